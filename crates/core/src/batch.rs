@@ -1,0 +1,139 @@
+//! Batches: the rows of a stream within one cycle, as Arrow columns, each row with its position.
+
+use arrow_array::cast::AsArray;
+use arrow_array::{ArrowPrimitiveType, RecordBatch};
+use arrow_buffer::ScalarBuffer;
+
+/// Rows of one stream within one cycle.
+///
+/// `positions[i]` says which event of the cycle caused row `i`: its index among all events of the cycle, or
+/// the number of events in the cycle for rows that the end of the cycle caused. `origins[i]` is the
+/// partition that wrote the row, 0 for rows of a source. Rows with equal position are ordered by origin, so
+/// that (position, origin, order of writing) is a total order which does not depend on who computed what.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// The columns.
+    pub rows: RecordBatch,
+    /// The position of each row within the cycle.
+    pub positions: ScalarBuffer<u32>,
+    /// The partition that wrote each row; empty means that all are 0.
+    pub origins: ScalarBuffer<u32>,
+}
+
+impl Batch {
+    /// A batch of source rows.
+    ///
+    /// # Panics
+    /// If there is not exactly one position per row: a bug of the caller.
+    pub fn from_source(rows: RecordBatch, positions: ScalarBuffer<u32>) -> Self {
+        assert_eq!(rows.num_rows(), positions.len(), "a batch needs one position per row");
+        Batch { rows, positions, origins: ScalarBuffer::from(Vec::new()) }
+    }
+
+    /// The number of rows.
+    pub fn len(&self) -> usize {
+        self.positions.len()
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.positions.is_empty()
+    }
+
+    /// Bytes held by the columns and positions.
+    pub fn bytes(&self) -> usize {
+        self.rows.get_array_memory_size() + 4 * (self.positions.len() + self.origins.len())
+    }
+
+    /// Rows `start..end`, by reference.
+    pub fn slice(&self, start: usize, end: usize) -> Batch {
+        let length = end - start;
+        let origins = match self.origins.is_empty() {
+            true => self.origins.clone(),
+            false => self.origins.slice(start, length),
+        };
+        Batch { rows: self.rows.slice(start, length), positions: self.positions.slice(start, length), origins }
+    }
+
+    /// The whole batch as rows for an operator.
+    pub fn as_rows(&self) -> Rows<'_> {
+        Rows { batch: self, start: 0, end: self.len() }
+    }
+}
+
+/// Consecutive rows of one partition within a gathered batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The logical partition.
+    pub partition: u32,
+    /// Its first row.
+    pub start: u32,
+    /// One past its last row.
+    pub end: u32,
+}
+
+/// A batch whose rows are gathered by partition: `runs` are ascending in partition and cover the batch.
+#[derive(Clone, Debug)]
+pub struct PartitionedBatch {
+    /// The gathered rows.
+    pub batch: Batch,
+    /// Which rows belong to which partition.
+    pub runs: Vec<Run>,
+}
+
+/// Some consecutive rows of a batch, as an operator sees them: typed columns as slices.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tidemill_core::arrow::array::{RecordBatch, UInt32Array, types::UInt32Type};
+/// use tidemill_core::Batch;
+///
+/// let column = Arc::new(UInt32Array::from(vec![7, 8, 9])) as _;
+/// let rows = RecordBatch::try_from_iter([("vid", column)]).unwrap();
+/// let batch = Batch::from_source(rows, vec![0, 1, 5].into());
+/// assert_eq!(batch.as_rows().column::<UInt32Type>(0), &[7, 8, 9]);
+/// assert_eq!(batch.as_rows().positions(), &[0, 1, 5]);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Rows<'a> {
+    batch: &'a Batch,
+    start: usize,
+    end: usize,
+}
+
+impl<'a> Rows<'a> {
+    /// Rows `start..end` of a batch.
+    pub fn new(batch: &'a Batch, start: usize, end: usize) -> Self {
+        debug_assert!(start <= end && end <= batch.len());
+        Rows { batch, start, end }
+    }
+
+    /// The number of rows.
+    pub fn len(&self) -> usize {
+        self.end - self.start
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// The values of a column of a primitive type without nulls.
+    ///
+    /// # Panics
+    /// If the column has another type. Plans are checked against the operators' declared schemas before they
+    /// run, so this is a bug of the operator.
+    pub fn column<T: ArrowPrimitiveType>(&self, index: usize) -> &'a [T::Native] {
+        &self.batch.rows.column(index).as_primitive::<T>().values()[self.start..self.end]
+    }
+
+    /// The position of each row within the cycle.
+    pub fn positions(&self) -> &'a [u32] {
+        &self.batch.positions[self.start..self.end]
+    }
+
+    /// The same rows as a record batch, by reference.
+    pub fn to_record_batch(&self) -> RecordBatch {
+        self.batch.rows.slice(self.start, self.len())
+    }
+}

@@ -1,0 +1,61 @@
+//! Clocks. Only intake, cuts and sinks read one; operators never do, so that a replay gives the same bytes.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// A monotonic clock in nanoseconds since some fixed moment.
+pub trait Clock: Send + Sync {
+    /// Nanoseconds since the clock's start.
+    fn now_ns(&self) -> u64;
+}
+
+/// The machine's monotonic clock, counted from its creation.
+#[derive(Debug)]
+pub struct SystemClock {
+    start: Instant,
+}
+
+impl SystemClock {
+    /// A clock that starts at 0 now.
+    pub fn new() -> Self {
+        SystemClock { start: Instant::now() }
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        SystemClock::new()
+    }
+}
+
+impl Clock for SystemClock {
+    fn now_ns(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+}
+
+/// A clock that stands still until it is told to move, for tests.
+///
+/// ```
+/// use tidemill_core::{Clock, ManualClock};
+/// let clock = ManualClock::default();
+/// clock.advance_ns(5);
+/// assert_eq!(clock.now_ns(), 5);
+/// ```
+#[derive(Debug, Default)]
+pub struct ManualClock {
+    now_ns: AtomicU64,
+}
+
+impl ManualClock {
+    /// Moves the clock forward.
+    pub fn advance_ns(&self, by_ns: u64) {
+        self.now_ns.fetch_add(by_ns, Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now_ns(&self) -> u64 {
+        self.now_ns.load(Ordering::SeqCst)
+    }
+}

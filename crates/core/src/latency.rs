@@ -1,0 +1,61 @@
+//! Response times in histograms: per event and per cycle, always on.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+/// A histogram of response times, from a microsecond to an hour, to three digits.
+#[derive(Clone, Debug)]
+pub struct ResponseTimes {
+    histogram: Histogram<u64>,
+}
+
+const SHORTEST_NS: u64 = 1_000;
+const LONGEST_NS: u64 = 3_600_000_000_000;
+
+impl Default for ResponseTimes {
+    fn default() -> Self {
+        let histogram = Histogram::new_with_bounds(SHORTEST_NS, LONGEST_NS, 3).expect("the bounds are valid");
+        ResponseTimes { histogram }
+    }
+}
+
+impl ResponseTimes {
+    /// Records a response time for `count` events. Longer ones than an hour count as an hour.
+    pub fn record(&mut self, response_ns: u64, count: u64) {
+        self.histogram.saturating_record_n(response_ns, count);
+    }
+
+    /// The time within which this share of the events was answered, 0 to 1.
+    ///
+    /// ```
+    /// let mut times = tidemill_core::latency::ResponseTimes::default();
+    /// times.record(1_000_000, 99);
+    /// times.record(9_000_000, 1);
+    /// assert_eq!(times.quantile(0.5).as_millis(), 1);
+    /// assert_eq!(times.max().as_millis(), 9);
+    /// ```
+    pub fn quantile(&self, share: f64) -> Duration {
+        Duration::from_nanos(self.histogram.value_at_quantile(share))
+    }
+
+    /// The longest response time; zero if nothing was recorded.
+    pub fn max(&self) -> Duration {
+        Duration::from_nanos(if self.histogram.is_empty() { 0 } else { self.histogram.max() })
+    }
+
+    /// How many events were recorded.
+    pub fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// Adds another histogram's counts.
+    pub fn add(&mut self, other: &ResponseTimes) {
+        self.histogram.add(&other.histogram).expect("all histograms have the same bounds");
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.histogram.reset();
+    }
+}

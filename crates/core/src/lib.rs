@@ -1,0 +1,35 @@
+//! What every part of Tidemill shares: cycles and their cuts, batches, the operator and sink traits, errors,
+//! clocks, counters and response times. It names neither Timely nor DataFusion and does no input or output.
+//!
+//! Everything moves in *cycles* (see [`cut`]): a cycle is a numbered batch of events between two cuts of the
+//! input. Within a cycle every event has a *position*, and rows that are caused by an event carry that
+//! position with them ([`batch`]); so there is one defined order, whatever the number of workers.
+
+pub mod batch;
+pub mod clock;
+pub mod column;
+pub mod counters;
+pub mod cut;
+pub mod error;
+pub mod latency;
+pub mod operator;
+pub mod output;
+pub mod prefetch;
+pub mod sink;
+pub mod snapshot;
+
+pub use batch::{Batch, PartitionedBatch, Rows, Run};
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use cut::{Cut, CutLog, MemoryCutLog};
+pub use error::{Cause, OperatorError, SinkError};
+pub use operator::Operator;
+pub use output::Output;
+pub use sink::{CycleOutput, Sink};
+pub use snapshot::{SnapshotReader, SnapshotWriter};
+
+/// The Arrow crates whose types appear in this interface, so that users need not match versions themselves.
+pub mod arrow {
+    pub use arrow_array as array;
+    pub use arrow_buffer as buffer;
+    pub use arrow_schema as schema;
+}

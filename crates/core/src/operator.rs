@@ -1,0 +1,77 @@
+//! The operator trait: what computes.
+
+use crate::batch::Rows;
+use crate::cut::Cut;
+use crate::error::Cause;
+use crate::output::Output;
+use crate::snapshot::{SnapshotReader, SnapshotWriter};
+
+/// One logical partition of an operator.
+///
+/// In every cycle an instance is given its rows, input by input in the plan's order, each input's rows in
+/// the order of (position, origin); then the end of the cycle. An instance lives in one worker's partition
+/// table, is never shared, and may be moved between cycles. It must not read a clock, a random source or a
+/// hash seed, and must not block: its output is a function of its rows and cuts.
+///
+/// ```
+/// use tidemill_core::arrow::array::types::UInt32Type;
+/// use tidemill_core::error::Cause;
+/// use tidemill_core::{Operator, Output, Rows, SnapshotReader, SnapshotWriter};
+///
+/// /// Numbers the rows of its partition.
+/// struct RowNumber {
+///     rows_seen: u64,
+/// }
+///
+/// impl Operator for RowNumber {
+///     fn rows(&mut self, _input: usize, rows: Rows<'_>, output: &mut Output) -> Result<(), Cause> {
+///         for (value, position) in rows.column::<UInt32Type>(0).iter().zip(rows.positions()) {
+///             self.rows_seen += 1;
+///             output.port(0).push(*position, (*value, self.rows_seen));
+///         }
+///         Ok(())
+///     }
+///     fn snapshot(&self, writer: &mut SnapshotWriter) {
+///         writer.u64(self.rows_seen);
+///     }
+///     fn restore(&mut self, reader: &mut SnapshotReader<'_>) -> Result<(), Cause> {
+///         self.rows_seen = reader.u64()?;
+///         Ok(())
+///     }
+/// }
+/// ```
+pub trait Operator: Send {
+    /// Some rows of one input; may be called several times per input and cycle.
+    ///
+    /// # Errors
+    /// An error stops the query; its report names operator, partition, cycle and cause.
+    fn rows(&mut self, input: usize, rows: Rows<'_>, output: &mut Output) -> Result<(), Cause>;
+
+    /// The cycle's rows are complete. Called for partitions that had rows, and for those whose
+    /// [`next_timer`](Operator::next_timer) the watermark has reached.
+    ///
+    /// # Errors
+    /// As for [`rows`](Operator::rows).
+    fn end_of_cycle(&mut self, _cut: &Cut, _output: &mut Output) -> Result<(), Cause> {
+        Ok(())
+    }
+
+    /// The event time from which on [`end_of_cycle`](Operator::end_of_cycle) must be called even in cycles
+    /// without rows for this partition. Asked after each call.
+    fn next_timer(&self) -> Option<i64> {
+        None
+    }
+
+    /// A hint that these rows come soon: an operator with large state asks for the memory that they need
+    /// (see [`prefetch`](crate::prefetch)). Must not change anything.
+    fn prefetch(&self, _input: usize, _rows: Rows<'_>) {}
+
+    /// Writes the state at the end of a cycle, in a format that starts with a version.
+    fn snapshot(&self, writer: &mut SnapshotWriter);
+
+    /// Reads what [`snapshot`](Operator::snapshot) wrote into a fresh instance.
+    ///
+    /// # Errors
+    /// If the bytes are of an unknown version or damaged.
+    fn restore(&mut self, reader: &mut SnapshotReader<'_>) -> Result<(), Cause>;
+}

@@ -1,0 +1,118 @@
+//! What operators write: rows on the ports of an operator, gathered over all its partitions on a worker.
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+
+use crate::batch::Batch;
+use crate::column::{Column, Row};
+use crate::error::Cause;
+
+/// The output ports of an operator on one worker, for one cycle.
+#[derive(Debug)]
+pub struct Output {
+    ports: Vec<Port>,
+}
+
+/// One output port under construction.
+#[derive(Debug)]
+pub struct Port {
+    schema: SchemaRef,
+    columns: Vec<Column>,
+    positions: Vec<u32>,
+    /// (partition, first row) for each partition that was given the port.
+    origins: Vec<(u32, u32)>,
+}
+
+impl Output {
+    /// Ports with these schemas.
+    ///
+    /// # Errors
+    /// If a column's type cannot be built row by row.
+    pub fn new(schemas: &[SchemaRef]) -> Result<Self, Cause> {
+        let ports = schemas.iter().map(Port::new).collect::<Result<_, _>>()?;
+        Ok(Output { ports })
+    }
+
+    /// The port with this index.
+    #[inline]
+    pub fn port(&mut self, index: usize) -> &mut Port {
+        &mut self.ports[index]
+    }
+
+    /// All that follows is written by this partition. Partitions must come in ascending order.
+    pub fn begin_partition(&mut self, partition: u32) {
+        for port in &mut self.ports {
+            let start = port.positions.len() as u32;
+            match port.origins.last_mut() {
+                Some(last) if last.1 == start => last.0 = partition,
+                _ => port.origins.push((partition, start)),
+            }
+        }
+    }
+
+    /// Takes the rows of a port out as a batch; `None` if there are none.
+    pub fn finish(&mut self, port: usize) -> Option<Batch> {
+        self.ports[port].finish()
+    }
+}
+
+impl Port {
+    fn new(schema: &SchemaRef) -> Result<Self, Cause> {
+        let columns = schema
+            .fields()
+            .iter()
+            .map(|field| {
+                Column::new(field.data_type()).ok_or_else(|| {
+                    Cause::User(format!(
+                        "output column '{}' has type {}, which operators cannot write row by row",
+                        field.name(),
+                        field.data_type()
+                    ))
+                })
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Port { schema: Arc::clone(schema), columns, positions: Vec::new(), origins: Vec::new() })
+    }
+
+    /// Appends a row that the event at `position` caused.
+    #[inline]
+    pub fn push<R: Row>(&mut self, position: u32, row: R) {
+        row.push(&mut self.columns);
+        self.positions.push(position);
+    }
+
+    /// The number of rows written so far.
+    pub fn len(&self) -> usize {
+        self.positions.len()
+    }
+
+    /// Whether nothing was written yet.
+    pub fn is_empty(&self) -> bool {
+        self.positions.is_empty()
+    }
+
+    fn finish(&mut self) -> Option<Batch> {
+        if self.positions.is_empty() {
+            self.origins.clear();
+            return None;
+        }
+        let columns = self.columns.iter_mut().map(Column::finish).collect();
+        let rows = RecordBatch::try_new(Arc::clone(&self.schema), columns)
+            .expect("the columns were built from this schema, one value per row each");
+        let positions = std::mem::take(&mut self.positions);
+        let origins = expand_origins(&self.origins, positions.len());
+        self.origins.clear();
+        Some(Batch { rows, positions: positions.into(), origins: origins.into() })
+    }
+}
+
+fn expand_origins(starts: &[(u32, u32)], rows: usize) -> Vec<u32> {
+    let mut origins = Vec::with_capacity(rows);
+    for (index, (partition, _)) in starts.iter().enumerate() {
+        let end = starts.get(index + 1).map_or(rows, |next| next.1 as usize);
+        origins.resize(end, *partition);
+    }
+    origins
+}

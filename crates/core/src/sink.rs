@@ -1,0 +1,69 @@
+//! Sinks: where results go, whole cycles at a time.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use crate::batch::Batch;
+use crate::clock::Clock;
+use crate::cut::Cut;
+use crate::error::Cause;
+
+/// When the events of a cycle arrived: `(first position, arrival on the engine's clock)` for each chunk that
+/// a gateway took in, ascending; and the number of events.
+#[derive(Clone, Debug, Default)]
+pub struct Arrivals {
+    /// First position within the cycle, and arrival in nanoseconds, of each chunk.
+    pub chunks: Vec<(u32, u64)>,
+    /// The number of events in the cycle.
+    pub events: u32,
+}
+
+impl Arrivals {
+    /// When the event at `position` arrived; for the position after the last one, when the last one did.
+    pub fn at_ns(&self, position: u32) -> u64 {
+        let after = self.chunks.partition_point(|chunk| chunk.0 <= position);
+        self.chunks[..after].last().or(self.chunks.first()).map_or(0, |chunk| chunk.1)
+    }
+
+    /// The arrivals with the number of events that each stands for.
+    pub fn weighted(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let ends = self.chunks.iter().skip(1).map(|chunk| chunk.0).chain([self.events]);
+        self.chunks.iter().zip(ends).map(|(chunk, end)| (chunk.1, u64::from(end - chunk.0)))
+    }
+}
+
+/// All results of one cycle for one sink.
+pub struct CycleOutput {
+    /// The cycle's cut.
+    pub cut: Arc<Cut>,
+    /// For each of the sink's inputs, in the plan's order, its rows in the order of (position, origin).
+    pub streams: Vec<Option<Batch>>,
+    /// When the cycle's events arrived.
+    pub arrivals: Arc<Arrivals>,
+    /// The engine's clock, for stamping.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// Takes results, whole cycles in order, and makes ranges of them durable. Runs on a thread of its own and
+/// may block; while it does, the engine goes on until its credits are used up.
+pub trait Sink: Send {
+    /// Takes the results of a cycle. They must not become visible before they are committed.
+    ///
+    /// # Errors
+    /// An error stops the query; cycles that were committed stay so.
+    fn prepare(&mut self, output: CycleOutput) -> Result<(), Cause>;
+
+    /// Makes the results of these cycles durable and visible, together. When it returns, they are.
+    ///
+    /// # Errors
+    /// As for [`prepare`](Sink::prepare).
+    fn commit(&mut self, cycles: RangeInclusive<u64>) -> Result<(), Cause>;
+
+    /// The query has ended in order: no cycle follows.
+    ///
+    /// # Errors
+    /// As for [`prepare`](Sink::prepare).
+    fn finish(&mut self) -> Result<(), Cause> {
+        Ok(())
+    }
+}

@@ -1,0 +1,119 @@
+//! Snapshots: the state of a query's operators at the end of a cycle, as bytes.
+
+use std::collections::BTreeMap;
+
+use crate::error::Cause;
+
+/// Writes one partition's state: little-endian integers and byte strings.
+///
+/// ```
+/// use tidemill_core::{SnapshotReader, SnapshotWriter};
+/// let mut writer = SnapshotWriter::default();
+/// writer.u8(1);
+/// writer.u64(42);
+/// let bytes = writer.finish();
+/// let mut reader = SnapshotReader::new(&bytes).unwrap();
+/// assert_eq!((reader.u8().unwrap(), reader.u64().unwrap()), (1, 42));
+/// assert!(reader.u8().is_err());
+/// ```
+#[derive(Debug, Default)]
+pub struct SnapshotWriter {
+    bytes: Vec<u8>,
+}
+
+/// Reads what a [`SnapshotWriter`] wrote.
+#[derive(Debug)]
+pub struct SnapshotReader<'a> {
+    bytes: &'a [u8],
+}
+
+macro_rules! integers {
+    ($($name:ident $type:ty);*) => {
+        impl SnapshotWriter {
+            $(
+                #[doc = concat!("Writes a `", stringify!($type), "`.")]
+                pub fn $name(&mut self, value: $type) {
+                    self.bytes.extend_from_slice(&value.to_le_bytes());
+                }
+            )*
+        }
+        impl SnapshotReader<'_> {
+            $(
+                #[doc = concat!("Reads a `", stringify!($type), "`.\n\n# Errors\nIf the bytes end before.")]
+                pub fn $name(&mut self) -> Result<$type, Cause> {
+                    let (head, rest) = self.bytes.split_first_chunk().ok_or_else(ends_early)?;
+                    self.bytes = rest;
+                    Ok(<$type>::from_le_bytes(*head))
+                }
+            )*
+        }
+    };
+}
+
+integers!(u8 u8; u16 u16; u32 u32; u64 u64; i64 i64);
+
+impl SnapshotWriter {
+    /// The bytes, closed by their checksum.
+    pub fn finish(mut self) -> Vec<u8> {
+        let checksum = crc32fast::hash(&self.bytes);
+        self.u32(checksum);
+        self.bytes
+    }
+}
+
+impl<'a> SnapshotReader<'a> {
+    /// Opens bytes that a writer finished.
+    ///
+    /// # Errors
+    /// If the checksum does not match.
+    pub fn new(bytes: &'a [u8]) -> Result<Self, Cause> {
+        let (body, checksum) = bytes.split_last_chunk().ok_or_else(ends_early)?;
+        match crc32fast::hash(body) == u32::from_le_bytes(*checksum) {
+            true => Ok(SnapshotReader { bytes: body }),
+            false => Err(Cause::Operation("a snapshot is damaged: its checksum does not match".into())),
+        }
+    }
+
+    /// Checks that the next byte is this version.
+    ///
+    /// # Errors
+    /// If it is another one.
+    pub fn version(&mut self, expected: u8) -> Result<(), Cause> {
+        match self.u8()? {
+            found if found == expected => Ok(()),
+            found => Err(Cause::User(format!(
+                "the snapshot's format has version {found}, this program reads version {expected}"
+            ))),
+        }
+    }
+
+    /// Whether everything was read.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+}
+
+fn ends_early() -> Cause {
+    Cause::Operation("a snapshot is damaged: it ends early".into())
+}
+
+/// The state of all operators at the end of a cycle: operator name -> partition -> bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The cycle after which it was taken.
+    pub cycle: u64,
+    /// For each operator, for each partition, what it wrote.
+    pub operators: BTreeMap<String, BTreeMap<u32, Vec<u8>>>,
+}
+
+/// Where operators find their state at the start of a run.
+pub trait StateSource: Send + Sync {
+    /// The state of one partition, if there is one.
+    fn partition(&self, operator: &str, partition: u32) -> Option<Vec<u8>>;
+}
+
+impl StateSource for Snapshot {
+    fn partition(&self, operator: &str, partition: u32) -> Option<Vec<u8>> {
+        self.operators.get(operator)?.get(&partition).cloned()
+    }
+}

@@ -1,0 +1,74 @@
+//! An engine: the settings with which plans are run.
+
+use std::sync::Arc;
+
+use tidemill_core::clock::Clock;
+use tidemill_core::snapshot::StateSource;
+use tidemill_core::{CutLog, Sink};
+use tidemill_flow::{FlowError, Running, Settings};
+use tidemill_plan::{CyclePolicy, Limits, Plan};
+
+/// Settings under which a plan runs. Several engines live in one process without knowing of each other.
+///
+/// See the [crate's example](crate).
+#[derive(Default)]
+pub struct Engine {
+    settings: Settings,
+}
+
+impl Engine {
+    /// One worker, adaptive cycles, cuts logged in memory.
+    pub fn new() -> Self {
+        Engine::default()
+    }
+
+    /// The number of worker threads. The results do not depend on it.
+    #[must_use]
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.settings.workers = workers;
+        self
+    }
+
+    /// When cycles close.
+    #[must_use]
+    pub fn cycles(mut self, policy: CyclePolicy) -> Self {
+        self.settings.cycles = policy;
+        self
+    }
+
+    /// What is bounded while the query runs.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.settings.limits = limits;
+        self
+    }
+
+    /// Where cuts are logged.
+    #[must_use]
+    pub fn cut_log(mut self, log: impl CutLog + 'static) -> Self {
+        self.settings.cut_log = Box::new(log);
+        self
+    }
+
+    /// The clock of arrivals, cuts and response times.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.settings.clock = clock;
+        self
+    }
+
+    /// Where operators find their state, such as a [`Snapshot`](crate::Snapshot).
+    #[must_use]
+    pub fn state(mut self, state: Arc<dyn StateSource>) -> Self {
+        self.settings.state = Some(state);
+        self
+    }
+
+    /// Starts a plan with its sinks, in the plan's order.
+    ///
+    /// # Errors
+    /// If the plan or the settings cannot run.
+    pub fn run(self, plan: Plan, sinks: Vec<Box<dyn Sink>>) -> Result<Running, FlowError> {
+        tidemill_flow::start(plan, sinks, self.settings)
+    }
+}

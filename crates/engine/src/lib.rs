@@ -1,0 +1,93 @@
+//! The public Rust API of Tidemill. Applications use this crate and no other part of the engine.
+//!
+//! A query is a [`Plan`]: sources, operators, sinks. [`Engine::run`] starts it; events are pushed into its
+//! gateways; results go to its sinks, whole cycles at a time.
+//!
+//! ```
+//! use std::ops::RangeInclusive;
+//! use std::sync::{Arc, Mutex};
+//! use tidemill_engine::arrow::array::{RecordBatch, UInt32Array, types::UInt32Type};
+//! use tidemill_engine::arrow::schema::{DataType, Field, Schema};
+//! use tidemill_engine::{
+//!     Batch, Cause, Chunk, CycleOutput, Engine, Operator, OperatorPlan, Output, Plan, Rows, Sink, SnapshotReader,
+//!     SnapshotWriter, route_by_key,
+//! };
+//!
+//! /// Sums the values of each key.
+//! #[derive(Default)]
+//! struct RunningSum(std::collections::BTreeMap<u32, u64>);
+//!
+//! impl Operator for RunningSum {
+//!     fn rows(&mut self, _input: usize, rows: Rows<'_>, output: &mut Output) -> Result<(), Cause> {
+//!         let (keys, values) = (rows.column::<UInt32Type>(0), rows.column::<UInt32Type>(1));
+//!         for row in 0..rows.len() {
+//!             let sum = self.0.entry(keys[row]).or_default();
+//!             *sum += u64::from(values[row]);
+//!             output.port(0).push(rows.positions()[row], (keys[row], *sum));
+//!         }
+//!         Ok(())
+//!     }
+//!     fn snapshot(&self, _writer: &mut SnapshotWriter) {}
+//!     fn restore(&mut self, _reader: &mut SnapshotReader<'_>) -> Result<(), Cause> { Ok(()) }
+//! }
+//!
+//! /// Collects rows in memory.
+//! #[derive(Clone, Default)]
+//! struct Collected(Arc<Mutex<Vec<RecordBatch>>>);
+//!
+//! impl Sink for Collected {
+//!     fn prepare(&mut self, output: CycleOutput) -> Result<(), Cause> {
+//!         self.0.lock().unwrap().extend(output.streams.into_iter().flatten().map(|batch| batch.rows));
+//!         Ok(())
+//!     }
+//!     fn commit(&mut self, _cycles: RangeInclusive<u64>) -> Result<(), Cause> { Ok(()) }
+//! }
+//!
+//! let field = |name: &str, data_type| Field::new(name, data_type, false);
+//! let input_schema = Arc::new(Schema::new(vec![field("key", DataType::UInt32), field("value", DataType::UInt32)]));
+//! let output_schema = Arc::new(Schema::new(vec![field("key", DataType::UInt32), field("sum", DataType::UInt64)]));
+//!
+//! let mut plan = Plan::new("sums");
+//! let input = plan.source("input", [Arc::clone(&input_schema)]);
+//! let sums = plan.operator(
+//!     OperatorPlan::new("running sum", 16, |_partition| Box::new(RunningSum::default()))
+//!         .input(input[0], &["key", "value"], route_by_key::<UInt32Type>(0, 16))
+//!         .output(output_schema),
+//! );
+//! plan.sink("collected", sums);
+//!
+//! let collected = Collected::default();
+//! let mut running = Engine::new().workers(2).run(plan, vec![Box::new(collected.clone())])?;
+//! let gateway = running.gateway(0).unwrap();
+//! let columns = vec![Arc::new(UInt32Array::from(vec![1, 2, 1])) as _, Arc::new(UInt32Array::from(vec![10, 20, 30])) as _];
+//! let rows = RecordBatch::try_new(input_schema, columns).unwrap();
+//! let batch = Batch::from_source(rows, vec![0, 1, 2].into());
+//! gateway.push(Chunk { streams: vec![Some(batch)], events: 3, watermark: 0, arrived_ns: None }).unwrap();
+//! drop(gateway); // the input has ended
+//! let summary = running.join()?;
+//! assert_eq!(summary.per_event.count(), 3);
+//!
+//! let rows = collected.0.lock().unwrap();
+//! let sums: Vec<u64> = rows.iter().flat_map(|rows| {
+//!     use tidemill_engine::arrow::array::{cast::AsArray, types::UInt64Type};
+//!     rows.column(1).as_primitive::<UInt64Type>().values().to_vec()
+//! }).collect();
+//! assert_eq!(sums, [10, 20, 40]);
+//! # Ok::<(), tidemill_engine::FlowError>(())
+//! ```
+
+mod engine;
+
+pub use engine::Engine;
+pub use tidemill_core::counters::Counter;
+pub use tidemill_core::error::{Cause, OperatorError, SinkError};
+pub use tidemill_core::latency::ResponseTimes;
+pub use tidemill_core::sink::Arrivals;
+pub use tidemill_core::snapshot::{Snapshot, StateSource};
+pub use tidemill_core::{
+    Batch, Clock, Cut, CutLog, CycleOutput, ManualClock, MemoryCutLog, Operator, Output, Rows, Sink,
+    SnapshotReader, SnapshotWriter, SystemClock, arrow, prefetch,
+};
+pub use tidemill_flow::{Chunk, Failure, FlowError, Gateway, Running, Status, Stopped, Summary};
+pub use tidemill_plan::{CyclePolicy, Limits, OperatorPlan, Plan, PlanError, StreamRef};
+pub use tidemill_split::{OMIT, Route, route_by_key};

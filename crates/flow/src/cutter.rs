@@ -1,0 +1,233 @@
+//! Closing cycles (design, section 1.2). Worker 0 asks the cutter whenever it is awake; no one else does.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crossbeam_channel::TryRecvError;
+use tidemill_core::counters::Counter;
+use tidemill_core::error::Cause;
+use tidemill_core::sink::Arrivals;
+use tidemill_core::{Batch, Cut, CutLog};
+use tidemill_plan::CyclePolicy;
+
+use crate::gateway::{Chunk, GatewayQueue};
+use crate::shared::Shared;
+
+/// A closed cycle on its way to the workers.
+pub(crate) struct Cycle {
+    pub cut: Arc<Cut>,
+    pub arrivals: Arc<Arrivals>,
+    /// `[source][stream]`: batches with the position of their chunk in the cycle, ascending.
+    pub streams: Vec<Vec<Vec<(u32, Batch)>>>,
+}
+
+/// What the cutter decided.
+pub(crate) enum Decision {
+    /// A cycle was closed.
+    Closed(Arc<Cycle>),
+    /// Nothing to close; ask again after so many nanoseconds, or when woken.
+    Wait(Option<u64>),
+    /// All gateways have ended and all cycles were closed.
+    Ended,
+}
+
+/// Why a cycle is closed.
+#[derive(Clone, Copy)]
+enum Reason {
+    Full,
+    Waited,
+    Idle,
+    Order,
+}
+
+struct Intake {
+    queue: GatewayQueue,
+    pending: VecDeque<Chunk>,
+    position: u64,
+    watermark: i64,
+    streams: usize,
+    ended: bool,
+}
+
+/// Closes cycles from what waits in the gateways.
+pub(crate) struct Cutter {
+    policy: CyclePolicy,
+    intakes: Vec<Intake>,
+    log: Box<dyn CutLog>,
+    shared: Arc<Shared>,
+    next_cycle: u64,
+    pending_events: u64,
+    ended: bool,
+}
+
+impl Cutter {
+    pub fn new(
+        policy: CyclePolicy,
+        queues: Vec<(GatewayQueue, usize)>,
+        log: Box<dyn CutLog>,
+        shared: Arc<Shared>,
+    ) -> Self {
+        let intake = |(queue, streams)| Intake {
+            queue,
+            pending: VecDeque::new(),
+            position: 0,
+            watermark: i64::MIN,
+            streams,
+            ended: false,
+        };
+        let intakes = queues.into_iter().map(intake).collect();
+        Cutter { policy, intakes, log, shared, next_cycle: 0, pending_events: 0, ended: false }
+    }
+
+    /// Closes a cycle if it is time.
+    pub fn poll(&mut self) -> Result<Decision, Cause> {
+        if self.ended {
+            return Ok(Decision::Ended);
+        }
+        self.take_in();
+        let now_ns = self.shared.clock.now_ns();
+        let (reason, wait_ns) = self.reason(now_ns);
+        let Some(reason) = reason else { return Ok(Decision::Wait(wait_ns)) };
+        if !self.shared.has_credit(self.next_cycle) {
+            self.shared.counters.add(Counter::Stalls, 1);
+            return Ok(Decision::Wait(None));
+        }
+        self.close(reason, now_ns).map(|cycle| Decision::Closed(Arc::new(cycle)))
+    }
+
+    /// Takes over what waits in the queues, up to one full cycle; the rest stays and holds the senders back.
+    fn take_in(&mut self) {
+        // Gateways take turns at being first, so that a busy one cannot starve the others.
+        let turn = (self.next_cycle % self.intakes.len().max(1) as u64) as usize;
+        let (later, first) = self.intakes.split_at_mut(turn);
+        for intake in first.iter_mut().chain(later) {
+            while !intake.ended && self.pending_events < u64::from(self.policy.events_max) {
+                match intake.queue.receiver.try_recv() {
+                    Ok(chunk) => {
+                        self.pending_events += u64::from(chunk.events);
+                        intake.pending.push_back(chunk);
+                    }
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => intake.ended = true,
+                }
+            }
+        }
+    }
+
+    fn reason(&self, now_ns: u64) -> (Option<Reason>, Option<u64>) {
+        if self.pending_events >= u64::from(self.policy.events_max) {
+            return (Some(Reason::Full), None);
+        }
+        let all_ended = self.intakes.iter().all(|intake| intake.ended);
+        if all_ended || self.shared.snapshots.is_requested() {
+            return (Some(Reason::Order), None);
+        }
+        let Some(oldest_ns) = self.oldest_arrival_ns() else { return (None, None) };
+        if self.policy.close_when_idle && self.shared.is_idle(self.next_cycle) {
+            return (Some(Reason::Idle), None);
+        }
+        match self.policy.wait_max {
+            None => (None, None),
+            Some(wait_max) => {
+                let due_ns = oldest_ns + wait_max.as_nanos() as u64;
+                if due_ns <= now_ns { (Some(Reason::Waited), None) } else { (None, Some(due_ns - now_ns)) }
+            }
+        }
+    }
+
+    fn oldest_arrival_ns(&self) -> Option<u64> {
+        self.intakes.iter().filter_map(|intake| intake.pending.front()?.arrived_ns).min()
+    }
+
+    fn close(&mut self, reason: Reason, now_ns: u64) -> Result<Cycle, Cause> {
+        let mut arrivals = Arrivals::default();
+        let mut streams = Vec::with_capacity(self.intakes.len());
+        for intake in &mut self.intakes {
+            let room = self.policy.events_max - arrivals.events;
+            streams.push(intake.take(room, &mut arrivals));
+        }
+        self.pending_events -= u64::from(arrivals.events);
+        let all_ended = self.intakes.iter().all(|intake| intake.ended);
+        let cut = Cut {
+            cycle: self.next_cycle,
+            positions: self.intakes.iter().map(|intake| intake.position).collect(),
+            watermarks: self.intakes.iter().map(|intake| intake.watermark).collect(),
+            closed_at_ns: now_ns,
+            snapshot: self.shared.snapshots.take_request(self.next_cycle),
+            last: all_ended && self.pending_events == 0,
+        };
+        self.log.append(&cut)?;
+        self.next_cycle += 1;
+        self.ended = cut.last;
+        self.count(reason);
+        let cycle = Cycle { cut: Arc::new(cut), arrivals: Arc::new(arrivals), streams };
+        self.shared.cycle_closed(&cycle);
+        Ok(cycle)
+    }
+
+    fn count(&self, reason: Reason) {
+        self.shared.counters.add(Counter::CyclesCut, 1);
+        match reason {
+            Reason::Full => self.shared.counters.add(Counter::CutsBySize, 1),
+            Reason::Waited => self.shared.counters.add(Counter::CutsByWait, 1),
+            Reason::Idle => self.shared.counters.add(Counter::CutsByIdle, 1),
+            Reason::Order => {}
+        }
+    }
+}
+
+impl Intake {
+    /// Moves up to `room` events into a cycle.
+    fn take(&mut self, room: u32, arrivals: &mut Arrivals) -> Vec<Vec<(u32, Batch)>> {
+        let mut streams = vec![Vec::new(); self.streams];
+        let end = arrivals.events + room;
+        while let Some(chunk) = self.pending.pop_front() {
+            let room = end - arrivals.events;
+            let (chunk, rest) = split_chunk(chunk, room);
+            if let Some(rest) = rest {
+                self.pending.push_front(rest);
+            }
+            let Some(chunk) = chunk else { break };
+            arrivals.chunks.push((arrivals.events, chunk.arrived_ns.unwrap_or(0)));
+            for (stream, batch) in streams.iter_mut().zip(chunk.streams) {
+                stream.extend(batch.filter(|batch| !batch.is_empty()).map(|batch| (arrivals.events, batch)));
+            }
+            arrivals.events += chunk.events;
+            self.position += u64::from(chunk.events);
+            self.watermark = self.watermark.max(chunk.watermark);
+        }
+        streams
+    }
+}
+
+/// Splits off the first `room` events of a chunk. The watermark of a chunk holds only at its end, so the
+/// first part does not move it.
+fn split_chunk(chunk: Chunk, room: u32) -> (Option<Chunk>, Option<Chunk>) {
+    if chunk.events <= room {
+        return (Some(chunk), None);
+    }
+    if room == 0 {
+        return (None, Some(chunk));
+    }
+    let mut first = Chunk { streams: Vec::new(), events: room, watermark: i64::MIN, ..chunk };
+    let mut rest = Chunk {
+        streams: Vec::new(),
+        events: chunk.events - room,
+        watermark: chunk.watermark,
+        arrived_ns: chunk.arrived_ns,
+    };
+    for batch in chunk.streams {
+        let (before, after) = match batch {
+            None => (None, None),
+            Some(batch) => {
+                let at = batch.positions.partition_point(|position| *position < room);
+                let mut after = batch.slice(at, batch.len());
+                after.positions = after.positions.iter().map(|position| position - room).collect();
+                (Some(batch.slice(0, at)), Some(after))
+            }
+        };
+        first.streams.push(before);
+        rest.streams.push(after);
+    }
+    (Some(first), Some(rest))
+}

@@ -1,0 +1,26 @@
+//! From a plan to a running dataflow, in cycles. The only crate that names Timely.
+//!
+//! Threads: the caller's own threads push into [`Gateway`]s; `workers` worker threads, which split, compute
+//! and exchange; one thread per sink, which may block. Worker 0 also closes the cycles ([`cutter`]).
+//! A cycle's number is its Timely timestamp; a frontier that has passed a number means that the cycle is
+//! complete. All queues are bounded by credits: cycles in flight, and bytes of results not yet committed.
+
+mod board;
+mod cutter;
+mod distribute;
+mod gateway;
+mod parcel;
+mod partition_table;
+mod regroup;
+mod running;
+mod shared;
+mod sink_thread;
+mod stages;
+mod status;
+mod topology;
+mod worker;
+
+pub use gateway::{Chunk, Gateway, Stopped};
+pub use running::{FlowError, Running, Settings, start};
+pub use shared::Failure;
+pub use status::{Status, Summary};

@@ -1,0 +1,151 @@
+//! What travels between workers: gathered batches, by reference within a process, as Arrow IPC between
+//! processes.
+
+use std::io::{Cursor, Write};
+
+use arrow_array::RecordBatch;
+use arrow_ipc::reader::StreamReader;
+use arrow_ipc::writer::StreamWriter;
+use tidemill_core::{Batch, PartitionedBatch, Run};
+use timely::Accountable;
+use timely::bytes::arc::Bytes;
+use timely::dataflow::channels::ContainerBytes;
+
+/// A gathered batch on its way to one worker.
+#[derive(Clone, Debug)]
+pub(crate) struct Parcel {
+    /// The worker that it is for.
+    pub target: u32,
+    /// Its place among all parcels of its edge and cycle.
+    pub chunk: u32,
+    /// The rows; without runs on the way to a sink.
+    pub rows: PartitionedBatch,
+}
+
+/// The container that Timely moves. Timely counts parcels, not rows.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Parcels(pub Vec<Parcel>);
+
+impl Accountable for Parcels {
+    fn record_count(&self) -> i64 {
+        self.0.len() as i64
+    }
+}
+
+impl ContainerBytes for Parcels {
+    fn from_bytes(bytes: Bytes) -> Self {
+        decode(&bytes).expect("parcels come from this same program, whole")
+    }
+
+    fn length_in_bytes(&self) -> usize {
+        encode(self).len()
+    }
+
+    fn into_bytes<W: Write>(&self, writer: &mut W) {
+        writer.write_all(&encode(self)).expect("the transport's buffer has the announced length");
+    }
+}
+
+fn encode(parcels: &Parcels) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    put(&mut bytes, parcels.0.len());
+    for parcel in &parcels.0 {
+        put(&mut bytes, parcel.target as usize);
+        put(&mut bytes, parcel.chunk as usize);
+        put(&mut bytes, parcel.rows.runs.len());
+        for run in &parcel.rows.runs {
+            put(&mut bytes, run.partition as usize);
+            put(&mut bytes, run.start as usize);
+            put(&mut bytes, run.end as usize);
+        }
+        put_integers(&mut bytes, &parcel.rows.batch.positions);
+        put_integers(&mut bytes, &parcel.rows.batch.origins);
+        let columns = encode_columns(&parcel.rows.batch.rows);
+        put(&mut bytes, columns.len());
+        bytes.extend_from_slice(&columns);
+    }
+    bytes.resize(bytes.len().next_multiple_of(8), 0);
+    bytes
+}
+
+fn put(bytes: &mut Vec<u8>, value: usize) {
+    bytes.extend_from_slice(&(value as u64).to_le_bytes());
+}
+
+fn put_integers(bytes: &mut Vec<u8>, values: &[u32]) {
+    put(bytes, values.len());
+    bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+}
+
+fn encode_columns(rows: &RecordBatch) -> Vec<u8> {
+    let mut writer = StreamWriter::try_new(Vec::new(), &rows.schema()).expect("writing to memory");
+    writer.write(rows).expect("writing to memory");
+    writer.into_inner().expect("writing to memory")
+}
+
+fn decode(mut bytes: &[u8]) -> Option<Parcels> {
+    let count = take(&mut bytes)?;
+    (0..count).map(|_| decode_parcel(&mut bytes)).collect::<Option<Vec<_>>>().map(Parcels)
+}
+
+fn decode_parcel(bytes: &mut &[u8]) -> Option<Parcel> {
+    let target = take(bytes)? as u32;
+    let chunk = take(bytes)? as u32;
+    let run_count = take(bytes)?;
+    let mut run = || {
+        Some(Run { partition: take(bytes)? as u32, start: take(bytes)? as u32, end: take(bytes)? as u32 })
+    };
+    let runs = (0..run_count).map(|_| run()).collect::<Option<Vec<_>>>()?;
+    let positions = take_integers(bytes)?;
+    let origins = take_integers(bytes)?;
+    let length = take(bytes)?;
+    let (columns, rest) = bytes.split_at_checked(length)?;
+    *bytes = rest;
+    let rows = StreamReader::try_new(Cursor::new(columns), None).ok()?.next()?.ok()?;
+    let batch = Batch { rows, positions: positions.into(), origins: origins.into() };
+    Some(Parcel { target, chunk, rows: PartitionedBatch { batch, runs } })
+}
+
+fn take(bytes: &mut &[u8]) -> Option<usize> {
+    let (head, rest) = bytes.split_first_chunk()?;
+    *bytes = rest;
+    usize::try_from(u64::from_le_bytes(*head)).ok()
+}
+
+fn take_integers(bytes: &mut &[u8]) -> Option<Vec<u32>> {
+    let length = take(bytes)?;
+    let (values, rest) = bytes.split_at_checked(length.checked_mul(4)?)?;
+    *bytes = rest;
+    Some(values.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::UInt16Array;
+
+    use super::*;
+
+    #[test]
+    fn parcels_survive_the_wire() {
+        let column = Arc::new(UInt16Array::from(vec![5, 6, 7])) as _;
+        let rows = RecordBatch::try_from_iter([("seg", column)]).unwrap();
+        let batch = Batch { rows, positions: vec![0, 2, 9].into(), origins: vec![1, 1, 3].into() };
+        let runs = vec![Run { partition: 1, start: 0, end: 2 }, Run { partition: 4, start: 2, end: 3 }];
+        let parcel = Parcel { target: 1, chunk: 3, rows: PartitionedBatch { batch, runs } };
+        let parcels = Parcels(vec![parcel.clone(), parcel.clone()]);
+
+        let bytes = encode(&parcels);
+        assert_eq!(bytes.len() % 8, 0);
+        let back = decode(&bytes).unwrap();
+        assert_eq!(back.0.len(), 2);
+        assert_eq!(back.0[1].rows.batch.rows, parcel.rows.batch.rows);
+        assert_eq!(back.0[1].rows.batch.positions, parcel.rows.batch.positions);
+        assert_eq!(back.0[1].rows.batch.origins, parcel.rows.batch.origins);
+        assert_eq!(back.0[1].rows.runs, parcel.rows.runs);
+        for length in 0..bytes.len() - 8 {
+            assert!(decode(&bytes[..length]).is_none_or(|parcels| parcels.0.len() < 2 || length > bytes.len() - 16));
+        }
+    }
+}

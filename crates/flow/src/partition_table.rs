@@ -1,0 +1,156 @@
+//! A worker's partition table of one operator: its instances, and the calls that a cycle makes to them.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tidemill_core::error::Cause;
+use tidemill_core::snapshot::StateSource;
+use tidemill_core::{
+    Cut, Operator, OperatorError, Output, PartitionedBatch, Rows, SnapshotReader, SnapshotWriter,
+};
+use tidemill_plan::OperatorPlan;
+
+/// How many calls ahead an operator is told what comes.
+const PREFETCH_CALLS: usize = 2;
+
+pub(crate) struct PartitionTable {
+    operator: String,
+    partitions: Vec<u32>,
+    instances: Vec<Box<dyn Operator>>,
+    /// Instance of each logical partition on this worker.
+    instance_of: Vec<u32>,
+    timers: Vec<Option<i64>>,
+    calls: Vec<Call>,
+}
+
+/// One run of rows for one instance.
+#[derive(Clone, Copy)]
+struct Call {
+    instance: u32,
+    input: u16,
+    batch: u16,
+    start: u32,
+    end: u32,
+}
+
+impl PartitionTable {
+    /// Makes the instances of these partitions, with their state if there is one.
+    pub fn new(
+        plan: &OperatorPlan,
+        partitions: &[u32],
+        state: Option<&dyn StateSource>,
+    ) -> Result<Self, OperatorError> {
+        let mut instances = Vec::with_capacity(partitions.len());
+        let mut instance_of = vec![u32::MAX; plan.partitions as usize];
+        for (index, partition) in partitions.iter().enumerate() {
+            let error = |cause| error(&plan.name, *partition, 0, cause);
+            let make = || (plan.factory)(*partition);
+            let mut instance = catch_unwind(AssertUnwindSafe(make)).map_err(|panic| error(bug(&*panic)))?;
+            if let Some(bytes) = state.and_then(|state| state.partition(&plan.name, *partition)) {
+                let mut reader = SnapshotReader::new(&bytes).map_err(error)?;
+                instance.restore(&mut reader).map_err(error)?;
+            }
+            instance_of[*partition as usize] = index as u32;
+            instances.push(instance);
+        }
+        let timers = instances.iter().map(|instance| instance.next_timer()).collect();
+        Ok(PartitionTable {
+            operator: plan.name.clone(),
+            partitions: partitions.to_vec(),
+            instances,
+            instance_of,
+            timers,
+            calls: Vec::new(),
+        })
+    }
+
+    /// Gives a cycle's rows to the instances: partition by partition, input by input, batch by batch.
+    pub fn run_cycle(
+        &mut self,
+        cut: &Cut,
+        inputs: &[Vec<PartitionedBatch>],
+        output: &mut Output,
+    ) -> Result<(), OperatorError> {
+        self.list_calls(inputs, cut.watermark());
+        let mut instance = 0;
+        let result = catch_unwind(AssertUnwindSafe(|| self.make_calls(cut, inputs, output, &mut instance)));
+        let result = result.unwrap_or_else(|panic| Err(bug(&*panic)));
+        result.map_err(|cause| error(&self.operator, self.partitions[instance], cut.cycle, cause))
+    }
+
+    fn list_calls(&mut self, inputs: &[Vec<PartitionedBatch>], watermark: i64) {
+        self.calls.clear();
+        for (input, batches) in inputs.iter().enumerate() {
+            for (index, batch) in batches.iter().enumerate() {
+                for run in &batch.runs {
+                    self.calls.push(Call {
+                        instance: self.instance_of[run.partition as usize],
+                        input: input as u16,
+                        batch: index as u16,
+                        start: run.start,
+                        end: run.end,
+                    });
+                }
+            }
+        }
+        for (instance, timer) in self.timers.iter().enumerate() {
+            if timer.is_some_and(|due| due <= watermark) {
+                self.calls.push(Call { instance: instance as u32, input: 0, batch: 0, start: 0, end: 0 });
+            }
+        }
+        // Stable, and quick on the ascending runs that it is made of.
+        self.calls.sort_by_key(|call| call.instance);
+    }
+
+    fn make_calls(
+        &mut self,
+        cut: &Cut,
+        inputs: &[Vec<PartitionedBatch>],
+        output: &mut Output,
+        current: &mut usize,
+    ) -> Result<(), Cause> {
+        let rows_of = |call: &Call| {
+            let batch = &inputs[call.input as usize][call.batch as usize].batch;
+            Rows::new(batch, call.start as usize, call.end as usize)
+        };
+        for (index, call) in self.calls.iter().enumerate() {
+            if let Some(ahead) = self.calls.get(index + PREFETCH_CALLS).filter(|call| call.start < call.end) {
+                self.instances[ahead.instance as usize].prefetch(ahead.input as usize, rows_of(ahead));
+            }
+            let instance = call.instance as usize;
+            *current = instance;
+            if index == 0 || self.calls[index - 1].instance != call.instance {
+                output.begin_partition(self.partitions[instance]);
+            }
+            if call.start < call.end {
+                self.instances[instance].rows(call.input as usize, rows_of(call), output)?;
+            }
+            if self.calls.get(index + 1).is_none_or(|next| next.instance != call.instance) {
+                self.instances[instance].end_of_cycle(cut, output)?;
+                self.timers[instance] = self.instances[instance].next_timer();
+            }
+        }
+        Ok(())
+    }
+
+    /// The state of all instances.
+    pub fn snapshot(&self) -> BTreeMap<u32, Vec<u8>> {
+        let bytes = |instance: &dyn Operator| {
+            let mut writer = SnapshotWriter::default();
+            instance.snapshot(&mut writer);
+            writer.finish()
+        };
+        self.partitions.iter().zip(&self.instances).map(|(p, instance)| (*p, bytes(instance.as_ref()))).collect()
+    }
+}
+
+fn error(operator: &str, partition: u32, cycle: u64, cause: Cause) -> OperatorError {
+    OperatorError { operator: operator.to_string(), partition, cycle, cause }
+}
+
+/// A panic of an operator, as an error.
+fn bug(panic: &(dyn std::any::Any + Send)) -> Cause {
+    let text = panic.downcast_ref::<&str>().map(|text| text.to_string());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    Cause::Bug(text.unwrap_or_else(|| "a panic without a message".into()))
+}

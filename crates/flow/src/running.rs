@@ -1,0 +1,224 @@
+//! Starting a plan, and the handle on the running query.
+
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use crossbeam_channel::{bounded, unbounded};
+use thiserror::Error;
+use tidemill_core::clock::Clock;
+use tidemill_core::error::Cause;
+use tidemill_core::snapshot::{Snapshot, StateSource};
+use tidemill_core::{CutLog, MemoryCutLog, Sink, SystemClock};
+use tidemill_plan::{CyclePolicy, Limits, Plan, PlanError};
+use timely::communication::WorkerGuards;
+
+use crate::cutter::Cutter;
+use crate::gateway::{Gateway, gateway};
+use crate::shared::{Failure, Shared};
+use crate::sink_thread::SinkThread;
+use crate::status::{Status, Summary};
+use crate::topology::Topology;
+use crate::worker::{self, CycleSource, WorkerParts};
+
+/// How a plan is run.
+pub struct Settings {
+    /// Worker threads.
+    pub workers: usize,
+    /// When cycles close.
+    pub cycles: CyclePolicy,
+    /// What is bounded.
+    pub limits: Limits,
+    /// Where cuts are logged.
+    pub cut_log: Box<dyn CutLog>,
+    /// The clock of arrivals, cuts and response times.
+    pub clock: Arc<dyn Clock>,
+    /// Where operators find their state; `None`: they start empty.
+    pub state: Option<Arc<dyn StateSource>>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            workers: 1,
+            cycles: CyclePolicy::default(),
+            limits: Limits::default(),
+            cut_log: Box::new(MemoryCutLog::new(1024)),
+            clock: Arc::new(SystemClock::new()),
+            state: None,
+        }
+    }
+}
+
+/// A query did not start, or stopped before its end.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum FlowError {
+    /// The plan cannot run.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The settings cannot be run with.
+    #[error("{0}")]
+    Settings(String),
+    /// The query stopped before its end.
+    #[error(transparent)]
+    Failed(#[from] Failure),
+}
+
+/// A running query.
+pub struct Running {
+    shared: Arc<Shared>,
+    workers: Option<WorkerGuards<()>>,
+    sinks: Vec<JoinHandle<()>>,
+    gateways: Vec<Option<Gateway>>,
+    snapshot_parts: usize,
+    started_ns: u64,
+}
+
+/// Starts a plan with its sinks, in the plan's order.
+///
+/// # Errors
+/// If the plan or the settings cannot run.
+pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Result<Running, FlowError> {
+    let workers = settings.workers;
+    if workers == 0 || workers > 1024 {
+        return Err(FlowError::Settings(format!("{workers} workers; there must be 1 to 1024")));
+    }
+    if sinks.len() != plan.sinks.len() {
+        let (given, planned) = (sinks.len(), plan.sinks.len());
+        return Err(FlowError::Settings(format!("{given} sinks were given, the plan has {planned}")));
+    }
+    if settings.cycles.events_max == 0 || settings.limits.cycles_in_flight_max == 0 {
+        return Err(FlowError::Settings("cycles of 0 events, or 0 cycles in flight, would never move".into()));
+    }
+    let topology = Arc::new(Topology::new(plan, workers as u32)?);
+    let shared = Arc::new(Shared::new(settings.clock, settings.limits.clone(), workers, sinks.len()));
+    let started_ns = shared.clock.now_ns();
+
+    let (mut gateways, mut queues) = (Vec::new(), Vec::new());
+    for source in &topology.plan.sources {
+        let (sending, queue) = gateway(&shared, settings.limits.gateway_batches_max);
+        gateways.push(Some(sending));
+        queues.push((queue, source.streams.len()));
+    }
+    let cutter = Cutter::new(settings.cycles, queues, settings.cut_log, Arc::clone(&shared));
+
+    let mut senders = Vec::new();
+    let mut sink_threads = Vec::new();
+    for (index, sink) in sinks.into_iter().enumerate() {
+        let (sender, results) = bounded(settings.limits.cycles_in_flight_max as usize + 1);
+        let name = topology.plan.sinks[index].name.clone();
+        let thread = SinkThread { index, name, sink, results, shared: Arc::clone(&shared) };
+        senders.push(sender);
+        sink_threads.push(spawn(format!("sink-{index}"), move || thread.run())?);
+    }
+
+    let (mailboxes, receivers): (Vec<_>, Vec<_>) = (0..workers).map(|_| unbounded()).unzip();
+    let mut cycles = Some(CycleSource { cutter, mailboxes });
+    let parts = receivers.into_iter().enumerate().map(|(index, mailbox)| {
+        let feeds = |sink| Topology::worker_of_sink(sink, workers as u32) as usize == index;
+        let sender_of = |(sink, sender): (usize, &crossbeam_channel::Sender<_>)| feeds(sink).then(|| sender.clone());
+        Mutex::new(Some(WorkerParts {
+            topology: Arc::clone(&topology),
+            shared: Arc::clone(&shared),
+            state: settings.state.clone(),
+            mailbox,
+            sinks: senders.iter().enumerate().map(sender_of).collect(),
+            cutter: cycles.take(),
+        }))
+    });
+    let parts: Vec<_> = parts.collect();
+    drop(senders);
+    let snapshot_parts = topology.plan.operators.len() * workers;
+    let guards = start_workers(workers, parts, Arc::clone(&shared))?;
+    Ok(Running { shared, workers: Some(guards), sinks: sink_threads, gateways, snapshot_parts, started_ns })
+}
+
+fn start_workers(
+    workers: usize,
+    parts: Vec<Mutex<Option<WorkerParts>>>,
+    shared: Arc<Shared>,
+) -> Result<WorkerGuards<()>, FlowError> {
+    let config = timely::Config::process(workers);
+    let started = timely::execute(config, move |timely_worker| {
+        let taken = parts[timely_worker.index()].lock().map(|mut parts| parts.take());
+        let Ok(Some(parts)) = taken else { return };
+        let body = std::panic::AssertUnwindSafe(|| worker::run(timely_worker, parts));
+        if std::panic::catch_unwind(body).is_err() {
+            let cause = Cause::Bug("the worker panicked".into());
+            shared.fail(Failure::Engine { part: format!("worker {}", timely_worker.index()), cause });
+        }
+    });
+    started.map_err(|error| FlowError::Settings(format!("the worker threads could not be started: {error}")))
+}
+
+fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, FlowError> {
+    std::thread::Builder::new()
+        .name(name)
+        .spawn(body)
+        .map_err(|error| FlowError::Settings(format!("a thread could not be started: {error}")))
+}
+
+impl Running {
+    /// The gateway of the source with this index; each can be taken once. The query ends when all gateways
+    /// were dropped, so those that are not taken are dropped by [`join`](Running::join).
+    pub fn gateway(&mut self, source: usize) -> Option<Gateway> {
+        self.gateways.get_mut(source)?.take()
+    }
+
+    /// Counters and response times so far.
+    pub fn status(&self) -> Status {
+        let elapsed_ns = self.shared.clock.now_ns() - self.started_ns;
+        Status::new(&self.shared.counters, self.shared.response_times(), elapsed_ns)
+    }
+
+    /// Whether the query has failed; [`join`](Running::join) says why.
+    pub fn has_failed(&self) -> bool {
+        self.shared.is_stopped()
+    }
+
+    /// Closes a cycle now, snapshots the state at its end, and waits for it. The stream goes on.
+    ///
+    /// # Errors
+    /// If the query stops before the snapshot is complete.
+    pub fn snapshot(&self) -> Result<Snapshot, FlowError> {
+        let snapshot = self.shared.snapshots.request(self.snapshot_parts, &self.shared);
+        snapshot.ok_or_else(|| self.shared.failure().unwrap_or(Failure::Aborted).into())
+    }
+
+    /// Stops at once, without finishing what is on its way. What was committed stays so.
+    pub fn abort(&self) {
+        self.shared.fail(Failure::Aborted);
+    }
+
+    /// Waits for the end: of the input, then of everything that it caused.
+    ///
+    /// # Errors
+    /// The first failure, if there was one.
+    pub fn join(mut self) -> Result<Summary, FlowError> {
+        self.gateways.clear();
+        self.wait();
+        match self.shared.failure() {
+            Some(failure) => Err(failure.into()),
+            None => Ok(self.status()),
+        }
+    }
+
+    fn wait(&mut self) {
+        if let Some(workers) = self.workers.take() {
+            // Panics were turned into failures on the worker itself.
+            workers.join();
+        }
+        for sink in self.sinks.drain(..) {
+            let _ = sink.join();
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.workers.is_some() {
+            self.abort();
+            self.gateways.clear();
+            self.wait();
+        }
+    }
+}

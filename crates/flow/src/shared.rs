@@ -1,0 +1,249 @@
+//! What the threads of a running query share: counters, credits, failure, response times. Touched per cycle,
+//! never per event.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::Thread;
+use std::time::Duration;
+
+use thiserror::Error;
+use tidemill_core::clock::Clock;
+use tidemill_core::counters::{Counter, Counters};
+use tidemill_core::error::Cause;
+use tidemill_core::latency::ResponseTimes;
+use tidemill_core::sink::Arrivals;
+use tidemill_core::snapshot::Snapshot;
+use tidemill_core::{OperatorError, SinkError};
+use tidemill_plan::Limits;
+
+use crate::cutter::Cycle;
+
+/// Why a query stopped.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum Failure {
+    /// An operator failed.
+    #[error(transparent)]
+    Operator(#[from] OperatorError),
+    /// A sink failed.
+    #[error(transparent)]
+    Sink(#[from] SinkError),
+    /// Something of the engine failed: a route, the cut log, a worker.
+    #[error("{part}: {cause}")]
+    Engine {
+        /// Which part.
+        part: String,
+        /// Why.
+        cause: Cause,
+    },
+    /// The run was told to stop at once.
+    #[error("the run was aborted")]
+    Aborted,
+}
+
+pub(crate) struct Shared {
+    pub clock: Arc<dyn Clock>,
+    pub counters: Counters,
+    pub snapshots: SnapshotDesk,
+    limits: Limits,
+    stopped: AtomicBool,
+    failure: Mutex<Option<Failure>>,
+    workers: Mutex<Vec<Option<Thread>>>,
+    /// For each sink, how many cycles were handed to it, and how many it has committed.
+    handed: Vec<AtomicU64>,
+    committed: Vec<AtomicU64>,
+    completion: Mutex<Completion>,
+}
+
+/// Cycles on their way, and the response times of those that arrived.
+struct Completion {
+    pending: VecDeque<(u64, u64, Arc<Arrivals>)>,
+    per_event: ResponseTimes,
+    per_cycle: ResponseTimes,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+impl Shared {
+    pub fn new(clock: Arc<dyn Clock>, limits: Limits, workers: usize, sinks: usize) -> Self {
+        let zeros = || (0..sinks).map(|_| AtomicU64::new(0)).collect();
+        Shared {
+            clock,
+            counters: Counters::default(),
+            snapshots: SnapshotDesk::default(),
+            limits,
+            stopped: AtomicBool::new(false),
+            failure: Mutex::new(None),
+            workers: Mutex::new(vec![None; workers]),
+            handed: zeros(),
+            committed: zeros(),
+            completion: Mutex::new(Completion {
+                pending: VecDeque::new(),
+                per_event: ResponseTimes::default(),
+                per_cycle: ResponseTimes::default(),
+            }),
+        }
+    }
+
+    // Waking.
+
+    pub fn register_worker(&self, index: usize) {
+        lock(&self.workers)[index] = Some(std::thread::current());
+    }
+
+    pub fn wake_worker(&self, index: usize) {
+        if let Some(thread) = &lock(&self.workers)[index] {
+            thread.unpark();
+        }
+    }
+
+    pub fn wake_workers(&self) {
+        lock(&self.workers).iter().flatten().for_each(Thread::unpark);
+    }
+
+    // Failure.
+
+    /// Stops the query; the first failure is the one that is reported.
+    pub fn fail(&self, failure: Failure) {
+        lock(&self.failure).get_or_insert(failure);
+        self.stopped.store(true, Ordering::SeqCst);
+        self.wake_workers();
+        self.snapshots.wake();
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::SeqCst)
+    }
+
+    pub fn failure(&self) -> Option<Failure> {
+        lock(&self.failure).clone()
+    }
+
+    // Credits.
+
+    /// Whether one more cycle may be closed after `next_cycle` ones.
+    pub fn has_credit(&self, next_cycle: u64) -> bool {
+        next_cycle - self.committed_cycles() < self.limits.cycles_in_flight_max
+            && self.counters.get(Counter::UncommittedBytes) < self.limits.uncommitted_bytes_max
+    }
+
+    /// Whether the workers have nothing to do.
+    pub fn is_idle(&self, next_cycle: u64) -> bool {
+        least(&self.handed) == next_cycle
+    }
+
+    /// The number of cycles that all sinks have committed.
+    pub fn committed_cycles(&self) -> u64 {
+        least(&self.committed)
+    }
+
+    // The way of a cycle.
+
+    pub fn cycle_closed(&self, cycle: &Cycle) {
+        let entry = (cycle.cut.cycle, cycle.cut.closed_at_ns, Arc::clone(&cycle.arrivals));
+        lock(&self.completion).pending.push_back(entry);
+    }
+
+    pub fn cycle_handed(&self, sink: usize, cycle: u64) {
+        self.handed[sink].store(cycle + 1, Ordering::Release);
+        self.wake_worker(0);
+    }
+
+    pub fn cycles_committed(&self, sink: usize, last_cycle: u64) {
+        self.committed[sink].store(last_cycle + 1, Ordering::Release);
+        let committed = self.committed_cycles();
+        let now_ns = self.clock.now_ns();
+        let mut completion = lock(&self.completion);
+        while completion.pending.front().is_some_and(|(cycle, ..)| *cycle < committed) {
+            completion.complete_first(now_ns, &self.counters);
+        }
+        drop(completion);
+        self.wake_worker(0);
+    }
+
+    /// The response times so far: per event and per cycle.
+    pub fn response_times(&self) -> (ResponseTimes, ResponseTimes) {
+        let completion = lock(&self.completion);
+        (completion.per_event.clone(), completion.per_cycle.clone())
+    }
+}
+
+impl Completion {
+    fn complete_first(&mut self, now_ns: u64, counters: &Counters) {
+        let Some((_, closed_at_ns, arrivals)) = self.pending.pop_front() else { return };
+        for (arrived_ns, events) in arrivals.weighted() {
+            self.per_event.record(now_ns.saturating_sub(arrived_ns), events);
+        }
+        if arrivals.events > 0 {
+            self.per_cycle.record(now_ns.saturating_sub(closed_at_ns), 1);
+        }
+        counters.add(Counter::CyclesCommitted, 1);
+        counters.add(Counter::EventsCommitted, u64::from(arrivals.events));
+    }
+}
+
+fn least(counts: &[AtomicU64]) -> u64 {
+    counts.iter().map(|count| count.load(Ordering::Acquire)).min().unwrap_or(0)
+}
+
+/// Where a snapshot is asked for and put together.
+#[derive(Default)]
+pub(crate) struct SnapshotDesk {
+    requested: AtomicBool,
+    state: Mutex<SnapshotState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct SnapshotState {
+    cycle: Option<u64>,
+    parts_missing: usize,
+    snapshot: Snapshot,
+}
+
+impl SnapshotDesk {
+    pub fn is_requested(&self) -> bool {
+        self.requested.load(Ordering::Acquire)
+    }
+
+    /// Asks for a snapshot that will be complete after `parts` contributions, and waits for it. `None` if
+    /// the query stops before.
+    pub fn request(&self, parts: usize, shared: &Shared) -> Option<Snapshot> {
+        let mut state = lock(&self.state);
+        *state = SnapshotState { parts_missing: parts, ..SnapshotState::default() };
+        self.requested.store(true, Ordering::Release);
+        shared.wake_worker(0);
+        while state.parts_missing > 0 {
+            if shared.is_stopped() {
+                return None;
+            }
+            let waited = self.changed.wait_timeout(state, Duration::from_millis(100));
+            state = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+        }
+        Some(std::mem::take(&mut state.snapshot))
+    }
+
+    /// Whether this cycle is to be snapshotted.
+    pub fn take_request(&self, cycle: u64) -> bool {
+        let requested = self.requested.swap(false, Ordering::AcqRel);
+        if requested {
+            lock(&self.state).cycle = Some(cycle);
+        }
+        requested
+    }
+
+    /// One operator's partitions on one worker.
+    pub fn contribute(&self, operator: &str, partitions: BTreeMap<u32, Vec<u8>>) {
+        let mut state = lock(&self.state);
+        state.snapshot.cycle = state.cycle.unwrap_or(0);
+        state.snapshot.operators.entry(operator.to_string()).or_default().extend(partitions);
+        state.parts_missing = state.parts_missing.saturating_sub(1);
+        self.changed.notify_all();
+    }
+
+    fn wake(&self) {
+        self.changed.notify_all();
+    }
+}

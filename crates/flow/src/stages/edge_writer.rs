@@ -1,0 +1,49 @@
+//! The sending end of an edge.
+
+use tidemill_core::error::Cause;
+use tidemill_core::{Batch, PartitionedBatch};
+use tidemill_split::Splitter;
+
+use crate::parcel::{Parcel, Parcels};
+use crate::shared::Failure;
+use crate::topology::{Edge, EdgeKind};
+
+/// Turns batches into parcels for an edge's consumer.
+pub(crate) enum EdgeWriter {
+    Split { splitter: Splitter, name: String },
+    Whole { worker: u32 },
+}
+
+impl EdgeWriter {
+    pub fn new(edge: &Edge) -> Self {
+        match &edge.kind {
+            EdgeKind::Whole { worker } => EdgeWriter::Whole { worker: *worker },
+            EdgeKind::Split { route, placement, columns, name } => EdgeWriter::Split {
+                splitter: Splitter::new(route.clone(), placement.clone(), columns.clone()),
+                name: name.clone(),
+            },
+        }
+    }
+
+    /// The parcels of a batch; positions get `base` added.
+    pub fn parcels(&mut self, batch: &Batch, base: u32, chunk: u32) -> Result<Parcels, Failure> {
+        match self {
+            EdgeWriter::Whole { worker } => {
+                let mut batch = batch.clone();
+                if base > 0 {
+                    batch.positions = batch.positions.iter().map(|position| position + base).collect();
+                }
+                let rows = PartitionedBatch { batch, runs: Vec::new() };
+                Ok(Parcels(vec![Parcel { target: *worker, chunk, rows }]))
+            }
+            EdgeWriter::Split { splitter, name } => {
+                let shares = splitter.split(batch, base).map_err(|error| Failure::Engine {
+                    part: format!("input of operator '{name}'"),
+                    cause: Cause::User(error.to_string()),
+                })?;
+                let parcel = |share: tidemill_split::Share| Parcel { target: share.worker, chunk, rows: share.rows };
+                Ok(Parcels(shares.into_iter().map(parcel).collect()))
+            }
+        }
+    }
+}

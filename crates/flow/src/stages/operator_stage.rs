@@ -1,0 +1,156 @@
+//! The stage of an operator: collects a cycle's rows, calls the partitions, sends on what they wrote.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tidemill_core::counters::Counter;
+use tidemill_core::snapshot::StateSource;
+use tidemill_core::{OperatorError, Output};
+use tidemill_plan::Producer;
+use tidemill_split::order::Sorter;
+use timely::container::NoopBuilder;
+use timely::dataflow::Scope;
+use timely::dataflow::operators::generic::OutputBuilder;
+use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
+
+use super::EdgeStreams;
+use super::edge_writer::EdgeWriter;
+use crate::board::{Board, Posted};
+use crate::distribute::by_target;
+use crate::parcel::{Parcel, Parcels};
+use crate::partition_table::PartitionTable;
+use crate::regroup::{InputOrder, regroup};
+use crate::shared::{Failure, Shared};
+use crate::topology::{Consumer, Topology};
+
+struct OperatorStage {
+    name: String,
+    shared: Arc<Shared>,
+    board: Board,
+    table: PartitionTable,
+    output: Output,
+    /// For each outgoing edge, the port that it reads, and how it is written.
+    writers: Vec<(usize, EdgeWriter)>,
+    orders: Vec<InputOrder>,
+    /// Parcels of cycles that are not complete yet, by input.
+    pending: BTreeMap<u64, Vec<Vec<Parcel>>>,
+    sorter: Sorter,
+    next_cycle: u64,
+    worker: u32,
+}
+
+/// Adds the stage of an operator to a worker's dataflow.
+pub(crate) fn build<'scope>(
+    scope: Scope<'scope, u64>,
+    topology: &Topology,
+    operator: usize,
+    worker: usize,
+    board: Board,
+    shared: &Arc<Shared>,
+    state: Option<&dyn StateSource>,
+    streams: &mut EdgeStreams<'scope>,
+) -> Result<(), OperatorError> {
+    let plan = &topology.plan.operators[operator];
+    let mut builder = OperatorBuilder::new(plan.name.clone(), scope);
+    let mut orders = Vec::new();
+    let mut inputs = Vec::new();
+    for input in 0..plan.inputs.len() {
+        let edge = topology.edge_to(Consumer::Operator { operator, input }).expect("every input has an edge");
+        orders.push(topology.order_of(edge));
+        let stream = streams[edge].take().expect("producers are built before their consumers");
+        inputs.push(builder.new_input(stream, by_target()));
+    }
+    let mut writers = Vec::new();
+    let mut outputs = Vec::new();
+    for (index, edge) in topology.edges_from(Producer::Operator(operator)) {
+        let (output, stream) = builder.new_output::<Parcels>();
+        streams[index] = Some(stream);
+        outputs.push(OutputBuilder::<u64, NoopBuilder<Parcels>>::from(output));
+        writers.push((edge.stream.port, EdgeWriter::new(edge)));
+    }
+    let error = |cause| OperatorError { operator: plan.name.clone(), partition: 0, cycle: 0, cause };
+    let partitions = topology.placements[operator].partitions_of(worker as u32);
+    let mut stage = OperatorStage {
+        name: plan.name.clone(),
+        shared: Arc::clone(shared),
+        board,
+        table: PartitionTable::new(plan, partitions, state)?,
+        output: Output::new(&plan.outputs).map_err(error)?,
+        writers,
+        orders,
+        pending: BTreeMap::new(),
+        sorter: Sorter::default(),
+        next_cycle: 0,
+        worker: worker as u32,
+    };
+    builder.build(move |mut capabilities| {
+        move |frontiers| {
+            for (index, input) in inputs.iter_mut().enumerate() {
+                input.for_each(|time, parcels| stage.receive(index, *time.time(), std::mem::take(parcels)));
+            }
+            let complete = frontiers.iter().filter_map(|input| input.frontier().first().copied()).min();
+            while let Some(posted) = stage.next_complete(complete) {
+                let sent = match stage.run_cycle(&posted) {
+                    Ok(sent) => sent,
+                    Err(failure) => return stage.shared.fail(failure),
+                };
+                for ((output, capability), mut parcels) in outputs.iter_mut().zip(&mut capabilities).zip(sent) {
+                    if !parcels.0.is_empty() {
+                        output.activate().session_with_builder(capability).give_container(&mut parcels);
+                    }
+                    capability.downgrade(&stage.next_cycle);
+                }
+            }
+            if complete.is_none() {
+                capabilities.clear();
+            }
+        }
+    });
+    Ok(())
+}
+
+impl OperatorStage {
+    fn receive(&mut self, input: usize, cycle: u64, parcels: Parcels) {
+        let inputs = self.orders.len();
+        let pending = self.pending.entry(cycle).or_insert_with(|| vec![Vec::new(); inputs]);
+        pending[input].extend(parcels.0);
+    }
+
+    /// The next cycle, if all of its rows are here.
+    fn next_complete(&self, complete: Option<u64>) -> Option<Posted> {
+        let is_complete = complete.is_none_or(|frontier| self.next_cycle < frontier);
+        if is_complete && !self.shared.is_stopped() { self.board.get(self.next_cycle) } else { None }
+    }
+
+    /// Runs the next cycle; returns what goes out on each edge.
+    fn run_cycle(&mut self, posted: &Posted) -> Result<Vec<Parcels>, Failure> {
+        let start_ns = self.shared.clock.now_ns();
+        let parcels = self.pending.remove(&self.next_cycle).unwrap_or_default();
+        let positions_end = posted.arrivals.events + 1;
+        let mut inputs = Vec::with_capacity(parcels.len());
+        for (parcels, order) in parcels.into_iter().zip(&self.orders) {
+            inputs.push(regroup(parcels, *order, positions_end, &mut self.sorter));
+        }
+        self.table.run_cycle(&posted.cut, &inputs, &mut self.output)?;
+        if posted.cut.snapshot {
+            self.shared.snapshots.contribute(&self.name, self.table.snapshot());
+        }
+        self.next_cycle += 1;
+        let sent = self.write();
+        self.shared.counters.add(Counter::OperatorTime, self.shared.clock.now_ns() - start_ns);
+        sent
+    }
+
+    fn write(&mut self) -> Result<Vec<Parcels>, Failure> {
+        let ports = self.writers.iter().map(|(port, _)| port + 1).max().unwrap_or(0);
+        let batches: Vec<_> = (0..ports).map(|port| self.output.finish(port)).collect();
+        let mut sent = Vec::with_capacity(self.writers.len());
+        for (port, writer) in &mut self.writers {
+            sent.push(match &batches[*port] {
+                Some(batch) => writer.parcels(batch, 0, self.worker)?,
+                None => Parcels::default(),
+            });
+        }
+        Ok(sent)
+    }
+}

@@ -1,0 +1,107 @@
+//! The stage of a sink: hands whole cycles, in order, to the sink's thread.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crossbeam_channel::Sender;
+use tidemill_core::Batch;
+use tidemill_core::counters::Counter;
+use tidemill_core::error::Cause;
+use timely::dataflow::Scope;
+use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
+
+use super::EdgeStreams;
+use crate::board::{Board, Posted};
+use crate::distribute::by_target;
+use crate::parcel::{Parcel, Parcels};
+use crate::shared::{Failure, Shared};
+use crate::sink_thread::CycleResults;
+use crate::topology::{Consumer, Topology};
+
+struct SinkStage {
+    sink: usize,
+    inputs: usize,
+    shared: Arc<Shared>,
+    board: Board,
+    /// To the sink's thread; on one worker only.
+    thread: Option<Sender<CycleResults>>,
+    pending: BTreeMap<u64, Vec<Vec<Parcel>>>,
+    next_cycle: u64,
+}
+
+/// Adds the stage of a sink to a worker's dataflow.
+pub(crate) fn build<'scope>(
+    scope: Scope<'scope, u64>,
+    topology: &Topology,
+    sink: usize,
+    board: Board,
+    shared: &Arc<Shared>,
+    thread: Option<Sender<CycleResults>>,
+    streams: &mut EdgeStreams<'scope>,
+) {
+    let plan = &topology.plan.sinks[sink];
+    let mut builder = OperatorBuilder::new(plan.name.clone(), scope);
+    let mut inputs = Vec::new();
+    for input in 0..plan.inputs.len() {
+        let edge = topology.edge_to(Consumer::Sink { sink, input }).expect("every input has an edge");
+        let stream = streams[edge].take().expect("producers are built before their consumers");
+        inputs.push(builder.new_input(stream, by_target()));
+    }
+    let mut stage = SinkStage {
+        sink,
+        inputs: plan.inputs.len(),
+        shared: Arc::clone(shared),
+        board,
+        thread,
+        pending: BTreeMap::new(),
+        next_cycle: 0,
+    };
+    builder.build(move |_capabilities| {
+        move |frontiers| {
+            for (index, input) in inputs.iter_mut().enumerate() {
+                input.for_each(|time, parcels| stage.receive(index, *time.time(), std::mem::take(parcels)));
+            }
+            let complete = frontiers.iter().filter_map(|input| input.frontier().first().copied()).min();
+            while let Some(posted) = stage.next_complete(complete) {
+                stage.hand_over(posted);
+            }
+        }
+    });
+}
+
+impl SinkStage {
+    fn receive(&mut self, input: usize, cycle: u64, parcels: Parcels) {
+        let inputs = self.inputs;
+        let pending = self.pending.entry(cycle).or_insert_with(|| vec![Vec::new(); inputs]);
+        pending[input].extend(parcels.0);
+    }
+
+    fn next_complete(&self, complete: Option<u64>) -> Option<Posted> {
+        let is_complete = complete.is_none_or(|frontier| self.next_cycle < frontier);
+        if is_complete && !self.shared.is_stopped() { self.board.get(self.next_cycle) } else { None }
+    }
+
+    fn hand_over(&mut self, posted: Posted) {
+        let cycle = self.next_cycle;
+        self.next_cycle += 1;
+        let Some(thread) = &self.thread else { return };
+        let parcels = self.pending.remove(&cycle).unwrap_or_else(|| vec![Vec::new(); self.inputs]);
+        let streams: Vec<Vec<Batch>> = parcels.into_iter().map(in_order).collect();
+        let bytes = streams.iter().flatten().map(|batch| batch.bytes() as u64).sum();
+        let rows = streams.iter().flatten().map(|batch| batch.len() as u64).sum();
+        self.shared.counters.add(Counter::UncommittedBytes, bytes);
+        self.shared.counters.add(Counter::RowsOut, rows);
+        let results = CycleResults { cut: posted.cut, arrivals: posted.arrivals, streams, bytes };
+        // Credits bound the cycles on their way, so there is room unless the thread is gone.
+        if thread.try_send(results).is_err() && !self.shared.is_stopped() {
+            let part = format!("sink {}", self.sink);
+            self.shared.fail(Failure::Engine { part, cause: Cause::Bug("its thread takes no results".into()) });
+        }
+        self.shared.cycle_handed(self.sink, cycle);
+    }
+}
+
+fn in_order(mut parcels: Vec<Parcel>) -> Vec<Batch> {
+    parcels.sort_by_key(|parcel| parcel.chunk);
+    parcels.into_iter().map(|parcel| parcel.rows.batch).collect()
+}

@@ -1,0 +1,91 @@
+//! The edges of a plan: who writes to whom, and how rows are split on the way.
+
+use std::sync::Arc;
+
+use tidemill_plan::{Plan, PlanError, Producer, StreamRef};
+use tidemill_split::{Placement, Route};
+
+use crate::regroup::InputOrder;
+
+/// Who reads an edge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Consumer {
+    Operator { operator: usize, input: usize },
+    Sink { sink: usize, input: usize },
+}
+
+/// One edge.
+#[derive(Clone)]
+pub(crate) struct Edge {
+    pub stream: StreamRef,
+    pub consumer: Consumer,
+    pub kind: EdgeKind,
+}
+
+#[derive(Clone)]
+pub(crate) enum EdgeKind {
+    /// To an operator: split by route.
+    Split { route: Arc<Route>, placement: Arc<Placement>, columns: Vec<usize>, name: String },
+    /// To a sink: whole, to the worker that feeds the sink's thread.
+    Whole { worker: u32 },
+}
+
+/// A plan with its edges and partition tables, for a number of workers.
+pub(crate) struct Topology {
+    pub plan: Plan,
+    pub edges: Vec<Edge>,
+    pub placements: Vec<Arc<Placement>>,
+    pub workers: u32,
+}
+
+impl Topology {
+    pub fn new(plan: Plan, workers: u32) -> Result<Self, PlanError> {
+        plan.validate()?;
+        let spread = |partitions| Arc::new(Placement::spread(partitions, workers));
+        let placements: Vec<_> = plan.operators.iter().map(|operator| spread(operator.partitions)).collect();
+        let mut edges = Vec::new();
+        for (index, operator) in plan.operators.iter().enumerate() {
+            for (input, input_plan) in operator.inputs.iter().enumerate() {
+                let kind = EdgeKind::Split {
+                    route: Arc::clone(&input_plan.route),
+                    placement: Arc::clone(&placements[index]),
+                    columns: plan.columns_of(operator, input_plan)?,
+                    name: operator.name.clone(),
+                };
+                let consumer = Consumer::Operator { operator: index, input };
+                edges.push(Edge { stream: input_plan.stream, consumer, kind });
+            }
+        }
+        for (index, sink) in plan.sinks.iter().enumerate() {
+            let worker = Topology::worker_of_sink(index, workers);
+            for (input, stream) in sink.inputs.iter().enumerate() {
+                let consumer = Consumer::Sink { sink: index, input };
+                edges.push(Edge { stream: *stream, consumer, kind: EdgeKind::Whole { worker } });
+            }
+        }
+        Ok(Topology { plan, edges, placements, workers })
+    }
+
+    /// The worker that feeds a sink's thread.
+    pub fn worker_of_sink(sink: usize, workers: u32) -> u32 {
+        sink as u32 % workers
+    }
+
+    /// The edges that read what a producer writes.
+    pub fn edges_from(&self, producer: Producer) -> impl Iterator<Item = (usize, &Edge)> {
+        self.edges.iter().enumerate().filter(move |(_, edge)| edge.stream.producer == producer)
+    }
+
+    /// The edge into an input.
+    pub fn edge_to(&self, consumer: Consumer) -> Option<usize> {
+        self.edges.iter().position(|edge| edge.consumer == consumer)
+    }
+
+    /// The order in which an edge's parcels arrive.
+    pub fn order_of(&self, edge: usize) -> InputOrder {
+        match self.edges[edge].stream.producer {
+            Producer::Source(_) => InputOrder::ByChunk,
+            Producer::Operator(_) => InputOrder::Interleaved,
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! A worker thread: builds its part of the dataflow, introduces cycles, lets Timely step, parks when idle.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender};
+use tidemill_core::error::Cause;
+use tidemill_core::snapshot::StateSource;
+use timely::worker::Worker;
+
+use crate::board::Board;
+use crate::cutter::{Cutter, Cycle, Decision};
+use crate::shared::{Failure, Shared};
+use crate::sink_thread::CycleResults;
+use crate::stages::source::Source;
+use crate::stages::{operator_stage, sink_stage};
+use crate::topology::Topology;
+
+/// What a worker thread is given.
+pub(crate) struct WorkerParts {
+    pub topology: Arc<Topology>,
+    pub shared: Arc<Shared>,
+    pub state: Option<Arc<dyn StateSource>>,
+    pub mailbox: Receiver<Arc<Cycle>>,
+    /// For each sink, the way to its thread, on the worker that feeds it.
+    pub sinks: Vec<Option<Sender<CycleResults>>>,
+    /// On worker 0 only.
+    pub cutter: Option<CycleSource>,
+}
+
+/// The cutter with the mailboxes of all workers.
+pub(crate) struct CycleSource {
+    pub cutter: Cutter,
+    pub mailboxes: Vec<Sender<Arc<Cycle>>>,
+}
+
+impl CycleSource {
+    /// Closes a cycle if it is time. Returns how long to wait before asking again, if not for ever.
+    fn advance(&mut self, shared: &Shared) -> Result<Step, Cause> {
+        match self.cutter.poll()? {
+            Decision::Closed(cycle) => {
+                for mailbox in &self.mailboxes {
+                    // A worker that is gone has failed, and the failure is reported.
+                    let _ = mailbox.send(Arc::clone(&cycle));
+                }
+                shared.wake_workers();
+                Ok(Step::Again)
+            }
+            Decision::Wait(wait_ns) => Ok(Step::Wait(wait_ns.map(Duration::from_nanos))),
+            Decision::Ended => Ok(Step::Ended),
+        }
+    }
+}
+
+enum Step {
+    Again,
+    Wait(Option<Duration>),
+    Ended,
+}
+
+/// Runs a worker until the query has ended or failed.
+pub(crate) fn run(worker: &mut Worker, mut parts: WorkerParts) {
+    parts.shared.register_worker(worker.index());
+    if let Err(failure) = run_dataflow(worker, &mut parts) {
+        parts.shared.fail(failure);
+    }
+    if parts.shared.is_stopped() {
+        for dataflow in worker.installed_dataflows() {
+            worker.drop_dataflow(dataflow);
+        }
+    }
+}
+
+fn run_dataflow(worker: &mut Worker, parts: &mut WorkerParts) -> Result<(), Failure> {
+    let mut source = Some(build(worker, parts)?);
+    while worker.has_dataflows() && !parts.shared.is_stopped() {
+        let mut park = None;
+        if let Some(cycles) = &mut parts.cutter {
+            let step = cycles.advance(&parts.shared);
+            match step.map_err(|cause| Failure::Engine { part: "cut log".into(), cause })? {
+                Step::Again => park = Some(Duration::ZERO),
+                Step::Wait(wait) => park = wait,
+                Step::Ended => parts.cutter = None,
+            }
+        }
+        if let Ok(cycle) = parts.mailbox.try_recv() {
+            park = Some(Duration::ZERO);
+            if let Some(source) = &mut source {
+                source.introduce(&cycle)?;
+            }
+            if cycle.cut.last {
+                source = None;
+            }
+        }
+        worker.step_or_park(park);
+    }
+    Ok(())
+}
+
+fn build(worker: &mut Worker, parts: &mut WorkerParts) -> Result<Source, Failure> {
+    let index = worker.index();
+    let topology = Arc::clone(&parts.topology);
+    let shared = &parts.shared;
+    let board = Board::default();
+    worker.dataflow::<u64, _, _>(|scope| {
+        let mut streams: Vec<_> = topology.edges.iter().map(|_| None).collect();
+        let source =
+            Source::new(index, &topology, board.clone(), Arc::clone(shared), scope.clone(), &mut streams);
+        for operator in 0..topology.plan.operators.len() {
+            let state = parts.state.as_deref();
+            let board = board.clone();
+            operator_stage::build(
+                scope.clone(),
+                &topology,
+                operator,
+                index,
+                board,
+                shared,
+                state,
+                &mut streams,
+            )?;
+        }
+        for (sink, thread) in parts.sinks.drain(..).enumerate() {
+            sink_stage::build(scope.clone(), &topology, sink, board.clone(), shared, thread, &mut streams);
+        }
+        // The state was read; what it was read from need not stay in memory.
+        parts.state = None;
+        Ok(source)
+    })
+}

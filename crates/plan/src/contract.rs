@@ -1,0 +1,45 @@
+//! When cycles close, and what is bounded.
+
+use std::time::Duration;
+
+/// When a cycle is closed (design, section 1.2): when it is full, when its oldest event has waited its share
+/// of the latency bound, or when the workers are idle and something waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CyclePolicy {
+    /// The most events in a cycle.
+    pub events_max: u32,
+    /// The longest that an event waits for its cycle to close; `None`: for ever.
+    pub wait_max: Option<Duration>,
+    /// Whether idle workers close a cycle as soon as something waits.
+    pub close_when_idle: bool,
+}
+
+impl Default for CyclePolicy {
+    fn default() -> Self {
+        CyclePolicy { events_max: 65_536, wait_max: Some(Duration::from_millis(5)), close_when_idle: true }
+    }
+}
+
+impl CyclePolicy {
+    /// Cycles of exactly this many events, but for the last: the same cuts in every run.
+    pub fn fixed(events: u32) -> Self {
+        CyclePolicy { events_max: events, wait_max: None, close_when_idle: false }
+    }
+}
+
+/// What is bounded while a query runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Cycles closed and not yet committed.
+    pub cycles_in_flight_max: u64,
+    /// Bytes of results not yet committed.
+    pub uncommitted_bytes_max: u64,
+    /// Batches that wait in a gateway before its sender is held back.
+    pub gateway_batches_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { cycles_in_flight_max: 8, uncommitted_bytes_max: 256 << 20, gateway_batches_max: 64 }
+    }
+}

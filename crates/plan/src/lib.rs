@@ -1,0 +1,32 @@
+//! What to run, as data: the sources, operators and sinks of a query, and the settings of its cycles.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use tidemill_core::arrow::schema::{DataType, Field, Schema};
+//! use tidemill_plan::{OperatorPlan, Plan};
+//! # use tidemill_core::{error::Cause, Operator, Output, Rows, SnapshotReader, SnapshotWriter};
+//! # struct Copy;
+//! # impl Operator for Copy {
+//! #     fn rows(&mut self, _: usize, _: Rows<'_>, _: &mut Output) -> Result<(), Cause> { Ok(()) }
+//! #     fn snapshot(&self, _: &mut SnapshotWriter) {}
+//! #     fn restore(&mut self, _: &mut SnapshotReader<'_>) -> Result<(), Cause> { Ok(()) }
+//! # }
+//! let schema = Arc::new(Schema::new(vec![Field::new("vid", DataType::UInt32, false)]));
+//! let mut plan = Plan::new("copy");
+//! let input = plan.source("input", [Arc::clone(&schema)]);
+//! let copy = plan.operator(
+//!     OperatorPlan::new("copy", 8, |_partition| Box::new(Copy))
+//!         .input(input[0], &["vid"], tidemill_split::route_by_key::<arrow_array::types::UInt32Type>(0, 8))
+//!         .output(schema),
+//! );
+//! plan.sink("output", copy);
+//! plan.validate().unwrap();
+//! ```
+
+mod contract;
+mod operator;
+mod plan;
+
+pub use contract::{CyclePolicy, Limits};
+pub use operator::{Factory, InputPlan, OperatorPlan};
+pub use plan::{Plan, PlanError, Producer, SinkPlan, SourcePlan, StreamRef};

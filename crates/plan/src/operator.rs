@@ -1,0 +1,70 @@
+//! One operator of a plan.
+
+use std::sync::Arc;
+
+use arrow_schema::SchemaRef;
+use tidemill_core::Operator;
+use tidemill_split::Route;
+
+use crate::plan::StreamRef;
+
+/// Makes the instance of a logical partition.
+pub type Factory = dyn Fn(u32) -> Box<dyn Operator> + Send + Sync;
+
+/// An input of an operator.
+#[derive(Clone)]
+pub struct InputPlan {
+    /// Where the rows come from.
+    pub stream: StreamRef,
+    /// The columns that the operator gets, by name, in this order.
+    pub columns: Vec<String>,
+    /// Which partition each row goes to; sees all columns of the stream.
+    pub route: Arc<Route>,
+}
+
+/// An operator: so many logical partitions of one kind.
+#[derive(Clone)]
+pub struct OperatorPlan {
+    /// Its name: stable, because snapshots are found by it.
+    pub name: String,
+    /// The number of logical partitions, fixed for the query's life.
+    pub partitions: u32,
+    /// Makes the instances.
+    pub factory: Arc<Factory>,
+    /// Its inputs.
+    pub inputs: Vec<InputPlan>,
+    /// The schema of each output port.
+    pub outputs: Vec<SchemaRef>,
+}
+
+impl OperatorPlan {
+    /// An operator without inputs and outputs yet.
+    pub fn new(
+        name: impl Into<String>,
+        partitions: u32,
+        factory: impl Fn(u32) -> Box<dyn Operator> + Send + Sync + 'static,
+    ) -> Self {
+        OperatorPlan {
+            name: name.into(),
+            partitions,
+            factory: Arc::new(factory),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+        }
+    }
+
+    /// Adds an input with these columns of a stream.
+    #[must_use]
+    pub fn input(mut self, stream: StreamRef, columns: &[&str], route: impl Into<Arc<Route>>) -> Self {
+        let columns = columns.iter().map(|column| column.to_string()).collect();
+        self.inputs.push(InputPlan { stream, columns, route: route.into() });
+        self
+    }
+
+    /// Adds an output port.
+    #[must_use]
+    pub fn output(mut self, schema: SchemaRef) -> Self {
+        self.outputs.push(schema);
+        self
+    }
+}

@@ -1,0 +1,185 @@
+//! The plan of a query.
+
+use arrow_schema::SchemaRef;
+use thiserror::Error;
+
+use crate::operator::{InputPlan, OperatorPlan};
+
+/// Who writes a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Producer {
+    /// The source with this index.
+    Source(usize),
+    /// The operator with this index.
+    Operator(usize),
+}
+
+/// A stream of the plan: an output of a source or an operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StreamRef {
+    /// Who writes it.
+    pub producer: Producer,
+    /// Which of the producer's streams.
+    pub port: usize,
+}
+
+/// A source: one gateway that feeds one or several streams. Positions are one order across all of them.
+#[derive(Clone, Debug)]
+pub struct SourcePlan {
+    /// Its name.
+    pub name: String,
+    /// The schema of each stream.
+    pub streams: Vec<SchemaRef>,
+}
+
+/// A sink with the streams that it takes.
+#[derive(Clone, Debug)]
+pub struct SinkPlan {
+    /// Its name.
+    pub name: String,
+    /// Its inputs.
+    pub inputs: Vec<StreamRef>,
+}
+
+/// A query as data. Operators only read streams that were there before them, so a plan has no loops.
+#[derive(Clone, Default)]
+pub struct Plan {
+    /// The query's name.
+    pub name: String,
+    /// Its sources.
+    pub sources: Vec<SourcePlan>,
+    /// Its operators, each after those that it reads from.
+    pub operators: Vec<OperatorPlan>,
+    /// Its sinks.
+    pub sinks: Vec<SinkPlan>,
+}
+
+/// A plan that cannot run.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum PlanError {
+    /// There is nothing to read or nowhere to write.
+    #[error("query '{0}' needs at least one source and one sink")]
+    Empty(String),
+    /// A reader names a stream that no one writes, or that is written only later.
+    #[error("'{reader}' reads stream {port} of {producer:?}, which is not there before it")]
+    NoSuchStream {
+        /// The operator or sink.
+        reader: String,
+        /// Whom it reads from.
+        producer: Producer,
+        /// Which stream.
+        port: usize,
+    },
+    /// An operator names a column that its input does not have.
+    #[error("operator '{operator}' reads column '{column}', but its input has only {available}")]
+    NoSuchColumn {
+        /// The operator.
+        operator: String,
+        /// The column.
+        column: String,
+        /// The columns that are there.
+        available: String,
+    },
+    /// Two operators have one name.
+    #[error("two operators are named '{0}'; snapshots are found by name, so names must differ")]
+    SameName(String),
+    /// An operator has no partitions.
+    #[error("operator '{0}' has 0 partitions; it needs at least 1")]
+    NoPartitions(String),
+}
+
+impl Plan {
+    /// A plan without anything in it.
+    pub fn new(name: impl Into<String>) -> Self {
+        Plan { name: name.into(), ..Plan::default() }
+    }
+
+    /// Adds a source; returns its streams.
+    pub fn source(
+        &mut self,
+        name: impl Into<String>,
+        streams: impl IntoIterator<Item = SchemaRef>,
+    ) -> Vec<StreamRef> {
+        let streams: Vec<SchemaRef> = streams.into_iter().collect();
+        let producer = Producer::Source(self.sources.len());
+        let refs = (0..streams.len()).map(|port| StreamRef { producer, port }).collect();
+        self.sources.push(SourcePlan { name: name.into(), streams });
+        refs
+    }
+
+    /// Adds an operator; returns its output streams.
+    pub fn operator(&mut self, operator: OperatorPlan) -> Vec<StreamRef> {
+        let producer = Producer::Operator(self.operators.len());
+        let refs = (0..operator.outputs.len()).map(|port| StreamRef { producer, port }).collect();
+        self.operators.push(operator);
+        refs
+    }
+
+    /// Adds a sink that takes these streams.
+    pub fn sink(&mut self, name: impl Into<String>, inputs: impl IntoIterator<Item = StreamRef>) {
+        self.sinks.push(SinkPlan { name: name.into(), inputs: inputs.into_iter().collect() });
+    }
+
+    /// The schema of a stream, if it is in the plan.
+    pub fn schema(&self, stream: StreamRef) -> Option<&SchemaRef> {
+        match stream.producer {
+            Producer::Source(index) => self.sources.get(index)?.streams.get(stream.port),
+            Producer::Operator(index) => self.operators.get(index)?.outputs.get(stream.port),
+        }
+    }
+
+    /// The numbers of an input's columns in its stream.
+    ///
+    /// # Errors
+    /// If the stream or a column is not there.
+    pub fn columns_of(&self, operator: &OperatorPlan, input: &InputPlan) -> Result<Vec<usize>, PlanError> {
+        let schema = self.schema(input.stream).ok_or_else(|| no_such_stream(&operator.name, input.stream))?;
+        let index_of = |column: &String| {
+            schema.index_of(column).map_err(|_| PlanError::NoSuchColumn {
+                operator: operator.name.clone(),
+                column: column.clone(),
+                available: schema.fields().iter().map(|f| f.name().as_str()).collect::<Vec<_>>().join(", "),
+            })
+        };
+        input.columns.iter().map(index_of).collect()
+    }
+
+    /// Checks that the plan can run.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it.
+    pub fn validate(&self) -> Result<(), PlanError> {
+        if self.sources.is_empty() || self.sinks.is_empty() {
+            return Err(PlanError::Empty(self.name.clone()));
+        }
+        for (index, operator) in self.operators.iter().enumerate() {
+            self.validate_operator(index, operator)?;
+        }
+        for sink in &self.sinks {
+            for stream in &sink.inputs {
+                self.schema(*stream).ok_or_else(|| no_such_stream(&sink.name, *stream))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_operator(&self, index: usize, operator: &OperatorPlan) -> Result<(), PlanError> {
+        if operator.partitions == 0 {
+            return Err(PlanError::NoPartitions(operator.name.clone()));
+        }
+        if self.operators[..index].iter().any(|earlier| earlier.name == operator.name) {
+            return Err(PlanError::SameName(operator.name.clone()));
+        }
+        for input in &operator.inputs {
+            if matches!(input.stream.producer, Producer::Operator(producer) if producer >= index) {
+                return Err(no_such_stream(&operator.name, input.stream));
+            }
+            self.columns_of(operator, input)?;
+        }
+        Ok(())
+    }
+}
+
+fn no_such_stream(reader: &str, stream: StreamRef) -> PlanError {
+    PlanError::NoSuchStream { reader: reader.into(), producer: stream.producer, port: stream.port }
+}

@@ -1,0 +1,18 @@
+//! Splitting: which partition each row of a batch goes to, and gathering the rows by partition and worker.
+//!
+//! Pure functions over batches, without input or output. A split looks at a whole batch at once: one pass
+//! computes the destinations ([`route`]), one stable counting sort orders the row numbers ([`order`]), and
+//! one pass per column gathers ([`gather`]). The way back, from many partitions to one ordered stream, is
+//! [`merge`].
+
+pub mod gather;
+pub mod merge;
+pub mod order;
+pub mod placement;
+pub mod route;
+pub mod split;
+
+pub use merge::{merge_by_partition, merge_by_position};
+pub use placement::Placement;
+pub use route::{OMIT, Route, RouteError, route_by_key};
+pub use split::{Share, Splitter};

@@ -1,0 +1,65 @@
+//! Where logical partitions live.
+
+/// The partition table: which worker holds which logical partition of an operator.
+///
+/// ```
+/// let placement = tidemill_split::Placement::spread(5, 2);
+/// assert_eq!(placement.partitions_of(0), &[0, 2, 4]);
+/// assert_eq!(placement.worker_of(3), 1);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Placement {
+    workers: u32,
+    worker_of: Vec<u32>,
+    partitions_of: Vec<Vec<u32>>,
+    /// Partitions in the order (worker, partition), as ranks: the split's sort key.
+    rank_of: Vec<u32>,
+}
+
+impl Placement {
+    /// Partition `p` on worker `p % workers`.
+    pub fn spread(partitions: u32, workers: u32) -> Self {
+        Placement::new(workers, (0..partitions).map(|partition| partition % workers).collect())
+    }
+
+    /// Any placement: `worker_of[p]` holds partition `p`.
+    ///
+    /// # Panics
+    /// If a worker does not exist.
+    pub fn new(workers: u32, worker_of: Vec<u32>) -> Self {
+        let mut partitions_of = vec![Vec::new(); workers as usize];
+        for (partition, worker) in worker_of.iter().enumerate() {
+            partitions_of[*worker as usize].push(partition as u32);
+        }
+        let mut rank_of = vec![0; worker_of.len()];
+        for (rank, partition) in partitions_of.iter().flatten().enumerate() {
+            rank_of[*partition as usize] = rank as u32;
+        }
+        Placement { workers, worker_of, partitions_of, rank_of }
+    }
+
+    /// The number of workers.
+    pub fn workers(&self) -> u32 {
+        self.workers
+    }
+
+    /// The number of partitions.
+    pub fn partitions(&self) -> u32 {
+        self.worker_of.len() as u32
+    }
+
+    /// The worker that holds a partition.
+    pub fn worker_of(&self, partition: u32) -> u32 {
+        self.worker_of[partition as usize]
+    }
+
+    /// A worker's partitions, ascending.
+    pub fn partitions_of(&self, worker: u32) -> &[u32] {
+        &self.partitions_of[worker as usize]
+    }
+
+    /// The rank of each partition in the order (worker, partition).
+    pub(crate) fn ranks(&self) -> &[u32] {
+        &self.rank_of
+    }
+}
