@@ -52,7 +52,11 @@ impl Batch {
             true => self.origins.clone(),
             false => self.origins.slice(start, length),
         };
-        Batch { rows: self.rows.slice(start, length), positions: self.positions.slice(start, length), origins }
+        Batch {
+            rows: self.rows.slice(start, length),
+            positions: self.positions.slice(start, length),
+            origins,
+        }
     }
 
     /// The whole batch as rows for an operator.

@@ -92,9 +92,8 @@ fn decode_parcel(bytes: &mut &[u8]) -> Option<Parcel> {
     let target = take(bytes)? as u32;
     let chunk = take(bytes)? as u32;
     let run_count = take(bytes)?;
-    let mut run = || {
-        Some(Run { partition: take(bytes)? as u32, start: take(bytes)? as u32, end: take(bytes)? as u32 })
-    };
+    let mut run =
+        || Some(Run { partition: take(bytes)? as u32, start: take(bytes)? as u32, end: take(bytes)? as u32 });
     let runs = (0..run_count).map(|_| run()).collect::<Option<Vec<_>>>()?;
     let positions = take_integers(bytes)?;
     let origins = take_integers(bytes)?;
@@ -145,7 +144,10 @@ mod tests {
         assert_eq!(back.0[1].rows.batch.origins, parcel.rows.batch.origins);
         assert_eq!(back.0[1].rows.runs, parcel.rows.runs);
         for length in 0..bytes.len() - 8 {
-            assert!(decode(&bytes[..length]).is_none_or(|parcels| parcels.0.len() < 2 || length > bytes.len() - 16));
+            assert!(
+                decode(&bytes[..length])
+                    .is_none_or(|parcels| parcels.0.len() < 2 || length > bytes.len() - 16)
+            );
         }
     }
 }

@@ -140,7 +140,11 @@ impl PartitionTable {
             instance.snapshot(&mut writer);
             writer.finish()
         };
-        self.partitions.iter().zip(&self.instances).map(|(p, instance)| (*p, bytes(instance.as_ref()))).collect()
+        self.partitions
+            .iter()
+            .zip(&self.instances)
+            .map(|(p, instance)| (*p, bytes(instance.as_ref())))
+            .collect()
     }
 }
 

@@ -87,7 +87,9 @@ pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Resul
         return Err(FlowError::Settings(format!("{given} sinks were given, the plan has {planned}")));
     }
     if settings.cycles.events_max == 0 || settings.limits.cycles_in_flight_max == 0 {
-        return Err(FlowError::Settings("cycles of 0 events, or 0 cycles in flight, would never move".into()));
+        return Err(FlowError::Settings(
+            "cycles of 0 events, or 0 cycles in flight, would never move".into(),
+        ));
     }
     let topology = Arc::new(Topology::new(plan, workers as u32)?);
     let shared = Arc::new(Shared::new(settings.clock, settings.limits.clone(), workers, sinks.len()));
@@ -115,7 +117,8 @@ pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Resul
     let mut cycles = Some(CycleSource { cutter, mailboxes });
     let parts = receivers.into_iter().enumerate().map(|(index, mailbox)| {
         let feeds = |sink| Topology::worker_of_sink(sink, workers as u32) as usize == index;
-        let sender_of = |(sink, sender): (usize, &crossbeam_channel::Sender<_>)| feeds(sink).then(|| sender.clone());
+        let sender_of =
+            |(sink, sender): (usize, &crossbeam_channel::Sender<_>)| feeds(sink).then(|| sender.clone());
         Mutex::new(Some(WorkerParts {
             topology: Arc::clone(&topology),
             shared: Arc::clone(&shared),

@@ -45,7 +45,8 @@ fn concatenate(batches: &[Batch]) -> Option<Batch> {
         [] => None,
         [batch] => Some(batch.clone()),
         [first, ..] => {
-            let columns = (0..first.rows.num_columns()).map(|index| concatenate_column(batches, index)).collect();
+            let columns =
+                (0..first.rows.num_columns()).map(|index| concatenate_column(batches, index)).collect();
             let length: usize = batches.iter().map(Batch::len).sum();
             let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(length));
             let rows = RecordBatch::try_new_with_options(first.rows.schema(), columns, &options)

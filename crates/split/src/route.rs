@@ -10,7 +10,9 @@ pub const OMIT: u32 = u32::MAX;
 
 /// A routing function sent a row to a partition that does not exist.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("the routing function sent row {row} to partition {destination}, but there are only {partitions}; the row is {values}")]
+#[error(
+    "the routing function sent row {row} to partition {destination}, but there are only {partitions}; the row is {values}"
+)]
 pub struct RouteError {
     /// The row's number in its batch.
     pub row: usize,

@@ -58,7 +58,9 @@ impl Splitter {
         let ranks_of = self.placement.ranks();
         self.ranks.clear();
         self.ranks.extend(
-            self.destinations.iter().map(|partition| ranks_of.get(*partition as usize).map_or(u32::MAX, |r| *r)),
+            self.destinations
+                .iter()
+                .map(|partition| ranks_of.get(*partition as usize).map_or(u32::MAX, |r| *r)),
         );
         let schema = self.schema.get_or_insert_with(|| {
             Arc::new(batch.rows.schema().project(&self.columns).expect("the plan's columns exist"))

@@ -41,7 +41,8 @@ impl EdgeWriter {
                     part: format!("input of operator '{name}'"),
                     cause: Cause::User(error.to_string()),
                 })?;
-                let parcel = |share: tidemill_split::Share| Parcel { target: share.worker, chunk, rows: share.rows };
+                let parcel =
+                    |share: tidemill_split::Share| Parcel { target: share.worker, chunk, rows: share.rows };
                 Ok(Parcels(shares.into_iter().map(parcel).collect()))
             }
         }

@@ -94,7 +94,8 @@ pub(crate) fn build<'scope>(
                     Ok(sent) => sent,
                     Err(failure) => return stage.shared.fail(failure),
                 };
-                for ((output, capability), mut parcels) in outputs.iter_mut().zip(&mut capabilities).zip(sent) {
+                for ((output, capability), mut parcels) in outputs.iter_mut().zip(&mut capabilities).zip(sent)
+                {
                     if !parcels.0.is_empty() {
                         output.activate().session_with_builder(capability).give_container(&mut parcels);
                     }

@@ -95,7 +95,8 @@ impl SinkStage {
         // Credits bound the cycles on their way, so there is room unless the thread is gone.
         if thread.try_send(results).is_err() && !self.shared.is_stopped() {
             let part = format!("sink {}", self.sink);
-            self.shared.fail(Failure::Engine { part, cause: Cause::Bug("its thread takes no results".into()) });
+            self.shared
+                .fail(Failure::Engine { part, cause: Cause::Bug("its thread takes no results".into()) });
         }
         self.shared.cycle_handed(self.sink, cycle);
     }

@@ -1,0 +1,89 @@
+//! Answers in a folder: `type0.csv` to `type3.csv`.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+
+use tidemill_engine::{Cause, CycleOutput, Sink};
+
+use super::tally::Tally;
+use super::{KINDS, encode};
+
+/// Writes answers into a folder. What was committed is in the files, in whole lines; a cycle that fails to be
+/// written is cut off again.
+#[derive(Debug)]
+pub struct AnswerFiles {
+    files: Vec<AnswerFile>,
+    tally: Tally,
+}
+
+#[derive(Debug)]
+struct AnswerFile {
+    path: PathBuf,
+    file: File,
+    prepared: Vec<u8>,
+    committed_bytes: u64,
+}
+
+impl AnswerFiles {
+    /// Creates the folder if it is not there, and the files in it, replacing those of an earlier run.
+    ///
+    /// # Errors
+    /// If the folder or a file cannot be written; the text names it.
+    pub fn create(folder: &Path, tally: Tally) -> Result<Self, Cause> {
+        fs::create_dir_all(folder).map_err(|error| cannot("create the folder", folder, &error))?;
+        let create = |kind| {
+            let path = folder.join(format!("type{kind}.csv"));
+            let file = File::create(&path).map_err(|error| cannot("create", &path, &error))?;
+            Ok(AnswerFile { path, file, prepared: Vec::new(), committed_bytes: 0 })
+        };
+        let files = (0..KINDS).map(create).collect::<Result<_, Cause>>()?;
+        Ok(AnswerFiles { files, tally })
+    }
+}
+
+impl AnswerFile {
+    fn commit(&mut self) -> Result<(), Cause> {
+        if let Err(error) = self.file.write_all(&self.prepared) {
+            // Whole lines only: drop what went in of this range.
+            let _ = self.file.set_len(self.committed_bytes);
+            return Err(cannot("write", &self.path, &error));
+        }
+        self.committed_bytes += self.prepared.len() as u64;
+        self.prepared.clear();
+        Ok(())
+    }
+}
+
+impl Sink for AnswerFiles {
+    fn prepare(&mut self, output: CycleOutput) -> Result<(), Cause> {
+        let now_ns = output.clock.now_ns();
+        for (kind, answers) in output.streams.iter().enumerate() {
+            if let Some(answers) = answers {
+                self.tally.count(kind, answers, &output.arrivals, now_ns);
+                encode::lines(kind, answers, &output.arrivals, now_ns, &mut self.files[kind].prepared);
+            }
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self, _cycles: RangeInclusive<u64>) -> Result<(), Cause> {
+        self.files.iter_mut().try_for_each(AnswerFile::commit)
+    }
+
+    fn finish(&mut self) -> Result<(), Cause> {
+        let sync =
+            |file: &AnswerFile| file.file.sync_all().map_err(|error| cannot("write", &file.path, &error));
+        self.files.iter().try_for_each(sync)
+    }
+}
+
+fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Cause {
+    let remedy = match error.kind() {
+        std::io::ErrorKind::StorageFull => "; free some space or choose another folder, then run again",
+        std::io::ErrorKind::PermissionDenied => "; choose a folder that may be written to",
+        _ => "",
+    };
+    Cause::Operation(format!("cannot {what} {}: {error}{remedy}", path.display()))
+}

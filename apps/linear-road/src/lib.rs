@@ -1,0 +1,21 @@
+//! The Linear Road benchmark as a Tidemill application, written as a user would write it: on the public API
+//! of `tidemill-engine` only.
+//!
+//! Cars on expressways report where they are; the application tells them tolls and accidents, keeps their
+//! accounts, and answers questions about them. [`query`] shows how the parts fit together.
+
+pub mod accounts;
+pub mod answers;
+pub mod bad_lines;
+pub mod check;
+pub mod event;
+pub mod expenditures;
+mod fields;
+pub mod generator;
+pub mod intake;
+pub mod line_error;
+pub mod query;
+pub mod schema;
+pub mod text_read;
+pub mod text_write;
+pub mod tolls;

@@ -1,0 +1,179 @@
+//! The toll operator: position reports in; toll notifications, accident notifications and charges out.
+//!
+//! Partitioned by expressway; a partition holds every expressway whose number leaves the same remainder.
+//! It relies on what the specification (section 2) promises of valid data: reports are ordered by time, and a
+//! car leaves an expressway through lane 4 before it reports from another. So a car's previous report on
+//! *this* expressway is all that decides whether a new trip begins.
+
+pub mod accidents;
+pub mod car_table;
+pub mod expressway;
+pub mod statistics;
+
+use tidemill_engine::arrow::array::types::{UInt8Type, UInt16Type, UInt32Type};
+use tidemill_engine::{Cause, Operator, Output, Rows, SnapshotReader, SnapshotWriter};
+
+use crate::event::{Report, SEGMENTS};
+use expressway::Expressway;
+
+/// Segments of both directions of an expressway.
+pub const SEGMENTS_BOTH_WAYS: usize = 2 * SEGMENTS;
+
+/// The operator's input columns.
+pub const COLUMNS: [&str; 8] = ["time", "vid", "speed", "xway", "lane", "dir", "seg", "pos"];
+/// Output port of toll notifications.
+pub const TOLL_PORT: usize = 0;
+/// Output port of accident notifications.
+pub const ACCIDENT_PORT: usize = 1;
+/// Output port of charges.
+pub const CHARGE_PORT: usize = 2;
+
+const SNAPSHOT_VERSION: u8 = 1;
+/// How many rows ahead a car's memory is asked for.
+const PREFETCH_ROWS: usize = 12;
+
+/// One logical partition.
+#[derive(Debug, Default)]
+pub struct Tolls {
+    partitions: u32,
+    /// Expressway `partition + index * partitions`.
+    expressways: Vec<Option<Expressway>>,
+}
+
+impl Tolls {
+    /// A partition of so many.
+    pub fn new(partitions: u32) -> Self {
+        Tolls { partitions, expressways: Vec::new() }
+    }
+
+    fn index_of(&self, xway: u16) -> usize {
+        (u32::from(xway) / self.partitions) as usize
+    }
+
+    fn expressway(&mut self, index: usize) -> &mut Expressway {
+        if self.expressways.len() <= index {
+            self.expressways.resize_with(index + 1, || None);
+        }
+        self.expressways[index].get_or_insert_default()
+    }
+
+    /// Rows of one expressway that follow each other.
+    fn reports(&mut self, columns: &Columns<'_>, start: usize, end: usize, output: &mut Output) {
+        let index = self.index_of(columns.xway[start]);
+        let expressway = self.expressway(index);
+        for row in start..end {
+            if row + PREFETCH_ROWS < end {
+                expressway.prefetch(columns.vid[row + PREFETCH_ROWS]);
+            }
+            let report = columns.report(row);
+            let effect = expressway.report(&report);
+            let position = columns.positions[row];
+            if let Some(notice) = effect.notice {
+                let (vid, time) = (report.vid, report.time);
+                output.port(TOLL_PORT).push(position, (vid, time, notice.lav, notice.toll()));
+                if let Some(seg) = notice.accident {
+                    output.port(ACCIDENT_PORT).push(position, (time, vid, seg));
+                }
+            }
+            if effect.charge > 0 {
+                output.port(CHARGE_PORT).push(position, (report.vid, effect.charge));
+            }
+        }
+    }
+
+    /// The same state as if all vehicle ids were larger by `vid_shift`, as snapshot bytes.
+    pub fn snapshot_shifted(&self, vid_shift: u32) -> Vec<u8> {
+        let mut writer = SnapshotWriter::default();
+        self.write(&mut writer, vid_shift);
+        writer.finish()
+    }
+
+    fn write(&self, writer: &mut SnapshotWriter, vid_shift: u32) {
+        writer.u8(SNAPSHOT_VERSION);
+        writer.u32(self.expressways.len() as u32);
+        for expressway in &self.expressways {
+            writer.u8(expressway.is_some().into());
+            if let Some(expressway) = expressway {
+                expressway.snapshot(writer, vid_shift);
+            }
+        }
+    }
+}
+
+struct Columns<'a> {
+    positions: &'a [u32],
+    time: &'a [u16],
+    vid: &'a [u32],
+    speed: &'a [u8],
+    xway: &'a [u16],
+    lane: &'a [u8],
+    dir: &'a [u8],
+    seg: &'a [u8],
+    pos: &'a [u32],
+}
+
+impl<'a> Columns<'a> {
+    fn new(rows: Rows<'a>) -> Self {
+        Columns {
+            positions: rows.positions(),
+            time: rows.column::<UInt16Type>(0),
+            vid: rows.column::<UInt32Type>(1),
+            speed: rows.column::<UInt8Type>(2),
+            xway: rows.column::<UInt16Type>(3),
+            lane: rows.column::<UInt8Type>(4),
+            dir: rows.column::<UInt8Type>(5),
+            seg: rows.column::<UInt8Type>(6),
+            pos: rows.column::<UInt32Type>(7),
+        }
+    }
+
+    #[inline]
+    fn report(&self, row: usize) -> Report {
+        Report {
+            time: self.time[row],
+            vid: self.vid[row],
+            speed: self.speed[row],
+            xway: self.xway[row],
+            lane: self.lane[row],
+            dir: self.dir[row],
+            seg: self.seg[row],
+            pos: self.pos[row],
+        }
+    }
+}
+
+impl Operator for Tolls {
+    fn rows(&mut self, _input: usize, rows: Rows<'_>, output: &mut Output) -> Result<(), Cause> {
+        let columns = Columns::new(rows);
+        let mut start = 0;
+        for run in columns.xway.chunk_by(|a, b| a == b) {
+            self.reports(&columns, start, start + run.len(), output);
+            start += run.len();
+        }
+        Ok(())
+    }
+
+    fn prefetch(&self, _input: usize, rows: Rows<'_>) {
+        let vids = rows.column::<UInt32Type>(1);
+        let xways = rows.column::<UInt16Type>(3);
+        for (vid, xway) in vids.iter().zip(xways).take(PREFETCH_ROWS) {
+            if let Some(Some(expressway)) = self.expressways.get(self.index_of(*xway)) {
+                expressway.prefetch(*vid);
+            }
+        }
+    }
+
+    fn snapshot(&self, writer: &mut SnapshotWriter) {
+        self.write(writer, 0);
+    }
+
+    fn restore(&mut self, reader: &mut SnapshotReader<'_>) -> Result<(), Cause> {
+        reader.version(SNAPSHOT_VERSION)?;
+        for index in 0..reader.u32()? {
+            if reader.u8()? == 1 {
+                *self.expressway(index as usize) = Expressway::restore(reader)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,119 @@
+//! Segment statistics: cars and speeds of the current minute and the five before (specification, section 3).
+
+use super::SEGMENTS_BOTH_WAYS;
+
+/// The smallest number that all of 1 to 10 divide: the mean of up to ten speeds, times this, is an integer.
+const SCALE: u64 = 2520;
+/// The most reports of one car from one segment in one minute whose mean is exact; one or two in valid data.
+pub const REPORTS_MAX: u8 = 10;
+const INVERSES: [u64; REPORTS_MAX as usize + 1] = {
+    let mut inverses = [0; REPORTS_MAX as usize + 1];
+    let mut count = 1;
+    while count <= REPORTS_MAX as usize {
+        inverses[count] = SCALE / count as u64;
+        count += 1;
+    }
+    inverses
+};
+
+/// Cars in a segment in a minute (24 bits), and the sum of their mean speeds times [`SCALE`] (40 bits).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SegmentMinute(u64);
+
+const CARS_SHIFT: u32 = 40;
+
+impl SegmentMinute {
+    /// The number of distinct cars.
+    #[inline]
+    pub fn cars(self) -> u32 {
+        (self.0 >> CARS_SHIFT) as u32
+    }
+
+    fn speed_sum(self) -> u64 {
+        self.0 & ((1 << CARS_SHIFT) - 1)
+    }
+
+    /// A car's first report of the minute from the segment.
+    #[inline]
+    pub fn add_car(&mut self, speed: u8) {
+        self.0 += (1 << CARS_SHIFT) + SCALE * u64::from(speed);
+    }
+
+    /// A further report of a car that is counted: its mean changes. `count` and `sum` are those before.
+    #[inline]
+    pub fn add_report(&mut self, count: u8, sum: u16, speed: u8) {
+        let before = INVERSES[count as usize] * u64::from(sum);
+        let after = INVERSES[count as usize + 1] * (u64::from(sum) + u64::from(speed));
+        self.0 = self.0 + after - before;
+    }
+
+    /// The word that holds it, for snapshots.
+    pub fn to_word(self) -> u64 {
+        self.0
+    }
+
+    /// From the word that holds it.
+    pub fn from_word(word: u64) -> Self {
+        SegmentMinute(word)
+    }
+}
+
+/// How many complete minutes the latest average velocity looks back.
+pub const MINUTES_BACK: usize = 5;
+
+/// The latest average velocity: the floor of the mean of the minutes' mean speeds, minutes without cars left
+/// out; -1 if there are none. Exact: a fraction of integers below 2^123.
+pub fn latest_average_velocity(minutes: impl Iterator<Item = SegmentMinute> + Clone) -> i8 {
+    let present = minutes.filter(|minute| minute.cars() > 0);
+    let count = present.clone().count() as u128;
+    if count == 0 {
+        return -1;
+    }
+    let denominator: u128 = present.clone().map(|minute| u128::from(minute.cars())).product();
+    let numerator: u128 = present
+        .map(|minute| u128::from(minute.speed_sum()) * (denominator / u128::from(minute.cars())))
+        .sum();
+    (numerator / (denominator * count * u128::from(SCALE))) as i8
+}
+
+/// The statistics of one segment and the complete minutes before, of all segments of an expressway.
+pub type Minutes = [[SegmentMinute; SEGMENTS_BOTH_WAYS]; MINUTES_BACK];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn minute(speeds: &[u8]) -> SegmentMinute {
+        let mut minute = SegmentMinute::default();
+        speeds.iter().for_each(|speed| minute.add_car(*speed));
+        minute
+    }
+
+    #[test]
+    fn means_of_means_are_floored_exactly() {
+        let lav = |minutes: &[SegmentMinute]| latest_average_velocity(minutes.iter().copied());
+        assert_eq!(lav(&[]), -1);
+        assert_eq!(lav(&[minute(&[])]), -1);
+        assert_eq!(lav(&[minute(&[40])]), 40);
+        assert_eq!(lav(&[minute(&[39, 40])]), 39);
+        // The minutes weigh the same, not the cars: (30 + 60) / 2.
+        assert_eq!(lav(&[minute(&[30]), minute(&[60, 60, 60]), minute(&[])]), 45);
+        // 1/3 + 2/3 = 1: an exact integer that sums of floats may miss.
+        assert_eq!(lav(&[minute(&[0, 0, 1]), minute(&[0, 2, 0]), minute(&[2])]), 1);
+    }
+
+    #[test]
+    fn a_car_weighs_the_same_however_often_it_reports() {
+        let mut minute = minute(&[10]);
+        minute.add_report(1, 10, 20);
+        minute.add_report(2, 30, 33);
+        assert_eq!(minute.cars(), 1);
+        assert_eq!(latest_average_velocity([minute].into_iter()), 21);
+    }
+
+    #[test]
+    fn the_largest_statistics_do_not_overflow() {
+        let crowded = SegmentMinute((((1 << 22) - 1) << CARS_SHIFT) | ((1 << 22) - 1) * 100 * SCALE);
+        assert_eq!(latest_average_velocity([crowded; 5].into_iter()), 100);
+    }
+}

@@ -1,0 +1,188 @@
+//! Which package may depend on which.
+
+use serde_json::Value;
+
+use crate::Finding;
+
+/// The dependencies among our own packages: package, and what it may depend on. Applications (`apps/`) stand in
+/// for one line, [`APPS_ALLOWED`]; tests, examples and benchmarks may depend on anything of ours.
+pub const ALLOWED: &[(&str, &[&str])] = &[
+    ("tidemill-core", &[]),
+    ("tidemill-split", &["tidemill-core"]),
+    ("tidemill-plan", &["tidemill-core", "tidemill-split"]),
+    ("tidemill-flow", &["tidemill-core", "tidemill-split", "tidemill-plan"]),
+    ("tidemill-connect", &["tidemill-core"]),
+    ("tidemill-engine", &["tidemill-core", "tidemill-split", "tidemill-plan", "tidemill-flow"]),
+    ("tidemill-cli", &["tidemill-engine", "tidemill-connect", "apps/*"]),
+];
+
+/// What an application may depend on: the public API only, like a user's own.
+pub const APPS_ALLOWED: &[&str] = &["tidemill-engine", "tidemill-connect"];
+
+/// Foreign packages that one of ours alone may name: rule, prefix of their names, our package.
+pub const SOLE_USERS: &[(&str, &str, &str)] =
+    &[("timely", "timely", "tidemill-flow"), ("datafusion", "datafusion", "tidemill-sql")];
+
+/// A package of the workspace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Package {
+    /// Its name.
+    pub name: String,
+    /// Its folder, relative to the repository's root.
+    pub folder: String,
+    /// What it depends on, of all kinds (normal, build, development) and for all targets.
+    pub dependencies: Vec<String>,
+}
+
+/// Reads the output of `cargo metadata --no-deps`; an error says what is missing in it.
+pub fn packages(metadata: &Value) -> Result<Vec<Package>, String> {
+    let text = |value: &Value, key: &str| {
+        value[key]
+            .as_str()
+            .map(str::to_owned)
+            .ok_or(format!("cargo metadata has no `{key}` where one is due"))
+    };
+    let root = text(metadata, "workspace_root")?;
+    let packages = metadata["packages"].as_array().ok_or("cargo metadata has no `packages`")?;
+    let package = |package: &Value| {
+        let manifest = text(package, "manifest_path")?;
+        let folder = manifest.trim_start_matches(&root).trim_end_matches("Cargo.toml").trim_matches('/');
+        let dependencies = package["dependencies"].as_array().ok_or("a package has no `dependencies`")?;
+        Ok(Package {
+            name: text(package, "name")?,
+            folder: folder.to_owned(),
+            dependencies: dependencies
+                .iter()
+                .map(|dependency| text(dependency, "name"))
+                .collect::<Result<_, String>>()?,
+        })
+    };
+    packages.iter().map(package).collect()
+}
+
+/// Rules `timely` and `datafusion`.
+pub fn sole_users(packages: &[Package]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (rule, prefix, user) in SOLE_USERS {
+        for package in packages.iter().filter(|package| package.name != *user) {
+            for dependency in package.dependencies.iter().filter(|name| name.starts_with(prefix)) {
+                findings.push(finding(
+                    package,
+                    rule,
+                    format!("{} depends on `{dependency}`", package.name),
+                    format!("only {user} may: let it offer what you need, in its own terms"),
+                ));
+            }
+        }
+    }
+    findings
+}
+
+/// Rule `edges`.
+pub fn allowed(packages: &[Package]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for package in packages {
+        let Some(allowed) = allowed_of(package) else {
+            findings.push(finding(
+                package,
+                "edges",
+                format!("nothing says what {} may depend on", package.name),
+                "add it to `ALLOWED` in tests/tidy/src/edges.rs".to_owned(),
+            ));
+            continue;
+        };
+        let ours =
+            package.dependencies.iter().filter_map(|name| packages.iter().find(|other| other.name == *name));
+        for dependency in
+            ours.filter(|dependency| !allowed.iter().any(|pattern| matches(pattern, dependency)))
+        {
+            findings.push(finding(
+                package,
+                "edges",
+                format!("{} depends on {}", package.name, dependency.name),
+                format!("it may depend on {allowed:?} only: move the code, or decide anew (docs/decisions)"),
+            ));
+        }
+    }
+    findings
+}
+
+/// What a package may depend on; `None` if nothing is said about it.
+fn allowed_of(package: &Package) -> Option<&'static [&'static str]> {
+    match package.folder.split('/').next() {
+        Some("apps") => Some(APPS_ALLOWED),
+        Some("tests" | "examples" | "bench") => Some(&["*"]),
+        _ => ALLOWED.iter().find(|(name, _)| *name == package.name).map(|(_, allowed)| *allowed),
+    }
+}
+
+/// A pattern is a package's name, a folder with `/*`, or `*`.
+fn matches(pattern: &str, package: &Package) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(folder) => package.folder.starts_with(folder),
+        None => package.name == pattern,
+    }
+}
+
+fn finding(package: &Package, rule: &'static str, found: String, remedy: String) -> Finding {
+    let file = format!("{}/Cargo.toml", package.folder);
+    Finding { file, line: 0, rule, found, remedy }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn package(name: &str, folder: &str, dependencies: &[&str]) -> Package {
+        let dependencies = dependencies.iter().map(|name| (*name).to_owned()).collect();
+        Package { name: name.to_owned(), folder: folder.to_owned(), dependencies }
+    }
+
+    #[test]
+    fn packages_are_read_from_metadata() {
+        let metadata = serde_json::json!({
+            "workspace_root": "/home/me/tidemill",
+            "packages": [{
+                "name": "tidemill-flow",
+                "manifest_path": "/home/me/tidemill/crates/flow/Cargo.toml",
+                "dependencies": [{ "name": "timely" }],
+            }],
+        });
+        assert_eq!(packages(&metadata), Ok(vec![package("tidemill-flow", "crates/flow", &["timely"])]));
+        assert!(packages(&serde_json::json!({ "workspace_root": "/" })).is_err());
+    }
+
+    #[test]
+    fn one_package_alone_names_timely() {
+        let flow = package("tidemill-flow", "crates/flow", &["timely", "timely_communication"]);
+        assert_eq!(sole_users(std::slice::from_ref(&flow)), []);
+        let engine = package("tidemill-engine", "crates/engine", &["timely_communication"]);
+        let findings = sole_users(&[flow, engine]);
+        assert_eq!(findings.len(), 1);
+        assert_eq!((findings[0].rule, findings[0].file.as_str()), ("timely", "crates/engine/Cargo.toml"));
+    }
+
+    #[test]
+    fn edges_point_down_only() {
+        let road = |dependencies| package("tidemill-linear-road", "apps/linear-road", dependencies);
+        let core = |dependencies| package("tidemill-core", "crates/core", dependencies);
+        let engine = package("tidemill-engine", "crates/engine", &["tidemill-core", "thiserror"]);
+        let cli = package("tidemill-cli", "crates/cli", &["tidemill-linear-road", "tidemill-engine"]);
+        let test = package("tidemill-end-to-end", "tests/end-to-end", &["tidemill-core"]);
+        let good = [road(&["tidemill-engine"]), core(&[]), engine.clone(), cli, test];
+        assert_eq!(allowed(&good), []);
+
+        let bad = [road(&["tidemill-core"]), core(&["tidemill-engine"]), engine];
+        let found: Vec<String> = allowed(&bad).into_iter().map(|finding| finding.found).collect();
+        assert_eq!(
+            found,
+            ["tidemill-linear-road depends on tidemill-core", "tidemill-core depends on tidemill-engine"]
+        );
+    }
+
+    #[test]
+    fn an_unknown_crate_is_found() {
+        let findings = allowed(&[package("tidemill-new", "crates/new", &[])]);
+        assert_eq!(findings.len(), 1);
+    }
+}

@@ -1,0 +1,45 @@
+//! The rules of the repository, checked as a test (`cargo test -p tidemill-tidy`).
+//!
+//! | rule | what is absent |
+//! |---|---|
+//! | `timely` | a crate other than `tidemill-flow` that depends on Timely Dataflow |
+//! | `datafusion` | a crate other than `tidemill-sql` that depends on DataFusion |
+//! | `edges` | a dependency among our packages that [`edges::ALLOWED`] does not list |
+//! | `map` | a folder of `crates/`, `apps/`, `tests/` or `examples/` that the map of `ARCHITECTURE.md` does not name, and a name in it that is no folder |
+//! | `output` | printing, exiting, `dbg!` and `todo!` in library code: the `src` of all crates and applications but `cli` |
+//! | `unsafe` | `unsafe` in a file that [`sources::UNSAFE_ALLOWED`] does not list |
+//! | `file-length` | a Rust file of more than 500 lines |
+//! | `line-length` | a line of Rust of more than 120 characters, unless it is a comment or has a URL |
+//! | `names` | a file or folder named `utils`, `common`, `helpers` or `misc` |
+//! | `machine-paths` | a path of somebody's machine, in `src` and in the repository's own texts |
+//!
+//! A rule is a function from what it looks at to its findings, so each has its own test with a text that breaks it.
+
+pub mod edges;
+pub mod map;
+pub mod rust_text;
+pub mod sources;
+pub mod tree;
+
+use std::fmt;
+
+/// One place that breaks a rule.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Finding {
+    /// File or folder, relative to the repository's root.
+    pub file: String,
+    /// Line number from 1; 0 if the finding is about the whole file.
+    pub line: usize,
+    /// The rule's name, as in the table above.
+    pub rule: &'static str,
+    /// What was found.
+    pub found: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: [{}] {}; {}", self.file, self.line, self.rule, self.found, self.remedy)
+    }
+}

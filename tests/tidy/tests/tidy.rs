@@ -1,0 +1,72 @@
+//! The repository keeps its rules. They are listed in the documentation of `tidemill_tidy`:
+//!
+//! * `timely`, `datafusion`: one crate alone depends on each.
+//! * `edges`: packages depend on each other downwards only.
+//! * `map`: `ARCHITECTURE.md` names every folder with code, and no other.
+//! * `output`: libraries do not print or exit.
+//! * `unsafe`: only in listed files.
+//! * `file-length`, `line-length`: at most 500 lines of 120 characters.
+//! * `names`: no `utils`, `common`, `helpers`, `misc`.
+//! * `machine-paths`: no path of one machine.
+
+use std::fs;
+use std::process::Command;
+
+use tidemill_tidy::{Finding, edges, map, sources, tree};
+
+#[test]
+fn packages_depend_downwards() {
+    let packages = edges::packages(&metadata()).expect("readable metadata");
+    assert!(packages.iter().any(|package| package.folder == "tests/tidy"), "{packages:?}");
+    let mut findings = edges::sole_users(&packages);
+    findings.extend(edges::allowed(&packages));
+    assert_none(findings);
+}
+
+#[test]
+fn the_map_names_what_exists() {
+    let root = tree::root();
+    let Ok(text) = fs::read_to_string(root.join(map::FILE)) else {
+        println!("skipped: there is no {} yet", map::FILE);
+        return;
+    };
+    let paths = tree::paths(&root).expect("a readable tree");
+    assert_none(map::check(&text, &tree::mapped_folders(&paths), |path| root.join(path).exists()));
+}
+
+#[test]
+fn files_keep_the_rules() {
+    let root = tree::root();
+    let mut paths = tree::paths(&root).expect("a readable tree");
+    assert!(paths.iter().any(|path| path == "tests/tidy/tests/tidy.rs"), "this file is looked at, too");
+    let mut findings: Vec<Finding> = paths.iter().filter_map(|path| sources::names(path)).collect();
+    paths.extend(ROOT_FILES.map(str::to_owned));
+    for path in paths.iter().filter(|path| root.join(path).is_file()) {
+        // What is not text has no lines to look at.
+        if let Ok(text) = fs::read_to_string(root.join(path)) {
+            findings.extend(sources::check(path, &text));
+        }
+    }
+    assert_none(findings);
+}
+
+/// The repository's texts outside of the folders with code.
+const ROOT_FILES: [&str; 7] =
+    [".ci/run", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "Cargo.toml", "README.md", "deny.toml"];
+
+fn metadata() -> serde_json::Value {
+    let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(tree::root())
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("cargo metadata writes JSON")
+}
+
+fn assert_none(mut findings: Vec<Finding>) {
+    findings.sort();
+    let list: Vec<String> = findings.iter().map(Finding::to_string).collect();
+    assert!(list.is_empty(), "{} findings:\n{}", list.len(), list.join("\n"));
+}
