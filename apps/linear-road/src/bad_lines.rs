@@ -77,13 +77,10 @@ impl BadLines {
     #[cold]
     pub fn record(&mut self, file: &str, line: &Line<'_>, error: LineError) -> Result<(), BadLine> {
         *self.counts.entry(error.reason.label()).or_default() += 1;
-        if self.strict {
-            return Err(BadLine::new(file, line, error));
-        }
         if self.samples.len() < SAMPLES_KEPT {
             self.samples.push(BadLine::new(file, line, error));
         }
-        Ok(())
+        if self.strict { Err(BadLine::new(file, line, error)) } else { Ok(()) }
     }
 
     /// How many lines were bad.
@@ -109,7 +106,8 @@ impl fmt::Display for BadLines {
             return Ok(());
         }
         let counts: Vec<String> = self.counts().map(|(label, count)| format!("{count} {label}")).collect();
-        write!(formatter, "{} bad lines: {}", self.total(), counts.join(", "))?;
+        let plural = if self.total() == 1 { "" } else { "s" };
+        write!(formatter, "{} bad line{plural}: {}", self.total(), counts.join(", "))?;
         for sample in &self.samples {
             write!(formatter, "\n  {sample}")?;
         }

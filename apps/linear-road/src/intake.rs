@@ -1,5 +1,6 @@
 //! From events to the columns that the query's source takes.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use tidemill_engine::arrow::array::types::{UInt8Type, UInt16Type, UInt32Type, UInt64Type};
@@ -89,6 +90,40 @@ impl Reports {
         self.dir.push(report.dir);
         self.seg.push(report.seg);
         self.pos.push(report.pos);
+    }
+
+    pub fn with_capacity(rows: usize) -> Self {
+        Reports {
+            positions: Vec::with_capacity(rows),
+            time: Vec::with_capacity(rows),
+            vid: Vec::with_capacity(rows),
+            speed: Vec::with_capacity(rows),
+            xway: Vec::with_capacity(rows),
+            lane: Vec::with_capacity(rows),
+            dir: Vec::with_capacity(rows),
+            seg: Vec::with_capacity(rows),
+            pos: Vec::with_capacity(rows),
+        }
+    }
+
+    /// Appends `rows` of other reports with shifted ids and mapped positions.
+    pub fn extend_shifted(
+        &mut self,
+        from: &Reports,
+        rows: Range<usize>,
+        vid_shift: u32,
+        xway_shift: u16,
+        position: impl Fn(u32) -> u32,
+    ) {
+        self.positions.extend(from.positions[rows.clone()].iter().map(|base| position(*base)));
+        self.time.extend_from_slice(&from.time[rows.clone()]);
+        self.vid.extend(from.vid[rows.clone()].iter().map(|vid| vid + vid_shift));
+        self.speed.extend_from_slice(&from.speed[rows.clone()]);
+        self.xway.extend(from.xway[rows.clone()].iter().map(|xway| xway + xway_shift));
+        self.lane.extend_from_slice(&from.lane[rows.clone()]);
+        self.dir.extend_from_slice(&from.dir[rows.clone()]);
+        self.seg.extend_from_slice(&from.seg[rows.clone()]);
+        self.pos.extend_from_slice(&from.pos[rows]);
     }
 
     pub fn into_batch(self) -> Option<Batch> {

@@ -15,6 +15,8 @@ pub mod generator;
 pub mod intake;
 pub mod line_error;
 pub mod query;
+pub mod rating;
+pub mod run;
 pub mod schema;
 pub mod text_read;
 pub mod text_write;

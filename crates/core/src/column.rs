@@ -57,7 +57,7 @@ macro_rules! natives {
             /// Takes the values out as an Arrow array and leaves the column empty.
             pub fn finish(&mut self) -> ArrayRef {
                 match self {
-                    $(Column::$variant(values) => array::<$arrow>(std::mem::take(values)),)*
+                    $(Column::$variant(values) => array::<$arrow>(take(values)),)*
                 }
             }
 
@@ -87,6 +87,12 @@ natives!(
     Float32 f32, Float32Type; Float64 f64, Float64Type
 );
 
+/// Takes the values out and leaves room for about as many: cycles resemble each other.
+pub(crate) fn take<T>(values: &mut Vec<T>) -> Vec<T> {
+    let room = Vec::with_capacity(values.len() + values.len() / 4);
+    std::mem::replace(values, room)
+}
+
 fn array<T: ArrowPrimitiveType>(values: Vec<T::Native>) -> ArrayRef {
     Arc::new(PrimitiveArray::<T>::new(values.into(), None))
 }
@@ -98,22 +104,40 @@ fn wrong_type(expected: &str) -> ! {
 
 /// A row of primitive values, as a tuple.
 pub trait Row {
+    /// The columns that such rows are appended to, their types checked.
+    type Columns<'a>;
     /// The Arrow types of its values.
     fn types() -> Vec<DataType>;
+    /// Checks the types of the columns.
+    ///
+    /// # Panics
+    /// If number or types differ: an operator that writes other rows than it declares has a bug.
+    fn columns(columns: &mut [Column]) -> Self::Columns<'_>;
     /// Appends one value to each column.
-    fn push(self, columns: &mut [Column]);
+    fn push(self, columns: &mut Self::Columns<'_>);
 }
 
 macro_rules! rows {
     ($(($count:literal $($name:ident $index:tt)*))*) => {
         $(impl<$($name: Native),*> Row for ($($name,)*) {
+            type Columns<'a> = ($(&'a mut Vec<$name>,)*);
+
             fn types() -> Vec<DataType> {
                 vec![$($name::DATA_TYPE),*]
             }
+
             #[inline]
-            fn push(self, columns: &mut [Column]) {
-                let columns: &mut [Column; $count] = columns.try_into().expect("a row has as many values as the port has columns");
-                $($name::values(&mut columns[$index]).push(self.$index);)*
+            #[allow(non_snake_case, reason = "the macro names a column's values like its type")]
+            fn columns(columns: &mut [Column]) -> Self::Columns<'_> {
+                let columns: &mut [Column; $count] =
+                    columns.try_into().expect("a row has as many values as the port has columns");
+                let [$($name),*] = columns;
+                ($($name::values($name),)*)
+            }
+
+            #[inline]
+            fn push(self, columns: &mut Self::Columns<'_>) {
+                $(columns.$index.push(self.$index);)*
             }
         })*
     };

@@ -14,7 +14,8 @@ pub struct Cut {
     pub cycle: u64,
     /// For each gateway, in the plan's order, one past the position of its last event in the cycle.
     pub positions: Vec<u64>,
-    /// For each gateway, the event time up to which it is complete; `i64::MIN` before its first event.
+    /// For each gateway, the event time up to which it is complete; `i64::MIN` before its first event,
+    /// `i64::MAX` once it has ended, so that what waits for the watermark comes out before the query ends.
     pub watermarks: Vec<i64>,
     /// When the cycle was closed, on the engine's clock.
     pub closed_at_ns: u64,

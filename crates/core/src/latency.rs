@@ -23,7 +23,10 @@ impl Default for ResponseTimes {
 impl ResponseTimes {
     /// Records a response time for `count` events. Longer ones than an hour count as an hour.
     pub fn record(&mut self, response_ns: u64, count: u64) {
-        self.histogram.saturating_record_n(response_ns, count);
+        // The histogram would take the time of no events for its maximum.
+        if count > 0 {
+            self.histogram.saturating_record_n(response_ns, count);
+        }
     }
 
     /// The time within which this share of the events was answered, 0 to 1.

@@ -11,6 +11,7 @@ use tidemill_core::{Batch, Cut, CutLog};
 use tidemill_plan::CyclePolicy;
 
 use crate::gateway::{Chunk, GatewayQueue};
+use crate::panics::guard;
 use crate::shared::Shared;
 
 /// A closed cycle on its way to the workers.
@@ -43,6 +44,7 @@ enum Reason {
 struct Intake {
     queue: GatewayQueue,
     pending: VecDeque<Chunk>,
+    pending_events: u64,
     position: u64,
     watermark: i64,
     streams: usize,
@@ -56,7 +58,11 @@ pub(crate) struct Cutter {
     log: Box<dyn CutLog>,
     shared: Arc<Shared>,
     next_cycle: u64,
-    pending_events: u64,
+    events_cut: u64,
+    /// The gateway that is asked for a chunk next.
+    turn: usize,
+    /// The gateway that has the first right to the next cycle's room.
+    first: usize,
     ended: bool,
 }
 
@@ -72,11 +78,12 @@ impl Cutter {
             pending: VecDeque::new(),
             position: 0,
             watermark: i64::MIN,
+            pending_events: 0,
             streams,
             ended: false,
         };
         let intakes = queues.into_iter().map(intake).collect();
-        Cutter { policy, intakes, log, shared, next_cycle: 0, pending_events: 0, ended: false }
+        Cutter { policy, intakes, log, shared, next_cycle: 0, events_cut: 0, turn: 0, first: 0, ended: false }
     }
 
     /// Closes a cycle if it is time.
@@ -96,30 +103,29 @@ impl Cutter {
     }
 
     /// Takes over what waits in the queues, up to one full cycle; the rest stays and holds the senders back.
+    /// Gateways take turns, chunk by chunk, so that a busy one cannot starve the others.
     fn take_in(&mut self) {
-        // Gateways take turns at being first, so that a busy one cannot starve the others.
-        let turn = (self.next_cycle % self.intakes.len().max(1) as u64) as usize;
-        let (later, first) = self.intakes.split_at_mut(turn);
-        for intake in first.iter_mut().chain(later) {
-            while !intake.ended && self.pending_events < u64::from(self.policy.events_max) {
-                match intake.queue.receiver.try_recv() {
-                    Ok(chunk) => {
-                        self.pending_events += u64::from(chunk.events);
-                        intake.pending.push_back(chunk);
-                    }
-                    Err(TryRecvError::Empty) => break,
-                    Err(TryRecvError::Disconnected) => intake.ended = true,
-                }
-            }
+        let mut empty = 0;
+        while empty < self.intakes.len() && !self.is_full() {
+            empty = if self.intakes[self.turn].receive() { 0 } else { empty + 1 };
+            self.turn = (self.turn + 1) % self.intakes.len();
         }
     }
 
+    fn pending_events(&self) -> u64 {
+        self.intakes.iter().map(|intake| intake.pending_events).sum()
+    }
+
+    fn is_full(&self) -> bool {
+        self.pending_events() >= u64::from(self.policy.events_max)
+    }
+
     fn reason(&self, now_ns: u64) -> (Option<Reason>, Option<u64>) {
-        if self.pending_events >= u64::from(self.policy.events_max) {
+        if self.is_full() {
             return (Some(Reason::Full), None);
         }
         let all_ended = self.intakes.iter().all(|intake| intake.ended);
-        if all_ended || self.shared.snapshots.is_requested() {
+        if all_ended || self.shared.snapshots.is_due(self.events_cut + self.pending_events()) {
             return (Some(Reason::Order), None);
         }
         let Some(oldest_ns) = self.oldest_arrival_ns() else { return (None, None) };
@@ -129,7 +135,8 @@ impl Cutter {
         match self.policy.wait_max {
             None => (None, None),
             Some(wait_max) => {
-                let due_ns = oldest_ns + wait_max.as_nanos() as u64;
+                let wait_ns = u64::try_from(wait_max.as_nanos()).unwrap_or(u64::MAX);
+                let due_ns = oldest_ns.saturating_add(wait_ns);
                 if due_ns <= now_ns { (Some(Reason::Waited), None) } else { (None, Some(due_ns - now_ns)) }
             }
         }
@@ -142,27 +149,41 @@ impl Cutter {
     fn close(&mut self, reason: Reason, now_ns: u64) -> Result<Cycle, Cause> {
         let mut arrivals = Arrivals::default();
         let mut streams = Vec::with_capacity(self.intakes.len());
-        for intake in &mut self.intakes {
-            let room = self.policy.events_max - arrivals.events;
-            streams.push(intake.take(room, &mut arrivals));
+        let shares = self.shares();
+        for (intake, share) in self.intakes.iter_mut().zip(shares) {
+            streams.push(intake.take(share, &mut arrivals));
         }
-        self.pending_events -= u64::from(arrivals.events);
-        let all_ended = self.intakes.iter().all(|intake| intake.ended);
+        self.events_cut += u64::from(arrivals.events);
+        let last = self.pending_events() == 0 && self.intakes.iter().all(|intake| intake.ended);
         let cut = Cut {
             cycle: self.next_cycle,
             positions: self.intakes.iter().map(|intake| intake.position).collect(),
-            watermarks: self.intakes.iter().map(|intake| intake.watermark).collect(),
+            watermarks: self.intakes.iter().map(Intake::watermark).collect(),
             closed_at_ns: now_ns,
-            snapshot: self.shared.snapshots.take_request(self.next_cycle),
-            last: all_ended && self.pending_events == 0,
+            snapshot: self.shared.snapshots.take_request(self.next_cycle, self.events_cut, last),
+            last,
         };
-        self.log.append(&cut)?;
+        guard(|| self.log.append(&cut))?;
         self.next_cycle += 1;
         self.ended = cut.last;
         self.count(reason);
         let cycle = Cycle { cut: Arc::new(cut), arrivals: Arc::new(arrivals), streams };
         self.shared.cycle_closed(&cycle);
         Ok(cycle)
+    }
+
+    /// How many events of each gateway go into the next cycle. Gateways take turns at being served first, so
+    /// that what a calm one sent is not put off for ever by a busy one.
+    fn shares(&mut self) -> Vec<u32> {
+        let gateways = self.intakes.len();
+        let (mut shares, mut room) = (vec![0; gateways], self.policy.events_max);
+        for index in (self.first..gateways).chain(0..self.first) {
+            let pending = u32::try_from(self.intakes[index].pending_events).unwrap_or(u32::MAX);
+            shares[index] = pending.min(room);
+            room -= shares[index];
+        }
+        self.first = (self.first + 1) % gateways;
+        shares
     }
 
     fn count(&self, reason: Reason) {
@@ -177,6 +198,34 @@ impl Cutter {
 }
 
 impl Intake {
+    /// Takes a chunk over, if one waits.
+    fn receive(&mut self) -> bool {
+        match self.queue.receiver.try_recv() {
+            Ok(chunk) => self.append(chunk),
+            Err(TryRecvError::Empty) => return false,
+            Err(TryRecvError::Disconnected) => {
+                self.ended = true;
+                return false;
+            }
+        }
+        true
+    }
+
+    /// A chunk without events only moves the watermark; it joins the one before, so that no number of them
+    /// piles up while no cycle is closed.
+    fn append(&mut self, chunk: Chunk) {
+        self.pending_events += u64::from(chunk.events);
+        match self.pending.back_mut() {
+            Some(last) if chunk.events == 0 => last.watermark = last.watermark.max(chunk.watermark),
+            _ => self.pending.push_back(chunk),
+        }
+    }
+
+    /// The event time up to which the gateway is complete; all of it, once the gateway has ended.
+    fn watermark(&self) -> i64 {
+        if self.ended && self.pending.is_empty() { i64::MAX } else { self.watermark }
+    }
+
     /// Moves up to `room` events into a cycle.
     fn take(&mut self, room: u32, arrivals: &mut Arrivals) -> Vec<Vec<(u32, Batch)>> {
         let mut streams = vec![Vec::new(); self.streams];
@@ -193,6 +242,7 @@ impl Intake {
                 stream.extend(batch.filter(|batch| !batch.is_empty()).map(|batch| (arrivals.events, batch)));
             }
             arrivals.events += chunk.events;
+            self.pending_events -= u64::from(chunk.events);
             self.position += u64::from(chunk.events);
             self.watermark = self.watermark.max(chunk.watermark);
         }

@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use arrow_schema::{DataType, SchemaRef};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use thiserror::Error;
 use tidemill_core::Batch;
 use tidemill_core::counters::Counter;
+use tidemill_core::error::Cause;
+use tidemill_plan::SourcePlan;
 
-use crate::shared::Shared;
+use crate::shared::{Failure, Shared};
 
 /// Some consecutive events of a gateway.
 #[derive(Clone, Debug)]
@@ -29,6 +32,7 @@ pub struct Stopped;
 
 /// Where a source's events enter. Dropping it ends the source in order.
 pub struct Gateway {
+    source: SourcePlan,
     sender: Option<Sender<Chunk>>,
     shared: Arc<Shared>,
 }
@@ -38,17 +42,30 @@ pub(crate) struct GatewayQueue {
     pub receiver: Receiver<Chunk>,
 }
 
-pub(crate) fn gateway(shared: &Arc<Shared>, batches_max: usize) -> (Gateway, GatewayQueue) {
-    let (sender, receiver) = bounded(batches_max.max(1));
-    (Gateway { sender: Some(sender), shared: Arc::clone(shared) }, GatewayQueue { receiver })
+pub(crate) fn gateway(
+    source: &SourcePlan,
+    shared: &Arc<Shared>,
+    batches_max: usize,
+) -> (Gateway, GatewayQueue) {
+    let (sender, receiver) = bounded(batches_max);
+    let (source, shared) = (source.clone(), Arc::clone(shared));
+    (Gateway { source, sender: Some(sender), shared }, GatewayQueue { receiver })
 }
 
 impl Gateway {
-    /// Takes in some events; waits while the gateway's queue is full.
+    /// Takes in some events; waits while the gateway's queue is full. A chunk that does not fit the source
+    /// stops the query: its rows would be lost or wrong further on.
     ///
     /// # Errors
     /// If the query has stopped.
     pub fn push(&self, mut chunk: Chunk) -> Result<(), Stopped> {
+        if let Err(reason) = check(&chunk, &self.source.streams) {
+            let part = format!("gateway '{}'", self.source.name);
+            self.shared.fail(Failure::Engine { part, cause: Cause::User(reason) });
+        }
+        if self.shared.is_stopped() {
+            return Err(Stopped);
+        }
         chunk.arrived_ns.get_or_insert_with(|| self.shared.clock.now_ns());
         let events = u64::from(chunk.events);
         self.sender.as_ref().ok_or(Stopped)?.send(chunk).map_err(|_| Stopped)?;
@@ -68,4 +85,41 @@ impl Drop for Gateway {
         self.sender = None;
         self.shared.wake_worker(0);
     }
+}
+
+/// Whether a chunk is as its source's plan says; if not, why.
+fn check(chunk: &Chunk, planned: &[SchemaRef]) -> Result<(), String> {
+    if chunk.streams.len() != planned.len() {
+        let (given, planned) = (chunk.streams.len(), planned.len());
+        return Err(format!("a chunk has {given} streams, but the source has {planned}"));
+    }
+    let batches = chunk.streams.iter().zip(planned).enumerate();
+    for (stream, (batch, schema)) in
+        batches.filter_map(|(i, (batch, schema))| Some((i, (batch.as_ref()?, schema))))
+    {
+        check_batch(batch, schema, chunk.events).map_err(|reason| format!("stream {stream}: {reason}"))?;
+    }
+    Ok(())
+}
+
+fn check_batch(batch: &Batch, planned: &SchemaRef, events: u32) -> Result<(), String> {
+    let given = batch.rows.schema_ref();
+    if !Arc::ptr_eq(given, planned) && !types_of(given).eq(types_of(planned)) {
+        return Err(format!("its columns are {given}, but the plan says {planned}"));
+    }
+    if batch.positions.len() != batch.rows.num_rows() || !batch.origins.is_empty() {
+        return Err("a batch of a source has one position for each row, and no origins".into());
+    }
+    let ascending = batch.positions.windows(2).fold(true, |all, pair| all & (pair[0] <= pair[1]));
+    match batch.positions.last() {
+        _ if !ascending => Err("its positions do not ascend".into()),
+        Some(last) if *last >= events => {
+            Err(format!("a row has position {last}, but the chunk has {events} events"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn types_of(schema: &SchemaRef) -> impl Iterator<Item = (&DataType, bool)> {
+    schema.fields().iter().map(|field| (field.data_type(), field.is_nullable()))
 }

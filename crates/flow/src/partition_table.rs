@@ -1,7 +1,6 @@
 //! A worker's partition table of one operator: its instances, and the calls that a cycle makes to them.
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tidemill_core::error::Cause;
 use tidemill_core::snapshot::StateSource;
@@ -9,6 +8,8 @@ use tidemill_core::{
     Cut, Operator, OperatorError, Output, PartitionedBatch, Rows, SnapshotReader, SnapshotWriter,
 };
 use tidemill_plan::OperatorPlan;
+
+use crate::panics::guard;
 
 /// How many calls ahead an operator is told what comes.
 const PREFETCH_CALLS: usize = 2;
@@ -27,8 +28,8 @@ pub(crate) struct PartitionTable {
 #[derive(Clone, Copy)]
 struct Call {
     instance: u32,
-    input: u16,
-    batch: u16,
+    input: u32,
+    batch: u32,
     start: u32,
     end: u32,
 }
@@ -41,19 +42,15 @@ impl PartitionTable {
         state: Option<&dyn StateSource>,
     ) -> Result<Self, OperatorError> {
         let mut instances = Vec::with_capacity(partitions.len());
+        let mut timers = Vec::with_capacity(partitions.len());
         let mut instance_of = vec![u32::MAX; plan.partitions as usize];
         for (index, partition) in partitions.iter().enumerate() {
-            let error = |cause| error(&plan.name, *partition, 0, cause);
-            let make = || (plan.factory)(*partition);
-            let mut instance = catch_unwind(AssertUnwindSafe(make)).map_err(|panic| error(bug(&*panic)))?;
-            if let Some(bytes) = state.and_then(|state| state.partition(&plan.name, *partition)) {
-                let mut reader = SnapshotReader::new(&bytes).map_err(error)?;
-                instance.restore(&mut reader).map_err(error)?;
-            }
+            let made = guard(|| make_instance(plan, *partition, state));
+            let (instance, timer) = made.map_err(|cause| error(&plan.name, *partition, 0, cause))?;
             instance_of[*partition as usize] = index as u32;
             instances.push(instance);
+            timers.push(timer);
         }
-        let timers = instances.iter().map(|instance| instance.next_timer()).collect();
         Ok(PartitionTable {
             operator: plan.name.clone(),
             partitions: partitions.to_vec(),
@@ -73,8 +70,7 @@ impl PartitionTable {
     ) -> Result<(), OperatorError> {
         self.list_calls(inputs, cut.watermark());
         let mut instance = 0;
-        let result = catch_unwind(AssertUnwindSafe(|| self.make_calls(cut, inputs, output, &mut instance)));
-        let result = result.unwrap_or_else(|panic| Err(bug(&*panic)));
+        let result = guard(|| self.make_calls(cut, inputs, output, &mut instance));
         result.map_err(|cause| error(&self.operator, self.partitions[instance], cut.cycle, cause))
     }
 
@@ -85,8 +81,8 @@ impl PartitionTable {
                 for run in &batch.runs {
                     self.calls.push(Call {
                         instance: self.instance_of[run.partition as usize],
-                        input: input as u16,
-                        batch: index as u16,
+                        input: input as u32,
+                        batch: index as u32,
                         start: run.start,
                         end: run.end,
                     });
@@ -133,28 +129,35 @@ impl PartitionTable {
         Ok(())
     }
 
-    /// The state of all instances.
-    pub fn snapshot(&self) -> BTreeMap<u32, Vec<u8>> {
-        let bytes = |instance: &dyn Operator| {
+    /// The state of all instances at the end of a cycle.
+    pub fn snapshot(&self, cycle: u64) -> Result<BTreeMap<u32, Vec<u8>>, OperatorError> {
+        let bytes = |(partition, instance): (&u32, &Box<dyn Operator>)| {
             let mut writer = SnapshotWriter::default();
-            instance.snapshot(&mut writer);
-            writer.finish()
+            let written = guard(|| {
+                instance.snapshot(&mut writer);
+                Ok(())
+            });
+            written.map_err(|cause| error(&self.operator, *partition, cycle, cause))?;
+            Ok((*partition, writer.finish()))
         };
-        self.partitions
-            .iter()
-            .zip(&self.instances)
-            .map(|(p, instance)| (*p, bytes(instance.as_ref())))
-            .collect()
+        self.partitions.iter().zip(&self.instances).map(bytes).collect()
     }
+}
+
+/// An instance with its state, if there is one, and its first timer.
+fn make_instance(
+    plan: &OperatorPlan,
+    partition: u32,
+    state: Option<&dyn StateSource>,
+) -> Result<(Box<dyn Operator>, Option<i64>), Cause> {
+    let mut instance = (plan.factory)(partition);
+    if let Some(bytes) = state.and_then(|state| state.partition(&plan.name, partition)) {
+        instance.restore(&mut SnapshotReader::new(&bytes)?)?;
+    }
+    let timer = instance.next_timer();
+    Ok((instance, timer))
 }
 
 fn error(operator: &str, partition: u32, cycle: u64, cause: Cause) -> OperatorError {
     OperatorError { operator: operator.to_string(), partition, cycle, cause }
-}
-
-/// A panic of an operator, as an error.
-fn bug(panic: &(dyn std::any::Any + Send)) -> Cause {
-    let text = panic.downcast_ref::<&str>().map(|text| text.to_string());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    Cause::Bug(text.unwrap_or_else(|| "a panic without a message".into()))
 }

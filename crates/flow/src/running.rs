@@ -14,6 +14,7 @@ use timely::communication::WorkerGuards;
 
 use crate::cutter::Cutter;
 use crate::gateway::{Gateway, gateway};
+use crate::panics::guard;
 use crate::shared::{Failure, Shared};
 use crate::sink_thread::SinkThread;
 use crate::status::{Status, Summary};
@@ -66,7 +67,8 @@ pub enum FlowError {
 /// A running query.
 pub struct Running {
     shared: Arc<Shared>,
-    workers: Option<WorkerGuards<()>>,
+    /// In a lock only so that a query can be watched and stopped from several threads.
+    workers: Mutex<Option<WorkerGuards<()>>>,
     sinks: Vec<JoinHandle<()>>,
     gateways: Vec<Option<Gateway>>,
     snapshot_parts: usize,
@@ -86,18 +88,14 @@ pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Resul
         let (given, planned) = (sinks.len(), plan.sinks.len());
         return Err(FlowError::Settings(format!("{given} sinks were given, the plan has {planned}")));
     }
-    if settings.cycles.events_max == 0 || settings.limits.cycles_in_flight_max == 0 {
-        return Err(FlowError::Settings(
-            "cycles of 0 events, or 0 cycles in flight, would never move".into(),
-        ));
-    }
+    check_limits(&settings.cycles, &settings.limits)?;
     let topology = Arc::new(Topology::new(plan, workers as u32)?);
     let shared = Arc::new(Shared::new(settings.clock, settings.limits.clone(), workers, sinks.len()));
     let started_ns = shared.clock.now_ns();
 
     let (mut gateways, mut queues) = (Vec::new(), Vec::new());
     for source in &topology.plan.sources {
-        let (sending, queue) = gateway(&shared, settings.limits.gateway_batches_max);
+        let (sending, queue) = gateway(source, &shared, settings.limits.gateway_batches_max);
         gateways.push(Some(sending));
         queues.push((queue, source.streams.len()));
     }
@@ -132,7 +130,30 @@ pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Resul
     drop(senders);
     let snapshot_parts = topology.plan.operators.len() * workers;
     let guards = start_workers(workers, parts, Arc::clone(&shared))?;
-    Ok(Running { shared, workers: Some(guards), sinks: sink_threads, gateways, snapshot_parts, started_ns })
+    Ok(Running {
+        shared,
+        workers: Mutex::new(Some(guards)),
+        sinks: sink_threads,
+        gateways,
+        snapshot_parts,
+        started_ns,
+    })
+}
+
+/// Refuses limits under which nothing would move, or that are none.
+fn check_limits(cycles: &CyclePolicy, limits: &Limits) -> Result<(), FlowError> {
+    let ranges = [
+        ("events in a cycle", u64::from(cycles.events_max), 1 << 30),
+        ("cycles in flight", limits.cycles_in_flight_max, 1 << 16),
+        ("uncommitted bytes", limits.uncommitted_bytes_max, u64::MAX),
+        ("batches in a gateway", limits.gateway_batches_max as u64, 1 << 20),
+    ];
+    match ranges.iter().find(|(_, value, most)| *value == 0 || value > most) {
+        Some((what, value, most)) => {
+            Err(FlowError::Settings(format!("at most {value} {what}; this limit must be 1 to {most}")))
+        }
+        None => Ok(()),
+    }
 }
 
 fn start_workers(
@@ -144,10 +165,14 @@ fn start_workers(
     let started = timely::execute(config, move |timely_worker| {
         let taken = parts[timely_worker.index()].lock().map(|mut parts| parts.take());
         let Ok(Some(parts)) = taken else { return };
-        let body = std::panic::AssertUnwindSafe(|| worker::run(timely_worker, parts));
-        if std::panic::catch_unwind(body).is_err() {
-            let cause = Cause::Bug("the worker panicked".into());
+        let body = || {
+            worker::run(timely_worker, parts);
+            Ok(())
+        };
+        if let Err(cause) = guard(body) {
             shared.fail(Failure::Engine { part: format!("worker {}", timely_worker.index()), cause });
+            // Timely would go on with them, and wait for ever.
+            worker::drop_dataflows(timely_worker);
         }
     });
     started.map_err(|error| FlowError::Settings(format!("the worker threads could not be started: {error}")))
@@ -173,18 +198,31 @@ impl Running {
         Status::new(&self.shared.counters, self.shared.response_times(), elapsed_ns)
     }
 
+    /// Waits until every worker has built its operators and restored their state. Events may be pushed
+    /// before; they wait.
+    ///
+    /// # Errors
+    /// If the query stops before.
+    pub fn wait_until_ready(&self) -> Result<(), FlowError> {
+        match self.shared.wait_until_ready() {
+            true => Ok(()),
+            false => Err(self.shared.failure().unwrap_or(Failure::Aborted).into()),
+        }
+    }
+
     /// Whether the query has failed; [`join`](Running::join) says why.
     pub fn has_failed(&self) -> bool {
         self.shared.is_stopped()
     }
 
-    /// Closes a cycle now, snapshots the state at its end, and waits for it. The stream goes on.
+    /// Snapshots the state at the end of a cycle that holds all events pushed before this call, and waits for
+    /// it. The stream goes on.
     ///
     /// # Errors
-    /// If the query stops before the snapshot is complete.
+    /// If the query has ended, or stops before the snapshot is complete.
     pub fn snapshot(&self) -> Result<Snapshot, FlowError> {
         let snapshot = self.shared.snapshots.request(self.snapshot_parts, &self.shared);
-        snapshot.ok_or_else(|| self.shared.failure().unwrap_or(Failure::Aborted).into())
+        snapshot.ok_or_else(|| self.shared.failure().unwrap_or_else(ended_before_snapshot).into())
     }
 
     /// Stops at once, without finishing what is on its way. What was committed stays so.
@@ -206,7 +244,8 @@ impl Running {
     }
 
     fn wait(&mut self) {
-        if let Some(workers) = self.workers.take() {
+        let workers = self.workers.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(workers) = workers.take() {
             // Panics were turned into failures on the worker itself.
             workers.join();
         }
@@ -218,10 +257,17 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if self.workers.is_some() {
-            self.abort();
-            self.gateways.clear();
-            self.wait();
-        }
+        // After a join, nothing is left that this could stop.
+        self.abort();
+        self.gateways.clear();
+        self.wait();
     }
+}
+
+fn ended_before_snapshot() -> Failure {
+    let cause = Cause::User(
+        "the query has ended and its state is gone; take the snapshot before its last gateway is dropped"
+            .into(),
+    );
+    Failure::Engine { part: "snapshot".into(), cause }
 }

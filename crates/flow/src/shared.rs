@@ -1,7 +1,7 @@
 //! What the threads of a running query share: counters, credits, failure, response times. Touched per cycle,
 //! never per event.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::Thread;
@@ -13,11 +13,11 @@ use tidemill_core::counters::{Counter, Counters};
 use tidemill_core::error::Cause;
 use tidemill_core::latency::ResponseTimes;
 use tidemill_core::sink::Arrivals;
-use tidemill_core::snapshot::Snapshot;
 use tidemill_core::{OperatorError, SinkError};
 use tidemill_plan::Limits;
 
 use crate::cutter::Cycle;
+use crate::snapshot_desk::SnapshotDesk;
 
 /// Why a query stopped.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -49,6 +49,9 @@ pub(crate) struct Shared {
     stopped: AtomicBool,
     failure: Mutex<Option<Failure>>,
     workers: Mutex<Vec<Option<Thread>>>,
+    /// How many workers have built their part of the dataflow.
+    workers_ready: Mutex<usize>,
+    ready_changed: Condvar,
     /// For each sink, how many cycles were handed to it, and how many it has committed.
     handed: Vec<AtomicU64>,
     committed: Vec<AtomicU64>,
@@ -62,7 +65,7 @@ struct Completion {
     per_cycle: ResponseTimes,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
@@ -77,6 +80,8 @@ impl Shared {
             stopped: AtomicBool::new(false),
             failure: Mutex::new(None),
             workers: Mutex::new(vec![None; workers]),
+            workers_ready: Mutex::new(0),
+            ready_changed: Condvar::new(),
             handed: zeros(),
             committed: zeros(),
             completion: Mutex::new(Completion {
@@ -101,6 +106,22 @@ impl Shared {
 
     pub fn wake_workers(&self) {
         lock(&self.workers).iter().flatten().for_each(Thread::unpark);
+    }
+
+    pub fn worker_is_ready(&self) {
+        *lock(&self.workers_ready) += 1;
+        self.ready_changed.notify_all();
+    }
+
+    /// Waits for all workers; false if the query stops before.
+    pub fn wait_until_ready(&self) -> bool {
+        let workers = lock(&self.workers).len();
+        let mut ready = lock(&self.workers_ready);
+        while *ready < workers && !self.is_stopped() {
+            let waited = self.ready_changed.wait_timeout(ready, Duration::from_millis(100));
+            ready = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+        }
+        !self.is_stopped()
     }
 
     // Failure.
@@ -153,9 +174,10 @@ impl Shared {
 
     pub fn cycles_committed(&self, sink: usize, last_cycle: u64) {
         self.committed[sink].store(last_cycle + 1, Ordering::Release);
-        let committed = self.committed_cycles();
         let now_ns = self.clock.now_ns();
         let mut completion = lock(&self.completion);
+        // Read under the lock: of two sinks that commit at once, the second one sees both.
+        let committed = self.committed_cycles();
         while completion.pending.front().is_some_and(|(cycle, ..)| *cycle < committed) {
             completion.complete_first(now_ns, &self.counters);
         }
@@ -186,64 +208,4 @@ impl Completion {
 
 fn least(counts: &[AtomicU64]) -> u64 {
     counts.iter().map(|count| count.load(Ordering::Acquire)).min().unwrap_or(0)
-}
-
-/// Where a snapshot is asked for and put together.
-#[derive(Default)]
-pub(crate) struct SnapshotDesk {
-    requested: AtomicBool,
-    state: Mutex<SnapshotState>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct SnapshotState {
-    cycle: Option<u64>,
-    parts_missing: usize,
-    snapshot: Snapshot,
-}
-
-impl SnapshotDesk {
-    pub fn is_requested(&self) -> bool {
-        self.requested.load(Ordering::Acquire)
-    }
-
-    /// Asks for a snapshot that will be complete after `parts` contributions, and waits for it. `None` if
-    /// the query stops before.
-    pub fn request(&self, parts: usize, shared: &Shared) -> Option<Snapshot> {
-        let mut state = lock(&self.state);
-        *state = SnapshotState { parts_missing: parts, ..SnapshotState::default() };
-        self.requested.store(true, Ordering::Release);
-        shared.wake_worker(0);
-        while state.parts_missing > 0 {
-            if shared.is_stopped() {
-                return None;
-            }
-            let waited = self.changed.wait_timeout(state, Duration::from_millis(100));
-            state = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
-        }
-        Some(std::mem::take(&mut state.snapshot))
-    }
-
-    /// Whether this cycle is to be snapshotted.
-    pub fn take_request(&self, cycle: u64) -> bool {
-        let requested = self.requested.swap(false, Ordering::AcqRel);
-        if requested {
-            lock(&self.state).cycle = Some(cycle);
-        }
-        requested
-    }
-
-    /// One operator's partitions on one worker.
-    pub fn contribute(&self, operator: &str, partitions: BTreeMap<u32, Vec<u8>>) {
-        let mut state = lock(&self.state);
-        state.snapshot.cycle = state.cycle.unwrap_or(0);
-        state.snapshot.operators.entry(operator.to_string()).or_default().extend(partitions);
-        state.parts_missing = state.parts_missing.saturating_sub(1);
-        self.changed.notify_all();
-    }
-
-    fn wake(&self) {
-        self.changed.notify_all();
-    }
 }

@@ -1,6 +1,5 @@
 //! A sink's thread: merges a cycle's results into the defined order, prepares, and commits ranges.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crossbeam_channel::Receiver;
@@ -11,6 +10,7 @@ use tidemill_core::{Batch, Cut, CycleOutput, Sink, SinkError};
 use tidemill_split::merge_by_position;
 use tidemill_split::order::Sorter;
 
+use crate::panics::guard;
 use crate::shared::{Failure, Shared};
 
 /// The results of a cycle for a sink, as the workers wrote them.
@@ -36,9 +36,7 @@ impl SinkThread {
     /// Runs until the query has ended or failed.
     pub fn run(mut self) {
         let mut next_cycle = 0;
-        let result = catch_unwind(AssertUnwindSafe(|| self.take_all(&mut next_cycle)));
-        let result = result.unwrap_or_else(|_| Err(Cause::Bug("the sink panicked".into())));
-        if let Err(cause) = result {
+        if let Err(cause) = guard(|| self.take_all(&mut next_cycle)) {
             let sink = self.name.clone();
             self.shared.fail(Failure::Sink(SinkError { sink, cycle: next_cycle, cause }));
         }

@@ -10,8 +10,18 @@ use crate::regroup::InputOrder;
 /// Who reads an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Consumer {
-    Operator { operator: usize, input: usize },
-    Sink { sink: usize, input: usize },
+    Operator {
+        operator: usize,
+        input: usize,
+    },
+    Sink {
+        sink: usize,
+        input: usize,
+    },
+    /// The first sink, which waits until the cycle has passed an operator that no one reads.
+    Passed {
+        operator: usize,
+    },
 }
 
 /// One edge.
@@ -28,6 +38,8 @@ pub(crate) enum EdgeKind {
     Split { route: Arc<Route>, placement: Arc<Placement>, columns: Vec<usize>, name: String },
     /// To a sink: whole, to the worker that feeds the sink's thread.
     Whole { worker: u32 },
+    /// Without rows.
+    Empty,
 }
 
 /// A plan with its edges and partition tables, for a number of workers.
@@ -63,6 +75,7 @@ impl Topology {
                 edges.push(Edge { stream: *stream, consumer, kind: EdgeKind::Whole { worker } });
             }
         }
+        edges.extend(edges_from_unread(&plan));
         Ok(Topology { plan, edges, placements, workers })
     }
 
@@ -81,6 +94,16 @@ impl Topology {
         self.edges.iter().position(|edge| edge.consumer == consumer)
     }
 
+    /// The edges into a sink: its inputs in order, then those that only tell how far operators are.
+    pub fn edges_to_sink(&self, sink: usize) -> Vec<usize> {
+        let leads_to = |consumer| match consumer {
+            Consumer::Sink { sink: index, .. } => index == sink,
+            Consumer::Passed { .. } => sink == 0,
+            Consumer::Operator { .. } => false,
+        };
+        (0..self.edges.len()).filter(|index| leads_to(self.edges[*index].consumer)).collect()
+    }
+
     /// The order in which an edge's parcels arrive.
     pub fn order_of(&self, edge: usize) -> InputOrder {
         match self.edges[edge].stream.producer {
@@ -88,4 +111,21 @@ impl Topology {
             Producer::Operator(_) => InputOrder::Interleaved,
         }
     }
+}
+
+/// Without an edge, an operator that no one reads could fall behind the cycles that are committed, and with
+/// it what it holds.
+fn edges_from_unread(plan: &Plan) -> Vec<Edge> {
+    let read = |producer| {
+        let inputs = plan.operators.iter().flat_map(|operator| &operator.inputs).map(|input| input.stream);
+        let mut streams = inputs.chain(plan.sinks.iter().flat_map(|sink| sink.inputs.iter().copied()));
+        streams.any(|stream| stream.producer == producer)
+    };
+    let unread = (0..plan.operators.len()).filter(|operator| !read(Producer::Operator(*operator)));
+    let edge = |operator| Edge {
+        stream: StreamRef { producer: Producer::Operator(operator), port: 0 },
+        consumer: Consumer::Passed { operator },
+        kind: EdgeKind::Empty,
+    };
+    unread.map(edge).collect()
 }

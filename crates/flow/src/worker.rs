@@ -65,14 +65,20 @@ pub(crate) fn run(worker: &mut Worker, mut parts: WorkerParts) {
         parts.shared.fail(failure);
     }
     if parts.shared.is_stopped() {
-        for dataflow in worker.installed_dataflows() {
-            worker.drop_dataflow(dataflow);
-        }
+        drop_dataflows(worker);
+    }
+}
+
+/// Drops what is on its way on this worker.
+pub(crate) fn drop_dataflows(worker: &mut Worker) {
+    for dataflow in worker.installed_dataflows() {
+        worker.drop_dataflow(dataflow);
     }
 }
 
 fn run_dataflow(worker: &mut Worker, parts: &mut WorkerParts) -> Result<(), Failure> {
     let mut source = Some(build(worker, parts)?);
+    parts.shared.worker_is_ready();
     while worker.has_dataflows() && !parts.shared.is_stopped() {
         let mut park = None;
         if let Some(cycles) = &mut parts.cutter {

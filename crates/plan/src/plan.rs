@@ -80,6 +80,9 @@ pub enum PlanError {
         /// The columns that are there.
         available: String,
     },
+    /// An operator or a sink has no inputs.
+    #[error("'{0}' has no inputs; it needs at least 1, for its cycles come with them")]
+    NoInputs(String),
     /// Two operators have one name.
     #[error("two operators are named '{0}'; snapshots are found by name, so names must differ")]
     SameName(String),
@@ -156,6 +159,9 @@ impl Plan {
             self.validate_operator(index, operator)?;
         }
         for sink in &self.sinks {
+            if sink.inputs.is_empty() {
+                return Err(PlanError::NoInputs(sink.name.clone()));
+            }
             for stream in &sink.inputs {
                 self.schema(*stream).ok_or_else(|| no_such_stream(&sink.name, *stream))?;
             }
@@ -169,6 +175,9 @@ impl Plan {
         }
         if self.operators[..index].iter().any(|earlier| earlier.name == operator.name) {
             return Err(PlanError::SameName(operator.name.clone()));
+        }
+        if operator.inputs.is_empty() {
+            return Err(PlanError::NoInputs(operator.name.clone()));
         }
         for input in &operator.inputs {
             if matches!(input.stream.producer, Producer::Operator(producer) if producer >= index) {

@@ -1,27 +1,40 @@
 //! Routing functions: a partition for every row.
 
-use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::ArrowPrimitiveType;
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use thiserror::Error;
 
 /// The destination of a row that goes nowhere.
 pub const OMIT: u32 = u32::MAX;
 
-/// A routing function sent a row to a partition that does not exist.
+/// A routing function is wrong.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error(
-    "the routing function sent row {row} to partition {destination}, but there are only {partitions}; the row is {values}"
-)]
-pub struct RouteError {
-    /// The row's number in its batch.
-    pub row: usize,
-    /// Where it was sent.
-    pub destination: u32,
-    /// How many partitions there are.
-    pub partitions: u32,
-    /// The row, readable.
-    pub values: String,
+pub enum RouteError {
+    /// It sent a row to a partition that does not exist.
+    #[error(
+        "the routing function sent row {row} to partition {destination}, but there are only {partitions}; the row is {values}"
+    )]
+    NoSuchPartition {
+        /// The row's number in its batch.
+        row: usize,
+        /// Where it was sent.
+        destination: u32,
+        /// How many partitions there are.
+        partitions: u32,
+        /// The row, readable.
+        values: String,
+    },
+    /// It did not give one destination per row.
+    #[error(
+        "the routing function gave {destinations} destinations for {rows} rows; it must give one for each"
+    )]
+    Count {
+        /// How many destinations it gave.
+        destinations: usize,
+        /// How many rows there are.
+        rows: usize,
+    },
 }
 
 /// Computes the partition of each row of a batch, or [`OMIT`]. Must be a pure function of the row.
@@ -56,16 +69,31 @@ where
 
 /// Checks that all destinations exist.
 pub(crate) fn check(destinations: &[u32], partitions: u32, rows: &RecordBatch) -> Result<(), RouteError> {
+    if destinations.len() != rows.num_rows() {
+        return Err(RouteError::Count { destinations: destinations.len(), rows: rows.num_rows() });
+    }
     let valid = |destination: u32| destination < partitions || destination == OMIT;
-    let all_valid = destinations.iter().fold(true, |all, destination| all & valid(*destination));
-    if all_valid && destinations.len() == rows.num_rows() {
+    if destinations.iter().fold(true, |all, destination| all & valid(*destination)) {
         return Ok(());
     }
-    let row = destinations.iter().position(|destination| !valid(*destination)).unwrap_or(destinations.len());
-    let destination = destinations.get(row).copied().unwrap_or(OMIT);
-    let values = match row < rows.num_rows() {
-        true => format!("{:?}", rows.slice(row, 1).columns()),
-        false => "missing: the function returned too few destinations".to_string(),
-    };
-    Err(RouteError { row, destination, partitions, values })
+    let row = destinations.iter().position(|destination| !valid(*destination)).unwrap_or(0);
+    let values = readable(rows, row);
+    Err(RouteError::NoSuchPartition { row, destination: destinations[row], partitions, values })
+}
+
+/// A row as `column: value` pairs.
+fn readable(rows: &RecordBatch, row: usize) -> String {
+    let schema = rows.schema();
+    let names = schema.fields().iter().map(|field| field.name());
+    let pairs = names.zip(rows.columns()).map(|(name, column)| format!("{name}: {}", value(column, row)));
+    pairs.collect::<Vec<_>>().join(", ")
+}
+
+/// A value of any type: what Arrow shows of an array of one value, between its outer brackets.
+fn value(column: &ArrayRef, row: usize) -> String {
+    let shown = format!("{:?}", column.slice(row, 1));
+    let inner =
+        shown.split_once('[').and_then(|(_, rest)| rest.rsplit_once(']')).map_or(&*shown, |inner| inner.0);
+    let words: Vec<&str> = inner.split_whitespace().collect();
+    words.join(" ").trim_end_matches(',').to_string()
 }

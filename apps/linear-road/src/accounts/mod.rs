@@ -99,9 +99,18 @@ impl Accounts {
         }
     }
 
-    /// The same state as if all vehicle ids were larger by `vid_shift`, which must be a multiple of the
-    /// page size times the number of partitions, as snapshot bytes.
-    pub fn write_shifted(&self, writer: &mut SnapshotWriter, vid_shift: u32) {
+    /// The state of `copies` of this partition, copy `k` with vehicle ids larger by `k * vid_span`, as
+    /// snapshot bytes. The span must be a multiple of the page size times the number of partitions, so that
+    /// copies stay in the partition.
+    pub fn snapshot_copies(&self, vid_span: u32, copies: u16) -> Vec<u8> {
+        let mut writer = SnapshotWriter::default();
+        writer.u8(SNAPSHOT_VERSION);
+        writer.u64(self.account_count() as u64 * u64::from(copies));
+        (0..copies).for_each(|copy| self.write_shifted(&mut writer, u32::from(copy) * vid_span));
+        writer.finish()
+    }
+
+    fn write_shifted(&self, writer: &mut SnapshotWriter, vid_shift: u32) {
         for (index, offset, balance) in self.pages.accounts() {
             writer.u32(self.pages.vid_of(self.partition, index, offset) + vid_shift);
             writer.u64(balance);

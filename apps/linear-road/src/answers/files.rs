@@ -44,15 +44,19 @@ impl AnswerFiles {
 }
 
 impl AnswerFile {
-    fn commit(&mut self) -> Result<(), Cause> {
-        if let Err(error) = self.file.write_all(&self.prepared) {
-            // Whole lines only: drop what went in of this range.
-            let _ = self.file.set_len(self.committed_bytes);
-            return Err(cannot("write", &self.path, &error));
-        }
+    fn write(&mut self) -> Result<(), Cause> {
+        self.file.write_all(&self.prepared).map_err(|error| cannot("write", &self.path, &error))
+    }
+
+    fn accept(&mut self) {
         self.committed_bytes += self.prepared.len() as u64;
         self.prepared.clear();
-        Ok(())
+    }
+
+    /// Drops what went in of a range that could not be written.
+    fn cut_off(&mut self) {
+        // If even this fails, the error that is reported is still the first one.
+        let _ = self.file.set_len(self.committed_bytes);
     }
 }
 
@@ -69,7 +73,14 @@ impl Sink for AnswerFiles {
     }
 
     fn commit(&mut self, _cycles: RangeInclusive<u64>) -> Result<(), Cause> {
-        self.files.iter_mut().try_for_each(AnswerFile::commit)
+        // Whole cycles only: what does not fit into one file is cut off from all.
+        let written = self.files.iter_mut().try_for_each(AnswerFile::write);
+        self.files.iter_mut().for_each(if written.is_ok() {
+            AnswerFile::accept
+        } else {
+            AnswerFile::cut_off
+        });
+        written
     }
 
     fn finish(&mut self) -> Result<(), Cause> {
@@ -81,8 +92,16 @@ impl Sink for AnswerFiles {
 
 fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Cause {
     let remedy = match error.kind() {
-        std::io::ErrorKind::StorageFull => "; free some space or choose another folder, then run again",
-        std::io::ErrorKind::PermissionDenied => "; choose a folder that may be written to",
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+            "; free some space or choose another folder, then run again"
+        }
+        std::io::ErrorKind::FileTooLarge => "; raise the limit of file sizes (ulimit -f), then run again",
+        std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
+            "; choose a folder that may be written to"
+        }
+        std::io::ErrorKind::AlreadyExists | std::io::ErrorKind::NotADirectory => {
+            "; a file is where the folder should be: choose another name"
+        }
         _ => "",
     };
     Cause::Operation(format!("cannot {what} {}: {error}{remedy}", path.display()))

@@ -1,6 +1,6 @@
-//! The cars of one expressway: an open-addressed table of 16-byte entries in cache-line buckets.
+//! The cars of one expressway: an open-addressed table of 16-byte entries in buckets of two cache lines.
 //!
-//! One report costs one cache miss here, which [`CarTable::prefetch`] lets overlap with others. Entries of
+//! One report costs one wait for memory here, which [`CarTable::prefetch`] lets overlap with others. Entries of
 //! cars that have left are not removed but overwritten once they are more than a trip's gap old (60 s,
 //! specification, section 4): such an entry says nothing that the absence of an entry would not.
 
@@ -11,82 +11,116 @@ use crate::event::VID_MAX;
 /// The longest gap between two reports of one trip, in seconds.
 pub const TRIP_GAP_MAX_S: u16 = 60;
 
-const EMPTY: Car = Car([u32::MAX as u64, 0]);
-const CARS_PER_BUCKET: usize = 4;
+const EMPTY: u32 = VID_MAX + 1;
+const CARS_PER_BUCKET: usize = 8;
 
-/// What is known of a car since its last report, in 115 bits.
+/// What is known of a car since its last report, but for its toll, in 62 bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Car(u64);
+
+/// The fields of a [`Car`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Car([u64; 2]);
-
-macro_rules! fields {
-    ($($get:ident $set:ident $type:ty, $word:literal, $shift:literal, $bits:literal, $doc:literal;)*) => {
-        impl Car {
-            $(
-                #[doc = $doc]
-                #[inline]
-                pub fn $get(self) -> $type {
-                    (self.0[$word] >> $shift & ((1 << $bits) - 1)) as $type
-                }
-                #[doc = concat!("Sets: ", $doc)]
-                #[inline]
-                pub fn $set(&mut self, value: $type) {
-                    let mask = ((1u64 << $bits) - 1) << $shift;
-                    debug_assert!(u64::from(value) < 1 << $bits);
-                    self.0[$word] = self.0[$word] & !mask | u64::from(value) << $shift;
-                }
-            )*
-        }
-    };
-}
-
-fields! {
-    vid set_vid u32, 0, 0, 32, "Vehicle id.";
-    time set_time u16, 0, 32, 14, "Second of the last report.";
-    lane set_lane u8, 0, 46, 3, "Lane of the last report.";
-    dir set_dir u8, 0, 49, 1, "Direction of the last report.";
-    seg set_seg u8, 0, 50, 7, "Segment of the last report.";
-    same_place set_same_place u8, 0, 57, 3, "How many reports in a row came from exactly this place, up to 4.";
-    pos set_pos u32, 1, 0, 20, "Position of the last report.";
-    toll_root set_toll_root u32, 1, 20, 20, "The toll told and not yet charged is twice the square of this.";
-    speed_sum set_speed_sum u16, 1, 40, 10, "Sum of the speeds reported from this segment in this minute.";
-    speed_count set_speed_count u8, 1, 50, 4, "How many speeds that sum holds, up to 10.";
+pub struct CarFields {
+    /// Second of the last report.
+    pub time: u16,
+    /// Lane of the last report.
+    pub lane: u8,
+    /// Direction of the last report.
+    pub dir: u8,
+    /// Segment of the last report.
+    pub seg: u8,
+    /// Position of the last report.
+    pub pos: u32,
+    /// How many reports in a row came from exactly this place, up to 4.
+    pub same_place: u8,
+    /// Sum of the speeds reported from this segment in this minute.
+    pub speed_sum: u16,
+    /// How many speeds that sum holds, up to 10.
+    pub speed_count: u8,
 }
 
 impl Car {
-    /// A car that has not reported yet.
-    pub fn new(vid: u32) -> Self {
-        Car([u64::from(vid), 0])
+    /// Packs the fields.
+    #[inline]
+    pub fn new(fields: CarFields) -> Self {
+        debug_assert!(fields.time < 1 << 14 && fields.pos < 1 << 20 && fields.speed_sum < 1 << 10);
+        Car(u64::from(fields.time)
+            | u64::from(fields.lane) << 14
+            | u64::from(fields.dir) << 17
+            | u64::from(fields.seg) << 18
+            | u64::from(fields.pos) << 25
+            | u64::from(fields.same_place) << 45
+            | u64::from(fields.speed_sum) << 48
+            | u64::from(fields.speed_count) << 58)
     }
 
-    /// The entry as two words, for snapshots.
-    pub fn to_words(self) -> [u64; 2] {
-        self.0
+    /// Unpacks the fields.
+    #[inline]
+    pub fn fields(self) -> CarFields {
+        CarFields {
+            time: self.time(),
+            lane: (self.0 >> 14 & 0x7) as u8,
+            dir: (self.0 >> 17 & 0x1) as u8,
+            seg: (self.0 >> 18 & 0x7F) as u8,
+            pos: (self.0 >> 25 & 0xF_FFFF) as u32,
+            same_place: (self.0 >> 45 & 0x7) as u8,
+            speed_sum: (self.0 >> 48 & 0x3FF) as u16,
+            speed_count: (self.0 >> 58 & 0xF) as u8,
+        }
     }
 
-    /// The entry from its two words.
-    pub fn from_words(words: [u64; 2]) -> Self {
-        Car(words)
+    fn time(self) -> u16 {
+        (self.0 & 0x3FFF) as u16
     }
 
     /// Whether the car's trip must have ended before `now`.
     pub fn has_expired(self, now: u16) -> bool {
         self.time() + TRIP_GAP_MAX_S < now
     }
+
+    /// The entry as a word, for snapshots.
+    pub fn to_word(self) -> u64 {
+        self.0
+    }
+
+    /// The entry from its word.
+    pub fn from_word(word: u64) -> Self {
+        Car(word)
+    }
 }
 
+/// Two cache lines: what every report needs of the first is the ids, all of them at once.
 #[derive(Clone, Copy, Debug)]
-#[repr(align(64))]
-struct Bucket([Car; CARS_PER_BUCKET]);
+#[repr(align(128))]
+struct Bucket {
+    vids: [u32; CARS_PER_BUCKET],
+    toll_roots: [u32; CARS_PER_BUCKET],
+    cars: [Car; CARS_PER_BUCKET],
+}
 
-const EMPTY_BUCKET: Bucket = Bucket([EMPTY; CARS_PER_BUCKET]);
+const EMPTY_BUCKET: Bucket = Bucket {
+    vids: [EMPTY; CARS_PER_BUCKET],
+    toll_roots: [0; CARS_PER_BUCKET],
+    cars: [Car(0); CARS_PER_BUCKET],
+};
+
+impl Bucket {
+    /// A bit for each slot that holds this id. Without branches: where a car is cannot be predicted.
+    #[inline]
+    fn slots_of(&self, vid: u32) -> u32 {
+        let mut slots = 0;
+        for (slot, other) in self.vids.iter().enumerate() {
+            slots |= u32::from(*other == vid) << slot;
+        }
+        slots
+    }
+}
 
 /// Where a car is in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// Its entry is here.
-    Found(usize),
-    /// It has none; a new one was made here, with nothing but the car's id in it.
-    New(usize),
+pub struct Place {
+    bucket: u32,
+    slot: u32,
 }
 
 /// The table. Grows as needed; 18 to 24 bytes per car on the road.
@@ -98,62 +132,69 @@ pub struct CarTable {
 
 impl Default for CarTable {
     fn default() -> Self {
-        CarTable { buckets: vec![EMPTY_BUCKET; 2], used: 0 }
+        CarTable::with_capacity(0)
     }
 }
 
 impl CarTable {
-    /// A table with room for this many cars.
+    /// A table with room for this many cars: two thirds full with them, so that a rebuild is followed by at
+    /// least a fifth more cars before the next.
     pub fn with_capacity(cars: usize) -> Self {
-        CarTable { buckets: vec![EMPTY_BUCKET; buckets_for(cars)], used: 0 }
+        let buckets = (cars + cars / 2).div_ceil(CARS_PER_BUCKET).max(1);
+        CarTable { buckets: vec![EMPTY_BUCKET; buckets], used: 0 }
     }
 
     /// Asks for the memory of a car's entry.
     #[inline]
     pub fn prefetch(&self, vid: u32) {
-        prefetch::read(&self.buckets[self.home(vid)]);
+        let bucket = &self.buckets[self.home(vid)];
+        prefetch::read(&bucket.vids);
+        prefetch::read(&bucket.cars);
     }
 
-    /// The car's place; makes an entry if it has none.
+    /// The car's place and entry, or its place and `None` if it had no entry; one was made then.
     #[inline]
-    pub fn find_or_insert(&mut self, vid: u32, now: u16) -> Place {
+    pub fn find_or_insert(&mut self, vid: u32, now: u16) -> (Place, Option<Car>) {
         let home = self.home(vid);
-        let bucket = &self.buckets[home].0;
-        for (slot, car) in bucket.iter().enumerate() {
-            if car.vid() == vid {
-                return Place::Found(home * CARS_PER_BUCKET + slot);
-            }
+        let bucket = &self.buckets[home];
+        let slots = bucket.slots_of(vid);
+        if slots == 0 {
+            return self.search(home, vid, now);
         }
-        self.search(home, vid, now)
+        let slot = slots.trailing_zeros();
+        (Place { bucket: home as u32, slot }, Some(bucket.cars[slot as usize % CARS_PER_BUCKET]))
     }
 
-    /// The entry at a place.
+    /// Replaces the entry at a place.
     #[inline]
-    pub fn get(&self, index: usize) -> Car {
-        self.buckets[index / CARS_PER_BUCKET].0[index % CARS_PER_BUCKET]
+    pub fn set(&mut self, place: Place, car: Car) {
+        self.buckets[place.bucket as usize].cars[place.slot as usize % CARS_PER_BUCKET] = car;
     }
 
-    /// Replaces the entry at a place; the car must be the same.
+    /// Replaces the toll that the car was told and not yet charged, and returns the one before. The toll is
+    /// twice the square of this number.
     #[inline]
-    pub fn set(&mut self, index: usize, car: Car) {
-        let slot = &mut self.buckets[index / CARS_PER_BUCKET].0[index % CARS_PER_BUCKET];
-        debug_assert_eq!(slot.vid(), car.vid());
-        *slot = car;
+    pub fn replace_toll_root(&mut self, place: Place, toll_root: u32) -> u32 {
+        let slot = place.slot as usize % CARS_PER_BUCKET;
+        std::mem::replace(&mut self.buckets[place.bucket as usize].toll_roots[slot], toll_root)
     }
 
-    /// All cars that have not expired, in no particular order.
-    pub fn cars(&self, now: u16) -> impl Iterator<Item = Car> + '_ {
-        self.buckets
-            .iter()
-            .flat_map(|bucket| bucket.0)
-            .filter(move |car| *car != EMPTY && !car.has_expired(now))
+    /// All cars that have not expired, as (vehicle id, toll root, entry), in no particular order.
+    pub fn cars(&self, now: u16) -> impl Iterator<Item = (u32, u32, Car)> + '_ {
+        let of_bucket = |bucket: &Bucket| {
+            let bucket = *bucket;
+            (0..CARS_PER_BUCKET)
+                .map(move |slot| (bucket.vids[slot], bucket.toll_roots[slot], bucket.cars[slot]))
+        };
+        let is_live = move |(vid, _, car): &(u32, u32, Car)| *vid != EMPTY && !car.has_expired(now);
+        self.buckets.iter().flat_map(of_bucket).filter(is_live)
     }
 
     /// Puts an entry into the table that was taken from another.
-    pub fn insert(&mut self, car: Car) {
-        match self.find_or_insert(car.vid(), car.time()) {
-            Place::Found(index) | Place::New(index) => self.set(index, car),
-        }
+    pub fn insert(&mut self, vid: u32, toll_root: u32, car: Car) {
+        let (place, _) = self.find_or_insert(vid, car.time());
+        self.set(place, car);
+        self.replace_toll_root(place, toll_root);
     }
 
     /// Bytes that the table takes.
@@ -168,53 +209,105 @@ impl CarTable {
         ((mixed >> 32) * self.buckets.len() as u64 >> 32) as usize
     }
 
+    /// The car is not in its home bucket.
     #[cold]
-    fn search(&mut self, home: usize, vid: u32, now: u16) -> Place {
-        debug_assert!(vid <= VID_MAX);
+    fn search(&mut self, home: usize, vid: u32, now: u16) -> (Place, Option<Car>) {
         let mut free = None;
-        let mut bucket = home;
+        let mut at = home;
         loop {
-            for (slot, car) in self.buckets[bucket].0.iter().enumerate() {
-                let index = bucket * CARS_PER_BUCKET + slot;
-                if car.vid() == vid {
-                    return Place::Found(index);
-                }
-                if *car == EMPTY {
-                    return self.claim(free, index, vid, now);
-                }
-                if free.is_none() && car.has_expired(now) {
-                    free = Some(index);
-                }
+            let bucket = &self.buckets[at];
+            let slots = bucket.slots_of(vid);
+            if slots != 0 {
+                let slot = slots.trailing_zeros();
+                return (Place { bucket: at as u32, slot }, Some(bucket.cars[slot as usize]));
             }
-            bucket = if bucket + 1 == self.buckets.len() { 0 } else { bucket + 1 };
+            let expired = |slot: &usize| bucket.vids[*slot] != EMPTY && bucket.cars[*slot].has_expired(now);
+            let place = |slot: usize| Place { bucket: at as u32, slot: slot as u32 };
+            free = free.or_else(|| (0..CARS_PER_BUCKET).find(expired).map(place));
+            let empty = bucket.slots_of(EMPTY);
+            if empty != 0 {
+                return (self.claim(free, place(empty.trailing_zeros() as usize), vid, now), None);
+            }
+            at = if at + 1 == self.buckets.len() { 0 } else { at + 1 };
         }
     }
 
-    fn claim(&mut self, expired: Option<usize>, empty: usize, vid: u32, now: u16) -> Place {
+    fn claim(&mut self, expired: Option<Place>, empty: Place, vid: u32, now: u16) -> Place {
         if expired.is_none() {
             // One slot in eight stays empty, so that searches end.
             if (self.used + 1) * 8 > self.buckets.len() * CARS_PER_BUCKET * 7 {
                 self.rebuild(now);
-                return self.find_or_insert(vid, now);
+                return self.find_or_insert(vid, now).0;
             }
             self.used += 1;
         }
-        let index = expired.unwrap_or(empty);
-        self.buckets[index / CARS_PER_BUCKET].0[index % CARS_PER_BUCKET] = Car::new(vid);
-        Place::New(index)
+        let place = expired.unwrap_or(empty);
+        let (bucket, slot) = (&mut self.buckets[place.bucket as usize], place.slot as usize);
+        (bucket.vids[slot], bucket.toll_roots[slot]) = (vid, 0);
+        // Not expired as of now, in case it is never set.
+        bucket.cars[slot] = Car(u64::from(now));
+        place
     }
 
     /// Drops what has expired, and makes room.
     fn rebuild(&mut self, now: u16) {
-        let live: Vec<Car> = self.cars(now).collect();
-        *self = CarTable::with_capacity(live.len() + 1);
-        for car in live {
-            self.insert(car);
-        }
+        let live = self.cars(now).count();
+        let old = std::mem::replace(self, CarTable::with_capacity(live + 1));
+        old.cars(now).for_each(|(vid, toll_root, car)| self.insert(vid, toll_root, car));
     }
 }
 
-/// Two thirds full, so that a rebuild is followed by at least a fifth more cars before the next.
-fn buckets_for(cars: usize) -> usize {
-    (cars + cars / 2).div_ceil(CARS_PER_BUCKET).max(2)
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn car(time: u16, pos: u32) -> Car {
+        Car::new(CarFields {
+            time,
+            lane: 4,
+            dir: 1,
+            seg: 99,
+            pos,
+            same_place: 4,
+            speed_sum: 1000,
+            speed_count: 10,
+        })
+    }
+
+    #[test]
+    fn fields_survive_packing() {
+        let fields = car(10_799, 527_999).fields();
+        assert_eq!((fields.time, fields.pos, fields.lane, fields.dir), (10_799, 527_999, 4, 1));
+        assert_eq!((fields.seg, fields.same_place, fields.speed_sum, fields.speed_count), (99, 4, 1000, 10));
+    }
+
+    proptest! {
+        /// Against a map that never forgets: an entry may only be missing if it has expired.
+        #[test]
+        fn cars_are_found_until_they_expire(reports in prop::collection::vec((0u32..400, 0u16..5), 0..3000)) {
+            let mut table = CarTable::default();
+            let mut model: HashMap<u32, (Car, u32)> = HashMap::new();
+            let mut now = 0;
+            for (index, (vid, pause)) in reports.into_iter().enumerate() {
+                let (vid, toll_root) = (vid * 7919, index as u32);
+                now += pause;
+                let (place, found) = table.find_or_insert(vid, now);
+                match (found, model.get(&vid)) {
+                    (Some(found), Some((expected, _))) => prop_assert_eq!(found, *expected),
+                    (None, Some((expected, _))) => prop_assert!(expected.has_expired(now)),
+                    (found, None) => prop_assert_eq!(found, None),
+                }
+                table.set(place, car(now, vid));
+                let before = table.replace_toll_root(place, toll_root);
+                prop_assert_eq!(before, if found.is_some() { model[&vid].1 } else { 0 });
+                model.insert(vid, (car(now, vid), toll_root));
+            }
+            let live = model.values().filter(|(car, _)| !car.has_expired(now)).count();
+            prop_assert_eq!(table.cars(now).count(), live);
+        }
+    }
 }

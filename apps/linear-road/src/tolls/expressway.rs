@@ -4,12 +4,10 @@ use tidemill_engine::{Cause, SnapshotReader, SnapshotWriter};
 
 use super::SEGMENTS_BOTH_WAYS;
 use super::accidents::{Accidents, STOPPED_REPORTS, Standing};
-use super::car_table::{Car, CarTable, Place, TRIP_GAP_MAX_S};
+use super::car_table::{Car, CarFields, CarTable, Place, TRIP_GAP_MAX_S};
 use super::statistics::{self, MINUTES_BACK, Minutes, SegmentMinute};
 use crate::event::{EXIT_LANE, Report, SEGMENTS};
 
-/// The most cars whose toll is computed; more are taken for this many.
-const CARS_FOR_TOLL_MAX: u32 = (1 << 20) + 49;
 /// No toll up to this many cars.
 const FREE_CARS: u32 = 50;
 /// No toll from this latest average velocity on, in miles per hour.
@@ -18,18 +16,30 @@ const FREE_VELOCITY: i8 = 40;
 /// What a car that enters a segment during a minute is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// Latest average velocity, -1 if there is none.
-    pub lav: i8,
-    /// Half the toll's square root.
+    lav: i8,
+    accident: i8,
     toll_root: u32,
-    /// The nearest segment downstream with an accident.
-    pub accident: Option<u8>,
 }
 
 impl Notice {
+    /// Not computed yet.
+    const UNKNOWN: Notice = Notice { lav: i8::MIN, accident: -1, toll_root: 0 };
+
+    /// Latest average velocity, -1 if there is none.
+    pub fn lav(self) -> i8 {
+        self.lav
+    }
+
     /// The toll.
+    #[inline]
     pub fn toll(self) -> u64 {
         toll(self.toll_root)
+    }
+
+    /// The nearest segment downstream with an accident.
+    #[inline]
+    pub fn accident(self) -> Option<u8> {
+        u8::try_from(self.accident).ok()
     }
 }
 
@@ -46,13 +56,15 @@ pub struct Effect {
     pub charge: u64,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Segment {
     current: SegmentMinute,
     /// The notice of this minute, once it was asked for: computing it then spreads the work of a minute's
     /// beginning.
-    notice: Option<Notice>,
+    notice: Notice,
 }
+
+const NEW_SEGMENT: Segment = Segment { current: SegmentMinute::NONE, notice: Notice::UNKNOWN };
 
 /// The state of one expressway.
 #[derive(Debug)]
@@ -69,7 +81,7 @@ impl Default for Expressway {
     fn default() -> Self {
         Expressway {
             minute: 1,
-            segments: Box::new([Segment::default(); SEGMENTS_BOTH_WAYS]),
+            segments: Box::new([NEW_SEGMENT; SEGMENTS_BOTH_WAYS]),
             past: Box::new([[SegmentMinute::default(); SEGMENTS_BOTH_WAYS]; MINUTES_BACK]),
             accidents: Accidents::default(),
             cars: CarTable::default(),
@@ -100,87 +112,95 @@ impl Expressway {
         if minute != self.minute {
             self.begin_minute(minute, report.time);
         }
-        let (place, before) = match self.cars.find_or_insert(report.vid, report.time) {
-            Place::Found(place) => (place, Some(self.cars.get(place))),
-            Place::New(place) => (place, None),
-        };
+        let (place, before) = self.cars.find_or_insert(report.vid, report.time);
+        let before = before.map(Car::fields);
         let on_trip = before.filter(|car| {
-            car.lane() != EXIT_LANE && report.time - car.time() <= TRIP_GAP_MAX_S && car.dir() == report.dir
+            car.lane != EXIT_LANE && report.time - car.time <= TRIP_GAP_MAX_S && car.dir == report.dir
         });
-        let mut car = before.unwrap_or(Car::new(report.vid));
-        self.count(&mut car, before, report, minute);
-        self.stop_or_go(&mut car, before, on_trip, report);
-
-        let mut effect = Effect::default();
-        if on_trip.is_none_or(|car| car.seg() != report.seg) {
-            effect.charge = on_trip.map_or(0, |car| toll(car.toll_root()));
-            effect.notice = (report.lane != EXIT_LANE).then(|| self.notice(report.dir, report.seg));
-            car.set_toll_root(effect.notice.map_or(0, |notice| notice.toll_root));
+        let (speed_count, speed_sum) = self.count(before, report, minute);
+        let same_place = self.stop_or_go(before, on_trip, report);
+        self.cars.set(
+            place,
+            Car::new(CarFields {
+                time: report.time,
+                lane: report.lane,
+                dir: report.dir,
+                seg: report.seg,
+                pos: report.pos,
+                same_place,
+                speed_sum,
+                speed_count,
+            }),
+        );
+        match on_trip {
+            Some(car) if car.seg == report.seg => Effect::default(),
+            _ => self.enter(place, on_trip.is_some(), report),
         }
-        car.set_time(report.time);
-        car.set_lane(report.lane);
-        car.set_dir(report.dir);
-        car.set_seg(report.seg);
-        car.set_pos(report.pos);
-        self.cars.set(place, car);
-        effect
     }
 
-    /// The segment's statistics of the current minute (section 3).
-    fn count(&mut self, car: &mut Car, before: Option<Car>, report: &Report, minute: u16) {
+    /// The car enters a segment (sections 4 and 6).
+    fn enter(&mut self, place: Place, on_trip: bool, report: &Report) -> Effect {
+        let notice = (report.lane != EXIT_LANE).then(|| self.notice(report.dir, report.seg));
+        let left = self.cars.replace_toll_root(place, notice.map_or(0, |notice| notice.toll_root));
+        Effect { notice, charge: if on_trip { toll(left) } else { 0 } }
+    }
+
+    /// The segment's statistics of the current minute (section 3); the car's part of them.
+    #[inline]
+    fn count(&mut self, before: Option<CarFields>, report: &Report, minute: u16) -> (u8, u16) {
         let statistics = &mut self.segments[index_of(report.dir, report.seg)].current;
-        let counted = before.filter(|car| {
-            minute_of(car.time()) == minute && car.seg() == report.seg && car.dir() == report.dir
-        });
+        let counted = before
+            .filter(|car| car.seg == report.seg && car.dir == report.dir && minute_of(car.time) == minute);
         match counted {
             None => {
                 statistics.add_car(report.speed);
-                car.set_speed_sum(report.speed.into());
-                car.set_speed_count(1);
+                (1, report.speed.into())
             }
-            Some(before) if before.speed_count() < statistics::REPORTS_MAX => {
-                statistics.add_report(before.speed_count(), before.speed_sum(), report.speed);
-                car.set_speed_sum(before.speed_sum() + u16::from(report.speed));
-                car.set_speed_count(before.speed_count() + 1);
+            Some(car) if car.speed_count < statistics::REPORTS_MAX => {
+                statistics.add_report(car.speed_count, car.speed_sum, report.speed);
+                (car.speed_count + 1, car.speed_sum + u16::from(report.speed))
             }
-            Some(_) => {}
+            Some(car) => (car.speed_count, car.speed_sum),
         }
     }
 
-    /// Whether the car is stopped (section 5).
-    fn stop_or_go(&mut self, car: &mut Car, before: Option<Car>, on_trip: Option<Car>, report: &Report) {
-        let stays = on_trip.is_some_and(|car| car.pos() == report.pos && car.lane() == report.lane);
-        let was_stopped = before.is_some_and(|car| car.same_place() == STOPPED_REPORTS);
+    /// Whether the car is stopped (section 5); how many reports have come from its place.
+    #[inline]
+    fn stop_or_go(&mut self, before: Option<CarFields>, on_trip: Option<CarFields>, report: &Report) -> u8 {
         let same_place = match on_trip {
-            Some(before) if stays => (before.same_place() + 1).min(STOPPED_REPORTS),
+            Some(car) if car.pos == report.pos && car.lane == report.lane => {
+                (car.same_place + 1).min(STOPPED_REPORTS)
+            }
             _ => 1,
         };
-        car.set_same_place(same_place);
         if same_place == STOPPED_REPORTS {
             let standing = Standing { dir: report.dir, lane: report.lane, pos: report.pos };
             self.accidents.stands(report.vid, standing, report.seg, report.time);
-        } else if was_stopped {
+        } else if before.is_some_and(|car| car.same_place == STOPPED_REPORTS) {
             self.accidents.moves(report.vid, report.time);
         }
+        same_place
     }
 
     /// What a car entering the segment in this minute is told (sections 6 and 7).
+    #[inline]
     fn notice(&mut self, dir: u8, seg: u8) -> Notice {
         let index = index_of(dir, seg);
         match self.segments[index].notice {
-            Some(notice) => notice,
-            None => self.compute_notice(dir, seg, index),
+            Notice::UNKNOWN => self.compute_notice(dir, seg, index),
+            notice => notice,
         }
     }
 
+    #[cold]
     fn compute_notice(&mut self, dir: u8, seg: u8, index: usize) -> Notice {
         let lav = statistics::latest_average_velocity(self.past.iter().map(|minute| minute[index]));
-        let cars = self.past[(self.minute - 1) as usize % MINUTES_BACK][index].cars().min(CARS_FOR_TOLL_MAX);
+        let cars = self.past[(self.minute - 1) as usize % MINUTES_BACK][index].cars();
         let accident = self.accidents.nearest_downstream(dir, seg);
         let is_free = lav >= FREE_VELOCITY || cars <= FREE_CARS || accident.is_some();
         let toll_root = if is_free { 0 } else { cars - FREE_CARS };
-        let notice = Notice { lav, toll_root, accident };
-        self.segments[index].notice = Some(notice);
+        let notice = Notice { lav, accident: accident.map_or(-1, |seg| seg as i8), toll_root };
+        self.segments[index].notice = notice;
         notice
     }
 
@@ -190,7 +210,7 @@ impl Expressway {
         let slot = self.minute as usize % MINUTES_BACK;
         for (past, segment) in self.past[slot].iter_mut().zip(self.segments.iter_mut()) {
             *past = segment.current;
-            *segment = Segment::default();
+            *segment = NEW_SEGMENT;
         }
         for skipped in (self.minute + 1..minute).rev().take(MINUTES_BACK) {
             self.past[skipped as usize % MINUTES_BACK] = [SegmentMinute::default(); SEGMENTS_BOTH_WAYS];
@@ -210,11 +230,11 @@ impl Expressway {
         self.past.as_flattened().iter().for_each(|minute| writer.u64(minute.to_word()));
         self.accidents.snapshot(writer, vid_shift);
         let now = (self.minute - 1) * 60;
-        let cars: Vec<Car> = self.cars.cars(now).collect();
-        writer.u32(cars.len() as u32);
-        for mut car in cars {
-            car.set_vid(car.vid() + vid_shift);
-            car.to_words().iter().for_each(|word| writer.u64(*word));
+        writer.u32(self.cars.cars(now).count() as u32);
+        for (vid, toll_root, car) in self.cars.cars(now) {
+            writer.u32(vid + vid_shift);
+            writer.u32(toll_root);
+            writer.u64(car.to_word());
         }
     }
 
@@ -230,7 +250,8 @@ impl Expressway {
         let cars = reader.u32()?;
         expressway.cars = CarTable::with_capacity(cars as usize);
         for _ in 0..cars {
-            expressway.cars.insert(Car::from_words([reader.u64()?, reader.u64()?]));
+            let (vid, toll_root) = (reader.u32()?, reader.u32()?);
+            expressway.cars.insert(vid, toll_root, Car::from_word(reader.u64()?));
         }
         Ok(expressway)
     }

@@ -61,6 +61,12 @@ impl Tolls {
     fn reports(&mut self, columns: &Columns<'_>, start: usize, end: usize, output: &mut Output) {
         let index = self.index_of(columns.xway[start]);
         let expressway = self.expressway(index);
+        let [tolls, accidents, charges] = output.ports() else {
+            unreachable!("the operator has three ports")
+        };
+        let mut tolls = tolls.writer::<(u32, u16, i8, u64)>();
+        let mut accidents = accidents.writer::<(u16, u32, u8)>();
+        let mut charges = charges.writer::<(u32, u64)>();
         for row in start..end {
             if row + PREFETCH_ROWS < end {
                 expressway.prefetch(columns.vid[row + PREFETCH_ROWS]);
@@ -68,15 +74,15 @@ impl Tolls {
             let report = columns.report(row);
             let effect = expressway.report(&report);
             let position = columns.positions[row];
+            let (vid, time) = (report.vid, report.time);
             if let Some(notice) = effect.notice {
-                let (vid, time) = (report.vid, report.time);
-                output.port(TOLL_PORT).push(position, (vid, time, notice.lav, notice.toll()));
-                if let Some(seg) = notice.accident {
-                    output.port(ACCIDENT_PORT).push(position, (time, vid, seg));
+                tolls.push(position, (vid, time, notice.lav(), notice.toll()));
+                if let Some(seg) = notice.accident() {
+                    accidents.push(position, (time, vid, seg));
                 }
             }
             if effect.charge > 0 {
-                output.port(CHARGE_PORT).push(position, (report.vid, effect.charge));
+                charges.push(position, (vid, effect.charge));
             }
         }
     }

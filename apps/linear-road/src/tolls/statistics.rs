@@ -21,8 +21,13 @@ const INVERSES: [u64; REPORTS_MAX as usize + 1] = {
 pub struct SegmentMinute(u64);
 
 const CARS_SHIFT: u32 = 40;
+/// More cars of one segment and minute are not counted: 70,000 new ones a second on one mile.
+const CARS_MAX: u32 = 4_000_000;
 
 impl SegmentMinute {
+    /// No cars.
+    pub const NONE: SegmentMinute = SegmentMinute(0);
+
     /// The number of distinct cars.
     #[inline]
     pub fn cars(self) -> u32 {
@@ -36,7 +41,9 @@ impl SegmentMinute {
     /// A car's first report of the minute from the segment.
     #[inline]
     pub fn add_car(&mut self, speed: u8) {
-        self.0 += (1 << CARS_SHIFT) + SCALE * u64::from(speed);
+        if self.cars() < CARS_MAX {
+            self.0 += (1 << CARS_SHIFT) + SCALE * u64::from(speed);
+        }
     }
 
     /// A further report of a car that is counted: its mean changes. `count` and `sum` are those before.
@@ -62,18 +69,19 @@ impl SegmentMinute {
 pub const MINUTES_BACK: usize = 5;
 
 /// The latest average velocity: the floor of the mean of the minutes' mean speeds, minutes without cars left
-/// out; -1 if there are none. Exact: a fraction of integers below 2^123.
+/// out; -1 if there are none. Exact: the whole parts are summed apart, so that the fractions' numerator
+/// stays below 2^123.
 pub fn latest_average_velocity(minutes: impl Iterator<Item = SegmentMinute> + Clone) -> i8 {
-    let present = minutes.filter(|minute| minute.cars() > 0);
-    let count = present.clone().count() as u128;
+    let present = minutes.filter(|minute| minute.cars() > 0).map(|m| (m.speed_sum(), u64::from(m.cars())));
+    let count = present.clone().count() as u64;
     if count == 0 {
         return -1;
     }
-    let denominator: u128 = present.clone().map(|minute| u128::from(minute.cars())).product();
-    let numerator: u128 = present
-        .map(|minute| u128::from(minute.speed_sum()) * (denominator / u128::from(minute.cars())))
-        .sum();
-    (numerator / (denominator * count * u128::from(SCALE))) as i8
+    let whole: u64 = present.clone().map(|(sum, cars)| sum / cars).sum();
+    let denominator: u128 = present.clone().map(|(_, cars)| u128::from(cars)).product();
+    let rests = present.map(|(sum, cars)| u128::from(sum % cars) * (denominator / u128::from(cars)));
+    let from_rests = (rests.sum::<u128>() / denominator) as u64;
+    ((whole + from_rests) / (count * SCALE)) as i8
 }
 
 /// The statistics of one segment and the complete minutes before, of all segments of an expressway.
@@ -113,7 +121,11 @@ mod tests {
 
     #[test]
     fn the_largest_statistics_do_not_overflow() {
-        let crowded = SegmentMinute((((1 << 22) - 1) << CARS_SHIFT) | ((1 << 22) - 1) * 100 * SCALE);
+        let mut crowded =
+            SegmentMinute(u64::from(CARS_MAX - 1) << CARS_SHIFT | u64::from(CARS_MAX - 1) * 100 * SCALE);
+        crowded.add_car(100);
+        crowded.add_car(100);
+        assert_eq!(crowded.cars(), CARS_MAX);
         assert_eq!(latest_average_velocity([crowded; 5].into_iter()), 100);
     }
 }

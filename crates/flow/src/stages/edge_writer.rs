@@ -4,6 +4,7 @@ use tidemill_core::error::Cause;
 use tidemill_core::{Batch, PartitionedBatch};
 use tidemill_split::Splitter;
 
+use crate::panics::guard;
 use crate::parcel::{Parcel, Parcels};
 use crate::shared::Failure;
 use crate::topology::{Edge, EdgeKind};
@@ -12,11 +13,13 @@ use crate::topology::{Edge, EdgeKind};
 pub(crate) enum EdgeWriter {
     Split { splitter: Splitter, name: String },
     Whole { worker: u32 },
+    Empty,
 }
 
 impl EdgeWriter {
     pub fn new(edge: &Edge) -> Self {
         match &edge.kind {
+            EdgeKind::Empty => EdgeWriter::Empty,
             EdgeKind::Whole { worker } => EdgeWriter::Whole { worker: *worker },
             EdgeKind::Split { route, placement, columns, name } => EdgeWriter::Split {
                 splitter: Splitter::new(route.clone(), placement.clone(), columns.clone()),
@@ -25,9 +28,10 @@ impl EdgeWriter {
         }
     }
 
-    /// The parcels of a batch; positions get `base` added.
-    pub fn parcels(&mut self, batch: &Batch, base: u32, chunk: u32) -> Result<Parcels, Failure> {
+    /// The parcels of a batch of a cycle; positions get `base` added.
+    pub fn parcels(&mut self, batch: &Batch, base: u32, chunk: u32, cycle: u64) -> Result<Parcels, Failure> {
         match self {
+            EdgeWriter::Empty => Ok(Parcels::default()),
             EdgeWriter::Whole { worker } => {
                 let mut batch = batch.clone();
                 if base > 0 {
@@ -37,9 +41,10 @@ impl EdgeWriter {
                 Ok(Parcels(vec![Parcel { target: *worker, chunk, rows }]))
             }
             EdgeWriter::Split { splitter, name } => {
-                let shares = splitter.split(batch, base).map_err(|error| Failure::Engine {
-                    part: format!("input of operator '{name}'"),
-                    cause: Cause::User(error.to_string()),
+                let split = || splitter.split(batch, base).map_err(|error| Cause::User(error.to_string()));
+                let shares = guard(split).map_err(|cause| Failure::Engine {
+                    part: format!("input of operator '{name}', cycle {cycle}"),
+                    cause,
                 })?;
                 let parcel =
                     |share: tidemill_split::Share| Parcel { target: share.worker, chunk, rows: share.rows };

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidemill_core::counters::Counter;
+use tidemill_core::error::Cause;
 use tidemill_core::snapshot::StateSource;
-use tidemill_core::{OperatorError, Output};
+use tidemill_core::{Batch, OperatorError, Output};
 use tidemill_plan::Producer;
 use tidemill_split::order::Sorter;
 use timely::container::NoopBuilder;
@@ -29,6 +30,7 @@ struct OperatorStage {
     board: Board,
     table: PartitionTable,
     output: Output,
+    ports: usize,
     /// For each outgoing edge, the port that it reads, and how it is written.
     writers: Vec<(usize, EdgeWriter)>,
     orders: Vec<InputOrder>,
@@ -51,6 +53,11 @@ pub(crate) fn build<'scope>(
     streams: &mut EdgeStreams<'scope>,
 ) -> Result<(), OperatorError> {
     let plan = &topology.plan.operators[operator];
+    // Before the builder is made: Timely panics if one is dropped, which would hide the error.
+    let partitions = topology.placements[operator].partitions_of(worker as u32);
+    let table = PartitionTable::new(plan, partitions, state)?;
+    let error = |cause| OperatorError { operator: plan.name.clone(), partition: 0, cycle: 0, cause };
+    let output = Output::new(&plan.outputs).map_err(error)?;
     let mut builder = OperatorBuilder::new(plan.name.clone(), scope);
     let mut orders = Vec::new();
     let mut inputs = Vec::new();
@@ -68,14 +75,13 @@ pub(crate) fn build<'scope>(
         outputs.push(OutputBuilder::<u64, NoopBuilder<Parcels>>::from(output));
         writers.push((edge.stream.port, EdgeWriter::new(edge)));
     }
-    let error = |cause| OperatorError { operator: plan.name.clone(), partition: 0, cycle: 0, cause };
-    let partitions = topology.placements[operator].partitions_of(worker as u32);
     let mut stage = OperatorStage {
         name: plan.name.clone(),
         shared: Arc::clone(shared),
         board,
-        table: PartitionTable::new(plan, partitions, state)?,
-        output: Output::new(&plan.outputs).map_err(error)?,
+        table,
+        output,
+        ports: plan.outputs.len(),
         writers,
         orders,
         pending: BTreeMap::new(),
@@ -132,26 +138,46 @@ impl OperatorStage {
         for (parcels, order) in parcels.into_iter().zip(&self.orders) {
             inputs.push(regroup(parcels, *order, positions_end, &mut self.sorter));
         }
+        self.output.begin_cycle(posted.arrivals.events);
         self.table.run_cycle(&posted.cut, &inputs, &mut self.output)?;
         if posted.cut.snapshot {
-            self.shared.snapshots.contribute(&self.name, self.table.snapshot());
+            let states = self.table.snapshot(self.next_cycle)?;
+            self.shared.snapshots.contribute(&self.name, states);
         }
-        self.next_cycle += 1;
         let sent = self.write();
+        self.next_cycle += 1;
         self.shared.counters.add(Counter::OperatorTime, self.shared.clock.now_ns() - start_ns);
         sent
     }
 
+    /// Takes the rows off all ports, those included that no one reads, and sends on what is read.
     fn write(&mut self) -> Result<Vec<Parcels>, Failure> {
-        let ports = self.writers.iter().map(|(port, _)| port + 1).max().unwrap_or(0);
-        let batches: Vec<_> = (0..ports).map(|port| self.output.finish(port)).collect();
+        let batches: Vec<_> = (0..self.ports).map(|port| self.output.finish(port)).collect();
+        for batch in batches.iter().flatten() {
+            self.check_positions(batch)?;
+        }
         let mut sent = Vec::with_capacity(self.writers.len());
         for (port, writer) in &mut self.writers {
-            sent.push(match &batches[*port] {
-                Some(batch) => writer.parcels(batch, 0, self.worker)?,
-                None => Parcels::default(),
+            sent.push(match batches.get(*port) {
+                Some(Some(batch)) => writer.parcels(batch, 0, self.worker, self.next_cycle)?,
+                _ => Parcels::default(),
             });
         }
         Ok(sent)
+    }
+
+    /// Rows beyond the end of the cycle have no place in the order of the merge, and would be lost there.
+    fn check_positions(&self, batch: &Batch) -> Result<(), OperatorError> {
+        let last = self.output.end_position();
+        if batch.positions.iter().fold(0, |most, position| most.max(*position)) <= last {
+            return Ok(());
+        }
+        let row = batch.positions.iter().position(|position| *position > last).unwrap_or(0);
+        let cause = Cause::Bug(format!(
+            "the operator wrote a row at position {}, but the last position of the cycle is {last}",
+            batch.positions[row]
+        ));
+        let partition = batch.origins.get(row).copied().unwrap_or(0);
+        Err(OperatorError { operator: self.name.clone(), partition, cycle: self.next_cycle, cause })
     }
 }

@@ -16,7 +16,7 @@ use crate::distribute::by_target;
 use crate::parcel::{Parcel, Parcels};
 use crate::shared::{Failure, Shared};
 use crate::sink_thread::CycleResults;
-use crate::topology::{Consumer, Topology};
+use crate::topology::Topology;
 
 struct SinkStage {
     sink: usize,
@@ -42,8 +42,7 @@ pub(crate) fn build<'scope>(
     let plan = &topology.plan.sinks[sink];
     let mut builder = OperatorBuilder::new(plan.name.clone(), scope);
     let mut inputs = Vec::new();
-    for input in 0..plan.inputs.len() {
-        let edge = topology.edge_to(Consumer::Sink { sink, input }).expect("every input has an edge");
+    for edge in topology.edges_to_sink(sink) {
         let stream = streams[edge].take().expect("producers are built before their consumers");
         inputs.push(builder.new_input(stream, by_target()));
     }

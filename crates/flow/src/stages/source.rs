@@ -67,7 +67,7 @@ impl Source {
         for edge in &mut self.edges {
             let batches = &cycle.streams[edge.source][edge.stream];
             for (row, base, batch) in share(batches, self.worker, self.workers, cycle.cut.cycle) {
-                let mut parcels = edge.writer.parcels(&batch, base, row as u32)?;
+                let mut parcels = edge.writer.parcels(&batch, base, row as u32, cycle.cut.cycle)?;
                 edge.input.send_batch(&mut parcels);
             }
             edge.input.advance_to(cycle.cut.cycle + 1);

@@ -1,0 +1,236 @@
+//! The base group: a few expressways, run once through the minutes before the window.
+
+use std::sync::{Arc, Mutex};
+
+use thiserror::Error;
+use tidemill_engine::{
+    CyclePolicy, Engine, FlowError, Operator, Snapshot, SnapshotReader, StateSource, Stopped,
+};
+
+use super::check::RightAnswers;
+use super::clone::BaseState;
+use super::feeder::Spans;
+use super::sink::CollectingSink;
+use super::window::Window;
+use crate::accounts::{Accounts, pages};
+use crate::event::{HistoryRow, VID_MAX};
+use crate::expenditures::history::History;
+use crate::generator::{Generator, GeneratorConfig, GeneratorError};
+use crate::intake::EventColumns;
+use crate::query::{self, ACCOUNTS, Partitions, TOLLS};
+use crate::tolls::Tolls;
+
+/// A rating that cannot be done.
+#[derive(Debug, Error)]
+pub enum RatingError {
+    /// The generator's settings.
+    #[error(transparent)]
+    Generator(#[from] GeneratorError),
+    /// The engine stopped.
+    #[error(transparent)]
+    Flow(#[from] FlowError),
+    /// The options do not fit together.
+    #[error("{0}")]
+    Options(String),
+    /// A part of the engine's snapshot is missing or damaged: a bug.
+    #[error("the base group's snapshot cannot be used: {0}")]
+    Snapshot(String),
+}
+
+impl From<Stopped> for RatingError {
+    fn from(stopped: Stopped) -> Self {
+        RatingError::Options(stopped.to_string())
+    }
+}
+
+/// What base group, and which minutes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BaseOptions {
+    /// Expressways that are generated; all others are copies of them.
+    pub expressways: u16,
+    /// Seed of the generator.
+    pub seed: u64,
+    /// Minutes of the run before the window.
+    pub minutes_before: u16,
+    /// Minutes of the window.
+    pub minutes: u16,
+    /// Worker threads.
+    pub workers: usize,
+    /// Partitions of vehicles.
+    pub vehicle_partitions: u32,
+}
+
+impl Default for BaseOptions {
+    fn default() -> Self {
+        BaseOptions {
+            expressways: 8,
+            seed: 1,
+            minutes_before: 170,
+            minutes: 10,
+            workers: 1,
+            vehicle_partitions: 64,
+        }
+    }
+}
+
+/// A base group, ready to be cloned.
+#[derive(Debug)]
+pub struct BaseGroup {
+    /// How ids of copies are shifted.
+    pub spans: Spans,
+    /// Partitions of vehicles, in the base group as in its clones.
+    pub vehicle_partitions: u32,
+    /// Its state at the window's beginning.
+    pub state: Arc<BaseState>,
+    /// Its events in the window.
+    pub window: Arc<Window>,
+    /// The answers to them.
+    pub right: Arc<RightAnswers>,
+    /// The history that its queries ask for.
+    pub history: Vec<HistoryRow>,
+    /// Accounts that are not 0.
+    pub accounts: usize,
+}
+
+impl BaseGroup {
+    /// Generates the group, runs it through the minutes before the window and through the window.
+    /// `progress` is told the minutes done.
+    ///
+    /// # Errors
+    /// If the options are out of range, or the engine fails.
+    pub fn prepare(options: &BaseOptions, mut progress: impl FnMut(u16)) -> Result<Self, RatingError> {
+        let first_second = options.minutes_before * 60;
+        let partitions =
+            Partitions { expressways: options.expressways.into(), vehicles: options.vehicle_partitions };
+        let config = GeneratorConfig {
+            expressways: options.expressways,
+            minutes: options.minutes_before + options.minutes,
+            curve_minutes: Some(180),
+            seed: options.seed,
+            ..GeneratorConfig::default()
+        };
+        let mut generator = Generator::new(config)?;
+
+        let right = Arc::new(Mutex::new(RightAnswers::default()));
+        let sink = CollectingSink { right: Arc::clone(&right), from_second: first_second };
+        let engine = Engine::new().workers(options.workers).cycles(CyclePolicy::default());
+        // Expenditures are looked up in the history, which grows while it is generated: they are added below.
+        let plan = query::plan(partitions, Arc::new(History::default()));
+        let mut running = engine.run(plan, vec![Box::new(sink)])?;
+        let gateway = running.gateway(0).ok_or_else(|| RatingError::Options("no gateway".into()))?;
+
+        let mut window = Window::new(first_second);
+        let mut columns = EventColumns::default();
+        let mut events = Vec::new();
+        let mut snapshot = None;
+        let mut second = 0;
+        loop {
+            events.clear();
+            if second == first_second {
+                snapshot = Some(running.snapshot()?);
+            }
+            if !generator.next_second(&mut events) {
+                break;
+            }
+            if second >= first_second {
+                window.push_second(&events);
+            }
+            for part in events.chunks(8192) {
+                part.iter().for_each(|event| columns.push(event));
+                gateway.push(columns.take())?;
+            }
+            second += 1;
+            if second % 60 == 0 {
+                progress(second / 60);
+            }
+        }
+        drop(gateway);
+        running.join()?;
+        let snapshot = snapshot.ok_or_else(|| RatingError::Snapshot("it was not taken".into()))?;
+        let history = generator.history().to_vec();
+        let mut right =
+            std::mem::take(&mut *right.lock().map_err(|_| RatingError::Snapshot("a panic".into()))?);
+        right.kinds[crate::answers::EXPENDITURES] = expenditures(&window, &history);
+        let span = pages::PAGE * options.vehicle_partitions;
+        let spans = Spans {
+            expressways: options.expressways,
+            vids: generator.vehicle_count().next_multiple_of(span),
+            qids: generator.query_count(),
+        };
+        let state = restore(&snapshot, partitions)?;
+        let accounts = state.accounts.iter().map(Accounts::account_count).sum();
+        Ok(BaseGroup {
+            spans,
+            vehicle_partitions: options.vehicle_partitions,
+            state: Arc::new(state),
+            window: Arc::new(window),
+            right: Arc::new(right),
+            history,
+            accounts,
+        })
+    }
+
+    /// How many copies serve this many expressways.
+    ///
+    /// # Errors
+    /// If ids would not fit.
+    pub fn copies_for(&self, expressways: u16) -> Result<u16, RatingError> {
+        let copies = expressways.div_ceil(self.spans.expressways);
+        let vids = u64::from(copies) * u64::from(self.spans.vids);
+        if vids > u64::from(VID_MAX) {
+            let most = u64::from(VID_MAX) / u64::from(self.spans.vids) * u64::from(self.spans.expressways);
+            return Err(RatingError::Options(format!(
+                "{expressways} expressways need {vids} vehicle ids, of which there are {VID_MAX}; at most {most} \
+                 expressways can be rated"
+            )));
+        }
+        Ok(copies)
+    }
+
+    /// The history of so many copies.
+    pub fn history_of(&self, copies: u16) -> History {
+        let rows = (0..copies).flat_map(|copy| {
+            self.history.iter().map(move |row| HistoryRow {
+                vid: row.vid + u32::from(copy) * self.spans.vids,
+                xway: row.xway + copy * self.spans.expressways,
+                ..*row
+            })
+        });
+        History::new(rows)
+    }
+}
+
+fn expenditures(window: &Window, history: &[HistoryRow]) -> Vec<super::check::Answer> {
+    let history = History::new(history.iter().copied());
+    let answer = |query: &crate::event::ExpenditureQuery| {
+        let toll = history.toll(query.vid, query.day, query.xway)?;
+        Some((query.qid, query.time, 0, u64::from(toll)))
+    };
+    window.expenditures.iter().filter_map(|(_, query)| answer(query)).collect()
+}
+
+fn restore(snapshot: &Snapshot, partitions: Partitions) -> Result<BaseState, RatingError> {
+    let mut tolls: Vec<Tolls> =
+        (0..partitions.expressways).map(|_| Tolls::new(partitions.expressways)).collect();
+    let mut accounts: Vec<Accounts> =
+        (0..partitions.vehicles).map(|partition| Accounts::new(partition, partitions.vehicles)).collect();
+    for (partition, operator) in tolls.iter_mut().enumerate() {
+        restore_one(snapshot, TOLLS, partition, operator)?;
+    }
+    for (partition, operator) in accounts.iter_mut().enumerate() {
+        restore_one(snapshot, ACCOUNTS, partition, operator)?;
+    }
+    Ok(BaseState { tolls, accounts })
+}
+
+fn restore_one(
+    snapshot: &Snapshot,
+    name: &str,
+    partition: usize,
+    operator: &mut dyn Operator,
+) -> Result<(), RatingError> {
+    let error = |cause: &dyn std::fmt::Display| RatingError::Snapshot(format!("{name} {partition}: {cause}"));
+    let bytes = snapshot.partition(name, partition as u32).ok_or_else(|| error(&"missing"))?;
+    let mut reader = SnapshotReader::new(&bytes).map_err(|cause| error(&cause))?;
+    operator.restore(&mut reader).map_err(|cause| error(&cause))
+}

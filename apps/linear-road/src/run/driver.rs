@@ -1,0 +1,173 @@
+//! Starting a run, watching it, and its end.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use tidemill_engine::{Counter, Engine, Running, Status};
+
+use super::control::Control;
+use super::error::RunError;
+use super::feeder::Feeder;
+use super::history_read::history;
+use super::intake_thread::IntakeThread;
+use super::options::{Input, RunOptions};
+use super::reader::Reader;
+use crate::answers::files::AnswerFiles;
+use crate::answers::tally::{Counts, Tally};
+use crate::bad_lines::BadLines;
+use crate::query;
+
+/// How often the end of a run is looked for.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// A run that goes on by itself, until its input ends or it is told to stop. Dropping it gives it up.
+pub struct Run {
+    running: Running,
+    intake: IntakeThread,
+    control: Arc<Control>,
+    tally: Tally,
+    input: Input,
+    history_rows: u64,
+    history_bad_lines: u64,
+}
+
+/// A running run at one moment.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// The engine's counters and response times.
+    pub status: Status,
+    /// The answers so far.
+    pub answers: Counts,
+    /// Bad lines so far, those of the history included.
+    pub bad_lines: u64,
+    /// The second of the run that events were last taken in of.
+    pub simulated_s: Option<u32>,
+}
+
+/// A run at its end.
+#[derive(Clone, Debug)]
+pub struct RunSummary {
+    /// The engine's counters and response times.
+    pub status: Status,
+    /// All answers.
+    pub answers: Counts,
+    /// All bad lines, those of the history included.
+    pub bad_lines: BadLines,
+    /// The second of the last events that were taken in.
+    pub simulated_s: Option<u32>,
+    /// Rows of the history.
+    pub history_rows: u64,
+    /// Whether the caller stopped the run before its input ended.
+    pub stopped: bool,
+}
+
+/// A run that ended before its time, and how far it came. If the answers could not be written, the last ones
+/// that its summary counts are not in the files.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct FailedRun {
+    /// Why.
+    pub error: RunError,
+    /// What was done before.
+    pub summary: RunSummary,
+}
+
+impl Run {
+    /// Loads the history and starts to answer. Once `stop` is set, nothing more is taken in, and the run ends as
+    /// soon as what was taken in is answered.
+    ///
+    /// The input is opened and its beginning read before the files of an earlier run are replaced.
+    ///
+    /// # Errors
+    /// If the input or the history cannot be read, the files of answers cannot be created, or the settings cannot
+    /// be run with; in a strict run also at a bad line of the history.
+    pub fn start(options: RunOptions, stop: Arc<AtomicBool>) -> Result<Run, RunError> {
+        options.pace.check()?;
+        let control = Arc::new(Control::new(stop, options.strict));
+        let reader = Reader::start(&options.input)?;
+        let history = Arc::new(history(&options, &control)?);
+        let history_rows = history.len() as u64;
+        let history_bad_lines = control.bad_lines().total();
+        let first = reader.next(&control)?;
+
+        let tally = Tally::default();
+        let files = AnswerFiles::create(&options.out, tally.clone()).map_err(RunError::Answers)?;
+        let plan = query::plan(options.partitions, history);
+        let engine = Engine::new().workers(options.workers).cycles(options.cycles);
+        let mut running = engine.run(plan, vec![Box::new(files)])?;
+        let gateway = running.gateway(0).expect("the plan has one source, and its gateway was not taken yet");
+        let feeder = Feeder::new(gateway, options.pace, Arc::clone(&control));
+        let intake = IntakeThread::start(reader, first, feeder, &control)?;
+        Ok(Run { running, intake, control, tally, input: options.input, history_rows, history_bad_lines })
+    }
+
+    /// Rows of the history.
+    pub fn history_rows(&self) -> u64 {
+        self.history_rows
+    }
+
+    /// How far the run is.
+    pub fn progress(&self) -> Progress {
+        Progress {
+            status: self.running.status(),
+            answers: self.tally.counts(),
+            bad_lines: self.control.bad_lines().total(),
+            simulated_s: self.control.simulated_s(),
+        }
+    }
+
+    /// Whether all that will be taken in is answered, or the run has failed: [`join`](Run::join) returns at once.
+    pub fn is_done(&self) -> bool {
+        self.running.has_failed() || (self.intake.is_finished() && self.has_answered_all())
+    }
+
+    fn has_answered_all(&self) -> bool {
+        let status = self.running.status();
+        status.get(Counter::EventsCommitted) >= status.get(Counter::EventsIn)
+    }
+
+    /// Waits for the end.
+    ///
+    /// # Errors
+    /// If the run failed: the first reason, and what was done before.
+    pub fn join(self) -> Result<RunSummary, Box<FailedRun>> {
+        while !self.is_done() {
+            std::thread::sleep(LOOK);
+        }
+        let Run { running, intake, control, tally, input, history_rows, history_bad_lines } = self;
+        if running.has_failed() {
+            control.abandon();
+        }
+        let before = running.status();
+        let taken = intake.join();
+        let (status, error) = match running.join() {
+            Ok(status) => (status, taken.err()),
+            Err(error) => (before, Some(error.into())),
+        };
+        let bad_lines = control.bad_lines().clone();
+        let summary = RunSummary {
+            status,
+            answers: tally.counts(),
+            bad_lines,
+            simulated_s: control.simulated_s(),
+            history_rows,
+            stopped: control.is_stopped(),
+        };
+        match error.or_else(|| without_valid_line(&input, &summary, history_bad_lines)) {
+            None => Ok(summary),
+            Some(error) => Err(Box::new(FailedRun { error, summary })),
+        }
+    }
+}
+
+/// An input without a single valid line is none.
+fn without_valid_line(input: &Input, summary: &RunSummary, history_bad_lines: u64) -> Option<RunError> {
+    let Input::Files(paths) = input else { return None };
+    if summary.stopped || summary.status.get(Counter::EventsIn) > 0 {
+        return None;
+    }
+    let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    let bad_lines = summary.bad_lines.total() - history_bad_lines;
+    Some(RunError::NoValidLine { paths: paths.join(", "), bad_lines })
+}

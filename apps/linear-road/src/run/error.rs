@@ -1,0 +1,115 @@
+//! Why a run could not start, or ended before its time.
+
+use std::io;
+
+use tidemill_connect::LineFileError;
+use tidemill_engine::{Cause, Failure, FlowError};
+
+use super::options::PaceError;
+use crate::bad_lines::BadLine;
+use crate::generator::GeneratorError;
+
+/// Whose fault an error is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The user's: something given is missing, damaged or cannot be served.
+    User,
+    /// Something outside failed, such as a disk; doing it again may help.
+    Operation,
+    /// A limit was reached.
+    Resource,
+    /// Ours.
+    Bug,
+}
+
+/// Why a run could not start, or ended before its time.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// A file of the input, or the history, cannot be read.
+    #[error(transparent)]
+    File(#[from] LineFileError),
+    /// A file of the input has no line.
+    #[error("{path}: there is nothing in it; name a file of Linear Road input, or generate one")]
+    EmptyInput {
+        /// The file.
+        path: String,
+    },
+    /// All lines of the input are bad.
+    #[error(
+        "{paths}: none of its {bad_lines} lines is valid; is this Linear Road input (15 numbers per line, \
+         separated by commas)?"
+    )]
+    NoValidLine {
+        /// The input's files.
+        paths: String,
+        /// How many lines it has.
+        bad_lines: u64,
+    },
+    /// A bad line in a strict run.
+    #[error("{0}; a strict run ends here: mend the line, or count bad lines and go on")]
+    BadLine(#[from] BadLine),
+    /// No such traffic can be made.
+    #[error(transparent)]
+    Generator(#[from] GeneratorError),
+    /// No such pace is possible.
+    #[error(transparent)]
+    Pace(#[from] PaceError),
+    /// The files of answers cannot be created.
+    #[error("{0}")]
+    Answers(Cause),
+    /// The query cannot run, or failed.
+    #[error(transparent)]
+    Query(#[from] FlowError),
+    /// A thread could not be started.
+    #[error("a thread could not be started: {0}; raise the limit of threads (ulimit -u)")]
+    Thread(io::Error),
+    /// A thread ended without saying why.
+    #[error("this is a bug: the {0} thread panicked")]
+    Panicked(&'static str),
+}
+
+impl RunError {
+    /// Whose fault it is.
+    pub fn fault(&self) -> Fault {
+        match self {
+            RunError::File(error) => fault_of_file(error),
+            RunError::EmptyInput { .. }
+            | RunError::NoValidLine { .. }
+            | RunError::BadLine(_)
+            | RunError::Generator(_)
+            | RunError::Pace(_) => Fault::User,
+            RunError::Answers(cause) => fault_of_cause(cause),
+            RunError::Query(error) => fault_of_query(error),
+            RunError::Thread(_) => Fault::Resource,
+            RunError::Panicked(_) => Fault::Bug,
+        }
+    }
+}
+
+fn fault_of_file(error: &LineFileError) -> Fault {
+    match error {
+        LineFileError::Io { .. } => Fault::Operation,
+        _ => Fault::User,
+    }
+}
+
+fn fault_of_cause(cause: &Cause) -> Fault {
+    match cause {
+        Cause::User(_) => Fault::User,
+        Cause::Operation(_) => Fault::Operation,
+        Cause::Resource(_) => Fault::Resource,
+        Cause::Bug(_) => Fault::Bug,
+    }
+}
+
+fn fault_of_query(error: &FlowError) -> Fault {
+    match error {
+        FlowError::Plan(_) => Fault::Bug,
+        FlowError::Settings(_) => Fault::User,
+        FlowError::Failed(Failure::Operator(error)) => fault_of_cause(&error.cause),
+        FlowError::Failed(Failure::Sink(error)) => fault_of_cause(&error.cause),
+        FlowError::Failed(Failure::Engine { cause, .. }) => fault_of_cause(cause),
+        FlowError::Failed(Failure::Aborted) => Fault::Operation,
+    }
+}

@@ -1,0 +1,105 @@
+//! What to run, and how.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use tidemill_engine::CyclePolicy;
+
+use crate::generator::GeneratorConfig;
+use crate::query::Partitions;
+
+/// Where the events of a run come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// Files, read one after another as if they were one; `-` is standard input.
+    Files(Vec<PathBuf>),
+    /// Made while the run goes on.
+    Generated(GeneratorConfig),
+}
+
+/// How fast events are taken in.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pace {
+    /// As fast as they are answered.
+    Max,
+    /// So many times faster than real time, above 0: all lines of second `t` come in `t` divided by this many
+    /// seconds after those of the input's first second. If the run is late, that counts as response time.
+    Times(f64),
+}
+
+impl Pace {
+    /// As the benchmark wants it: a second per second.
+    pub const REAL: Pace = Pace::Times(1.0);
+
+    pub(super) fn check(self) -> Result<(), PaceError> {
+        match self {
+            Pace::Times(times) if !(times.is_finite() && times > 0.0) => Err(PaceError(times.to_string())),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A pace that is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("pace '{0}': give max, real, or how many times faster than real time, such as 10 or 0.5")]
+pub struct PaceError(String);
+
+/// `max`, `real`, or a number above 0.
+///
+/// ```
+/// use tidemill_linear_road::run::Pace;
+/// assert_eq!("max".parse(), Ok(Pace::Max));
+/// assert_eq!("real".parse(), Ok(Pace::Times(1.0)));
+/// assert_eq!("2.5".parse(), Ok(Pace::Times(2.5)));
+/// assert!("0".parse::<Pace>().is_err());
+/// ```
+impl FromStr for Pace {
+    type Err = PaceError;
+
+    fn from_str(text: &str) -> Result<Pace, PaceError> {
+        let pace = match text {
+            "max" => Pace::Max,
+            "real" => Pace::REAL,
+            number => Pace::Times(number.parse().map_err(|_| PaceError(number.to_owned()))?),
+        };
+        pace.check().map(|()| pace)
+    }
+}
+
+/// A run's settings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunOptions {
+    /// Where the events come from.
+    pub input: Input,
+    /// The file of tolls paid earlier. `None`: generated traffic brings its own, else queries of type 3 have no
+    /// answers.
+    pub history: Option<PathBuf>,
+    /// The folder that the answers are written to.
+    pub out: PathBuf,
+    /// Worker threads.
+    pub workers: usize,
+    /// How fast events are taken in.
+    pub pace: Pace,
+    /// Whether the first bad line ends the run.
+    pub strict: bool,
+    /// When cycles close.
+    pub cycles: CyclePolicy,
+    /// Logical partitions.
+    pub partitions: Partitions,
+}
+
+impl RunOptions {
+    /// One worker, maximum pace, bad lines counted, the engine's cycles.
+    pub fn new(input: Input, out: impl Into<PathBuf>) -> RunOptions {
+        RunOptions {
+            input,
+            history: None,
+            out: out.into(),
+            workers: 1,
+            pace: Pace::Max,
+            strict: false,
+            cycles: CyclePolicy::default(),
+            partitions: Partitions::default(),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Throughput of Linear Road from memory: the window of a base group, copied to L expressways with shifted
+//! ids, fed as fast as the engine takes it. Answers of some copies are compared in full; a wrong one fails
+//! the run. Prints one line per number of expressways and workers.
+
+use anyhow::ensure;
+use clap::Parser;
+use tidemill_engine::{Counter, CyclePolicy};
+use tidemill_linear_road::answers::KIND_NAMES;
+use tidemill_linear_road::rating::{BaseGroup, BaseOptions, Pace, TrialOptions, run_trial};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Throughput of Linear Road from memory.
+#[derive(Parser)]
+struct Arguments {
+    /// Numbers of expressways.
+    #[arg(long, value_delimiter = ',', default_value = "1,100,1000")]
+    expressways: Vec<u16>,
+    /// Numbers of workers.
+    #[arg(long, value_delimiter = ',', default_value = "1,2")]
+    workers: Vec<usize>,
+    /// Expressways of the base group (1 where one expressway is measured).
+    #[arg(long, default_value_t = 4)]
+    base: u16,
+    /// Minutes of the run before the measured window.
+    #[arg(long, default_value_t = 170)]
+    minutes_before: u16,
+    /// About how many million events to measure.
+    #[arg(long, default_value_t = 60)]
+    million_events: u64,
+    /// At the true rates instead of as fast as possible, for this many seconds; prints response times by kind.
+    #[arg(long)]
+    real_seconds: Option<usize>,
+    /// The most events in a cycle.
+    #[arg(long, default_value_t = 65_536)]
+    cycle_events: u32,
+}
+
+fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    println!("expressways workers events/s ns/event/worker split% operators% output% p50 p99 max answers MB");
+    for expressways in &arguments.expressways {
+        let base_expressways = arguments.base.min(*expressways);
+        let base = BaseGroup::prepare(
+            &BaseOptions {
+                expressways: base_expressways,
+                minutes_before: arguments.minutes_before,
+                workers: 2,
+                ..BaseOptions::default()
+            },
+            |_| {},
+        )?;
+        for workers in &arguments.workers {
+            measure(&arguments, &base, *expressways, *workers)?;
+        }
+    }
+    Ok(())
+}
+
+fn measure(arguments: &Arguments, base: &BaseGroup, expressways: u16, workers: usize) -> anyhow::Result<()> {
+    let events_per_second = 1700 * u64::from(expressways);
+    let seconds = arguments
+        .real_seconds
+        .unwrap_or((arguments.million_events * 1_000_000 / events_per_second).clamp(1, 600) as usize);
+    let options = TrialOptions {
+        expressways,
+        workers,
+        seconds,
+        pace: if arguments.real_seconds.is_some() { Pace::Real } else { Pace::Max },
+        ticks_per_second: 200,
+        check_every: 100,
+        cycles: CyclePolicy { events_max: arguments.cycle_events, ..CyclePolicy::default() },
+    };
+    let result = run_trial(base, &options, |_, _| {})?;
+    ensure!(result.wrong == 0, "{} of {} checked answers are wrong", result.wrong, result.checked);
+    ensure!(result.missing == 0, "{} answers are missing", result.missing);
+    let worker_ns = result.elapsed_s * 1e9 * workers as f64;
+    let share = |counter| 100.0 * result.status.get(counter) as f64 / worker_ns;
+    println!(
+        "{:>6} {:>3} {:>10.2}M {:>7.1} {:>5.1} {:>5.1} {:>5.1} {:>8.2?} {:>8.2?} {:>8.2?} {:>9} {:>6}",
+        result.expressways,
+        workers,
+        result.events_per_second() / 1e6,
+        worker_ns / result.events as f64,
+        share(Counter::SplitTime),
+        share(Counter::OperatorTime),
+        100.0 * result.status.get(Counter::OutputTime) as f64 / (result.elapsed_s * 1e9),
+        result.status.per_event.quantile(0.5),
+        result.status.per_event.quantile(0.99),
+        result.status.per_event.max(),
+        result.counts.kinds.iter().map(|kind| kind.answers).sum::<u64>(),
+        result.memory_peak_bytes >> 20,
+    );
+    if arguments.real_seconds.is_some() {
+        for (kind, name) in result.counts.kinds.iter().zip(KIND_NAMES) {
+            let time = |share| kind.response_times.quantile(share);
+            println!(
+                "  {name:<12} {:>10} answers, {} late, p50 {:.2?} p99 {:.2?} p99.99 {:.2?} max {:.2?}",
+                kind.answers,
+                kind.late,
+                time(0.5),
+                time(0.99),
+                time(0.9999),
+                kind.response_times.max()
+            );
+        }
+        println!(
+            "  cloned in {:.1} s, driver late at most {:.2?}, {} checked, {} stalls, cycles {}",
+            result.clone_s,
+            result.driver_late_max,
+            result.checked,
+            result.status.get(Counter::Stalls),
+            result.status.get(Counter::CyclesCommitted)
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,115 @@
+//! The line that shows a run while it goes on: one that changes on a terminal, one per second elsewhere.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tidemill_engine::Counter;
+use tidemill_linear_road::answers::ACCIDENTS;
+use tidemill_linear_road::run::{Progress, Run};
+
+use crate::{quantity, terminal};
+
+/// How often the line changes on a terminal, and how often there is one elsewhere, after the first.
+const WATCHED: Duration = Duration::from_millis(200);
+const UNWATCHED: Duration = Duration::from_secs(1);
+/// What rates are taken over.
+const RATE_NS: u64 = 2_000_000_000;
+
+/// Shows a run.
+pub(crate) struct Live {
+    /// None if nobody watches.
+    bar: Option<ProgressBar>,
+    next: Instant,
+    rates: Rates,
+    end_s: Option<u32>,
+}
+
+impl Live {
+    /// How often [`look`](Live::look) is to be called.
+    pub(crate) const LOOK: Duration = Duration::from_millis(10);
+
+    /// For a run of this length, if it is known.
+    pub(crate) fn new(end_s: Option<u32>) -> Live {
+        let bar = terminal::is_watched().then(|| {
+            let style = ProgressStyle::with_template("{wide_msg}").expect("the template is valid");
+            ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_style(style)
+        });
+        Live { bar, next: Instant::now() + WATCHED, rates: Rates::default(), end_s }
+    }
+
+    /// Shows how far the run is, if it is time.
+    pub(crate) fn look(&mut self, run: &Run) {
+        if Instant::now() < self.next {
+            return;
+        }
+        self.next = Instant::now() + if self.bar.is_some() { WATCHED } else { UNWATCHED };
+        let line = self.line(&run.progress());
+        match &self.bar {
+            Some(bar) => {
+                bar.set_message(line);
+                bar.tick();
+            }
+            None => terminal::tell(&line),
+        }
+    }
+
+    /// Says something in between.
+    pub(crate) fn tell(&self, line: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| terminal::tell(line)),
+            None => terminal::tell(line),
+        }
+    }
+
+    /// Takes the line away.
+    pub(crate) fn end(self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn line(&mut self, progress: &Progress) -> String {
+        let (events_per_second, cycles_per_second) = self.rates.take(progress);
+        let times = &progress.status.per_event;
+        let of = self.end_s.map(|end_s| format!(" of {}", quantity::clock(end_s))).unwrap_or_default();
+        let mut line = format!(
+            "{}{of} | {} events/s | {} cycles/s | p50 {}, p99 {}, max {} | {} tolls | {} accident notices",
+            quantity::clock(progress.simulated_s.unwrap_or(0)),
+            quantity::short(events_per_second),
+            quantity::short(cycles_per_second),
+            quantity::time(times.quantile(0.5)),
+            quantity::time(times.quantile(0.99)),
+            quantity::time(times.max()),
+            quantity::short(progress.answers.tolls_above_zero as f64),
+            quantity::short(progress.answers.kinds[ACCIDENTS].answers as f64),
+        );
+        if progress.bad_lines > 0 {
+            line += &format!(" | {} bad lines", quantity::count(progress.bad_lines));
+        }
+        line
+    }
+}
+
+/// Events and cycles per second over the last moments.
+#[derive(Default)]
+struct Rates {
+    /// (nanoseconds since the start, events committed, cycles committed), oldest first.
+    samples: VecDeque<(u64, u64, u64)>,
+}
+
+impl Rates {
+    fn take(&mut self, progress: &Progress) -> (f64, f64) {
+        let status = &progress.status;
+        let now =
+            (status.elapsed_ns, status.get(Counter::EventsCommitted), status.get(Counter::CyclesCommitted));
+        while self.samples.len() > 1 && self.samples[0].0 + RATE_NS < now.0 {
+            self.samples.pop_front();
+        }
+        let from = self.samples.front().copied().unwrap_or_default();
+        self.samples.push_back(now);
+        let seconds = (now.0 - from.0) as f64 / 1e9;
+        let rate = |from: u64, to: u64| if seconds > 0.0 { (to - from) as f64 / seconds } else { 0.0 };
+        (rate(from.1, now.1), rate(from.2, now.2))
+    }
+}

@@ -1,0 +1,30 @@
+//! `tidemill linear-road ...`: one file per subcommand.
+
+mod check;
+mod generate;
+mod live;
+mod run;
+mod summary;
+mod traffic;
+
+use clap::Subcommand;
+
+use crate::exit::Exit;
+
+/// The Linear Road benchmark: tolls, accidents and accounts of cars on expressways
+#[derive(Debug, Subcommand)]
+pub(crate) enum LinearRoad {
+    Generate(generate::Generate),
+    Run(run::RunArguments),
+    Check(check::Check),
+}
+
+impl LinearRoad {
+    pub(crate) fn run(self) -> anyhow::Result<Exit> {
+        match self {
+            LinearRoad::Generate(arguments) => arguments.run(),
+            LinearRoad::Run(arguments) => arguments.run(),
+            LinearRoad::Check(arguments) => arguments.run(),
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! `tidemill linear-road run`.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use clap::Args;
+use tidemill_engine::CyclePolicy;
+use tidemill_linear_road::query::Partitions;
+use tidemill_linear_road::run::{FailedRun, Input, Pace, Run, RunOptions, RunSummary};
+
+use super::live::Live;
+use super::summary;
+use super::traffic::Traffic;
+use crate::exit::Exit;
+use crate::{interrupt, terminal};
+
+/// Answer the input, or generated traffic: type0.csv to type3.csv
+///
+/// Shows what happens on standard error while it runs, and a summary on standard output at the end. Bad lines are
+/// counted and shown, and the good rest is answered. Files may be plain or compressed with zstd.
+#[derive(Debug, Args)]
+#[command(after_help = concat!(
+    "Examples:\n  tidemill linear-road run\n  tidemill linear-road run --input traffic/input.csv --history \
+     traffic/history.csv --out answers/\n\n",
+    exit_codes!()
+))]
+pub(crate) struct RunArguments {
+    /// File of events, ordered by time; `-` is standard input. Given several times, the files are read one after
+    /// another as if they were one [default: generated traffic]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["expressways", "minutes", "seed", "peak", "curve_minutes"])]
+    input: Vec<PathBuf>,
+    /// File of tolls paid earlier, which queries of type 3 ask for; generated traffic brings its own
+    #[arg(long, value_name = "FILE")]
+    history: Option<PathBuf>,
+    /// Folder for the answers, created if it is not there; answers of an earlier run in it are replaced
+    #[arg(long, value_name = "DIR", default_value = "answers")]
+    out: PathBuf,
+    /// Worker threads [default: one per core]
+    #[arg(long, value_name = "N", value_parser = parse_workers)]
+    workers: Option<usize>,
+    /// max, real (a second per second), or how many times faster than real
+    #[arg(long, value_name = "max|real|X", default_value = "max")]
+    pace: Pace,
+    /// End at the first bad line
+    #[arg(long)]
+    strict: bool,
+    /// The most events in a cycle
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    cycle_events: Option<u32>,
+    /// Close cycles only when they are full, so that each run has the same ones
+    #[arg(long, requires = "cycle_events")]
+    fixed_cycles: bool,
+    /// Logical partitions, of expressways and of vehicles each [default: 256 and 64]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    partitions: Option<u32>,
+    #[command(flatten)]
+    traffic: Traffic,
+}
+
+fn parse_workers(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(workers @ 1..=1024) => Ok(workers),
+        _ => Err("there must be 1 to 1024".to_owned()),
+    }
+}
+
+impl RunArguments {
+    pub(crate) fn run(self) -> anyhow::Result<Exit> {
+        let stop = interrupt::flag()?;
+        let options = self.options();
+        terminal::tell(&self.describe(&options));
+        let run = Run::start(options.clone(), stop.clone())?;
+        if run.history_rows() == 0 && !self.input.is_empty() {
+            terminal::tell(
+                "note: the history is empty, so queries of type 3 get no answers (--history FILE)",
+            );
+        }
+        match watch(run, &stop, self.end_s()) {
+            Ok(summary) => {
+                terminal::show(&summary::text(&summary, &options))?;
+                Ok(if summary.stopped { Exit::Interrupted } else { Exit::Done })
+            }
+            Err(failed) => {
+                terminal::show(&summary::of_failed(&failed.summary, &options))?;
+                Err((*failed).into())
+            }
+        }
+    }
+
+    fn options(&self) -> RunOptions {
+        let input = match self.input.is_empty() {
+            true => Input::Generated(self.traffic.config()),
+            false => Input::Files(self.input.clone()),
+        };
+        let available = || thread::available_parallelism().map_or(1, usize::from);
+        let partitions = match self.partitions {
+            Some(partitions) => Partitions { expressways: partitions, vehicles: partitions },
+            None => Partitions::default(),
+        };
+        RunOptions {
+            history: self.history.clone(),
+            workers: self.workers.unwrap_or_else(available),
+            pace: self.pace,
+            strict: self.strict,
+            cycles: self.cycles(),
+            partitions,
+            ..RunOptions::new(input, &self.out)
+        }
+    }
+
+    fn cycles(&self) -> CyclePolicy {
+        let usual = CyclePolicy::default();
+        match self.cycle_events {
+            Some(events) if self.fixed_cycles => CyclePolicy::fixed(events),
+            Some(events_max) => CyclePolicy { events_max, ..usual },
+            None => usual,
+        }
+    }
+
+    /// The run's length, if it is known beforehand.
+    fn end_s(&self) -> Option<u32> {
+        self.input.is_empty().then(|| self.traffic.config().duration_s())
+    }
+
+    fn describe(&self, options: &RunOptions) -> String {
+        let input = match &options.input {
+            Input::Generated(_) => format!("generated traffic ({})", self.traffic.describe()),
+            Input::Files(paths) => {
+                let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+                paths.join(", ")
+            }
+        };
+        let pace = match options.pace {
+            Pace::Max => "as fast as possible".to_owned(),
+            Pace::REAL => "in real time".to_owned(),
+            Pace::Times(times) => format!("{times} times real time"),
+        };
+        let workers = options.workers;
+        let plural = if workers == 1 { "" } else { "s" };
+        format!(
+            "Linear Road: {input}, {pace}, {workers} worker{plural}; answers go to {}",
+            options.out.display()
+        )
+    }
+}
+
+/// Shows the run until its end.
+fn watch(run: Run, stop: &AtomicBool, end_s: Option<u32>) -> Result<RunSummary, Box<FailedRun>> {
+    let mut live = Live::new(end_s);
+    let mut told = false;
+    while !run.is_done() {
+        thread::sleep(Live::LOOK);
+        live.look(&run);
+        if !told && stop.load(Ordering::Relaxed) {
+            told = true;
+            live.tell("interrupted: answering what was taken in; once more to end at once");
+        }
+    }
+    live.end();
+    run.join()
+}

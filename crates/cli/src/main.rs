@@ -1,0 +1,45 @@
+//! The `tidemill` command.
+
+#[macro_use]
+mod exit;
+mod interrupt;
+mod linear_road;
+mod quantity;
+mod terminal;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::exit::Exit;
+
+/// Continuous queries over massive streams, in cycles
+#[derive(Debug, Parser)]
+#[command(
+    name = "tidemill",
+    version,
+    arg_required_else_help = true,
+    subcommand_required = true,
+    after_help = concat!("Example:\n  tidemill linear-road run\n\n", exit_codes!())
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    #[command(subcommand)]
+    LinearRoad(linear_road::LinearRoad),
+}
+
+fn main() -> ExitCode {
+    let ended = match Arguments::parse().command {
+        Command::LinearRoad(command) => command.run(),
+    };
+    let exit = ended.unwrap_or_else(|error| {
+        terminal::tell(&format!("error: {}", exit::message(&error)));
+        Exit::of(&error)
+    });
+    exit.into()
+}

@@ -1,0 +1,139 @@
+//! Ctrl-C, and readers that go away.
+#![cfg(unix)]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use support::*;
+
+/// Far more than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn start(folder: &Path, arguments: &str) -> Child {
+    let mut command = command(folder, arguments);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
+}
+
+fn interrupt(child: &Child) {
+    let sent =
+        Command::new("sh").arg("-c").arg(format!("kill -INT {}", child.id())).status().expect("a shell");
+    assert!(sent.success());
+}
+
+fn wait_until(what: &str, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < PATIENCE, "still waiting until {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Waits for the end, which is to come soon.
+fn end(mut child: Child) -> Ended {
+    let start = Instant::now();
+    while child.try_wait().expect("its state can be asked for").is_none() {
+        if start.elapsed() > PATIENCE {
+            child.kill().expect("it can be ended");
+            panic!("it did not end by itself");
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    child.wait_with_output().expect("its output").into()
+}
+
+fn has_answers(folder: &Path) -> bool {
+    folder.join("type0.csv").metadata().is_ok_and(|file| file.len() > 0)
+}
+
+/// The first second that is not answered, from the summary.
+fn answered_until(summary: &str) -> u32 {
+    let (_, rest) = summary.split_once("events up to ").expect("a summary");
+    let clock = rest.split(' ').next().expect("a time");
+    clock.split(':').fold(0, |seconds, part| seconds * 60 + part.parse::<u32>().expect("a number"))
+}
+
+#[test]
+fn ctrl_c_ends_in_order_and_all_that_was_taken_in_is_answered() {
+    let folder = folder_with_traffic();
+    let folder = folder.path();
+    let from_files = "run --input traffic/input.csv --history traffic/history.csv --workers 2";
+    linear_road(folder, &format!("{from_files} --out full")).expect(0);
+
+    let child = start(folder, &format!("{from_files} --pace real --out part"));
+    wait_until("there are answers", || has_answers(&folder.join("part")));
+    thread::sleep(Duration::from_millis(1500));
+    interrupt(&child);
+    let ended = end(child).expect(130).tells(&["in real time", "interrupted"]).shows(&["stopped: "]);
+
+    let end_s = answered_until(&ended.stdout);
+    assert!((1..100).contains(&end_s), "{}", ended.stdout);
+    for kind in 0..4 {
+        let mut expected = answers(&folder.join("full"), kind);
+        expected.retain(|answer| second_of(answer, kind) < end_s);
+        expected.sort();
+        let mut found = answers(&folder.join("part"), kind);
+        found.sort();
+        assert_eq!(expected, found, "type {kind}");
+    }
+}
+
+#[test]
+fn ctrl_c_ends_a_run_that_waits_for_standard_input() {
+    let folder = folder_with_traffic();
+    let folder = folder.path();
+    let text = std::fs::read(folder.join("traffic/input.csv")).unwrap();
+    let mut child = start(folder, "run --input - --out a --workers 1");
+    let mut input = child.stdin.take().expect("a pipe");
+    input.write_all(&text).unwrap();
+    input.flush().unwrap();
+    // What came is answered although the pipe stays open.
+    wait_until("there are answers", || has_answers(&folder.join("a")));
+    interrupt(&child);
+    end(child).expect(130).shows(&["stopped: "]);
+    drop(input);
+
+    // Here nothing comes at all.
+    let child = start(folder, "run --input - --out b");
+    thread::sleep(Duration::from_millis(300));
+    interrupt(&child);
+    end(child).expect(130).shows(&["stopped: 0 events"]);
+}
+
+#[test]
+fn generating_can_be_interrupted() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let folder = folder.path();
+    let child = start(folder, "generate --expressways 50 --minutes 180 --out traffic");
+    let input = folder.join("traffic/input.csv");
+    wait_until("there is traffic", || input.metadata().is_ok_and(|file| file.len() > 0));
+    interrupt(&child);
+    end(child).expect(130).tells(&["interrupted: the files hold the first"]);
+    assert!(std::fs::read_to_string(&input).unwrap().ends_with('\n'));
+    linear_road(folder, "run --input traffic/input.csv --history traffic/history.csv --strict --out a")
+        .expect(0);
+}
+
+#[test]
+fn closed_pipes_are_no_error() {
+    let folder = folder_with_traffic();
+    let folder = folder.path();
+    let mut child = start(folder, "run --input traffic/input.csv --out a");
+    drop(child.stdout.take());
+    let mut stderr = String::new();
+    child.stderr.take().expect("a pipe").read_to_string(&mut stderr).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{stderr}");
+    assert!(!stderr.contains("panicked"), "{stderr}");
+
+    let mut child = start(folder, "check --answers a --expected a --ignore-delays");
+    drop((child.stdout.take(), child.stderr.take()));
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+
+    let mut child = start(folder, "run --input nowhere.csv");
+    drop((child.stdout.take(), child.stderr.take()));
+    assert_eq!(child.wait().unwrap().code(), Some(2));
+}

@@ -1,0 +1,156 @@
+//! Bounds: a slow sink holds the intake back, and nothing is lost for it.
+
+mod fixture;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use fixture::forward::plan_without_operators;
+use fixture::sink::Remember;
+use fixture::{chunk, eventually, numbered, watched};
+use tidemill_engine::{Cause, Counter, Cut, CutLog, CyclePolicy, Engine, FlowError, Limits, Running};
+
+/// Counts the cuts.
+#[derive(Clone, Default)]
+struct Count(Arc<AtomicU64>);
+
+impl CutLog for Count {
+    fn append(&mut self, _cut: &Cut) -> Result<(), Cause> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+/// Chunks that were pushed so far, by a thread that pushes `chunks` chunks of ten rows.
+fn push_in_background(running: &mut Running, chunks: u32) -> (Arc<AtomicU64>, std::thread::JoinHandle<()>) {
+    let (gateway, pushed) = (running.gateway(0).unwrap(), Arc::new(AtomicU64::new(0)));
+    let counter = Arc::clone(&pushed);
+    let thread = std::thread::spawn(move || {
+        for number in 0..chunks {
+            gateway.push(chunk(&numbered(number * 10..number * 10 + 10))).unwrap();
+            counter.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    (pushed, thread)
+}
+
+/// Asserts that a number reaches this value and stays there.
+fn assert_reaches(number: &AtomicU64, expected: u64) {
+    eventually("a number that is reached", || number.load(Ordering::SeqCst) >= expected);
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(number.load(Ordering::SeqCst), expected);
+}
+
+#[test]
+fn cycles_in_flight_and_the_gateways_queue_are_bounded() {
+    for workers in [1, 2, 5] {
+        for cycles_in_flight_max in [1, 2, 7] {
+            watched("a blocked sink", move || {
+                let (sink, cuts) = (Remember::default(), Count::default());
+                sink.hold(true);
+                let limits = Limits { cycles_in_flight_max, gateway_batches_max: 4, ..Limits::default() };
+                let engine = Engine::new().workers(workers).cycles(CyclePolicy::fixed(10)).limits(limits);
+                let engine = engine.cut_log(cuts.clone());
+                let mut running = engine.run(plan_without_operators(), sink.boxed()).unwrap();
+                let (pushed, thread) = push_in_background(&mut running, 500);
+                // In flight, in the queue, and one chunk that the cutter holds.
+                assert_reaches(&pushed, cycles_in_flight_max + 4 + 1);
+                assert_reaches(&cuts.0, cycles_in_flight_max);
+                assert!(running.status().get(Counter::Stalls) > 0);
+                assert_eq!(sink.committed(), 0);
+                sink.hold(false);
+                thread.join().unwrap();
+                running.join().unwrap();
+                assert_eq!(sink.rows(0), numbered(0..5000));
+            });
+        }
+    }
+}
+
+#[test]
+fn uncommitted_bytes_are_bounded() {
+    for workers in [1, 2] {
+        watched("a blocked sink", move || {
+            let (sink, cuts) = (Remember::default(), Count::default());
+            sink.hold(true);
+            // More than one cycle's ten rows of 20 bytes and a position, far less than a hundred cycles'.
+            let limits =
+                Limits { uncommitted_bytes_max: 4000, cycles_in_flight_max: 1000, ..Limits::default() };
+            let engine = Engine::new().workers(workers).cycles(CyclePolicy::fixed(10)).limits(limits);
+            let mut running =
+                engine.cut_log(cuts.clone()).run(plan_without_operators(), sink.boxed()).unwrap();
+            let gateway = running.gateway(0).unwrap();
+            let bytes = || running.status().get(Counter::UncommittedBytes);
+            for number in 0..60 {
+                let before = bytes();
+                gateway.push(chunk(&numbered(number * 10..number * 10 + 10))).unwrap();
+                // So that no more than one cycle is on its way when the limit is looked at.
+                eventually("a cycle at the sink, or the limit", || bytes() > before || before >= 4000);
+            }
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(cuts.0.load(Ordering::SeqCst) < 40, "{} cycles were cut", cuts.0.load(Ordering::SeqCst));
+            assert!((4000..8000).contains(&bytes()), "not passed by more than was on its way: {}", bytes());
+            sink.hold(false);
+            drop(gateway);
+            let summary = running.join().unwrap();
+            assert_eq!(summary.get(Counter::UncommittedBytes), 0);
+            assert_eq!(sink.rows(0), numbered(0..600));
+        });
+    }
+}
+
+#[test]
+fn a_result_larger_than_the_limit_passes_alone() {
+    watched("large results", || {
+        let sink = Remember::default();
+        let limits = Limits { uncommitted_bytes_max: 1, cycles_in_flight_max: 1, ..Limits::default() };
+        let engine = Engine::new().workers(2).cycles(CyclePolicy::fixed(1000)).limits(limits);
+        let mut running = engine.run(plan_without_operators(), sink.boxed()).unwrap();
+        let (_, thread) = push_in_background(&mut running, 1000);
+        thread.join().unwrap();
+        running.join().unwrap();
+        assert_eq!(sink.rows(0), numbered(0..10_000));
+    });
+}
+
+#[test]
+fn a_push_that_waits_ends_when_the_query_stops() {
+    watched("a waiting push", || {
+        let sink = Remember::default();
+        sink.hold(true);
+        let limits = Limits { cycles_in_flight_max: 1, gateway_batches_max: 1, ..Limits::default() };
+        let engine = Engine::new().cycles(CyclePolicy::fixed(10)).limits(limits);
+        let mut running = engine.run(plan_without_operators(), sink.boxed()).unwrap();
+        let gateway = running.gateway(0).unwrap();
+        let thread = std::thread::spawn(move || while gateway.push(chunk(&numbered(0..10))).is_ok() {});
+        eventually("a stall", || running.status().get(Counter::Stalls) > 0);
+        running.abort();
+        thread.join().unwrap();
+        sink.hold(false);
+        assert!(matches!(running.join(), Err(FlowError::Failed(tidemill_engine::Failure::Aborted))));
+    });
+}
+
+#[test]
+fn limits_under_which_nothing_would_move_or_that_are_none_are_refused() {
+    let limits = |change: fn(&mut Limits)| {
+        let mut limits = Limits::default();
+        change(&mut limits);
+        Engine::new().limits(limits)
+    };
+    let refused = [
+        Engine::new().workers(0),
+        Engine::new().cycles(CyclePolicy::fixed(0)),
+        Engine::new().cycles(CyclePolicy::fixed(u32::MAX)),
+        limits(|limits| limits.cycles_in_flight_max = 0),
+        limits(|limits| limits.cycles_in_flight_max = u64::MAX),
+        limits(|limits| limits.uncommitted_bytes_max = 0),
+        limits(|limits| limits.gateway_batches_max = 0),
+        limits(|limits| limits.gateway_batches_max = usize::MAX),
+    ];
+    for (index, engine) in refused.into_iter().enumerate() {
+        let result = engine.run(plan_without_operators(), Remember::default().boxed());
+        assert!(matches!(result, Err(FlowError::Settings(_))), "number {index} was not refused");
+    }
+}

@@ -1,0 +1,87 @@
+//! Several engines in one process, and what they cost while nothing happens.
+
+mod fixture;
+
+use std::time::Duration;
+
+use fixture::forward::plan;
+use fixture::sink::Remember;
+use fixture::{chunk, numbered, watched};
+use tidemill_engine::{CyclePolicy, Engine, Failure, FlowError};
+
+/// The processor time that this process has used, in hundredths of a second; `None` where it is not told.
+fn used() -> Option<u64> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    // Fields 14 and 15 of the file: user and system time; the first two are before the bracket.
+    Some(fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?)
+}
+
+// One test, so that no other one's work counts.
+#[test]
+fn engines_live_side_by_side_and_an_idle_one_parks() {
+    let sinks: Vec<Remember> = (0..4).map(|_| Remember::default()).collect();
+    watched("several engines", move || {
+        let mut running: Vec<_> = sinks
+            .iter()
+            .enumerate()
+            .map(|(index, sink)| Engine::new().workers(1 + index % 3).run(plan(), sink.boxed()).unwrap())
+            .collect();
+        let gateways: Vec<_> = running.iter_mut().map(|running| running.gateway(0).unwrap()).collect();
+        for number in 0..20 {
+            for (index, gateway) in gateways.iter().enumerate() {
+                gateway.push(chunk(&numbered(number * 10..number * 10 + 10 + index as u32))).unwrap();
+            }
+        }
+        running[3].abort();
+        let ends: Vec<_> = gateways
+            .into_iter()
+            .zip(running)
+            .map(|(gateway, running)| {
+                drop(gateway);
+                running.join()
+            })
+            .collect();
+        assert!(ends[..3].iter().all(Result::is_ok));
+        assert!(matches!(ends[3], Err(FlowError::Failed(Failure::Aborted))));
+        for (index, sink) in sinks[..3].iter().enumerate() {
+            assert_eq!(sink.rows(0).len(), 20 * (10 + index));
+        }
+    });
+
+    let waits = CyclePolicy { wait_max: None, ..CyclePolicy::default() };
+    for cycles in [CyclePolicy::default(), CyclePolicy::fixed(10), waits] {
+        watched("an idle engine", move || {
+            let sink = Remember::default();
+            let mut running = Engine::new().workers(2).cycles(cycles).run(plan(), sink.boxed()).unwrap();
+            let gateway = running.gateway(0).unwrap();
+            gateway.push(chunk(&numbered(0..10))).unwrap();
+            fixture::eventually("the rows", || sink.committed() > 0);
+            let Some(before) = used() else { return println!("skipped: no /proc/self/stat here") };
+            std::thread::sleep(Duration::from_secs(1));
+            let used = used().unwrap() - before;
+            assert!(used < 20, "an idle engine used {used} % of a core");
+            drop(gateway);
+            running.join().unwrap();
+        });
+    }
+
+    // Held back by a sink, it parks as well.
+    watched("a stalled engine", || {
+        let sink = Remember::default();
+        sink.hold(true);
+        let mut running =
+            Engine::new().workers(2).cycles(CyclePolicy::fixed(1)).run(plan(), sink.boxed()).unwrap();
+        let gateway = running.gateway(0).unwrap();
+        gateway.push(chunk(&numbered(0..100))).unwrap();
+        fixture::eventually("a stall", || running.status().get(tidemill_engine::Counter::Stalls) > 0);
+        if let Some(before) = used() {
+            std::thread::sleep(Duration::from_secs(1));
+            let used = used().unwrap() - before;
+            assert!(used < 20, "a stalled engine used {used} % of a core");
+        }
+        sink.hold(false);
+        drop(gateway);
+        running.join().unwrap();
+    });
+}

@@ -1,0 +1,18 @@
+//! Panics of what users wrote, as errors.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tidemill_core::error::Cause;
+
+/// Calls `body`; a panic in it becomes a cause with its message.
+pub(crate) fn guard<T>(body: impl FnOnce() -> Result<T, Cause>) -> Result<T, Cause> {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| Err(cause_of(&*panic)))
+}
+
+/// What a panic said.
+pub(crate) fn cause_of(panic: &(dyn Any + Send)) -> Cause {
+    let text = panic.downcast_ref::<&str>().map(|text| text.to_string());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    Cause::Bug(text.unwrap_or_else(|| "a panic without a message".into()))
+}

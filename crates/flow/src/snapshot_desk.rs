@@ -1,0 +1,101 @@
+//! Where a snapshot is asked for and put together.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex};
+use std::time::Duration;
+
+use tidemill_core::counters::Counter;
+use tidemill_core::snapshot::Snapshot;
+
+use crate::shared::{Shared, lock};
+
+/// No snapshot is wanted.
+const NO_REQUEST: u64 = u64::MAX;
+
+pub(crate) struct SnapshotDesk {
+    /// A snapshot is wanted at the end of the first cycle with which so many events are cut.
+    wanted_after_events: AtomicU64,
+    /// Held by who asks: one snapshot at a time.
+    turn: Mutex<()>,
+    state: Mutex<SnapshotState>,
+    changed: Condvar,
+}
+
+impl Default for SnapshotDesk {
+    fn default() -> Self {
+        SnapshotDesk {
+            wanted_after_events: AtomicU64::new(NO_REQUEST),
+            turn: Mutex::default(),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        }
+    }
+}
+
+#[derive(Default)]
+struct SnapshotState {
+    cycle: Option<u64>,
+    parts_missing: usize,
+    snapshot: Snapshot,
+    /// Whether the last cycle was closed.
+    ended: bool,
+}
+
+impl SnapshotDesk {
+    /// Whether a snapshot is due once so many events are cut.
+    pub fn is_due(&self, events_cut: u64) -> bool {
+        self.wanted_after_events.load(Ordering::Acquire) <= events_cut
+    }
+
+    /// Asks for a snapshot of all events taken in so far, which will be complete after `parts` contributions, and waits for it. `None` if
+    /// the query has ended, or stops before.
+    pub fn request(&self, parts: usize, shared: &Shared) -> Option<Snapshot> {
+        let _turn = lock(&self.turn);
+        let mut state = lock(&self.state);
+        *state = SnapshotState { parts_missing: parts, ended: state.ended, ..SnapshotState::default() };
+        if !state.ended {
+            self.wanted_after_events.store(shared.counters.get(Counter::EventsIn), Ordering::Release);
+            shared.wake_worker(0);
+        }
+        while state.cycle.is_none() || state.parts_missing > 0 {
+            if shared.is_stopped() || (state.ended && state.cycle.is_none()) {
+                return None;
+            }
+            let waited = self.changed.wait_timeout(state, Duration::from_millis(100));
+            state = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+        }
+        Some(std::mem::take(&mut state.snapshot))
+    }
+
+    /// Whether this cycle, with which so many events are cut, is to be snapshotted; `last` if none follows.
+    pub fn take_request(&self, cycle: u64, events_cut: u64, last: bool) -> bool {
+        let requested = self.is_due(events_cut);
+        if requested {
+            self.wanted_after_events.store(NO_REQUEST, Ordering::Release);
+        }
+        if requested || last {
+            let mut state = lock(&self.state);
+            state.ended = last;
+            if requested {
+                state.cycle = Some(cycle);
+                state.snapshot.cycle = cycle;
+            }
+            self.changed.notify_all();
+        }
+        requested
+    }
+
+    /// One operator's partitions on one worker.
+    pub fn contribute(&self, operator: &str, partitions: BTreeMap<u32, Vec<u8>>) {
+        let mut state = lock(&self.state);
+        state.snapshot.operators.entry(operator.to_string()).or_default().extend(partitions);
+        state.parts_missing = state.parts_missing.saturating_sub(1);
+        self.changed.notify_all();
+    }
+
+    /// The query has stopped.
+    pub fn wake(&self) {
+        self.changed.notify_all();
+    }
+}
