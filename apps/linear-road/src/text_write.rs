@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn numbers_agree_with_the_standard_library() {
         for shift in 0..64 {
-            for number in [1u64 << shift, (1 << shift) - 1, 9 * (1 << shift) / 10] {
+            for number in [1u64 << shift, (1 << shift) - 1, (1 << shift) / 10 * 9] {
                 let mut line = Line::new();
                 line.long_number(number);
                 assert_eq!(line.as_bytes(), number.to_string().as_bytes());

@@ -161,7 +161,8 @@ fn the_report_says_where_and_what() {
     let toll = "0,7,90,96.5,30,201\n0,7,150,150,-1,0\n0,9,90,90,0,0\n0,7,90,9\n";
     let report = run(&four([toll, ANSWERS[1], ANSWERS[2], ANSWERS[3]]), &four(ANSWERS)).to_string();
     for line in [
-        "0 toll notification              3         4         1         1         1         0         1         1         1     6.500 s",
+        "0 toll notification              3         4         1         1         1         0         1         \
+         1         1     6.500 s",
         "  VID 7 at 120: Lav 30, Toll 800",
         "  type0.csv:1: VID 7 at 90: Lav 30, Toll 201 instead of Lav 30, Toll 200",
         "  type0.csv:1: VID 7 at 90: after 6.5 s, the limit is 5 s",

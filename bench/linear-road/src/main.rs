@@ -2,6 +2,8 @@
 //! ids, fed as fast as the engine takes it. Answers of some copies are compared in full; a wrong one fails
 //! the run. Prints one line per number of expressways and workers.
 
+use std::sync::Arc;
+
 use anyhow::ensure;
 use clap::Parser;
 use tidemill_engine::{Counter, CyclePolicy};
@@ -71,6 +73,7 @@ fn measure(arguments: &Arguments, base: &BaseGroup, expressways: u16, workers: u
         ticks_per_second: 200,
         check_every: 100,
         cycles: CyclePolicy { events_max: arguments.cycle_events, ..CyclePolicy::default() },
+        stop: Arc::default(),
     };
     let result = run_trial(base, &options, |_, _| {})?;
     ensure!(result.wrong == 0, "{} of {} checked answers are wrong", result.wrong, result.checked);

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use tidemill_linear_road::check::CheckError;
 use tidemill_linear_road::generator::GeneratorError;
+use tidemill_linear_road::rating::RatingError;
 use tidemill_linear_road::run::{FailedRun, Fault, RunError};
 
 /// The exit codes as help texts show them.
@@ -39,7 +40,9 @@ impl Exit {
         if let Some(run) = run {
             return if run.fault() == Fault::User { Exit::BadInput } else { Exit::Failed };
         }
-        match error.is::<GeneratorError>() || error.is::<CheckError>() {
+        let is_of_options =
+            matches!(error.downcast_ref(), Some(RatingError::Options(_) | RatingError::Generator(_)));
+        match error.is::<GeneratorError>() || error.is::<CheckError>() || is_of_options {
             true => Exit::BadInput,
             false => Exit::Failed,
         }

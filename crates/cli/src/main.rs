@@ -1,5 +1,6 @@
 //! The `tidemill` command.
 
+mod allocator;
 #[macro_use]
 mod exit;
 mod interrupt;
@@ -34,6 +35,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    allocator::use_huge_pages();
     let ended = match Arguments::parse().command {
         Command::LinearRoad(command) => command.run(),
     };

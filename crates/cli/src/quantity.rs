@@ -36,6 +36,11 @@ pub(crate) fn time(duration: Duration) -> String {
     }
 }
 
+/// With three digits and a unit: `18.2 GB`.
+pub(crate) fn bytes(number: u64) -> String {
+    format!("{}B", short(number as f64))
+}
+
 /// A second of the simulated run as `1:02:03`.
 pub(crate) fn clock(second: u32) -> String {
     format!("{}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60)

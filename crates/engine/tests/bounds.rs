@@ -3,13 +3,16 @@
 mod fixture;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use fixture::forward::plan_without_operators;
+use fixture::forward::{Forward, operator, plan_without_operators};
 use fixture::sink::Remember;
-use fixture::{chunk, eventually, numbered, watched};
-use tidemill_engine::{Cause, Counter, Cut, CutLog, CyclePolicy, Engine, FlowError, Limits, Running};
+use fixture::{chunk, eventually, numbered, schema, watched};
+use tidemill_engine::{
+    Cause, Counter, Cut, CutLog, CyclePolicy, Engine, FlowError, Limits, Operator, Output, Plan, Rows,
+    Running, SnapshotReader, SnapshotWriter,
+};
 
 /// Counts the cuts.
 #[derive(Clone, Default)]
@@ -132,25 +135,48 @@ fn a_push_that_waits_ends_when_the_query_stops() {
     });
 }
 
+/// Waits in `rows` while the flag is set.
+struct Held(Arc<AtomicBool>);
+
+impl Operator for Held {
+    fn rows(&mut self, _input: usize, _rows: Rows<'_>, _output: &mut Output) -> Result<(), Cause> {
+        while self.0.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+    fn snapshot(&self, _writer: &mut SnapshotWriter) {}
+    fn restore(&mut self, _reader: &mut SnapshotReader<'_>) -> Result<(), Cause> {
+        Ok(())
+    }
+}
+
 #[test]
-fn limits_under_which_nothing_would_move_or_that_are_none_are_refused() {
-    let limits = |change: fn(&mut Limits)| {
-        let mut limits = Limits::default();
-        change(&mut limits);
-        Engine::new().limits(limits)
-    };
-    let refused = [
-        Engine::new().workers(0),
-        Engine::new().cycles(CyclePolicy::fixed(0)),
-        Engine::new().cycles(CyclePolicy::fixed(u32::MAX)),
-        limits(|limits| limits.cycles_in_flight_max = 0),
-        limits(|limits| limits.cycles_in_flight_max = u64::MAX),
-        limits(|limits| limits.uncommitted_bytes_max = 0),
-        limits(|limits| limits.gateway_batches_max = 0),
-        limits(|limits| limits.gateway_batches_max = usize::MAX),
-    ];
-    for (index, engine) in refused.into_iter().enumerate() {
-        let result = engine.run(plan_without_operators(), Remember::default().boxed());
-        assert!(matches!(result, Err(FlowError::Settings(_))), "number {index} was not refused");
+fn no_cycle_is_committed_before_an_operator_that_no_one_reads_is_done_with_it() {
+    for workers in [2, 5] {
+        watched("a slow operator that no one reads", move || {
+            let (sink, held) = (Remember::default(), Arc::new(AtomicBool::new(true)));
+            let mut plan = Plan::new("unread");
+            let input = plan.source("input", [schema()]);
+            let flag = Arc::clone(&held);
+            plan.operator(operator("held", input[0], move |partition| match partition {
+                // On the second worker, while the first one feeds the sink.
+                1 => Box::new(Held(Arc::clone(&flag))),
+                _ => Box::new(Forward::default()),
+            }));
+            plan.sink("output", input);
+            let mut running = Engine::new()
+                .workers(workers)
+                .cycles(CyclePolicy::fixed(10))
+                .run(plan, sink.boxed())
+                .unwrap();
+            let (_, thread) = push_in_background(&mut running, 20);
+            std::thread::sleep(Duration::from_millis(100));
+            assert_eq!(sink.committed(), 0);
+            held.store(false, Ordering::SeqCst);
+            thread.join().unwrap();
+            running.join().unwrap();
+            assert_eq!(sink.rows(0), numbered(0..200));
+        });
     }
 }

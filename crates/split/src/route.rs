@@ -13,7 +13,8 @@ pub const OMIT: u32 = u32::MAX;
 pub enum RouteError {
     /// It sent a row to a partition that does not exist.
     #[error(
-        "the routing function sent row {row} to partition {destination}, but there are only {partitions}; the row is {values}"
+        "the routing function sent row {row} to partition {destination}, but there are only {partitions}; \
+         the row is {values}"
     )]
     NoSuchPartition {
         /// The row's number in its batch.

@@ -13,7 +13,7 @@ use super::feeder::Spans;
 use super::sink::CollectingSink;
 use super::window::Window;
 use crate::accounts::{Accounts, pages};
-use crate::event::{HistoryRow, VID_MAX};
+use crate::event::{HistoryRow, VID_MAX, XWAY_MAX};
 use crate::expenditures::history::History;
 use crate::generator::{Generator, GeneratorConfig, GeneratorError};
 use crate::intake::EventColumns;
@@ -32,6 +32,9 @@ pub enum RatingError {
     /// The options do not fit together.
     #[error("{0}")]
     Options(String),
+    /// It was told to stop.
+    #[error("the rating was interrupted")]
+    Interrupted,
     /// A part of the engine's snapshot is missing or damaged: a bug.
     #[error("the base group's snapshot cannot be used: {0}")]
     Snapshot(String),
@@ -170,21 +173,24 @@ impl BaseGroup {
         })
     }
 
+    /// The most expressways for which there are enough ids.
+    pub fn expressways_max(&self) -> u16 {
+        let copies = (VID_MAX / self.spans.vids).min(u32::from(XWAY_MAX / self.spans.expressways));
+        copies as u16 * self.spans.expressways
+    }
+
     /// How many copies serve this many expressways.
     ///
     /// # Errors
     /// If ids would not fit.
     pub fn copies_for(&self, expressways: u16) -> Result<u16, RatingError> {
-        let copies = expressways.div_ceil(self.spans.expressways);
-        let vids = u64::from(copies) * u64::from(self.spans.vids);
-        if vids > u64::from(VID_MAX) {
-            let most = u64::from(VID_MAX) / u64::from(self.spans.vids) * u64::from(self.spans.expressways);
+        let most = self.expressways_max();
+        if expressways == 0 || expressways > most {
             return Err(RatingError::Options(format!(
-                "{expressways} expressways need {vids} vehicle ids, of which there are {VID_MAX}; at most {most} \
-                 expressways can be rated"
+                "{expressways} expressways cannot be rated: there are vehicle and expressway ids for 1 to {most}"
             )));
         }
-        Ok(copies)
+        Ok(expressways.div_ceil(self.spans.expressways))
     }
 
     /// The history of so many copies.

@@ -9,6 +9,7 @@ pub mod base_group;
 pub mod check;
 pub mod clone;
 pub mod feeder;
+pub mod memory;
 pub mod search;
 pub mod sink;
 pub mod trial;

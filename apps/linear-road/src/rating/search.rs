@@ -16,6 +16,8 @@ pub struct SearchOptions {
     pub trial_seconds: usize,
     /// Seconds of the window in the last trial, which counts.
     pub final_seconds: usize,
+    /// Whether to search; otherwise only `from` is tried, once, whole.
+    pub is_search: bool,
     /// What else a trial needs.
     pub trial: TrialOptions,
 }
@@ -37,7 +39,7 @@ pub enum SearchEvent<'a> {
 }
 
 /// The largest number of expressways that was served in a whole trial, with its result; `None` if not even
-/// the smallest was.
+/// the smallest was. Without a search, the result of the one trial, valid or not.
 ///
 /// # Errors
 /// If a trial cannot be run.
@@ -46,39 +48,46 @@ pub fn search(
     options: &SearchOptions,
     mut progress: impl FnMut(SearchEvent<'_>),
 ) -> Result<Option<TrialResult>, RatingError> {
-    let step = base.spans.expressways;
-    let mut good = 0;
-    let mut bad = None;
-    let mut next = round_up(options.from.clamp(step, options.to), step);
-    while next > good && bad.is_none_or(|bad| next < bad) {
-        let result = trial(base, options, next, options.trial_seconds, &mut progress)?;
-        match result.is_valid() {
-            true => good = next,
-            false => bad = Some(next),
-        }
-        next = match bad {
-            None if good >= options.to => break,
-            None => round_up(good.saturating_mul(2).min(options.to), step),
-            Some(bad) if f64::from(bad - good) <= (options.precision * f64::from(bad)).max(step.into()) => {
-                break;
-            }
-            Some(bad) => round_up(good + (bad - good) / 2, step),
-        };
+    if !options.is_search {
+        let result = trial(base, options, options.from, options.final_seconds, &mut progress)?;
+        return Ok(Some(result));
     }
+    let step = base.spans.expressways;
+    let mut found = bisect(base, options, step, &mut progress)?;
     // A whole trial may find what a short one did not; then the next smaller one is tried.
-    while good > 0 {
-        let result = trial(base, options, good, options.final_seconds, &mut progress)?;
+    while found > 0 {
+        let result = trial(base, options, found, options.final_seconds, &mut progress)?;
         if result.is_valid() {
             return Ok(Some(result));
         }
-        let less = ((f64::from(good) * options.precision) as u16).max(step);
-        good = good.saturating_sub(less) / step * step;
+        let less = ((f64::from(found) * options.precision) as u16).max(step);
+        found = found.saturating_sub(less) / step * step;
     }
     Ok(None)
 }
 
-fn round_up(expressways: u16, step: u16) -> u16 {
-    expressways.div_ceil(step).saturating_mul(step)
+/// Doubles until a short trial fails, then halves the distance. 0 if even the smallest fails.
+fn bisect(
+    base: &BaseGroup,
+    options: &SearchOptions,
+    step: u16,
+    progress: &mut impl FnMut(SearchEvent<'_>),
+) -> Result<u16, RatingError> {
+    let most = options.to / step * step;
+    let (mut good, mut bad) = (0, most + step);
+    let mut next = (options.from / step * step).clamp(step, most.max(step));
+    while next > good && next < bad {
+        match trial(base, options, next, options.trial_seconds, progress)?.is_valid() {
+            true => good = next,
+            false => bad = next,
+        }
+        if f64::from(bad - good) <= (options.precision * f64::from(bad)).max(step.into()) {
+            break;
+        }
+        let has_failed = bad <= most;
+        next = if has_failed { good + (bad - good) / 2 / step * step } else { good.saturating_mul(2).min(most) };
+    }
+    Ok(good)
 }
 
 fn trial(

@@ -1,5 +1,6 @@
 //! One trial: the window at a pace, for so many expressways.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use tidemill_engine::{Clock, CyclePolicy, Engine, Gateway, Limits, Status, Syste
 use super::base_group::{BaseGroup, RatingError};
 use super::check::CopyCheck;
 use super::clone::ClonedState;
-use super::feeder;
+use super::{feeder, memory};
 use super::sink::RatingSink;
 use crate::answers::KINDS;
 use crate::answers::tally::{Counts, Tally};
@@ -41,6 +42,8 @@ pub struct TrialOptions {
     pub check_every: u16,
     /// When cycles close.
     pub cycles: CyclePolicy,
+    /// Set from outside: the trial is given up.
+    pub stop: Arc<AtomicBool>,
 }
 
 /// What came out.
@@ -66,7 +69,7 @@ pub struct TrialResult {
     pub answer_bytes: u64,
     /// Checksum of all answers.
     pub checksum: u32,
-    /// The longest that the driver itself was behind its schedule.
+    /// The longest that the driver was behind its schedule; held back by the engine, or for lack of a core.
     pub driver_late_max: Duration,
     /// Seconds that it took to clone the state.
     pub clone_s: f64,
@@ -88,6 +91,8 @@ impl TrialResult {
     }
 }
 
+/// Once the driver is this late, so are all answers: the trial has failed and need not go on.
+const HOPELESS_NS: u64 = 12_000_000_000;
 /// Events per chunk at the largest pace.
 const EVENTS_PER_CHUNK: usize = 32_768;
 
@@ -129,16 +134,24 @@ pub fn run_trial(
 
     let start_ns = clock.now_ns();
     let mut driver = Driver { base, options, copies, gateway: &gateway, clock: &clock, start_ns, late_ns: 0 };
+    let mut seconds_fed = 0;
     for second in 0..options.seconds.min(base.window.seconds()) {
+        if options.stop.load(Ordering::Relaxed) {
+            return Err(RatingError::Interrupted);
+        }
         driver.feed(second)?;
-        progress(second + 1, &running.status());
+        seconds_fed = second + 1;
+        progress(seconds_fed, &running.status());
+        if driver.late_ns > HOPELESS_NS {
+            break;
+        }
     }
     let driver_late_max = Duration::from_nanos(driver.late_ns);
     drop(gateway);
     let status = running.join()?;
     let elapsed_s = (clock.now_ns() - start_ns) as f64 / 1e9;
 
-    let end = usize::from(base.window.first_second()) + options.seconds;
+    let end = usize::from(base.window.first_second()) + seconds_fed;
     let due: [usize; KINDS] = std::array::from_fn(|kind| {
         base.right.kinds[kind].partition_point(|answer| usize::from(answer.1) < end)
     });
@@ -158,7 +171,7 @@ pub fn run_trial(
         checksum,
         driver_late_max,
         clone_s,
-        memory_peak_bytes: memory_peak_bytes(),
+        memory_peak_bytes: memory::peak_bytes(),
         accounts: base.accounts as u64 * u64::from(copies),
     })
 }
@@ -217,12 +230,4 @@ impl Driver<'_> {
         }
         Ok(())
     }
-}
-
-/// The largest resident set of this process so far.
-fn memory_peak_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kilobytes = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
-    kilobytes.unwrap_or(0) * 1024
 }

@@ -218,6 +218,11 @@ impl Expressway {
         self.minute = minute;
     }
 
+    /// Cars that are on the road, or were a minute ago.
+    pub fn car_count(&self) -> usize {
+        self.cars.cars((self.minute - 1) * 60).count()
+    }
+
     /// Bytes of the table of cars.
     pub fn car_bytes(&self) -> usize {
         self.cars.bytes()

@@ -46,6 +46,11 @@ impl Tolls {
         Tolls { partitions, expressways: Vec::new() }
     }
 
+    /// The expressways that have had reports.
+    pub fn expressways(&self) -> impl Iterator<Item = &Expressway> {
+        self.expressways.iter().flatten()
+    }
+
     fn index_of(&self, xway: u16) -> usize {
         (u32::from(xway) / self.partitions) as usize
     }

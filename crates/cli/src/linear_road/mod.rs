@@ -3,6 +3,7 @@
 mod check;
 mod generate;
 mod live;
+mod rate;
 mod run;
 mod summary;
 mod traffic;
@@ -17,6 +18,7 @@ pub(crate) enum LinearRoad {
     Generate(generate::Generate),
     Run(run::RunArguments),
     Check(check::Check),
+    Rate(rate::Rate),
 }
 
 impl LinearRoad {
@@ -25,6 +27,7 @@ impl LinearRoad {
             LinearRoad::Generate(arguments) => arguments.run(),
             LinearRoad::Run(arguments) => arguments.run(),
             LinearRoad::Check(arguments) => arguments.run(),
+            LinearRoad::Rate(arguments) => arguments.run(),
         }
     }
 }
