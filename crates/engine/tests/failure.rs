@@ -21,8 +21,8 @@ enum Wrong {
     Panic,
     PanicAtEndOfCycle,
     ErrorAtEndOfCycle,
-    WrongPort,
-    WrongColumns,
+    NoSuchPort,
+    OtherColumns,
     PositionTooLarge,
 }
 
@@ -41,8 +41,8 @@ impl Operator for Faulty {
         match self.wrong {
             Wrong::Error => return Err(Cause::User("no such car".into())),
             Wrong::Panic => panic!("no such car"),
-            Wrong::WrongPort => output.port(1).push(0, (1u32,)),
-            Wrong::WrongColumns => output.port(0).push(0, (1u32, 2u32)),
+            Wrong::NoSuchPort => output.port(1).push(0, (1u32,)),
+            Wrong::OtherColumns => output.port(0).push(0, (1u32, 2u32)),
             Wrong::PositionTooLarge => {
                 let position = output.end_position() + 1;
                 output.port(0).push(position, (1u32, 2i64, 3u64));
@@ -95,7 +95,7 @@ fn failure_of(what: &str, engine: Engine, plan: Plan, sinks: Vec<Box<dyn Sink>>)
 fn an_operators_fault_is_named_with_operator_partition_cycle_and_cause() {
     use Wrong::*;
     for wrong in
-        [Error, Panic, PanicAtEndOfCycle, ErrorAtEndOfCycle, WrongPort, WrongColumns, PositionTooLarge]
+        [Error, Panic, PanicAtEndOfCycle, ErrorAtEndOfCycle, NoSuchPort, OtherColumns, PositionTooLarge]
     {
         for workers in [1, 2, 5] {
             let sink = Remember::default();

@@ -131,7 +131,7 @@ impl PartitionTable {
 
     /// The state of all instances at the end of a cycle.
     pub fn snapshot(&self, cycle: u64) -> Result<BTreeMap<u32, Vec<u8>>, OperatorError> {
-        let bytes = |(partition, instance): (&u32, &Box<dyn Operator>)| {
+        let bytes = |(partition, instance): (&u32, &dyn Operator)| {
             let mut writer = SnapshotWriter::default();
             let written = guard(|| {
                 instance.snapshot(&mut writer);
@@ -140,7 +140,7 @@ impl PartitionTable {
             written.map_err(|cause| error(&self.operator, *partition, cycle, cause))?;
             Ok((*partition, writer.finish()))
         };
-        self.partitions.iter().zip(&self.instances).map(bytes).collect()
+        self.partitions.iter().zip(self.instances.iter().map(|instance| &**instance)).map(bytes).collect()
     }
 }
 

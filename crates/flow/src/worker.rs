@@ -13,7 +13,7 @@ use crate::cutter::{Cutter, Cycle, Decision};
 use crate::shared::{Failure, Shared};
 use crate::sink_thread::CycleResults;
 use crate::stages::source::Source;
-use crate::stages::{operator_stage, sink_stage};
+use crate::stages::{Site, operator_stage, sink_stage};
 use crate::topology::Topology;
 
 /// What a worker thread is given.
@@ -110,24 +110,13 @@ fn build(worker: &mut Worker, parts: &mut WorkerParts) -> Result<Source, Failure
     let board = Board::default();
     worker.dataflow::<u64, _, _>(|scope| {
         let mut streams: Vec<_> = topology.edges.iter().map(|_| None).collect();
-        let source =
-            Source::new(index, &topology, board.clone(), Arc::clone(shared), scope.clone(), &mut streams);
+        let source = Source::new(index, &topology, board.clone(), Arc::clone(shared), scope, &mut streams);
+        let site = Site { topology: &topology, worker: index, board, shared };
         for operator in 0..topology.plan.operators.len() {
-            let state = parts.state.as_deref();
-            let board = board.clone();
-            operator_stage::build(
-                scope.clone(),
-                &topology,
-                operator,
-                index,
-                board,
-                shared,
-                state,
-                &mut streams,
-            )?;
+            operator_stage::build(scope, &site, operator, parts.state.as_deref(), &mut streams)?;
         }
         for (sink, thread) in parts.sinks.drain(..).enumerate() {
-            sink_stage::build(scope.clone(), &topology, sink, board.clone(), shared, thread, &mut streams);
+            sink_stage::build(scope, &site, sink, thread, &mut streams);
         }
         // The state was read; what it was read from need not stay in memory.
         parts.state = None;

@@ -85,7 +85,8 @@ fn bisect(
             break;
         }
         let has_failed = bad <= most;
-        next = if has_failed { good + (bad - good) / 2 / step * step } else { good.saturating_mul(2).min(most) };
+        next =
+            if has_failed { good + (bad - good) / 2 / step * step } else { good.saturating_mul(2).min(most) };
     }
     Ok(good)
 }

@@ -10,8 +10,8 @@ use tidemill_engine::{Clock, CyclePolicy, Engine, Gateway, Limits, Status, Syste
 use super::base_group::{BaseGroup, RatingError};
 use super::check::CopyCheck;
 use super::clone::ClonedState;
-use super::{feeder, memory};
 use super::sink::RatingSink;
+use super::{feeder, memory};
 use crate::answers::KINDS;
 use crate::answers::tally::{Counts, Tally};
 use crate::query::{self, Partitions};

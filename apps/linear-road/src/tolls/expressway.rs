@@ -2,48 +2,14 @@
 
 use tidemill_engine::{Cause, SnapshotReader, SnapshotWriter};
 
-use super::SEGMENTS_BOTH_WAYS;
 use super::accidents::{Accidents, STOPPED_REPORTS, Standing};
 use super::car_table::{Car, CarFields, CarTable, Place, TRIP_GAP_MAX_S};
-use super::statistics::{self, MINUTES_BACK, Minutes, SegmentMinute};
+use super::segments::{Notice, Segments};
+use super::statistics::REPORTS_MAX;
 use crate::event::{EXIT_LANE, Report, SEGMENTS};
 
-/// No toll up to this many cars.
-const FREE_CARS: u32 = 50;
-/// No toll from this latest average velocity on, in miles per hour.
-const FREE_VELOCITY: i8 = 40;
-
-/// What a car that enters a segment during a minute is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Notice {
-    lav: i8,
-    accident: i8,
-    toll_root: u32,
-}
-
-impl Notice {
-    /// Not computed yet.
-    const UNKNOWN: Notice = Notice { lav: i8::MIN, accident: -1, toll_root: 0 };
-
-    /// Latest average velocity, -1 if there is none.
-    pub fn lav(self) -> i8 {
-        self.lav
-    }
-
-    /// The toll.
-    #[inline]
-    pub fn toll(self) -> u64 {
-        toll(self.toll_root)
-    }
-
-    /// The nearest segment downstream with an accident.
-    #[inline]
-    pub fn accident(self) -> Option<u8> {
-        u8::try_from(self.accident).ok()
-    }
-}
-
-fn toll(root: u32) -> u64 {
+/// The toll, from its root.
+pub fn toll(root: u32) -> u64 {
     2 * u64::from(root) * u64::from(root)
 }
 
@@ -56,23 +22,11 @@ pub struct Effect {
     pub charge: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Segment {
-    current: SegmentMinute,
-    /// The notice of this minute, once it was asked for: computing it then spreads the work of a minute's
-    /// beginning.
-    notice: Notice,
-}
-
-const NEW_SEGMENT: Segment = Segment { current: SegmentMinute::NONE, notice: Notice::UNKNOWN };
-
 /// The state of one expressway.
 #[derive(Debug)]
 pub struct Expressway {
     minute: u16,
-    segments: Box<[Segment; SEGMENTS_BOTH_WAYS]>,
-    /// Minute `m` is in slot `m % MINUTES_BACK`.
-    past: Box<Minutes>,
+    segments: Segments,
     accidents: Accidents,
     cars: CarTable,
 }
@@ -81,8 +35,7 @@ impl Default for Expressway {
     fn default() -> Self {
         Expressway {
             minute: 1,
-            segments: Box::new([NEW_SEGMENT; SEGMENTS_BOTH_WAYS]),
-            past: Box::new([[SegmentMinute::default(); SEGMENTS_BOTH_WAYS]; MINUTES_BACK]),
+            segments: Segments::default(),
             accidents: Accidents::default(),
             cars: CarTable::default(),
         }
@@ -140,7 +93,10 @@ impl Expressway {
 
     /// The car enters a segment (sections 4 and 6).
     fn enter(&mut self, place: Place, on_trip: bool, report: &Report) -> Effect {
-        let notice = (report.lane != EXIT_LANE).then(|| self.notice(report.dir, report.seg));
+        let Report { dir, seg, .. } = *report;
+        let accident = || self.accidents.nearest_downstream(dir, seg);
+        let notice = (report.lane != EXIT_LANE)
+            .then(|| self.segments.notice(index_of(dir, seg), self.minute, accident));
         let left = self.cars.replace_toll_root(place, notice.map_or(0, |notice| notice.toll_root));
         Effect { notice, charge: if on_trip { toll(left) } else { 0 } }
     }
@@ -148,7 +104,7 @@ impl Expressway {
     /// The segment's statistics of the current minute (section 3); the car's part of them.
     #[inline]
     fn count(&mut self, before: Option<CarFields>, report: &Report, minute: u16) -> (u8, u16) {
-        let statistics = &mut self.segments[index_of(report.dir, report.seg)].current;
+        let statistics = self.segments.current(index_of(report.dir, report.seg), minute);
         let counted = before
             .filter(|car| car.seg == report.seg && car.dir == report.dir && minute_of(car.time) == minute);
         match counted {
@@ -156,7 +112,7 @@ impl Expressway {
                 statistics.add_car(report.speed);
                 (1, report.speed.into())
             }
-            Some(car) if car.speed_count < statistics::REPORTS_MAX => {
+            Some(car) if car.speed_count < REPORTS_MAX => {
                 statistics.add_report(car.speed_count, car.speed_sum, report.speed);
                 (car.speed_count + 1, car.speed_sum + u16::from(report.speed))
             }
@@ -182,39 +138,9 @@ impl Expressway {
         same_place
     }
 
-    /// What a car entering the segment in this minute is told (sections 6 and 7).
-    #[inline]
-    fn notice(&mut self, dir: u8, seg: u8) -> Notice {
-        let index = index_of(dir, seg);
-        match self.segments[index].notice {
-            Notice::UNKNOWN => self.compute_notice(dir, seg, index),
-            notice => notice,
-        }
-    }
-
     #[cold]
-    fn compute_notice(&mut self, dir: u8, seg: u8, index: usize) -> Notice {
-        let lav = statistics::latest_average_velocity(self.past.iter().map(|minute| minute[index]));
-        let cars = self.past[(self.minute - 1) as usize % MINUTES_BACK][index].cars();
-        let accident = self.accidents.nearest_downstream(dir, seg);
-        let is_free = lav >= FREE_VELOCITY || cars <= FREE_CARS || accident.is_some();
-        let toll_root = if is_free { 0 } else { cars - FREE_CARS };
-        let notice = Notice { lav, accident: accident.map_or(-1, |seg| seg as i8), toll_root };
-        self.segments[index].notice = notice;
-        notice
-    }
-
     fn begin_minute(&mut self, minute: u16, time: u16) {
-        let minutes = minute - self.minute;
-        self.accidents.next_minute(minutes, time);
-        let slot = self.minute as usize % MINUTES_BACK;
-        for (past, segment) in self.past[slot].iter_mut().zip(self.segments.iter_mut()) {
-            *past = segment.current;
-            *segment = NEW_SEGMENT;
-        }
-        for skipped in (self.minute + 1..minute).rev().take(MINUTES_BACK) {
-            self.past[skipped as usize % MINUTES_BACK] = [SegmentMinute::default(); SEGMENTS_BOTH_WAYS];
-        }
+        self.accidents.next_minute(minute - self.minute, time);
         self.minute = minute;
     }
 
@@ -231,8 +157,7 @@ impl Expressway {
     /// Writes the state, with `vid_shift` added to all vehicle ids. Notices are computed again.
     pub(super) fn snapshot(&self, writer: &mut SnapshotWriter, vid_shift: u32) {
         writer.u16(self.minute);
-        self.segments.iter().for_each(|segment| writer.u64(segment.current.to_word()));
-        self.past.as_flattened().iter().for_each(|minute| writer.u64(minute.to_word()));
+        self.segments.snapshot(writer);
         self.accidents.snapshot(writer, vid_shift);
         let now = (self.minute - 1) * 60;
         writer.u32(self.cars.cars(now).count() as u32);
@@ -245,12 +170,7 @@ impl Expressway {
 
     pub(super) fn restore(reader: &mut SnapshotReader<'_>) -> Result<Self, Cause> {
         let mut expressway = Expressway { minute: reader.u16()?, ..Expressway::default() };
-        for segment in expressway.segments.iter_mut() {
-            segment.current = SegmentMinute::from_word(reader.u64()?);
-        }
-        for minute in expressway.past.as_flattened_mut() {
-            *minute = SegmentMinute::from_word(reader.u64()?);
-        }
+        expressway.segments = Segments::restore(reader)?;
         expressway.accidents = Accidents::restore(reader)?;
         let cars = reader.u32()?;
         expressway.cars = CarTable::with_capacity(cars as usize);

@@ -8,13 +8,14 @@
 pub mod accidents;
 pub mod car_table;
 pub mod expressway;
+pub mod segments;
 pub mod statistics;
 
 use tidemill_engine::arrow::array::types::{UInt8Type, UInt16Type, UInt32Type};
 use tidemill_engine::{Cause, Operator, Output, Rows, SnapshotReader, SnapshotWriter};
 
 use crate::event::{Report, SEGMENTS};
-use expressway::Expressway;
+use expressway::{Expressway, toll};
 
 /// Segments of both directions of an expressway.
 pub const SEGMENTS_BOTH_WAYS: usize = 2 * SEGMENTS;
@@ -81,8 +82,8 @@ impl Tolls {
             let position = columns.positions[row];
             let (vid, time) = (report.vid, report.time);
             if let Some(notice) = effect.notice {
-                tolls.push(position, (vid, time, notice.lav(), notice.toll()));
-                if let Some(seg) = notice.accident() {
+                tolls.push(position, (vid, time, notice.lav, toll(notice.toll_root)));
+                if let Some(seg) = notice.accident {
                     accidents.push(position, (time, vid, seg));
                 }
             }

@@ -1,7 +1,5 @@
 //! Segment statistics: cars and speeds of the current minute and the five before (specification, section 3).
 
-use super::SEGMENTS_BOTH_WAYS;
-
 /// The smallest number that all of 1 to 10 divide: the mean of up to ten speeds, times this, is an integer.
 const SCALE: u64 = 2520;
 /// The most reports of one car from one segment in one minute whose mean is exact; one or two in valid data.
@@ -78,14 +76,16 @@ pub fn latest_average_velocity(minutes: impl Iterator<Item = SegmentMinute> + Cl
         return -1;
     }
     let whole: u64 = present.clone().map(|(sum, cars)| sum / cars).sum();
+    let floor = |sum: u64| sum / (count * SCALE);
+    // The fractions add up to less than one each, which hardly ever matters.
+    if floor(whole) == floor(whole + count - 1) {
+        return floor(whole) as i8;
+    }
     let denominator: u128 = present.clone().map(|(_, cars)| u128::from(cars)).product();
     let rests = present.map(|(sum, cars)| u128::from(sum % cars) * (denominator / u128::from(cars)));
     let from_rests = (rests.sum::<u128>() / denominator) as u64;
-    ((whole + from_rests) / (count * SCALE)) as i8
+    floor(whole + from_rests) as i8
 }
-
-/// The statistics of one segment and the complete minutes before, of all segments of an expressway.
-pub type Minutes = [[SegmentMinute; SEGMENTS_BOTH_WAYS]; MINUTES_BACK];
 
 #[cfg(test)]
 mod tests {

@@ -5,9 +5,22 @@ pub(crate) mod operator_stage;
 pub(crate) mod sink_stage;
 pub(crate) mod source;
 
+use std::sync::Arc;
+
 use timely::dataflow::Stream;
 
+use crate::board::Board;
 use crate::parcel::Parcels;
+use crate::shared::Shared;
+use crate::topology::Topology;
+
+/// Where a stage is built: the plan, and the worker's and the query's common things.
+pub(crate) struct Site<'a> {
+    pub topology: &'a Topology,
+    pub worker: usize,
+    pub board: Board,
+    pub shared: &'a Arc<Shared>,
+}
 
 /// The stream of each edge, until its consumer takes it.
 pub(crate) type EdgeStreams<'scope> = Vec<Option<Stream<'scope, u64, Parcels>>>;

@@ -14,15 +14,15 @@ use timely::dataflow::Scope;
 use timely::dataflow::operators::generic::OutputBuilder;
 use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
 
-use super::EdgeStreams;
 use super::edge_writer::EdgeWriter;
+use super::{EdgeStreams, Site};
 use crate::board::{Board, Posted};
 use crate::distribute::by_target;
 use crate::parcel::{Parcel, Parcels};
 use crate::partition_table::PartitionTable;
 use crate::regroup::{InputOrder, regroup};
 use crate::shared::{Failure, Shared};
-use crate::topology::{Consumer, Topology};
+use crate::topology::Consumer;
 
 struct OperatorStage {
     name: String,
@@ -44,17 +44,15 @@ struct OperatorStage {
 /// Adds the stage of an operator to a worker's dataflow.
 pub(crate) fn build<'scope>(
     scope: Scope<'scope, u64>,
-    topology: &Topology,
+    site: &Site<'_>,
     operator: usize,
-    worker: usize,
-    board: Board,
-    shared: &Arc<Shared>,
     state: Option<&dyn StateSource>,
     streams: &mut EdgeStreams<'scope>,
 ) -> Result<(), OperatorError> {
+    let Site { topology, worker, board, shared } = site;
     let plan = &topology.plan.operators[operator];
     // Before the builder is made: Timely panics if one is dropped, which would hide the error.
-    let partitions = topology.placements[operator].partitions_of(worker as u32);
+    let partitions = topology.placements[operator].partitions_of(*worker as u32);
     let table = PartitionTable::new(plan, partitions, state)?;
     let error = |cause| OperatorError { operator: plan.name.clone(), partition: 0, cycle: 0, cause };
     let output = Output::new(&plan.outputs).map_err(error)?;
@@ -78,7 +76,7 @@ pub(crate) fn build<'scope>(
     let mut stage = OperatorStage {
         name: plan.name.clone(),
         shared: Arc::clone(shared),
-        board,
+        board: board.clone(),
         table,
         output,
         ports: plan.outputs.len(),
@@ -87,7 +85,7 @@ pub(crate) fn build<'scope>(
         pending: BTreeMap::new(),
         sorter: Sorter::default(),
         next_cycle: 0,
-        worker: worker as u32,
+        worker: *worker as u32,
     };
     builder.build(move |mut capabilities| {
         move |frontiers| {

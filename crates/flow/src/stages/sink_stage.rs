@@ -10,13 +10,12 @@ use tidemill_core::error::Cause;
 use timely::dataflow::Scope;
 use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
 
-use super::EdgeStreams;
+use super::{EdgeStreams, Site};
 use crate::board::{Board, Posted};
 use crate::distribute::by_target;
 use crate::parcel::{Parcel, Parcels};
 use crate::shared::{Failure, Shared};
 use crate::sink_thread::CycleResults;
-use crate::topology::Topology;
 
 struct SinkStage {
     sink: usize,
@@ -32,13 +31,12 @@ struct SinkStage {
 /// Adds the stage of a sink to a worker's dataflow.
 pub(crate) fn build<'scope>(
     scope: Scope<'scope, u64>,
-    topology: &Topology,
+    site: &Site<'_>,
     sink: usize,
-    board: Board,
-    shared: &Arc<Shared>,
     thread: Option<Sender<CycleResults>>,
     streams: &mut EdgeStreams<'scope>,
 ) {
+    let Site { topology, board, shared, .. } = site;
     let plan = &topology.plan.sinks[sink];
     let mut builder = OperatorBuilder::new(plan.name.clone(), scope);
     let mut inputs = Vec::new();
@@ -50,7 +48,7 @@ pub(crate) fn build<'scope>(
         sink,
         inputs: plan.inputs.len(),
         shared: Arc::clone(shared),
-        board,
+        board: board.clone(),
         thread,
         pending: BTreeMap::new(),
         next_cycle: 0,

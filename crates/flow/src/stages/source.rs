@@ -47,7 +47,7 @@ impl Source {
         for source in 0..topology.plan.sources.len() {
             for (index, edge) in topology.edges_from(Producer::Source(source)) {
                 let mut input = InputHandle::new_with_builder();
-                streams[index] = Some(input.to_stream(scope.clone()));
+                streams[index] = Some(input.to_stream(scope));
                 edges.push(SourceEdge {
                     source,
                     stream: edge.stream.port,

@@ -1,0 +1,133 @@
+//! The segments of one expressway: statistics by minute, and what cars that enter are told.
+//!
+//! A segment moves on to a new minute when it is touched for the first time in it, and computes its notice when
+//! a car enters for the first time: so the work of a minute's beginning is spread over its first seconds, and
+//! what a report touches of its segment is 16 bytes.
+
+use tidemill_engine::{Cause, SnapshotReader, SnapshotWriter};
+
+use super::SEGMENTS_BOTH_WAYS;
+use super::statistics::{self, MINUTES_BACK, SegmentMinute};
+
+/// No toll up to this many cars.
+const FREE_CARS: u32 = 50;
+/// No toll from this latest average velocity on, in miles per hour.
+const FREE_VELOCITY: i8 = 40;
+/// The notice of the minute was not computed yet.
+const UNKNOWN_LAV: i8 = i8::MIN;
+const NO_ACCIDENT: u8 = u8::MAX;
+
+/// What a car that enters a segment during a minute is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// Latest average velocity, -1 if there is none.
+    pub lav: i8,
+    /// The toll is twice the square of this.
+    pub toll_root: u32,
+    /// The nearest segment downstream with an accident.
+    pub accident: Option<u8>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    current: SegmentMinute,
+    toll_root: u32,
+    /// The minute that `current` and the notice are of.
+    minute: u16,
+    lav: i8,
+    accident: u8,
+}
+
+const NEW_SEGMENT: Segment = Segment {
+    current: SegmentMinute::NONE,
+    toll_root: 0,
+    minute: 1,
+    lav: UNKNOWN_LAV,
+    accident: NO_ACCIDENT,
+};
+
+/// All segments of an expressway, both directions.
+#[derive(Debug)]
+pub struct Segments {
+    segments: Box<[Segment; SEGMENTS_BOTH_WAYS]>,
+    /// Of each segment, the complete minutes before; minute `m` is in slot `m % MINUTES_BACK`.
+    past: Box<[[SegmentMinute; MINUTES_BACK]; SEGMENTS_BOTH_WAYS]>,
+}
+
+impl Default for Segments {
+    fn default() -> Self {
+        Segments {
+            segments: Box::new([NEW_SEGMENT; SEGMENTS_BOTH_WAYS]),
+            past: Box::new([[SegmentMinute::NONE; MINUTES_BACK]; SEGMENTS_BOTH_WAYS]),
+        }
+    }
+}
+
+impl Segments {
+    /// The statistics of a segment in the current minute.
+    #[inline]
+    pub fn current(&mut self, index: usize, minute: u16) -> &mut SegmentMinute {
+        self.move_on(index, minute);
+        &mut self.segments[index].current
+    }
+
+    /// What a car entering the segment in this minute is told (sections 6 and 7); `accident` finds the nearest
+    /// segment downstream with an accident in the minute before.
+    #[inline]
+    pub fn notice(&mut self, index: usize, minute: u16, accident: impl FnOnce() -> Option<u8>) -> Notice {
+        self.move_on(index, minute);
+        if self.segments[index].lav == UNKNOWN_LAV {
+            self.compute_notice(index, accident());
+        }
+        let Segment { lav, toll_root, accident, .. } = self.segments[index];
+        Notice { lav, toll_root, accident: (accident != NO_ACCIDENT).then_some(accident) }
+    }
+
+    #[inline]
+    fn move_on(&mut self, index: usize, minute: u16) {
+        if self.segments[index].minute != minute {
+            self.begin_minute(index, minute);
+        }
+    }
+
+    #[cold]
+    fn begin_minute(&mut self, index: usize, minute: u16) {
+        let (segment, past) = (&mut self.segments[index], &mut self.past[index]);
+        past[segment.minute as usize % MINUTES_BACK] = segment.current;
+        for skipped in (segment.minute + 1..minute).rev().take(MINUTES_BACK) {
+            past[skipped as usize % MINUTES_BACK] = SegmentMinute::NONE;
+        }
+        *segment = Segment { minute, ..NEW_SEGMENT };
+    }
+
+    #[cold]
+    fn compute_notice(&mut self, index: usize, accident: Option<u8>) {
+        let (segment, past) = (&mut self.segments[index], &self.past[index]);
+        segment.lav = statistics::latest_average_velocity(past.iter().copied());
+        segment.accident = accident.unwrap_or(NO_ACCIDENT);
+        let cars = past[(segment.minute - 1) as usize % MINUTES_BACK].cars();
+        let is_free = segment.lav >= FREE_VELOCITY || cars <= FREE_CARS || accident.is_some();
+        segment.toll_root = if is_free { 0 } else { cars - FREE_CARS };
+    }
+
+    /// Writes the statistics. Notices are computed again.
+    pub(super) fn snapshot(&self, writer: &mut SnapshotWriter) {
+        for (segment, past) in self.segments.iter().zip(self.past.iter()) {
+            writer.u16(segment.minute);
+            writer.u64(segment.current.to_word());
+            past.iter().for_each(|minute| writer.u64(minute.to_word()));
+        }
+    }
+
+    pub(super) fn restore(reader: &mut SnapshotReader<'_>) -> Result<Self, Cause> {
+        let mut segments = Segments::default();
+        for (segment, past) in segments.segments.iter_mut().zip(segments.past.iter_mut()) {
+            segment.minute = reader.u16()?;
+            segment.current = SegmentMinute::from_word(reader.u64()?);
+            for minute in past {
+                *minute = SegmentMinute::from_word(reader.u64()?);
+            }
+        }
+        Ok(segments)
+    }
+}
