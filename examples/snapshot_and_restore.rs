@@ -57,11 +57,14 @@ impl Operator for RunningSum {
     }
 }
 
+/// Keys, each with its sum.
+type Results = Vec<(u32, u64)>;
+
 /// Results in memory, in the order in which they were committed.
 #[derive(Clone, Default)]
 struct Collected {
-    prepared: Vec<(u32, u64)>,
-    committed: Arc<Mutex<Vec<(u32, u64)>>>,
+    prepared: Results,
+    committed: Arc<Mutex<Results>>,
 }
 
 impl Sink for Collected {
@@ -108,7 +111,7 @@ fn run(
     first: u32,
     end: u32,
     state: Option<Snapshot>,
-) -> Result<(Vec<(u32, u64)>, Snapshot), Box<dyn Error>> {
+) -> Result<(Results, Snapshot), Box<dyn Error>> {
     let mut engine = Engine::new().workers(workers);
     if let Some(state) = state {
         engine = engine.state(Arc::new(state));

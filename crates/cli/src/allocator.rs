@@ -7,10 +7,16 @@
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Asks for huge pages for all memory that is reserved from now on, where the system offers them.
-pub(crate) fn use_huge_pages() {
-    // SAFETY: sets one of the allocator's options, which it reads when it reserves memory; any value is valid.
+/// Asks for huge pages for all memory that is reserved from now on, where the system offers them; and keeps
+/// memory once it has it: cycles free and take the same amounts again and again.
+pub(crate) fn tune() {
+    use libmimalloc_sys::{mi_option_large_os_pages, mi_option_set, mi_option_set_enabled};
+    // SAFETY: sets options of the allocator, which it reads when it reserves and frees; any value is valid.
     unsafe {
-        libmimalloc_sys::mi_option_set_enabled(libmimalloc_sys::mi_option_large_os_pages, true);
+        mi_option_set_enabled(mi_option_large_os_pages, true);
+        mi_option_set(PURGE_DELAY, -1);
     }
 }
+
+/// `mi_option_purge_delay` of the allocator's header, which the binding does not name.
+const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;

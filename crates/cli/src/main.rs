@@ -35,7 +35,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    allocator::use_huge_pages();
+    allocator::tune();
     let ended = match Arguments::parse().command {
         Command::LinearRoad(command) => command.run(),
     };

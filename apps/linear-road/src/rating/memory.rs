@@ -14,11 +14,11 @@ pub struct MemoryBudget {
 }
 
 /// Statistics and notices of an expressway's segments, and what holds them.
-const BYTES_OF_SEGMENTS: f64 = 12_000.0;
+const BYTES_OF_SEGMENTS: f64 = 13_000.0;
 /// A row of the history: key and toll.
 const BYTES_PER_HISTORY_ROW: f64 = 12.0;
-/// Balances are 8 bytes for each vehicle id of a dense page.
-const BYTES_PER_VID: f64 = 8.0;
+/// Balances are 4 bytes for each vehicle id of a full page.
+const BYTES_PER_VID: f64 = 4.0;
 
 impl MemoryBudget {
     /// The budget of clones of a base group.
@@ -33,7 +33,7 @@ impl MemoryBudget {
         let history_bytes = base.history.len() as f64 * BYTES_PER_HISTORY_ROW;
         MemoryBudget {
             bytes_per_car_on_road: car_bytes as f64 / cars.max(1) as f64,
-            bytes_per_account: account_bytes / base.accounts.max(1) as f64,
+            bytes_per_account: if base.accounts == 0 { 0.0 } else { account_bytes / base.accounts as f64 },
             bytes_per_expressway: (car_bytes as f64 + account_bytes + history_bytes) / expressways
                 + BYTES_OF_SEGMENTS,
         }

@@ -52,10 +52,11 @@ fn index_of(dir: u8, seg: u8) -> usize {
 }
 
 impl Expressway {
-    /// Asks for the memory of a car.
+    /// Asks for the memory of a car and of its segment.
     #[inline]
-    pub fn prefetch(&self, vid: u32) {
+    pub fn prefetch(&self, vid: u32, dir: u8, seg: u8) {
         self.cars.prefetch(vid);
+        self.segments.prefetch(index_of(dir, seg));
     }
 
     /// Applies a report; reports come in the order of time.

@@ -74,8 +74,9 @@ impl Tolls {
         let mut accidents = accidents.writer::<(u16, u32, u8)>();
         let mut charges = charges.writer::<(u32, u64)>();
         for row in start..end {
-            if row + PREFETCH_ROWS < end {
-                expressway.prefetch(columns.vid[row + PREFETCH_ROWS]);
+            let ahead = row + PREFETCH_ROWS;
+            if ahead < end {
+                expressway.prefetch(columns.vid[ahead], columns.dir[ahead], columns.seg[ahead]);
             }
             let report = columns.report(row);
             let effect = expressway.report(&report);
@@ -166,11 +167,10 @@ impl Operator for Tolls {
     }
 
     fn prefetch(&self, _input: usize, rows: Rows<'_>) {
-        let vids = rows.column::<UInt32Type>(1);
-        let xways = rows.column::<UInt16Type>(3);
-        for (vid, xway) in vids.iter().zip(xways).take(PREFETCH_ROWS) {
-            if let Some(Some(expressway)) = self.expressways.get(self.index_of(*xway)) {
-                expressway.prefetch(*vid);
+        let columns = Columns::new(rows);
+        for row in 0..rows.len().min(PREFETCH_ROWS) {
+            if let Some(Some(expressway)) = self.expressways.get(self.index_of(columns.xway[row])) {
+                expressway.prefetch(columns.vid[row], columns.dir[row], columns.seg[row]);
             }
         }
     }

@@ -4,7 +4,7 @@
 //! a car enters for the first time: so the work of a minute's beginning is spread over its first seconds, and
 //! what a report touches of its segment is 16 bytes.
 
-use tidemill_engine::{Cause, SnapshotReader, SnapshotWriter};
+use tidemill_engine::{Cause, SnapshotReader, SnapshotWriter, prefetch};
 
 use super::SEGMENTS_BOTH_WAYS;
 use super::statistics::{self, MINUTES_BACK, SegmentMinute};
@@ -64,6 +64,12 @@ impl Default for Segments {
 }
 
 impl Segments {
+    /// Asks for the memory of a segment.
+    #[inline]
+    pub fn prefetch(&self, index: usize) {
+        prefetch::read(&self.segments[index]);
+    }
+
     /// The statistics of a segment in the current minute.
     #[inline]
     pub fn current(&mut self, index: usize, minute: u16) -> &mut SegmentMinute {

@@ -75,7 +75,8 @@ impl Rate {
             bail!("a run has 180 minutes: --minutes-before and --minutes are more together");
         }
         let stop = interrupt::flag()?;
-        let workers = self.workers.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
+        let workers =
+            self.workers.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
         let base = self.prepare(workers)?;
         let budget = MemoryBudget::of(&base);
         let options = SearchOptions {
@@ -130,7 +131,9 @@ impl Rate {
         let available = memory::available_bytes();
         let fit = match available {
             0 => u64::from(u16::MAX - 1),
-            available => (available.saturating_sub(MEMORY_RESERVE_BYTES) as f64 / budget.bytes_per_expressway) as u64,
+            available => {
+                (available.saturating_sub(MEMORY_RESERVE_BYTES) as f64 / budget.bytes_per_expressway) as u64
+            }
         };
         let asked = self.only.or(self.to).unwrap_or(u16::MAX - 1);
         if self.only.or(self.to).is_some() && u64::from(asked) > fit {
@@ -162,7 +165,8 @@ impl Trials {
     fn tell(&mut self, event: SearchEvent<'_>) {
         match event {
             SearchEvent::Begins { expressways, seconds } => {
-                let template = format!("L = {expressways}: second {{pos}} of {{len}} {{wide_bar}} {{eta}} left");
+                let template =
+                    format!("L = {expressways}: second {{pos}} of {{len}} {{wide_bar}} {{eta}} left");
                 self.bar = Some(bar(seconds as u64, &template));
             }
             SearchEvent::Second(second) => {
@@ -233,7 +237,8 @@ fn report(result: &TrialResult, workers: usize, budget: &MemoryBudget) -> String
         result.wrong,
         result.missing
     );
-    let busy = |counter| result.status.get(counter) as f64 / 1e9 / (result.elapsed_s * workers as f64) * 100.0;
+    let busy =
+        |counter| result.status.get(counter) as f64 / 1e9 / (result.elapsed_s * workers as f64) * 100.0;
     text += &format!(
         "  worker time            {:.0} % splitting, {:.0} % operators; sink {:.0} % of a core\n",
         busy(Counter::SplitTime),
