@@ -41,7 +41,8 @@ use crate::snapshot::{SnapshotReader, SnapshotWriter};
 /// }
 /// ```
 pub trait Operator: Send {
-    /// Some rows of one input; may be called several times per input and cycle.
+    /// Some rows of one input. A cycle's rows may come in one call or in several, divided anywhere: what an
+    /// operator does must not depend on it.
     ///
     /// # Errors
     /// An error stops the query; its report names operator, partition, cycle and cause.

@@ -150,7 +150,10 @@ mod tests {
         /// Sparse, narrow and wide pages against a map, in partition 1 of 3.
         #[test]
         fn pages_are_a_map(
-            charges in prop::collection::vec((0u32..3, 0u32..PAGE, prop_oneof![1u64..1000, Just(3_000_000_000)]), 0..2000)
+            charges in prop::collection::vec(
+                (0u32..3, 0u32..PAGE, prop_oneof![1u64..1000, Just(3_000_000_000)]),
+                0..2000,
+            )
         ) {
             let mut pages = Pages::new(3);
             let mut model = BTreeMap::new();

@@ -264,6 +264,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::event::POSITION_MAX;
+
+    const POSITIONS: u32 = POSITION_MAX + 1;
 
     fn car(time: u16, pos: u32) -> Car {
         Car::new(CarFields {
@@ -301,10 +304,10 @@ mod tests {
                     (None, Some((expected, _))) => prop_assert!(expected.has_expired(now)),
                     (found, None) => prop_assert_eq!(found, None),
                 }
-                table.set(place, car(now, vid));
+                table.set(place, car(now, vid % POSITIONS));
                 let before = table.replace_toll_root(place, toll_root);
                 prop_assert_eq!(before, if found.is_some() { model[&vid].1 } else { 0 });
-                model.insert(vid, (car(now, vid), toll_root));
+                model.insert(vid, (car(now, vid % POSITIONS), toll_root));
             }
             let live = model.values().filter(|(car, _)| !car.has_expired(now)).count();
             prop_assert_eq!(table.cars(now).count(), live);

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::bail;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tidemill_engine::{Counter, CyclePolicy};
@@ -72,7 +71,8 @@ pub(crate) struct Rate {
 impl Rate {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         if self.minutes_before + self.minutes > 180 {
-            bail!("a run has 180 minutes: --minutes-before and --minutes are more together");
+            let text = "a run has 180 minutes: --minutes-before and --minutes are more together";
+            return Err(RatingError::Options(text.into()).into());
         }
         let stop = interrupt::flag()?;
         let workers =
@@ -104,10 +104,15 @@ impl Rate {
             Err(error) => return Err(error.into()),
         };
         match rating {
-            Some(result) => terminal::show(&report(&result, workers, &budget))?,
-            None => terminal::show("No number of expressways that was tried was served in time.")?,
+            Some(result) => {
+                terminal::show(&report(&result, workers, &budget))?;
+                Ok(if result.is_valid() { Exit::Done } else { Exit::Differences })
+            }
+            None => {
+                terminal::show("No number of expressways that was tried was served in time.")?;
+                Ok(Exit::Differences)
+            }
         }
-        Ok(Exit::Done)
     }
 
     fn prepare(&self, workers: usize) -> anyhow::Result<BaseGroup> {
@@ -137,12 +142,13 @@ impl Rate {
         };
         let asked = self.only.or(self.to).unwrap_or(u16::MAX - 1);
         if self.only.or(self.to).is_some() && u64::from(asked) > fit {
-            bail!(
-                "{asked} expressways need {}, but only {} are available: at most {fit} fit; close other programs or \
-                 try fewer",
+            return Err(RatingError::Options(format!(
+                "{asked} expressways need {}, but only {} are available: at most {fit} fit; close other programs \
+                 or try fewer",
                 quantity::bytes((f64::from(asked) * budget.bytes_per_expressway) as u64),
                 quantity::bytes(available)
-            );
+            ))
+            .into());
         }
         let most = u64::from(asked).min(fit).min(base.expressways_max().into()) as u16;
         terminal::tell(&format!(
@@ -194,7 +200,8 @@ fn bar(length: u64, template: &str) -> ProgressBar {
 fn line(result: &TrialResult) -> String {
     let late: u64 = result.counts.kinds.iter().map(|kind| kind.late).sum();
     format!(
-        "L = {:>5}: {}, {:.2} M events/s, response p50 {} p99 {} max {}, {late} late, {} wrong, {} missing of {} checked",
+        "L = {:>5}: {}, {:.2} M events/s, response p50 {} p99 {} max {}, {late} late, {} wrong, {} missing of {} \
+         checked",
         result.expressways,
         if result.is_valid() { "valid  " } else { "INVALID" },
         result.events_per_second() / 1e6,
@@ -209,7 +216,12 @@ fn line(result: &TrialResult) -> String {
 
 fn report(result: &TrialResult, workers: usize, budget: &MemoryBudget) -> String {
     let cores = std::thread::available_parallelism().map_or(0, |cores| cores.get());
-    let mut text = format!("\nL-rating: {}\n\n", result.expressways);
+    let mut text = match result.is_valid() {
+        true => format!("\nL-rating: {}\n\n", result.expressways),
+        false => {
+            format!("\n{} expressways were NOT served: answers are late or wrong\n\n", result.expressways)
+        }
+    };
     text += &format!("  cores, workers         {cores}, {workers} (driver and encoding run on them, too)\n");
     text += &format!(
         "  events                 {} in {:.1} s: {:.2} M/s\n",
