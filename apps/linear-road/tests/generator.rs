@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use generated::Run;
 use tidemill_linear_road::event::{Event, HistoryRow};
-use tidemill_linear_road::generator::replicate::{Id, Replication, ReplicationError};
 use tidemill_linear_road::generator::{Generator, GeneratorConfig, GeneratorError};
 use tidemill_linear_road::text_write::{write_event, write_history_row};
 
@@ -180,73 +179,6 @@ fn wrong_configurations_are_refused() {
     assert!(matches!(refused(wrong), Some(GeneratorError::TooManyCars { .. })));
 }
 
-#[test]
-fn copies_are_apart_and_otherwise_alike() {
-    let config = GeneratorConfig {
-        expressways: 2,
-        minutes: 5,
-        peak_reports_per_second: 200,
-        ..GeneratorConfig::default()
-    };
-    let mut generator = Generator::new(config).expect("a valid configuration");
-    let mut events = Vec::new();
-    while generator.next_second(&mut events) {}
-    let (vids, qids) = (generator.vehicle_count(), generator.query_count());
-    let replication = Replication::new(4, 2, vids, qids).expect("small ids");
-    assert_eq!((replication.copies(), replication.expressways()), (4, 8));
-    for event in &events {
-        assert_eq!(replication.event(event, 0).as_ref(), Ok(event), "copy 0 is the original");
-        match (event, replication.event(event, 3).expect("a valid event")) {
-            (Event::Report(from), Event::Report(to)) => {
-                assert_eq!((to.xway, to.vid), (from.xway + 6, from.vid + 3 * vids));
-                assert_eq!((to.time, to.pos, to.lane), (from.time, from.pos, from.lane));
-            }
-            (Event::Balance(from), Event::Balance(to)) => {
-                assert_eq!((to.vid, to.qid), (from.vid + 3 * vids, from.qid + 3 * qids));
-            }
-            (Event::Expenditure(from), Event::Expenditure(to)) => {
-                assert_eq!((to.vid, to.qid), (from.vid + 3 * vids, from.qid + 3 * qids));
-                assert_eq!((to.xway, to.day), (from.xway + 6, from.day));
-            }
-            (Event::TravelTime(from), Event::TravelTime(to)) => {
-                assert_eq!((to.vid, to.qid), (from.vid + 3 * vids, from.qid + 3 * qids));
-                assert_eq!((to.xway, to.seg_to), (from.xway + 6, from.seg_to));
-            }
-            (from, to) => panic!("{from:?} became {to:?}"),
-        }
-    }
-    for row in generator.history() {
-        let copy = replication.history_row(row, 3).expect("a valid row");
-        assert_eq!((copy.vid, copy.xway), (row.vid + 3 * vids, row.xway + 6));
-        assert_eq!((copy.day, copy.toll), (row.day, row.toll));
-    }
-}
-
-#[test]
-fn copies_that_do_not_fit_are_refused() {
-    let overflow = |copies, expressways, vids, qids| match Replication::new(copies, expressways, vids, qids) {
-        Err(ReplicationError::Overflow { id, .. }) => Some(id),
-        Err(other) => panic!("{other}"),
-        Ok(_) => None,
-    };
-    // The numbers of values are 65535 expressways, 2^32 - 1 vehicle ids and 2^64 query ids.
-    assert_eq!(overflow(3, 21_845, 1, 1), None);
-    assert_eq!(overflow(3, 21_846, 1, 1), Some(Id::Expressway));
-    assert_eq!(overflow(3, 1, 1_431_655_765, 1), None);
-    assert_eq!(overflow(3, 1, 1_431_655_766, 1), Some(Id::Vehicle));
-    assert_eq!(overflow(2, 1, 1, u64::MAX / 2), None);
-    assert_eq!(overflow(2, 1, 1, u64::MAX / 2 + 1), Some(Id::Query));
-
-    let replication = Replication::new(2, 1, 100, 100).expect("small ids");
-    let row = HistoryRow { vid: 100, day: 1, xway: 0, toll: 10 };
-    let outside = ReplicationError::OutsideGroup { id: Id::Vehicle, value: 100, span: 100 };
-    assert_eq!(replication.history_row(&row, 1), Err(outside));
-    let row = HistoryRow { vid: 99, day: 1, xway: 0, toll: 10 };
-    assert_eq!(replication.history_row(&row, 2), Err(ReplicationError::NoSuchCopy { copy: 2, copies: 2 }));
-    assert_eq!(replication.history_row(&row, 1), Ok(HistoryRow { vid: 199, xway: 1, ..row }));
-}
-
-/// Prints the speed: `cargo test --release --test generator speed -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement; run it alone and in release"]
 fn speed() {

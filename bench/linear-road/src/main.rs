@@ -2,12 +2,15 @@
 //! ids, fed as fast as the engine takes it. Answers of some copies are compared in full; a wrong one fails
 //! the run. Prints one line per number of expressways and workers.
 
+mod limit;
+
 use std::sync::Arc;
 
 use anyhow::ensure;
 use clap::Parser;
 use tidemill_engine::{Counter, CyclePolicy};
 use tidemill_linear_road::answers::KIND_NAMES;
+use tidemill_linear_road::rating::memory::MemoryBudget;
 use tidemill_linear_road::rating::{BaseGroup, BaseOptions, Pace, TrialOptions, run_trial};
 
 #[global_allocator]
@@ -41,7 +44,10 @@ struct Arguments {
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    println!("expressways workers events/s ns/event/worker split% operators% output% p50 p99 max answers MB");
+    println!(
+        "expressways workers   events/s ns/event/worker split% operators% output%  p50  p99  max  answers  MB  \
+         limit-ns limit/operators"
+    );
     for expressways in &arguments.expressways {
         let base_expressways = arguments.base.min(*expressways);
         let base = BaseGroup::prepare(
@@ -80,8 +86,11 @@ fn measure(arguments: &Arguments, base: &BaseGroup, expressways: u16, workers: u
     ensure!(result.missing == 0, "{} answers are missing", result.missing);
     let worker_ns = result.elapsed_s * 1e9 * workers as f64;
     let share = |counter| 100.0 * result.status.get(counter) as f64 / worker_ns;
+    let table_bytes = MemoryBudget::of(base).car_bytes_per_expressway * f64::from(result.expressways);
+    let limit_ns = limit::nanoseconds_per_event(table_bytes as u64, 20_000_000);
+    let operator_ns = result.status.get(Counter::OperatorTime) as f64 / result.events as f64;
     println!(
-        "{:>6} {:>3} {:>10.2}M {:>7.1} {:>5.1} {:>5.1} {:>5.1} {:>8.2?} {:>8.2?} {:>8.2?} {:>9} {:>6}",
+        "{:>6} {:>3} {:>10.2}M {:>7.1} {:>5.1} {:>5.1} {:>5.1} {:>8.2?} {:>8.2?} {:>8.2?} {:>9} {:>6} {:>5.1} {:>4.2}",
         result.expressways,
         workers,
         result.events_per_second() / 1e6,
@@ -94,6 +103,8 @@ fn measure(arguments: &Arguments, base: &BaseGroup, expressways: u16, workers: u
         result.status.per_event.max(),
         result.counts.kinds.iter().map(|kind| kind.answers).sum::<u64>(),
         result.memory_peak_bytes >> 20,
+        limit_ns,
+        limit_ns / operator_ns,
     );
     if arguments.real_seconds.is_some() {
         for (kind, name) in result.counts.kinds.iter().zip(KIND_NAMES) {

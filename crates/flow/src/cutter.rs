@@ -10,17 +10,10 @@ use tidemill_core::sink::Arrivals;
 use tidemill_core::{Batch, Cut, CutLog};
 use tidemill_plan::CyclePolicy;
 
+use crate::cycle::Cycle;
 use crate::gateway::{Chunk, GatewayQueue};
 use crate::panics::guard;
 use crate::shared::Shared;
-
-/// A closed cycle on its way to the workers.
-pub(crate) struct Cycle {
-    pub cut: Arc<Cut>,
-    pub arrivals: Arc<Arrivals>,
-    /// `[source][stream]`: batches with the position of their chunk in the cycle, ascending.
-    pub streams: Vec<Vec<Vec<(u32, Batch)>>>,
-}
 
 /// What the cutter decided.
 pub(crate) enum Decision {

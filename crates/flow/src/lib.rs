@@ -7,6 +7,7 @@
 
 mod board;
 mod cutter;
+mod cycle;
 mod distribute;
 mod gateway;
 mod panics;

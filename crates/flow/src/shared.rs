@@ -16,7 +16,7 @@ use tidemill_core::sink::Arrivals;
 use tidemill_core::{OperatorError, SinkError};
 use tidemill_plan::Limits;
 
-use crate::cutter::Cycle;
+use crate::cycle::Cycle;
 use crate::snapshot_desk::SnapshotDesk;
 
 /// Why a query stopped.

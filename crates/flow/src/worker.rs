@@ -9,7 +9,8 @@ use tidemill_core::snapshot::StateSource;
 use timely::worker::Worker;
 
 use crate::board::Board;
-use crate::cutter::{Cutter, Cycle, Decision};
+use crate::cutter::{Cutter, Decision};
+use crate::cycle::Cycle;
 use crate::shared::{Failure, Shared};
 use crate::sink_thread::CycleResults;
 use crate::stages::source::Source;

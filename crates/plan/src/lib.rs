@@ -26,7 +26,9 @@
 mod contract;
 mod operator;
 mod plan;
+mod stream;
 
 pub use contract::{CyclePolicy, Limits};
 pub use operator::{Factory, InputPlan, OperatorPlan};
-pub use plan::{Plan, PlanError, Producer, SinkPlan, SourcePlan, StreamRef};
+pub use plan::{Plan, PlanError, SinkPlan, SourcePlan};
+pub use stream::{Producer, StreamRef};

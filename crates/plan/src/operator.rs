@@ -6,7 +6,7 @@ use arrow_schema::SchemaRef;
 use tidemill_core::Operator;
 use tidemill_split::Route;
 
-use crate::plan::StreamRef;
+use crate::stream::StreamRef;
 
 /// Makes the instance of a logical partition.
 pub type Factory = dyn Fn(u32) -> Box<dyn Operator> + Send + Sync;

@@ -4,24 +4,7 @@ use arrow_schema::SchemaRef;
 use thiserror::Error;
 
 use crate::operator::{InputPlan, OperatorPlan};
-
-/// Who writes a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Producer {
-    /// The source with this index.
-    Source(usize),
-    /// The operator with this index.
-    Operator(usize),
-}
-
-/// A stream of the plan: an output of a source or an operator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct StreamRef {
-    /// Who writes it.
-    pub producer: Producer,
-    /// Which of the producer's streams.
-    pub port: usize,
-}
+use crate::stream::{Producer, StreamRef};
 
 /// A source: one gateway that feeds one or several streams. Positions are one order across all of them.
 #[derive(Clone, Debug)]

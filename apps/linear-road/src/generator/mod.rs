@@ -17,7 +17,6 @@ mod incidents;
 mod queries;
 mod random;
 mod rate;
-pub mod replicate;
 mod road;
 
 pub use config::{

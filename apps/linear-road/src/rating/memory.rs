@@ -7,6 +7,8 @@ use super::base_group::BaseGroup;
 pub struct MemoryBudget {
     /// Bytes of the table of cars per car that is in it.
     pub bytes_per_car_on_road: f64,
+    /// Bytes of the tables of cars per expressway.
+    pub car_bytes_per_expressway: f64,
     /// Bytes per account, with those vehicle ids that have none.
     pub bytes_per_account: f64,
     /// Bytes of everything per expressway.
@@ -33,6 +35,7 @@ impl MemoryBudget {
         let history_bytes = base.history.len() as f64 * BYTES_PER_HISTORY_ROW;
         MemoryBudget {
             bytes_per_car_on_road: car_bytes as f64 / cars.max(1) as f64,
+            car_bytes_per_expressway: car_bytes as f64 / expressways,
             bytes_per_account: if base.accounts == 0 { 0.0 } else { account_bytes / base.accounts as f64 },
             bytes_per_expressway: (car_bytes as f64 + account_bytes + history_bytes) / expressways
                 + BYTES_OF_SEGMENTS,

@@ -206,7 +206,7 @@ impl CarTable {
     fn home(&self, vid: u32) -> usize {
         // Multiplying by an odd constant and folding spreads ids in sequence, and ids that differ in a stride.
         let mixed = (u64::from(vid) ^ u64::from(vid) >> 15).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        ((mixed >> 32) * self.buckets.len() as u64 >> 32) as usize
+        (((mixed >> 32) * self.buckets.len() as u64) >> 32) as usize
     }
 
     /// The car is not in its home bucket.

@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn the_largest_statistics_do_not_overflow() {
         let mut crowded =
-            SegmentMinute(u64::from(CARS_MAX - 1) << CARS_SHIFT | u64::from(CARS_MAX - 1) * 100 * SCALE);
+            SegmentMinute((u64::from(CARS_MAX - 1) << CARS_SHIFT) | (u64::from(CARS_MAX - 1) * 100 * SCALE));
         crowded.add_car(100);
         crowded.add_car(100);
         assert_eq!(crowded.cars(), CARS_MAX);

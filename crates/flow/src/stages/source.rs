@@ -11,7 +11,7 @@ use timely::dataflow::{InputHandle, Scope};
 use super::EdgeStreams;
 use super::edge_writer::EdgeWriter;
 use crate::board::{Board, Posted};
-use crate::cutter::Cycle;
+use crate::cycle::Cycle;
 use crate::parcel::Parcels;
 use crate::shared::{Failure, Shared};
 use crate::topology::Topology;

@@ -1,0 +1,19 @@
+//! Streams by who writes them.
+
+/// Who writes a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Producer {
+    /// The source with this index.
+    Source(usize),
+    /// The operator with this index.
+    Operator(usize),
+}
+
+/// A stream of the plan: an output of a source or an operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StreamRef {
+    /// Who writes it.
+    pub producer: Producer,
+    /// Which of the producer's streams.
+    pub port: usize,
+}
