@@ -17,7 +17,7 @@ fn assert_right(found: &Collected, events: &[Event], history: &[HistoryRow]) {
     let expected = reference::answers(events, history);
     let found = found.clone().sorted();
     let mut tolls: Vec<_> =
-        expected.type0.iter().map(|toll| (toll.time, toll.vid, toll.lav as i8, toll.toll as u64)).collect();
+        expected.type0.iter().map(|toll| (toll.time, toll.vid, toll.lav as i8, toll.toll)).collect();
     tolls.sort();
     assert_eq!(found.tolls, tolls, "toll notifications");
     let mut accidents: Vec<_> =
@@ -25,7 +25,7 @@ fn assert_right(found: &Collected, events: &[Event], history: &[HistoryRow]) {
     accidents.sort();
     assert_eq!(found.accidents, accidents, "accident notifications");
     let mut expenditures: Vec<_> =
-        expected.type3.iter().map(|answer| (answer.qid, answer.time, answer.bal as u64)).collect();
+        expected.type3.iter().map(|answer| (answer.qid, answer.time, answer.bal)).collect();
     expenditures.sort();
     assert_eq!(found.expenditures, expenditures, "expenditures");
 
@@ -36,7 +36,7 @@ fn assert_right(found: &Collected, events: &[Event], history: &[HistoryRow]) {
         assert_eq!(answer.time, time);
         let step = (i64::from(time), balance);
         assert!(
-            answer.permitted.iter().any(|(at, bal)| (*at, *bal as u64) == step),
+            answer.permitted.iter().any(|(at, bal)| (*at, *bal) == step),
             "{step:?} is not in {answer:?}"
         );
     }
