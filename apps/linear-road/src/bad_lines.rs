@@ -49,7 +49,7 @@ impl BadLine {
 /// }
 /// assert_eq!(bad_lines.total(), 1);
 /// let sample = bad_lines.samples()[0].to_string();
-/// assert_eq!(sample, "history.csv:2: Day (column 5): out of range: 70, allowed is 1 to 69: 125,70,0,79");
+/// assert_eq!(sample, "history.csv:2: Day (character 5): out of range: 70, allowed is 1 to 69: 125,70,0,79");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default)]

@@ -115,7 +115,7 @@ struct Place<'a>(&'a LineError);
 impl fmt::Display for Place<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.field {
-            Some(field) => write!(formatter, "{field} (column {}): ", self.0.column),
+            Some(field) => write!(formatter, "{field} (character {}): ", self.0.column),
             None => Ok(()),
         }
     }

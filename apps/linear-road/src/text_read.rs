@@ -43,7 +43,7 @@ const UNUSED_BY_REPORT: &[u8] = b"-1,-1,-1,-1,-1,-1";
 /// let event = parse_event(b"2,17,4711,-1,-1,-1,-1,-1,-1,99,-1,-1,-1,-1,-1")?;
 /// assert!(matches!(event, Event::Balance(query) if query.time == 17 && query.qid == 99));
 /// let error = parse_event(b"0,17,4711,250,0,2,0,10,52803,-1,-1,-1,-1,-1,-1").unwrap_err();
-/// assert_eq!(error.to_string(), "Spd (column 11): out of range: 250, allowed is 0 to 100");
+/// assert_eq!(error.to_string(), "Spd (character 11): out of range: 250, allowed is 0 to 100");
 /// # Ok::<(), tidemill_linear_road::line_error::LineError>(())
 /// ```
 #[inline]

@@ -54,8 +54,8 @@ fn unused_fields_may_hold_any_integer_but_nothing_else() {
     for value in ["0", "-7", "99999999999999999999999999", "-99999999999999999999999999"] {
         assert!(parse_event(with(10, value).as_bytes()).is_ok(), "{value}");
     }
-    assert_eq!(message(&with(14, "x")), "Day (column 44): not an integer");
-    assert_eq!(message(&with(9, "")), "QID (column 29): empty field");
+    assert_eq!(message(&with(14, "x")), "Day (character 44): not an integer");
+    assert_eq!(message(&with(9, "")), "QID (character 29): empty field");
     // The segment is not compared with the position.
     assert!(parse_event(with(7, "11").as_bytes()).is_ok());
 }
@@ -65,36 +65,41 @@ fn errors_name_field_column_and_reason() {
     assert_eq!(message(""), "empty line");
     assert_eq!(message("hello"), "wrong number of fields: 1 instead of 15");
     assert_eq!(message(&(REPORT.to_owned() + ",")), "wrong number of fields: 16 instead of 15");
-    assert_eq!(message(&with(0, "1")), "Type (column 1): unknown type 1");
-    assert_eq!(message(&with(0, "5")), "Type (column 1): unknown type 5");
-    assert_eq!(message(&with(1, "10800")), "Time (column 3): out of range: 10800, allowed is 0 to 10799");
-    assert_eq!(message(&with(1, "-1")), "Time (column 3): out of range: -1, allowed is 0 to 10799");
+    assert_eq!(message(&with(0, "1")), "Type (character 1): unknown type 1");
+    assert_eq!(message(&with(0, "5")), "Type (character 1): unknown type 5");
+    assert_eq!(message(&with(1, "10800")), "Time (character 3): out of range: 10800, allowed is 0 to 10799");
+    assert_eq!(message(&with(1, "-1")), "Time (character 3): out of range: -1, allowed is 0 to 10799");
     assert_eq!(
         message(&with(2, "4294967295")),
-        "VID (column 6): out of range: 4294967295, allowed is 0 to 4294967294"
+        "VID (character 6): out of range: 4294967295, allowed is 0 to 4294967294"
     );
-    assert_eq!(message(&with(3, "101")), "Spd (column 11): out of range: 101, allowed is 0 to 100");
-    assert_eq!(message(&with(4, "65535")), "XWay (column 14): out of range: 65535, allowed is 0 to 65534");
-    assert_eq!(message(&with(5, "5")), "Lane (column 16): out of range: 5, allowed is 0 to 4");
-    assert_eq!(message(&with(6, "2")), "Dir (column 18): out of range: 2, allowed is 0 to 1");
-    assert_eq!(message(&with(7, "100")), "Seg (column 20): out of range: 100, allowed is 0 to 99");
-    assert_eq!(message(&with(8, "528000")), "Pos (column 23): out of range: 528000, allowed is 0 to 527999");
+    assert_eq!(message(&with(3, "101")), "Spd (character 11): out of range: 101, allowed is 0 to 100");
+    assert_eq!(message(&with(4, "65535")), "XWay (character 14): out of range: 65535, allowed is 0 to 65534");
+    assert_eq!(message(&with(5, "5")), "Lane (character 16): out of range: 5, allowed is 0 to 4");
+    assert_eq!(message(&with(6, "2")), "Dir (character 18): out of range: 2, allowed is 0 to 1");
+    assert_eq!(message(&with(7, "100")), "Seg (character 20): out of range: 100, allowed is 0 to 99");
+    assert_eq!(
+        message(&with(8, "528000")),
+        "Pos (character 23): out of range: 528000, allowed is 0 to 527999"
+    );
     for value in [" 17", "17 ", "+17", "1.7", "x", "-", "\u{ff11}"] {
-        assert_eq!(message(&with(1, value)), "Time (column 3): not an integer", "{value:?}");
+        assert_eq!(message(&with(1, value)), "Time (character 3): not an integer", "{value:?}");
     }
-    let beyond = "Time (column 3): out of range: 9223372036854775807 or beyond, allowed is 0 to 10799";
+    let beyond = "Time (character 3): out of range: 9223372036854775807 or beyond, allowed is 0 to 10799";
     assert_eq!(message(&with(1, "18446744073709551617")), beyond);
     let qid = QID_MAX as u64 + 1;
     assert!(
         message(&format!("2,17,1,-1,-1,-1,-1,-1,-1,{qid},-1,-1,-1,-1,-1"))
-            .contains("QID (column 26): out of range")
+            .contains("QID (character 26): out of range")
     );
-    assert!(message("3,17,1,-1,0,-1,-1,-1,-1,9,-1,-1,-1,-1,0").contains("Day (column 39): out of range: 0"));
     assert!(
-        message("4,17,1,-1,0,-1,-1,-1,-1,9,0,0,1,1441,-1").contains("TOD (column 33): out of range: 1441")
+        message("3,17,1,-1,0,-1,-1,-1,-1,9,-1,-1,-1,-1,0").contains("Day (character 39): out of range: 0")
+    );
+    assert!(
+        message("4,17,1,-1,0,-1,-1,-1,-1,9,0,0,1,1441,-1").contains("TOD (character 33): out of range: 1441")
     );
     let error = parse_history_row(b"125,0,0,79").unwrap_err().to_string();
-    assert_eq!(error, "Day (column 5): out of range: 0, allowed is 1 to 69");
+    assert_eq!(error, "Day (character 5): out of range: 0, allowed is 1 to 69");
     assert_eq!(
         parse_history_row(b"1,2,3").unwrap_err().to_string(),
         "wrong number of fields: 3 instead of 4"
@@ -105,7 +110,10 @@ fn errors_name_field_column_and_reason() {
 fn time_may_stand_still_but_not_go_back() {
     let mut order = TimeOrder::default();
     assert!([0, 18, 18].into_iter().all(|time| order.check(time).is_ok()));
-    assert_eq!(order.check(17).unwrap_err().to_string(), "Time (column 3): time goes backwards: 17 after 18");
+    assert_eq!(
+        order.check(17).unwrap_err().to_string(),
+        "Time (character 3): time goes backwards: 17 after 18"
+    );
     assert!(order.check(18).is_ok());
 }
 

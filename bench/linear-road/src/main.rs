@@ -14,7 +14,7 @@ use tidemill_linear_road::rating::memory::MemoryBudget;
 use tidemill_linear_road::rating::{BaseGroup, BaseOptions, Pace, TrialOptions, run_trial};
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tidemill_allocator::Allocator = tidemill_allocator::Allocator;
 
 /// Throughput of Linear Road from memory.
 #[derive(Parser)]
@@ -43,6 +43,7 @@ struct Arguments {
 }
 
 fn main() -> anyhow::Result<()> {
+    tidemill_allocator::tune();
     let arguments = Arguments::parse();
     println!(
         "expressways workers   events/s ns/event/worker split% operators% output%  p50  p99  max  answers  MB  \

@@ -1,6 +1,5 @@
 //! The `tidemill` command.
 
-mod allocator;
 #[macro_use]
 mod exit;
 mod interrupt;
@@ -13,6 +12,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::exit::Exit;
+
+#[global_allocator]
+static ALLOCATOR: tidemill_allocator::Allocator = tidemill_allocator::Allocator;
 
 /// Continuous queries over massive streams, in cycles
 #[derive(Debug, Parser)]
@@ -35,7 +37,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    allocator::tune();
+    tidemill_allocator::tune();
     let ended = match Arguments::parse().command {
         Command::LinearRoad(command) => command.run(),
     };

@@ -15,6 +15,12 @@ pub(crate) fn count(number: u64) -> String {
     text
 }
 
+/// A count with its noun: `1 event`, `2,017,184 events`.
+pub(crate) fn counted(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", count(number))
+}
+
 /// With three digits and a letter: `950`, `12.3 k`, `2.40 M`.
 pub(crate) fn short(number: f64) -> String {
     let (number, letter) = match number {
@@ -66,6 +72,14 @@ mod tests {
     #[test]
     fn counts_have_separators() {
         assert_eq!([0, 999, 1000, 2_017_184].map(count), ["0", "999", "1,000", "2,017,184"]);
+    }
+
+    #[test]
+    fn one_is_no_plural() {
+        assert_eq!(
+            [0, 1, 2000].map(|number| counted(number, "event")),
+            ["0 events", "1 event", "2,000 events"]
+        );
     }
 
     #[test]

@@ -13,7 +13,8 @@ pub const ALLOWED: &[(&str, &[&str])] = &[
     ("tidemill-flow", &["tidemill-core", "tidemill-split", "tidemill-plan"]),
     ("tidemill-connect", &["tidemill-core"]),
     ("tidemill-engine", &["tidemill-core", "tidemill-split", "tidemill-plan", "tidemill-flow"]),
-    ("tidemill-cli", &["tidemill-engine", "tidemill-connect", "apps/*"]),
+    ("tidemill-allocator", &[]),
+    ("tidemill-cli", &["tidemill-allocator", "tidemill-engine", "tidemill-connect", "apps/*"]),
 ];
 
 /// What an application may depend on: the public API only, like a user's own.

@@ -37,7 +37,7 @@ pub enum RunError {
     },
     /// All lines of the input are bad.
     #[error(
-        "{paths}: none of its {bad_lines} lines is valid; is this Linear Road input (15 numbers per line, \
+        "{paths}: not one valid line in {bad_lines}; is this Linear Road input (15 numbers per line, \
          separated by commas)?"
     )]
     NoValidLine {
@@ -45,6 +45,19 @@ pub enum RunError {
         paths: String,
         /// How many lines it has.
         bad_lines: u64,
+    },
+    /// All lines of the history are bad.
+    #[error(
+        "{path}: not one valid line in {bad_lines}; is this a history (VID,Day,XWay,Toll on each line)? The \
+         first: {first}"
+    )]
+    NoValidHistory {
+        /// The file.
+        path: String,
+        /// How many lines it has.
+        bad_lines: u64,
+        /// The first of them, with the reason.
+        first: String,
     },
     /// A bad line in a strict run.
     #[error("{0}; a strict run ends here: mend the line, or count bad lines and go on")]
@@ -76,6 +89,7 @@ impl RunError {
             RunError::File(error) => fault_of_file(error),
             RunError::EmptyInput { .. }
             | RunError::NoValidLine { .. }
+            | RunError::NoValidHistory { .. }
             | RunError::BadLine(_)
             | RunError::Generator(_)
             | RunError::Pace(_) => Fault::User,

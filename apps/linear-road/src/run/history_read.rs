@@ -35,6 +35,13 @@ fn of_file(path: &Path, control: &Control) -> Result<History, RunError> {
             }
         }
     }
+    let bad_lines = control.bad_lines();
+    let is_refused = rows.is_empty() && !control.is_ended();
+    if let (true, Some(first)) = (is_refused, bad_lines.samples().first()) {
+        let (bad_lines, first) = (bad_lines.total(), first.to_string());
+        return Err(RunError::NoValidHistory { path: name, bad_lines, first });
+    }
+    drop(bad_lines);
     Ok(History::new(rows.into_iter()))
 }
 

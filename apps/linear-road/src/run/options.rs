@@ -22,7 +22,7 @@ pub enum Input {
 pub enum Pace {
     /// As fast as they are answered.
     Max,
-    /// So many times faster than real time, above 0: all lines of second `t` come in `t` divided by this many
+    /// So many times faster than real time, 0.001 to 1,000,000: all lines of second `t` come in `t` divided by this many
     /// seconds after those of the input's first second. If the run is late, that counts as response time.
     Times(f64),
 }
@@ -33,7 +33,7 @@ impl Pace {
 
     pub(super) fn check(self) -> Result<(), PaceError> {
         match self {
-            Pace::Times(times) if !(times.is_finite() && times > 0.0) => Err(PaceError(times.to_string())),
+            Pace::Times(times) if !(0.001..=1e6).contains(&times) => Err(PaceError(times.to_string())),
             _ => Ok(()),
         }
     }
@@ -41,10 +41,12 @@ impl Pace {
 
 /// A pace that is none.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("pace '{0}': give max, real, or how many times faster than real time, such as 10 or 0.5")]
+#[error(
+    "pace '{0}': give max, real, or how many times faster than real time (0.001 to 1000000), such as 10 or 0.5"
+)]
 pub struct PaceError(String);
 
-/// `max`, `real`, or a number above 0.
+/// `max`, `real`, or a number from 0.001 to 1,000,000.
 ///
 /// ```
 /// use tidemill_linear_road::run::Pace;
@@ -52,6 +54,8 @@ pub struct PaceError(String);
 /// assert_eq!("real".parse(), Ok(Pace::Times(1.0)));
 /// assert_eq!("2.5".parse(), Ok(Pace::Times(2.5)));
 /// assert!("0".parse::<Pace>().is_err());
+/// // So slow that its first second would never end.
+/// assert!("1e-300".parse::<Pace>().is_err());
 /// ```
 impl FromStr for Pace {
     type Err = PaceError;

@@ -5,7 +5,6 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use anyhow::Context;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tidemill_linear_road::generator::Generator;
@@ -39,8 +38,9 @@ impl Generate {
         let config = self.traffic.config();
         let mut generator = Generator::new(config)?;
         let stop = interrupt::flag()?;
-        fs::create_dir_all(&self.out)
-            .with_context(|| format!("cannot create the folder {}", self.out.display()))?;
+        fs::create_dir_all(&self.out).map_err(|error| {
+            anyhow::anyhow!("cannot create the folder {}: {error}; choose another one", self.out.display())
+        })?;
         let (input, history) = (self.out.join("input.csv"), self.out.join("history.csv"));
 
         let bar = progress_bar(u64::from(config.duration_s()));

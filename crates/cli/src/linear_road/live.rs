@@ -1,4 +1,4 @@
-//! The line that shows a run while it goes on: one that changes on a terminal, one per second elsewhere.
+//! What shows a run while it goes on: two lines that change on a terminal, one line per second elsewhere.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use tidemill_linear_road::run::{Progress, Run};
 
 use crate::{quantity, terminal};
 
-/// How often the line changes on a terminal, and how often there is one elsewhere, after the first.
+/// How often the lines change on a terminal, and how often there is one elsewhere, after the first.
 const WATCHED: Duration = Duration::from_millis(200);
 const UNWATCHED: Duration = Duration::from_secs(1);
 /// What rates are taken over.
@@ -32,7 +32,8 @@ impl Live {
     /// For a run of this length, if it is known.
     pub(crate) fn new(end_s: Option<u32>) -> Live {
         let bar = terminal::is_watched().then(|| {
-            let style = ProgressStyle::with_template("{wide_msg}").expect("the template is valid");
+            // One line would be cut off on a terminal of 80 columns.
+            let style = ProgressStyle::with_template("{prefix}\n{wide_msg}").expect("the template is valid");
             ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_style(style)
         });
         Live { bar, next: Instant::now() + WATCHED, rates: Rates::default(), end_s }
@@ -44,13 +45,14 @@ impl Live {
             return;
         }
         self.next = Instant::now() + if self.bar.is_some() { WATCHED } else { UNWATCHED };
-        let line = self.line(&run.progress());
+        let [progress, results] = self.lines(&run.progress());
         match &self.bar {
             Some(bar) => {
-                bar.set_message(line);
+                bar.set_prefix(progress);
+                bar.set_message(results);
                 bar.tick();
             }
-            None => terminal::tell(&line),
+            None => terminal::tell(&format!("{progress} | {results}")),
         }
     }
 
@@ -62,22 +64,26 @@ impl Live {
         }
     }
 
-    /// Takes the line away.
+    /// Takes the lines away.
     pub(crate) fn end(self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
     }
 
-    fn line(&mut self, progress: &Progress) -> String {
+    /// How far and how fast; how soon and what.
+    fn lines(&mut self, progress: &Progress) -> [String; 2] {
         let (events_per_second, cycles_per_second) = self.rates.take(progress);
         let times = &progress.status.per_event;
         let of = self.end_s.map(|end_s| format!(" of {}", quantity::clock(end_s))).unwrap_or_default();
-        let mut line = format!(
-            "{}{of} | {} events/s | {} cycles/s | p50 {}, p99 {}, max {} | {} tolls | {} accident notices",
+        let speed = format!(
+            "{}{of} | {} events/s | {} cycles/s",
             quantity::clock(progress.simulated_s.unwrap_or(0)),
             quantity::short(events_per_second),
             quantity::short(cycles_per_second),
+        );
+        let mut results = format!(
+            "p50 {}, p99 {}, max {} | {} tolls | {} accident notices",
             quantity::time(times.quantile(0.5)),
             quantity::time(times.quantile(0.99)),
             quantity::time(times.max()),
@@ -85,9 +91,9 @@ impl Live {
             quantity::short(progress.answers.kinds[ACCIDENTS].answers as f64),
         );
         if progress.bad_lines > 0 {
-            line += &format!(" | {} bad lines", quantity::count(progress.bad_lines));
+            results += &format!(" | {} bad lines", quantity::count(progress.bad_lines));
         }
-        line
+        [speed, results]
     }
 }
 

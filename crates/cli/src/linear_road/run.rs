@@ -37,10 +37,10 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "DIR", default_value = "answers")]
     out: PathBuf,
     /// Worker threads [default: one per core]
-    #[arg(long, value_name = "N", value_parser = parse_workers)]
+    #[arg(long, value_name = "N", value_parser = super::parse_workers)]
     workers: Option<usize>,
     /// max, real (a second per second), or how many times faster than real
-    #[arg(long, value_name = "max|real|X", default_value = "max")]
+    #[arg(long, value_name = "max|real|X", default_value = "max", allow_negative_numbers = true)]
     pace: Pace,
     /// End at the first bad line
     #[arg(long)]
@@ -58,18 +58,14 @@ pub(crate) struct RunArguments {
     traffic: Traffic,
 }
 
-fn parse_workers(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(workers @ 1..=1024) => Ok(workers),
-        _ => Err("there must be 1 to 1024".to_owned()),
-    }
-}
-
 impl RunArguments {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         let stop = interrupt::flag()?;
         let options = self.options();
         terminal::tell(&self.describe(&options));
+        if self.history.is_none() && self.is_long_traffic() {
+            terminal::tell("note: first the history is made, which such long traffic takes a while for");
+        }
         let run = Run::start(options.clone(), stop.clone())?;
         if run.history_rows() == 0 && !self.input.is_empty() {
             terminal::tell(
@@ -82,7 +78,7 @@ impl RunArguments {
                 Ok(if summary.stopped { Exit::Interrupted } else { Exit::Done })
             }
             Err(failed) => {
-                terminal::show(&summary::of_failed(&failed.summary, &options))?;
+                terminal::show(&summary::of_failed(&failed, &options))?;
                 Err((*failed).into())
             }
         }
@@ -121,6 +117,12 @@ impl RunArguments {
     /// The run's length, if it is known beforehand.
     fn end_s(&self) -> Option<u32> {
         self.input.is_empty().then(|| self.traffic.config().duration_s())
+    }
+
+    /// Whether making the traffic takes seconds.
+    fn is_long_traffic(&self) -> bool {
+        let Traffic { expressways, minutes, .. } = self.traffic;
+        self.input.is_empty() && u32::from(expressways) * u32::from(minutes) > 1000
     }
 
     fn describe(&self, options: &RunOptions) -> String {

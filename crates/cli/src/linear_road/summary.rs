@@ -6,9 +6,9 @@ use std::time::Duration;
 use tidemill_engine::{Counter, ResponseTimes, Status};
 use tidemill_linear_road::answers::tally::Counts;
 use tidemill_linear_road::answers::{KINDS, TOLLS};
-use tidemill_linear_road::run::{RunOptions, RunSummary};
+use tidemill_linear_road::run::{FailedRun, RunError, RunOptions, RunSummary};
 
-use crate::quantity::{clock, count, percent, short, time};
+use crate::quantity::{clock, count, counted, percent, short, time};
 
 /// What the kinds of answers are called, in the order of their numbers.
 const NAMES: [&str; KINDS] =
@@ -21,9 +21,12 @@ pub(crate) fn text(summary: &RunSummary, options: &RunOptions) -> String {
 }
 
 /// The summary of a run that failed.
-pub(crate) fn of_failed(summary: &RunSummary, options: &RunOptions) -> String {
-    let mut text = format!("failed: {}", body(summary, options));
-    text += "\n                the last of them may be missing there";
+pub(crate) fn of_failed(failed: &FailedRun, options: &RunOptions) -> String {
+    let mut text = format!("failed: {}", body(&failed.summary, options));
+    // Whatever else ends a run, what was taken in before is answered.
+    if matches!(failed.error, RunError::Query(_)) {
+        text += "\n                the last of them may be missing there";
+    }
     text
 }
 
@@ -44,8 +47,8 @@ fn overview(summary: &RunSummary) -> String {
     let elapsed_s = status.elapsed_ns as f64 / 1e9;
     let simulated_s = summary.simulated_s.map_or(0, |second| second + 1);
     format!(
-        "{} events up to {} of the simulated run in {}: {} events/s, {} times real time",
-        count(events),
+        "{} up to {} of the simulated run in {}: {} events/s, {} times real time",
+        counted(events, "event"),
         clock(simulated_s),
         time(Duration::from_nanos(status.elapsed_ns)),
         short(events as f64 / elapsed_s.max(1e-9)),
