@@ -185,3 +185,16 @@ fn without_history_a_run_says_what_is_not_answered() {
     ended.tells(&["the history is empty, so queries of type 3 get no answers"]);
     assert_eq!(answers(&folder.join("a"), 3), Vec::<String>::new());
 }
+
+#[test]
+fn what_is_read_is_not_replaced_by_answers() {
+    let folder = folder_with_traffic();
+    let folder = folder.path();
+    let input = folder.join("traffic/type0.csv");
+    fs::rename(folder.join("traffic/input.csv"), &input).unwrap();
+    let before = fs::read(&input).unwrap();
+    linear_road(folder, "run --input traffic/type0.csv --out traffic")
+        .expect(2)
+        .tells(&["traffic/type0.csv: this file is read", "choose another folder"]);
+    assert_eq!(fs::read(&input).unwrap(), before);
+}

@@ -34,13 +34,18 @@ impl AnswerFiles {
     pub fn create(folder: &Path, tally: Tally) -> Result<Self, Cause> {
         fs::create_dir_all(folder).map_err(|error| cannot("create the folder", folder, &error))?;
         let create = |kind| {
-            let path = folder.join(format!("type{kind}.csv"));
+            let path = path_of(folder, kind);
             let file = File::create(&path).map_err(|error| cannot("create", &path, &error))?;
             Ok(AnswerFile { path, file, prepared: Vec::new(), committed_bytes: 0 })
         };
         let files = (0..KINDS).map(create).collect::<Result<_, Cause>>()?;
         Ok(AnswerFiles { files, tally })
     }
+}
+
+/// The file of a kind of answers in a folder.
+pub fn path_of(folder: &Path, kind: usize) -> PathBuf {
+    folder.join(format!("type{kind}.csv"))
 }
 
 impl AnswerFile {

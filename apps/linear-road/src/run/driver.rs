@@ -1,5 +1,6 @@
 //! Starting a run, watching it, and its end.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -13,7 +14,8 @@ use super::history_read::history;
 use super::intake_thread::IntakeThread;
 use super::options::{Input, RunOptions};
 use super::reader::Reader;
-use crate::answers::files::AnswerFiles;
+use crate::answers::KINDS;
+use crate::answers::files::{AnswerFiles, path_of};
 use crate::answers::tally::{Counts, Tally};
 use crate::bad_lines::BadLines;
 use crate::query;
@@ -84,6 +86,7 @@ impl Run {
     /// be run with; in a strict run also at a bad line of the history.
     pub fn start(options: RunOptions, stop: Arc<AtomicBool>) -> Result<Run, RunError> {
         options.pace.check()?;
+        check_not_replaced(&options)?;
         let control = Arc::new(Control::new(stop, options.strict));
         let reader = Reader::start(&options.input)?;
         let history = Arc::new(history(&options, &control)?);
@@ -158,6 +161,21 @@ impl Run {
             None => Ok(summary),
             Some(error) => Err(Box::new(FailedRun { error, summary })),
         }
+    }
+}
+
+/// Answers must not be written to what is read.
+fn check_not_replaced(options: &RunOptions) -> Result<(), RunError> {
+    let inputs: &[PathBuf] = match &options.input {
+        Input::Files(files) => files,
+        Input::Generated(_) => &[],
+    };
+    let answers: Vec<PathBuf> =
+        (0..KINDS).filter_map(|kind| path_of(&options.out, kind).canonicalize().ok()).collect();
+    let is_answer = |path: &&PathBuf| path.canonicalize().is_ok_and(|path| answers.contains(&path));
+    match inputs.iter().chain(&options.history).find(is_answer) {
+        Some(path) => Err(RunError::WouldReplace { path: path.display().to_string() }),
+        None => Ok(()),
     }
 }
 

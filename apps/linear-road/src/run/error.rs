@@ -68,6 +68,12 @@ pub enum RunError {
     /// No such pace is possible.
     #[error(transparent)]
     Pace(#[from] PaceError),
+    /// A file that is read would be replaced by answers.
+    #[error("{path}: this file is read, and answers would be written to it; choose another folder for them")]
+    WouldReplace {
+        /// The file.
+        path: String,
+    },
     /// The files of answers cannot be created.
     #[error("{0}")]
     Answers(Cause),
@@ -91,6 +97,7 @@ impl RunError {
             | RunError::NoValidLine { .. }
             | RunError::NoValidHistory { .. }
             | RunError::BadLine(_)
+            | RunError::WouldReplace { .. }
             | RunError::Generator(_)
             | RunError::Pace(_) => Fault::User,
             RunError::Answers(cause) => fault_of_cause(cause),

@@ -117,13 +117,25 @@ impl Rate {
         };
         match rating {
             Some(result) => {
-                terminal::show(&report(&result, workers, &budget))?;
+                let text = self.headline(&result) + &report(&result, workers, &budget);
+                terminal::show(&text)?;
                 Ok(if result.is_valid() { Exit::Done } else { Exit::Differences })
             }
             None => {
                 terminal::show("No number of expressways that was tried was served in time.")?;
                 Ok(Exit::Differences)
             }
+        }
+    }
+
+    /// Only a search over the last ten minutes of a run finds a rating.
+    fn headline(&self, result: &TrialResult) -> String {
+        let is_hardest_part = self.minutes >= 10 && self.minutes_before + self.minutes == 180;
+        let expressways = result.expressways;
+        match result.is_valid() {
+            false => format!("\n{expressways} expressways were NOT served: answers are late or wrong\n\n"),
+            true if self.only.is_none() && is_hardest_part => format!("\nL-rating: {expressways}\n\n"),
+            true => format!("\n{expressways} expressways were served in time\n\n"),
         }
     }
 
@@ -234,12 +246,7 @@ fn line(result: &TrialResult) -> String {
 
 fn report(result: &TrialResult, workers: usize, budget: &MemoryBudget) -> String {
     let cores = std::thread::available_parallelism().map_or(0, |cores| cores.get());
-    let mut text = match result.is_valid() {
-        true => format!("\nL-rating: {}\n\n", result.expressways),
-        false => {
-            format!("\n{} expressways were NOT served: answers are late or wrong\n\n", result.expressways)
-        }
-    };
+    let mut text = String::new();
     text += &format!("  cores, workers         {cores}, {workers} (driver and encoding run on them, too)\n");
     text += &format!(
         "  events                 {} in {:.1} s: {:.2} M/s\n",
