@@ -22,7 +22,7 @@ fn shared_data() -> Option<PathBuf> {
 }
 
 fn events(folder: &Path) -> Vec<Event> {
-    let mut file = LineFile::open(&folder.join("input.csv.zst")).unwrap();
+    let mut file = LineFile::open(folder.join("input.csv.zst")).unwrap();
     let mut parser = InputParser::default();
     let mut events = Vec::new();
     while let Some(chunk) = file.next_chunk().unwrap() {
@@ -32,7 +32,7 @@ fn events(folder: &Path) -> Vec<Event> {
 }
 
 fn history(folder: &Path) -> Vec<HistoryRow> {
-    let mut file = LineFile::open(&folder.join("history.csv.zst")).unwrap();
+    let mut file = LineFile::open(folder.join("history.csv.zst")).unwrap();
     let mut rows = Vec::new();
     while let Some(chunk) = file.next_chunk().unwrap() {
         rows.extend(chunk.lines().map(|line| parse_history_row(line.bytes).unwrap()));
