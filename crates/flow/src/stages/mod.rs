@@ -1,5 +1,6 @@
 //! The Timely operators that a plan becomes: a source, a stage per operator, a stage per sink.
 
+pub(crate) mod cycle_inputs;
 pub(crate) mod edge_writer;
 pub(crate) mod operator_stage;
 pub(crate) mod sink_stage;

@@ -1,6 +1,5 @@
 //! The stage of an operator: collects a cycle's rows, calls the partitions, sends on what they wrote.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidemill_core::counters::Counter;
@@ -14,11 +13,12 @@ use timely::dataflow::Scope;
 use timely::dataflow::operators::generic::OutputBuilder;
 use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
 
+use super::cycle_inputs::{CycleInputs, complete_below};
 use super::edge_writer::EdgeWriter;
 use super::{EdgeStreams, Site};
-use crate::board::{Board, Posted};
+use crate::board::Posted;
 use crate::distribute::by_target;
-use crate::parcel::{Parcel, Parcels};
+use crate::parcel::Parcels;
 use crate::partition_table::PartitionTable;
 use crate::regroup::{InputOrder, regroup};
 use crate::shared::{Failure, Shared};
@@ -27,17 +27,14 @@ use crate::topology::Consumer;
 struct OperatorStage {
     name: String,
     shared: Arc<Shared>,
-    board: Board,
     table: PartitionTable,
     output: Output,
     ports: usize,
     /// For each outgoing edge, the port that it reads, and how it is written.
     writers: Vec<(usize, EdgeWriter)>,
     orders: Vec<InputOrder>,
-    /// Parcels of cycles that are not complete yet, by input.
-    pending: BTreeMap<u64, Vec<Vec<Parcel>>>,
+    inputs: CycleInputs,
     sorter: Sorter,
-    next_cycle: u64,
     worker: u32,
 }
 
@@ -76,24 +73,24 @@ pub(crate) fn build<'scope>(
     let mut stage = OperatorStage {
         name: plan.name.clone(),
         shared: Arc::clone(shared),
-        board: board.clone(),
         table,
         output,
         ports: plan.outputs.len(),
         writers,
         orders,
-        pending: BTreeMap::new(),
+        inputs: CycleInputs::new(plan.inputs.len(), board.clone(), Arc::clone(shared)),
         sorter: Sorter::default(),
-        next_cycle: 0,
         worker: *worker as u32,
     };
     builder.build(move |mut capabilities| {
         move |frontiers| {
             for (index, input) in inputs.iter_mut().enumerate() {
-                input.for_each(|time, parcels| stage.receive(index, *time.time(), std::mem::take(parcels)));
+                input.for_each(|time, parcels| {
+                    stage.inputs.receive(index, *time.time(), std::mem::take(parcels));
+                });
             }
-            let complete = frontiers.iter().filter_map(|input| input.frontier().first().copied()).min();
-            while let Some(posted) = stage.next_complete(complete) {
+            let complete = complete_below(frontiers);
+            while let Some(posted) = stage.inputs.next_complete(complete) {
                 let sent = match stage.run_cycle(&posted) {
                     Ok(sent) => sent,
                     Err(failure) => return stage.shared.fail(failure),
@@ -103,7 +100,7 @@ pub(crate) fn build<'scope>(
                     if !parcels.0.is_empty() {
                         output.activate().session_with_builder(capability).give_container(&mut parcels);
                     }
-                    capability.downgrade(&stage.next_cycle);
+                    capability.downgrade(&stage.inputs.next_cycle());
                 }
             }
             if complete.is_none() {
@@ -115,22 +112,10 @@ pub(crate) fn build<'scope>(
 }
 
 impl OperatorStage {
-    fn receive(&mut self, input: usize, cycle: u64, parcels: Parcels) {
-        let inputs = self.orders.len();
-        let pending = self.pending.entry(cycle).or_insert_with(|| vec![Vec::new(); inputs]);
-        pending[input].extend(parcels.0);
-    }
-
-    /// The next cycle, if all of its rows are here.
-    fn next_complete(&self, complete: Option<u64>) -> Option<Posted> {
-        let is_complete = complete.is_none_or(|frontier| self.next_cycle < frontier);
-        if is_complete && !self.shared.is_stopped() { self.board.get(self.next_cycle) } else { None }
-    }
-
     /// Runs the next cycle; returns what goes out on each edge.
     fn run_cycle(&mut self, posted: &Posted) -> Result<Vec<Parcels>, Failure> {
         let start_ns = self.shared.clock.now_ns();
-        let parcels = self.pending.remove(&self.next_cycle).unwrap_or_default();
+        let parcels = self.inputs.take();
         let positions_end = posted.arrivals.events + 1;
         let mut inputs = Vec::with_capacity(parcels.len());
         for (parcels, order) in parcels.into_iter().zip(&self.orders) {
@@ -139,11 +124,11 @@ impl OperatorStage {
         self.output.begin_cycle(posted.arrivals.events);
         self.table.run_cycle(&posted.cut, &inputs, &mut self.output)?;
         if posted.cut.snapshot {
-            let states = self.table.snapshot(self.next_cycle)?;
+            let states = self.table.snapshot(posted.cut.cycle)?;
             self.shared.snapshots.contribute(&self.name, states);
         }
         let sent = self.write();
-        self.next_cycle += 1;
+        self.inputs.advance();
         self.shared.counters.add(Counter::OperatorTime, self.shared.clock.now_ns() - start_ns);
         sent
     }
@@ -157,7 +142,7 @@ impl OperatorStage {
         let mut sent = Vec::with_capacity(self.writers.len());
         for (port, writer) in &mut self.writers {
             sent.push(match batches.get(*port) {
-                Some(Some(batch)) => writer.parcels(batch, 0, self.worker, self.next_cycle)?,
+                Some(Some(batch)) => writer.parcels(batch, 0, self.worker, self.inputs.next_cycle())?,
                 _ => Parcels::default(),
             });
         }
@@ -176,6 +161,6 @@ impl OperatorStage {
             batch.positions[row]
         ));
         let partition = batch.origins.get(row).copied().unwrap_or(0);
-        Err(OperatorError { operator: self.name.clone(), partition, cycle: self.next_cycle, cause })
+        Err(OperatorError { operator: self.name.clone(), partition, cycle: self.inputs.next_cycle(), cause })
     }
 }

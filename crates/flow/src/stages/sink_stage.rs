@@ -1,6 +1,5 @@
 //! The stage of a sink: hands whole cycles, in order, to the sink's thread.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crossbeam_channel::Sender;
@@ -10,22 +9,20 @@ use tidemill_core::error::Cause;
 use timely::dataflow::Scope;
 use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
 
+use super::cycle_inputs::{CycleInputs, complete_below};
 use super::{EdgeStreams, Site};
-use crate::board::{Board, Posted};
+use crate::board::Posted;
 use crate::distribute::by_target;
-use crate::parcel::{Parcel, Parcels};
+use crate::parcel::Parcel;
 use crate::shared::{Failure, Shared};
 use crate::sink_thread::CycleResults;
 
 struct SinkStage {
     sink: usize,
-    inputs: usize,
+    inputs: CycleInputs,
     shared: Arc<Shared>,
-    board: Board,
     /// To the sink's thread; on one worker only.
     thread: Option<Sender<CycleResults>>,
-    pending: BTreeMap<u64, Vec<Vec<Parcel>>>,
-    next_cycle: u64,
 }
 
 /// Adds the stage of a sink to a worker's dataflow.
@@ -46,20 +43,19 @@ pub(crate) fn build<'scope>(
     }
     let mut stage = SinkStage {
         sink,
-        inputs: plan.inputs.len(),
+        inputs: CycleInputs::new(plan.inputs.len(), board.clone(), Arc::clone(shared)),
         shared: Arc::clone(shared),
-        board: board.clone(),
         thread,
-        pending: BTreeMap::new(),
-        next_cycle: 0,
     };
     builder.build(move |_capabilities| {
         move |frontiers| {
             for (index, input) in inputs.iter_mut().enumerate() {
-                input.for_each(|time, parcels| stage.receive(index, *time.time(), std::mem::take(parcels)));
+                input.for_each(|time, parcels| {
+                    stage.inputs.receive(index, *time.time(), std::mem::take(parcels));
+                });
             }
-            let complete = frontiers.iter().filter_map(|input| input.frontier().first().copied()).min();
-            while let Some(posted) = stage.next_complete(complete) {
+            let complete = complete_below(frontiers);
+            while let Some(posted) = stage.inputs.next_complete(complete) {
                 stage.hand_over(posted);
             }
         }
@@ -67,22 +63,11 @@ pub(crate) fn build<'scope>(
 }
 
 impl SinkStage {
-    fn receive(&mut self, input: usize, cycle: u64, parcels: Parcels) {
-        let inputs = self.inputs;
-        let pending = self.pending.entry(cycle).or_insert_with(|| vec![Vec::new(); inputs]);
-        pending[input].extend(parcels.0);
-    }
-
-    fn next_complete(&self, complete: Option<u64>) -> Option<Posted> {
-        let is_complete = complete.is_none_or(|frontier| self.next_cycle < frontier);
-        if is_complete && !self.shared.is_stopped() { self.board.get(self.next_cycle) } else { None }
-    }
-
     fn hand_over(&mut self, posted: Posted) {
-        let cycle = self.next_cycle;
-        self.next_cycle += 1;
+        let cycle = posted.cut.cycle;
+        let parcels = self.inputs.take();
+        self.inputs.advance();
         let Some(thread) = &self.thread else { return };
-        let parcels = self.pending.remove(&cycle).unwrap_or_else(|| vec![Vec::new(); self.inputs]);
         let streams: Vec<Vec<Batch>> = parcels.into_iter().map(in_order).collect();
         let bytes = streams.iter().flatten().map(|batch| batch.bytes() as u64).sum();
         let rows = streams.iter().flatten().map(|batch| batch.len() as u64).sum();

@@ -1,0 +1,57 @@
+//! What has arrived at a stage, by cycle and input, until the cycle is complete.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use timely::progress::frontier::MutableAntichain;
+
+use crate::board::{Board, Posted};
+use crate::parcel::{Parcel, Parcels};
+use crate::shared::Shared;
+
+/// Collects parcels; hands out whole cycles, in order.
+pub(crate) struct CycleInputs {
+    inputs: usize,
+    pending: BTreeMap<u64, Vec<Vec<Parcel>>>,
+    next_cycle: u64,
+    board: Board,
+    shared: Arc<Shared>,
+}
+
+impl CycleInputs {
+    pub fn new(inputs: usize, board: Board, shared: Arc<Shared>) -> Self {
+        CycleInputs { inputs, pending: BTreeMap::new(), next_cycle: 0, board, shared }
+    }
+
+    pub fn receive(&mut self, input: usize, cycle: u64, parcels: Parcels) {
+        let inputs = self.inputs;
+        let pending = self.pending.entry(cycle).or_insert_with(|| vec![Vec::new(); inputs]);
+        pending[input].extend(parcels.0);
+    }
+
+    /// The next cycle, if all frontiers have passed it and the query goes on.
+    pub fn next_complete(&self, complete_below: Option<u64>) -> Option<Posted> {
+        let is_complete = complete_below.is_none_or(|frontier| self.next_cycle < frontier);
+        if is_complete && !self.shared.is_stopped() { self.board.get(self.next_cycle) } else { None }
+    }
+
+    /// The number of the next cycle.
+    pub fn next_cycle(&self) -> u64 {
+        self.next_cycle
+    }
+
+    /// The next cycle's parcels, by input.
+    pub fn take(&mut self) -> Vec<Vec<Parcel>> {
+        self.pending.remove(&self.next_cycle).unwrap_or_else(|| vec![Vec::new(); self.inputs])
+    }
+
+    /// The next cycle is done.
+    pub fn advance(&mut self) {
+        self.next_cycle += 1;
+    }
+}
+
+/// All cycles below this number are complete at every input; `None`: all cycles are.
+pub(crate) fn complete_below(frontiers: &[MutableAntichain<u64>]) -> Option<u64> {
+    frontiers.iter().filter_map(|input| input.frontier().first().copied()).min()
+}
