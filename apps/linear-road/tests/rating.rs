@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tidemill_engine::CyclePolicy;
 use tidemill_linear_road::answers::{ACCIDENTS, BALANCES, EXPENDITURES, TOLLS};
-use tidemill_linear_road::generator::{Generator, GeneratorConfig};
+use tidemill_linear_road::generator::Generator;
 use tidemill_linear_road::rating::search::{SearchEvent, SearchOptions, search};
 use tidemill_linear_road::rating::{BaseGroup, BaseOptions, Pace, RatingError, TrialOptions, run_trial};
 
@@ -31,14 +31,7 @@ fn trial(expressways: u16, workers: usize, pace: Pace) -> TrialOptions {
 fn the_right_answers_of_the_base_group_are_those_of_the_reference() {
     let options = base_options();
     let base = BaseGroup::prepare(&options, |_| {}).unwrap();
-    let config = GeneratorConfig {
-        expressways: options.expressways,
-        minutes: options.minutes_before + options.minutes,
-        curve_minutes: Some(180),
-        seed: options.seed,
-        ..GeneratorConfig::default()
-    };
-    let mut generator = Generator::new(config).unwrap();
+    let mut generator = Generator::new(options.traffic()).unwrap();
     let mut events = Vec::new();
     while generator.next_second(&mut events) {}
     let expected = reference::answers(&events, generator.history());

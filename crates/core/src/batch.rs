@@ -135,9 +135,4 @@ impl<'a> Rows<'a> {
     pub fn positions(&self) -> &'a [u32] {
         &self.batch.positions[self.start..self.end]
     }
-
-    /// The same rows as a record batch, by reference.
-    pub fn to_record_batch(&self) -> RecordBatch {
-        self.batch.rows.slice(self.start, self.len())
-    }
 }

@@ -48,8 +48,8 @@ impl SnapshotDesk {
         self.wanted_after_events.load(Ordering::Acquire) <= events_cut
     }
 
-    /// Asks for a snapshot of all events taken in so far, which will be complete after `parts` contributions, and waits for it. `None` if
-    /// the query has ended, or stops before.
+    /// Asks for a snapshot of all events taken in so far, which will be complete after `parts` contributions,
+    /// and waits for it. `None` if the query has ended, or stops before.
     pub fn request(&self, parts: usize, shared: &Shared) -> Option<Snapshot> {
         let _turn = lock(&self.turn);
         let mut state = lock(&self.state);

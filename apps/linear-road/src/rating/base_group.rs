@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use thiserror::Error;
 use tidemill_engine::{
-    CyclePolicy, Engine, FlowError, Operator, Snapshot, SnapshotReader, StateSource, Stopped,
+    CyclePolicy, Engine, FlowError, Gateway, Operator, Snapshot, SnapshotReader, StateSource, Stopped,
 };
 
 use super::check::RightAnswers;
@@ -13,12 +13,15 @@ use super::feeder::Spans;
 use super::sink::CollectingSink;
 use super::window::Window;
 use crate::accounts::{Accounts, pages};
-use crate::event::{HistoryRow, VID_MAX, XWAY_MAX};
+use crate::event::{Event, HistoryRow, VID_MAX, XWAY_MAX};
 use crate::expenditures::history::History;
 use crate::generator::{Generator, GeneratorConfig, GeneratorError};
 use crate::intake::EventColumns;
 use crate::query::{self, ACCOUNTS, Partitions, TOLLS};
 use crate::tolls::Tolls;
+
+/// Events that are pushed at once while the group is run.
+const EVENTS_PER_CHUNK: usize = 8192;
 
 /// A rating that cannot be done.
 #[derive(Debug, Error)]
@@ -76,6 +79,19 @@ impl Default for BaseOptions {
     }
 }
 
+impl BaseOptions {
+    /// The traffic of the group: the minutes up to the window's end of a three-hour run.
+    pub fn traffic(&self) -> GeneratorConfig {
+        GeneratorConfig {
+            expressways: self.expressways,
+            minutes: self.minutes_before + self.minutes,
+            curve_minutes: Some(180),
+            seed: self.seed,
+            ..GeneratorConfig::default()
+        }
+    }
+}
+
 /// A base group, ready to be cloned.
 #[derive(Debug)]
 pub struct BaseGroup {
@@ -105,15 +121,7 @@ impl BaseGroup {
         let first_second = options.minutes_before * 60;
         let partitions =
             Partitions { expressways: options.expressways.into(), vehicles: options.vehicle_partitions };
-        let config = GeneratorConfig {
-            expressways: options.expressways,
-            minutes: options.minutes_before + options.minutes,
-            curve_minutes: Some(180),
-            seed: options.seed,
-            ..GeneratorConfig::default()
-        };
-        let mut generator = Generator::new(config)?;
-
+        let generator = Generator::new(options.traffic())?;
         let right = Arc::new(Mutex::new(RightAnswers::default()));
         let sink = CollectingSink { right: Arc::clone(&right), from_second: first_second };
         let engine = Engine::new().workers(options.workers).cycles(CyclePolicy::default());
@@ -122,34 +130,24 @@ impl BaseGroup {
         let mut running = engine.run(plan, vec![Box::new(sink)])?;
         let gateway = running.gateway(0).ok_or_else(|| RatingError::Options("no gateway".into()))?;
 
+        let mut feed = BaseFeed { generator, gateway, columns: EventColumns::default(), events: Vec::new() };
+        for minute in 1..=options.minutes_before {
+            for _ in 0..60 {
+                feed.next_second()?;
+            }
+            progress(minute);
+        }
+        let snapshot = running.snapshot()?;
         let mut window = Window::new(first_second);
-        let mut columns = EventColumns::default();
-        let mut events = Vec::new();
-        let mut snapshot = None;
-        let mut second = 0;
-        loop {
-            events.clear();
-            if second == first_second {
-                snapshot = Some(running.snapshot()?);
-            }
-            if !generator.next_second(&mut events) {
-                break;
-            }
-            if second >= first_second {
-                window.push_second(&events);
-            }
-            for part in events.chunks(8192) {
-                part.iter().for_each(|event| columns.push(event));
-                gateway.push(columns.take())?;
-            }
-            second += 1;
-            if second % 60 == 0 {
-                progress(second / 60);
+        while let Some(events) = feed.next_second()? {
+            window.push_second(events);
+            if window.seconds().is_multiple_of(60) {
+                progress(options.minutes_before + (window.seconds() / 60) as u16);
             }
         }
+        let BaseFeed { generator, gateway, .. } = feed;
         drop(gateway);
         running.join()?;
-        let snapshot = snapshot.ok_or_else(|| RatingError::Snapshot("it was not taken".into()))?;
         let history = generator.history().to_vec();
         let mut right =
             std::mem::take(&mut *right.lock().map_err(|_| RatingError::Snapshot("a panic".into()))?);
@@ -203,6 +201,29 @@ impl BaseGroup {
             })
         });
         History::new(rows)
+    }
+}
+
+/// Generates the group's traffic and pushes it, second by second.
+struct BaseFeed {
+    generator: Generator,
+    gateway: Gateway,
+    columns: EventColumns,
+    events: Vec<Event>,
+}
+
+impl BaseFeed {
+    /// The events of the next second, which were pushed; `None` at the end.
+    fn next_second(&mut self) -> Result<Option<&[Event]>, RatingError> {
+        self.events.clear();
+        if !self.generator.next_second(&mut self.events) {
+            return Ok(None);
+        }
+        for part in self.events.chunks(EVENTS_PER_CHUNK) {
+            part.iter().for_each(|event| self.columns.push(event));
+            self.gateway.push(self.columns.take())?;
+        }
+        Ok(Some(&self.events))
     }
 }
 
