@@ -131,6 +131,14 @@ impl<'a> Rows<'a> {
         &self.batch.rows.column(index).as_primitive::<T>().values()[self.start..self.end]
     }
 
+    /// The rows as a batch of all columns, by reference.
+    pub fn to_batch(&self) -> RecordBatch {
+        match self.start == 0 && self.end == self.batch.len() {
+            true => self.batch.rows.clone(),
+            false => self.batch.rows.slice(self.start, self.len()),
+        }
+    }
+
     /// The position of each row within the cycle.
     pub fn positions(&self) -> &'a [u32] {
         &self.batch.positions[self.start..self.end]

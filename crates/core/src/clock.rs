@@ -1,7 +1,7 @@
 //! Clocks. Only intake, cuts and sinks read one; operators never do, so that a replay gives the same bytes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// A monotonic clock in nanoseconds since some fixed moment.
 pub trait Clock: Send + Sync {
@@ -9,16 +9,28 @@ pub trait Clock: Send + Sync {
     fn now_ns(&self) -> u64;
 }
 
-/// The machine's monotonic clock, counted from its creation.
+/// The machine's monotonic clock, counted from its creation or from 1970.
 #[derive(Debug)]
 pub struct SystemClock {
     start: Instant,
+    start_ns: u64,
 }
 
 impl SystemClock {
     /// A clock that starts at 0 now.
     pub fn new() -> Self {
-        SystemClock { start: Instant::now() }
+        SystemClock { start: Instant::now(), start_ns: 0 }
+    }
+
+    /// A clock that starts at the time of day, in nanoseconds since 1970 (UTC), and does not jump with it.
+    ///
+    /// ```
+    /// use tidemill_core::{Clock, SystemClock};
+    /// assert!(SystemClock::since_1970().now_ns() > 1_700_000_000_000_000_000);
+    /// ```
+    pub fn since_1970() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        SystemClock { start: Instant::now(), start_ns: since.as_nanos() as u64 }
     }
 }
 
@@ -30,7 +42,7 @@ impl Default for SystemClock {
 
 impl Clock for SystemClock {
     fn now_ns(&self) -> u64 {
-        self.start.elapsed().as_nanos() as u64
+        self.start_ns + self.start.elapsed().as_nanos() as u64
     }
 }
 

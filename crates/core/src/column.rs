@@ -6,7 +6,8 @@ use arrow_array::types::*;
 use arrow_array::{ArrayRef, ArrowPrimitiveType, PrimitiveArray};
 use arrow_schema::DataType;
 
-/// A column of primitive values without nulls that grows row by row and becomes an Arrow array without a copy.
+/// A column of primitive values without nulls that grows row by row and becomes an Arrow array without a
+/// copy.
 #[derive(Debug)]
 pub enum Column {
     /// `UInt8`

@@ -17,6 +17,8 @@ pub struct Cut {
     /// For each gateway, the event time up to which it is complete; `i64::MIN` before its first event,
     /// `i64::MAX` once it has ended, so that what waits for the watermark comes out before the query ends.
     pub watermarks: Vec<i64>,
+    /// For each gateway, whether it counts as idle: it then does not hold the watermark back. Empty: none.
+    pub idle: Vec<bool>,
     /// When the cycle was closed, on the engine's clock.
     pub closed_at_ns: u64,
     /// Whether the state is snapshotted at the end of the cycle.
@@ -26,9 +28,31 @@ pub struct Cut {
 }
 
 impl Cut {
-    /// The event time up to which all gateways are complete.
+    /// A cut before anything has come, to compute what depends on no cut.
+    pub fn first() -> Cut {
+        Cut {
+            cycle: 0,
+            positions: Vec::new(),
+            watermarks: Vec::new(),
+            idle: Vec::new(),
+            closed_at_ns: 0,
+            snapshot: false,
+            last: false,
+        }
+    }
+
+    /// The event time up to which all gateways that are not idle are complete.
     pub fn watermark(&self) -> i64 {
-        self.watermarks.iter().copied().min().unwrap_or(i64::MIN)
+        self.watermark_of(0..self.watermarks.len())
+    }
+
+    /// The event time up to which those of these gateways are complete that are not idle; `i64::MIN` if all
+    /// of them are idle, which moves no one. Gateways that come back from idleness may set it back: whoever
+    /// keeps time by it keeps the largest.
+    pub fn watermark_of(&self, gateways: impl IntoIterator<Item = usize>) -> i64 {
+        let is_idle = |gateway: usize| self.idle.get(gateway).copied().unwrap_or(false);
+        let active = gateways.into_iter().filter(|gateway| !is_idle(*gateway));
+        active.map(|gateway| self.watermarks[gateway]).min().unwrap_or(i64::MIN)
     }
 }
 
@@ -47,7 +71,7 @@ pub trait CutLog: Send {
 /// use tidemill_core::{Cut, CutLog, MemoryCutLog};
 /// let mut log = MemoryCutLog::new(2);
 /// for cycle in 0..3 {
-///     let cut = Cut { cycle, positions: vec![cycle * 10], watermarks: vec![0], closed_at_ns: 0, snapshot: false, last: false };
+///     let cut = Cut { cycle, positions: vec![cycle * 10], watermarks: vec![0], idle: vec![], closed_at_ns: 0, snapshot: false, last: false };
 ///     log.append(&cut).unwrap();
 /// }
 /// assert_eq!(log.cuts().iter().map(|cut| cut.cycle).collect::<Vec<_>>(), [1, 2]);

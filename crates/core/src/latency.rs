@@ -42,6 +42,23 @@ impl ResponseTimes {
         Duration::from_nanos(self.histogram.value_at_quantile(share))
     }
 
+    /// The share of events, from 0 to 1, whose response took no longer than this; 1 if there were none.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let mut times = tidemill_core::latency::ResponseTimes::default();
+    /// times.record(1_000_000, 3);
+    /// times.record(50_000_000, 1);
+    /// assert_eq!(times.share_within(Duration::from_millis(20)), 0.75);
+    /// ```
+    pub fn share_within(&self, bound: Duration) -> f64 {
+        let bound_ns = u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX);
+        match self.count() {
+            0 => 1.0,
+            count => self.histogram.count_between(0, bound_ns) as f64 / count as f64,
+        }
+    }
+
     /// The longest response time; zero if nothing was recorded.
     pub fn max(&self) -> Duration {
         Duration::from_nanos(if self.histogram.is_empty() { 0 } else { self.histogram.max() })

@@ -8,24 +8,31 @@
 pub mod batch;
 pub mod clock;
 pub mod column;
+pub mod concatenate;
 pub mod counters;
 pub mod cut;
 pub mod error;
+pub mod expression;
 pub mod latency;
 pub mod operator;
 pub mod output;
 pub mod prefetch;
 pub mod sink;
 pub mod snapshot;
+pub mod source;
+pub mod transform;
 
 pub use batch::{Batch, PartitionedBatch, Rows, Run};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use cut::{Cut, CutLog, MemoryCutLog};
 pub use error::{Cause, OperatorError, SinkError};
+pub use expression::Expression;
 pub use operator::Operator;
 pub use output::Output;
 pub use sink::{CycleOutput, Sink};
 pub use snapshot::{SnapshotReader, SnapshotWriter};
+pub use source::{Faults, Polled, Progress, Source};
+pub use transform::{Transform, Transformed};
 
 /// The Arrow crates whose types appear in this interface, so that users need not match versions themselves.
 pub mod arrow {

@@ -7,6 +7,7 @@ use arrow_schema::SchemaRef;
 
 use crate::batch::Batch;
 use crate::column::{self, Column, Row};
+use crate::concatenate;
 use crate::error::Cause;
 
 /// The output ports of an operator on one worker, for one cycle.
@@ -20,7 +21,11 @@ pub struct Output {
 #[derive(Debug)]
 pub struct Port {
     schema: SchemaRef,
-    columns: Vec<Column>,
+    /// Rows written one by one, after those in batches; none if a column's type cannot be built so.
+    columns: Option<Vec<Column>>,
+    /// Rows written in batches.
+    batches: Vec<RecordBatch>,
+    rows_in_batches: usize,
     positions: Vec<u32>,
     /// (partition, first row) for each partition that was given the port.
     origins: Vec<(u32, u32)>,
@@ -28,12 +33,8 @@ pub struct Port {
 
 impl Output {
     /// Ports with these schemas.
-    ///
-    /// # Errors
-    /// If a column's type cannot be built row by row.
-    pub fn new(schemas: &[SchemaRef]) -> Result<Self, Cause> {
-        let ports = schemas.iter().map(Port::new).collect::<Result<_, _>>()?;
-        Ok(Output { ports, end_position: 0 })
+    pub fn new(schemas: &[SchemaRef]) -> Self {
+        Output { ports: schemas.iter().map(Port::new).collect(), end_position: 0 }
     }
 
     /// The port with this index.
@@ -48,7 +49,7 @@ impl Output {
     /// use std::sync::Arc;
     /// use arrow_schema::{DataType, Field, Schema};
     /// let schema = || Arc::new(Schema::new(vec![Field::new("vid", DataType::UInt32, false)]));
-    /// let mut output = tidemill_core::Output::new(&[schema(), schema()]).unwrap();
+    /// let mut output = tidemill_core::Output::new(&[schema(), schema()]);
     /// let [small, large] = output.ports() else { unreachable!() };
     /// let (mut small, mut large) = (small.writer::<(u32,)>(), large.writer::<(u32,)>());
     /// for (position, vid) in [7, 700, 8].into_iter().enumerate() {
@@ -104,21 +105,64 @@ impl<R: Row> RowWriter<'_, R> {
 }
 
 impl Port {
-    fn new(schema: &SchemaRef) -> Result<Self, Cause> {
-        let columns = schema
-            .fields()
-            .iter()
-            .map(|field| {
-                Column::new(field.data_type()).ok_or_else(|| {
-                    Cause::User(format!(
-                        "output column '{}' has type {}, which operators cannot write row by row",
-                        field.name(),
-                        field.data_type()
-                    ))
-                })
-            })
-            .collect::<Result<_, _>>()?;
-        Ok(Port { schema: Arc::clone(schema), columns, positions: Vec::new(), origins: Vec::new() })
+    fn new(schema: &SchemaRef) -> Self {
+        let columns = schema.fields().iter().map(|field| Column::new(field.data_type())).collect();
+        Port {
+            schema: Arc::clone(schema),
+            columns,
+            batches: Vec::new(),
+            rows_in_batches: 0,
+            positions: Vec::new(),
+            origins: Vec::new(),
+        }
+    }
+
+    /// The schema of its rows.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Appends whole rows of any types, each with the position of the event that caused it.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tidemill_core::arrow::array::{RecordBatch, StringArray};
+    /// let names = Arc::new(StringArray::from(vec![Some("a"), None])) as _;
+    /// let rows = RecordBatch::try_from_iter([("name", names)]).unwrap();
+    /// let mut output = tidemill_core::Output::new(&[rows.schema()]);
+    /// output.port(0).push_batch(rows, &[0, 3]).unwrap();
+    /// assert_eq!(&output.finish(0).unwrap().positions[..], &[0, 3]);
+    /// ```
+    ///
+    /// # Errors
+    /// If number or types of columns differ from the port's, if there are nulls where it has none, or if
+    /// there is not one position per row: a bug.
+    pub fn push_batch(&mut self, rows: RecordBatch, positions: &[u32]) -> Result<(), Cause> {
+        if rows.num_rows() != positions.len() {
+            let (rows, positions) = (rows.num_rows(), positions.len());
+            return Err(Cause::Bug(format!("an operator wrote {rows} rows with {positions} positions")));
+        }
+        let rows = match Arc::ptr_eq(&self.schema, rows.schema_ref()) {
+            true => rows,
+            false => self.as_declared(rows)?,
+        };
+        if rows.num_rows() == 0 {
+            return Ok(());
+        }
+        self.move_columns_to_batches();
+        self.rows_in_batches += rows.num_rows();
+        self.batches.push(rows);
+        self.positions.extend_from_slice(positions);
+        Ok(())
+    }
+
+    /// The same rows under the port's schema, which all readers take for granted.
+    fn as_declared(&self, rows: RecordBatch) -> Result<RecordBatch, Cause> {
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+        let (_, columns, _) = rows.into_parts();
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options).map_err(|error| {
+            Cause::Bug(format!("an operator wrote rows that its port does not have: {error}"))
+        })
     }
 
     /// Appends a row that the event at `position` caused.
@@ -128,9 +172,14 @@ impl Port {
     }
 
     /// Writes many rows of one type: the columns' types are checked once.
+    ///
+    /// # Panics
+    /// If the port has columns that are not primitive: these are written with
+    /// [`push_batch`](Port::push_batch).
     #[inline]
     pub fn writer<R: Row>(&mut self) -> RowWriter<'_, R> {
-        RowWriter { columns: R::columns(&mut self.columns), positions: &mut self.positions }
+        let columns = self.columns.as_mut().expect("rows with strings or the like are written in batches");
+        RowWriter { columns: R::columns(columns), positions: &mut self.positions }
     }
 
     /// The number of rows written so far.
@@ -148,14 +197,31 @@ impl Port {
             self.origins.clear();
             return None;
         }
-        let columns = self.columns.iter_mut().map(Column::finish).collect();
-        let options = RecordBatchOptions::new().with_row_count(Some(self.positions.len()));
-        let rows = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
-            .expect("the columns were built from this schema, one value per row each");
+        self.move_columns_to_batches();
+        let rows = match self.batches.len() {
+            1 => self.batches.pop().expect("there is one"),
+            _ => concatenate::batches(&self.schema, &self.batches)
+                .expect("the rows of a cycle fit one batch of its schema"),
+        };
+        self.batches.clear();
+        self.rows_in_batches = 0;
         let positions = column::take(&mut self.positions);
         let origins = expand_origins(&self.origins, positions.len());
         self.origins.clear();
         Some(Batch { rows, positions: positions.into(), origins: origins.into() })
+    }
+}
+
+impl Port {
+    fn move_columns_to_batches(&mut self) {
+        let rows = self.positions.len() - self.rows_in_batches;
+        let Some(columns) = self.columns.as_mut().filter(|_| rows > 0) else { return };
+        let columns = columns.iter_mut().map(Column::finish).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let rows = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
+            .expect("the columns were built from this schema, one value per row each");
+        self.rows_in_batches += rows.num_rows();
+        self.batches.push(rows);
     }
 }
 

@@ -45,7 +45,8 @@ pub struct CycleOutput {
 }
 
 /// Takes results, whole cycles in order, and makes ranges of them durable. Runs on a thread of its own and
-/// may block; while it does, the engine goes on until its credits are used up.
+/// may block; while it does, the engine goes on until its credits are used up. (A sink that says that it
+/// never blocks runs on a worker.)
 pub trait Sink: Send {
     /// Takes the results of a cycle. They must not become visible before they are committed.
     ///
@@ -58,6 +59,13 @@ pub trait Sink: Send {
     /// # Errors
     /// As for [`prepare`](Sink::prepare).
     fn commit(&mut self, cycles: RangeInclusive<u64>) -> Result<(), Cause>;
+
+    /// Whether a call may wait: for a disk, a network, another thread. A sink that never does is called by
+    /// the worker that has its results, which saves the way to a thread of its own; one that waits
+    /// nevertheless holds all operators up. Asked once, before the query starts.
+    fn may_block(&self) -> bool {
+        true
+    }
 
     /// The query has ended in order: no cycle follows.
     ///

@@ -53,6 +53,20 @@ macro_rules! integers {
 integers!(u8 u8; u16 u16; u32 u32; u64 u64; i64 i64);
 
 impl SnapshotWriter {
+    /// Writes bytes, and their number before them.
+    ///
+    /// ```
+    /// let mut writer = tidemill_core::SnapshotWriter::default();
+    /// writer.bytes(b"state");
+    /// let bytes = writer.finish();
+    /// let mut reader = tidemill_core::SnapshotReader::new(&bytes).unwrap();
+    /// assert_eq!(reader.bytes().unwrap(), b"state");
+    /// ```
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        self.u64(bytes.len() as u64);
+        self.bytes.extend_from_slice(bytes);
+    }
+
     /// The bytes, closed by their checksum.
     pub fn finish(mut self) -> Vec<u8> {
         let checksum = crc32fast::hash(&self.bytes);
@@ -85,6 +99,17 @@ impl<'a> SnapshotReader<'a> {
                 "the snapshot's format has version {found}, this program reads version {expected}"
             ))),
         }
+    }
+
+    /// Reads bytes that [`SnapshotWriter::bytes`] wrote.
+    ///
+    /// # Errors
+    /// If the bytes end before.
+    pub fn bytes(&mut self) -> Result<&'a [u8], Cause> {
+        let length = usize::try_from(self.u64()?).map_err(|_| ends_early())?;
+        let (head, rest) = self.bytes.split_at_checked(length).ok_or_else(ends_early)?;
+        self.bytes = rest;
+        Ok(head)
     }
 
     /// Whether everything was read.

@@ -1,6 +1,7 @@
 //! An engine: the settings with which plans are run.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidemill_core::clock::Clock;
 use tidemill_core::snapshot::StateSource;
@@ -26,6 +27,15 @@ impl Engine {
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
         self.settings.workers = workers;
+        self
+    }
+
+    /// How long a worker that has nothing to do looks out for work before it parks; zero if this is not said.
+    /// For response times below 0.1 ms: it costs up to this much processor time whenever work pauses, and it
+    /// wants a core for each worker. An engine to which nothing happens for longer parks as ever.
+    #[must_use]
+    pub fn spin(mut self, spin: Duration) -> Self {
+        self.settings.spin = spin;
         self
     }
 

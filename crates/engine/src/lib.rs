@@ -62,7 +62,7 @@
 //! let columns = vec![Arc::new(UInt32Array::from(vec![1, 2, 1])) as _, Arc::new(UInt32Array::from(vec![10, 20, 30])) as _];
 //! let rows = RecordBatch::try_new(input_schema, columns).unwrap();
 //! let batch = Batch::from_source(rows, vec![0, 1, 2].into());
-//! gateway.push(Chunk { streams: vec![Some(batch)], events: 3, watermark: 0, arrived_ns: None }).unwrap();
+//! gateway.push(Chunk { streams: vec![Some(batch)], events: 3, watermark: 0, arrived_ns: None, idle: false }).unwrap();
 //! drop(gateway); // the input has ended
 //! let summary = running.join()?;
 //! assert_eq!(summary.per_event.count(), 3);
@@ -77,17 +77,24 @@
 //! ```
 
 mod engine;
+mod feed;
+mod intake;
 
 pub use engine::Engine;
+pub use feed::{Feed, FeedSettings, FeedStatus};
+pub use intake::EventTime;
 pub use tidemill_core::counters::Counter;
 pub use tidemill_core::error::{Cause, OperatorError, SinkError};
 pub use tidemill_core::latency::ResponseTimes;
 pub use tidemill_core::sink::Arrivals;
 pub use tidemill_core::snapshot::{Snapshot, StateSource};
 pub use tidemill_core::{
-    Batch, Clock, Cut, CutLog, CycleOutput, ManualClock, MemoryCutLog, Operator, Output, Rows, Sink,
-    SnapshotReader, SnapshotWriter, SystemClock, arrow, prefetch,
+    Batch, Clock, Cut, CutLog, CycleOutput, Expression, Faults, ManualClock, MemoryCutLog, Operator, Output,
+    Polled, Progress, Rows, Sink, SnapshotReader, SnapshotWriter, Source, SystemClock, Transform,
+    Transformed, arrow, prefetch,
 };
-pub use tidemill_flow::{Chunk, Failure, FlowError, Gateway, Running, Status, Stopped, Summary};
-pub use tidemill_plan::{CyclePolicy, Limits, OperatorPlan, Plan, PlanError, StreamRef};
-pub use tidemill_split::{OMIT, Route, route_by_key};
+pub use tidemill_flow::{Chunk, Failure, FlowError, Gateway, Running, Status, Stopped, Summary, Work};
+pub use tidemill_plan::{
+    CyclePolicy, Limits, OperatorPlan, Plan, PlanError, Producer, StreamRef, TransformPlan,
+};
+pub use tidemill_split::{OMIT, Route, route_by_hash, route_by_key};

@@ -92,7 +92,9 @@ fn an_idle_engine_closes_a_cycle_at_once() {
             eventually("commit when idle", || sink.committed() == u64::from(number) + 1);
         }
         // Nothing but a watermark is something, too.
-        gateway.push(Chunk { streams: vec![None], events: 0, watermark: 99, arrived_ns: None }).unwrap();
+        gateway
+            .push(Chunk { streams: vec![None], events: 0, watermark: 99, arrived_ns: None, idle: false })
+            .unwrap();
         eventually("commit of a watermark", || sink.committed() == 51);
         assert_eq!(sink.given()[50].cut.watermarks, [99]);
         assert_eq!(running.status().get(Counter::CutsByIdle), 51);
@@ -242,7 +244,7 @@ fn a_chunk_larger_than_a_cycle_is_divided_in_all_its_streams() {
             (0..random.below(2)).for_each(|_| second.push((position as u32, row)));
         }
         let streams = vec![Some(batch(&first)), Some(batch(&second))];
-        gateway.push(Chunk { streams, events: 333, watermark: 0, arrived_ns: None }).unwrap();
+        gateway.push(Chunk { streams, events: 333, watermark: 0, arrived_ns: None, idle: false }).unwrap();
         drop(gateway);
         running.join().unwrap();
         for (input, sent) in [first, second].iter().enumerate() {
@@ -266,7 +268,9 @@ fn watermarks_alone_do_not_pile_up_while_no_cycle_is_closed() {
         let gateway = running.gateway(0).unwrap();
         gateway.push(chunk(&numbered(0..9))).unwrap();
         for watermark in 0..10_000 {
-            gateway.push(Chunk { streams: vec![None], events: 0, watermark, arrived_ns: None }).unwrap();
+            gateway
+                .push(Chunk { streams: vec![None], events: 0, watermark, arrived_ns: None, idle: false })
+                .unwrap();
         }
         gateway.push(chunk(&numbered(9..10))).unwrap();
         eventually("the full cycle", || sink.committed() == 1);

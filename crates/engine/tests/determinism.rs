@@ -1,9 +1,10 @@
-//! Random plans give what a naive oracle gives for the same cuts, at any number of workers; and the same rows at
-//! any cuts, where only event time counts.
+//! Random plans give what a naive oracle gives for the same cuts, at any number of workers; and the same rows
+//! at any cuts, where only event time counts.
 
 mod fixture;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use fixture::mixer::Kind;
 use fixture::oracle::{Event, Spec, random_chunks, random_events};
@@ -12,7 +13,8 @@ use fixture::{Random, Row, watched};
 use proptest::prelude::*;
 use tidemill_engine::{Chunk, Cut, CyclePolicy, Engine, Limits, ManualClock, MemoryCutLog, Sink};
 
-/// Runs a plan on chunks, pushed by one thread per source; gives the logged cuts and what each sink was given.
+/// Runs a plan on chunks, pushed by one thread per source; gives the logged cuts and what each sink was
+/// given.
 fn run(
     spec: &Spec,
     chunks: &[Vec<Chunk>],
@@ -21,10 +23,14 @@ fn run(
 ) -> (Vec<Cut>, Vec<Vec<Given>>) {
     let (spec, chunks) = (spec.clone(), chunks.to_vec());
     watched("a random plan", move || {
-        let sinks: Vec<Remember> = spec.sinks.iter().map(|_| Remember::default()).collect();
+        // Neither who calls the sinks nor whether workers look out for work makes a difference.
+        let (direct, spin) = (workers == 2, Duration::from_micros(if workers == 2 { 100 } else { 0 }));
+        let sink = |_| Remember { direct, ..Remember::default() };
+        let sinks: Vec<Remember> = spec.sinks.iter().map(sink).collect();
         let log = MemoryCutLog::new(1_000_000);
         let mut running = Engine::new()
             .workers(workers)
+            .spin(spin)
             .cycles(cycles)
             .limits(Limits { cycles_in_flight_max: 3, ..Limits::default() })
             .cut_log(log.clone())
@@ -43,15 +49,20 @@ fn run(
     })
 }
 
-/// Random events of each source, and chunks of them.
-fn input(random: &mut Random, sources: usize, events_max: u64) -> (Vec<Vec<Event>>, Vec<Vec<Chunk>>) {
+/// Random events of each source, and chunks of them, after which sources may count as idle.
+fn input(
+    random: &mut Random,
+    sources: usize,
+    events_max: u64,
+    idle: bool,
+) -> (Vec<Vec<Event>>, Vec<Vec<Chunk>>) {
     let events: Vec<_> = (0..sources)
         .map(|_| {
             let count = random.below(events_max) as usize;
             random_events(random, count)
         })
         .collect();
-    let chunks = events.iter().map(|events| random_chunks(random, events)).collect();
+    let chunks = events.iter().map(|events| random_chunks(random, events, idle)).collect();
     (events, chunks)
 }
 
@@ -75,7 +86,7 @@ proptest! {
         let spec = Spec::random(&mut random, Kind::Order, 1);
         let (cycle, events_max) =
             [(3, 300), (40, 3000), (700, 5000), (1500, 5000), (60_000, 5000)][random.below(5) as usize];
-        let (events, chunks) = input(&mut random, 1, events_max);
+        let (events, chunks) = input(&mut random, 1, events_max, true);
         let (cuts, given) = run(&spec, &chunks, 1, CyclePolicy::fixed(cycle));
         prop_assert!(given == spec.expected(&events, &cuts), "the oracle gives something else");
         for workers in [2, 5] {
@@ -89,7 +100,7 @@ proptest! {
     fn several_gateways_and_adaptive_cycles_give_what_their_cuts_say(seed in any::<u64>()) {
         let mut random = Random(seed);
         let spec = Spec::random(&mut random, Kind::Order, 2);
-        let (events, chunks) = input(&mut random, 2, 3000);
+        let (events, chunks) = input(&mut random, 2, 3000, true);
         for workers in [1, 2, 5] {
             let policy = CyclePolicy { events_max: 1 + random.below(2000) as u32, ..CyclePolicy::default() };
             let (cuts, given) = run(&spec, &chunks, workers, policy);
@@ -103,11 +114,12 @@ proptest! {
     fn over_event_time_the_rows_do_not_depend_on_the_cuts(seed in any::<u64>()) {
         let mut random = Random(seed);
         let spec = Spec::random(&mut random, Kind::EventTime, 2);
-        let (events, chunks) = input(&mut random, 2, 2000);
+        let (events, chunks) = input(&mut random, 2, 2000, false);
         let all = Cut {
             cycle: 0,
             positions: events.iter().map(|events| events.len() as u64).collect(),
             watermarks: vec![i64::MAX; 2],
+            idle: Vec::new(),
             closed_at_ns: 0,
             snapshot: false,
             last: true,

@@ -1,4 +1,5 @@
-//! Failures: whatever fails, the query stops with what, where and why; nothing hangs; what was committed stays.
+//! Failures: whatever fails, the query stops with what, where and why; nothing hangs; what was committed
+//! stays.
 
 mod fixture;
 
@@ -238,8 +239,9 @@ fn a_route_out_of_range_shows_the_row() {
 fn a_sinks_fault_is_named_and_what_was_committed_stays() {
     use Fault::*;
     for fault in [FailPrepare(3), PanicPrepare(3), FailCommit(3), PanicCommit(3)] {
-        for workers in [1, 2, 5] {
-            let (faulty, healthy) = (Remember::failing(fault), Remember::default());
+        for (workers, direct) in [(1, false), (2, false), (5, false), (1, true), (2, true), (5, true)] {
+            let faulty = Remember { direct, ..Remember::failing(fault) };
+            let healthy = Remember { direct: direct && workers == 2, ..Remember::default() };
             let mut plan = Plan::new("two sinks");
             let input = plan.source("input", [schema()]);
             plan.sink("healthy", input.clone());
@@ -261,9 +263,9 @@ fn a_sinks_fault_is_named_and_what_was_committed_stays() {
 #[test]
 fn a_sink_that_fails_at_the_end_fails_the_query() {
     for fault in [Fault::FailFinish, Fault::PanicFinish] {
-        for workers in [1, 2, 5] {
+        for (workers, direct) in [(1, false), (2, false), (5, false), (1, true), (2, true), (5, true)] {
             watched("a failing end", move || {
-                let sink = Remember::failing(fault);
+                let sink = Remember { direct, ..Remember::failing(fault) };
                 let mut running = Engine::new().workers(workers).run(plan(), sink.boxed()).unwrap();
                 running.gateway(0).unwrap().push(chunk(&numbered(0..100))).unwrap();
                 let Err(FlowError::Failed(Failure::Sink(error))) = running.join() else { panic!() };

@@ -50,10 +50,12 @@ fn engines_live_side_by_side_and_an_idle_one_parks() {
     });
 
     let waits = CyclePolicy { wait_max: None, ..CyclePolicy::default() };
-    for cycles in [CyclePolicy::default(), CyclePolicy::fixed(10), waits] {
+    for (cycles, spin_ms) in [(CyclePolicy::default(), 0), (CyclePolicy::fixed(10), 20), (waits, 20)] {
         watched("an idle engine", move || {
-            let sink = Remember::default();
-            let mut running = Engine::new().workers(2).cycles(cycles).run(plan(), sink.boxed()).unwrap();
+            // One that looks out for work before it parks does park in the end.
+            let sink = Remember { direct: spin_ms > 0, ..Remember::default() };
+            let engine = Engine::new().workers(2).spin(Duration::from_millis(spin_ms)).cycles(cycles);
+            let mut running = engine.run(plan(), sink.boxed()).unwrap();
             let gateway = running.gateway(0).unwrap();
             gateway.push(chunk(&numbered(0..10))).unwrap();
             fixture::eventually("the rows", || sink.committed() > 0);

@@ -27,8 +27,13 @@ fn stopped_by(what: &'static str, bad: impl FnOnce() -> Chunk + Send + 'static) 
 
 #[test]
 fn a_chunk_that_does_not_fit_its_source_stops_the_query() {
-    let chunk =
-        |streams: Vec<Option<Batch>>, events| Chunk { streams, events, watermark: 0, arrived_ns: None };
+    let chunk = |streams: Vec<Option<Batch>>, events| Chunk {
+        streams,
+        events,
+        watermark: 0,
+        arrived_ns: None,
+        idle: false,
+    };
     let row = |position| (position, (1, 1, 1));
     let other_columns = || {
         let mut wrong = batch(&[row(0)]);

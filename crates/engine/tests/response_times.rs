@@ -55,7 +55,13 @@ fn they_are_counted_from_arrival_and_from_the_cut_to_the_commit_by_all_sinks() {
 
             // The end is a cycle without events: it counts for nothing, however long ago its chunk arrived.
             gateway
-                .push(Chunk { streams: vec![None], events: 0, watermark: 50, arrived_ns: Some(0) })
+                .push(Chunk {
+                    streams: vec![None],
+                    events: 0,
+                    watermark: 50,
+                    arrived_ns: Some(0),
+                    idle: false,
+                })
                 .unwrap();
             clock.advance_ns(500 * MS);
             drop(gateway);

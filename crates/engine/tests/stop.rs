@@ -131,11 +131,12 @@ fn what_waits_for_the_watermark_comes_out_at_the_end() {
             let mut plan = Plan::new("windows");
             let input = plan.source("input", [schema()]);
             plan.source("silent", [schema()]);
-            let mixer =
-                OperatorPlan::new("windows", 4, |partition| Box::new(Mixer::new(Kind::EventTime, partition)))
-                    .input(input[0], COLUMNS, route_by_key::<UInt32Type>(0, 4))
-                    .output(schema())
-                    .output(schema());
+            let mixer = OperatorPlan::new("windows", 4, |partition| {
+                Box::new(Mixer::new(Kind::EventTime, partition, vec![0]))
+            })
+            .input(input[0], COLUMNS, route_by_key::<UInt32Type>(0, 4))
+            .output(schema())
+            .output(schema());
             let ports = plan.operator(mixer);
             plan.sink("windows", [ports[1]]);
             let mut running = Engine::new().workers(workers).run(plan, sink.boxed()).unwrap();
@@ -158,11 +159,12 @@ fn rows_that_no_one_reads_and_rows_that_go_nowhere_are_dropped() {
             let unread = plan.operator(operator("unread", input[0], |_| Box::new(Forward::default())));
             plan.operator(operator("unread, too", unread[0], |_| Box::new(Forward::default())));
             // Of this one's two ports only the first is read, and of its rows those with an even key.
-            let mixer =
-                OperatorPlan::new("mixer", 4, |partition| Box::new(Mixer::new(Kind::EventTime, partition)))
-                    .input(input[0], COLUMNS, route_by_key::<UInt32Type>(0, 4))
-                    .output(schema())
-                    .output(schema());
+            let mixer = OperatorPlan::new("mixer", 4, |partition| {
+                Box::new(Mixer::new(Kind::EventTime, partition, vec![0]))
+            })
+            .input(input[0], COLUMNS, route_by_key::<UInt32Type>(0, 4))
+            .output(schema())
+            .output(schema());
             let ports = plan.operator(mixer);
             let even: Box<tidemill_engine::Route> = Box::new(|rows, destinations| {
                 let rows = fixture::rows_of(rows);

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crossbeam_channel::TryRecvError;
 use tidemill_core::counters::Counter;
@@ -40,6 +41,7 @@ struct Intake {
     pending_events: u64,
     position: u64,
     watermark: i64,
+    idle: bool,
     streams: usize,
     ended: bool,
 }
@@ -56,6 +58,8 @@ pub(crate) struct Cutter {
     turn: usize,
     /// The gateway that has the first right to the next cycle's room.
     first: usize,
+    /// Whether credit was missing when it was last time to close a cycle.
+    stalled: bool,
     ended: bool,
 }
 
@@ -71,12 +75,24 @@ impl Cutter {
             pending: VecDeque::new(),
             position: 0,
             watermark: i64::MIN,
+            idle: false,
             pending_events: 0,
             streams,
             ended: false,
         };
         let intakes = queues.into_iter().map(intake).collect();
-        Cutter { policy, intakes, log, shared, next_cycle: 0, events_cut: 0, turn: 0, first: 0, ended: false }
+        Cutter {
+            policy,
+            intakes,
+            log,
+            shared,
+            next_cycle: 0,
+            events_cut: 0,
+            turn: 0,
+            first: 0,
+            stalled: false,
+            ended: false,
+        }
     }
 
     /// Closes a cycle if it is time.
@@ -89,9 +105,12 @@ impl Cutter {
         let (reason, wait_ns) = self.reason(now_ns);
         let Some(reason) = reason else { return Ok(Decision::Wait(wait_ns)) };
         if !self.shared.has_credit(self.next_cycle) {
-            self.shared.counters.add(Counter::Stalls, 1);
+            if !std::mem::replace(&mut self.stalled, true) {
+                self.shared.counters.add(Counter::Stalls, 1);
+            }
             return Ok(Decision::Wait(None));
         }
+        self.stalled = false;
         self.close(reason, now_ns).map(|cycle| Decision::Closed(Arc::new(cycle)))
     }
 
@@ -152,6 +171,7 @@ impl Cutter {
             cycle: self.next_cycle,
             positions: self.intakes.iter().map(|intake| intake.position).collect(),
             watermarks: self.intakes.iter().map(Intake::watermark).collect(),
+            idle: self.intakes.iter().map(Intake::is_idle).collect(),
             closed_at_ns: now_ns,
             snapshot: self.shared.snapshots.take_request(self.next_cycle, self.events_cut, last),
             last,
@@ -209,14 +229,23 @@ impl Intake {
     fn append(&mut self, chunk: Chunk) {
         self.pending_events += u64::from(chunk.events);
         match self.pending.back_mut() {
-            Some(last) if chunk.events == 0 => last.watermark = last.watermark.max(chunk.watermark),
+            Some(last) if chunk.events == 0 => {
+                last.watermark = last.watermark.max(chunk.watermark);
+                last.idle = chunk.idle;
+            }
             _ => self.pending.push_back(chunk),
         }
     }
 
-    /// The event time up to which the gateway is complete; all of it, once the gateway has ended.
+    /// The event time up to which the gateway is complete; all of it, once the gateway has come to its end.
     fn watermark(&self) -> i64 {
-        if self.ended && self.pending.is_empty() { i64::MAX } else { self.watermark }
+        let at_end = self.ended && self.pending.is_empty() && !self.queue.left.load(Ordering::SeqCst);
+        if at_end { i64::MAX } else { self.watermark }
+    }
+
+    /// Whether the gateway counts as idle. One that has ended does not: its watermark is the end of time.
+    fn is_idle(&self) -> bool {
+        self.idle && !(self.ended && self.pending.is_empty())
     }
 
     /// Moves up to `room` events into a cycle.
@@ -238,6 +267,7 @@ impl Intake {
             self.pending_events -= u64::from(chunk.events);
             self.position += u64::from(chunk.events);
             self.watermark = self.watermark.max(chunk.watermark);
+            self.idle = chunk.idle;
         }
         streams
     }
@@ -252,12 +282,13 @@ fn split_chunk(chunk: Chunk, room: u32) -> (Option<Chunk>, Option<Chunk>) {
     if room == 0 {
         return (None, Some(chunk));
     }
-    let mut first = Chunk { streams: Vec::new(), events: room, watermark: i64::MIN, ..chunk };
+    let mut first = Chunk { streams: Vec::new(), events: room, watermark: i64::MIN, idle: false, ..chunk };
     let mut rest = Chunk {
         streams: Vec::new(),
         events: chunk.events - room,
         watermark: chunk.watermark,
         arrived_ns: chunk.arrived_ns,
+        idle: chunk.idle,
     };
     for batch in chunk.streams {
         let (before, after) = match batch {

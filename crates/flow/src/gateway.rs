@@ -1,6 +1,7 @@
 //! Gateways: where events enter, get their positions, and wait for a cut.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow_schema::{DataType, SchemaRef};
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -23,6 +24,9 @@ pub struct Chunk {
     pub watermark: i64,
     /// When the events arrived, on the engine's clock; `None`: now.
     pub arrived_ns: Option<u64>,
+    /// Whether the gateway counts as idle after this chunk: until its next chunk it does not hold the
+    /// watermark back.
+    pub idle: bool,
 }
 
 /// The query has stopped and takes no more events; [`Running::join`](crate::Running::join) says why.
@@ -34,12 +38,15 @@ pub struct Stopped;
 pub struct Gateway {
     source: SourcePlan,
     sender: Option<Sender<Chunk>>,
+    left: Arc<AtomicBool>,
     shared: Arc<Shared>,
 }
 
 /// The engine's end of a gateway.
 pub(crate) struct GatewayQueue {
     pub receiver: Receiver<Chunk>,
+    /// Whether the source ends before the end of time.
+    pub left: Arc<AtomicBool>,
 }
 
 pub(crate) fn gateway(
@@ -48,8 +55,10 @@ pub(crate) fn gateway(
     batches_max: usize,
 ) -> (Gateway, GatewayQueue) {
     let (sender, receiver) = bounded(batches_max);
+    let left = Arc::new(AtomicBool::new(false));
+    let queue = GatewayQueue { receiver, left: Arc::clone(&left) };
     let (source, shared) = (source.clone(), Arc::clone(shared));
-    (Gateway { source, sender: Some(sender), shared }, GatewayQueue { receiver })
+    (Gateway { source, sender: Some(sender), left, shared }, queue)
 }
 
 impl Gateway {
@@ -72,6 +81,22 @@ impl Gateway {
         self.shared.counters.add(Counter::EventsIn, events);
         self.shared.wake_worker(0);
         Ok(())
+    }
+
+    /// Ends the source although more could come: what was pushed is processed, but time does not go on to its
+    /// end, so windows that are still open give no results.
+    pub fn leave(self) {
+        self.left.store(true, Ordering::SeqCst);
+    }
+
+    /// Stops the query: the source cannot go on.
+    pub fn fail(&self, cause: Cause) {
+        self.shared.fail(Failure::Engine { part: format!("source '{}'", self.source.name), cause });
+    }
+
+    /// The schemas of the source's streams.
+    pub fn streams(&self) -> &[SchemaRef] {
+        &self.source.streams
     }
 
     /// The engine's clock, on which arrivals are stamped.

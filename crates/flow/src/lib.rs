@@ -6,6 +6,7 @@
 //! complete. All queues are bounded by credits: cycles in flight, and bytes of results not yet committed.
 
 mod board;
+mod committer;
 mod cutter;
 mod cycle;
 mod distribute;
@@ -16,14 +17,15 @@ mod partition_table;
 mod regroup;
 mod running;
 mod shared;
-mod sink_thread;
 mod snapshot_desk;
 mod stages;
 mod status;
 mod topology;
+mod work;
 mod worker;
 
 pub use gateway::{Chunk, Gateway, Stopped};
 pub use running::{FlowError, Running, Settings, start};
 pub use shared::Failure;
 pub use status::{Status, Summary};
+pub use work::Work;

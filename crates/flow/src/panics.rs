@@ -10,6 +10,14 @@ pub(crate) fn guard<T>(body: impl FnOnce() -> Result<T, Cause>) -> Result<T, Cau
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| Err(cause_of(&*panic)))
 }
 
+/// Calls `body`, which puts rows of one cycle together and can fail only where they do not fit one batch.
+pub(crate) fn guard_size<T>(body: impl FnOnce() -> T) -> Result<T, Cause> {
+    guard(|| Ok(body())).map_err(|cause| match cause {
+        Cause::Bug(text) => Cause::Resource(format!("{text}; let cycles have fewer events")),
+        cause => cause,
+    })
+}
+
 /// What a panic said.
 pub(crate) fn cause_of(panic: &(dyn Any + Send)) -> Cause {
     let text = panic.downcast_ref::<&str>().map(|text| text.to_string());

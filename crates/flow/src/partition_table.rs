@@ -21,6 +21,9 @@ pub(crate) struct PartitionTable {
     /// Instance of each logical partition on this worker.
     instance_of: Vec<u32>,
     timers: Vec<Option<i64>>,
+    /// The sources that the rows come from, and how far they were at most.
+    sources: Vec<usize>,
+    watermark: i64,
     calls: Vec<Call>,
 }
 
@@ -39,6 +42,7 @@ impl PartitionTable {
     pub fn new(
         plan: &OperatorPlan,
         partitions: &[u32],
+        sources: Vec<usize>,
         state: Option<&dyn StateSource>,
     ) -> Result<Self, OperatorError> {
         let mut instances = Vec::with_capacity(partitions.len());
@@ -57,6 +61,8 @@ impl PartitionTable {
             instances,
             instance_of,
             timers,
+            sources,
+            watermark: i64::MIN,
             calls: Vec::new(),
         })
     }
@@ -68,13 +74,14 @@ impl PartitionTable {
         inputs: &[Vec<PartitionedBatch>],
         output: &mut Output,
     ) -> Result<(), OperatorError> {
-        self.list_calls(inputs, cut.watermark());
+        self.watermark = self.watermark.max(cut.watermark_of(self.sources.iter().copied()));
+        self.list_calls(inputs);
         let mut instance = 0;
         let result = guard(|| self.make_calls(cut, inputs, output, &mut instance));
         result.map_err(|cause| error(&self.operator, self.partitions[instance], cut.cycle, cause))
     }
 
-    fn list_calls(&mut self, inputs: &[Vec<PartitionedBatch>], watermark: i64) {
+    fn list_calls(&mut self, inputs: &[Vec<PartitionedBatch>]) {
         self.calls.clear();
         for (input, batches) in inputs.iter().enumerate() {
             for (index, batch) in batches.iter().enumerate() {
@@ -90,7 +97,7 @@ impl PartitionTable {
             }
         }
         for (instance, timer) in self.timers.iter().enumerate() {
-            if timer.is_some_and(|due| due <= watermark) {
+            if timer.is_some_and(|due| due <= self.watermark) {
                 self.calls.push(Call { instance: instance as u32, input: 0, batch: 0, start: 0, end: 0 });
             }
         }

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use crossbeam_channel::{bounded, unbounded};
 use thiserror::Error;
@@ -12,11 +13,12 @@ use tidemill_core::{CutLog, MemoryCutLog, Sink, SystemClock};
 use tidemill_plan::{CyclePolicy, Limits, Plan, PlanError};
 use timely::communication::WorkerGuards;
 
+use crate::committer::Committer;
 use crate::cutter::Cutter;
 use crate::gateway::{Gateway, gateway};
 use crate::panics::guard;
 use crate::shared::{Failure, Shared};
-use crate::sink_thread::SinkThread;
+use crate::stages::sink_stage::SinkWay;
 use crate::status::{Status, Summary};
 use crate::topology::Topology;
 use crate::worker::{self, CycleSource, WorkerParts};
@@ -25,6 +27,8 @@ use crate::worker::{self, CycleSource, WorkerParts};
 pub struct Settings {
     /// Worker threads.
     pub workers: usize,
+    /// How long a worker that has nothing to do looks out for work before it parks.
+    pub spin: Duration,
     /// When cycles close.
     pub cycles: CyclePolicy,
     /// What is bounded.
@@ -41,6 +45,7 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             workers: 1,
+            spin: Duration::ZERO,
             cycles: CyclePolicy::default(),
             limits: Limits::default(),
             cut_log: Box::new(MemoryCutLog::new(1024)),
@@ -90,7 +95,7 @@ pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Resul
     }
     check_limits(&settings.cycles, &settings.limits)?;
     let topology = Arc::new(Topology::new(plan, workers as u32)?);
-    let shared = Arc::new(Shared::new(settings.clock, settings.limits.clone(), workers, sinks.len()));
+    let shared = Arc::new(Shared::new(settings.clock, settings.limits.clone(), workers, &topology.plan));
     let started_ns = shared.clock.now_ns();
 
     let (mut gateways, mut queues) = (Vec::new(), Vec::new());
@@ -101,33 +106,36 @@ pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Resul
     }
     let cutter = Cutter::new(settings.cycles, queues, settings.cut_log, Arc::clone(&shared));
 
-    let mut senders = Vec::new();
+    let mut ways = Vec::new();
     let mut sink_threads = Vec::new();
     for (index, sink) in sinks.into_iter().enumerate() {
-        let (sender, results) = bounded(settings.limits.cycles_in_flight_max as usize + 1);
+        let may_block = sink.may_block();
         let name = topology.plan.sinks[index].name.clone();
-        let thread = SinkThread { index, name, sink, results, shared: Arc::clone(&shared) };
-        senders.push(sender);
-        sink_threads.push(spawn(format!("sink-{index}"), move || thread.run())?);
+        let committer = Committer::new(index, name, sink, Arc::clone(&shared));
+        if may_block {
+            let (sender, results) = bounded(settings.limits.cycles_in_flight_max as usize + 1);
+            ways.push(Some(SinkWay::Thread(sender)));
+            sink_threads.push(spawn(format!("sink-{index}"), move || committer.run(&results))?);
+        } else {
+            ways.push(Some(SinkWay::Direct(Box::new(committer))));
+        }
     }
 
     let (mailboxes, receivers): (Vec<_>, Vec<_>) = (0..workers).map(|_| unbounded()).unzip();
     let mut cycles = Some(CycleSource { cutter, mailboxes });
     let parts = receivers.into_iter().enumerate().map(|(index, mailbox)| {
         let feeds = |sink| Topology::worker_of_sink(sink, workers as u32) as usize == index;
-        let sender_of =
-            |(sink, sender): (usize, &crossbeam_channel::Sender<_>)| feeds(sink).then(|| sender.clone());
         Mutex::new(Some(WorkerParts {
             topology: Arc::clone(&topology),
             shared: Arc::clone(&shared),
             state: settings.state.clone(),
             mailbox,
-            sinks: senders.iter().enumerate().map(sender_of).collect(),
+            sinks: ways.iter_mut().enumerate().map(|(sink, way)| way.take_if(|_| feeds(sink))).collect(),
+            spin: settings.spin,
             cutter: cycles.take(),
         }))
     });
     let parts: Vec<_> = parts.collect();
-    drop(senders);
     let snapshot_parts = topology.plan.operators.len() * workers;
     let guards = start_workers(workers, parts, Arc::clone(&shared))?;
     Ok(Running {
@@ -195,7 +203,7 @@ impl Running {
     /// Counters and response times so far.
     pub fn status(&self) -> Status {
         let elapsed_ns = self.shared.clock.now_ns() - self.started_ns;
-        Status::new(&self.shared.counters, self.shared.response_times(), elapsed_ns)
+        Status::new(&self.shared, elapsed_ns)
     }
 
     /// Waits until every worker has built its operators and restored their state. Events may be pushed

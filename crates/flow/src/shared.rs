@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::thread::Thread;
 use std::time::Duration;
 
@@ -14,10 +14,11 @@ use tidemill_core::error::Cause;
 use tidemill_core::latency::ResponseTimes;
 use tidemill_core::sink::Arrivals;
 use tidemill_core::{OperatorError, SinkError};
-use tidemill_plan::Limits;
+use tidemill_plan::{Limits, Plan};
 
 use crate::cycle::Cycle;
 use crate::snapshot_desk::SnapshotDesk;
+use crate::work::WorkTable;
 
 /// Why a query stopped.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -45,10 +46,11 @@ pub(crate) struct Shared {
     pub clock: Arc<dyn Clock>,
     pub counters: Counters,
     pub snapshots: SnapshotDesk,
+    pub work: WorkTable,
     limits: Limits,
     stopped: AtomicBool,
     failure: Mutex<Option<Failure>>,
-    workers: Mutex<Vec<Option<Thread>>>,
+    workers: Vec<OnceLock<Thread>>,
     /// How many workers have built their part of the dataflow.
     workers_ready: Mutex<usize>,
     ready_changed: Condvar,
@@ -70,16 +72,17 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    pub fn new(clock: Arc<dyn Clock>, limits: Limits, workers: usize, sinks: usize) -> Self {
-        let zeros = || (0..sinks).map(|_| AtomicU64::new(0)).collect();
+    pub fn new(clock: Arc<dyn Clock>, limits: Limits, workers: usize, plan: &Plan) -> Self {
+        let zeros = || (0..plan.sinks.len()).map(|_| AtomicU64::new(0)).collect();
         Shared {
             clock,
             counters: Counters::default(),
             snapshots: SnapshotDesk::default(),
+            work: WorkTable::new(plan),
             limits,
             stopped: AtomicBool::new(false),
             failure: Mutex::new(None),
-            workers: Mutex::new(vec![None; workers]),
+            workers: (0..workers).map(|_| OnceLock::new()).collect(),
             workers_ready: Mutex::new(0),
             ready_changed: Condvar::new(),
             handed: zeros(),
@@ -95,17 +98,18 @@ impl Shared {
     // Waking.
 
     pub fn register_worker(&self, index: usize) {
-        lock(&self.workers)[index] = Some(std::thread::current());
+        // A worker is registered once, by itself.
+        let _ = self.workers[index].set(std::thread::current());
     }
 
     pub fn wake_worker(&self, index: usize) {
-        if let Some(thread) = &lock(&self.workers)[index] {
+        if let Some(thread) = self.workers[index].get() {
             thread.unpark();
         }
     }
 
     pub fn wake_workers(&self) {
-        lock(&self.workers).iter().flatten().for_each(Thread::unpark);
+        self.workers.iter().filter_map(OnceLock::get).for_each(Thread::unpark);
     }
 
     pub fn worker_is_ready(&self) {
@@ -115,7 +119,7 @@ impl Shared {
 
     /// Waits for all workers; false if the query stops before.
     pub fn wait_until_ready(&self) -> bool {
-        let workers = lock(&self.workers).len();
+        let workers = self.workers.len();
         let mut ready = lock(&self.workers_ready);
         while *ready < workers && !self.is_stopped() {
             let waited = self.ready_changed.wait_timeout(ready, Duration::from_millis(100));

@@ -1,7 +1,10 @@
 //! What a running query tells about itself.
 
-use tidemill_core::counters::{Counter, Counters};
+use tidemill_core::counters::Counter;
 use tidemill_core::latency::ResponseTimes;
+
+use crate::shared::Shared;
+use crate::work::Work;
 
 /// Counters and response times at one moment, counted from the start of the run.
 #[derive(Clone, Debug)]
@@ -13,15 +16,18 @@ pub struct Status {
     pub per_cycle: ResponseTimes,
     /// Nanoseconds since the start of the run.
     pub elapsed_ns: u64,
+    /// What each transform, then each operator has done, in the plan's order.
+    pub work: Vec<Work>,
 }
 
 /// The status at the end of a run.
 pub type Summary = Status;
 
 impl Status {
-    pub(crate) fn new(counters: &Counters, times: (ResponseTimes, ResponseTimes), elapsed_ns: u64) -> Self {
-        let values = Counter::ALL.iter().map(|counter| counters.get(*counter)).collect();
-        Status { values, per_event: times.0, per_cycle: times.1, elapsed_ns }
+    pub(crate) fn new(shared: &Shared, elapsed_ns: u64) -> Self {
+        let values = Counter::ALL.iter().map(|counter| shared.counters.get(*counter)).collect();
+        let (per_event, per_cycle) = shared.response_times();
+        Status { values, per_event, per_cycle, elapsed_ns, work: shared.work.list() }
     }
 
     /// A counter's value.

@@ -84,11 +84,6 @@ impl Topology {
         sink as u32 % workers
     }
 
-    /// The edges that read what a producer writes.
-    pub fn edges_from(&self, producer: Producer) -> impl Iterator<Item = (usize, &Edge)> {
-        self.edges.iter().enumerate().filter(move |(_, edge)| edge.stream.producer == producer)
-    }
-
     /// The edge into an input.
     pub fn edge_to(&self, consumer: Consumer) -> Option<usize> {
         self.edges.iter().position(|edge| edge.consumer == consumer)
@@ -106,9 +101,9 @@ impl Topology {
 
     /// The order in which an edge's parcels arrive.
     pub fn order_of(&self, edge: usize) -> InputOrder {
-        match self.edges[edge].stream.producer {
+        match self.plan.root(self.edges[edge].stream).producer {
             Producer::Source(_) => InputOrder::ByChunk,
-            Producer::Operator(_) => InputOrder::Interleaved,
+            _ => InputOrder::Interleaved,
         }
     }
 }
@@ -119,7 +114,7 @@ fn edges_from_unread(plan: &Plan) -> Vec<Edge> {
     let read = |producer| {
         let inputs = plan.operators.iter().flat_map(|operator| &operator.inputs).map(|input| input.stream);
         let mut streams = inputs.chain(plan.sinks.iter().flat_map(|sink| sink.inputs.iter().copied()));
-        streams.any(|stream| stream.producer == producer)
+        streams.any(|stream| plan.root(stream).producer == producer)
     };
     let unread = (0..plan.operators.len()).filter(|operator| !read(Producer::Operator(*operator)));
     let edge = |operator| Edge {

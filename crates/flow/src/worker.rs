@@ -1,7 +1,7 @@
 //! A worker thread: builds its part of the dataflow, introduces cycles, lets Timely step, parks when idle.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
 use tidemill_core::error::Cause;
@@ -12,7 +12,7 @@ use crate::board::Board;
 use crate::cutter::{Cutter, Decision};
 use crate::cycle::Cycle;
 use crate::shared::{Failure, Shared};
-use crate::sink_thread::CycleResults;
+use crate::stages::sink_stage::SinkWay;
 use crate::stages::source::Source;
 use crate::stages::{Site, operator_stage, sink_stage};
 use crate::topology::Topology;
@@ -23,8 +23,10 @@ pub(crate) struct WorkerParts {
     pub shared: Arc<Shared>,
     pub state: Option<Arc<dyn StateSource>>,
     pub mailbox: Receiver<Arc<Cycle>>,
-    /// For each sink, the way to its thread, on the worker that feeds it.
-    pub sinks: Vec<Option<Sender<CycleResults>>>,
+    /// For each sink, the way to it, on the worker that feeds it.
+    pub sinks: Vec<Option<SinkWay>>,
+    /// How long to look out for work before parking.
+    pub spin: Duration,
     /// On worker 0 only.
     pub cutter: Option<CycleSource>,
 }
@@ -49,6 +51,43 @@ impl CycleSource {
             }
             Decision::Wait(wait_ns) => Ok(Step::Wait(wait_ns.map(Duration::from_nanos))),
             Decision::Ended => Ok(Step::Ended),
+        }
+    }
+}
+
+/// Keeps a worker awake for a while after its last work: being woken takes longer than most cycles.
+struct Lookout {
+    spin: Duration,
+    until: Option<Instant>,
+    asked: u32,
+}
+
+/// How often a worker asks for work before it offers its core to others, which takes about as long.
+const ASKED_PER_YIELD: u32 = 16;
+
+impl Lookout {
+    fn something_happened(&mut self) {
+        if !self.spin.is_zero() {
+            self.until = Some(Instant::now() + self.spin);
+        }
+    }
+
+    /// How long to park: not at all while it looks out.
+    fn park(&mut self, wait: Option<Duration>) -> Option<Duration> {
+        match self.until {
+            Some(until) if Instant::now() < until => {
+                self.asked = self.asked.wrapping_add(1);
+                // Whoever wants the core for something else may have it.
+                match self.asked % ASKED_PER_YIELD {
+                    0 => std::thread::yield_now(),
+                    _ => std::hint::spin_loop(),
+                }
+                Some(Duration::ZERO)
+            }
+            _ => {
+                self.until = None;
+                wait
+            }
         }
     }
 }
@@ -80,18 +119,23 @@ pub(crate) fn drop_dataflows(worker: &mut Worker) {
 fn run_dataflow(worker: &mut Worker, parts: &mut WorkerParts) -> Result<(), Failure> {
     let mut source = Some(build(worker, parts)?);
     parts.shared.worker_is_ready();
+    let mut lookout = Lookout { spin: parts.spin, until: None, asked: 0 };
     while worker.has_dataflows() && !parts.shared.is_stopped() {
         let mut park = None;
         if let Some(cycles) = &mut parts.cutter {
             let step = cycles.advance(&parts.shared);
             match step.map_err(|cause| Failure::Engine { part: "cut log".into(), cause })? {
-                Step::Again => park = Some(Duration::ZERO),
+                Step::Again => {
+                    park = Some(Duration::ZERO);
+                    lookout.something_happened();
+                }
                 Step::Wait(wait) => park = wait,
                 Step::Ended => parts.cutter = None,
             }
         }
         if let Ok(cycle) = parts.mailbox.try_recv() {
             park = Some(Duration::ZERO);
+            lookout.something_happened();
             if let Some(source) = &mut source {
                 source.introduce(&cycle)?;
             }
@@ -99,7 +143,7 @@ fn run_dataflow(worker: &mut Worker, parts: &mut WorkerParts) -> Result<(), Fail
                 source = None;
             }
         }
-        worker.step_or_park(park);
+        worker.step_or_park(lookout.park(park));
     }
     Ok(())
 }
@@ -111,7 +155,7 @@ fn build(worker: &mut Worker, parts: &mut WorkerParts) -> Result<Source, Failure
     let board = Board::default();
     worker.dataflow::<u64, _, _>(|scope| {
         let mut streams: Vec<_> = topology.edges.iter().map(|_| None).collect();
-        let source = Source::new(index, &topology, board.clone(), Arc::clone(shared), scope, &mut streams);
+        let source = Source::new(index, &topology, board.clone(), Arc::clone(shared), scope, &mut streams)?;
         let site = Site { topology: &topology, worker: index, board, shared };
         for operator in 0..topology.plan.operators.len() {
             operator_stage::build(scope, &site, operator, parts.state.as_deref(), &mut streams)?;

@@ -27,8 +27,10 @@ mod contract;
 mod operator;
 mod plan;
 mod stream;
+mod transform;
 
 pub use contract::{CyclePolicy, Limits};
 pub use operator::{Factory, InputPlan, OperatorPlan};
 pub use plan::{Plan, PlanError, SinkPlan, SourcePlan};
 pub use stream::{Producer, StreamRef};
+pub use transform::{TransformFactory, TransformPlan};

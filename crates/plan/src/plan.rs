@@ -5,6 +5,7 @@ use thiserror::Error;
 
 use crate::operator::{InputPlan, OperatorPlan};
 use crate::stream::{Producer, StreamRef};
+use crate::transform::TransformPlan;
 
 /// A source: one gateway that feeds one or several streams. Positions are one order across all of them.
 #[derive(Clone, Debug)]
@@ -33,6 +34,8 @@ pub struct Plan {
     pub sources: Vec<SourcePlan>,
     /// Its operators, each after those that it reads from.
     pub operators: Vec<OperatorPlan>,
+    /// Its transforms, each after those that it reads from.
+    pub transforms: Vec<TransformPlan>,
     /// Its sinks.
     pub sinks: Vec<SinkPlan>,
 }
@@ -101,6 +104,12 @@ impl Plan {
         refs
     }
 
+    /// Adds a transform; returns its stream.
+    pub fn transform(&mut self, transform: TransformPlan) -> StreamRef {
+        self.transforms.push(transform);
+        StreamRef { producer: Producer::Transform(self.transforms.len() - 1), port: 0 }
+    }
+
     /// Adds a sink that takes these streams.
     pub fn sink(&mut self, name: impl Into<String>, inputs: impl IntoIterator<Item = StreamRef>) {
         self.sinks.push(SinkPlan { name: name.into(), inputs: inputs.into_iter().collect() });
@@ -111,7 +120,43 @@ impl Plan {
         match stream.producer {
             Producer::Source(index) => self.sources.get(index)?.streams.get(stream.port),
             Producer::Operator(index) => self.operators.get(index)?.outputs.get(stream.port),
+            Producer::Transform(index) if stream.port == 0 => Some(&self.transforms.get(index)?.output),
+            Producer::Transform(_) => None,
         }
+    }
+
+    /// The stream of a source or an operator that a stream is made of.
+    pub fn root(&self, stream: StreamRef) -> StreamRef {
+        match stream.producer {
+            Producer::Transform(index) => self.root(self.transforms[index].input),
+            _ => stream,
+        }
+    }
+
+    /// The sources, ascending, whose events may cause rows of a stream. Their watermarks say how far it is.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use tidemill_core::arrow::schema::Schema;
+    /// let mut plan = tidemill_plan::Plan::new("two sources");
+    /// plan.source("a", [Arc::new(Schema::empty())]);
+    /// let b = plan.source("b", [Arc::new(Schema::empty())]);
+    /// assert_eq!(plan.sources_of(b[0]), [1]);
+    /// ```
+    pub fn sources_of(&self, stream: StreamRef) -> Vec<usize> {
+        match stream.producer {
+            Producer::Source(index) => vec![index],
+            Producer::Transform(index) => self.sources_of(self.transforms[index].input),
+            Producer::Operator(index) => self.sources_of_operator(index),
+        }
+    }
+
+    /// The sources, ascending, that an operator's inputs come from.
+    pub fn sources_of_operator(&self, operator: usize) -> Vec<usize> {
+        let inputs = self.operators[operator].inputs.iter();
+        let sources: std::collections::BTreeSet<usize> =
+            inputs.flat_map(|input| self.sources_of(input.stream)).collect();
+        sources.into_iter().collect()
     }
 
     /// The numbers of an input's columns in its stream.
@@ -138,6 +183,7 @@ impl Plan {
         if self.sources.is_empty() || self.sinks.is_empty() {
             return Err(PlanError::Empty(self.name.clone()));
         }
+        self.validate_order()?;
         for (index, operator) in self.operators.iter().enumerate() {
             self.validate_operator(index, operator)?;
         }
@@ -147,6 +193,28 @@ impl Plan {
             }
             for stream in &sink.inputs {
                 self.schema(*stream).ok_or_else(|| no_such_stream(&sink.name, *stream))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that every transform reads what was there before it, and every operator too.
+    fn validate_order(&self) -> Result<(), PlanError> {
+        for (index, transform) in self.transforms.iter().enumerate() {
+            let later = matches!(transform.input.producer, Producer::Transform(other) if other >= index);
+            if later || self.schema(transform.input).is_none() {
+                return Err(no_such_stream(&transform.name, transform.input));
+            }
+        }
+        for (index, operator) in self.operators.iter().enumerate() {
+            for input in &operator.inputs {
+                if self.schema(input.stream).is_none() {
+                    return Err(no_such_stream(&operator.name, input.stream));
+                }
+                let root = self.root(input.stream).producer;
+                if matches!(root, Producer::Operator(producer) if producer >= index) {
+                    return Err(no_such_stream(&operator.name, input.stream));
+                }
             }
         }
         Ok(())
@@ -163,9 +231,6 @@ impl Plan {
             return Err(PlanError::NoInputs(operator.name.clone()));
         }
         for input in &operator.inputs {
-            if matches!(input.stream.producer, Producer::Operator(producer) if producer >= index) {
-                return Err(no_such_stream(&operator.name, input.stream));
-            }
             self.columns_of(operator, input)?;
         }
         Ok(())

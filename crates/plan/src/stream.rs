@@ -7,6 +7,8 @@ pub enum Producer {
     Source(usize),
     /// The operator with this index.
     Operator(usize),
+    /// The transform with this index.
+    Transform(usize),
 }
 
 /// A stream of the plan: an output of a source or an operator.

@@ -6,12 +6,14 @@
 //! [`merge`].
 
 pub mod gather;
+pub mod hash;
 pub mod merge;
 pub mod order;
 pub mod placement;
 pub mod route;
 pub mod split;
 
+pub use hash::route_by_hash;
 pub use merge::{merge_by_partition, merge_by_position};
 pub use placement::Placement;
 pub use route::{OMIT, Route, RouteError, route_by_key};

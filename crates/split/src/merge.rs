@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, RecordBatch};
-use tidemill_core::{Batch, PartitionedBatch, Run};
+use tidemill_core::{Batch, PartitionedBatch, Run, concatenate};
 
-use crate::gather;
+use crate::gather::{self, Gather};
 use crate::order::Sorter;
 
 /// One batch with the rows of all, in the order of (position, origin). `positions_end` is one past the
@@ -63,7 +63,7 @@ fn concatenate(batches: &[Batch]) -> Option<Batch> {
 
 fn concatenate_column(batches: &[Batch], index: usize) -> ArrayRef {
     let columns: Vec<&dyn Array> = batches.iter().map(|batch| batch.rows.column(index).as_ref()).collect();
-    arrow_select::concat::concat(&columns).expect("all batches of a stream have its schema")
+    concatenate::columns(&columns).expect("the rows of a cycle fit one batch of its schema")
 }
 
 fn origins_of(batch: &Batch) -> impl Iterator<Item = u32> + '_ {
@@ -100,16 +100,12 @@ fn order_ties_by_origin(order: &mut [u32], batch: &Batch) {
 }
 
 fn reorder(batch: &Batch, order: &[u32]) -> Batch {
-    let columns: Vec<ArrayRef> =
-        batch.rows.columns().iter().map(|column| gather::column(column, order)).collect();
+    let gather = Gather::new(order);
+    let columns = batch.rows.columns().iter().map(|column| gather.column(column)).collect();
     let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(order.len()));
     let rows = RecordBatch::try_new_with_options(Arc::clone(batch.rows.schema_ref()), columns, &options)
         .expect("gathering keeps types and gives equal lengths");
-    let origins = match batch.origins.is_empty() {
-        true => Vec::new(),
-        false => gather::values(&batch.origins, order),
-    };
-    Batch { rows, positions: gather::values(&batch.positions, order).into(), origins: origins.into() }
+    Batch { rows, positions: gather.buffer(&batch.positions), origins: gather.buffer(&batch.origins) }
 }
 
 fn runs_of(partitions: &[u32]) -> Vec<Run> {

@@ -6,7 +6,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use tidemill_core::{Batch, PartitionedBatch, Run};
 
-use crate::gather;
+use crate::gather::Gather;
 use crate::order::Sorter;
 use crate::placement::Placement;
 use crate::route::{self, Route, RouteError};
@@ -96,14 +96,14 @@ fn runs_of_worker(order: &[u32], destinations: &[u32], placement: &Placement, wo
 }
 
 fn gather_rows(batch: &Batch, base: u32, order: &[u32], columns: &[usize], schema: &SchemaRef) -> Batch {
-    let gathered = columns.iter().map(|index| gather::column(batch.rows.column(*index), order)).collect();
+    let gather = Gather::new(order);
+    let gathered = columns.iter().map(|index| gather.column(batch.rows.column(*index))).collect();
     let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(order.len()));
     let rows = RecordBatch::try_new_with_options(Arc::clone(schema), gathered, &options)
         .expect("gathering keeps types and gives equal lengths");
-    let positions: Vec<u32> = order.iter().map(|row| batch.positions[*row as usize] + base).collect();
-    let origins = match batch.origins.is_empty() {
-        true => Vec::new(),
-        false => gather::values(&batch.origins, order),
+    let positions = match base {
+        0 => gather.buffer(&batch.positions),
+        _ => order.iter().map(|row| batch.positions[*row as usize] + base).collect(),
     };
-    Batch { rows, positions: positions.into(), origins: origins.into() }
+    Batch { rows, positions, origins: gather.buffer(&batch.origins) }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod cycle_inputs;
 pub(crate) mod edge_writer;
 pub(crate) mod operator_stage;
+pub(crate) mod outlets;
 pub(crate) mod sink_stage;
 pub(crate) mod source;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidemill_core::counters::Counter;
 use tidemill_core::error::Cause;
 use tidemill_core::snapshot::StateSource;
-use tidemill_core::{Batch, OperatorError, Output};
+use tidemill_core::{Batch, Cut, OperatorError, Output};
 use tidemill_plan::Producer;
 use tidemill_split::order::Sorter;
 use timely::container::NoopBuilder;
@@ -14,15 +14,17 @@ use timely::dataflow::operators::generic::OutputBuilder;
 use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
 
 use super::cycle_inputs::{CycleInputs, complete_below};
-use super::edge_writer::EdgeWriter;
+use super::outlets::{Outlets, Place, nothing_sent};
 use super::{EdgeStreams, Site};
 use crate::board::Posted;
 use crate::distribute::by_target;
+use crate::panics::guard_size;
 use crate::parcel::Parcels;
 use crate::partition_table::PartitionTable;
 use crate::regroup::{InputOrder, regroup};
 use crate::shared::{Failure, Shared};
 use crate::topology::Consumer;
+use crate::work::Part;
 
 struct OperatorStage {
     name: String,
@@ -30,8 +32,8 @@ struct OperatorStage {
     table: PartitionTable,
     output: Output,
     ports: usize,
-    /// For each outgoing edge, the port that it reads, and how it is written.
-    writers: Vec<(usize, EdgeWriter)>,
+    outlets: Outlets,
+    operator: usize,
     orders: Vec<InputOrder>,
     inputs: CycleInputs,
     sorter: Sorter,
@@ -45,14 +47,14 @@ pub(crate) fn build<'scope>(
     operator: usize,
     state: Option<&dyn StateSource>,
     streams: &mut EdgeStreams<'scope>,
-) -> Result<(), OperatorError> {
+) -> Result<(), Failure> {
     let Site { topology, worker, board, shared } = site;
     let plan = &topology.plan.operators[operator];
     // Before the builder is made: Timely panics if one is dropped, which would hide the error.
     let partitions = topology.placements[operator].partitions_of(*worker as u32);
-    let table = PartitionTable::new(plan, partitions, state)?;
-    let error = |cause| OperatorError { operator: plan.name.clone(), partition: 0, cycle: 0, cause };
-    let output = Output::new(&plan.outputs).map_err(error)?;
+    let sources = topology.plan.sources_of_operator(operator);
+    let table = PartitionTable::new(plan, partitions, sources, state)?;
+    let outlets = Outlets::new(topology, Producer::Operator(operator), plan.outputs.len())?;
     let mut builder = OperatorBuilder::new(plan.name.clone(), scope);
     let mut orders = Vec::new();
     let mut inputs = Vec::new();
@@ -62,21 +64,20 @@ pub(crate) fn build<'scope>(
         let stream = streams[edge].take().expect("producers are built before their consumers");
         inputs.push(builder.new_input(stream, by_target()));
     }
-    let mut writers = Vec::new();
     let mut outputs = Vec::new();
-    for (index, edge) in topology.edges_from(Producer::Operator(operator)) {
+    for edge in outlets.edges() {
         let (output, stream) = builder.new_output::<Parcels>();
-        streams[index] = Some(stream);
+        streams[*edge] = Some(stream);
         outputs.push(OutputBuilder::<u64, NoopBuilder<Parcels>>::from(output));
-        writers.push((edge.stream.port, EdgeWriter::new(edge)));
     }
     let mut stage = OperatorStage {
         name: plan.name.clone(),
         shared: Arc::clone(shared),
         table,
-        output,
+        output: Output::new(&plan.outputs),
         ports: plan.outputs.len(),
-        writers,
+        outlets,
+        operator,
         orders,
         inputs: CycleInputs::new(plan.inputs.len(), board.clone(), Arc::clone(shared)),
         sorter: Sorter::default(),
@@ -119,7 +120,8 @@ impl OperatorStage {
         let positions_end = posted.arrivals.events + 1;
         let mut inputs = Vec::with_capacity(parcels.len());
         for (parcels, order) in parcels.into_iter().zip(&self.orders) {
-            inputs.push(regroup(parcels, *order, positions_end, &mut self.sorter));
+            let regrouped = guard_size(|| regroup(parcels, *order, positions_end, &mut self.sorter));
+            inputs.push(regrouped.map_err(|cause| self.too_large("input", cause))?);
         }
         self.output.begin_cycle(posted.arrivals.events);
         self.table.run_cycle(&posted.cut, &inputs, &mut self.output)?;
@@ -127,24 +129,33 @@ impl OperatorStage {
             let states = self.table.snapshot(posted.cut.cycle)?;
             self.shared.snapshots.contribute(&self.name, states);
         }
-        let sent = self.write();
+        let rows_in = inputs.iter().flatten().map(|batch| batch.batch.len() as u64).sum();
+        let batches = guard_size(|| (0..self.ports).map(|port| self.output.finish(port)).collect::<Vec<_>>());
+        let batches = batches.map_err(|cause| self.too_large("output", cause))?;
+        let rows_out = batches.iter().flatten().map(|batch| batch.len() as u64).sum();
+        let time_ns = self.shared.clock.now_ns() - start_ns;
+        self.shared.work.add(Part::Operator(self.operator), time_ns, rows_in, rows_out);
+        let sent = self.write(&posted.cut, &batches);
         self.inputs.advance();
         self.shared.counters.add(Counter::OperatorTime, self.shared.clock.now_ns() - start_ns);
         sent
     }
 
-    /// Takes the rows off all ports, those included that no one reads, and sends on what is read.
-    fn write(&mut self) -> Result<Vec<Parcels>, Failure> {
-        let batches: Vec<_> = (0..self.ports).map(|port| self.output.finish(port)).collect();
-        for batch in batches.iter().flatten() {
+    /// Rows of one cycle that cannot be one batch: more than 2 GiB of strings, or too many dictionary
+    /// entries.
+    fn too_large(&self, what: &str, cause: Cause) -> Failure {
+        let part = format!("{what} of operator '{}', cycle {}", self.name, self.inputs.next_cycle());
+        Failure::Engine { part, cause }
+    }
+
+    /// Sends on what was written and is read.
+    fn write(&mut self, cut: &Cut, batches: &[Option<Batch>]) -> Result<Vec<Parcels>, Failure> {
+        let mut sent = nothing_sent(self.outlets.edges().len());
+        let place = Place { cut, base: 0, chunk: self.worker };
+        for (port, batch) in batches.iter().enumerate() {
+            let Some(batch) = batch else { continue };
             self.check_positions(batch)?;
-        }
-        let mut sent = Vec::with_capacity(self.writers.len());
-        for (port, writer) in &mut self.writers {
-            sent.push(match batches.get(*port) {
-                Some(Some(batch)) => writer.parcels(batch, 0, self.worker, self.inputs.next_cycle())?,
-                _ => Parcels::default(),
-            });
+            self.outlets.write(port, batch, &place, &self.shared, &mut sent)?;
         }
         Ok(sent)
     }

@@ -1,4 +1,4 @@
-//! The stage of a sink: hands whole cycles, in order, to the sink's thread.
+//! The stage of a sink: hands whole cycles, in order, to the sink or to its thread.
 
 use std::sync::Arc;
 
@@ -12,17 +12,25 @@ use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
 use super::cycle_inputs::{CycleInputs, complete_below};
 use super::{EdgeStreams, Site};
 use crate::board::Posted;
+use crate::committer::{Committer, CycleResults};
 use crate::distribute::by_target;
 use crate::parcel::Parcel;
 use crate::shared::{Failure, Shared};
-use crate::sink_thread::CycleResults;
 
 struct SinkStage {
     sink: usize,
     inputs: CycleInputs,
     shared: Arc<Shared>,
-    /// To the sink's thread; on one worker only.
-    thread: Option<Sender<CycleResults>>,
+    /// On one worker only.
+    way: Option<SinkWay>,
+}
+
+/// How a sink is given its results.
+pub(crate) enum SinkWay {
+    /// Over its thread.
+    Thread(Sender<CycleResults>),
+    /// At once: it never blocks.
+    Direct(Box<Committer>),
 }
 
 /// Adds the stage of a sink to a worker's dataflow.
@@ -30,7 +38,7 @@ pub(crate) fn build<'scope>(
     scope: Scope<'scope, u64>,
     site: &Site<'_>,
     sink: usize,
-    thread: Option<Sender<CycleResults>>,
+    way: Option<SinkWay>,
     streams: &mut EdgeStreams<'scope>,
 ) {
     let Site { topology, board, shared, .. } = site;
@@ -45,7 +53,7 @@ pub(crate) fn build<'scope>(
         sink,
         inputs: CycleInputs::new(plan.inputs.len(), board.clone(), Arc::clone(shared)),
         shared: Arc::clone(shared),
-        thread,
+        way,
     };
     builder.build(move |_capabilities| {
         move |frontiers| {
@@ -67,18 +75,23 @@ impl SinkStage {
         let cycle = posted.cut.cycle;
         let parcels = self.inputs.take();
         self.inputs.advance();
-        let Some(thread) = &self.thread else { return };
+        let Some(way) = &mut self.way else { return };
         let streams: Vec<Vec<Batch>> = parcels.into_iter().map(in_order).collect();
         let bytes = streams.iter().flatten().map(|batch| batch.bytes() as u64).sum();
         let rows = streams.iter().flatten().map(|batch| batch.len() as u64).sum();
         self.shared.counters.add(Counter::UncommittedBytes, bytes);
         self.shared.counters.add(Counter::RowsOut, rows);
         let results = CycleResults { cut: posted.cut, arrivals: posted.arrivals, streams, bytes };
-        // Credits bound the cycles on their way, so there is room unless the thread is gone.
-        if thread.try_send(results).is_err() && !self.shared.is_stopped() {
-            let part = format!("sink {}", self.sink);
-            self.shared
-                .fail(Failure::Engine { part, cause: Cause::Bug("its thread takes no results".into()) });
+        match way {
+            SinkWay::Direct(committer) => committer.take_one(results),
+            // Credits bound the cycles on their way, so there is room unless the thread is gone.
+            SinkWay::Thread(thread) => {
+                if thread.try_send(results).is_err() && !self.shared.is_stopped() {
+                    let part = format!("sink {}", self.sink);
+                    let cause = Cause::Bug("its thread takes no results".into());
+                    self.shared.fail(Failure::Engine { part, cause });
+                }
+            }
         }
         self.shared.cycle_handed(self.sink, cycle);
     }

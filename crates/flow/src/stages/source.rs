@@ -9,7 +9,7 @@ use timely::container::NoopBuilder;
 use timely::dataflow::{InputHandle, Scope};
 
 use super::EdgeStreams;
-use super::edge_writer::EdgeWriter;
+use super::outlets::{Outlets, Place, nothing_sent};
 use crate::board::{Board, Posted};
 use crate::cycle::Cycle;
 use crate::parcel::Parcels;
@@ -19,17 +19,16 @@ use crate::topology::Topology;
 /// Below this many rows, splitting them on one worker is cheaper than on all.
 const ROWS_TO_SHARE: usize = 1024;
 
-struct SourceEdge {
-    source: usize,
-    stream: usize,
-    input: InputHandle<u64, NoopBuilder<Parcels>>,
-    writer: EdgeWriter,
+/// A source of the plan, with the inputs of its edges into the dataflow.
+struct SourceOutlets {
+    outlets: Outlets,
+    inputs: Vec<InputHandle<u64, NoopBuilder<Parcels>>>,
 }
 
 pub(crate) struct Source {
     worker: usize,
     workers: usize,
-    edges: Vec<SourceEdge>,
+    sources: Vec<SourceOutlets>,
     board: Board,
     shared: Arc<Shared>,
 }
@@ -42,21 +41,19 @@ impl Source {
         shared: Arc<Shared>,
         scope: Scope<'scope, u64>,
         streams: &mut EdgeStreams<'scope>,
-    ) -> Self {
-        let mut edges = Vec::new();
-        for source in 0..topology.plan.sources.len() {
-            for (index, edge) in topology.edges_from(Producer::Source(source)) {
+    ) -> Result<Self, Failure> {
+        let mut sources = Vec::new();
+        for (source, plan) in topology.plan.sources.iter().enumerate() {
+            let outlets = Outlets::new(topology, Producer::Source(source), plan.streams.len())?;
+            let mut inputs = Vec::new();
+            for edge in outlets.edges() {
                 let mut input = InputHandle::new_with_builder();
-                streams[index] = Some(input.to_stream(scope));
-                edges.push(SourceEdge {
-                    source,
-                    stream: edge.stream.port,
-                    input,
-                    writer: EdgeWriter::new(edge),
-                });
+                streams[*edge] = Some(input.to_stream(scope));
+                inputs.push(input);
             }
+            sources.push(SourceOutlets { outlets, inputs });
         }
-        Source { worker, workers: topology.workers as usize, edges, board, shared }
+        Ok(Source { worker, workers: topology.workers as usize, sources, board, shared })
     }
 
     /// Splits this worker's share of a cycle and moves on to the next.
@@ -64,18 +61,40 @@ impl Source {
         let start_ns = self.shared.clock.now_ns();
         let posted = Posted { cut: Arc::clone(&cycle.cut), arrivals: Arc::clone(&cycle.arrivals) };
         self.board.post(posted, self.shared.committed_cycles());
-        for edge in &mut self.edges {
-            let batches = &cycle.streams[edge.source][edge.stream];
-            for (row, base, batch) in share(batches, self.worker, self.workers, cycle.cut.cycle) {
-                let mut parcels = edge.writer.parcels(&batch, base, row as u32, cycle.cut.cycle)?;
-                edge.input.send_batch(&mut parcels);
+        for (source, batches) in self.sources.iter_mut().zip(&cycle.streams) {
+            for (stream, batches) in batches.iter().enumerate() {
+                for (row, base, batch) in share(batches, self.worker, self.workers, cycle.cut.cycle) {
+                    let place = Place { cut: &cycle.cut, base, chunk: row as u32 };
+                    source.send(stream, &batch, &place, &self.shared)?;
+                }
             }
-            edge.input.advance_to(cycle.cut.cycle + 1);
+            for input in &mut source.inputs {
+                input.advance_to(cycle.cut.cycle + 1);
+            }
         }
         if cycle.cut.last {
-            self.edges.clear();
+            self.sources.clear();
         }
         self.shared.counters.add(Counter::SplitTime, self.shared.clock.now_ns() - start_ns);
+        Ok(())
+    }
+}
+
+impl SourceOutlets {
+    fn send(
+        &mut self,
+        stream: usize,
+        batch: &Batch,
+        place: &Place<'_>,
+        shared: &Shared,
+    ) -> Result<(), Failure> {
+        let mut sent = nothing_sent(self.inputs.len());
+        self.outlets.write(stream, batch, place, shared, &mut sent)?;
+        for (input, mut parcels) in self.inputs.iter_mut().zip(sent) {
+            if !parcels.0.is_empty() {
+                input.send_batch(&mut parcels);
+            }
+        }
         Ok(())
     }
 }

@@ -1,0 +1,117 @@
+//! Sources: where rows come from, batch by batch.
+
+use std::time::Duration;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+
+use crate::error::Cause;
+
+/// What a source had when it was asked.
+#[derive(Clone, Debug)]
+pub enum Polled {
+    /// Some rows, in the order in which they came.
+    Rows(RecordBatch),
+    /// Nothing within the time that was given.
+    Nothing,
+    /// Nothing any more: the source has ended.
+    Ended,
+}
+
+/// Input that could not be read and was left out, since the source was last asked.
+///
+/// ```
+/// use tidemill_core::source::Faults;
+/// let mut faults = Faults::default();
+/// faults.add("clicks.csv, line 7: 'x' is not a BIGINT");
+/// assert_eq!((faults.count, faults.samples.len()), (1, 1));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// How many records.
+    pub count: u64,
+    /// The first few, each with place and reason.
+    pub samples: Vec<String>,
+}
+
+impl Faults {
+    /// How many samples are kept.
+    pub const SAMPLES_MAX: usize = 8;
+
+    /// Counts a record that could not be read; keeps the text if there is room.
+    pub fn add(&mut self, text: impl Into<String>) {
+        self.count += 1;
+        if self.samples.len() < Faults::SAMPLES_MAX {
+            self.samples.push(text.into());
+        }
+    }
+
+    /// Adds those of another.
+    pub fn merge(&mut self, other: Faults) {
+        self.count += other.count;
+        let room = Faults::SAMPLES_MAX - self.samples.len().min(Faults::SAMPLES_MAX);
+        self.samples.extend(other.samples.into_iter().take(room));
+    }
+}
+
+/// How far a finite source is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes (or rows, if it has no bytes) read so far.
+    pub done: u64,
+    /// Of so many; `None`: unknown, or without end.
+    pub total: Option<u64>,
+}
+
+/// Where rows come from: a file, a socket, a generator. Read on a thread of its own, so it may block, but not
+/// longer than it is told, for the query must be able to stop.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use tidemill_core::arrow::array::{Int64Array, RecordBatch};
+/// use tidemill_core::arrow::schema::{DataType, Field, Schema, SchemaRef};
+/// use tidemill_core::error::Cause;
+/// use tidemill_core::source::{Polled, Source};
+///
+/// /// Counts down to 0.
+/// struct Countdown(i64);
+///
+/// impl Source for Countdown {
+///     fn schema(&self) -> SchemaRef {
+///         Arc::new(Schema::new(vec![Field::new("value", DataType::Int64, false)]))
+///     }
+///     fn poll(&mut self, _wait: Duration) -> Result<Polled, Cause> {
+///         if self.0 == 0 { return Ok(Polled::Ended) }
+///         self.0 -= 1;
+///         let value = Arc::new(Int64Array::from(vec![self.0])) as _;
+///         RecordBatch::try_new(self.schema(), vec![value]).map(Polled::Rows).map_err(|error| Cause::Bug(error.to_string()))
+///     }
+///     fn is_finite(&self) -> bool { true }
+/// }
+/// assert!(matches!(Countdown(1).poll(Duration::ZERO), Ok(Polled::Rows(_))));
+/// assert!(matches!(Countdown(0).poll(Duration::ZERO), Ok(Polled::Ended)));
+/// ```
+pub trait Source: Send {
+    /// The columns of its rows.
+    fn schema(&self) -> SchemaRef;
+
+    /// The next rows: 1 to about 8192. Waits for them no longer than `wait`.
+    ///
+    /// # Errors
+    /// If it cannot go on; the query then stops. A record that cannot be read is a fault and no error.
+    fn poll(&mut self, wait: Duration) -> Result<Polled, Cause>;
+
+    /// What could not be read since this was last asked.
+    fn faults(&mut self) -> Faults {
+        Faults::default()
+    }
+
+    /// How far it is.
+    fn progress(&self) -> Progress {
+        Progress::default()
+    }
+
+    /// Whether it ends by itself.
+    fn is_finite(&self) -> bool;
+}

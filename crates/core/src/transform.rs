@@ -1,0 +1,42 @@
+//! Transforms: what happens to the rows of a stream before they are split, row by row and without state.
+
+use arrow_array::RecordBatch;
+
+use crate::cut::Cut;
+use crate::error::Cause;
+
+/// The rows that a transform made.
+#[derive(Clone, Debug)]
+pub struct Transformed {
+    /// The rows.
+    pub rows: RecordBatch,
+    /// For each row, the input row that it comes from, ascending; `None`: one row for each input row.
+    pub causes: Option<Vec<u32>>,
+}
+
+/// Filters, projects, looks up, or combines rows. It is called on whichever worker has the rows, with a
+/// cycle's rows divided anywhere, and keeps nothing from one call to the next. What it makes of a row depends
+/// on the row and the cut alone; one that combines several rows into one may do so only if its reader's
+/// results do not depend on which rows were combined.
+///
+/// ```
+/// use tidemill_core::arrow::array::RecordBatch;
+/// use tidemill_core::error::Cause;
+/// use tidemill_core::{Cut, Transform, Transformed};
+///
+/// /// Keeps every other row of each batch: wrong, for what it keeps depends on how rows are divided. Right:
+/// struct Unchanged;
+///
+/// impl Transform for Unchanged {
+///     fn apply(&mut self, rows: &RecordBatch, _cut: &Cut) -> Result<Transformed, Cause> {
+///         Ok(Transformed { rows: rows.clone(), causes: None })
+///     }
+/// }
+/// ```
+pub trait Transform: Send {
+    /// The rows that come of these.
+    ///
+    /// # Errors
+    /// An error stops the query; its report names the transform, the cycle and the cause.
+    fn apply(&mut self, rows: &RecordBatch, cut: &Cut) -> Result<Transformed, Cause>;
+}

@@ -1,0 +1,200 @@
+//! Feeding: a source into its gateway, on a thread of its own, with event times, lateness and idleness decided.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tidemill_core::error::Cause;
+use tidemill_core::{Expression, Faults, Polled, Progress, Source};
+use tidemill_flow::{Gateway, Stopped};
+
+use crate::intake::{EventTime, Intake};
+
+/// How long a source may be waited for: so long it may take until a stop is noticed.
+const POLL_WAIT: Duration = Duration::from_millis(20);
+
+/// How a source is fed.
+#[derive(Clone, Debug, Default)]
+pub struct FeedSettings {
+    /// The columns that enter the gateway, computed from the source's; `None`: the source's own.
+    pub columns: Option<Vec<Arc<dyn Expression>>>,
+    /// Which of these is the event time; `None`: the stream has no event time.
+    pub event_time: Option<EventTime>,
+    /// After so long without rows the source counts as idle; `None`: never.
+    pub idle_after: Option<Duration>,
+}
+
+/// What a feed tells about itself.
+#[derive(Clone, Debug, Default)]
+pub struct FeedStatus {
+    /// Rows taken in, the late ones among them.
+    pub rows: u64,
+    /// Rows that came too late.
+    pub late: u64,
+    /// Records that could not be read, and rows without event time.
+    pub faults: Faults,
+    /// How far the source is.
+    pub progress: Progress,
+    /// Whether it has ended.
+    pub ended: bool,
+}
+
+#[derive(Default)]
+struct FeedState {
+    stop: AtomicBool,
+    rows: AtomicU64,
+    late: AtomicU64,
+    ended: AtomicBool,
+    slow: Mutex<(Faults, Progress)>,
+}
+
+/// A source that is being fed. Dropping it stops the source.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use std::time::Duration;
+/// # use tidemill_engine::{CycleOutput, Cause, Engine, Feed, FeedSettings, Plan, Polled, Sink, Source};
+/// # use tidemill_engine::arrow::{array::{Int64Array, RecordBatch}, schema::{DataType, Field, Schema, SchemaRef}};
+/// # struct Numbers(i64);
+/// # impl Source for Numbers {
+/// #     fn schema(&self) -> SchemaRef { Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)])) }
+/// #     fn poll(&mut self, _: Duration) -> Result<Polled, Cause> {
+/// #         if self.0 == 3 { return Ok(Polled::Ended) }
+/// #         self.0 += 1;
+/// #         Ok(Polled::Rows(RecordBatch::try_new(self.schema(), vec![Arc::new(Int64Array::from(vec![self.0]))]).unwrap()))
+/// #     }
+/// #     fn is_finite(&self) -> bool { true }
+/// # }
+/// # struct Ignored;
+/// # impl Sink for Ignored {
+/// #     fn prepare(&mut self, _: CycleOutput) -> Result<(), Cause> { Ok(()) }
+/// #     fn commit(&mut self, _: std::ops::RangeInclusive<u64>) -> Result<(), Cause> { Ok(()) }
+/// # }
+/// let source = Numbers(0); // gives three rows
+/// let mut plan = Plan::new("copy");
+/// let streams = plan.source("numbers", [source.schema()]);
+/// plan.sink("ignored", streams);
+/// let mut running = Engine::new().run(plan, vec![Box::new(Ignored)])?;
+/// let feed = Feed::start(Box::new(source), running.gateway(0).unwrap(), FeedSettings::default())?;
+/// running.join()?;
+/// assert_eq!(feed.status().rows, 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Feed {
+    state: Arc<FeedState>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Feed {
+    /// Starts to feed a source into its gateway. The gateway's source has one stream for the rows, and may have a
+    /// second one for those that come too late.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub fn start(source: Box<dyn Source>, gateway: Gateway, settings: FeedSettings) -> Result<Feed, Cause> {
+        let state = Arc::new(FeedState::default());
+        let feeder = Feeder { source, gateway, settings, state: Arc::clone(&state) };
+        let thread = std::thread::Builder::new()
+            .name("feed".into())
+            .spawn(move || feeder.run())
+            .map_err(|error| Cause::Resource(format!("a thread for a source: {error}")))?;
+        Ok(Feed { state, thread: Some(thread) })
+    }
+
+    /// Tells the source to stop. What it gave before is still processed; windows that are open stay so.
+    pub fn stop(&self) {
+        self.state.stop.store(true, Ordering::SeqCst);
+    }
+
+    /// Where it is.
+    pub fn status(&self) -> FeedStatus {
+        let slow = self.state.slow.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        FeedStatus {
+            rows: self.state.rows.load(Ordering::Relaxed),
+            late: self.state.late.load(Ordering::Relaxed),
+            faults: slow.0.clone(),
+            progress: slow.1,
+            ended: self.state.ended.load(Ordering::Acquire),
+        }
+    }
+}
+
+impl Drop for Feed {
+    fn drop(&mut self) {
+        self.stop();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Feeder {
+    source: Box<dyn Source>,
+    gateway: Gateway,
+    settings: FeedSettings,
+    state: Arc<FeedState>,
+}
+
+impl Feeder {
+    fn run(mut self) {
+        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.feed()));
+        let ended = ended.unwrap_or_else(|_| Err(Cause::Bug("a source panicked".into())));
+        self.state.ended.store(true, Ordering::Release);
+        match ended {
+            Ok(true) => drop(self.gateway),
+            Ok(false) => self.gateway.leave(),
+            Err(cause) => self.gateway.fail(cause),
+        }
+    }
+
+    /// True if the source has come to its end, false if it was stopped before.
+    fn feed(&mut self) -> Result<bool, Cause> {
+        let mut intake = Intake::new(&self.settings, self.gateway.streams());
+        let mut last_rows = Instant::now();
+        let mut idle = false;
+        loop {
+            if self.state.stop.load(Ordering::Relaxed) {
+                return Ok(false);
+            }
+            let polled = self.source.poll(POLL_WAIT)?;
+            let sent = match polled {
+                Polled::Rows(rows) => {
+                    last_rows = Instant::now();
+                    idle = false;
+                    let chunk = intake.take(&rows)?;
+                    self.count(&mut intake, rows.num_rows());
+                    self.gateway.push(chunk)
+                }
+                Polled::Nothing => {
+                    self.count(&mut intake, 0);
+                    let over = self.settings.idle_after.is_some_and(|limit| last_rows.elapsed() >= limit);
+                    match over && !idle {
+                        true => {
+                            idle = true;
+                            self.gateway.push(intake.idle())
+                        }
+                        false => Ok(()),
+                    }
+                }
+                Polled::Ended => {
+                    self.count(&mut intake, 0);
+                    return Ok(true);
+                }
+            };
+            if sent == Err(Stopped) {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn count(&mut self, intake: &mut Intake, rows: usize) {
+        self.state.rows.fetch_add(rows as u64, Ordering::Relaxed);
+        self.state.late.store(intake.late(), Ordering::Relaxed);
+        let mut faults = self.source.faults();
+        faults.merge(intake.faults());
+        let mut slow = self.state.slow.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        slow.0.merge(faults);
+        slow.1 = self.source.progress();
+    }
+}

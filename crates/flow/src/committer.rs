@@ -1,0 +1,109 @@
+//! What is done with a sink's results: merged into the defined order, prepared, committed in ranges. On the
+//! sink's own thread, or on a worker if the sink never blocks.
+
+use std::sync::Arc;
+
+use crossbeam_channel::Receiver;
+use tidemill_core::counters::Counter;
+use tidemill_core::error::Cause;
+use tidemill_core::sink::Arrivals;
+use tidemill_core::{Batch, Cut, CycleOutput, Sink, SinkError};
+use tidemill_split::merge_by_position;
+use tidemill_split::order::Sorter;
+
+use crate::panics::{guard, guard_size};
+use crate::shared::{Failure, Shared};
+
+/// The results of a cycle for a sink, as the workers wrote them.
+pub(crate) struct CycleResults {
+    pub cut: Arc<Cut>,
+    pub arrivals: Arc<Arrivals>,
+    pub streams: Vec<Vec<Batch>>,
+    pub bytes: u64,
+}
+
+/// The most cycles that are committed together.
+const CYCLES_PER_COMMIT: u64 = 64;
+
+/// A sink, and how far it is.
+pub(crate) struct Committer {
+    index: usize,
+    name: String,
+    sink: Box<dyn Sink>,
+    shared: Arc<Shared>,
+    sorter: Sorter,
+    /// The first cycle that is not committed.
+    next_cycle: u64,
+}
+
+impl Committer {
+    pub fn new(index: usize, name: String, sink: Box<dyn Sink>, shared: Arc<Shared>) -> Self {
+        Committer { index, name, sink, shared, sorter: Sorter::default(), next_cycle: 0 }
+    }
+
+    /// A sink's thread: runs until the query has ended or failed.
+    pub fn run(mut self, results: &Receiver<CycleResults>) {
+        let result = guard(|| self.take_all(results));
+        self.report(result);
+    }
+
+    /// Takes one cycle of a sink that never blocks, and finishes after the last.
+    pub fn take_one(&mut self, results: CycleResults) {
+        let (cycle, last, bytes) = (results.cut.cycle, results.cut.last, results.bytes);
+        let result = guard(|| {
+            self.prepare(results)?;
+            self.commit(cycle, bytes)?;
+            if last { self.sink.finish() } else { Ok(()) }
+        });
+        self.report(result);
+    }
+
+    fn report(&self, result: Result<(), Cause>) {
+        if let Err(cause) = result {
+            let (sink, cycle) = (self.name.clone(), self.next_cycle);
+            self.shared.fail(Failure::Sink(SinkError { sink, cycle, cause }));
+        }
+    }
+
+    fn take_all(&mut self, results: &Receiver<CycleResults>) -> Result<(), Cause> {
+        while let Ok(first) = results.recv() {
+            if self.shared.is_stopped() {
+                return Ok(());
+            }
+            let mut last = first.cut.cycle;
+            let mut bytes = first.bytes;
+            self.prepare(first)?;
+            while last - self.next_cycle + 1 < CYCLES_PER_COMMIT {
+                let Ok(next) = results.try_recv() else { break };
+                last = next.cut.cycle;
+                bytes += next.bytes;
+                self.prepare(next)?;
+            }
+            self.commit(last, bytes)?;
+        }
+        if self.shared.is_stopped() { Ok(()) } else { self.sink.finish() }
+    }
+
+    fn prepare(&mut self, results: CycleResults) -> Result<(), Cause> {
+        let start_ns = self.shared.clock.now_ns();
+        let positions_end = results.arrivals.events + 1;
+        let merge = |stream: &Vec<Batch>| merge_by_position(stream, positions_end, &mut self.sorter);
+        let streams = guard_size(|| results.streams.iter().map(merge).collect())?;
+        let clock = Arc::clone(&self.shared.clock);
+        let output = CycleOutput { cut: results.cut, streams, arrivals: results.arrivals, clock };
+        self.sink.prepare(output)?;
+        self.shared.counters.add(Counter::OutputTime, self.shared.clock.now_ns() - start_ns);
+        Ok(())
+    }
+
+    /// Commits the cycles up to this one, which are prepared.
+    fn commit(&mut self, last: u64, bytes: u64) -> Result<(), Cause> {
+        let start_ns = self.shared.clock.now_ns();
+        self.sink.commit(self.next_cycle..=last)?;
+        self.shared.counters.add(Counter::CommitTime, self.shared.clock.now_ns() - start_ns);
+        self.shared.counters.subtract(Counter::UncommittedBytes, bytes);
+        self.next_cycle = last + 1;
+        self.shared.cycles_committed(self.index, last);
+        Ok(())
+    }
+}

@@ -1,0 +1,186 @@
+//! What leaves a source or an operator: the transforms of its streams, and the edges behind them.
+
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_buffer::ScalarBuffer;
+use arrow_schema::SchemaRef;
+use tidemill_core::error::Cause;
+use tidemill_core::{Batch, Cut, Transform, Transformed};
+use tidemill_plan::{Producer, StreamRef};
+
+use super::edge_writer::EdgeWriter;
+use crate::panics::guard;
+use crate::parcel::Parcels;
+use crate::shared::{Failure, Shared};
+use crate::topology::Topology;
+use crate::work::Part;
+
+/// Where a batch comes from.
+pub(crate) struct Place<'a> {
+    pub cut: &'a Cut,
+    /// What is added to its positions.
+    pub base: u32,
+    /// Its rank among the batches of the producer's cycle.
+    pub chunk: u32,
+}
+
+/// All that reads one producer, on one worker.
+pub(crate) struct Outlets {
+    /// For each of the producer's streams.
+    streams: Vec<Vec<Outlet>>,
+    edges: Vec<usize>,
+}
+
+enum Outlet {
+    /// An edge: its place among the producer's edges, and how it is written.
+    Edge {
+        slot: usize,
+        writer: EdgeWriter,
+    },
+    Transform(TransformOutlet),
+}
+
+/// A transform, and what reads it.
+struct TransformOutlet {
+    index: usize,
+    name: String,
+    schema: SchemaRef,
+    transform: Box<dyn Transform>,
+    readers: Vec<Outlet>,
+}
+
+impl Outlets {
+    pub fn new(topology: &Topology, producer: Producer, streams: usize) -> Result<Self, Failure> {
+        let mut outlets = Outlets { streams: Vec::new(), edges: Vec::new() };
+        for port in 0..streams.max(1) {
+            let readers = outlets.readers(topology, StreamRef { producer, port })?;
+            outlets.streams.push(readers);
+        }
+        Ok(outlets)
+    }
+
+    /// The producer's edges, in the order of what [`write`](Outlets::write) fills.
+    pub fn edges(&self) -> &[usize] {
+        &self.edges
+    }
+
+    fn readers(&mut self, topology: &Topology, stream: StreamRef) -> Result<Vec<Outlet>, Failure> {
+        let mut readers = Vec::new();
+        for (index, edge) in topology.edges.iter().enumerate().filter(|(_, edge)| edge.stream == stream) {
+            readers.push(Outlet::Edge { slot: self.edges.len(), writer: EdgeWriter::new(edge) });
+            self.edges.push(index);
+        }
+        for (index, plan) in topology.plan.transforms.iter().enumerate().filter(|(_, p)| p.input == stream) {
+            let own = StreamRef { producer: Producer::Transform(index), port: 0 };
+            let behind = self.readers(topology, own)?;
+            if behind.is_empty() {
+                continue;
+            }
+            let transform = guard(|| Ok((plan.factory)())).map_err(|cause| failure(&plan.name, 0, cause))?;
+            let (name, schema) = (plan.name.clone(), Arc::clone(&plan.output));
+            readers.push(Outlet::Transform(TransformOutlet {
+                index,
+                name,
+                schema,
+                transform,
+                readers: behind,
+            }));
+        }
+        Ok(readers)
+    }
+
+    /// Writes a batch of a stream: what goes out on each edge is added to `sent`.
+    pub fn write(
+        &mut self,
+        stream: usize,
+        batch: &Batch,
+        place: &Place<'_>,
+        shared: &Shared,
+        sent: &mut [Parcels],
+    ) -> Result<(), Failure> {
+        write_all(&mut self.streams[stream], batch, place, shared, sent)
+    }
+}
+
+fn write_all(
+    outlets: &mut [Outlet],
+    batch: &Batch,
+    place: &Place<'_>,
+    shared: &Shared,
+    sent: &mut [Parcels],
+) -> Result<(), Failure> {
+    for outlet in outlets {
+        match outlet {
+            Outlet::Edge { slot, writer } => {
+                let parcels = writer.parcels(batch, place.base, place.chunk, place.cut.cycle)?;
+                sent[*slot].0.extend(parcels.0);
+            }
+            Outlet::Transform(transform) => {
+                let made = transform.apply(batch, place.cut, shared)?;
+                if !made.is_empty() {
+                    write_all(&mut transform.readers, &made, place, shared, sent)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+impl TransformOutlet {
+    fn apply(&mut self, batch: &Batch, cut: &Cut, shared: &Shared) -> Result<Batch, Failure> {
+        let start_ns = shared.clock.now_ns();
+        let applied = guard(|| {
+            let made = self.transform.apply(&batch.rows, cut)?;
+            caused(batch, made, &self.schema)
+        });
+        let made = applied.map_err(|cause| failure(&self.name, cut.cycle, cause))?;
+        let time_ns = shared.clock.now_ns() - start_ns;
+        shared.work.add(Part::Transform(self.index), time_ns, batch.len() as u64, made.len() as u64);
+        Ok(made)
+    }
+}
+
+/// The rows that a transform made of a batch, with the positions and origins of their causes.
+fn caused(batch: &Batch, made: Transformed, declared: &SchemaRef) -> Result<Batch, Cause> {
+    let made = Transformed { rows: as_declared(made.rows, declared)?, ..made };
+    let rows = made.rows.num_rows();
+    let Some(causes) = made.causes else {
+        if rows != batch.len() {
+            let given = batch.len();
+            return Err(Cause::Bug(format!("it made {rows} rows of {given} and does not say of which")));
+        }
+        let (positions, origins) = (batch.positions.clone(), batch.origins.clone());
+        return Ok(Batch { rows: made.rows, positions, origins });
+    };
+    let ascending = causes.windows(2).fold(true, |all, pair| all & (pair[0] <= pair[1]));
+    let within = causes.last().is_none_or(|last| (*last as usize) < batch.len());
+    if causes.len() != rows || !ascending || !within {
+        return Err(Cause::Bug("it does not name an input row for each of its rows, ascending".into()));
+    }
+    let gather = |values: &ScalarBuffer<u32>| match values.is_empty() {
+        true => values.clone(),
+        false => causes.iter().map(|cause| values[*cause as usize]).collect(),
+    };
+    Ok(Batch { rows: made.rows, positions: gather(&batch.positions), origins: gather(&batch.origins) })
+}
+
+/// The same rows under the declared schema, which all readers take for granted.
+fn as_declared(rows: RecordBatch, declared: &SchemaRef) -> Result<RecordBatch, Cause> {
+    if Arc::ptr_eq(rows.schema_ref(), declared) {
+        return Ok(rows);
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+    let (_, columns, _) = rows.into_parts();
+    RecordBatch::try_new_with_options(Arc::clone(declared), columns, &options)
+        .map_err(|error| Cause::Bug(format!("its rows are not as the plan declares them: {error}")))
+}
+
+fn failure(name: &str, cycle: u64, cause: Cause) -> Failure {
+    Failure::Engine { part: format!("transform '{name}', cycle {cycle}"), cause }
+}
+
+/// Empty parcels for so many edges.
+pub(crate) fn nothing_sent(edges: usize) -> Vec<Parcels> {
+    (0..edges).map(|_| Parcels::default()).collect()
+}

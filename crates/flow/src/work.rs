@@ -1,0 +1,79 @@
+//! Who did how much: the time and the rows of each transform and operator, over all workers.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidemill_plan::Plan;
+
+/// A part of the plan that works on rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Transform(usize),
+    Operator(usize),
+}
+
+/// What one transform or operator has done so far, on all workers together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Its name in the plan.
+    pub name: String,
+    /// Worker time, without the splitting of what it wrote.
+    pub time_ns: u64,
+    /// Rows that it was given.
+    pub rows_in: u64,
+    /// Rows that it wrote.
+    pub rows_out: u64,
+}
+
+/// The work of all parts. Written per batch, never per row.
+pub(crate) struct WorkTable {
+    transforms: Vec<Entry>,
+    operators: Vec<Entry>,
+}
+
+struct Entry {
+    name: String,
+    time_ns: AtomicU64,
+    rows_in: AtomicU64,
+    rows_out: AtomicU64,
+}
+
+impl WorkTable {
+    pub fn new(plan: &Plan) -> Self {
+        WorkTable {
+            transforms: plan.transforms.iter().map(|transform| Entry::new(&transform.name)).collect(),
+            operators: plan.operators.iter().map(|operator| Entry::new(&operator.name)).collect(),
+        }
+    }
+
+    pub fn add(&self, part: Part, time_ns: u64, rows_in: u64, rows_out: u64) {
+        let entry = match part {
+            Part::Transform(index) => &self.transforms[index],
+            Part::Operator(index) => &self.operators[index],
+        };
+        // Figures for people: no other memory depends on them.
+        entry.time_ns.fetch_add(time_ns, Ordering::Relaxed);
+        entry.rows_in.fetch_add(rows_in, Ordering::Relaxed);
+        entry.rows_out.fetch_add(rows_out, Ordering::Relaxed);
+    }
+
+    /// The transforms, then the operators, each in the plan's order.
+    pub fn list(&self) -> Vec<Work> {
+        self.transforms.iter().chain(&self.operators).map(Entry::read).collect()
+    }
+}
+
+impl Entry {
+    fn new(name: &str) -> Self {
+        let zero = || AtomicU64::new(0);
+        Entry { name: name.to_string(), time_ns: zero(), rows_in: zero(), rows_out: zero() }
+    }
+
+    fn read(&self) -> Work {
+        Work {
+            name: self.name.clone(),
+            time_ns: self.time_ns.load(Ordering::Relaxed),
+            rows_in: self.rows_in.load(Ordering::Relaxed),
+            rows_out: self.rows_out.load(Ordering::Relaxed),
+        }
+    }
+}
