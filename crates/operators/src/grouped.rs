@@ -1,0 +1,271 @@
+//! Groups with the state of all aggregate functions: what windows, tables and combiners keep.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{ArrayRef, BooleanArray, UInt32Array};
+use arrow_schema::DataType;
+use tidemill_core::{Cause, SnapshotReader, SnapshotWriter};
+
+use crate::aggregate::arrow_bug;
+use crate::state::{read_columns, write_columns};
+use crate::{Accumulator, AggregateSpec, Groups};
+
+/// Which column of the input is what.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    keys: Vec<usize>,
+    /// The event time, or the start of the pane.
+    time: Option<usize>,
+    calls: Vec<CallColumns>,
+    is_partial: bool,
+    /// In combined rows of windows: how many rows were combined.
+    rows: Option<usize>,
+}
+
+#[derive(Clone, Debug)]
+struct CallColumns {
+    arguments: Vec<usize>,
+    filter: Option<usize>,
+}
+
+impl Layout {
+    /// The layout of the rows that the specification describes; `time` is the column of event times, if any.
+    pub fn new(spec: &AggregateSpec, time: Option<usize>) -> Result<Layout, Cause> {
+        spec.check()?;
+        if spec.partial_input {
+            return Ok(Layout::of_combined(spec, time.is_some()));
+        }
+        let columns = |call: &crate::AggregateCall| CallColumns {
+            arguments: call.arguments.clone(),
+            filter: call.filter,
+        };
+        let calls = spec.calls.iter().map(columns).collect();
+        Ok(Layout { keys: spec.keys.clone(), time, calls, is_partial: false, rows: None })
+    }
+
+    fn of_combined(spec: &AggregateSpec, has_time: bool) -> Layout {
+        let keys = spec.keys.len();
+        let mut next = keys + usize::from(has_time);
+        let mut calls = Vec::new();
+        for call in &spec.calls {
+            let first = next;
+            next += call.function.partial_types().len();
+            calls.push(CallColumns { arguments: (first..next).collect(), filter: None });
+        }
+        let time = has_time.then_some(keys);
+        Layout { keys: (0..keys).collect(), time, calls, is_partial: true, rows: has_time.then_some(next) }
+    }
+
+    /// The column of times.
+    pub fn time<'a>(&self, columns: &'a [ArrayRef]) -> Result<&'a ArrayRef, Cause> {
+        let time = self.time.and_then(|time| columns.get(time));
+        time.ok_or_else(|| Cause::Bug("a window was given rows without a column of times".into()))
+    }
+
+    /// The given rows of the columns that are used; the others as they are.
+    pub fn slice(&self, columns: &[ArrayRef], rows: Range<usize>) -> Vec<ArrayRef> {
+        let mut columns = columns.to_vec();
+        for column in self.used() {
+            columns[column] = columns[column].slice(rows.start, rows.len());
+        }
+        columns
+    }
+
+    /// The rows in another order, in the columns that are used; the others as they are.
+    pub fn take(&self, columns: &[ArrayRef], order: &UInt32Array) -> Result<Vec<ArrayRef>, Cause> {
+        let mut columns = columns.to_vec();
+        for column in self.used() {
+            let taken = arrow_select::take::take(&columns[column], order, None);
+            columns[column] = taken.map_err(arrow_bug("ordering rows by window"))?;
+        }
+        Ok(columns)
+    }
+
+    /// The columns of keys, arguments, filters and numbers of rows, each once.
+    fn used(&self) -> BTreeSet<usize> {
+        let calls = self.calls.iter().flat_map(|call| call.arguments.iter().chain(&call.filter));
+        self.keys.iter().chain(calls).chain(&self.rows).copied().collect()
+    }
+
+    /// How many rows of the original input these are.
+    pub fn rows_combined(&self, columns: &[ArrayRef], rows: Range<usize>) -> u64 {
+        let combined = self.rows.and_then(|column| columns[column].as_primitive_opt::<Int64Type>());
+        match combined {
+            Some(combined) => combined.values()[rows].iter().sum::<i64>() as u64,
+            None => rows.len() as u64,
+        }
+    }
+
+    /// The columns of the keys.
+    pub fn keys(&self, columns: &[ArrayRef]) -> Vec<ArrayRef> {
+        pick(columns, &self.keys)
+    }
+}
+
+fn pick(columns: &[ArrayRef], indices: &[usize]) -> Vec<ArrayRef> {
+    indices.iter().map(|index| ArrayRef::clone(&columns[*index])).collect()
+}
+
+/// The columns of keys and of the partial results of all functions, a row for each group.
+pub(crate) struct PartialRows {
+    /// The keys.
+    pub keys: Vec<ArrayRef>,
+    /// The partial results, one function after the other.
+    pub partials: Vec<ArrayRef>,
+    /// The number of rows.
+    pub rows: usize,
+}
+
+/// Groups and their state.
+pub(crate) struct Grouped {
+    /// The groups.
+    pub groups: Groups,
+    accumulators: Vec<Box<dyn Accumulator>>,
+    /// How many columns the partial result of each function has.
+    widths: Vec<usize>,
+}
+
+impl Grouped {
+    /// No groups, at most `groups_max` of them.
+    pub fn new(spec: &AggregateSpec, groups_max: usize) -> Result<Grouped, Cause> {
+        Ok(Grouped {
+            groups: Groups::new(&spec.key_types(), groups_max)?,
+            accumulators: spec.accumulators(),
+            widths: spec.calls.iter().map(|call| call.function.partial_types().len()).collect(),
+        })
+    }
+
+    /// Adds rows; `ids` becomes the group of each.
+    pub fn add(
+        &mut self,
+        layout: &Layout,
+        columns: &[ArrayRef],
+        rows: usize,
+        ids: &mut Vec<u32>,
+    ) -> Result<(), Cause> {
+        self.groups.intern(&layout.keys(columns), rows, ids)?;
+        update(&mut self.accumulators, layout, columns, self.groups.len(), ids)
+    }
+
+    /// Adds partial results.
+    pub fn merge(&mut self, given: &PartialRows, ids: &mut Vec<u32>) -> Result<(), Cause> {
+        self.groups.intern(&given.keys, given.rows, ids)?;
+        merge(&mut self.accumulators, &self.widths, &given.partials, self.groups.len(), ids)
+    }
+
+    /// All groups with their partial results.
+    pub fn partial_rows(&self) -> Result<PartialRows, Cause> {
+        let ids = self.all();
+        let keys = self.groups.keys(&ids)?;
+        Ok(PartialRows { keys, partials: partials(&self.accumulators, &ids)?, rows: ids.len() })
+    }
+
+    /// Keys and results of these groups.
+    pub fn results(&self, ids: &[u32], keys: &mut Vec<ArrayRef>) -> Result<Vec<ArrayRef>, Cause> {
+        *keys = self.groups.keys(ids)?;
+        evaluate(&self.accumulators, ids)
+    }
+
+    /// The numbers of all groups.
+    pub fn all(&self) -> Vec<u32> {
+        (0..self.groups.len() as u32).collect()
+    }
+
+    /// Forgets all groups and keeps the memory.
+    pub fn clear(&mut self) {
+        self.groups.clear();
+        self.accumulators.iter_mut().for_each(|accumulator| accumulator.clear());
+    }
+
+    /// Writes all groups.
+    pub fn snapshot(&self, writer: &mut SnapshotWriter) {
+        let columns = self.partial_rows().map(|given| [given.keys, given.partials].concat());
+        write_columns(writer, self.groups.len(), columns);
+    }
+
+    /// Merges what [`snapshot`](Grouped::snapshot) wrote.
+    pub fn restore(&mut self, reader: &mut SnapshotReader<'_>, spec_types: &StateTypes) -> Result<(), Cause> {
+        let (rows, mut keys) = read_columns(reader, &[&*spec_types.keys, &*spec_types.partials].concat())?;
+        let partials = keys.split_off(spec_types.keys.len());
+        self.merge(&PartialRows { keys, partials, rows }, &mut Vec::new())
+    }
+}
+
+/// The types of the columns of the state.
+#[derive(Clone, Debug)]
+pub(crate) struct StateTypes {
+    /// The keys.
+    pub keys: Vec<DataType>,
+    /// The partial results of all functions.
+    pub partials: Vec<DataType>,
+}
+
+impl StateTypes {
+    /// Those of a specification.
+    pub fn new(spec: &AggregateSpec) -> StateTypes {
+        StateTypes { keys: spec.key_types(), partials: spec.partial_types() }
+    }
+}
+
+/// Adds rows, or partial results if the layout says so, whose groups are known.
+pub(crate) fn update(
+    accumulators: &mut [Box<dyn Accumulator>],
+    layout: &Layout,
+    columns: &[ArrayRef],
+    groups: usize,
+    ids: &[u32],
+) -> Result<(), Cause> {
+    for (accumulator, call) in accumulators.iter_mut().zip(&layout.calls) {
+        accumulator.resize(groups);
+        let arguments = pick(columns, &call.arguments);
+        match layout.is_partial {
+            true => accumulator.merge(ids, &arguments)?,
+            false => accumulator.update(ids, &arguments, filter_of(columns, call.filter)?)?,
+        }
+    }
+    Ok(())
+}
+
+fn filter_of(columns: &[ArrayRef], filter: Option<usize>) -> Result<Option<&BooleanArray>, Cause> {
+    let boolean = |filter: usize| {
+        let column = columns[filter].as_boolean_opt();
+        column.ok_or_else(|| Cause::Bug("the filter of an aggregate function is no boolean".into()))
+    };
+    filter.map(boolean).transpose()
+}
+
+/// Adds the partial results of all functions.
+pub(crate) fn merge(
+    accumulators: &mut [Box<dyn Accumulator>],
+    widths: &[usize],
+    mut partials: &[ArrayRef],
+    groups: usize,
+    ids: &[u32],
+) -> Result<(), Cause> {
+    for (accumulator, width) in accumulators.iter_mut().zip(widths) {
+        let (own, rest) = partials
+            .split_at_checked(*width)
+            .ok_or_else(|| Cause::Bug("partial results have too few columns".into()))?;
+        accumulator.resize(groups);
+        accumulator.merge(ids, own)?;
+        partials = rest;
+    }
+    Ok(())
+}
+
+/// The partial results of all functions.
+pub(crate) fn partials(accumulators: &[Box<dyn Accumulator>], ids: &[u32]) -> Result<Vec<ArrayRef>, Cause> {
+    let mut columns = Vec::new();
+    for accumulator in accumulators {
+        columns.extend(accumulator.partial(ids)?);
+    }
+    Ok(columns)
+}
+
+/// The results of all functions.
+pub(crate) fn evaluate(accumulators: &[Box<dyn Accumulator>], ids: &[u32]) -> Result<Vec<ArrayRef>, Cause> {
+    accumulators.iter().map(|accumulator| accumulator.evaluate(ids)).collect()
+}

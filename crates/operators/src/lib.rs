@@ -1,0 +1,37 @@
+//! The operators that continuous queries are made of, one per file, on Arrow batches of any types.
+//!
+//! They know nothing of SQL: whoever plans a query (the `sql` crate, or an application) gives each of them rows
+//! whose columns are already computed, and says which column is what.
+
+pub mod event_order;
+pub mod forward;
+pub mod interval_join;
+pub mod join;
+mod keys;
+pub mod lookup;
+pub mod over;
+mod row_store;
+pub mod sort;
+mod stored_rows;
+pub mod table_join;
+pub mod top;
+pub mod watermark;
+
+pub mod aggregate;
+pub mod combine;
+mod grouped;
+pub mod groups;
+mod panes;
+pub mod session_aggregate;
+mod state;
+pub mod table_aggregate;
+pub mod window_aggregate;
+pub mod window_spec;
+
+pub use aggregate::{Accumulator, Aggregate, AggregateCall, AggregateSpec};
+pub use combine::{Combine, combined_schema};
+pub use groups::Groups;
+pub use session_aggregate::SessionAggregate;
+pub use table_aggregate::TableAggregate;
+pub use window_aggregate::WindowAggregate;
+pub use window_spec::{SessionSpec, WindowSpec};

@@ -1,0 +1,339 @@
+//! Joins of a stream with a table that does not change.
+
+mod dictionary;
+mod index;
+
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow_buffer::NullBuffer;
+use arrow_cast::cast;
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_select::take::{take, take_arrays};
+use tidemill_core::error::Cause;
+use tidemill_core::{Cut, Expression, Transform, Transformed};
+
+use self::dictionary::DictionaryCache;
+use self::index::{Index, is_dictionary};
+use crate::join::{JoinKind, condition, joined_schema, right_field};
+use crate::keys::{KeyTable, NO_KEY, value_type};
+use crate::stored_rows::kernel_error;
+
+/// What to look up.
+#[derive(Clone, Debug)]
+pub struct LookupSpec {
+    /// The columns of the stream.
+    pub stream: SchemaRef,
+    /// The table, shared by all workers.
+    pub dimension: Arc<Dimension>,
+    /// The stream's columns that must equal the table's key columns, one by one and of equal types (a
+    /// dictionary counts as its values); NULL equals nothing.
+    pub keys: Vec<usize>,
+    /// What happens to rows without a match.
+    pub kind: JoinKind,
+    /// A further condition: Boolean, over all of the stream's columns and then all of the table's. NULL is no
+    /// match.
+    pub residual: Option<Arc<dyn Expression>>,
+    /// The columns of the output.
+    pub output: Vec<LookupColumn>,
+}
+
+/// A column of the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LookupColumn {
+    /// The stream's column with this index.
+    Stream(usize),
+    /// The table's column with this index.
+    Dimension(usize),
+}
+
+/// The columns of the output.
+pub fn output_schema(spec: &LookupSpec) -> SchemaRef {
+    let field = |column: &LookupColumn| match *column {
+        LookupColumn::Stream(index) => spec.stream.fields()[index].clone(),
+        LookupColumn::Dimension(index) => {
+            right_field(&spec.dimension.table().schema_ref().fields()[index], spec.kind)
+        }
+    };
+    Arc::new(Schema::new(spec.output.iter().map(field).collect::<Vec<_>>()))
+}
+
+/// A table to look rows up in, indexed by its key. It may have several rows of one key.
+#[derive(Debug)]
+pub struct Dimension {
+    table: RecordBatch,
+    keys: Vec<usize>,
+    key_types: Vec<DataType>,
+    index: Index,
+    /// If some key has several rows: those of key `i` are `rows[starts[i]..starts[i + 1]]`.
+    rows_of_keys: Option<RowsOfKeys>,
+}
+
+#[derive(Debug)]
+struct RowsOfKeys {
+    starts: Vec<u32>,
+    rows: Vec<u32>,
+}
+
+impl Dimension {
+    /// A table with these key columns, indexed. Rows with a NULL in their key match nothing.
+    ///
+    /// # Errors
+    /// If there is no key, its types cannot be compared, or the table is too large.
+    pub fn new(table: RecordBatch, keys: Vec<usize>) -> Result<Self, Cause> {
+        if keys.is_empty() {
+            return Err(Cause::Bug("a table to look up in has no key".into()));
+        }
+        if table.num_rows() >= NO_KEY as usize {
+            let rows = table.num_rows();
+            return Err(Cause::Resource(format!(
+                "a table to look up in has {rows} rows, less than 2^32 may be"
+            )));
+        }
+        let table = without_dictionaries(table, &keys)?;
+        let mut numbering = KeyTable::new(table.schema_ref(), &keys, false)?;
+        let numbers = numbering.intern(&table, &keys)?;
+        let known = numbers.iter().filter(|number| **number != NO_KEY).count();
+        let is_unique = known == numbering.len();
+        let rows_of_keys = (!is_unique).then(|| RowsOfKeys::new(&numbers, numbering.len()));
+        let entry = |(row, number): (usize, &u32)| match *number {
+            NO_KEY => NO_KEY,
+            _ if is_unique => row as u32,
+            number => number,
+        };
+        let entries: Vec<u32> = numbers.iter().enumerate().map(entry).collect();
+        let key_types = keys.iter().map(|key| table.column(*key).data_type().clone()).collect();
+        let index = Index::new(&table, &keys, numbering, &entries)?;
+        Ok(Dimension { table, keys, key_types, index, rows_of_keys })
+    }
+
+    /// The rows. Key columns that were dictionaries are their values.
+    pub fn table(&self) -> &RecordBatch {
+        &self.table
+    }
+
+    /// The key columns.
+    pub fn keys(&self) -> &[usize] {
+        &self.keys
+    }
+}
+
+/// Dictionaries among the keys give way to their values.
+fn without_dictionaries(table: RecordBatch, keys: &[usize]) -> Result<RecordBatch, Cause> {
+    let (schema, mut columns, _) = table.into_parts();
+    let mut fields: Vec<Arc<Field>> = schema.fields().iter().cloned().collect();
+    for key in keys {
+        let wanted = value_type(columns[*key].data_type());
+        if wanted != *columns[*key].data_type() {
+            columns[*key] = cast(&columns[*key], &wanted).map_err(kernel_error)?;
+            fields[*key] = Arc::new(fields[*key].as_ref().clone().with_data_type(wanted));
+        }
+    }
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).map_err(kernel_error)
+}
+
+impl RowsOfKeys {
+    fn new(numbers: &[u32], keys: usize) -> Self {
+        let mut rows: Vec<u32> =
+            (0..numbers.len() as u32).filter(|row| numbers[*row as usize] != NO_KEY).collect();
+        rows.sort_by_key(|row| numbers[*row as usize]);
+        let start = |key| rows.partition_point(|row| numbers[*row as usize] < key) as u32;
+        RowsOfKeys { starts: (0..=keys as u32).map(start).collect(), rows }
+    }
+
+    fn of(&self, key: u32) -> &[u32] {
+        &self.rows[self.starts[key as usize] as usize..self.starts[key as usize + 1] as usize]
+    }
+}
+
+/// Joins rows with those of a table that does not change.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tidemill_core::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+/// use tidemill_core::{Cut, Transform};
+/// use tidemill_operators::join::JoinKind;
+/// use tidemill_operators::lookup::{Dimension, Lookup, LookupColumn, LookupSpec};
+///
+/// let column = |values: Vec<i64>| Arc::new(Int64Array::from(values)) as ArrayRef;
+/// let names = Arc::new(StringArray::from(vec!["one", "two"])) as ArrayRef;
+/// let numbers = RecordBatch::try_from_iter([("n", column(vec![1, 2])), ("name", names)]).unwrap();
+/// let stream = RecordBatch::try_from_iter([("n", column(vec![2, 3, 1]))]).unwrap();
+/// let mut lookup = Lookup::new(LookupSpec {
+///     stream: stream.schema(),
+///     dimension: Arc::new(Dimension::new(numbers, vec![0]).unwrap()),
+///     keys: vec![0],
+///     kind: JoinKind::Inner,
+///     residual: None,
+///     output: vec![LookupColumn::Stream(0), LookupColumn::Dimension(1)],
+/// }).unwrap();
+/// let joined = lookup.apply(&stream, &Cut::first()).unwrap();
+/// assert_eq!(joined.causes, Some(vec![0, 2]));
+/// assert_eq!(joined.rows.column(1).as_ref(), &StringArray::from(vec!["two", "one"]));
+/// ```
+#[derive(Debug)]
+pub struct Lookup {
+    spec: LookupSpec,
+    schema: SchemaRef,
+    dictionary: DictionaryCache,
+}
+
+/// Which row goes with which: rows of the stream, ascending (none: each once), and of the table ([`NO_KEY`]:
+/// NULLs).
+struct Pairs {
+    causes: Option<Vec<u32>>,
+    matches: Vec<u32>,
+}
+
+impl Lookup {
+    /// An instance.
+    ///
+    /// # Errors
+    /// If the keys' types differ.
+    pub fn new(spec: LookupSpec) -> Result<Self, Cause> {
+        let given: Vec<DataType> =
+            spec.keys.iter().map(|key| value_type(spec.stream.field(*key).data_type())).collect();
+        if given != spec.dimension.key_types {
+            let wanted = &spec.dimension.key_types;
+            return Err(Cause::Bug(format!(
+                "a join's keys must have equal types, not {given:?} and {wanted:?}"
+            )));
+        }
+        Ok(Lookup { schema: output_schema(&spec), spec, dictionary: DictionaryCache::default() })
+    }
+
+    /// The entry of the index for each row.
+    fn entries(&mut self, rows: &RecordBatch) -> Result<Vec<u32>, Cause> {
+        let index = &self.spec.dimension.index;
+        match self.spec.keys.as_slice() {
+            [key] if is_dictionary(rows.column(*key).data_type()) => {
+                self.dictionary.find(index, rows.column(*key))
+            }
+            keys => index.find(rows, keys),
+        }
+    }
+
+    /// All pairs of equal keys; without further condition also the rows without a match of a left join.
+    fn pairs(&self, entries: Vec<u32>) -> Pairs {
+        let keeps_all = self.spec.kind == JoinKind::Left && self.spec.residual.is_none();
+        match &self.spec.dimension.rows_of_keys {
+            None if keeps_all || entries.iter().all(|entry| *entry != NO_KEY) => {
+                Pairs { causes: None, matches: entries }
+            }
+            None => matched_only(&entries),
+            Some(rows_of_keys) => all_matches(&entries, rows_of_keys, keeps_all),
+        }
+    }
+
+    /// Leaves the pairs for which the further condition holds.
+    fn filter(
+        &self,
+        rows: &RecordBatch,
+        residual: &dyn Expression,
+        pairs: Pairs,
+        cut: &Cut,
+    ) -> Result<Pairs, Cause> {
+        let table = &self.spec.dimension.table;
+        let causes = pairs.causes.unwrap_or_else(|| (0..rows.num_rows() as u32).collect());
+        let (causes, matches) = (UInt32Array::from(causes), UInt32Array::from(pairs.matches));
+        let columns = [
+            take_arrays(rows.columns(), &causes, None).map_err(kernel_error)?,
+            take_arrays(table.columns(), &matches, None).map_err(kernel_error)?,
+        ];
+        let schema = joined_schema(&self.spec.stream, table.schema_ref(), JoinKind::Inner);
+        let candidates = RecordBatch::try_new(schema, columns.concat()).map_err(kernel_error)?;
+        let holds = condition(residual, &candidates, cut)?;
+        let kept = |numbers: &UInt32Array| {
+            holds.values().set_indices().map(|index| numbers.value(index)).collect::<Vec<u32>>()
+        };
+        let pairs = Pairs { causes: Some(kept(&causes)), matches: kept(&matches) };
+        Ok(match self.spec.kind {
+            JoinKind::Inner => pairs,
+            JoinKind::Left => with_unmatched(pairs, rows.num_rows()),
+        })
+    }
+
+    fn gather(&self, rows: &RecordBatch, pairs: Pairs) -> Result<Transformed, Cause> {
+        let table = &self.spec.dimension.table;
+        let causes = pairs.causes.as_ref().map(|causes| UInt32Array::from(causes.clone()));
+        let length = pairs.matches.len();
+        let matches = as_indices(pairs.matches, self.spec.kind);
+        let column = |column: &LookupColumn| match (*column, &causes) {
+            (LookupColumn::Stream(index), None) => Ok(rows.column(index).clone()),
+            (LookupColumn::Stream(index), Some(causes)) => {
+                take(rows.column(index), causes, None).map_err(kernel_error)
+            }
+            (LookupColumn::Dimension(index), _) => {
+                take(table.column(index), &matches, None).map_err(kernel_error)
+            }
+        };
+        let columns = self.spec.output.iter().map(column).collect::<Result<Vec<_>, _>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(length));
+        let rows = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options);
+        Ok(Transformed { rows: rows.map_err(kernel_error)?, causes: pairs.causes })
+    }
+}
+
+impl Transform for Lookup {
+    fn apply(&mut self, rows: &RecordBatch, cut: &Cut) -> Result<Transformed, Cause> {
+        let entries = self.entries(rows)?;
+        let mut pairs = self.pairs(entries);
+        if let Some(residual) = self.spec.residual.clone() {
+            pairs = self.filter(rows, residual.as_ref(), pairs, cut)?;
+        }
+        self.gather(rows, pairs)
+    }
+}
+
+fn matched_only(entries: &[u32]) -> Pairs {
+    let (mut causes, mut matches) = (vec![0; entries.len()], vec![0; entries.len()]);
+    let mut count = 0;
+    // Written in any case and kept by counting: no branch to mispredict.
+    for (row, entry) in entries.iter().enumerate() {
+        causes[count] = row as u32;
+        matches[count] = *entry;
+        count += usize::from(*entry != NO_KEY);
+    }
+    causes.truncate(count);
+    matches.truncate(count);
+    Pairs { causes: Some(causes), matches }
+}
+
+fn all_matches(entries: &[u32], rows_of_keys: &RowsOfKeys, keeps_all: bool) -> Pairs {
+    let (mut causes, mut matches) = (Vec::new(), Vec::new());
+    for (row, entry) in entries.iter().enumerate() {
+        let found = match *entry {
+            NO_KEY if keeps_all => &[NO_KEY],
+            NO_KEY => continue,
+            key => rows_of_keys.of(key),
+        };
+        matches.extend_from_slice(found);
+        causes.resize(matches.len(), row as u32);
+    }
+    Pairs { causes: Some(causes), matches }
+}
+
+/// With a pair of nothing for each row that has none.
+fn with_unmatched(pairs: Pairs, rows: usize) -> Pairs {
+    let found = pairs.causes.unwrap_or_default();
+    let (mut causes, mut matches) = (Vec::new(), Vec::new());
+    let mut next = 0;
+    for row in 0..rows as u32 {
+        let end = next + found[next..].partition_point(|cause| *cause <= row);
+        match next == end {
+            true => matches.push(NO_KEY),
+            false => matches.extend_from_slice(&pairs.matches[next..end]),
+        }
+        causes.resize(matches.len(), row);
+        next = end;
+    }
+    Pairs { causes: Some(causes), matches }
+}
+
+fn as_indices(matches: Vec<u32>, kind: JoinKind) -> UInt32Array {
+    if kind == JoinKind::Inner || !matches.contains(&NO_KEY) {
+        return UInt32Array::from(matches);
+    }
+    let is_match = NullBuffer::from_iter(matches.iter().map(|entry| *entry != NO_KEY));
+    UInt32Array::new(matches.into(), Some(is_match))
+}

@@ -1,0 +1,110 @@
+//! `AVG(column)`.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Float64Array};
+use arrow_schema::{DECIMAL128_MAX_PRECISION, DECIMAL128_MAX_SCALE, DataType};
+use tidemill_core::error::Cause;
+use tidemill_core::{SnapshotReader, SnapshotWriter};
+
+use super::fold::{Fold, RunningFold};
+use super::function::{Input, RunningFunction};
+use super::sum::{decimals, floats, integers, read_integer, write_integer};
+
+/// The type of means of values of a type, which is that of DataFusion.
+pub(super) fn result_type(values: &DataType) -> Result<DataType, Cause> {
+    match values {
+        DataType::Decimal128(precision, scale) => Ok(DataType::Decimal128(
+            DECIMAL128_MAX_PRECISION.min(precision + 4),
+            DECIMAL128_MAX_SCALE.min(scale + 4),
+        )),
+        number if number.is_integer() || number.is_floating() => Ok(DataType::Float64),
+        other => Err(Cause::User(format!("a running AVG cannot take values of type {other}; cast them"))),
+    }
+}
+
+pub(super) fn make(input: Input, values: &DataType) -> Result<Box<dyn RunningFunction>, Cause> {
+    let result = result_type(values)?;
+    Ok(match (values, &result) {
+        (DataType::Decimal128(_, scale), DataType::Decimal128(_, result_scale)) => {
+            let factor = 10_i128.pow((result_scale - scale).max(0) as u32);
+            Box::new(RunningFold::new(MeanOfDecimals { result, factor }, input))
+        }
+        _ => Box::new(RunningFold::new(MeanOfFloats, input)),
+    })
+}
+
+/// Sum and number of values.
+#[derive(Debug)]
+struct MeanOfFloats;
+
+impl Fold for MeanOfFloats {
+    type State = (f64, u64);
+
+    fn states(&self, column: Option<&ArrayRef>, _rows: usize) -> Result<Vec<(f64, u64)>, Cause> {
+        Ok(floats(column)?.into_iter().map(|value| (value, 1)).collect())
+    }
+
+    fn combine(&self, earlier: (f64, u64), later: (f64, u64)) -> Result<(f64, u64), Cause> {
+        Ok((earlier.0 + later.0, earlier.1 + later.1))
+    }
+
+    fn finish(&self, results: &[Option<(f64, u64)>]) -> Result<ArrayRef, Cause> {
+        let mean = |result: &Option<(f64, u64)>| result.map(|(sum, count)| sum / count as f64);
+        Ok(Arc::new(results.iter().map(mean).collect::<Float64Array>()))
+    }
+
+    fn write(&self, (sum, count): (f64, u64), writer: &mut SnapshotWriter) {
+        writer.u64(sum.to_bits());
+        writer.u64(count);
+    }
+
+    fn read(&self, reader: &mut SnapshotReader<'_>) -> Result<(f64, u64), Cause> {
+        Ok((f64::from_bits(reader.u64()?), reader.u64()?))
+    }
+}
+
+/// Sum and number of values; the mean has four more decimals, the rest is cut off.
+#[derive(Debug)]
+struct MeanOfDecimals {
+    result: DataType,
+    factor: i128,
+}
+
+impl MeanOfDecimals {
+    fn overflow(&self) -> Cause {
+        Cause::User(format!("a running AVG does not fit {}; cast its values to DOUBLE", self.result))
+    }
+}
+
+impl Fold for MeanOfDecimals {
+    type State = (i128, u64);
+
+    fn states(&self, column: Option<&ArrayRef>, _rows: usize) -> Result<Vec<(i128, u64)>, Cause> {
+        Ok(integers(column)?.into_iter().map(|value| (value, 1)).collect())
+    }
+
+    fn combine(&self, earlier: (i128, u64), later: (i128, u64)) -> Result<(i128, u64), Cause> {
+        let sum = earlier.0.checked_add(later.0).ok_or_else(|| self.overflow())?;
+        Ok((sum, earlier.1 + later.1))
+    }
+
+    fn finish(&self, results: &[Option<(i128, u64)>]) -> Result<ArrayRef, Cause> {
+        let mean = |(sum, count): (i128, u64)| {
+            let scaled = sum.checked_mul(self.factor).ok_or_else(|| self.overflow());
+            scaled.map(|scaled| scaled / i128::from(count))
+        };
+        let means: Vec<Option<i128>> =
+            results.iter().map(|result| result.map(mean).transpose()).collect::<Result<_, _>>()?;
+        decimals(means.into_iter(), &self.result).map_err(|_| self.overflow())
+    }
+
+    fn write(&self, (sum, count): (i128, u64), writer: &mut SnapshotWriter) {
+        write_integer(sum, writer);
+        writer.u64(count);
+    }
+
+    fn read(&self, reader: &mut SnapshotReader<'_>) -> Result<(i128, u64), Cause> {
+        Ok((read_integer(reader)?, reader.u64()?))
+    }
+}

@@ -1,0 +1,205 @@
+//! Running aggregates that combine values pair by pair: count, sum, avg.
+
+use std::collections::VecDeque;
+use std::fmt::Debug;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
+use arrow_buffer::NullBuffer;
+use tidemill_core::error::Cause;
+use tidemill_core::{SnapshotReader, SnapshotWriter};
+
+use super::frame::Coordinates;
+use super::function::{Input, RunningFunction, Step};
+
+/// How values are combined.
+pub(super) trait Fold: Send + Debug {
+    /// A value, or several combined.
+    type State: Copy + Send + Debug;
+
+    /// The state of each value; those of NULLs do not matter.
+    fn states(&self, column: Option<&ArrayRef>, rows: usize) -> Result<Vec<Self::State>, Cause>;
+
+    /// Two states as one, the earlier one first.
+    fn combine(&self, earlier: Self::State, later: Self::State) -> Result<Self::State, Cause>;
+
+    /// The column of the results; `None` where the frame has no value.
+    fn finish(&self, results: &[Option<Self::State>]) -> Result<ArrayRef, Cause>;
+
+    fn write(&self, state: Self::State, writer: &mut SnapshotWriter);
+
+    fn read(&self, reader: &mut SnapshotReader<'_>) -> Result<Self::State, Cause>;
+}
+
+/// A running aggregate.
+#[derive(Debug)]
+pub(super) struct RunningFold<F: Fold> {
+    fold: F,
+    input: Input,
+    coordinates: Coordinates,
+    keys: Vec<Frontier<F::State>>,
+    rows_held: usize,
+}
+
+/// The values of a key in its frame. Both ends move forward only, so they are held as two stacks: the older
+/// values with what all of them up to the youngest of this stack give, and the younger ones with what they
+/// give together. Each value is combined at most three times, and no result is ever reversed, which floats do
+/// not allow.
+#[derive(Debug)]
+struct Frontier<S> {
+    /// Coordinate, and this value combined with all before it in this vector; the oldest value is the last.
+    older: Vec<(i64, S)>,
+    younger: VecDeque<(i64, S)>,
+    younger_together: Option<S>,
+}
+
+impl<F: Fold> RunningFold<F> {
+    pub fn new(fold: F, input: Input) -> Self {
+        RunningFold {
+            fold,
+            input,
+            coordinates: Coordinates::new(input.frame),
+            keys: Vec::new(),
+            rows_held: 0,
+        }
+    }
+}
+
+impl<F: Fold> RunningFunction for RunningFold<F> {
+    fn append(&mut self, step: &Step<'_>) -> Result<ArrayRef, Cause> {
+        let column = self.input.column.map(|column| step.rows.column(column));
+        let states = self.fold.states(column, step.keys.len())?;
+        let counts = counting(step.rows, self.input);
+        self.keys.resize_with(step.key_count, Frontier::default);
+        self.coordinates.resize(step.key_count);
+        let is_bounded = self.coordinates.is_bounded();
+        let mut results = Vec::with_capacity(states.len());
+        for (row, (key, state)) in step.keys.iter().zip(states).enumerate() {
+            let (coordinate, least) = self.coordinates.next(step, row);
+            let frontier = &mut self.keys[*key as usize];
+            let does_count = counts.as_ref().is_none_or(|counts| counts.is_valid(row));
+            if is_bounded {
+                let held = frontier.len();
+                frontier.expire(least, &self.fold)?;
+                if does_count {
+                    frontier.younger.push_back((coordinate, state));
+                }
+                self.rows_held = self.rows_held + frontier.len() - held;
+            }
+            if does_count {
+                frontier.younger_together = join(&self.fold, frontier.younger_together, Some(state))?;
+            }
+            let older = frontier.older.last().map(|(_, together)| *together);
+            results.push(join(&self.fold, older, frontier.younger_together)?);
+        }
+        step.at_frame_end(self.fold.finish(&results)?, self.input.frame)
+    }
+
+    fn rows_held(&self) -> usize {
+        self.rows_held
+    }
+
+    fn snapshot(&self, writer: &mut SnapshotWriter) {
+        self.coordinates.snapshot(writer);
+        writer.u64(self.keys.len() as u64);
+        for frontier in &self.keys {
+            frontier.snapshot(&self.fold, writer);
+        }
+    }
+
+    fn restore(&mut self, reader: &mut SnapshotReader<'_>) -> Result<(), Cause> {
+        self.coordinates.restore(reader)?;
+        for _ in 0..reader.u64()? {
+            let frontier = Frontier::restore(&self.fold, reader)?;
+            self.rows_held += frontier.len();
+            self.keys.push(frontier);
+        }
+        Ok(())
+    }
+}
+
+/// Which rows count: those whose value is not NULL and whose filter is true; `None`: all.
+pub(super) fn counting(rows: &RecordBatch, input: Input) -> Option<NullBuffer> {
+    let values = input.column.and_then(|column| rows.column(column).logical_nulls());
+    let passed = input.filter.map(|filter| is_true(rows.column(filter).as_boolean()));
+    NullBuffer::union(values.as_ref(), passed.as_ref()).filter(|counts| counts.null_count() > 0)
+}
+
+fn is_true(filter: &BooleanArray) -> NullBuffer {
+    let values = NullBuffer::new(filter.values().clone());
+    NullBuffer::union(Some(&values), filter.nulls()).unwrap_or(values)
+}
+
+fn join<F: Fold>(
+    fold: &F,
+    earlier: Option<F::State>,
+    later: Option<F::State>,
+) -> Result<Option<F::State>, Cause> {
+    match (earlier, later) {
+        (Some(earlier), Some(later)) => fold.combine(earlier, later).map(Some),
+        (one, other) => Ok(one.or(other)),
+    }
+}
+
+impl<S> Default for Frontier<S> {
+    fn default() -> Self {
+        Frontier { older: Vec::new(), younger: VecDeque::new(), younger_together: None }
+    }
+}
+
+impl<S: Copy> Frontier<S> {
+    fn len(&self) -> usize {
+        self.older.len() + self.younger.len()
+    }
+
+    /// Drops the values before a coordinate.
+    fn expire<F: Fold<State = S>>(&mut self, least: i64, fold: &F) -> Result<(), Cause> {
+        while self.older.last().is_some_and(|(coordinate, _)| *coordinate < least) {
+            self.older.pop();
+        }
+        if self.older.is_empty() && self.younger.front().is_some_and(|(coordinate, _)| *coordinate < least) {
+            while self.younger.front().is_some_and(|(coordinate, _)| *coordinate < least) {
+                self.younger.pop_front();
+            }
+            let mut together = None;
+            for (coordinate, state) in self.younger.drain(..).rev() {
+                let joined = match together {
+                    Some(later) => fold.combine(state, later)?,
+                    None => state,
+                };
+                together = Some(joined);
+                self.older.push((coordinate, joined));
+            }
+            self.younger_together = None;
+        }
+        Ok(())
+    }
+
+    fn snapshot<F: Fold<State = S>>(&self, fold: &F, writer: &mut SnapshotWriter) {
+        writer.u64(self.older.len() as u64);
+        writer.u64(self.younger.len() as u64);
+        for (coordinate, state) in self.older.iter().chain(&self.younger) {
+            writer.i64(*coordinate);
+            fold.write(*state, writer);
+        }
+        writer.u8(u8::from(self.younger_together.is_some()));
+        if let Some(together) = self.younger_together {
+            fold.write(together, writer);
+        }
+    }
+
+    fn restore<F: Fold<State = S>>(fold: &F, reader: &mut SnapshotReader<'_>) -> Result<Self, Cause> {
+        let mut frontier = Frontier::default();
+        let (older, younger) = (reader.u64()?, reader.u64()?);
+        for _ in 0..older {
+            frontier.older.push((reader.i64()?, fold.read(reader)?));
+        }
+        for _ in 0..younger {
+            frontier.younger.push_back((reader.i64()?, fold.read(reader)?));
+        }
+        if reader.u8()? != 0 {
+            frontier.younger_together = Some(fold.read(reader)?);
+        }
+        Ok(frontier)
+    }
+}

@@ -1,0 +1,200 @@
+//! Running functions: `f(...) OVER (PARTITION BY keys ORDER BY event_time [frame])`.
+
+mod avg;
+mod count;
+mod dense_rank;
+mod extreme;
+mod fold;
+mod frame;
+mod function;
+mod kept_values;
+mod lag;
+mod last_value;
+mod nth_value;
+mod rank;
+mod row_number;
+mod spec;
+mod sum;
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_buffer::ScalarBuffer;
+use arrow_schema::{Field, Schema, SchemaRef};
+use tidemill_core::error::Cause;
+use tidemill_core::{Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter};
+
+use self::function::{RunningFunction, Step, make, result_field};
+pub use self::spec::{Frame, Function, FunctionSpec, OverSpec, RunningAggregate};
+use crate::event_order::EventOrder;
+use crate::keys::KeyTable;
+use crate::stored_rows::{CycleRows, check_limit, event_times, kernel_error, with_schema};
+use crate::watermark::Watermark;
+
+const VERSION: u8 = 1;
+
+/// The columns of the output: those of the rows, then one for each function.
+///
+/// # Errors
+/// If a function does not take its column's type.
+pub fn output_schema(spec: &OverSpec) -> Result<SchemaRef, Cause> {
+    let mut fields: Vec<Arc<Field>> = spec.schema.fields().iter().cloned().collect();
+    for function in &spec.functions {
+        fields.push(Arc::new(result_field(function, &spec.schema)?));
+    }
+    Ok(Arc::new(Schema::new(fields)))
+}
+
+/// Gives out each row with what the functions yield for it.
+///
+/// Rows wait until the watermark has passed their event time, and come out in the order of (event time,
+/// input, arrival) at the end of the cycle. If they are declared to be in order, and no frame has rows of
+/// equal event time that may be still to come, each comes out in its own cycle at its own position.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tidemill_core::arrow::array::{ArrayRef, Int64Array, RecordBatch, TimestampNanosecondArray};
+/// use tidemill_core::{Batch, Cut, Operator, Output};
+/// use tidemill_operators::over::{Function, FunctionSpec, Over, OverSpec, output_schema};
+///
+/// let times = Arc::new(TimestampNanosecondArray::from(vec![20, 10, 30])) as ArrayRef;
+/// let speeds = Arc::new(Int64Array::from(vec![2, 1, 3])) as ArrayRef;
+/// let rows = RecordBatch::try_from_iter([("event_time", times), ("speed", speeds)]).unwrap();
+/// let spec = OverSpec {
+///     schema: rows.schema(),
+///     keys: vec![],
+///     event_time: 0,
+///     functions: vec![FunctionSpec {
+///         name: "before".into(),
+///         function: Function::Lag { column: 1, rows: 1, default: None },
+///     }],
+///     ordered: false,
+///     watermark: vec![0].into(),
+///     rows_max: 1000,
+///     late: Default::default(),
+/// };
+/// let mut output = Output::new(&[output_schema(&spec).unwrap()]);
+/// let mut over = Over::new(spec).unwrap();
+/// over.rows(0, Batch::from_source(rows, vec![0, 1, 2].into()).as_rows(), &mut output).unwrap();
+/// over.end_of_cycle(&Cut { watermarks: vec![i64::MAX], ..Cut::first() }, &mut output).unwrap();
+/// let before = output.finish(0).unwrap().rows.column(2).clone();
+/// assert_eq!(before.as_ref(), &Int64Array::from(vec![None, Some(1), Some(2)]));
+/// ```
+#[derive(Debug)]
+pub struct Over {
+    spec: OverSpec,
+    schema: SchemaRef,
+    keys: KeyTable,
+    functions: Vec<Box<dyn RunningFunction>>,
+    /// Whether a function needs to know the last row of equal key and event time.
+    with_peers: bool,
+    /// Whether rows are worked on as they come.
+    at_once: bool,
+    arrived: CycleRows,
+    buffer: EventOrder,
+    watermark: Watermark,
+}
+
+impl Over {
+    /// An empty instance.
+    ///
+    /// # Errors
+    /// If a function does not take its column's type, or its keys cannot be compared.
+    pub fn new(spec: OverSpec) -> Result<Self, Cause> {
+        let functions = spec.functions.iter().map(|function| make(&function.function, &spec.schema));
+        let with_peers = spec.functions.iter().any(|function| function.function.has_peers());
+        Ok(Over {
+            schema: output_schema(&spec)?,
+            keys: KeyTable::new(&spec.schema, &spec.keys, true)?,
+            functions: functions.collect::<Result<_, _>>()?,
+            with_peers,
+            at_once: spec.ordered && !with_peers,
+            arrived: CycleRows::default(),
+            buffer: EventOrder::new(spec.schema.clone(), spec.event_time),
+            watermark: Watermark::new(spec.watermark.clone()),
+            spec,
+        })
+    }
+
+    /// Computes the functions for rows in their order.
+    fn compute(
+        &mut self,
+        rows: RecordBatch,
+        times: &ScalarBuffer<i64>,
+        positions: &[u32],
+        output: &mut Output,
+    ) -> Result<(), Cause> {
+        let keys = self.keys.intern(&rows, &self.spec.keys)?;
+        let step = Step::new(&rows, &keys, self.keys.len(), times, self.with_peers);
+        let mut columns = rows.columns().to_vec();
+        for function in &mut self.functions {
+            columns.push(function.append(&step)?);
+        }
+        let rows = RecordBatch::try_new(self.schema.clone(), columns).map_err(kernel_error)?;
+        output.port(0).push_batch(rows, positions)
+    }
+
+    /// Rows that are in order already, at their own positions.
+    fn compute_arrived(&mut self, output: &mut Output) -> Result<(), Cause> {
+        let Some((rows, positions)) = self.arrived.take(&self.spec.schema)? else { return Ok(()) };
+        let (times, nulls) = event_times(&rows, self.spec.event_time)?;
+        let Some(nulls) = nulls else { return self.compute(rows, &times, &positions, output) };
+        self.spec.late.add(nulls.null_count());
+        let positions: Vec<u32> = nulls.valid_indices().map(|row| positions[row]).collect();
+        let is_valid = arrow_array::BooleanArray::new(nulls.into_inner(), None);
+        let rows = arrow_select::filter::filter_record_batch(&rows, &is_valid).map_err(kernel_error)?;
+        let (times, _) = event_times(&rows, self.spec.event_time)?;
+        self.compute(rows, &times, &positions, output)
+    }
+
+    fn rows_held(&self) -> usize {
+        let in_functions = self.functions.iter().map(|function| function.rows_held()).sum::<usize>();
+        self.buffer.len() + self.keys.len() + in_functions
+    }
+}
+
+impl Operator for Over {
+    fn rows(&mut self, input: usize, rows: Rows<'_>, _output: &mut Output) -> Result<(), Cause> {
+        if self.at_once {
+            self.arrived.push(&rows);
+            return Ok(());
+        }
+        let rows = with_schema(&self.spec.schema, rows.to_batch())?;
+        self.spec.late.add(self.buffer.push(input, rows, self.watermark.reached())?);
+        Ok(())
+    }
+
+    fn end_of_cycle(&mut self, cut: &Cut, output: &mut Output) -> Result<(), Cause> {
+        let watermark = self.watermark.advance(cut);
+        if self.at_once {
+            self.compute_arrived(output)?;
+        } else if let Some(ordered) = self.buffer.release(watermark)? {
+            let positions = vec![output.end_position(); ordered.rows.num_rows()];
+            self.compute(ordered.rows, &ordered.times, &positions, output)?;
+        }
+        check_limit("OVER", self.rows_held(), self.spec.rows_max)
+    }
+
+    fn next_timer(&self) -> Option<i64> {
+        // A row is given out once the watermark is past its time, not only at it.
+        self.buffer.first_time().map(|time| self.watermark.timer(time.saturating_add(1)))
+    }
+
+    fn snapshot(&self, writer: &mut SnapshotWriter) {
+        writer.u8(VERSION);
+        self.watermark.snapshot(writer);
+        self.keys.snapshot(writer);
+        self.buffer.snapshot(writer);
+        for function in &self.functions {
+            function.snapshot(writer);
+        }
+    }
+
+    fn restore(&mut self, reader: &mut SnapshotReader<'_>) -> Result<(), Cause> {
+        reader.version(VERSION)?;
+        self.watermark.restore(reader)?;
+        self.keys.restore(reader)?;
+        self.buffer.restore(reader)?;
+        self.functions.iter_mut().try_for_each(|function| function.restore(reader))
+    }
+}

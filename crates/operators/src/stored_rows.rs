@@ -1,0 +1,131 @@
+//! Rows in an operator's state: limits, snapshots, and columns of event times.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::TimestampNanosecondType;
+use arrow_array::{Array, RecordBatch, RecordBatchOptions};
+use arrow_buffer::{NullBuffer, ScalarBuffer};
+use arrow_ipc::reader::StreamReader;
+use arrow_ipc::writer::StreamWriter;
+use arrow_schema::{ArrowError, DataType, SchemaRef, TimeUnit};
+use arrow_select::concat::concat;
+use tidemill_core::error::Cause;
+use tidemill_core::{Rows, SnapshotReader, SnapshotWriter};
+
+/// A failure of an Arrow kernel on columns whose types were checked before.
+pub(crate) fn kernel_error(error: ArrowError) -> Cause {
+    Cause::Bug(format!("an operator gave an Arrow kernel columns that it cannot work on: {error}"))
+}
+
+/// The same columns under another schema of the same types.
+pub(crate) fn with_schema(schema: &SchemaRef, rows: RecordBatch) -> Result<RecordBatch, Cause> {
+    if Arc::ptr_eq(schema, rows.schema_ref()) {
+        return Ok(rows);
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+    let columns = rows.columns().to_vec();
+    RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options).map_err(kernel_error)
+}
+
+/// The event times of some rows, and which of them are missing.
+pub(crate) fn event_times(
+    rows: &RecordBatch,
+    column: usize,
+) -> Result<(ScalarBuffer<i64>, Option<NullBuffer>), Cause> {
+    let times = rows.column(column);
+    if !is_event_time(times.data_type()) {
+        return Err(Cause::Bug(format!("event times must be timestamps in ns, not {}", times.data_type())));
+    }
+    let times = times.as_primitive::<TimestampNanosecondType>();
+    Ok((times.values().clone(), times.nulls().filter(|nulls| nulls.null_count() > 0).cloned()))
+}
+
+fn is_event_time(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Timestamp(TimeUnit::Nanosecond, _))
+}
+
+/// Rows that came in this cycle and are worked on at its end, when its cut is known; so it does not matter
+/// how they were divided.
+#[derive(Debug, Default)]
+pub(crate) struct CycleRows {
+    batches: Vec<RecordBatch>,
+    positions: Vec<u32>,
+}
+
+impl CycleRows {
+    /// Takes rows in.
+    pub fn push(&mut self, rows: &Rows<'_>) {
+        self.batches.push(rows.to_batch());
+        self.positions.extend_from_slice(rows.positions());
+    }
+
+    /// All rows in one batch with their positions; `None` if there are none.
+    pub fn take(&mut self, schema: &SchemaRef) -> Result<Option<(RecordBatch, Vec<u32>)>, Cause> {
+        let batches = std::mem::take(&mut self.batches);
+        let positions = std::mem::take(&mut self.positions);
+        let rows = match batches.as_slice() {
+            [] => return Ok(None),
+            [only] => only.clone(),
+            several => {
+                let options = RecordBatchOptions::new().with_row_count(Some(positions.len()));
+                let column = |index| {
+                    let columns: Vec<_> = several.iter().map(|rows| rows.column(index).as_ref()).collect();
+                    concat(&columns).map_err(kernel_error)
+                };
+                let columns = (0..schema.fields().len()).map(column).collect::<Result<_, _>>()?;
+                RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
+                    .map_err(kernel_error)?
+            }
+        };
+        Ok(Some((with_schema(schema, rows)?, positions)))
+    }
+}
+
+/// Refuses to hold more than `rows_max` rows.
+pub(crate) fn check_limit(what: &str, rows: usize, rows_max: usize) -> Result<(), Cause> {
+    if rows <= rows_max {
+        return Ok(());
+    }
+    Err(Cause::Resource(format!(
+        "{what} would hold {rows} rows in a partition, at most {rows_max} are allowed; \
+         raise max_state_rows, or let the query keep less (shorter bounds or windows, fewer keys)"
+    )))
+}
+
+/// Writes rows: their number of bytes, and the bytes of an Arrow IPC stream with its schema. Rows that could
+/// not be gathered or written (which happens only to types that Arrow does not support) are damaged when
+/// read.
+pub(crate) fn write_rows(writer: &mut SnapshotWriter, rows: Option<RecordBatch>) {
+    let bytes = rows.and_then(|rows| encode(&rows).ok()).unwrap_or_default();
+    writer.u64(bytes.len() as u64);
+    let (words, rest) = bytes.as_chunks::<8>();
+    words.iter().for_each(|word| writer.u64(u64::from_le_bytes(*word)));
+    rest.iter().for_each(|byte| writer.u8(*byte));
+}
+
+fn encode(rows: &RecordBatch) -> Result<Vec<u8>, ArrowError> {
+    let mut writer = StreamWriter::try_new(Vec::new(), rows.schema_ref())?;
+    writer.write(rows)?;
+    writer.into_inner()
+}
+
+/// Reads rows of this schema.
+///
+/// # Errors
+/// If the bytes are damaged, or the rows have other columns.
+pub(crate) fn read_rows(reader: &mut SnapshotReader<'_>, schema: &SchemaRef) -> Result<RecordBatch, Cause> {
+    let length = reader.u64()?;
+    let mut bytes = Vec::new();
+    for _ in 0..length / 8 {
+        bytes.extend_from_slice(&reader.u64()?.to_le_bytes());
+    }
+    for _ in 0..length % 8 {
+        bytes.push(reader.u8()?);
+    }
+    let damaged = |error: ArrowError| Cause::Operation(format!("a snapshot's rows are damaged: {error}"));
+    let mut stream = StreamReader::try_new(bytes.as_slice(), None).map_err(damaged)?;
+    let rows = stream.next().ok_or_else(|| damaged(ArrowError::IpcError("there are none".into())))?;
+    with_schema(schema, rows.map_err(damaged)?)
+        .map_err(|_| Cause::User("the snapshot's rows have other columns than this query's".into()))
+}

@@ -1,0 +1,234 @@
+//! Joins of a stream with the current rows of a table that changes.
+
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, UInt32Array};
+use arrow_schema::SchemaRef;
+use arrow_select::take::take_arrays;
+use tidemill_core::error::Cause;
+use tidemill_core::{Cut, Expression, Operator, Output, Rows, SnapshotReader, SnapshotWriter};
+
+use crate::join::{JoinKind, condition, joined_schema};
+use crate::keys::{KeyTable, NO_KEY};
+use crate::row_store::{NO_ROW, RowStore};
+use crate::stored_rows::{CycleRows, check_limit, kernel_error, read_rows, write_rows};
+
+const VERSION: u8 = 1;
+
+/// Fewer stored rows are not worth being put together.
+const COMPACT_ROWS: usize = 4096;
+
+/// What to join: input 0 brings the table's upserts, input 1 the stream's rows.
+#[derive(Clone, Debug)]
+pub struct TableJoinSpec {
+    /// The columns of the stream.
+    pub stream: SchemaRef,
+    /// The columns of the table.
+    pub table: SchemaRef,
+    /// The stream's columns that must equal `table_keys`, one by one and of equal types; NULL equals nothing.
+    pub stream_keys: Vec<usize>,
+    /// The table's key: it has one row for each value of it, the one that came last.
+    pub table_keys: Vec<usize>,
+    /// What happens to the stream's rows without a match.
+    pub kind: JoinKind,
+    /// A further condition: Boolean, over the stream's columns and then the table's. NULL is no match.
+    pub residual: Option<Arc<dyn Expression>>,
+    /// The largest number of table rows that a partition holds.
+    pub rows_max: usize,
+}
+
+/// The columns of the output: the stream's, then the table's.
+pub fn output_schema(spec: &TableJoinSpec) -> SchemaRef {
+    joined_schema(&spec.stream, &spec.table, spec.kind)
+}
+
+/// Joins each row of a stream with the table's row of its key, as the table is at the row's position: with
+/// all upserts up to that position. What operators upsert at the end of a cycle is seen from the next cycle
+/// on.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tidemill_core::arrow::array::{ArrayRef, Int64Array, RecordBatch};
+/// use tidemill_core::{Batch, Cut, Operator, Output};
+/// use tidemill_operators::join::JoinKind;
+/// use tidemill_operators::table_join::{TableJoin, TableJoinSpec, output_schema};
+///
+/// let rows = |values: Vec<i64>, positions: Vec<u32>| {
+///     let keys = Arc::new(Int64Array::from(vec![7; values.len()])) as ArrayRef;
+///     let values = Arc::new(Int64Array::from(values)) as ArrayRef;
+///     let rows = RecordBatch::try_from_iter([("key", keys), ("value", values)]).unwrap();
+///     Batch::from_source(rows, positions.into())
+/// };
+/// let (upserts, stream) = (rows(vec![100, 200], vec![1, 3]), rows(vec![1, 2, 3], vec![0, 2, 4]));
+/// let spec = TableJoinSpec {
+///     stream: stream.rows.schema(),
+///     table: upserts.rows.schema(),
+///     stream_keys: vec![0],
+///     table_keys: vec![0],
+///     kind: JoinKind::Inner,
+///     residual: None,
+///     rows_max: 1000,
+/// };
+/// let mut output = Output::new(&[output_schema(&spec)]);
+/// let mut join = TableJoin::new(spec).unwrap();
+/// join.rows(0, upserts.as_rows(), &mut output).unwrap();
+/// join.rows(1, stream.as_rows(), &mut output).unwrap();
+/// join.end_of_cycle(&Cut::first(), &mut output).unwrap();
+/// // The first row came before the table had one.
+/// let joined = output.finish(0).unwrap().rows;
+/// assert_eq!(joined.column(3).as_ref(), &Int64Array::from(vec![100, 200]));
+/// ```
+#[derive(Debug)]
+pub struct TableJoin {
+    spec: TableJoinSpec,
+    schema: SchemaRef,
+    keys: KeyTable,
+    store: RowStore,
+    /// The number of each key's current row.
+    current: Vec<u64>,
+    upserts: CycleRows,
+    stream: CycleRows,
+}
+
+impl TableJoin {
+    /// An instance with an empty table.
+    ///
+    /// # Errors
+    /// If there is no key, or the keys' types differ or cannot be compared.
+    pub fn new(spec: TableJoinSpec) -> Result<Self, Cause> {
+        if spec.table_keys.is_empty() {
+            return Err(Cause::Bug("the table of a join has no key".into()));
+        }
+        let keys = KeyTable::new(&spec.table, &spec.table_keys, false)?;
+        keys.check_types(&spec.stream, &spec.stream_keys)?;
+        Ok(TableJoin {
+            schema: output_schema(&spec),
+            keys,
+            store: RowStore::new(spec.table.clone()),
+            current: Vec::new(),
+            upserts: CycleRows::default(),
+            stream: CycleRows::default(),
+            spec,
+        })
+    }
+
+    /// Takes the cycle's upserts in and finds each stream row's table row, in the order of their positions.
+    fn match_rows(&mut self, stream: Option<&(RecordBatch, Vec<u32>)>) -> Result<Vec<u64>, Cause> {
+        let upserts = self.upserts.take(&self.spec.table)?;
+        let (upsert_keys, upsert_positions, first) = match upserts {
+            Some((rows, positions)) => {
+                (self.keys.intern(&rows, &self.spec.table_keys)?, positions, self.store.append(rows)?)
+            }
+            None => (Vec::new(), Vec::new(), 0),
+        };
+        let (keys, positions) = match stream {
+            Some((rows, positions)) => (self.keys.find(rows, &self.spec.stream_keys)?, positions.as_slice()),
+            None => (Vec::new(), [].as_slice()),
+        };
+        self.current.resize(self.keys.len(), NO_ROW);
+        let mut next = 0;
+        let mut matches = Vec::with_capacity(keys.len());
+        for (key, position) in keys.iter().zip(positions) {
+            while next < upsert_keys.len() && upsert_positions[next] <= *position {
+                self.set_current(upsert_keys[next], first + next as u64);
+                next += 1;
+            }
+            matches.push(self.current.get(*key as usize).copied().unwrap_or(NO_ROW));
+        }
+        for (index, key) in upsert_keys.iter().enumerate().skip(next) {
+            self.set_current(*key, first + index as u64);
+        }
+        Ok(matches)
+    }
+
+    /// A row whose key is NULL can match nothing and is not kept.
+    fn set_current(&mut self, key: u32, row: u64) {
+        if key != NO_KEY {
+            self.current[key as usize] = row;
+        }
+    }
+
+    /// Joined rows and their positions, without those for which the further condition does not hold.
+    fn join(
+        &self,
+        stream: &(RecordBatch, Vec<u32>),
+        mut matches: Vec<u64>,
+        cut: &Cut,
+    ) -> Result<(RecordBatch, Vec<u32>), Cause> {
+        let (rows, positions) = stream;
+        if let Some(residual) = &self.spec.residual {
+            let columns = [rows.columns().to_vec(), self.store.gather(&matches)?].concat();
+            let schema = joined_schema(&self.spec.stream, &self.spec.table, JoinKind::Left);
+            let pairs = RecordBatch::try_new(schema, columns).map_err(kernel_error)?;
+            let holds = condition(residual.as_ref(), &pairs, cut)?;
+            for (matched, _) in matches.iter_mut().zip(holds.values().iter()).filter(|(_, holds)| !holds) {
+                *matched = NO_ROW;
+            }
+        }
+        if self.spec.kind == JoinKind::Inner {
+            let kept = (0..matches.len() as u32).filter(|row| matches[*row as usize] != NO_ROW);
+            let kept: UInt32Array = kept.collect();
+            let positions = kept.values().iter().map(|row| positions[*row as usize]).collect();
+            matches.retain(|matched| *matched != NO_ROW);
+            let columns = take_arrays(rows.columns(), &kept, None).map_err(kernel_error)?;
+            return Ok((self.joined(columns, &matches)?, positions));
+        }
+        Ok((self.joined(rows.columns().to_vec(), &matches)?, positions.clone()))
+    }
+
+    fn joined(&self, columns: Vec<arrow_array::ArrayRef>, matches: &[u64]) -> Result<RecordBatch, Cause> {
+        let columns = [columns, self.store.gather(matches)?].concat();
+        RecordBatch::try_new(self.schema.clone(), columns).map_err(kernel_error)
+    }
+
+    /// Gives up rows that were replaced, once they are more than half.
+    fn compact(&mut self) -> Result<(), Cause> {
+        if self.store.len() <= 2 * self.current.len() + COMPACT_ROWS {
+            return Ok(());
+        }
+        let mut kept = self.current.clone();
+        kept.sort_unstable();
+        self.store.keep(&kept)?;
+        for row in &mut self.current {
+            *row = kept.partition_point(|kept| *kept < *row) as u64;
+        }
+        Ok(())
+    }
+}
+
+impl Operator for TableJoin {
+    fn rows(&mut self, input: usize, rows: Rows<'_>, _output: &mut Output) -> Result<(), Cause> {
+        match input {
+            0 => self.upserts.push(&rows),
+            _ => self.stream.push(&rows),
+        }
+        Ok(())
+    }
+
+    fn end_of_cycle(&mut self, cut: &Cut, output: &mut Output) -> Result<(), Cause> {
+        let stream = self.stream.take(&self.spec.stream)?;
+        let matches = self.match_rows(stream.as_ref())?;
+        check_limit("the table of a join", self.current.len(), self.spec.rows_max)?;
+        if let Some(stream) = stream {
+            let (rows, positions) = self.join(&stream, matches, cut)?;
+            if rows.num_rows() > 0 {
+                output.port(0).push_batch(rows, &positions)?;
+            }
+        }
+        self.compact()
+    }
+
+    fn snapshot(&self, writer: &mut SnapshotWriter) {
+        writer.u8(VERSION);
+        write_rows(writer, self.store.rows(&self.current).ok());
+    }
+
+    fn restore(&mut self, reader: &mut SnapshotReader<'_>) -> Result<(), Cause> {
+        reader.version(VERSION)?;
+        let rows = read_rows(reader, &self.spec.table)?;
+        let keys = self.keys.intern(&rows, &self.spec.table_keys)?;
+        let first = self.store.append(rows)?;
+        self.current = (first..first + keys.len() as u64).collect();
+        Ok(())
+    }
+}

@@ -1,0 +1,282 @@
+//! Aggregates over windows of equal size: tumbling and hopping.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, TimestampNanosecondArray};
+use arrow_schema::{DataType, SchemaRef};
+use tidemill_core::{Cause, Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter};
+
+use crate::aggregate::arrow_bug;
+use crate::grouped::{Grouped, Layout, PartialRows, StateTypes};
+use crate::groups::too_many_groups;
+use crate::panes::{PaneRun, Panes};
+use crate::watermark::{Watermark, WatermarkSpec};
+use crate::window_spec::time_type;
+use crate::{AggregateSpec, WindowSpec};
+
+/// One row per group and window, once the watermark has reached the window's end.
+///
+/// The output has the keys, start and end of the window (in the type of the event time), and the results.
+/// Windows come in the order of their ends, the groups of a tumbling window in the order in which they first
+/// occurred. Windows without rows are not written. Rows all of whose windows are closed are dropped and
+/// counted, and so are rows without time, or with one so far away that its window cannot be represented.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow_array::{ArrayRef, Int64Array, RecordBatch, TimestampNanosecondArray};
+/// use arrow_array::{cast::AsArray, types::Int64Type};
+/// use tidemill_core::{Batch, Cut, Operator, Output};
+/// use tidemill_operators::{AggregateCall, AggregateSpec, WindowAggregate, WindowSpec, aggregate::Sum};
+///
+/// let times = Arc::new(TimestampNanosecondArray::from(vec![1, 12, 7])) as ArrayRef;
+/// let values = Arc::new(Int64Array::from(vec![5, 6, 7])) as ArrayRef;
+/// let rows = RecordBatch::try_from_iter([("time", times), ("value", values)]).unwrap();
+/// let sum = Sum::new(rows.schema().field(1).data_type()).unwrap();
+/// let spec = AggregateSpec {
+///     keys: vec![],
+///     calls: vec![AggregateCall { function: Arc::new(sum), arguments: vec![1], filter: None }],
+///     names: vec!["start".into(), "end".into(), "sum".into()],
+///     input: rows.schema(),
+///     partial_input: false,
+///     groups_max: 1000,
+/// };
+/// let window = WindowSpec { time: 0, size_ns: 10, slide_ns: 10, offset_ns: 0 };
+/// let mut output = Output::new(&[WindowAggregate::output_schema(&spec, &window).unwrap()]);
+/// let mut operator = WindowAggregate::new(&spec, &window, vec![0], Arc::default()).unwrap();
+/// operator.rows(0, Batch::from_source(rows, vec![0, 1, 2].into()).as_rows(), &mut output).unwrap();
+/// let cut = Cut { watermarks: vec![10], ..Cut::first() };
+/// operator.end_of_cycle(&cut, &mut output).unwrap();
+/// let sums = output.finish(0).unwrap().rows;
+/// assert_eq!(sums.column(2).as_primitive::<Int64Type>().values(), &[12]);
+/// ```
+pub struct WindowAggregate {
+    spec: AggregateSpec,
+    types: StateTypes,
+    layout: Layout,
+    panes: Panes,
+    schema: SchemaRef,
+    watermark: Watermark,
+    late: Arc<AtomicU64>,
+    /// Windows that end here or before are closed.
+    closed: i64,
+    open: BTreeMap<i64, Pane>,
+    /// The number of groups of all open panes.
+    groups: usize,
+    /// The memory of closed panes, for the next ones.
+    spare: Vec<Grouped>,
+    /// The state of a hopping window while it is written.
+    merged: Grouped,
+    ids: Vec<u32>,
+    runs: Vec<PaneRun>,
+}
+
+struct Pane {
+    state: Grouped,
+    /// Its rows for the windows that it belongs to, as long as none are added.
+    partial_rows: Option<PartialRows>,
+}
+
+/// How many closed panes' memory is kept.
+const SPARE_PANES_MAX: usize = 4;
+const SNAPSHOT_VERSION: u8 = 1;
+
+impl WindowAggregate {
+    /// No open windows. Time is what `watermark` says, or the watermark of these gateways of the plan; rows that are
+    /// dropped are added to `late`.
+    ///
+    /// # Errors
+    /// If the specification names columns that are not there, or a type that cannot be a key.
+    pub fn new(
+        spec: &AggregateSpec,
+        window: &WindowSpec,
+        watermark: impl Into<WatermarkSpec>,
+        late: Arc<AtomicU64>,
+    ) -> Result<Self, Cause> {
+        window.check(&spec.input)?;
+        Ok(WindowAggregate {
+            types: StateTypes::new(spec),
+            layout: Layout::new(spec, Some(window.time))?,
+            panes: Panes::new(window),
+            schema: Self::output_schema(spec, window)?,
+            watermark: Watermark::new(watermark.into()),
+            late,
+            closed: i64::MIN,
+            open: BTreeMap::new(),
+            groups: 0,
+            spare: Vec::new(),
+            merged: Grouped::new(spec, usize::MAX)?,
+            ids: Vec::new(),
+            runs: Vec::new(),
+            spec: spec.clone(),
+        })
+    }
+
+    /// The columns of its output: keys, start and end of the window, results.
+    ///
+    /// # Errors
+    /// If the number of names is wrong, or the event time is no `Timestamp(Nanosecond, _)`.
+    pub fn output_schema(spec: &AggregateSpec, window: &WindowSpec) -> Result<SchemaRef, Cause> {
+        let time = time_type(&spec.input, window.time)?;
+        spec.results_schema(&[time.clone(), time])
+    }
+
+    fn add_run(&mut self, run: PaneRun, columns: &[ArrayRef], is_whole: bool) -> Result<(), Cause> {
+        let rows = run.start..run.end;
+        let window = run.pane.filter(|pane| !self.panes.is_late(*pane, self.closed));
+        let Some(start) = window else {
+            self.late.fetch_add(self.layout.rows_combined(columns, rows), Ordering::Relaxed);
+            return Ok(());
+        };
+        if self.panes.first_window(start, self.closed).is_none() {
+            // Between two hopping windows.
+            return Ok(());
+        }
+        if !self.open.contains_key(&start) {
+            let state = self.spare.pop().map_or_else(|| Grouped::new(&self.spec, usize::MAX), Ok)?;
+            self.open.insert(start, Pane { state, partial_rows: None });
+        }
+        let Some(pane) = self.open.get_mut(&start) else { return Ok(()) };
+        pane.partial_rows = None;
+        let before = pane.state.groups.len();
+        match is_whole {
+            true => pane.state.add(&self.layout, columns, rows.len(), &mut self.ids)?,
+            false => {
+                let columns = self.layout.slice(columns, rows.clone());
+                pane.state.add(&self.layout, &columns, rows.len(), &mut self.ids)?;
+            }
+        }
+        self.groups += pane.state.groups.len() - before;
+        match self.groups <= self.spec.groups_max {
+            true => Ok(()),
+            false => Err(too_many_groups(self.spec.groups_max)),
+        }
+    }
+
+    /// Forgets the first pane.
+    fn drop_first_pane(&mut self) {
+        let Some((_, mut pane)) = self.open.pop_first() else { return };
+        self.groups -= pane.state.groups.len();
+        if self.spare.len() < SPARE_PANES_MAX {
+            pane.state.clear();
+            self.spare.push(pane.state);
+        }
+    }
+
+    fn write_window(&mut self, start: i64, output: &mut Output) -> Result<(), Cause> {
+        let end = self.panes.window_end(start);
+        let mut panes = self.open.range_mut(start..end);
+        let (Some((_, first)), second) = (panes.next(), panes.next()) else { return Ok(()) };
+        let Some((_, second)) = second else {
+            let state = &first.state;
+            return write_state(state, start, end, &self.schema, self.types.keys.len(), output);
+        };
+        self.merged.clear();
+        for pane in [first, second].into_iter().chain(panes.map(|(_, pane)| pane)) {
+            let given = match pane.partial_rows.take() {
+                Some(given) => given,
+                None => pane.state.partial_rows()?,
+            };
+            self.merged.merge(pane.partial_rows.insert(given), &mut self.ids)?;
+        }
+        write_state(&self.merged, start, end, &self.schema, self.types.keys.len(), output)
+    }
+}
+
+/// Writes all groups as the rows of a window.
+fn write_state(
+    state: &Grouped,
+    start: i64,
+    end: i64,
+    schema: &SchemaRef,
+    keys: usize,
+    output: &mut Output,
+) -> Result<(), Cause> {
+    let ids = state.all();
+    let mut columns = Vec::new();
+    let results = state.results(&ids, &mut columns)?;
+    for (bound, field) in [start, end].into_iter().zip(&schema.fields()[keys..]) {
+        columns.push(constant_time(bound, ids.len(), field.data_type()));
+    }
+    columns.extend(results);
+    write_rows(columns, ids.len(), schema, output)
+}
+
+fn constant_time(time: i64, rows: usize, data_type: &DataType) -> ArrayRef {
+    Arc::new(TimestampNanosecondArray::from_value(time, rows).with_data_type(data_type.clone()))
+}
+
+/// Writes rows that the end of the cycle causes.
+pub(crate) fn write_rows(
+    columns: Vec<ArrayRef>,
+    rows: usize,
+    schema: &SchemaRef,
+    output: &mut Output,
+) -> Result<(), Cause> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    let batch = RecordBatch::try_new_with_options(SchemaRef::clone(schema), columns, &options);
+    let positions = vec![output.end_position(); rows];
+    output.port(0).push_batch(batch.map_err(arrow_bug("the results of an aggregation"))?, &positions)
+}
+
+impl Operator for WindowAggregate {
+    fn rows(&mut self, _input: usize, rows: Rows<'_>, _output: &mut Output) -> Result<(), Cause> {
+        let batch = rows.to_batch();
+        let mut runs = std::mem::take(&mut self.runs);
+        let order = self.panes.divide(self.layout.time(batch.columns())?, &mut runs);
+        let taken = order.map(|order| self.layout.take(batch.columns(), &order)).transpose()?;
+        let columns = taken.as_deref().unwrap_or(batch.columns());
+        for run in &runs {
+            self.add_run(*run, columns, runs.len() == 1)?;
+        }
+        self.runs = runs;
+        Ok(())
+    }
+
+    fn end_of_cycle(&mut self, cut: &Cut, output: &mut Output) -> Result<(), Cause> {
+        let watermark = self.watermark.advance(cut);
+        while let Some(pane) = self.open.first_key_value().map(|(start, _)| *start) {
+            match self.panes.first_window(pane, self.closed) {
+                None => self.drop_first_pane(),
+                Some(start) if self.panes.window_end(start) > watermark => break,
+                Some(start) => {
+                    self.write_window(start, output)?;
+                    self.closed = self.panes.window_end(start);
+                }
+            }
+        }
+        self.closed = watermark;
+        Ok(())
+    }
+
+    fn next_timer(&self) -> Option<i64> {
+        let (pane, _) = self.open.first_key_value()?;
+        let start = self.panes.first_window(*pane, self.closed)?;
+        Some(self.watermark.timer(self.panes.window_end(start)))
+    }
+
+    fn snapshot(&self, writer: &mut SnapshotWriter) {
+        writer.u8(SNAPSHOT_VERSION);
+        self.watermark.snapshot(writer);
+        writer.u64(self.open.len() as u64);
+        for (start, pane) in &self.open {
+            writer.i64(*start);
+            pane.state.snapshot(writer);
+        }
+    }
+
+    fn restore(&mut self, reader: &mut SnapshotReader<'_>) -> Result<(), Cause> {
+        reader.version(SNAPSHOT_VERSION)?;
+        self.watermark.restore(reader)?;
+        self.closed = self.watermark.reached();
+        for _ in 0..reader.u64()? {
+            let start = reader.i64()?;
+            let mut state = Grouped::new(&self.spec, usize::MAX)?;
+            state.restore(reader, &self.types)?;
+            self.groups += state.groups.len();
+            self.open.insert(start, Pane { state, partial_rows: None });
+        }
+        Ok(())
+    }
+}

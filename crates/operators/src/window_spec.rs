@@ -1,0 +1,70 @@
+//! Windows over event time: which windows a point in time belongs to.
+
+use arrow_schema::{DataType, Schema, TimeUnit};
+use tidemill_core::Cause;
+
+/// Windows of equal size that begin at regular intervals. A window `[start, start + size)` begins at each
+/// `start = offset + n * slide`; with `slide == size` they are *tumbling*, else *hopping*.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WindowSpec {
+    /// The column of event times: `Timestamp(Nanosecond, _)`.
+    pub time: usize,
+    /// How long a window is, above 0.
+    pub size_ns: i64,
+    /// From the start of one window to the start of the next, above 0.
+    pub slide_ns: i64,
+    /// Where one of the windows starts.
+    pub offset_ns: i64,
+}
+
+/// Sessions: the events of a key, each less than the gap after the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionSpec {
+    /// The column of event times: `Timestamp(Nanosecond, _)`.
+    pub time: usize,
+    /// The time without events that ends a session, above 0. A session ends this long after its last event.
+    pub gap_ns: i64,
+}
+
+/// The longest size, slide or gap: 73 years.
+const LONGEST_NS: i64 = 1 << 61;
+
+impl WindowSpec {
+    /// Checks sizes and the type of the column of times.
+    ///
+    /// # Errors
+    /// If a size is not positive or too long, or the column has another type.
+    pub(crate) fn check(&self, input: &Schema) -> Result<(), Cause> {
+        check_length("the size of a window", self.size_ns)?;
+        check_length("the slide of a window", self.slide_ns)?;
+        time_type(input, self.time).map(|_| ())
+    }
+}
+
+impl SessionSpec {
+    /// Checks the gap and the type of the column of times.
+    ///
+    /// # Errors
+    /// If the gap is not positive or too long, or the column has another type.
+    pub(crate) fn check(&self, input: &Schema) -> Result<(), Cause> {
+        check_length("the gap of a session", self.gap_ns)?;
+        time_type(input, self.time).map(|_| ())
+    }
+}
+
+fn check_length(what: &str, length_ns: i64) -> Result<(), Cause> {
+    match (1..=LONGEST_NS).contains(&length_ns) {
+        true => Ok(()),
+        false => Err(Cause::User(format!("{what} is {length_ns} ns; it must be from 1 ns to 73 years"))),
+    }
+}
+
+/// The type of the column of times, with its time zone.
+pub(crate) fn time_type(input: &Schema, time: usize) -> Result<DataType, Cause> {
+    match input.fields().get(time).map(|field| field.data_type()) {
+        Some(found @ DataType::Timestamp(TimeUnit::Nanosecond, _)) => Ok(found.clone()),
+        found => {
+            Err(Cause::Bug(format!("windows need a column of Timestamp(ns), column {time} is {found:?}")))
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Joins with a table that does not change, against all pairs of rows.
+#![allow(missing_docs)]
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray};
+use arrow_cast::cast;
+use arrow_schema::DataType;
+use proptest::prelude::*;
+use tidemill_core::error::Cause;
+use tidemill_core::{Cut, Expression, Transform};
+use tidemill_operators::join::JoinKind;
+use tidemill_operators::lookup::{Dimension, Lookup, LookupColumn, LookupSpec};
+
+/// A row: a number, a name, and the row's place.
+type Row = (Option<i64>, Option<String>, i64);
+
+fn rows(keys: Vec<(Option<i64>, Option<String>)>) -> Vec<Row> {
+    keys.into_iter().enumerate().map(|(place, (number, name))| (number, name, place as i64)).collect()
+}
+
+fn batch(rows: &[Row], number_type: &DataType, name_type: &DataType) -> RecordBatch {
+    let numbers = Arc::new(rows.iter().map(|row| row.0).collect::<Int64Array>()) as ArrayRef;
+    let names = Arc::new(rows.iter().map(|row| row.1.clone()).collect::<StringArray>()) as ArrayRef;
+    let places = Arc::new(rows.iter().map(|row| row.2).collect::<Int64Array>()) as ArrayRef;
+    let numbers = cast(&numbers, number_type).unwrap();
+    let names = cast(&names, name_type).unwrap();
+    RecordBatch::try_from_iter_with_nullable([
+        ("number", numbers, true),
+        ("name", names, true),
+        ("place", places, false),
+    ])
+    .unwrap()
+}
+
+/// The place in the stream is not larger than that in the table.
+#[derive(Debug)]
+struct NotLater;
+
+impl Expression for NotLater {
+    fn data_type(&self) -> DataType {
+        DataType::Boolean
+    }
+    fn evaluate(&self, rows: &RecordBatch, _cut: &Cut) -> Result<ArrayRef, Cause> {
+        let places = |column: usize| rows.column(column).as_primitive::<Int64Type>().values().iter();
+        let holds: Vec<bool> = places(2).zip(places(5)).map(|(stream, table)| stream <= table).collect();
+        Ok(Arc::new(BooleanArray::from(holds)))
+    }
+}
+
+fn expected(
+    stream: &[Row],
+    table: &[Row],
+    keys: &[usize],
+    kind: JoinKind,
+    condition: bool,
+) -> Vec<(i64, Option<i64>)> {
+    let is_pair = |left: &Row, right: &Row| {
+        let is_equal = |key: &usize| match key {
+            0 => left.0.is_some() && left.0 == right.0,
+            _ => left.1.is_some() && left.1 == right.1,
+        };
+        keys.iter().all(is_equal) && (!condition || left.2 <= right.2)
+    };
+    let mut pairs = Vec::new();
+    for left in stream {
+        let before = pairs.len();
+        pairs.extend(table.iter().filter(|right| is_pair(left, right)).map(|right| (left.2, Some(right.2))));
+        if pairs.len() == before && kind == JoinKind::Left {
+            pairs.push((left.2, None));
+        }
+    }
+    pairs
+}
+
+fn lookup(
+    stream: &RecordBatch,
+    table: RecordBatch,
+    keys: &[usize],
+    kind: JoinKind,
+    condition: bool,
+) -> Lookup {
+    Lookup::new(LookupSpec {
+        stream: stream.schema(),
+        dimension: Arc::new(Dimension::new(table, keys.to_vec()).unwrap()),
+        keys: keys.to_vec(),
+        kind,
+        residual: condition.then(|| Arc::new(NotLater) as _),
+        output: vec![LookupColumn::Stream(2), LookupColumn::Dimension(2), LookupColumn::Dimension(1)],
+    })
+    .unwrap()
+}
+
+fn dictionary(values: DataType) -> DataType {
+    DataType::Dictionary(Box::new(DataType::Int8), Box::new(values))
+}
+
+/// Key columns of the stream and the table, as types of numbers and names, and the keys used.
+fn cases() -> Vec<(DataType, DataType, DataType, DataType, Vec<usize>)> {
+    use DataType::*;
+    vec![
+        (Int64, Int64, Utf8, Utf8, vec![0]),
+        (Int32, Int32, Utf8, Utf8, vec![0]),
+        (Int8, Int8, Utf8, Utf8, vec![0]),
+        (Float64, Float64, Utf8, Utf8, vec![0]),
+        (Int64, Int64, Utf8, Utf8, vec![1]),
+        (Int64, Int64, Utf8View, Utf8View, vec![1]),
+        (Int64, Int64, LargeUtf8, LargeUtf8, vec![1]),
+        (Int64, Int64, dictionary(Utf8), Utf8, vec![1]),
+        (Int64, Int64, dictionary(Utf8), dictionary(Utf8), vec![1]),
+        (Int64, Int64, Utf8, Utf8, vec![0, 1]),
+        (Int64, Int64, dictionary(Utf8), Utf8, vec![0, 1]),
+    ]
+}
+
+type Keys = Vec<(Option<i64>, Option<String>)>;
+
+fn keys(count: usize, is_sparse: bool) -> impl Strategy<Value = Keys> {
+    let number = proptest::option::weighted(0.9, -3..4_i64);
+    let name = proptest::option::weighted(0.9, "[ab]{0,2}");
+    // Sparse numbers go to the hash table, dense ones to the array; all fit 8 bits or are cast so.
+    let factor = if is_sparse { 30 } else { 1 };
+    let spread =
+        move |(number, name): (Option<i64>, Option<String>)| (number.map(|number| number * factor), name);
+    prop::collection::vec((number, name).prop_map(spread), 0..count)
+}
+
+proptest! {
+    #[test]
+    fn all_pairs_and_no_others(
+        (stream, table) in any::<bool>().prop_flat_map(|sparse| (keys(40, sparse), keys(12, sparse))),
+        is_left: bool,
+        condition: bool,
+        is_unique: bool,
+    ) {
+        let kind = if is_left { JoinKind::Left } else { JoinKind::Inner };
+        for (stream_number, table_number, stream_name, table_name, keys) in cases() {
+            let (stream, mut table) = (rows(stream.clone()), rows(table.clone()));
+            if is_unique {
+                let mut seen = std::collections::HashSet::new();
+                let name = |row: &Row| if keys == [0] { None } else { row.1.clone() };
+                table.retain(|row| seen.insert((row.0, name(row))));
+            }
+            let expected = expected(&stream, &table, &keys, kind, condition);
+            let table = batch(&table, &table_number, &table_name);
+            let stream = batch(&stream, &stream_number, &stream_name);
+            let mut lookup = lookup(&stream, table, &keys, kind, condition);
+            // Twice, so that the second time finds the dictionary known.
+            for _ in 0..2 {
+                let joined = lookup.apply(&stream, &Cut::first()).unwrap();
+                let left = joined.rows.column(0).as_primitive::<Int64Type>().values().iter().copied();
+                let right = joined.rows.column(1).as_primitive::<Int64Type>().iter();
+                prop_assert_eq!(left.clone().zip(right).collect::<Vec<_>>(), expected.clone());
+                if let Some(causes) = joined.causes {
+                    let causes: Vec<i64> = causes.into_iter().map(i64::from).collect();
+                    prop_assert_eq!(causes, left.collect::<Vec<_>>());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn large_words_go_through_the_hash_table() {
+    let number = |row: i64| (row * row).wrapping_mul(0x1234_5678_9abc_def1) >> 3;
+    let table: Vec<Row> = (0..1000).map(|row| (Some(number(row)), None, row)).collect();
+    let stream: Vec<Row> = (0..2000).map(|row| (Some(number(row)), None, row)).collect();
+    let (table, stream) = [table, stream].map(|rows| batch(&rows, &DataType::Int64, &DataType::Utf8)).into();
+    let joined = lookup(&stream, table, &[0], JoinKind::Inner, false).apply(&stream, &Cut::first()).unwrap();
+    assert_eq!(joined.causes, Some((0..1000).collect()));
+    assert_eq!(joined.rows.column(0), joined.rows.column(1));
+}
+
+#[test]
+fn keys_of_different_types_are_refused() {
+    let row = [(Some(1), Some("a".to_owned()), 0)];
+    let stream = batch(&row, &DataType::Int32, &DataType::Utf8);
+    let table = batch(&row, &DataType::Int64, &DataType::Utf8);
+    let spec = LookupSpec {
+        stream: stream.schema(),
+        dimension: Arc::new(Dimension::new(table, vec![0]).unwrap()),
+        keys: vec![0],
+        kind: JoinKind::Inner,
+        residual: None,
+        output: vec![LookupColumn::Stream(2)],
+    };
+    assert!(matches!(Lookup::new(spec), Err(Cause::Bug(_))));
+}

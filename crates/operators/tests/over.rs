@@ -1,0 +1,281 @@
+//! Running functions against an oracle that looks at each row's whole frame.
+#![allow(missing_docs)]
+
+mod cycles;
+
+use std::sync::Arc;
+
+use arrow_array::Int64Array;
+use cycles::{DIVISIONS, Division, Event, batch, events, in_event_order, run, schema, show, show_events};
+use proptest::prelude::*;
+use tidemill_core::Operator;
+use tidemill_core::error::Cause;
+use tidemill_operators::over::{
+    Frame, Function, FunctionSpec, Over, OverSpec, RunningAggregate, output_schema,
+};
+
+const TIME: usize = 0;
+const KEY: usize = 1;
+const NAME: usize = 2;
+const VALUE: usize = 3;
+
+fn spec(keys: Vec<usize>, functions: Vec<Function>, ordered: bool) -> OverSpec {
+    let named = |function| FunctionSpec { name: "f".into(), function };
+    OverSpec {
+        schema: schema(),
+        keys,
+        event_time: TIME,
+        functions: functions.into_iter().map(named).collect(),
+        ordered,
+        watermark: vec![0].into(),
+        rows_max: 100_000,
+        late: Default::default(),
+    }
+}
+
+fn aggregate(aggregate: RunningAggregate, column: Option<usize>, frame: Frame) -> Function {
+    Function::Aggregate { aggregate, column, filter: None, frame }
+}
+
+fn frames() -> [Frame; 6] {
+    [
+        Frame::Rows { preceding: None },
+        Frame::Range { preceding_ns: None },
+        Frame::Rows { preceding: Some(0) },
+        Frame::Rows { preceding: Some(2) },
+        Frame::Range { preceding_ns: Some(0) },
+        Frame::Range { preceding_ns: Some(3) },
+    ]
+}
+
+/// The places of the frame's rows among the key's rows, for the one at `at`.
+fn frame_of(key_rows: &[&Event], at: usize, frame: Frame) -> std::ops::Range<usize> {
+    let time = key_rows[at].time;
+    match frame {
+        Frame::Rows { preceding } => preceding.map_or(0, |preceding| at.saturating_sub(preceding))..at + 1,
+        Frame::Range { preceding_ns } => {
+            let is_inside = |row: &&Event| {
+                row.time <= time && preceding_ns.is_none_or(|preceding| row.time >= time - preceding)
+            };
+            let start = key_rows.iter().position(is_inside).unwrap();
+            start..key_rows.iter().rposition(is_inside).unwrap() + 1
+        }
+    }
+}
+
+fn text<T: ToString>(value: Option<T>) -> String {
+    value.map_or("NULL".into(), |value| value.to_string())
+}
+
+fn expected_value(function: &Function, key_rows: &[&Event], at: usize) -> String {
+    let time = key_rows[at].time;
+    let earlier = key_rows.iter().filter(|row| row.time < time);
+    match function {
+        Function::RowNumber => (at + 1).to_string(),
+        Function::Rank => (earlier.count() + 1).to_string(),
+        Function::DenseRank => {
+            let mut times: Vec<i64> = earlier.map(|row| row.time).collect();
+            times.dedup();
+            (times.len() + 1).to_string()
+        }
+        Function::Lag { rows, default, .. } => match at.checked_sub(*rows) {
+            Some(before) => text(key_rows[before].value),
+            None => if default.is_some() { "-77" } else { "NULL" }.to_string(),
+        },
+        Function::FirstValue { frame, .. } => text(key_rows[frame_of(key_rows, at, *frame)][0].name.clone()),
+        Function::LastValue { frame, .. } => {
+            text(key_rows[frame_of(key_rows, at, *frame)].last().unwrap().name.clone())
+        }
+        Function::NthValue { n, frame, .. } => {
+            text(key_rows[frame_of(key_rows, at, *frame)].get(n - 1).and_then(|row| row.name.clone()))
+        }
+        Function::Aggregate { aggregate, column, frame, .. } => {
+            expected_aggregate(*aggregate, *column, &key_rows[frame_of(key_rows, at, *frame)])
+        }
+    }
+}
+
+fn expected_aggregate(aggregate: RunningAggregate, column: Option<usize>, rows: &[&Event]) -> String {
+    let names = || rows.iter().filter_map(|row| row.name.clone());
+    let values: Vec<i64> = rows.iter().filter_map(|row| row.value).collect();
+    match (aggregate, column) {
+        (RunningAggregate::Count, None) => rows.len().to_string(),
+        (RunningAggregate::Count, _) => values.len().to_string(),
+        (RunningAggregate::Sum, _) => text((!values.is_empty()).then(|| values.iter().sum::<i64>())),
+        (RunningAggregate::Avg, _) => {
+            let mean = values.iter().sum::<i64>() as f64 / values.len() as f64;
+            // Shown as Arrow shows floats.
+            text((!values.is_empty()).then(|| format!("{mean:?}")))
+        }
+        (RunningAggregate::Min, Some(NAME)) => text(names().min()),
+        (RunningAggregate::Max, Some(NAME)) => text(names().max()),
+        (RunningAggregate::Min, _) => text(values.iter().min()),
+        (RunningAggregate::Max, _) => text(values.iter().max()),
+    }
+}
+
+fn functions_of(frame: Frame) -> Vec<Function> {
+    vec![
+        Function::FirstValue { column: NAME, frame },
+        Function::LastValue { column: NAME, frame },
+        Function::NthValue { column: NAME, n: 2, frame },
+        aggregate(RunningAggregate::Count, None, frame),
+        aggregate(RunningAggregate::Count, Some(VALUE), frame),
+        aggregate(RunningAggregate::Sum, Some(VALUE), frame),
+        aggregate(RunningAggregate::Avg, Some(VALUE), frame),
+        aggregate(RunningAggregate::Min, Some(VALUE), frame),
+        aggregate(RunningAggregate::Max, Some(VALUE), frame),
+        aggregate(RunningAggregate::Min, Some(NAME), frame),
+        aggregate(RunningAggregate::Max, Some(NAME), frame),
+    ]
+}
+
+fn numbering() -> Vec<Function> {
+    let default = Some(Arc::new(Int64Array::from(vec![-77])) as _);
+    vec![
+        Function::RowNumber,
+        Function::Rank,
+        Function::DenseRank,
+        Function::Lag { column: VALUE, rows: 0, default: None },
+        Function::Lag { column: VALUE, rows: 1, default: None },
+        Function::Lag { column: VALUE, rows: 3, default },
+    ]
+}
+
+/// All rows in their order with what the functions yield.
+fn expected(ordered: &[&Event], keys: &[usize], functions: &[Function]) -> Vec<String> {
+    let key = |event: &Event| {
+        keys.iter()
+            .map(|key| match *key {
+                KEY => text(event.key),
+                _ => text(event.name.clone()),
+            })
+            .collect::<Vec<_>>()
+    };
+    let row = |(index, event): (usize, &&Event)| {
+        let before = ordered[..index].iter().filter(|other| key(other) == key(event)).count();
+        let key_rows: Vec<&Event> =
+            ordered.iter().copied().filter(|other| key(other) == key(event)).collect();
+        let values = functions.iter().map(|function| expected_value(function, &key_rows, before));
+        std::iter::once(show_events(&[event]).remove(0)).chain(values).collect::<Vec<_>>().join("|")
+    };
+    ordered.iter().enumerate().map(row).collect()
+}
+
+fn check(events: &[Event], keys: Vec<usize>, functions: Vec<Function>) -> Result<(), TestCaseError> {
+    let spec = spec(keys, functions, false);
+    let functions: Vec<Function> = spec.functions.iter().map(|named| named.function.clone()).collect();
+    let expected = expected(&in_event_order(events), &spec.keys, &functions);
+    for division in DIVISIONS {
+        let make = || Box::new(Over::new(spec.clone()).unwrap()) as Box<dyn Operator>;
+        let rows = run(make, output_schema(&spec).unwrap(), events, division).unwrap();
+        prop_assert_eq!(rows.into_iter().map(|row| row.2).collect::<Vec<_>>(), expected.clone());
+    }
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn every_frame_yields_what_its_rows_say(events in events(2, 50), frame in 0..6_usize) {
+        check(&events, vec![KEY], functions_of(frames()[frame]))?;
+    }
+
+    #[test]
+    fn numbers_and_lags(events in events(2, 50)) {
+        check(&events, vec![KEY, NAME], numbering())?;
+        check(&events, vec![], numbering())?;
+    }
+
+    #[test]
+    fn ordered_rows_come_out_at_their_positions(events in events(1, 40)) {
+        let events: Vec<Event> = in_event_order(&events).into_iter().cloned().collect();
+        let functions = [numbering(), functions_of(Frame::Rows { preceding: Some(2) })].concat();
+        let spec = spec(vec![NAME], functions.clone(), true);
+        let all: Vec<&Event> = events.iter().collect();
+        let expected = expected(&all, &[NAME], &functions);
+        for division in DIVISIONS {
+            let make = || Box::new(Over::new(spec.clone()).unwrap()) as Box<dyn Operator>;
+            let rows = run(make, output_schema(&spec).unwrap(), &events, division).unwrap();
+            let place = |row: usize| ((row / division.cycle) as u64, (row % division.cycle) as u32);
+            let expected = expected.iter().enumerate();
+            let placed = |(row, text): (usize, &String)| (place(row).0, place(row).1, text.clone());
+            let expected: Vec<_> = expected.map(placed).collect();
+            prop_assert_eq!(rows, expected);
+        }
+    }
+}
+
+fn event(time: i64, value: i64) -> Event {
+    Event { input: 0, time, key: Some(value), name: None, value: Some(value) }
+}
+
+const ONE_CYCLE: Division = Division { cycle: 1000, call: 1000, restart_after: None };
+
+#[test]
+fn long_runs_give_up_what_is_no_longer_needed() {
+    let rows: Vec<Event> = (0..30_000).map(|time| event(time, time % 7)).collect();
+    let functions = [numbering(), functions_of(Frame::Rows { preceding: Some(2) })].concat();
+    let mut spec = spec(vec![KEY], functions.clone(), true);
+    // 7 keys; three rows of each for the longest LAG, and as many for each of nine functions with a frame.
+    spec.rows_max = 7 + 7 * (4 + 3 * 11);
+    let make = || Box::new(Over::new(spec.clone()).unwrap()) as Box<dyn Operator>;
+    let all = run(make, output_schema(&spec).unwrap(), &rows, Division { cycle: 500, ..ONE_CYCLE }).unwrap();
+    let last: Vec<&Event> = rows[29_000..].iter().collect();
+    // The numbers of earlier rows differ, so only what looks at a few rows is compared.
+    let looks_back = expected(&last, &[KEY], &functions_of(Frame::Rows { preceding: Some(2) }));
+    for (row, expected) in all[29_500..].iter().zip(&looks_back[500..]) {
+        let tail = |text: &str| text.split('|').rev().take(11).map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(tail(&row.2), tail(expected));
+    }
+}
+
+#[test]
+fn a_sum_that_does_not_fit_is_an_error() {
+    let rows = [event(100, i64::MAX), event(101, 1)];
+    let sum = aggregate(RunningAggregate::Sum, Some(VALUE), Frame::Rows { preceding: None });
+    let spec = spec(vec![], vec![sum], true);
+    let make = || Box::new(Over::new(spec.clone()).unwrap()) as Box<dyn Operator>;
+    let error = run(make, output_schema(&spec).unwrap(), &rows, ONE_CYCLE).unwrap_err();
+    assert!(matches!(&error, Cause::User(text) if text.contains("SUM")), "{error}");
+}
+
+#[test]
+fn too_many_keys_are_refused() {
+    let rows: Vec<Event> = (100..110).map(|time| event(time, time)).collect();
+    let mut spec = spec(vec![KEY], vec![Function::RowNumber], true);
+    spec.rows_max = 9;
+    let make = || Box::new(Over::new(spec.clone()).unwrap()) as Box<dyn Operator>;
+    let error = run(make, output_schema(&spec).unwrap(), &rows, ONE_CYCLE).unwrap_err();
+    assert!(matches!(&error, Cause::Resource(text) if text.contains("max_state_rows")), "{error}");
+}
+
+#[test]
+fn a_filter_says_which_rows_count() {
+    use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
+    use tidemill_core::{Batch, Cut, Output};
+    let plain = [event(1, 10), event(2, 20), event(3, 40)];
+    let plain = batch(&plain.iter().collect::<Vec<_>>());
+    let passes = Arc::new(BooleanArray::from(vec![Some(true), None, Some(true)])) as ArrayRef;
+    let names = [("time", 0), ("value", 3)];
+    let columns = names.map(|(name, column)| (name, plain.column(column).clone(), true));
+    let rows =
+        RecordBatch::try_from_iter_with_nullable(columns.into_iter().chain([("passes", passes, true)]));
+    let rows = rows.unwrap();
+    let frame = Frame::Rows { preceding: None };
+    let sum = |column| Function::Aggregate {
+        aggregate: RunningAggregate::Sum,
+        column: Some(column),
+        filter: Some(2),
+        frame,
+    };
+    let spec = OverSpec { schema: rows.schema(), ..spec(vec![], vec![sum(1)], true) };
+    let mut output = Output::new(&[output_schema(&spec).unwrap()]);
+    let mut over = Over::new(spec).unwrap();
+    over.rows(0, Batch::from_source(rows, vec![0, 1, 2].into()).as_rows(), &mut output).unwrap();
+    over.end_of_cycle(&Cut { watermarks: vec![0], ..Cut::first() }, &mut output).unwrap();
+    let sums: Vec<String> = show(&output.finish(0).unwrap().rows)
+        .iter()
+        .map(|row| row.rsplit('|').next().unwrap().to_owned())
+        .collect();
+    assert_eq!(sums, ["10", "10", "50"]);
+}
