@@ -1,9 +1,26 @@
 //! Sources and sinks of Tidemill: how data comes in and how results go out. One file per kind.
 //!
-//! So far one source: [`line_file`], text files of lines, plain or compressed with zstd.
+//! Always: [`line_file`], text files of lines, plain or compressed with zstd. With the feature `tables`: sources and
+//! sinks of typed rows (files, standard input and output, sockets, generators, memory). With `kafka`: topics.
 
+#[cfg(feature = "tables")]
+pub mod files;
+#[cfg(feature = "tables")]
+pub mod formats;
+#[cfg(feature = "tables")]
+pub mod generators;
+#[cfg(feature = "tables")]
+pub mod infer;
+#[cfg(feature = "kafka")]
+pub mod kafka;
 pub mod line_file;
 mod lines;
+#[cfg(feature = "tables")]
+pub mod sinks;
+#[cfg(feature = "tables")]
+pub mod sockets;
+#[cfg(feature = "tables")]
+pub mod standard_input;
 mod zstd_read;
 
 pub use line_file::{LineFile, LineFileError};

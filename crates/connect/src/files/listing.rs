@@ -1,0 +1,83 @@
+//! Which files a path means.
+
+use std::path::{Path, PathBuf};
+
+use tidemill_core::error::Cause;
+
+/// The most files that are read as one source.
+const FILES_MAX: usize = 1_000_000;
+
+/// Whether the path means one file, also if that is not there yet.
+pub(super) fn is_single(path: &str) -> bool {
+    !Path::new(path).is_dir() && (Path::new(path).exists() || !is_pattern(path))
+}
+
+fn is_pattern(path: &str) -> bool {
+    path.contains(['*', '?', '['])
+}
+
+/// The files now there, in the order of their names. None is no error here.
+pub(super) fn list(path: &str) -> Result<Vec<PathBuf>, Cause> {
+    let plain = Path::new(path);
+    let mut files = Vec::new();
+    if plain.is_dir() {
+        for entry in std::fs::read_dir(plain).map_err(|error| failed(path, &error))? {
+            let entry = entry.map_err(|error| failed(path, &error))?.path();
+            if !is_hidden(&entry) {
+                add(&mut files, entry, path)?;
+            }
+        }
+    } else if plain.exists() {
+        files.push(plain.to_owned());
+    } else if is_pattern(path) {
+        let options = glob::MatchOptions { require_literal_leading_dot: true, ..Default::default() };
+        let matches = glob::glob_with(path, options).map_err(|error| {
+            Cause::User(format!("{path}: no valid pattern: {error}; write [*] for a star itself"))
+        })?;
+        for entry in matches {
+            let entry = entry.map_err(|error| failed(&error.path().display().to_string(), error.error()))?;
+            add(&mut files, entry, path)?;
+        }
+    }
+    files.sort_unstable();
+    Ok(files)
+}
+
+fn add(files: &mut Vec<PathBuf>, entry: PathBuf, path: &str) -> Result<(), Cause> {
+    if !entry.is_file() {
+        return Ok(());
+    }
+    if files.len() == FILES_MAX {
+        return Err(Cause::Resource(format!(
+            "{path}: more than {FILES_MAX} files; name fewer in one pattern"
+        )));
+    }
+    files.push(entry);
+    Ok(())
+}
+
+fn is_hidden(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| matches!(name.as_encoded_bytes().first(), Some(b'.' | b'_')))
+}
+
+/// There is no file.
+pub(super) fn nothing_found(path: &str) -> Cause {
+    Cause::User(match () {
+        () if Path::new(path).is_dir() => format!("{path}: the directory has no files"),
+        () if is_pattern(path) => {
+            format!("{path}: no file matches; check the pattern and the directory it starts in")
+        }
+        () => format!("{path}: no such file; check the path and the directory it starts in"),
+    })
+}
+
+/// An operation on a file failed.
+pub(crate) fn failed(path: &str, error: &std::io::Error) -> Cause {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => nothing_found(path),
+        std::io::ErrorKind::PermissionDenied => Cause::User(format!(
+            "{path}: permission denied; allow this user to read it (chmod, chown) or run as its owner"
+        )),
+        _ => Cause::Operation(format!("{path}: reading failed: {error}; check the disk, then try again")),
+    }
+}

@@ -1,0 +1,288 @@
+//! Reading files once, one after the other.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use tidemill_core::error::Cause;
+use tidemill_core::source::{Faults, Progress};
+
+use super::listing::{failed, list, nothing_found};
+use super::settings::FileSettings;
+use crate::formats::{
+    BatchReader, DecoderSettings, Fit, Format, RecordDecoder, arrow_ipc, parquet, project, text_decoder,
+};
+use crate::zstd_read::{ZstdError, ZstdReader, begins_zstd};
+
+/// Bytes that are read at once.
+pub(super) const BLOCK_BYTES: usize = 512 * 1024;
+
+/// Bytes of the first file that are looked at before there is a query.
+const SAMPLE_BYTES: usize = 64 * 1024;
+
+/// The files of a source that ends.
+pub(super) struct Files {
+    format: Format,
+    declared: SchemaRef,
+    projection: Vec<usize>,
+    batch_rows: usize,
+    paths: VecDeque<PathBuf>,
+    current: Option<Open>,
+    decoder: Option<Box<dyn RecordDecoder>>,
+    block: Vec<u8>,
+    done_bytes: u64,
+    total_bytes: u64,
+}
+
+/// A file that is being read.
+enum Open {
+    Text { input: TextInput, place: String },
+    Columns(Columns),
+}
+
+/// The rest of a file that knows its own columns.
+pub(super) struct Columns {
+    fit: Fit,
+    reader: BatchReader,
+    place: String,
+    next_row: u64,
+    size_bytes: u64,
+}
+
+impl Columns {
+    /// Opens the file.
+    pub(super) fn open(
+        format: Format,
+        path: &Path,
+        declared: &SchemaRef,
+        projection: &[usize],
+        batch_rows: usize,
+    ) -> Result<Columns, Cause> {
+        let place = path.display().to_string();
+        let file = File::open(path).map_err(|error| failed(&place, &error))?;
+        let size_bytes = file.metadata().map_or(0, |metadata| metadata.len());
+        let open = if format == Format::Parquet { parquet::open } else { arrow_ipc::open };
+        let (fit, reader) = open(&place, file, declared, projection, batch_rows)?;
+        Ok(Columns { fit, reader, place, next_row: 1, size_bytes })
+    }
+
+    /// The next batch; `None` at the end.
+    pub(super) fn next(&mut self, faults: &mut Faults) -> Result<Option<RecordBatch>, Cause> {
+        let Some(batch) = self.reader.next() else { return Ok(None) };
+        let batch = batch.map_err(|error| {
+            Cause::User(format!(
+                "{}: damaged after row {}: {error}; write it anew, or leave it out",
+                self.place,
+                self.next_row - 1
+            ))
+        })?;
+        let fitted = self.fit.apply(&self.place, &batch, self.next_row, faults)?;
+        self.next_row += batch.num_rows() as u64;
+        Ok(Some(fitted))
+    }
+}
+
+impl Files {
+    pub(super) fn open(settings: FileSettings, declared: SchemaRef) -> Result<Files, Cause> {
+        let format = settings.known_format()?;
+        let paths: VecDeque<PathBuf> = list(&settings.path)?.into();
+        if paths.is_empty() {
+            return Err(nothing_found(&settings.path));
+        }
+        let total_bytes = paths.iter().filter_map(|path| path.metadata().ok()).map(|data| data.len()).sum();
+        let decoder = match format.is_text() {
+            true => Some(text_decoder(
+                format,
+                DecoderSettings {
+                    schema: declared.clone(),
+                    csv: settings.csv,
+                    batch_rows: settings.batch_rows,
+                },
+            )?),
+            false => None,
+        };
+        let projection = (0..declared.fields().len()).collect();
+        let batch_rows = settings.batch_rows;
+        let mut files = Files {
+            format,
+            declared,
+            projection,
+            batch_rows,
+            paths,
+            current: None,
+            decoder,
+            block: Vec::new(),
+            done_bytes: 0,
+            total_bytes,
+        };
+        files.check_first()?;
+        Ok(files)
+    }
+
+    /// Looks into the first file, so that what is wrong with it (a column that is not there) is said at once.
+    fn check_first(&mut self) -> Result<(), Cause> {
+        let Some(path) = self.paths.front() else { return Ok(()) };
+        let Some(decoder) = &mut self.decoder else { return self.open_columns(path).map(drop) };
+        let place = path.display().to_string();
+        let mut sample = vec![0; SAMPLE_BYTES];
+        let count = TextInput::open(path)?.read(&mut sample).map_err(|error| error.explain(&place))?;
+        decoder.begin(&place);
+        decoder.decode(&sample[..count], &mut VecDeque::new())?;
+        drop(decoder.faults());
+        Ok(())
+    }
+
+    fn open_columns(&self, path: &Path) -> Result<Columns, Cause> {
+        Columns::open(self.format, path, &self.declared, &self.projection, self.batch_rows)
+    }
+
+    pub(super) fn set_projection(&mut self, columns: &[usize]) -> Result<SchemaRef, Cause> {
+        let schema = project(&self.declared, columns)?;
+        if let Some(decoder) = &mut self.decoder {
+            decoder.set_projection(columns)?;
+        }
+        self.projection = columns.to_vec();
+        Ok(schema)
+    }
+
+    /// Reads until there are rows, or the time is over. True: that was all.
+    pub(super) fn read(
+        &mut self,
+        wait: Duration,
+        ready: &mut VecDeque<RecordBatch>,
+        faults: &mut Faults,
+    ) -> Result<bool, Cause> {
+        let start = Instant::now();
+        while ready.is_empty() {
+            if self.current.is_none() && !self.open_next()? {
+                return Ok(true);
+            }
+            self.read_some(ready, faults)?;
+            if self.current.is_none() && self.paths.is_empty() && ready.is_empty() {
+                return Ok(true);
+            }
+            if start.elapsed() >= wait {
+                break;
+            }
+        }
+        Ok(false)
+    }
+
+    fn open_next(&mut self) -> Result<bool, Cause> {
+        let Some(path) = self.paths.pop_front() else { return Ok(false) };
+        let place = path.display().to_string();
+        self.current = Some(match &mut self.decoder {
+            Some(decoder) => {
+                decoder.begin(&place);
+                Open::Text { input: TextInput::open(&path)?, place }
+            }
+            None => Open::Columns(self.open_columns(&path)?),
+        });
+        Ok(true)
+    }
+
+    fn read_some(&mut self, ready: &mut VecDeque<RecordBatch>, faults: &mut Faults) -> Result<(), Cause> {
+        match (&mut self.current, &mut self.decoder) {
+            (Some(Open::Columns(columns)), _) => {
+                let batch = columns.next(faults)?;
+                if batch.is_none() {
+                    self.done_bytes += columns.size_bytes;
+                    self.current = None;
+                }
+                ready.extend(batch.filter(|batch| batch.num_rows() > 0));
+            }
+            (Some(Open::Text { input, place }), Some(decoder)) => {
+                self.block.resize(BLOCK_BYTES, 0);
+                let before = input.offset();
+                let result = input.read(&mut self.block);
+                self.done_bytes += input.offset() - before;
+                match result.map_err(|error| error.explain(place))? {
+                    0 => {
+                        decoder.finish(ready)?;
+                        self.current = None;
+                    }
+                    count => decoder.decode(&self.block[..count], ready)?,
+                }
+                faults.merge(decoder.faults());
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    pub(super) fn progress(&self) -> Progress {
+        Progress { done: self.done_bytes, total: Some(self.total_bytes.max(self.done_bytes)) }
+    }
+}
+
+/// The bytes of a text file, plain or compressed with zstd, which its first bytes tell.
+pub(crate) enum TextInput {
+    Plain(File, u64),
+    Zstd(Box<ZstdReader<File>>),
+}
+
+impl TextInput {
+    pub(crate) fn open(path: &Path) -> Result<TextInput, Cause> {
+        let place = path.display().to_string();
+        let mut file = File::open(path).map_err(|error| failed(&place, &error))?;
+        let mut magic = Vec::new();
+        file.by_ref().take(4).read_to_end(&mut magic).map_err(|error| failed(&place, &error))?;
+        if magic.starts_with(&[0x1f, 0x8b]) {
+            return Err(Cause::User(format!(
+                "{place}: gzip is not supported; decompress it, or compress it with zstd"
+            )));
+        }
+        // A pipe cannot go back, and a compressed pipe is not supported.
+        if file.rewind().is_err() {
+            file = File::open(path).map_err(|error| failed(&place, &error))?;
+        }
+        Ok(match begins_zstd(&magic) {
+            true => TextInput::Zstd(Box::new(ZstdReader::new(file))),
+            false => TextInput::Plain(file, 0),
+        })
+    }
+
+    /// Bytes of the file that were read.
+    fn offset(&self) -> u64 {
+        match self {
+            TextInput::Plain(_, offset) => *offset,
+            TextInput::Zstd(reader) => reader.offset(),
+        }
+    }
+
+    /// Reads some bytes; 0 at the end.
+    pub(crate) fn read(&mut self, target: &mut [u8]) -> Result<usize, ZstdError> {
+        match self {
+            TextInput::Zstd(reader) => reader.read(target),
+            TextInput::Plain(file, offset) => loop {
+                match file.read(target) {
+                    Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(ZstdError::Io(error)),
+                    Ok(count) => {
+                        *offset += count as u64;
+                        return Ok(count);
+                    }
+                }
+            },
+        }
+    }
+}
+
+impl ZstdError {
+    /// The error for a user, with the file's name.
+    pub(crate) fn explain(self, place: &str) -> Cause {
+        match self {
+            ZstdError::Io(error) => failed(place, &error),
+            ZstdError::Corrupt { offset, detail } => Cause::User(format!(
+                "{place}: damaged zstd file at byte {offset}: {detail}; copy or compress it anew"
+            )),
+            ZstdError::Unsupported { detail } => Cause::User(format!(
+                "{place}: cannot be decompressed: {detail}; compress it with plain `zstd`"
+            )),
+        }
+    }
+}

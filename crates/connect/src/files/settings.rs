@@ -1,0 +1,74 @@
+//! What to read, and how.
+
+use arrow_schema::SchemaRef;
+use tidemill_core::error::Cause;
+
+use super::listing;
+use crate::formats::{BATCH_ROWS, CsvSettings, Format};
+
+/// Which files to read, and how.
+#[derive(Clone, Debug)]
+pub struct FileSettings {
+    /// A file, a directory, or a pattern with `*`, `?`, `[...]`, `**`. Files are read in the order of their
+    /// names.
+    pub path: String,
+    /// The format; `None`: by the ending of the (first) file's name.
+    pub format: Option<Format>,
+    /// Whether to wait at the end for more, as `tail -F` does, and for new files. The source then never ends.
+    pub follow: bool,
+    /// How a CSV is written.
+    pub csv: CsvSettings,
+    /// The columns; `None`: those of the first file, inferred if it is text.
+    pub schema: Option<SchemaRef>,
+    /// The most rows of a batch; 0 counts as 1.
+    pub batch_rows: usize,
+}
+
+impl FileSettings {
+    /// Everything by default: read once, format by name, columns from the file.
+    pub fn new(path: impl Into<String>) -> FileSettings {
+        FileSettings {
+            path: path.into(),
+            format: None,
+            follow: false,
+            csv: CsvSettings::default(),
+            schema: None,
+            batch_rows: BATCH_ROWS,
+        }
+    }
+
+    /// Fills in what the name of the first file tells.
+    pub(super) fn complete(&mut self) -> Result<(), Cause> {
+        self.batch_rows = self.batch_rows.max(1);
+        let name = match Format::of_path(&self.path) {
+            Some(_) => self.path.clone(),
+            None => match listing::list(&self.path)?.first() {
+                Some(first) => first.display().to_string(),
+                None => self.path.clone(),
+            },
+        };
+        if self.format.is_none() {
+            self.format = Some(Format::of_path(&name).ok_or_else(|| unknown_format(&name))?);
+        }
+        let name = name.strip_suffix(".zst").unwrap_or(&name).to_ascii_lowercase();
+        if self.csv.delimiter.is_none() && name.ends_with(".tsv") {
+            self.csv.delimiter = Some(b'\t');
+        }
+        Ok(())
+    }
+
+    /// The format, after [`FileSettings::complete`].
+    pub(crate) fn known_format(&self) -> Result<Format, Cause> {
+        self.format.ok_or_else(|| unknown_format(&self.path))
+    }
+}
+
+fn unknown_format(path: &str) -> Cause {
+    let reason = match path.ends_with(".gz") || path.ends_with(".bz2") || path.ends_with(".xz") {
+        true => {
+            "is compressed in a way that is not supported; decompress it, or compress it with zstd (.zst)"
+        }
+        false => "has no ending that tells its format; say format = 'csv', 'json', 'parquet' or 'arrow'",
+    };
+    Cause::User(format!("{path}: {reason}"))
+}

@@ -1,0 +1,329 @@
+//! CSV: records of fields with a delimiter between them (RFC 4180), with or without a header.
+//!
+//! - With a header, columns are found by name in any case, and columns of the file that are not declared are
+//!   left out. Without one they are found by position, and a record has as many fields as there are columns.
+//! - An empty field is NULL. For a string only if it is not quoted: `""` is the empty string.
+//! - A record may contain newlines in quotes. After a broken record, reading goes on at the next line.
+//! - Empty lines are left out. Lines may end with CR LF. A byte order mark at the beginning is left out.
+//! - Faults are: another number of fields, text after a closing quote, a value that is none of its column's
+//!   type, NULL in a column that is NOT NULL, bytes that are not UTF-8, a NUL byte, more than
+//!   [`RECORD_LIMIT_BYTES`].
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{Schema, SchemaRef};
+use tidemill_core::error::Cause;
+use tidemill_core::source::Faults;
+
+use super::csv_block::{Fields, Records, newlines};
+use super::csv_header::{self, Layout};
+use super::csv_records::{Step, next_record};
+use super::values::{self, BadRows, good_rows};
+use super::{CsvSettings, DecoderSettings, RECORD_LIMIT_BYTES, RecordDecoder, project, sql_type};
+
+/// Bytes that are taken in at once.
+const PIECE_BYTES: usize = 512 * 1024;
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Decodes CSV.
+///
+/// ```
+/// use std::collections::VecDeque;
+/// use std::sync::Arc;
+/// use tidemill_connect::formats::csv::CsvDecoder;
+/// use tidemill_connect::formats::{DecoderSettings, RecordDecoder};
+/// use tidemill_core::arrow::schema::{DataType, Field, Schema};
+///
+/// let schema = Arc::new(Schema::new(vec![
+///     Field::new("Price", DataType::Float64, true),
+///     Field::new("day", DataType::Date32, true),
+/// ]));
+/// let mut decoder = CsvDecoder::new(DecoderSettings { schema, csv: Default::default(), batch_rows: 8192 })?;
+/// let mut batches = VecDeque::new();
+/// decoder.begin("prices.csv");
+/// decoder.decode(b"day,shop,price\r\n2026-01-31,\"Berlin, Mitte\",9.99\r\n", &mut batches)?;
+/// decoder.decode(b"2026-02-30,Bonn,1\r\n", &mut batches)?;
+/// assert_eq!(batches[0].num_rows(), 1);
+/// assert_eq!(decoder.faults().samples, ["prices.csv, line 3: column 'day': '2026-02-30' is not a DATE"]);
+/// # Ok::<(), tidemill_core::Cause>(())
+/// ```
+pub struct CsvDecoder {
+    declared: SchemaRef,
+    schema: SchemaRef,
+    projection: Vec<usize>,
+    csv: CsvSettings,
+    delimiter: u8,
+    batch_rows: usize,
+    place: String,
+    /// Whether the inputs have headers, once that is known.
+    has_header: Option<bool>,
+    layout: Option<Layout>,
+    /// What was taken in and not yet decoded: from the beginning of a record on.
+    buffer: Vec<u8>,
+    /// The number of the line with which the buffer begins.
+    line: u64,
+    at_start: bool,
+    /// In the middle of a record that is too long, all of which is left out up to its next newline.
+    discarding: bool,
+    records: Records,
+    faults: Faults,
+}
+
+impl CsvDecoder {
+    /// A decoder; its first input begins.
+    ///
+    /// # Errors [`Cause::User`] if a column has a type that no text can be, or delimiter or quote are no
+    /// ASCII characters.
+    pub fn new(settings: DecoderSettings) -> Result<CsvDecoder, Cause> {
+        let DecoderSettings { schema, csv, batch_rows } = settings;
+        let delimiter = csv.delimiter.unwrap_or(b',');
+        check_characters(delimiter, csv.quote)?;
+        check_types(&schema)?;
+        Ok(CsvDecoder {
+            declared: schema.clone(),
+            projection: (0..schema.fields().len()).collect(),
+            schema,
+            has_header: csv.header,
+            csv,
+            delimiter,
+            batch_rows: batch_rows.max(1),
+            place: "input".to_owned(),
+            layout: None,
+            buffer: Vec::new(),
+            line: 1,
+            at_start: true,
+            discarding: false,
+            records: Records::default(),
+            faults: Faults::default(),
+        })
+    }
+
+    /// Decodes the complete records of the buffer.
+    fn run(&mut self, at_end: bool, batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause> {
+        let Some(mut start) = self.start(at_end) else { return Ok(()) };
+        let mut complete = true;
+        while complete {
+            let end;
+            (end, complete) = self.read_records(start, at_end)?;
+            self.emit(start, end, batches)?;
+            self.line += newlines(&self.buffer[start..end]);
+            start = end;
+        }
+        self.buffer.drain(..start);
+        Ok(())
+    }
+
+    /// Where to begin in the buffer: after a byte order mark, and after what is discarded.
+    fn start(&mut self, at_end: bool) -> Option<usize> {
+        let mut start = 0;
+        if self.at_start {
+            if self.buffer.len() < BYTE_ORDER_MARK.len()
+                && BYTE_ORDER_MARK.starts_with(&self.buffer)
+                && !at_end
+            {
+                return None;
+            }
+            self.at_start = false;
+            start = if self.buffer.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
+        }
+        if self.discarding {
+            let Some(newline) = memchr::memchr(b'\n', &self.buffer) else {
+                self.buffer.clear();
+                return None;
+            };
+            self.discarding = false;
+            self.line += 1;
+            start = newline + 1;
+        }
+        Some(start)
+    }
+
+    /// Finds up to `batch_rows` records from `start` on. Returns where they end, and whether there may be
+    /// more.
+    fn read_records(&mut self, start: usize, at_end: bool) -> Result<(usize, bool), Cause> {
+        self.records.spans.clear();
+        self.records.ranges.clear();
+        let mut at = start;
+        while self.records.ranges.len() < self.batch_rows {
+            let Some(layout) = &self.layout else {
+                match self.read_header(start, at, at_end)? {
+                    Some(next) => at = next,
+                    None => return Ok((at, false)),
+                }
+                continue;
+            };
+            let step = self.records.read(&mut self.buffer, at, self.delimiter, self.csv.quote, layout);
+            let bad = match step {
+                Step::Record { next, .. } | Step::Empty { next } if next - at > RECORD_LIMIT_BYTES => {
+                    too_long()
+                }
+                Step::Record { fields, .. } if fields != layout.fields => {
+                    format!("{fields} fields instead of {}", layout.fields)
+                }
+                Step::Record { next, .. } | Step::Empty { next } => {
+                    at = next;
+                    continue;
+                }
+                Step::Bad(reason) => reason.to_owned(),
+                Step::Incomplete if at == self.buffer.len() => return Ok((at, false)),
+                Step::Incomplete if at_end => "a quote is not closed".to_owned(),
+                Step::Incomplete if self.buffer.len() - at <= RECORD_LIMIT_BYTES => return Ok((at, false)),
+                Step::Incomplete => too_long(),
+            };
+            self.fault(start, at, &bad);
+            match self.after_line(at) {
+                Some(next) => at = next,
+                None => return Ok((self.buffer.len(), false)),
+            }
+        }
+        Ok((at, true))
+    }
+
+    /// Looks at the first record: is it the header, and where are the columns? `None`: it is not complete.
+    fn read_header(&mut self, start: usize, at: usize, at_end: bool) -> Result<Option<usize>, Cause> {
+        let mut spans = Vec::new();
+        let step = next_record(&self.buffer, at, self.delimiter, self.csv.quote, |_, span| spans.push(span));
+        let next = match step {
+            Step::Record { next, .. } if next - at <= RECORD_LIMIT_BYTES => next,
+            Step::Empty { next } => return Ok(Some(next)),
+            Step::Incomplete if !at_end && self.buffer.len() - at <= RECORD_LIMIT_BYTES => return Ok(None),
+            Step::Incomplete if at == self.buffer.len() => return Ok(None),
+            _ => {
+                self.fault(start, at, "the first record cannot be read");
+                return Ok(self.after_line(at));
+            }
+        };
+        let first: Vec<String> =
+            spans.into_iter().map(|span| csv_header::text(&self.buffer, span, self.csv.quote)).collect();
+        let is_header =
+            *self.has_header.get_or_insert_with(|| csv_header::is_header_of(&first, &self.declared));
+        let names = is_header.then_some(first.as_slice());
+        self.layout = Some(Layout::new(&self.place, &self.declared, &self.projection, names)?);
+        Ok(Some(if is_header { next } else { at }))
+    }
+
+    /// The beginning of the next line; if that is still to come, all up to it is discarded.
+    fn after_line(&mut self, at: usize) -> Option<usize> {
+        let newline = memchr::memchr(b'\n', &self.buffer[at..]);
+        self.discarding = newline.is_none();
+        newline.map(|newline| at + newline + 1)
+    }
+
+    /// Counts a fault of the record at `at` in the block that begins at `start`.
+    #[cold]
+    fn fault(&mut self, start: usize, at: usize, reason: &str) {
+        if self.faults.samples.len() < Faults::SAMPLES_MAX {
+            let line = self.line + newlines(&self.buffer[start..at]);
+            self.faults.add(format!("{}, line {line}: {reason}", self.place));
+        } else {
+            self.faults.count += 1;
+        }
+    }
+
+    /// Makes a batch of the records of `buffer[start..end]`.
+    fn emit(&mut self, start: usize, end: usize, batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause> {
+        let rows = self.records.ranges.len();
+        if rows == 0 {
+            return Ok(());
+        }
+        let mut bad = BadRows::default();
+        self.records.check_bytes(&mut self.buffer, start, end, &mut bad);
+        let Ok(text) = std::str::from_utf8(&self.buffer[start..end]) else {
+            return Err(Cause::Bug(format!("{}: a block that is not UTF-8 was not found out", self.place)));
+        };
+        let mut columns = Vec::with_capacity(self.schema.fields().len());
+        for (slot, field) in self.schema.fields().iter().enumerate() {
+            let texts = Fields {
+                text,
+                start,
+                spans: &self.records.spans,
+                rows,
+                slot,
+                slots: self.schema.fields().len(),
+                null: &self.csv.null,
+            };
+            columns.push(values::column(field, &texts, &mut bad)?);
+        }
+        let batch = good_rows(self.schema.clone(), columns, rows, &bad)?;
+        let (ranges, line, buffer, place) = (&self.records.ranges, self.line, &self.buffer, &self.place);
+        bad.report(&mut self.faults, |row| {
+            let line = line + newlines(&buffer[start..ranges[row].0 as usize]);
+            format!("{place}, line {line}")
+        });
+        batches.extend((batch.num_rows() > 0).then_some(batch));
+        Ok(())
+    }
+}
+
+impl RecordDecoder for CsvDecoder {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn set_projection(&mut self, columns: &[usize]) -> Result<(), Cause> {
+        self.schema = project(&self.declared, columns)?;
+        self.projection = columns.to_vec();
+        self.layout = None;
+        Ok(())
+    }
+
+    fn begin(&mut self, place: &str) {
+        place.clone_into(&mut self.place);
+        self.buffer.clear();
+        self.line = 1;
+        self.at_start = true;
+        self.discarding = false;
+        self.layout = None;
+    }
+
+    fn decode(&mut self, bytes: &[u8], batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause> {
+        for piece in bytes.chunks(PIECE_BYTES) {
+            self.buffer.extend_from_slice(piece);
+            // Without a newline no record ends here.
+            if memchr::memchr(b'\n', piece).is_some() || self.buffer.len() > RECORD_LIMIT_BYTES {
+                self.run(false, batches)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause> {
+        if !self.buffer.is_empty() && !self.buffer.ends_with(b"\n") {
+            self.buffer.push(b'\n');
+        }
+        self.run(true, batches)
+    }
+
+    fn faults(&mut self) -> Faults {
+        std::mem::take(&mut self.faults)
+    }
+}
+
+fn too_long() -> String {
+    format!("longer than {RECORD_LIMIT_BYTES} bytes (is a quote not closed?)")
+}
+
+fn check_characters(delimiter: u8, quote: u8) -> Result<(), Cause> {
+    let is_usable = |byte: u8| byte.is_ascii() && !matches!(byte, b'\n' | b'\r' | 0);
+    match is_usable(delimiter) && is_usable(quote) && delimiter != quote {
+        true => Ok(()),
+        false => Err(Cause::User(format!(
+            "delimiter '{}' and quote '{}' of a CSV must be two different ASCII characters, and no line ends",
+            delimiter.escape_ascii(),
+            quote.escape_ascii()
+        ))),
+    }
+}
+
+fn check_types(schema: &Arc<Schema>) -> Result<(), Cause> {
+    match schema.fields().iter().find(|field| !values::is_supported(field.data_type())) {
+        None => Ok(()),
+        Some(field) => Err(Cause::User(format!(
+            "column '{}': a CSV has no values of type {}; declare it as VARCHAR, or use json",
+            field.name(),
+            sql_type(field.data_type())
+        ))),
+    }
+}

@@ -1,0 +1,94 @@
+//! Which fields of a CSV are which columns.
+
+use arrow_schema::{DataType, Field, Schema};
+use tidemill_core::error::Cause;
+
+use super::csv_records::Span;
+use super::fit::missing_column;
+use super::values::{self, BadRows, Texts};
+
+/// Where the chosen columns are in a record.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Layout {
+    /// How many fields a record has.
+    pub(super) fields: usize,
+    /// For each field its place among the chosen columns, if it is chosen.
+    pub(super) slot_of: Vec<Option<u32>>,
+    /// How many columns are chosen.
+    pub(super) slots: usize,
+}
+
+impl Layout {
+    /// By the names of the header, or by position if there is none.
+    pub(super) fn new(
+        place: &str,
+        declared: &Schema,
+        projection: &[usize],
+        names: Option<&[String]>,
+    ) -> Result<Layout, Cause> {
+        let fields = names.map_or(declared.fields().len(), <[String]>::len);
+        let mut slot_of = vec![None; fields];
+        // All declared columns must be there, chosen or not: a query does not decide whether a file is right.
+        for (index, field) in declared.fields().iter().enumerate() {
+            let at = match names {
+                Some(names) => {
+                    position(names, field.name()).ok_or_else(|| missing_column(place, field.name(), names))?
+                }
+                None => index,
+            };
+            if let Some(slot) = projection.iter().position(|chosen| *chosen == index) {
+                slot_of[at] = Some(slot as u32);
+            }
+        }
+        Ok(Layout { fields, slot_of, slots: projection.len() })
+    }
+}
+
+/// The column of that name, or else of that name in another case.
+fn position(names: &[String], name: &str) -> Option<usize> {
+    let is_same = |other: &String| other.trim_ascii().to_lowercase() == name.to_lowercase();
+    names.iter().position(|other| other == name).or_else(|| names.iter().position(is_same))
+}
+
+/// Whether a first record is a header, for columns that are declared: it has the name of one of them; or it
+/// has values that cannot be theirs, but could be names.
+pub(super) fn is_header_of(first: &[String], declared: &Schema) -> bool {
+    if declared.fields().iter().any(|field| position(first, field.name()).is_some()) {
+        return true;
+    }
+    let looks_named = first.iter().all(|text| is_name(text));
+    let fits = |(field, text): (&std::sync::Arc<Field>, &String)| has_type(text, field.data_type());
+    looks_named && !declared.fields().iter().zip(first).all(fits)
+}
+
+/// Whether a text could name a column: letters first, no number.
+pub(crate) fn is_name(text: &str) -> bool {
+    let text = text.trim_ascii();
+    text.chars().next().is_some_and(|first| first.is_alphabetic() || first == '_')
+}
+
+/// Whether a text is a value of a type, or NULL.
+pub(crate) fn has_type(text: &str, data_type: &DataType) -> bool {
+    struct One<'a>(&'a str);
+    impl Texts for One<'_> {
+        fn rows(&self) -> usize {
+            1
+        }
+        fn get(&self, _row: usize) -> Option<&str> {
+            Some(self.0)
+        }
+    }
+    let mut bad = BadRows::default();
+    let array = values::column(&Field::new("", data_type.clone(), true), &One(text), &mut bad);
+    array.is_ok() && bad.good().is_none()
+}
+
+/// A field as text; what is not UTF-8 is replaced.
+pub(crate) fn text(bytes: &[u8], span: Span, quote: u8) -> String {
+    let text = String::from_utf8_lossy(&bytes[span.range()]).into_owned();
+    let doubled = [quote as char, quote as char].iter().collect::<String>();
+    match span.is_quoted() {
+        true => text.replace(&doubled, &doubled[1..]),
+        false => text,
+    }
+}

@@ -1,0 +1,152 @@
+//! Fitting the columns of a file to those that are declared: by name, with casts that lose nothing.
+
+use arrow_array::{Array, RecordBatch};
+use arrow_cast::{CastOptions, can_cast_types, cast_with_options};
+use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
+use tidemill_core::error::Cause;
+use tidemill_core::source::Faults;
+
+use super::values::{BadRows, good_rows};
+use super::{close_match, project, sql_type};
+
+/// The batches of a file that knows its own columns.
+pub(crate) type BatchReader = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>;
+
+/// How the columns of a file become the chosen ones.
+#[derive(Debug)]
+pub(crate) struct Fit {
+    /// The columns to read, ascending indexes into the file's schema.
+    pub(crate) read: Vec<usize>,
+    /// For each chosen column its place in `read`.
+    order: Vec<usize>,
+    schema: SchemaRef,
+}
+
+impl Fit {
+    /// Checks that all declared columns are there and can be cast.
+    pub(crate) fn new(
+        place: &str,
+        file: &Schema,
+        declared: &Schema,
+        projection: &[usize],
+    ) -> Result<Fit, Cause> {
+        let mut found = Vec::with_capacity(declared.fields().len());
+        for field in declared.fields() {
+            let at = position(file, field.name()).ok_or_else(|| {
+                let names: Vec<String> = file.fields().iter().map(|field| field.name().clone()).collect();
+                missing_column(place, field.name(), &names)
+            })?;
+            let (is, wanted) = (file.field(at).data_type(), field.data_type());
+            if !is_lossless(is, wanted) {
+                let (name, is, wanted) = (field.name(), sql_type(is), sql_type(wanted));
+                return Err(Cause::User(format!(
+                    "{place}: column '{name}' is {is}, but {wanted} is wanted; declare it as {is} and CAST \
+                     it, or leave the file out"
+                )));
+            }
+            found.push(at);
+        }
+        let chosen: Vec<usize> = projection.iter().map(|index| found[*index]).collect();
+        let mut read = chosen.clone();
+        read.sort_unstable();
+        read.dedup();
+        let order = chosen.iter().map(|at| read.partition_point(|other| other < at)).collect();
+        Ok(Fit { read, order, schema: project(declared, projection)? })
+    }
+
+    /// Casts a batch of the columns to read; `first_row` is the number of its first row in the file, from 1.
+    pub(crate) fn apply(
+        &self,
+        place: &str,
+        batch: &RecordBatch,
+        first_row: u64,
+        faults: &mut Faults,
+    ) -> Result<RecordBatch, Cause> {
+        let mut bad = BadRows::default();
+        let rows = batch.num_rows();
+        let mut columns = Vec::with_capacity(self.order.len());
+        for (field, at) in self.schema.fields().iter().zip(&self.order) {
+            let column = batch.column(*at);
+            let options = CastOptions { safe: true, ..CastOptions::default() };
+            let cast = match column.data_type() == field.data_type() {
+                true => column.clone(),
+                false => cast_with_options(column, field.data_type(), &options)
+                    .map_err(|error| Cause::User(format!("{place}: column '{}': {error}", field.name())))?,
+            };
+            if cast.null_count() > column.null_count() || (!field.is_nullable() && cast.null_count() > 0) {
+                for row in (0..rows).filter(|row| cast.is_null(*row)) {
+                    let name = field.name();
+                    match column.is_null(row) {
+                        false => bad.mark(row, rows, || {
+                            format!(
+                                "column '{name}': a value does not fit into {}",
+                                sql_type(field.data_type())
+                            )
+                        }),
+                        true if field.is_nullable() => {}
+                        true => bad.mark(row, rows, || {
+                            format!("column '{name}' is NOT NULL, but there is no value")
+                        }),
+                    }
+                }
+            }
+            columns.push(cast);
+        }
+        let fitted = good_rows(self.schema.clone(), columns, rows, &bad)?;
+        bad.report(faults, |row| format!("{place}, row {}", first_row + row as u64));
+        Ok(fitted)
+    }
+}
+
+/// The column of that name, or else of that name in another case.
+fn position(schema: &Schema, name: &str) -> Option<usize> {
+    let is_same = |other: &str| other.to_lowercase() == name.to_lowercase();
+    schema.index_of(name).ok().or_else(|| schema.fields().iter().position(|field| is_same(field.name())))
+}
+
+/// A declared column is not in a file.
+pub(crate) fn missing_column(place: &str, name: &str, names: &[String]) -> Cause {
+    let hint = close_match(name, names.iter().map(String::as_str));
+    let hint = hint.map_or(String::new(), |hint| format!("; did you mean '{hint}'?"));
+    let names = names.join(", ");
+    Cause::User(format!("{place}: there is no column '{name}'; the columns are {names}{hint}"))
+}
+
+/// Whether a cast keeps each value that it does not refuse.
+fn is_lossless(from: &DataType, to: &DataType) -> bool {
+    use DataType::{Date32, Date64, Dictionary, Float16, Float32, Float64, Timestamp};
+    let is_text =
+        |data_type: &DataType| matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    if from == to {
+        return true;
+    }
+    can_cast_types(from, to)
+        && match (from, to) {
+            (Dictionary(_, from), to) if !matches!(to, Dictionary(..)) => is_lossless(from, to),
+            (from, Dictionary(_, to)) => is_lossless(from, to),
+            (from, to) if from.is_integer() => to.is_integer() || matches!(to, Float64) || to.is_decimal(),
+            (Float16, Float32 | Float64) | (Float32, Float64) => true,
+            (Timestamp(from, _), Timestamp(to, _)) => from <= to,
+            (Date32 | Date64, Timestamp(..)) | (Date32, Date64) => true,
+            (from, to) if is_text(from) && is_text(to) => true,
+            (from, to) if from.is_decimal() && to.is_decimal() => decimal_scale(from) <= decimal_scale(to),
+            (DataType::List(from), DataType::List(to) | DataType::LargeList(to)) => {
+                is_lossless(from.data_type(), to.data_type())
+            }
+            (DataType::FixedSizeList(from, _), DataType::List(to)) => {
+                is_lossless(from.data_type(), to.data_type())
+            }
+            (DataType::Null, _) => true,
+            _ => false,
+        }
+}
+
+fn decimal_scale(data_type: &DataType) -> Option<i8> {
+    match data_type {
+        DataType::Decimal32(_, scale)
+        | DataType::Decimal64(_, scale)
+        | DataType::Decimal128(_, scale)
+        | DataType::Decimal256(_, scale) => Some(*scale),
+        _ => None,
+    }
+}

@@ -1,0 +1,222 @@
+//! Formats of rows: from bytes to Arrow batches, one format per file.
+//!
+//! Formats of text come in pieces of any size (from a file, a socket, a pipe) and are read by a
+//! [`RecordDecoder`]. Parquet and Arrow IPC files know their own columns and are read as files.
+
+pub mod arrow_ipc;
+pub mod csv;
+mod csv_block;
+mod csv_header;
+mod csv_records;
+mod fit;
+pub mod ndjson;
+pub mod parquet;
+mod times;
+mod values;
+mod vectors;
+
+use std::collections::VecDeque;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{Schema, SchemaRef};
+use tidemill_core::error::Cause;
+use tidemill_core::source::Faults;
+
+pub(crate) use csv_header::{is_name, text as field_text};
+pub(crate) use csv_records::{Step, next_record};
+pub(crate) use fit::{BatchReader, Fit};
+pub(crate) use times::{is_date, is_timestamp};
+pub use values::sql_type;
+
+/// The longest record of a format of text, in bytes; a longer one is a fault.
+pub const RECORD_LIMIT_BYTES: usize = 1024 * 1024;
+
+/// The usual number of rows of a batch.
+pub const BATCH_ROWS: usize = 8192;
+
+/// A format of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// Comma-separated values ([`csv`]), or with another delimiter.
+    Csv,
+    /// One JSON object per line ([`ndjson`]).
+    Json,
+    /// Apache Parquet ([`parquet`](mod@parquet)).
+    Parquet,
+    /// Arrow IPC: a file ("Feather version 2") or a stream ([`arrow_ipc`]).
+    ArrowIpc,
+}
+
+impl Format {
+    /// The format of that name, in any case: csv, tsv, json, ndjson, jsonl, parquet, arrow, ipc, feather.
+    ///
+    /// ```
+    /// use tidemill_connect::formats::Format;
+    /// assert_eq!(Format::named("NDJSON"), Some(Format::Json));
+    /// assert_eq!(Format::of_path("clicks/2026.csv.zst"), Some(Format::Csv));
+    /// ```
+    pub fn named(name: &str) -> Option<Format> {
+        match name.to_ascii_lowercase().as_str() {
+            "csv" | "tsv" => Some(Format::Csv),
+            "json" | "ndjson" | "jsonl" => Some(Format::Json),
+            "parquet" => Some(Format::Parquet),
+            "arrow" | "ipc" | "feather" | "arrows" => Some(Format::ArrowIpc),
+            _ => None,
+        }
+    }
+
+    /// The format that a path's ending names; an ending `.zst` after it is left out.
+    pub fn of_path(path: &str) -> Option<Format> {
+        let path = path.strip_suffix(".zst").unwrap_or(path);
+        Format::named(path.rsplit_once('.')?.1)
+    }
+
+    /// Whether it is text, which a [`RecordDecoder`] reads.
+    pub fn is_text(self) -> bool {
+        matches!(self, Format::Csv | Format::Json)
+    }
+}
+
+/// How a CSV is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CsvSettings {
+    /// Whether the first record names the columns; `None`: look at it and guess.
+    pub header: Option<bool>,
+    /// The ASCII character between fields; `None`: a comma (a tab for `.tsv`), or when columns are inferred,
+    /// the one of `,` tab `;` `|` that divides the first records evenly.
+    pub delimiter: Option<u8>,
+    /// The ASCII character around fields; it is doubled within one.
+    pub quote: u8,
+    /// What stands for NULL if it is not quoted. An empty field of a column that is no string is always NULL.
+    pub null: String,
+}
+
+impl Default for CsvSettings {
+    fn default() -> Self {
+        CsvSettings { header: None, delimiter: None, quote: b'"', null: String::new() }
+    }
+}
+
+/// What a decoder of text needs to know.
+#[derive(Clone, Debug)]
+pub struct DecoderSettings {
+    /// The columns to make.
+    pub schema: SchemaRef,
+    /// How a CSV is written; other formats do not look at it.
+    pub csv: CsvSettings,
+    /// The most rows of a batch; 0 counts as 1.
+    pub batch_rows: usize,
+}
+
+/// Turns bytes of records into batches. The bytes come in pieces that end anywhere; what is incomplete waits
+/// for the next piece. Bad records are left out and counted as faults; the records around them are kept.
+/// Memory is bounded by the longest record plus a mebibyte.
+///
+/// ```
+/// use std::collections::VecDeque;
+/// use std::sync::Arc;
+/// use tidemill_connect::formats::{DecoderSettings, Format, text_decoder};
+/// use tidemill_core::arrow::schema::{DataType, Field, Schema};
+///
+/// let schema = Arc::new(Schema::new(vec![Field::new("value", DataType::Int64, true)]));
+/// let settings = DecoderSettings { schema, csv: Default::default(), batch_rows: 8192 };
+/// let mut decoder = text_decoder(Format::Json, settings)?;
+/// let mut batches = VecDeque::new();
+/// decoder.begin("peer 10.0.0.7");
+/// decoder.decode(b"{\"value\": 1}\n{\"val", &mut batches)?;
+/// decoder.decode(b"ue\": 2}\nbroken\n", &mut batches)?;
+/// decoder.finish(&mut batches)?;
+/// assert_eq!(batches.iter().map(|batch| batch.num_rows()).sum::<usize>(), 2);
+/// assert!(decoder.faults().samples[0].starts_with("peer 10.0.0.7, line 3: "));
+/// # Ok::<(), tidemill_core::Cause>(())
+/// ```
+pub trait RecordDecoder: Send {
+    /// The columns of the batches: the declared ones, or those chosen of them.
+    fn schema(&self) -> SchemaRef;
+
+    /// Makes only these of the declared columns, in this order. Values of other columns are then not looked
+    /// at, so their faults are not found.
+    ///
+    /// # Errors
+    /// [`Cause::Bug`] if there is no such column.
+    fn set_projection(&mut self, columns: &[usize]) -> Result<(), Cause>;
+
+    /// Starts with a new input (a file, a connection), whose name stands in messages. What was incomplete is
+    /// forgotten, lines are counted from 1, and a CSV has its header again.
+    fn begin(&mut self, place: &str);
+
+    /// Takes the next bytes, and appends a batch for the complete records, or several if there are many.
+    ///
+    /// # Errors
+    /// [`Cause::User`] if this input as a whole does not fit (a declared column is not in a CSV's header).
+    fn decode(&mut self, bytes: &[u8], batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause>;
+
+    /// The input has ended: takes a last record that has no line end.
+    ///
+    /// # Errors
+    /// As [`decode`](RecordDecoder::decode).
+    fn finish(&mut self, batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause>;
+
+    /// What could not be read since this was last asked.
+    fn faults(&mut self) -> Faults;
+}
+
+/// The decoder of a format of text.
+///
+/// # Errors
+/// [`Cause::User`] if the format is no text, or a column's type or a setting cannot be served.
+pub fn text_decoder(format: Format, settings: DecoderSettings) -> Result<Box<dyn RecordDecoder>, Cause> {
+    match format {
+        Format::Csv => Ok(Box::new(csv::CsvDecoder::new(settings)?)),
+        Format::Json => Ok(Box::new(ndjson::NdjsonDecoder::new(settings)?)),
+        Format::Parquet | Format::ArrowIpc => Err(Cause::User(format!(
+            "{format:?} cannot be read from a stream of bytes; use csv or json, or read it from a file"
+        ))),
+    }
+}
+
+/// The columns of `schema` with these indexes, in this order.
+pub(crate) fn project(schema: &Schema, columns: &[usize]) -> Result<SchemaRef, Cause> {
+    schema.project(columns).map(Into::into).map_err(|error| Cause::Bug(format!("projection: {error}")))
+}
+
+/// The name of `names` most like `name`, if one is like it: for "did you mean".
+pub(crate) fn close_match<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let wanted = name.to_lowercase();
+    let limit = 1 + wanted.chars().count() / 3;
+    names
+        .into_iter()
+        .map(|candidate| (edit_distance(&wanted, &candidate.to_lowercase()), candidate))
+        .filter(|(distance, _)| *distance <= limit)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Levenshtein's distance in characters.
+fn edit_distance(left: &str, right: &str) -> usize {
+    let right: Vec<char> = right.chars().collect();
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (i, a) in left.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in right.iter().enumerate() {
+            let replaced = diagonal + usize::from(a != *b);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[right.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_distance_counts_insertions_deletions_and_replacements() {
+        assert_eq!(edit_distance("kitten", "sitting"), 3);
+        assert_eq!(edit_distance("", "abc"), 3);
+        assert_eq!(close_match("evnt_time", ["ad", "event_time", "user"]), Some("event_time"));
+        assert_eq!(close_match("price", ["ad", "event_time"]), None);
+    }
+}

@@ -1,0 +1,105 @@
+//! Finding out the columns of a file or a stream of text from its first records.
+//!
+//! Types are BOOLEAN (`true`, `false`), BIGINT, DOUBLE, DATE, TIMESTAMP (in nanoseconds, without zone) and
+//! VARCHAR, the first of which all values are; JSON also has lists and structs, and numbers in lists are
+//! DOUBLE. A whole number that does not fit into a BIGINT makes its column VARCHAR, since a DOUBLE would not
+//! keep it.
+
+use std::path::Path;
+
+use arrow_schema::SchemaRef;
+use tidemill_core::error::Cause;
+
+use crate::files::FileSettings;
+use crate::files::{TextInput, list_files};
+use crate::formats::{CsvSettings, Format, arrow_ipc, parquet};
+
+mod csv;
+mod guess;
+mod json;
+
+/// At most so many records are looked at.
+pub const RECORDS_MAX: usize = 10_000;
+
+/// At most so many bytes are looked at.
+pub const SAMPLE_BYTES: usize = 1024 * 1024;
+
+/// The columns of text that begins with `sample`; `is_whole`: that is all of it. Fills in what was left open
+/// of `csv`: delimiter and header. `place` stands for the input in messages.
+///
+/// ```
+/// use tidemill_connect::formats::{CsvSettings, Format};
+/// use tidemill_connect::infer::infer_text;
+/// use tidemill_core::arrow::schema::{DataType, TimeUnit};
+///
+/// let mut csv = CsvSettings::default();
+/// let sample = b"at;shop;price\n2026-01-31 12:00:00;Berlin;9.99\n2026-01-31 12:00:01;Bonn;10\n";
+/// let schema = infer_text("sales.csv", Format::Csv, sample, true, &mut csv)?;
+/// assert_eq!((csv.delimiter, csv.header), (Some(b';'), Some(true)));
+/// assert_eq!(schema.field(0).data_type(), &DataType::Timestamp(TimeUnit::Nanosecond, None));
+/// assert_eq!(schema.field(2).data_type(), &DataType::Float64);
+/// # Ok::<(), tidemill_core::Cause>(())
+/// ```
+///
+/// # Errors
+/// [`Cause::User`] if there is no record that can be read.
+pub fn infer_text(
+    place: &str,
+    format: Format,
+    sample: &[u8],
+    is_whole: bool,
+    csv: &mut CsvSettings,
+) -> Result<SchemaRef, Cause> {
+    let sample = sample.strip_prefix(b"\xef\xbb\xbf").unwrap_or(sample);
+    let mut complete = sample[..sample.len().min(SAMPLE_BYTES)].to_vec();
+    if is_whole && sample.len() <= SAMPLE_BYTES {
+        complete.push(b'\n');
+    }
+    complete.truncate(memchr::memrchr(b'\n', &complete).map_or(0, |newline| newline + 1));
+    let inferred = match format {
+        Format::Csv => csv::infer(&complete, csv),
+        Format::Json => json::infer(&complete)?,
+        other => return Err(Cause::Bug(format!("{other:?} is no text"))),
+    };
+    inferred.ok_or_else(|| {
+        Cause::User(format!(
+            "{place}: the columns cannot be told from its first {} bytes; check format and delimiter, or \
+             declare the columns",
+            complete.len()
+        ))
+    })
+}
+
+/// The columns of the first file that has some.
+pub(crate) fn infer_files(settings: &mut FileSettings) -> Result<SchemaRef, Cause> {
+    let format = settings.known_format()?;
+    let mut result = Err(Cause::Bug("no file was looked at".to_owned()));
+    for path in list_files(&settings.path)? {
+        result = infer_file(&path, format, &mut settings.csv);
+        if result.is_ok() || path.metadata().is_ok_and(|metadata| metadata.len() > 0) {
+            break;
+        }
+    }
+    result
+}
+
+fn infer_file(path: &Path, format: Format, csv: &mut CsvSettings) -> Result<SchemaRef, Cause> {
+    let place = path.display().to_string();
+    let open = || std::fs::File::open(path).map_err(|error| crate::files::failed(&place, &error));
+    match format {
+        Format::Parquet => parquet::schema(&place, open()?),
+        Format::ArrowIpc => arrow_ipc::schema(&place, open()?),
+        Format::Csv | Format::Json => {
+            let mut input = TextInput::open(path)?;
+            let mut sample = vec![0; SAMPLE_BYTES];
+            let mut filled = 0;
+            while filled < sample.len() {
+                match input.read(&mut sample[filled..]).map_err(|error| error.explain(&place))? {
+                    0 => break,
+                    count => filled += count,
+                }
+            }
+            infer_text(&place, format, &sample[..filled], filled < sample.len(), csv)
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The columns of NDJSON: keys in the order in which they first occur.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_json::reader::{ValueIter, infer_json_schema_from_iterator};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use tidemill_core::error::Cause;
+
+use super::RECORDS_MAX;
+use super::guess::Guess;
+use crate::formats::ndjson::NdjsonDecoder;
+use crate::formats::{DecoderSettings, RecordDecoder};
+
+/// `None` if there is no object.
+pub(super) fn infer(sample: &[u8]) -> Result<Option<SchemaRef>, Cause> {
+    let lines = sample.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
+    let object = |line| {
+        let mut values = ValueIter::new(line, Some(2));
+        match (values.next(), values.next()) {
+            (Some(Ok(value)), None) if value.is_object() => Some(value),
+            _ => None,
+        }
+    };
+    let objects: Vec<_> = lines.take(RECORDS_MAX).filter_map(object).collect();
+    if objects.is_empty() {
+        return Ok(None);
+    }
+    let infer =
+        |count: usize| infer_json_schema_from_iterator(objects[..count].iter().map(Ok::<_, ArrowError>));
+    // Where a key is now an object and now a number, there is no common type: the first object's is taken.
+    let Ok(schema) = infer(objects.len()).or_else(|_| infer(1)) else { return Ok(None) };
+    let mut fields: Vec<Field> = schema.fields().iter().map(|field| usual(field)).collect();
+    let order = keys(sample);
+    let place = |name: &str| order.iter().position(|key| *key == name.as_bytes());
+    fields.sort_by_key(|field| place(field.name()).unwrap_or(usize::MAX));
+    with_times(sample, Arc::new(Schema::new(fields))).map(Some)
+}
+
+/// The keys of the objects in the order in which they occur, as they are written; broken lines may add
+/// others.
+fn keys(sample: &[u8]) -> Vec<&[u8]> {
+    let mut found = Vec::new();
+    let mut known = HashSet::new();
+    for line in sample.split(|byte| *byte == b'\n').take(RECORDS_MAX) {
+        let (mut at, mut depth) = (0, 0);
+        // A key is the string after the brace or a comma of the outermost object.
+        let mut is_key = false;
+        while let Some(&byte) = line.get(at) {
+            match byte {
+                b'"' => {
+                    let end = end_of_string(line, at + 1);
+                    if is_key && depth == 1 && known.insert(&line[at + 1..end]) {
+                        found.push(&line[at + 1..end]);
+                    }
+                    is_key = false;
+                    at = end;
+                }
+                b'{' | b'[' => (depth, is_key) = (depth + 1, byte == b'{'),
+                b'}' | b']' => depth -= 1,
+                b',' => is_key = true,
+                _ => {}
+            }
+            at += 1;
+        }
+    }
+    found
+}
+
+/// Where the closing quote is.
+fn end_of_string(line: &[u8], mut at: usize) -> usize {
+    while at < line.len() && line[at] != b'"' {
+        at += if line[at] == b'\\' { 2 } else { 1 };
+    }
+    at.min(line.len())
+}
+
+/// A column without values is VARCHAR, and numbers in lists are DOUBLE.
+fn usual(field: &Field) -> Field {
+    let data_type = match field.data_type() {
+        DataType::Null => DataType::Utf8,
+        DataType::List(item) => {
+            let item = usual(item);
+            let is_number = item.data_type().is_numeric();
+            let item = if is_number { item.with_data_type(DataType::Float64) } else { item };
+            DataType::List(Arc::new(item))
+        }
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(|field| usual(field)).collect()),
+        other => other.clone(),
+    };
+    Field::new(field.name(), data_type, true)
+}
+
+/// Strings all of which are times are times.
+fn with_times(sample: &[u8], schema: SchemaRef) -> Result<SchemaRef, Cause> {
+    let settings =
+        DecoderSettings { schema: schema.clone(), csv: Default::default(), batch_rows: RECORDS_MAX };
+    let mut decoder = NdjsonDecoder::new(settings)?;
+    let mut batches = VecDeque::new();
+    decoder.decode(sample, &mut batches)?;
+    let fields = schema.fields().iter().enumerate().map(|(index, field)| {
+        let mut guess = Guess::default();
+        if field.data_type() != &DataType::Utf8 {
+            return field.as_ref().clone();
+        }
+        for batch in &batches {
+            batch.column(index).as_string::<i32>().iter().flatten().for_each(|text| guess.update(text));
+        }
+        match guess.data_type() {
+            found @ (DataType::Date32 | DataType::Timestamp(..)) => {
+                field.as_ref().clone().with_data_type(found)
+            }
+            _ => field.as_ref().clone(),
+        }
+    });
+    Ok(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
+}

@@ -1,0 +1,305 @@
+//! Rows from a topic.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use arrow_schema::SchemaRef;
+use rdkafka::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
+use rdkafka::message::Message;
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use rdkafka::types::RDKafkaErrorCode;
+use tidemill_core::error::Cause;
+use tidemill_core::source::{Faults, Polled, Progress, Source};
+
+use super::gathered::Gathered;
+use super::{ANSWER_WAIT, partitions, unreachable_brokers, unusable};
+use crate::formats::{BATCH_ROWS, DecoderSettings, Format, text_decoder};
+
+/// Bytes of messages that are decoded at once.
+const TEXT_BYTES_MAX: usize = 1 << 20;
+/// KiB of messages that are read ahead.
+const AHEAD_KIB_MAX: &str = "16384";
+/// How long all brokers may be gone.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Where reading begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KafkaStart {
+    /// With the oldest messages that the brokers still have.
+    #[default]
+    Earliest,
+    /// With those that are written after the source was opened.
+    Latest,
+}
+
+/// Which topic to read, and how.
+#[derive(Clone, Debug)]
+pub struct KafkaSourceSettings {
+    /// Brokers to ask first, as `host:port,host:port`.
+    pub brokers: String,
+    /// The topic; all of its partitions are read.
+    pub topic: String,
+    /// Csv or Json. Each message is one record; a CSV has no header.
+    pub format: Format,
+    /// The columns, and how a CSV is written.
+    pub decoder: DecoderSettings,
+    /// Where reading begins.
+    pub start: KafkaStart,
+    /// Whether the source ends where the partitions ended when it was opened, instead of waiting for more.
+    pub end_at_end: bool,
+}
+
+/// The rows of a topic.
+///
+/// All partitions that the topic has when the source is opened are read, from explicit offsets: there is no group
+/// of consumers, nothing is committed to the brokers, and a new run begins again at [`KafkaSourceSettings::start`].
+/// Rows of one partition stay in order; those of several mix as they come. About 16 MiB are read ahead. A message
+/// that cannot be read, or has no value, is a fault with partition and offset. Brokers that are gone are waited
+/// for, for a minute; messages that were deleted before they were read end the query.
+///
+/// ```no_run
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use tidemill_connect::formats::{DecoderSettings, Format};
+/// use tidemill_connect::kafka::{KafkaSource, KafkaSourceSettings, KafkaStart};
+/// use tidemill_core::arrow::schema::{DataType, Field, Schema};
+/// use tidemill_core::source::Source;
+///
+/// let schema = Arc::new(Schema::new(vec![Field::new("campaign", DataType::Utf8, true)]));
+/// let mut source = KafkaSource::open(KafkaSourceSettings {
+///     brokers: "127.0.0.1:9092".into(),
+///     topic: "clicks".into(),
+///     format: Format::Json,
+///     decoder: DecoderSettings { schema, csv: Default::default(), batch_rows: 8192 },
+///     start: KafkaStart::Earliest,
+///     end_at_end: true,
+/// })?;
+/// let polled = source.poll(Duration::from_secs(1))?;
+/// # Ok::<(), tidemill_core::Cause>(())
+/// ```
+pub struct KafkaSource {
+    settings: KafkaSourceSettings,
+    schema: SchemaRef,
+    consumer: BaseConsumer,
+    partitions: BTreeMap<i32, Partition>,
+    gathered: Gathered,
+    rows: u64,
+    /// Since when all brokers are gone.
+    gone: Option<Instant>,
+}
+
+/// How far a partition is.
+struct Partition {
+    first: i64,
+    next: i64,
+    /// Where reading ends; `None`: nowhere.
+    end: Option<i64>,
+}
+
+impl Partition {
+    fn is_done(&self) -> bool {
+        self.end.is_some_and(|end| self.next >= end)
+    }
+}
+
+impl KafkaSource {
+    /// Asks the brokers for the topic's partitions and begins to read.
+    ///
+    /// # Errors
+    /// [`Cause::User`] if there is no such topic, or the settings cannot be served; [`Cause::Operation`] if no
+    /// broker answers within 10 s.
+    pub fn open(mut settings: KafkaSourceSettings) -> Result<KafkaSource, Cause> {
+        settings.decoder.csv.header = Some(false);
+        let gathered = gathered(&settings, None)?;
+        let schema = SchemaRef::clone(&settings.decoder.schema);
+        let (brokers, topic) = (settings.brokers.as_str(), settings.topic.as_str());
+        let consumer = consumer(brokers)?;
+        let mut found = BTreeMap::new();
+        let mut offsets = TopicPartitionList::new();
+        for number in partitions(consumer.client(), brokers, topic)? {
+            let bounds = consumer.fetch_watermarks(topic, number, ANSWER_WAIT);
+            let (low, high) = bounds.map_err(|error| unreachable_brokers(brokers, &error))?;
+            let first = if settings.start == KafkaStart::Earliest { low } else { high };
+            found.insert(number, Partition { first, next: first, end: settings.end_at_end.then_some(high) });
+            offsets
+                .add_partition_offset(topic, number, Offset::Offset(first))
+                .map_err(|error| Cause::Bug(format!("kafka offset {first}: {error}")))?;
+        }
+        consumer.assign(&offsets).map_err(|error| unusable(brokers, &error))?;
+        Ok(KafkaSource { schema, consumer, partitions: found, gathered, rows: 0, gone: None, settings })
+    }
+
+    /// Makes only these of the declared columns, in this order. To be called before the first poll.
+    ///
+    /// # Errors
+    /// [`Cause::Bug`] if there is no such column.
+    pub fn set_projection(&mut self, columns: &[usize]) -> Result<(), Cause> {
+        self.schema = crate::formats::project(&self.settings.decoder.schema, columns)?;
+        self.gathered = gathered(&self.settings, Some(columns))?;
+        Ok(())
+    }
+
+    fn has_ended(&self) -> bool {
+        self.partitions.values().all(Partition::is_done)
+    }
+
+    /// Reads messages until enough wait; waits for the first one only.
+    fn gather(&mut self, until: Instant) -> Result<(), Cause> {
+        while self.gathered.messages() < BATCH_ROWS && self.gathered.bytes() < TEXT_BYTES_MAX {
+            let wait = match self.gathered.messages() {
+                0 => until.saturating_duration_since(Instant::now()),
+                _ => Duration::ZERO,
+            };
+            match self.consumer.poll(wait) {
+                None => break,
+                Some(Ok(message)) => {
+                    self.gone = None;
+                    let (number, offset) = (message.partition(), message.offset());
+                    let Some(partition) = self.partitions.get_mut(&number) else { continue };
+                    if !partition.is_done() {
+                        partition.next = offset + 1;
+                        // A message beyond the end: the last ones before it are no messages (markers of transactions).
+                        if partition.end.is_none_or(|end| offset < end) {
+                            self.gathered.push((number, offset), message.payload())?;
+                        }
+                    }
+                }
+                Some(Err(KafkaError::PartitionEOF(number))) => {
+                    self.gone = None;
+                    if let Some(partition) = self.partitions.get_mut(&number) {
+                        partition.next = partition.end.unwrap_or(partition.next).max(partition.next);
+                    }
+                    // With nothing left to read a source that ends must not wait.
+                    if self.settings.end_at_end && self.has_ended() {
+                        break;
+                    }
+                }
+                Some(Err(error)) => self.trouble(&error)?,
+            }
+            if self.settings.end_at_end && self.has_ended() {
+                break;
+            }
+        }
+        self.gathered.decode(false)
+    }
+
+    /// Whether an error is one after which reading goes on by itself.
+    fn trouble(&mut self, error: &KafkaError) -> Result<(), Cause> {
+        let failed = |reason: String| {
+            Err(Cause::Operation(format!(
+                "kafka {}, topic '{}': {reason}",
+                self.settings.brokers, self.settings.topic
+            )))
+        };
+        match error {
+            KafkaError::MessageConsumption(RDKafkaErrorCode::AllBrokersDown) => {
+                self.gone.get_or_insert_with(Instant::now);
+                Ok(())
+            }
+            KafkaError::MessageConsumption(
+                RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange,
+            ) => failed(
+                "messages were deleted before they were read; let the topic keep them for longer, or begin again"
+                    .to_owned(),
+            ),
+            KafkaError::MessageConsumption(
+                code @ (RDKafkaErrorCode::UnknownTopic
+                | RDKafkaErrorCode::UnknownTopicOrPartition
+                | RDKafkaErrorCode::UnknownPartition
+                | RDKafkaErrorCode::TopicAuthorizationFailed),
+            ) => failed(format!("{code}; is the topic still there, and may it be read?")),
+            KafkaError::MessageConsumptionFatal(code) => failed(format!("reading failed for good: {code}")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives up on brokers that are gone for too long and do not answer now.
+    fn check_brokers(&mut self, wait: Duration) -> Result<(), Cause> {
+        if self.gone.is_none_or(|since| since.elapsed() < PATIENCE) {
+            return Ok(());
+        }
+        let answer =
+            self.consumer.fetch_metadata(Some(&self.settings.topic), wait.max(Duration::from_millis(100)));
+        self.gone = None;
+        answer.map(|_| ()).map_err(|error| unreachable_brokers(&self.settings.brokers, &error))
+    }
+}
+
+impl Source for KafkaSource {
+    fn schema(&self) -> SchemaRef {
+        SchemaRef::clone(&self.schema)
+    }
+
+    fn poll(&mut self, wait: Duration) -> Result<Polled, Cause> {
+        let until = Instant::now() + wait;
+        loop {
+            if let Some(batch) = self.gathered.take() {
+                self.rows += batch.num_rows() as u64;
+                return Ok(Polled::Rows(batch));
+            }
+            if self.has_ended() {
+                return Ok(Polled::Ended);
+            }
+            self.check_brokers(until.saturating_duration_since(Instant::now()))?;
+            self.gather(until)?;
+            if let Some(batch) = self.gathered.take() {
+                self.rows += batch.num_rows() as u64;
+                return Ok(Polled::Rows(batch));
+            }
+            if Instant::now() >= until && !self.has_ended() {
+                return Ok(Polled::Nothing);
+            }
+        }
+    }
+
+    fn faults(&mut self) -> Faults {
+        self.gathered.take_faults()
+    }
+
+    /// Messages of those that there were, if the source ends there; else the rows so far.
+    fn progress(&self) -> Progress {
+        let parts = self.partitions.values();
+        let total: Option<i64> =
+            parts.clone().map(|part| part.end.map(|end| (end - part.first).max(0))).sum();
+        let read: i64 = parts.map(|part| part.next.min(part.end.unwrap_or(part.next)) - part.first).sum();
+        match total {
+            Some(total) => Progress { done: read.max(0) as u64, total: Some(total as u64) },
+            None => Progress { done: self.rows, total: None },
+        }
+    }
+
+    fn is_finite(&self) -> bool {
+        self.settings.end_at_end
+    }
+}
+
+impl std::fmt::Debug for KafkaSource {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("KafkaSource").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+fn gathered(settings: &KafkaSourceSettings, columns: Option<&[usize]>) -> Result<Gathered, Cause> {
+    let mut decoder = text_decoder(settings.format, settings.decoder.clone())?;
+    if let Some(columns) = columns {
+        decoder.set_projection(columns)?;
+    }
+    Ok(Gathered::new(&settings.topic, settings.format, settings.decoder.csv.quote, decoder))
+}
+
+fn consumer(brokers: &str) -> Result<BaseConsumer, Cause> {
+    ClientConfig::new()
+        .set("bootstrap.servers", brokers)
+        // The library wants a name even if no group is joined.
+        .set("group.id", "tidemill")
+        .set("enable.auto.commit", "false")
+        .set("enable.auto.offset.store", "false")
+        .set("enable.partition.eof", "true")
+        // Messages that are gone are never left out without a word.
+        .set("auto.offset.reset", "error")
+        .set("queued.max.messages.kbytes", AHEAD_KIB_MAX)
+        .create()
+        .map_err(|error| unusable(brokers, &error))
+}

@@ -1,0 +1,76 @@
+//! The formats that files of rows have.
+
+use super::encode::{CsvStyle, TextFormat};
+
+/// The format of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileFormat {
+    /// Comma-separated values.
+    Csv(CsvStyle),
+    /// One JSON object per line.
+    Ndjson,
+    /// Parquet, compressed with Snappy.
+    Parquet,
+    /// An Arrow IPC file, also known as Feather 2; dictionaries are written as their values.
+    ArrowIpc,
+}
+
+impl FileFormat {
+    /// CSV with commas and a header.
+    pub fn csv() -> FileFormat {
+        FileFormat::Csv(CsvStyle::default())
+    }
+
+    /// The format that a file's name says, by its ending: `csv`, `tsv`, `ndjson`, `jsonl`, `json`, `parquet`,
+    /// `arrow`, `feather`, `ipc`.
+    ///
+    /// ```
+    /// use tidemill_connect::sinks::FileFormat;
+    /// assert_eq!(FileFormat::of_name("out/tolls.parquet"), Some(FileFormat::Parquet));
+    /// assert_eq!(FileFormat::of_name("tolls"), None);
+    /// ```
+    pub fn of_name(name: &str) -> Option<FileFormat> {
+        let ending = std::path::Path::new(name).extension()?.to_str()?.to_ascii_lowercase();
+        Some(match ending.as_str() {
+            "csv" => FileFormat::csv(),
+            "tsv" => FileFormat::Csv(CsvStyle { delimiter: b'\t', ..CsvStyle::default() }),
+            "ndjson" | "jsonl" | "json" => FileFormat::Ndjson,
+            "parquet" => FileFormat::Parquet,
+            "arrow" | "feather" | "ipc" => FileFormat::ArrowIpc,
+            _ => return None,
+        })
+    }
+
+    /// The ending that files of this format get.
+    pub fn ending(&self) -> &'static str {
+        match self {
+            FileFormat::Csv(style) if style.delimiter == b'\t' => "tsv",
+            FileFormat::Csv(_) => "csv",
+            FileFormat::Ndjson => "ndjson",
+            FileFormat::Parquet => "parquet",
+            FileFormat::ArrowIpc => "arrow",
+        }
+    }
+
+    /// The same as a format of text, if it is one.
+    pub fn text(&self) -> Option<TextFormat> {
+        match self {
+            FileFormat::Csv(style) => Some(TextFormat::Csv(style.clone())),
+            FileFormat::Ndjson => Some(TextFormat::Ndjson),
+            FileFormat::Parquet | FileFormat::ArrowIpc => None,
+        }
+    }
+}
+
+/// When what was written is forced to the disk, so that it outlives a failure of the machine. What was
+/// committed outlives the process in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SyncPolicy {
+    /// Before each commit returns. Slow: a commit then takes as long as the disk does.
+    EveryCommit,
+    /// When the query ends.
+    #[default]
+    AtEnd,
+    /// When the operating system likes to.
+    Never,
+}

@@ -1,0 +1,46 @@
+//! Sinks of typed rows: where the results of a query go, whole cycles at a time. One file per kind; each says
+//! what it promises.
+//!
+//! | sink | visible | after a failed write |
+//! |---|---|---|
+//! | [`FileSink`], CSV and NDJSON | at each commit | cut back to the last commit |
+//! | [`FileSink`], Parquet and Arrow IPC | at the end of the query | nothing is left |
+//! | [`DirectorySink`] | whole files, when one is full | whole files stay |
+//! | [`StandardOutput`] | at each commit | what the reader has got, it keeps |
+//! | [`SocketServerSink`], [`SocketClientSink`] | at each commit | as for standard output |
+//! | [`MemorySink`] | at each commit | cannot fail but at its limit; then unchanged |
+//! | [`TableSink`] | at each commit | as for memory |
+//! | [`LatestTable`] | once, at the end of the query | as for standard output |
+
+mod columnar_file;
+mod directory_sink;
+pub mod encode;
+mod file_format;
+mod file_sink;
+mod latest_table;
+mod memory_sink;
+pub(crate) mod pending;
+mod socket_address;
+mod socket_client;
+mod socket_reader;
+mod socket_server;
+mod standard_output;
+mod table_handle;
+mod table_log;
+mod table_sink;
+mod table_store;
+mod text_file;
+
+pub use directory_sink::{DirectorySink, DirectorySinkSettings};
+pub use encode::{CsvEncoder, CsvStyle, NdjsonEncoder, TableEncoder, TableStyle, TextEncoder, TextFormat};
+pub use file_format::{FileFormat, SyncPolicy};
+pub use file_sink::{FileSink, FileSinkSettings};
+pub use latest_table::LatestTable;
+pub use memory_sink::{MemoryCommit, MemoryRows, MemorySink};
+pub use socket_address::SocketAddress;
+pub use socket_client::{SocketClientSettings, SocketClientSink, SocketClientStatus};
+pub use socket_server::{SocketServerSettings, SocketServerSink, SocketServerStatus};
+pub use standard_output::{OUTPUT_CLOSED, StandardOutput, is_output_closed};
+pub use table_handle::{TableHandle, TableVersion};
+pub use table_sink::TableSink;
+pub use table_store::TableStore;

@@ -1,0 +1,109 @@
+//! The read side of a table in memory.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use tidemill_core::Cause;
+
+use super::table_log::TableLog;
+
+/// A version of a table: what it was after some commit. It does not change.
+#[derive(Clone, Debug)]
+pub struct TableVersion {
+    /// How many commits changed the table until then.
+    pub number: u64,
+    /// One row per key, in the order in which the keys first came.
+    pub rows: Arc<RecordBatch>,
+}
+
+/// Reads a table from any thread, while it changes and after. Clones read the same table.
+///
+/// A version is put together when someone asks for it, outside of the table's lock, and kept until it is
+/// outdated: that costs a copy of the table, so ask no more often than the answer is needed. The lock is held
+/// to copy one number per key.
+#[derive(Clone)]
+pub struct TableHandle(pub(crate) Arc<TableShared>);
+
+pub(crate) struct TableShared {
+    pub schema: SchemaRef,
+    pub key_columns: Vec<usize>,
+    state: Mutex<TableState>,
+}
+
+/// What was committed.
+#[derive(Default)]
+pub(crate) struct TableState {
+    pub log: TableLog,
+    /// For each key, in the order in which they first came, the number of its last row in the log.
+    pub rows: Vec<u64>,
+    pub version: u64,
+    latest: Option<TableVersion>,
+}
+
+impl TableShared {
+    pub fn new(schema: &SchemaRef, key_columns: Vec<usize>) -> TableShared {
+        TableShared { schema: schema.clone(), key_columns, state: Mutex::default() }
+    }
+
+    /// The state. Who changes it does so in one go, so even a panic elsewhere leaves whole commits behind.
+    pub fn lock(&self) -> MutexGuard<'_, TableState> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl TableHandle {
+    /// The table's columns.
+    pub fn schema(&self) -> SchemaRef {
+        self.0.schema.clone()
+    }
+
+    /// Which of its columns are the key; none means that the table has one row.
+    pub fn key_columns(&self) -> &[usize] {
+        &self.0.key_columns
+    }
+
+    /// The number of keys.
+    pub fn len(&self) -> usize {
+        self.0.lock().rows.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many commits have changed the table; the same number means the same rows.
+    pub fn version_number(&self) -> u64 {
+        self.0.lock().version
+    }
+
+    /// The table as the last commit left it: one row per key, in the order in which the keys first came.
+    ///
+    /// # Errors
+    /// [`Cause::Resource`] if the rows are too many for one batch, as with more than 2 GiB of text in a
+    /// column.
+    pub fn read(&self) -> Result<RecordBatch, Cause> {
+        self.version().map(|version| version.rows.as_ref().clone())
+    }
+
+    /// The same with its number.
+    ///
+    /// # Errors
+    /// As for [`read`](TableHandle::read).
+    pub fn version(&self) -> Result<TableVersion, Cause> {
+        let (log, rows, number) = {
+            let state = self.0.lock();
+            match &state.latest {
+                Some(latest) if latest.number == state.version => return Ok(latest.clone()),
+                _ => (state.log.clone(), state.rows.clone(), state.version),
+            }
+        };
+        let version = TableVersion { number, rows: Arc::new(log.gather(&self.0.schema, &rows)?) };
+        let mut state = self.0.lock();
+        if state.latest.as_ref().is_none_or(|latest| latest.number < number) {
+            state.latest = Some(version.clone());
+        }
+        Ok(version)
+    }
+}

@@ -1,0 +1,144 @@
+//! A file of text that grows by whole commits.
+
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use tidemill_core::Cause;
+
+use super::file_format::SyncPolicy;
+
+/// An open file and its length at the last commit.
+pub(crate) struct TextFile {
+    path: PathBuf,
+    file: File,
+    length: u64,
+    /// Only a regular file has a length that it can be cut back to; a device or a pipe has not.
+    is_regular: bool,
+    sync: SyncPolicy,
+    failed: Option<Cause>,
+}
+
+impl TextFile {
+    /// Opens a new file, or one that may be overwritten.
+    pub fn create(path: &Path, overwrite: bool, sync: SyncPolicy) -> Result<TextFile, Cause> {
+        let is_regular = !is_special(path);
+        refuse_directory(path)?;
+        let mut options = OpenOptions::new();
+        options.write(true);
+        match (is_regular, overwrite) {
+            (false, _) => &mut options,
+            (true, true) => options.create(true).truncate(true),
+            (true, false) => options.create_new(true),
+        };
+        let file = options.open(path).map_err(|error| open_failed(path, &error))?;
+        Ok(TextFile { path: path.to_owned(), file, length: 0, is_regular, sync, failed: None })
+    }
+
+    /// The file's length, in bytes.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Whether a write has failed.
+    pub fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    /// Appends text. If that fails, the file is cut back to what it was, and never written again.
+    pub fn append(&mut self, text: &[u8]) -> Result<(), Cause> {
+        if let Some(cause) = &self.failed {
+            return Err(cause.clone());
+        }
+        if text.is_empty() {
+            return Ok(());
+        }
+        let mut written = self.file.write_all(text);
+        if written.is_ok() && self.sync == SyncPolicy::EveryCommit && self.is_regular {
+            written = self.file.sync_data();
+        }
+        match written {
+            Ok(()) => self.length += text.len() as u64,
+            Err(error) => return Err(self.fail(&error)),
+        }
+        Ok(())
+    }
+
+    /// Forces everything to the disk, if that is wanted.
+    pub fn finish(&mut self) -> Result<(), Cause> {
+        if let Some(cause) = &self.failed {
+            return Err(cause.clone());
+        }
+        if self.sync == SyncPolicy::Never || !self.is_regular {
+            return Ok(());
+        }
+        self.file.sync_all().map_err(|error| write_failed(&self.path, &error))
+    }
+
+    fn fail(&mut self, error: &std::io::Error) -> Cause {
+        let mut text = write_failed(&self.path, error).to_string();
+        text += &match self.is_regular.then(|| self.file.set_len(self.length)) {
+            None => "; what was written before the failure cannot be taken back".to_owned(),
+            Some(Ok(())) => format!("; the file holds the {} bytes committed before", self.length),
+            Some(Err(cut)) => format!("; cut the file to {} bytes by hand, because {cut}", self.length),
+        };
+        self.failed.insert(Cause::Operation(text)).clone()
+    }
+}
+
+/// Whether there is a device, a pipe or the like at this path.
+fn is_special(path: &Path) -> bool {
+    path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
+}
+
+/// Refuses a path that is a folder.
+pub(crate) fn refuse_directory(path: &Path) -> Result<(), Cause> {
+    match path.is_dir() {
+        false => Ok(()),
+        true => Err(Cause::User(format!(
+            "'{}' is a folder; name a file in it, or use the connector for folders",
+            path.display()
+        ))),
+    }
+}
+
+/// Refuses a path at which there is something.
+pub(crate) fn refuse_existing(path: &Path) -> Result<(), Cause> {
+    match path.symlink_metadata().is_ok() {
+        false => Ok(()),
+        true => Err(already_exists(path)),
+    }
+}
+
+fn already_exists(path: &Path) -> Cause {
+    Cause::User(format!(
+        "'{}' exists already; name another file, or allow it with overwrite => true",
+        path.display()
+    ))
+}
+
+/// Why a file cannot be opened for writing.
+pub(crate) fn open_failed(path: &Path, error: &std::io::Error) -> Cause {
+    match error.kind() {
+        ErrorKind::AlreadyExists => already_exists(path),
+        ErrorKind::NotFound => Cause::User(format!(
+            "'{}' cannot be created: there is no such folder; create it first",
+            path.display()
+        )),
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Cause::User(format!(
+            "'{}' cannot be written: {error}; choose a place that you may write to",
+            path.display()
+        )),
+        _ => Cause::Operation(format!("'{}' cannot be opened for writing: {error}", path.display())),
+    }
+}
+
+/// Why a write failed.
+pub(crate) fn write_failed(path: &Path, error: &std::io::Error) -> Cause {
+    let remedy = match error.kind() {
+        ErrorKind::StorageFull => "; free some space",
+        ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => "; the limit on files is reached, raise it",
+        _ => "",
+    };
+    Cause::Operation(format!("'{}' cannot be written: {error}{remedy}", path.display()))
+}

@@ -1,0 +1,210 @@
+//! One connection: reads bytes, decodes them, hands the rows on.
+
+use std::collections::VecDeque;
+use std::io::{self, Read};
+use std::net::{Shutdown, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::SyncSender;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use arrow_array::RecordBatch;
+use tidemill_core::error::Cause;
+use tidemill_core::source::Faults;
+
+use crate::formats::RecordDecoder;
+
+/// The most bytes read at once.
+const READ_BYTES: usize = 64 * 1024;
+
+/// A connected socket.
+#[derive(Debug)]
+pub(super) enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Socket {
+    /// Makes reads wait for bytes, no longer than the timeout.
+    pub(super) fn prepare(&self, idle_timeout: Option<Duration>) -> io::Result<()> {
+        match self {
+            Socket::Tcp(stream) => {
+                stream.set_nonblocking(false).and_then(|()| stream.set_read_timeout(idle_timeout))
+            }
+            Socket::Unix(stream) => {
+                stream.set_nonblocking(false).and_then(|()| stream.set_read_timeout(idle_timeout))
+            }
+        }
+    }
+
+    pub(super) fn try_clone(&self) -> io::Result<Socket> {
+        match self {
+            Socket::Tcp(stream) => stream.try_clone().map(Socket::Tcp),
+            Socket::Unix(stream) => stream.try_clone().map(Socket::Unix),
+        }
+    }
+
+    /// Ends the connection; whoever waits in a read of it, also of a clone, wakes up.
+    pub(super) fn close(&self) {
+        // Fails if the other side has closed it already: then there is nothing to do.
+        let _ = match self {
+            Socket::Tcp(stream) => stream.shutdown(Shutdown::Both),
+            Socket::Unix(stream) => stream.shutdown(Shutdown::Both),
+        };
+    }
+
+    fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(stream) => stream.read(target),
+            Socket::Unix(stream) => stream.read(target),
+        }
+    }
+}
+
+/// What a connection's thread hands to the query's.
+#[derive(Debug)]
+pub(super) enum Delivery {
+    /// Rows, in the order in which they came.
+    Rows(RecordBatch),
+    /// Records that were left out.
+    Faults(Faults),
+    /// The thread with this number is done; nothing comes from it any more.
+    Done(u64),
+    /// The source cannot go on.
+    Failed(Cause),
+}
+
+/// Says that a thread is done when it is dropped, however the thread ended. To be made on that thread.
+pub(super) struct Done {
+    /// The thread.
+    pub(super) number: u64,
+    pub(super) deliveries: SyncSender<Delivery>,
+}
+
+impl Done {
+    /// Delivers, if somebody still listens.
+    pub(super) fn send(&self, delivery: Delivery) {
+        let _ = self.deliveries.send(delivery);
+    }
+}
+
+impl Drop for Done {
+    fn drop(&mut self) {
+        self.send(match thread::panicking() {
+            true => Delivery::Failed(Cause::Bug("the thread of a connection panicked".to_owned())),
+            false => Delivery::Done(self.number),
+        });
+    }
+}
+
+/// Starts a thread that reads connections.
+pub(super) fn spawn(number: u64, read: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().name(format!("socket {number}")).spawn(read)
+}
+
+/// Why reading a connection ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// It was closed, broke, was idle for too long or sent what cannot be decoded.
+    Closed,
+    /// The query does not take rows any more.
+    NobodyListens,
+}
+
+/// Reads one connection to its end.
+pub(super) struct Connection<'a> {
+    pub(super) socket: Socket,
+    /// Stands for the connection in messages.
+    pub(super) name: &'a str,
+    pub(super) decoder: Box<dyn RecordDecoder>,
+    pub(super) deliveries: &'a SyncSender<Delivery>,
+}
+
+/// The query does not take rows any more.
+struct NobodyListens;
+
+impl Connection<'_> {
+    /// Reads until the end; `received` is told how many bytes came.
+    pub(super) fn read(mut self, mut received: impl FnMut(usize)) -> End {
+        self.decoder.begin(self.name);
+        let mut buffer = vec![0; READ_BYTES].into_boxed_slice();
+        // Of the last byte: whether the last line is complete.
+        let mut in_line = false;
+        let ended = loop {
+            let bytes = match self.socket.read(&mut buffer) {
+                Ok(0) => break self.ended(in_line, "was closed"),
+                Ok(count) => &buffer[..count],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => break self.broken(in_line, &error),
+            };
+            received(bytes.len());
+            in_line = bytes.last() != Some(&b'\n');
+            let mut batches = VecDeque::new();
+            let decoded = self.decoder.decode(bytes, &mut batches);
+            match self.deliver(batches).and_then(|()| self.check(decoded)) {
+                Ok(true) => {}
+                Ok(false) => break Ok(()),
+                Err(NobodyListens) => break Err(NobodyListens),
+            }
+        };
+        self.socket.close();
+        match ended {
+            Ok(()) => End::Closed,
+            Err(NobodyListens) => End::NobodyListens,
+        }
+    }
+
+    /// The connection has ended in order, or was idle for too long.
+    fn ended(&mut self, in_line: bool, how: &str) -> Result<(), NobodyListens> {
+        if in_line {
+            return self.fault(format!(
+                "{}: {how} in the middle of a line, which was left out; end every line with a newline",
+                self.name
+            ));
+        }
+        let mut batches = VecDeque::new();
+        let decoded = self.decoder.finish(&mut batches);
+        self.deliver(batches)?;
+        self.check(decoded).map(|_| ())
+    }
+
+    fn broken(&mut self, in_line: bool, error: &io::Error) -> Result<(), NobodyListens> {
+        // A read that timed out is reported in one of two ways, by system.
+        if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) {
+            return self.ended(in_line, "was idle for too long");
+        }
+        self.fault(format!("{}: reading failed, what it still sent is lost: {error}", self.name))
+    }
+
+    /// False if the connection cannot be read on.
+    fn check(&mut self, decoded: Result<(), Cause>) -> Result<bool, NobodyListens> {
+        match decoded {
+            Ok(()) => Ok(true),
+            // The sender's fault, and others may do better: the query goes on without this one.
+            Err(Cause::User(text)) => self.fault(format!("{}: closed: {text}", self.name)).map(|()| false),
+            Err(cause) => self.send(Delivery::Failed(cause)).map(|()| false),
+        }
+    }
+
+    fn deliver(&mut self, batches: VecDeque<RecordBatch>) -> Result<(), NobodyListens> {
+        for batch in batches {
+            self.send(Delivery::Rows(batch))?;
+        }
+        let faults = self.decoder.faults();
+        match faults.count {
+            0 => Ok(()),
+            _ => self.send(Delivery::Faults(faults)),
+        }
+    }
+
+    fn fault(&self, text: String) -> Result<(), NobodyListens> {
+        let mut faults = Faults::default();
+        faults.add(text);
+        self.send(Delivery::Faults(faults))
+    }
+
+    /// Waits while the queue is full: this holds the sender back.
+    fn send(&self, delivery: Delivery) -> Result<(), NobodyListens> {
+        self.deliveries.send(delivery).map_err(|_| NobodyListens)
+    }
+}

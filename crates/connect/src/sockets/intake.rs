@@ -1,0 +1,129 @@
+//! The queue between the threads of the connections and the query.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
+use std::time::{Duration, Instant};
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use arrow_select::concat::concat_batches;
+use tidemill_core::error::Cause;
+use tidemill_core::source::Faults;
+
+use super::connection::Delivery;
+use crate::formats::BATCH_ROWS;
+
+/// The most deliveries that wait. Each is what one read of at most 64 KiB brought, or a record of at most 1
+/// MiB.
+const QUEUE_DELIVERIES: usize = 64;
+
+/// Takes what connections deliver.
+#[derive(Debug)]
+pub(super) struct Intake {
+    sender: SyncSender<Delivery>,
+    receiver: Receiver<Delivery>,
+    /// Rows that did not fit into the last batch.
+    held: Option<RecordBatch>,
+    faults: Faults,
+    rows: u64,
+    /// The threads that said they are done since this was last asked.
+    done: Vec<u64>,
+}
+
+impl Intake {
+    pub(super) fn new() -> Intake {
+        let (sender, receiver) = sync_channel(QUEUE_DELIVERIES);
+        Intake { sender, receiver, held: None, faults: Faults::default(), rows: 0, done: Vec::new() }
+    }
+
+    /// Where a connection delivers to.
+    pub(super) fn sender(&self) -> SyncSender<Delivery> {
+        self.sender.clone()
+    }
+
+    /// The rows that are there, as one batch; waits for the first of them, until some time. `None` if there
+    /// are none then, or if a thread is done, which may matter to the caller.
+    pub(super) fn take(&mut self, schema: &SchemaRef, until: Instant) -> Result<Option<RecordBatch>, Cause> {
+        let mut batches = Vec::new();
+        let mut rows = 0;
+        if let Some(batch) = self.held.take().map_or_else(|| self.wait(until), |batch| Ok(Some(batch)))? {
+            rows += batch.num_rows();
+            batches.push(batch);
+        }
+        for _ in 0..QUEUE_DELIVERIES {
+            if rows == 0 || rows >= BATCH_ROWS {
+                break;
+            }
+            let delivery = match self.receiver.try_recv() {
+                Ok(delivery) => delivery,
+                Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
+            };
+            let Some(batch) = self.accept(delivery)? else { continue };
+            if rows + batch.num_rows() > BATCH_ROWS {
+                self.held = Some(batch);
+                break;
+            }
+            rows += batch.num_rows();
+            batches.push(batch);
+        }
+        self.rows += rows as u64;
+        match batches.len() {
+            0 | 1 => Ok(batches.pop()),
+            _ => concat_batches(schema, &batches).map(Some).map_err(|error| Cause::Bug(error.to_string())),
+        }
+    }
+
+    /// The next rows; `None` if there are none until that time, or a thread is done.
+    fn wait(&mut self, until: Instant) -> Result<Option<RecordBatch>, Cause> {
+        while self.done.is_empty() {
+            let left = until.saturating_duration_since(Instant::now());
+            let delivery = match self.receiver.recv_timeout(left) {
+                Ok(delivery) => delivery,
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return Ok(None),
+            };
+            let batch = self.accept(delivery)?;
+            if batch.is_some() || left == Duration::ZERO {
+                return Ok(batch);
+            }
+        }
+        Ok(None)
+    }
+
+    fn accept(&mut self, delivery: Delivery) -> Result<Option<RecordBatch>, Cause> {
+        match delivery {
+            Delivery::Rows(batch) => return Ok(Some(batch).filter(|batch| batch.num_rows() > 0)),
+            Delivery::Faults(faults) => self.faults.merge(faults),
+            Delivery::Done(thread) => self.done.push(thread),
+            Delivery::Failed(cause) => return Err(cause),
+        }
+        Ok(None)
+    }
+
+    /// Whether rows are held that a [`take`](Intake::take) gives out.
+    pub(super) fn holds_rows(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// The threads that are done since this was last asked. All that they delivered has been taken, but for
+    /// what [is held](Intake::holds_rows).
+    pub(super) fn take_done(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.done)
+    }
+
+    pub(super) fn add_fault(&mut self, text: String) {
+        self.faults.add(text);
+    }
+
+    pub(super) fn take_faults(&mut self) -> Faults {
+        std::mem::take(&mut self.faults)
+    }
+
+    /// How many rows were taken.
+    pub(super) fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Takes nothing any more: threads that wait to deliver wake up and end.
+    pub(super) fn shut(&mut self) {
+        *self = Intake { faults: std::mem::take(&mut self.faults), rows: self.rows, ..Intake::new() };
+    }
+}

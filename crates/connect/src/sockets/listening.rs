@@ -1,0 +1,199 @@
+//! Listening: accepts connections and reads each on a thread of its own.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use arrow_schema::SchemaRef;
+use tidemill_core::error::Cause;
+use tidemill_core::source::{Faults, Polled};
+
+use super::connection::{Connection, Done, Socket, spawn};
+use super::intake::Intake;
+use super::{Decoding, SocketSettings};
+
+/// How often new connections are looked for while no rows come.
+const ACCEPT_INTERVAL: Duration = Duration::from_millis(10);
+/// The most connections accepted before rows are looked for.
+const ACCEPTED_AT_ONCE: usize = 64;
+/// How long no connection is accepted after accepting failed.
+const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
+
+/// A socket that listens. It does not block.
+#[derive(Debug)]
+pub(super) enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl Listener {
+    fn accept(&self) -> io::Result<(Socket, Option<String>)> {
+        match self {
+            Listener::Tcp(listener) => listener
+                .accept()
+                .map(|(stream, peer)| (Socket::Tcp(stream), Some(format!("tcp peer {peer}")))),
+            Listener::Unix(listener) => listener.accept().map(|(stream, _)| (Socket::Unix(stream), None)),
+        }
+    }
+}
+
+/// An accepted connection and the thread that reads it.
+#[derive(Debug)]
+struct Reader {
+    socket: Socket,
+    thread: JoinHandle<()>,
+}
+
+/// A listening socket and its connections.
+#[derive(Debug)]
+pub(super) struct Listening {
+    listener: Listener,
+    /// The address or path, for messages.
+    place: String,
+    settings: SocketSettings,
+    intake: Intake,
+    readers: BTreeMap<u64, Reader>,
+    accepted: u64,
+    accept_from: Instant,
+}
+
+impl Listening {
+    pub(super) fn new(listener: Listener, place: String, settings: SocketSettings) -> Listening {
+        Listening {
+            listener,
+            place,
+            settings,
+            intake: Intake::new(),
+            readers: BTreeMap::new(),
+            accepted: 0,
+            accept_from: Instant::now(),
+        }
+    }
+
+    pub(super) fn poll(
+        &mut self,
+        decoding: &Decoding,
+        schema: &SchemaRef,
+        wait: Duration,
+    ) -> Result<Polled, Cause> {
+        let until = Instant::now() + wait;
+        loop {
+            self.accept(decoding)?;
+            let tick = until.min(Instant::now() + ACCEPT_INTERVAL);
+            let rows = self.intake.take(schema, tick)?;
+            self.join_done();
+            if let Some(rows) = rows {
+                return Ok(Polled::Rows(rows));
+            }
+            let may_end = self.settings.end_with_last_connection && !self.intake.holds_rows();
+            if may_end && self.accepted > 0 && self.readers.is_empty() {
+                // Someone may have connected meanwhile.
+                self.accept(decoding)?;
+                if self.readers.is_empty() {
+                    return Ok(Polled::Ended);
+                }
+            }
+            if Instant::now() >= until {
+                return Ok(Polled::Nothing);
+            }
+        }
+    }
+
+    /// Accepts all connections that wait.
+    fn accept(&mut self, decoding: &Decoding) -> Result<(), Cause> {
+        for _ in 0..ACCEPTED_AT_ONCE {
+            if Instant::now() < self.accept_from {
+                break;
+            }
+            match self.listener.accept() {
+                Ok((socket, peer)) => self.add(socket, peer, decoding)?,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted
+                    ) => {}
+                Err(error) => {
+                    // Mostly: no more file descriptors. Those who wait are accepted later.
+                    self.accept_from = Instant::now() + ACCEPT_PAUSE;
+                    self.intake.add_fault(format!(
+                        "{}: no connection is accepted for a second: {error}; close connections or raise the \
+                         limit (ulimit -n)",
+                        self.place
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, socket: Socket, peer: Option<String>, decoding: &Decoding) -> Result<(), Cause> {
+        let number = self.accepted + 1;
+        let name = peer.unwrap_or_else(|| format!("{}, connection {number}", self.place));
+        if self.readers.len() >= self.settings.connections_max {
+            socket.close();
+            self.intake.add_fault(format!(
+                "{name}: refused, for {} connections are open; close some or raise connections_max",
+                self.settings.connections_max
+            ));
+            return Ok(());
+        }
+        let decoder = decoding.decoder()?;
+        let deliveries = self.intake.sender();
+        let label = name.clone();
+        let started = socket.prepare(self.settings.idle_timeout).and_then(|()| {
+            let own = socket.try_clone()?;
+            let thread = spawn(number, move || {
+                // Made here, on the new thread: the one that polls must not wait for itself.
+                let done = Done { number, deliveries };
+                Connection { socket, name: &label, decoder, deliveries: &done.deliveries }.read(|_| ());
+            })?;
+            Ok(Reader { socket: own, thread })
+        });
+        match started {
+            Ok(reader) => {
+                self.accepted = number;
+                self.readers.insert(number, reader);
+            }
+            Err(error) => self.intake.add_fault(format!("{name}: closed, it could not be read: {error}")),
+        }
+        Ok(())
+    }
+
+    fn join_done(&mut self) {
+        for number in self.intake.take_done() {
+            if let Some(reader) = self.readers.remove(&number) {
+                // It has said that it is done: this does not wait.
+                let _ = reader.thread.join();
+            }
+        }
+    }
+
+    pub(super) fn faults(&mut self) -> Faults {
+        self.intake.take_faults()
+    }
+
+    pub(super) fn rows(&self) -> u64 {
+        self.intake.rows()
+    }
+
+    pub(super) fn listener(&self) -> &Listener {
+        &self.listener
+    }
+}
+
+impl Drop for Listening {
+    /// Closes all connections and waits for their threads.
+    fn drop(&mut self) {
+        self.intake.shut();
+        for reader in self.readers.values() {
+            reader.socket.close();
+        }
+        for (_, reader) in std::mem::take(&mut self.readers) {
+            let _ = reader.thread.join();
+        }
+    }
+}

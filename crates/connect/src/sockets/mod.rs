@@ -1,0 +1,90 @@
+//! Sockets: rows of text that other programs send while the query runs, over TCP ([`tcp`]) or a Unix socket
+//! ([`unix`]). Both can listen for many senders, or connect to one server and read from it.
+//!
+//! Each connection is read and decoded on a thread of its own. Decoded rows wait in one short queue; while
+//! the query does not take them, the threads wait, the sockets are not read, and the senders are held back by
+//! the operating system. Rows of one connection stay in order; those of several mix as they come. Nothing is
+//! acknowledged: what is on the way when either side ends is lost, so a stream from a socket is volatile.
+
+mod client;
+mod connection;
+mod intake;
+mod listening;
+mod source;
+pub mod tcp;
+pub mod unix;
+
+use std::time::Duration;
+
+use tidemill_core::error::Cause;
+
+use source::{Peers, SocketSource};
+pub use tcp::TcpLines;
+pub use unix::UnixLines;
+
+use crate::formats::{DecoderSettings, Format, RecordDecoder, text_decoder};
+
+/// How connections are read.
+#[derive(Clone, Debug)]
+pub struct SocketSettings {
+    /// The format of the records: one of text. A CSV with a header has it at the beginning of each
+    /// connection.
+    pub format: Format,
+    /// The columns, and how a CSV is written.
+    pub decoder: DecoderSettings,
+    /// When listening: the most connections at a time; one more is closed at once and counted as a fault.
+    /// Each takes a thread, 64 KiB and the record that is not yet complete.
+    pub connections_max: usize,
+    /// A connection that sends nothing for so long is closed; `None`: never.
+    pub idle_timeout: Option<Duration>,
+    /// When connecting: how many attempts may fail in a row before the query stops.
+    pub attempts_max: u32,
+    /// Whether the source ends when its last connection has closed (and there was one), instead of waiting
+    /// for the next.
+    pub end_with_last_connection: bool,
+}
+
+impl SocketSettings {
+    /// At most 256 connections without an idle timeout, 10 attempts to connect, no end.
+    pub fn new(format: Format, decoder: DecoderSettings) -> Self {
+        SocketSettings {
+            format,
+            decoder,
+            connections_max: 256,
+            idle_timeout: None,
+            attempts_max: 10,
+            end_with_last_connection: false,
+        }
+    }
+
+    fn check(&self) -> Result<(), Cause> {
+        if self.connections_max == 0 {
+            return Err(Cause::User("connections_max = 0: take at least 1".to_owned()));
+        }
+        if self.attempts_max == 0 {
+            return Err(Cause::User("attempts_max = 0: take at least 1".to_owned()));
+        }
+        if self.idle_timeout == Some(Duration::ZERO) {
+            return Err(Cause::User("idle timeout = 0: take a longer time, or none".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+/// Makes the decoders of the connections.
+#[derive(Clone, Debug)]
+struct Decoding {
+    format: Format,
+    settings: DecoderSettings,
+    projection: Option<Vec<usize>>,
+}
+
+impl Decoding {
+    fn decoder(&self) -> Result<Box<dyn RecordDecoder>, Cause> {
+        let mut decoder = text_decoder(self.format, self.settings.clone())?;
+        if let Some(columns) = &self.projection {
+            decoder.set_projection(columns)?;
+        }
+        Ok(decoder)
+    }
+}

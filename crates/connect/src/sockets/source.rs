@@ -1,0 +1,90 @@
+//! What sources with sockets have in common, whatever the kind of socket.
+
+use std::time::Duration;
+
+use arrow_schema::SchemaRef;
+use tidemill_core::error::Cause;
+use tidemill_core::source::{Faults, Polled, Progress};
+
+use super::client::Client;
+use super::listening::{Listener, Listening};
+use super::{Decoding, SocketSettings};
+
+/// With whom a source is connected.
+#[derive(Debug)]
+pub(super) enum Peers {
+    /// With all who want to.
+    Listening(Listening),
+    /// With one server.
+    Server(Client),
+}
+
+/// A source with sockets.
+#[derive(Debug)]
+pub(super) struct SocketSource {
+    decoding: Decoding,
+    schema: SchemaRef,
+    peers: Peers,
+    is_finite: bool,
+}
+
+impl SocketSource {
+    /// Checks the settings before it opens the socket.
+    pub(super) fn start(
+        settings: SocketSettings,
+        open: impl FnOnce(SocketSettings) -> Result<Peers, Cause>,
+    ) -> Result<SocketSource, Cause> {
+        settings.check()?;
+        let decoding =
+            Decoding { format: settings.format, settings: settings.decoder.clone(), projection: None };
+        let schema = decoding.decoder()?.schema();
+        let is_finite = settings.end_with_last_connection;
+        Ok(SocketSource { decoding, schema, peers: open(settings)?, is_finite })
+    }
+
+    pub(super) fn set_projection(&mut self, columns: &[usize]) -> Result<(), Cause> {
+        let projection = Some(columns.to_vec());
+        let decoding = Decoding { projection, ..self.decoding.clone() };
+        self.schema = decoding.decoder()?.schema();
+        self.decoding = decoding;
+        Ok(())
+    }
+
+    pub(super) fn schema(&self) -> SchemaRef {
+        SchemaRef::clone(&self.schema)
+    }
+
+    pub(super) fn poll(&mut self, wait: Duration) -> Result<Polled, Cause> {
+        match &mut self.peers {
+            Peers::Listening(listening) => listening.poll(&self.decoding, &self.schema, wait),
+            Peers::Server(client) => client.poll(&self.decoding, &self.schema, wait),
+        }
+    }
+
+    pub(super) fn faults(&mut self) -> Faults {
+        match &mut self.peers {
+            Peers::Listening(listening) => listening.faults(),
+            Peers::Server(client) => client.faults(),
+        }
+    }
+
+    /// The rows so far.
+    pub(super) fn progress(&self) -> Progress {
+        let done = match &self.peers {
+            Peers::Listening(listening) => listening.rows(),
+            Peers::Server(client) => client.rows(),
+        };
+        Progress { done, total: None }
+    }
+
+    pub(super) fn is_finite(&self) -> bool {
+        self.is_finite
+    }
+
+    pub(super) fn listener(&self) -> Option<&Listener> {
+        match &self.peers {
+            Peers::Listening(listening) => Some(listening.listener()),
+            Peers::Server(_) => None,
+        }
+    }
+}

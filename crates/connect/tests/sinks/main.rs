@@ -1,0 +1,13 @@
+//! Sinks against the real thing: files, full disks, pipes, sockets; and against what they were given.
+#![cfg(feature = "tables")]
+
+mod closed_output;
+mod directories;
+mod encoders;
+mod files;
+mod full_disk;
+mod memory;
+mod socket_client;
+mod socket_server;
+mod support;
+mod tables;

@@ -1,0 +1,9 @@
+//! Sources with sockets, against real ones: many senders, slow, broken and vanishing ones, and servers that
+//! go.
+#![cfg(feature = "tables")]
+
+mod client;
+mod fixture;
+mod listen;
+mod senders;
+mod unix;
