@@ -1,0 +1,201 @@
+//! The arguments of table functions: constants, by position or by name.
+
+use std::fmt;
+
+use datafusion::sql::sqlparser::ast;
+use tidemill_engine::Cause;
+
+/// A constant that a table function is given.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// A whole number.
+    Integer(i64),
+    /// Another number.
+    Float(f64),
+    /// A text.
+    Text(String),
+    /// TRUE or FALSE.
+    Boolean(bool),
+    /// A length of time, in nanoseconds.
+    Interval(i64),
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Integer(value) => write!(formatter, "{value}"),
+            Value::Float(value) => write!(formatter, "{value}"),
+            Value::Text(value) => write!(formatter, "'{value}'"),
+            Value::Boolean(value) => write!(formatter, "{value}"),
+            Value::Interval(value) => write!(formatter, "{value} ns"),
+        }
+    }
+}
+
+/// The constants in a call of a table function.
+///
+/// ```
+/// use tidemill_sql::{Arguments, Value};
+/// let arguments = Arguments::new("yahoo_events", vec![], vec![("rate".into(), Value::Integer(1000))]);
+/// assert_eq!(arguments.integer("rate", 0..=1_000_000).unwrap(), Some(1000));
+/// assert!(arguments.integer("rate", 0..=10).is_err());
+/// assert!(arguments.finish(&["speed"]).is_err());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Arguments {
+    function: String,
+    positional: Vec<Value>,
+    named: Vec<(String, Value)>,
+}
+
+impl Arguments {
+    /// The arguments of a call of `function`.
+    pub fn new(function: &str, positional: Vec<Value>, named: Vec<(String, Value)>) -> Self {
+        Arguments { function: function.to_string(), positional, named }
+    }
+
+    /// Those without a name.
+    pub fn positional(&self) -> &[Value] {
+        &self.positional
+    }
+
+    /// A whole number by name, within limits.
+    ///
+    /// # Errors
+    /// If it is something else, or beyond the limits.
+    pub fn integer(&self, name: &str, range: std::ops::RangeInclusive<i64>) -> Result<Option<i64>, Cause> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Value::Integer(value)) if range.contains(value) => Ok(Some(*value)),
+            Some(value) => {
+                let (least, most) = (range.start(), range.end());
+                Err(self.wrong(name, value, &format!("a whole number from {least} to {most}")))
+            }
+        }
+    }
+
+    /// A text by name.
+    ///
+    /// # Errors
+    /// If it is something else.
+    pub fn text(&self, name: &str) -> Result<Option<&str>, Cause> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Value::Text(value)) => Ok(Some(value)),
+            Some(value) => Err(self.wrong(name, value, "a text in quotes")),
+        }
+    }
+
+    /// A length of time by name, in nanoseconds.
+    ///
+    /// # Errors
+    /// If it is something else.
+    pub fn interval_ns(&self, name: &str) -> Result<Option<i64>, Cause> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Value::Interval(value)) => Ok(Some(*value)),
+            Some(value) => Err(self.wrong(name, value, "an interval such as INTERVAL '5 seconds'")),
+        }
+    }
+
+    /// Checks that nothing else was given.
+    ///
+    /// # Errors
+    /// If there is an argument of another name, or one without a name.
+    pub fn finish(&self, known: &[&str]) -> Result<(), Cause> {
+        if let Some(value) = self.positional.first() {
+            return Err(Cause::User(format!(
+                "{}() takes its arguments by name, such as {} => {value}",
+                self.function,
+                known.first().unwrap_or(&"name")
+            )));
+        }
+        match self.named.iter().find(|(name, _)| !known.contains(&name.as_str())) {
+            None => Ok(()),
+            Some((name, _)) => {
+                let hint = crate::suggest::closest(name, known.iter().copied());
+                let hint = hint.map_or(String::new(), |name| format!("; did you mean {name}?"));
+                let known = known.join(", ");
+                Err(Cause::User(format!("{}() has no argument {name}, only {known}{hint}", self.function)))
+            }
+        }
+    }
+
+    fn get(&self, name: &str) -> Option<&Value> {
+        self.named.iter().find(|(given, _)| given == name).map(|(_, value)| value)
+    }
+
+    fn wrong(&self, name: &str, value: &Value, expected: &str) -> Cause {
+        Cause::User(format!("{}(): {name} must be {expected}, found {value}", self.function))
+    }
+}
+
+/// The constant that an expression is.
+pub(crate) fn value_of(expression: &ast::Expr) -> Result<Value, Cause> {
+    let wrong = || Cause::User(format!("expected a constant, found {expression}"));
+    match expression {
+        ast::Expr::Value(value) => match &value.value {
+            ast::Value::Number(digits, _) => digits
+                .parse()
+                .map(Value::Integer)
+                .or_else(|_| digits.parse().map(Value::Float))
+                .map_err(|_| wrong()),
+            ast::Value::SingleQuotedString(text) => Ok(Value::Text(text.clone())),
+            ast::Value::Boolean(value) => Ok(Value::Boolean(*value)),
+            _ => Err(wrong()),
+        },
+        ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } => match value_of(expr)? {
+            Value::Integer(value) => Ok(Value::Integer(-value)),
+            Value::Float(value) => Ok(Value::Float(-value)),
+            _ => Err(wrong()),
+        },
+        ast::Expr::Interval(interval) => interval_of(interval).ok_or_else(wrong).map(Value::Interval),
+        _ => Err(wrong()),
+    }
+}
+
+/// `INTERVAL '10 seconds'` or `INTERVAL '10' SECOND`.
+fn interval_of(interval: &ast::Interval) -> Option<i64> {
+    let ast::Expr::Value(value) = interval.value.as_ref() else { return None };
+    let text = match &value.value {
+        ast::Value::SingleQuotedString(text) => text.clone(),
+        ast::Value::Number(digits, _) => digits.clone(),
+        _ => return None,
+    };
+    let text = match &interval.leading_field {
+        Some(unit) => format!("{text} {unit}"),
+        None => text,
+    };
+    crate::duration::parse_ns(&text)
+}
+
+impl Arguments {
+    /// The options of a statement as arguments, but for some.
+    pub(crate) fn from_options(
+        function: &str,
+        options: &crate::statement::Options,
+        without: &[&str],
+    ) -> Result<Self, Cause> {
+        use crate::statement::OptionValue;
+        let others = options.iter().filter(|entry| !without.contains(&entry.name.as_str()));
+        let named = others.map(|entry| {
+            let value = match &entry.value {
+                OptionValue::Text(text) => match crate::duration::parse_ns(text) {
+                    Some(length_ns) => Value::Interval(length_ns),
+                    None => Value::Text(text.clone()),
+                },
+                OptionValue::Boolean(value) => Value::Boolean(*value),
+                OptionValue::Interval(length_ns) => Value::Interval(*length_ns),
+                OptionValue::Number(digits) => match digits.parse() {
+                    Ok(whole) => Value::Integer(whole),
+                    Err(_) => {
+                        let wrong = || Cause::User(format!("'{digits}' is no number"));
+                        Value::Float(digits.parse().map_err(|_| wrong())?)
+                    }
+                },
+            };
+            Ok((entry.name.value.clone(), value))
+        });
+        Ok(Arguments::new(function, Vec::new(), named.collect::<Result<_, Cause>>()?))
+    }
+}

@@ -1,0 +1,12 @@
+//! Connectors by name: from the options of a statement to a source or a sink.
+
+mod files;
+mod generators;
+mod kafka;
+mod sinks;
+mod sources;
+
+pub(crate) use files::by_path;
+pub(crate) use generators::register;
+pub(crate) use sinks::{SinkDefinition, define_sink};
+pub(crate) use sources::define_source;

@@ -1,0 +1,152 @@
+//! `CREATE SINK`: from options to where rows go.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::SchemaRef;
+use tidemill_connect::sinks::{
+    CsvStyle, DirectorySink, DirectorySinkSettings, FileFormat, FileSink, FileSinkSettings, SocketAddress,
+    SocketClientSettings, SocketClientSink, SocketServerSettings, SocketServerSink, StandardOutput,
+    SyncPolicy, TextFormat,
+};
+use tidemill_engine::{Cause, Sink};
+
+use crate::statement::Options;
+use crate::text_error::TextError;
+
+const CONNECTORS: &[&str] = &["file", "directory", "stdout", "tcp", "unix", "kafka", "blackhole"];
+const COMMON: &[&str] = &["connector", "format", "header", "delimiter", "max_latency"];
+
+/// Opens a sink for rows of these columns.
+pub(super) type OpenSink = dyn Fn(&SchemaRef) -> Result<Box<dyn Sink>, Cause> + Send + Sync;
+
+/// Where rows go: opened when the query starts, for then the columns are known.
+#[derive(Clone)]
+pub(crate) struct SinkDefinition {
+    pub connector: String,
+    pub open: Arc<OpenSink>,
+}
+
+/// The definition that options ask for.
+pub(crate) fn define_sink(options: &Options) -> Result<SinkDefinition, TextError> {
+    let guessed = if options.get("path").is_some() { "file" } else { "" };
+    let connector = options.choice("connector", CONNECTORS)?.unwrap_or(guessed);
+    let open: Arc<OpenSink> = match connector {
+        "file" => {
+            known(options, &["path", "overwrite", "sync"])?;
+            let path = PathBuf::from(options.required_text("path")?);
+            let mut settings = FileSinkSettings::new(file_format(options, &path.display().to_string())?);
+            settings.overwrite = options.boolean("overwrite")?.unwrap_or(false);
+            settings.sync = sync(options)?.unwrap_or(settings.sync);
+            Arc::new(move |schema| Ok(Box::new(FileSink::create(&path, schema, &settings)?)))
+        }
+        "directory" => {
+            known(options, &["path", "overwrite", "sync", "rows_max", "bytes_max"])?;
+            let path = PathBuf::from(options.required_text("path")?);
+            let mut settings = DirectorySinkSettings::new(file_format(options, "")?);
+            settings.overwrite = options.boolean("overwrite")?.unwrap_or(false);
+            settings.sync = sync(options)?.unwrap_or(settings.sync);
+            if let Some(rows) = options.integer("rows_max", 1..=i64::MAX)? {
+                settings.rows_max = rows as u64;
+            }
+            if let Some(bytes) = options.bytes("bytes_max")? {
+                settings.bytes_max = bytes.max(1);
+            }
+            Arc::new(move |schema| Ok(Box::new(DirectorySink::create(&path, schema, &settings)?)))
+        }
+        "stdout" => {
+            known(options, &[])?;
+            let format = text_format(options, "table")?;
+            Arc::new(move |schema| Ok(Box::new(StandardOutput::of_process(schema, &format)?)))
+        }
+        "tcp" | "unix" => socket(options, connector)?,
+        "kafka" => {
+            known(options, super::kafka::SINK)?;
+            super::kafka::sink(options, text_format(options, "json")?)?
+        }
+        "blackhole" => {
+            known(options, &[])?;
+            Arc::new(|_| Ok(Box::new(crate::discard::Discard)))
+        }
+        _ => {
+            return Err(options.error("connector", format!("say which connector: {}", CONNECTORS.join(", "))));
+        }
+    };
+    Ok(SinkDefinition { connector: connector.to_string(), open })
+}
+
+fn known(options: &Options, own: &[&str]) -> Result<(), TextError> {
+    let known: Vec<&str> = COMMON.iter().chain(own).copied().collect();
+    options.finish(&known)
+}
+
+fn socket(options: &Options, connector: &str) -> Result<Arc<OpenSink>, TextError> {
+    known(options, &["listen", "connect", "allow_remote", "readers_max", "buffer"])?;
+    let format = text_format(options, "json")?;
+    let address = |text: &str| match connector {
+        "unix" => SocketAddress::Unix(PathBuf::from(text)),
+        _ => SocketAddress::Tcp(text.to_string()),
+    };
+    let allow_remote = options.boolean("allow_remote")?.unwrap_or(false);
+    match (options.text("listen")?, options.text("connect")?) {
+        (Some(listen), None) => {
+            let address = address(listen);
+            let mut settings = SocketServerSettings::new(format);
+            settings.allow_remote = allow_remote;
+            if let Some(readers) = options.integer("readers_max", 1..=65_536)? {
+                settings.readers_max = readers as usize;
+            }
+            if let Some(bytes) = options.bytes("buffer")? {
+                settings.buffer_bytes = bytes as usize;
+            }
+            Ok(Arc::new(move |schema| Ok(Box::new(SocketServerSink::listen(&address, schema, &settings)?))))
+        }
+        (None, Some(connect)) => {
+            let address = address(connect);
+            let mut settings = SocketClientSettings::new(format);
+            settings.allow_remote = allow_remote;
+            Ok(Arc::new(move |schema| Ok(Box::new(SocketClientSink::connect(&address, schema, &settings)?))))
+        }
+        _ => Err(options.error("listen", "say either where to listen or whom to connect to")),
+    }
+}
+
+fn sync(options: &Options) -> Result<Option<SyncPolicy>, TextError> {
+    let chosen = options.choice("sync", &["every_commit", "at_end", "never"])?;
+    Ok(chosen.map(|chosen| match chosen {
+        "every_commit" => SyncPolicy::EveryCommit,
+        "never" => SyncPolicy::Never,
+        _ => SyncPolicy::AtEnd,
+    }))
+}
+
+fn file_format(options: &Options, path: &str) -> Result<FileFormat, TextError> {
+    // A format is named as the ending of a file name is.
+    let name = options.text("format")?.map_or(path.to_string(), |format| format!("rows.{format}"));
+    let format = FileFormat::of_name(&name).ok_or_else(|| {
+        options.error("format", "say which format: format = 'csv', 'json', 'parquet' or 'arrow'")
+    })?;
+    Ok(match format {
+        FileFormat::Csv(_) => FileFormat::Csv(csv_style(options)?),
+        other => other,
+    })
+}
+
+fn csv_style(options: &Options) -> Result<CsvStyle, TextError> {
+    let mut style = CsvStyle::default();
+    style.header = options.boolean("header")?.unwrap_or(style.header);
+    match options.text("delimiter")?.map(str::as_bytes) {
+        None => {}
+        Some([delimiter]) => style.delimiter = *delimiter,
+        Some(_) => return Err(options.error("delimiter", "'delimiter' must be one ASCII character")),
+    }
+    Ok(style)
+}
+
+fn text_format(options: &Options, default: &str) -> Result<TextFormat, TextError> {
+    match options.choice("format", &["csv", "json", "ndjson", "table"])?.unwrap_or(default) {
+        "csv" => Ok(TextFormat::Csv(csv_style(options)?)),
+        "table" => Ok(TextFormat::table()),
+        _ => Ok(TextFormat::Ndjson),
+    }
+}

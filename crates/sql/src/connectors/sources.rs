@@ -1,0 +1,357 @@
+//! `CREATE SOURCE` and `CREATE TABLE`: from columns and options to the definition of a source.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use datafusion::common::DFSchema;
+use datafusion::logical_expr::{Expr, ExprSchemable, cast};
+use tidemill_connect::files::{FileSettings, FileSource};
+use tidemill_connect::formats::{BATCH_ROWS, CsvSettings, DecoderSettings, Format};
+use tidemill_connect::sockets::{SocketSettings, TcpLines, UnixLines};
+use tidemill_connect::standard_input::{StandardInput, StreamSettings};
+use tidemill_engine::{Cause, EventTime, Source};
+
+use crate::definition::{Open, SourceDefinition};
+use crate::extension::Registry;
+use crate::logical::Provider;
+use crate::settings::Settings;
+use crate::statement::{Column, CreateSource, Options, Statement};
+use crate::text_error::TextError;
+
+const CONNECTORS: &[&str] = &["file", "stdin", "tcp", "unix", "kafka", "generator"];
+const COMMON: &[&str] = &["connector", "format", "ordered", "idle_after"];
+const CSV: &[&str] = &["header", "delimiter", "quote", "null"];
+
+/// How to open a source, and the columns that it has itself.
+pub(super) struct Opened {
+    pub raw: SchemaRef,
+    pub is_finite: bool,
+    pub open: Arc<Open>,
+}
+
+/// The definition that a statement asks for.
+pub(crate) fn define_source(
+    create: &CreateSource,
+    is_table: bool,
+    statement: &Statement,
+    provider: &Provider<'_>,
+    registry: &Registry,
+    settings: &Settings,
+) -> Result<SourceDefinition, TextError> {
+    let options = &create.options;
+    let declared = declared_columns(create, statement, provider)?;
+    let guessed = if options.get("path").is_some() { "file" } else { "" };
+    let connector = options.choice("connector", CONNECTORS)?.unwrap_or(guessed);
+    let opened = match connector {
+        "file" => file(options, declared)?,
+        "stdin" => stdin(options, declared)?,
+        "tcp" => tcp(options, declared)?,
+        "unix" => unix(options, declared)?,
+        "kafka" => kafka(options, declared)?,
+        "generator" => return generator(create, statement, registry),
+        _ => {
+            return Err(options.error("connector", format!("say which connector: {}", CONNECTORS.join(", "))));
+        }
+    };
+    let raw = DFSchema::try_from(opened.raw.as_ref().clone())
+        .map_err(|error| statement.error(create.name.span, error.to_string()))?;
+    let (mut schema, mut computed) = visible_columns(create, &opened.raw, &raw, statement, provider)?;
+    let event_time = watermark(create, &mut schema, &mut computed, &raw, statement)?;
+    let idle_after = match options.duration_ns("idle_after")? {
+        Some(length_ns) => Duration::from_nanos(length_ns.max(0) as u64),
+        None => settings.idle_after,
+    };
+    Ok(SourceDefinition {
+        name: create.name.value.clone(),
+        raw: opened.raw,
+        schema: Arc::new(Schema::new(schema)),
+        computed,
+        event_time,
+        ordered: create.ordered()?,
+        idle_after: Some(idle_after).filter(|limit| !limit.is_zero()),
+        is_table,
+        is_finite: opened.is_finite,
+        is_repeatable: opened.is_finite && connector == "file",
+        open: opened.open,
+    })
+}
+
+/// The columns that the source itself must have; `None`: whatever it has.
+fn declared_columns(
+    create: &CreateSource,
+    statement: &Statement,
+    provider: &Provider<'_>,
+) -> Result<Option<SchemaRef>, TextError> {
+    let stored = create.columns.iter().filter(|column| column.computed.is_none());
+    let field = |column: &Column| {
+        let data_type = column
+            .data_type
+            .as_ref()
+            .ok_or_else(|| statement.error(column.span, format!("column '{}' has no type", column.name)))?;
+        let field = provider
+            .data_type(data_type)
+            .map_err(|error| statement.error(column.type_span, crate::expression::plain(&error)))?;
+        Ok(Field::new(column.name.as_str(), field, !column.not_null))
+    };
+    let fields: Vec<Field> = stored.map(field).collect::<Result<_, TextError>>()?;
+    Ok((!fields.is_empty()).then(|| Arc::new(Schema::new(fields))))
+}
+
+/// The columns that queries see, in the order of the declaration, and how they are computed.
+fn visible_columns(
+    create: &CreateSource,
+    raw: &SchemaRef,
+    raw_schema: &DFSchema,
+    statement: &Statement,
+    provider: &Provider<'_>,
+) -> Result<(Vec<Field>, Option<Vec<Expr>>), TextError> {
+    let own: Vec<Field> = raw.fields().iter().map(|field| field.as_ref().clone()).collect();
+    if create.columns.iter().all(|column| column.computed.is_none()) {
+        return Ok((own, None));
+    }
+    let column = |name: &str| Expr::Column(datafusion::common::Column::from_name(name));
+    let (mut fields, mut expressions) = (Vec::new(), Vec::new());
+    if create.columns.iter().all(|column| column.computed.is_some()) {
+        // Only computed columns are written down: those of the file come first.
+        expressions.extend(own.iter().map(|field| column(field.name())));
+        fields.extend(own);
+    }
+    for declared in &create.columns {
+        let name = declared.name.as_str();
+        let expression = match &declared.computed {
+            None => column(name),
+            Some(computed) => provider
+                .expression(computed, raw_schema)
+                .map_err(|error| provider.text_error(&error, statement))?,
+        };
+        let data_type =
+            expression.get_type(raw_schema).map_err(|error| provider.text_error(&error, statement))?;
+        fields.push(Field::new(name, data_type, !declared.not_null));
+        expressions.push(expression);
+    }
+    Ok((fields, Some(expressions)))
+}
+
+/// The event time, which is made a timestamp in nanoseconds if it is another one.
+fn watermark(
+    create: &CreateSource,
+    fields: &mut [Field],
+    computed: &mut Option<Vec<Expr>>,
+    raw: &DFSchema,
+    statement: &Statement,
+) -> Result<Option<EventTime>, TextError> {
+    let Some(watermark) = &create.watermark else { return Ok(None) };
+    let name = watermark.column.as_str();
+    let Some(column) = fields.iter().position(|field| field.name() == name) else {
+        let names = fields.iter().map(|field| field.name().as_str());
+        let error = statement.error(watermark.column.span, format!("there is no column '{name}'"));
+        return Err(match crate::suggest::closest(name, names) {
+            Some(meant) => error.with_hint(format!("did you mean {meant}?")),
+            None => error,
+        });
+    };
+    match fields[column].data_type().clone() {
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => {}
+        DataType::Timestamp(_, zone) => {
+            let wanted = DataType::Timestamp(TimeUnit::Nanosecond, zone);
+            let all = computed.get_or_insert_with(|| raw.columns().into_iter().map(Expr::Column).collect());
+            all[column] = cast(all[column].clone(), wanted.clone());
+            fields[column] = fields[column].clone().with_data_type(wanted);
+        }
+        other => {
+            let error = statement.error(
+                watermark.column.span,
+                format!("the watermark's column must be a TIMESTAMP, but '{name}' is {other}"),
+            );
+            return Err(error.with_hint(format!(
+                "add a computed column, such as event_time AS to_timestamp_seconds({name}), and use it in WATERMARK FOR"
+            )));
+        }
+    }
+    Ok(Some(EventTime { column, delay_ns: watermark.delay_ns }))
+}
+
+fn format(options: &Options) -> Result<Option<Format>, TextError> {
+    match options.text("format")? {
+        None => Ok(None),
+        Some(name) => Format::named(name).map(Some).ok_or_else(|| {
+            options.error("format", format!("'{name}' is no format; there are csv, json, parquet and arrow"))
+        }),
+    }
+}
+
+fn csv(options: &Options) -> Result<CsvSettings, TextError> {
+    let byte = |name: &str| match options.text(name)? {
+        None => Ok(None),
+        Some(text) => match text.as_bytes() {
+            [byte] => Ok(Some(*byte)),
+            _ => Err(options.error(name, format!("'{name}' must be one ASCII character, found '{text}'"))),
+        },
+    };
+    let defaults = CsvSettings::default();
+    Ok(CsvSettings {
+        header: options.boolean("header")?,
+        delimiter: byte("delimiter")?,
+        quote: byte("quote")?.unwrap_or(defaults.quote),
+        null: options.text("null")?.map_or(defaults.null, str::to_string),
+    })
+}
+
+fn known(options: &Options, own: &[&str]) -> Result<(), TextError> {
+    let known: Vec<&str> = COMMON.iter().chain(CSV).chain(own).copied().collect();
+    options.finish(&known)
+}
+
+fn file(options: &Options, declared: Option<SchemaRef>) -> Result<Opened, TextError> {
+    known(options, &["path", "follow"])?;
+    let mut settings = FileSettings::new(options.required_text("path")?);
+    settings.format = format(options)?;
+    settings.csv = csv(options)?;
+    settings.follow = options.boolean("follow")?.unwrap_or(false);
+    settings.schema = declared;
+    let raw = match &settings.schema {
+        Some(schema) => Arc::clone(schema),
+        None => FileSource::infer(&settings).map_err(|cause| options.error("path", cause.to_string()))?,
+    };
+    settings.schema = Some(Arc::clone(&raw));
+    let is_finite = !settings.follow;
+    let open: Arc<Open> = Arc::new(move |columns| super::files::open(settings.clone(), columns));
+    Ok(Opened { raw, is_finite, open })
+}
+
+fn declared_or(options: &Options, declared: Option<SchemaRef>, what: &str) -> Result<SchemaRef, TextError> {
+    declared.ok_or_else(|| {
+        options
+            .error("connector", format!("{what} is read only while the query runs, so declare its columns"))
+    })
+}
+
+fn text_format(options: &Options) -> Result<Format, TextError> {
+    match format(options)? {
+        Some(format) if format.is_text() => Ok(format),
+        _ => {
+            Err(options.error("format", "say which format the lines have: format = 'csv' or format = 'json'"))
+        }
+    }
+}
+
+fn stdin(options: &Options, declared: Option<SchemaRef>) -> Result<Opened, TextError> {
+    known(options, &[])?;
+    let raw = declared_or(options, declared, "standard input")?;
+    let mut settings = StreamSettings::new(text_format(options)?);
+    settings.csv = csv(options)?;
+    settings.schema = Some(Arc::clone(&raw));
+    let taken = AtomicBool::new(false);
+    let open: Arc<Open> = Arc::new(move |columns| {
+        if taken.swap(true, Ordering::SeqCst) {
+            let text = "standard input was read by an earlier query and cannot be read twice; ask both in one \
+                        pipeline, or write it to a file first";
+            return Err(Cause::User(text.into()));
+        }
+        let mut source = StandardInput::open(settings.clone())?;
+        if let Some(columns) = columns {
+            source.set_projection(columns)?;
+        }
+        Ok(Box::new(source) as Box<dyn Source>)
+    });
+    // It ends when its writer closes it, but no one knows whether that will be.
+    Ok(Opened { raw, is_finite: true, open })
+}
+
+fn socket_settings(options: &Options, raw: &SchemaRef) -> Result<SocketSettings, TextError> {
+    let decoder = DecoderSettings { schema: Arc::clone(raw), csv: csv(options)?, batch_rows: BATCH_ROWS };
+    let mut settings = SocketSettings::new(text_format(options)?, decoder);
+    if let Some(most) = options.integer("connections_max", 1..=65_536)? {
+        settings.connections_max = most as usize;
+    }
+    if let Some(limit_ns) = options.duration_ns("idle_timeout")? {
+        settings.idle_timeout = Some(Duration::from_nanos(limit_ns.max(1) as u64));
+    }
+    settings.end_with_last_connection = options.boolean("end_with_last_connection")?.unwrap_or(false);
+    Ok(settings)
+}
+
+const SOCKET: &[&str] =
+    &["listen", "connect", "allow_remote", "connections_max", "idle_timeout", "end_with_last_connection"];
+
+fn tcp(options: &Options, declared: Option<SchemaRef>) -> Result<Opened, TextError> {
+    known(options, SOCKET)?;
+    let raw = declared_or(options, declared, "a socket")?;
+    let settings = socket_settings(options, &raw)?;
+    let allow_remote = options.boolean("allow_remote")?.unwrap_or(false);
+    let (listen, connect) = ends(options)?;
+    let is_finite = settings.end_with_last_connection;
+    let open: Arc<Open> = Arc::new(move |columns| {
+        let mut source = match (&listen, &connect) {
+            (Some(address), _) => TcpLines::listen(address, allow_remote, settings.clone())?,
+            (None, address) => TcpLines::connect(address.as_deref().unwrap_or_default(), settings.clone())?,
+        };
+        if let Some(columns) = columns {
+            source.set_projection(columns)?;
+        }
+        Ok(Box::new(source) as Box<dyn Source>)
+    });
+    Ok(Opened { raw, is_finite, open })
+}
+
+fn unix(options: &Options, declared: Option<SchemaRef>) -> Result<Opened, TextError> {
+    known(options, SOCKET)?;
+    let raw = declared_or(options, declared, "a socket")?;
+    let settings = socket_settings(options, &raw)?;
+    let (listen, connect) = ends(options)?;
+    let is_finite = settings.end_with_last_connection;
+    let open: Arc<Open> = Arc::new(move |columns| {
+        let mut source = match (&listen, &connect) {
+            (Some(path), _) => UnixLines::listen(path, settings.clone())?,
+            (None, path) => UnixLines::connect(path.as_deref().unwrap_or_default(), settings.clone())?,
+        };
+        if let Some(columns) = columns {
+            source.set_projection(columns)?;
+        }
+        Ok(Box::new(source) as Box<dyn Source>)
+    });
+    Ok(Opened { raw, is_finite, open })
+}
+
+fn kafka(options: &Options, declared: Option<SchemaRef>) -> Result<Opened, TextError> {
+    known(options, super::kafka::SOURCE)?;
+    let raw = declared_or(options, declared, "a topic")?;
+    let decoder = DecoderSettings { schema: raw, csv: csv(options)?, batch_rows: BATCH_ROWS };
+    super::kafka::source(options, text_format(options)?, decoder)
+}
+
+/// Where to listen, or whom to connect to.
+fn ends(options: &Options) -> Result<(Option<String>, Option<String>), TextError> {
+    let listen = options.text("listen")?.map(str::to_string);
+    let connect = options.text("connect")?.map(str::to_string);
+    match listen.is_some() ^ connect.is_some() {
+        true => Ok((listen, connect)),
+        false => Err(options
+            .error("listen", "say either where to listen or whom to connect to: listen = '127.0.0.1:9000'")),
+    }
+}
+
+/// `connector = 'generator', function = 'yahoo_events', rate = 1000`
+fn generator(
+    create: &CreateSource,
+    statement: &Statement,
+    registry: &Registry,
+) -> Result<SourceDefinition, TextError> {
+    let options = &create.options;
+    let function = options.required_text("function")?;
+    let Some(generator) = registry.generators.get(function) else {
+        let names: Vec<&str> = registry.generators.keys().map(String::as_str).collect();
+        return Err(options
+            .error("function", format!("'{function}' is no generator; there are {}", names.join(", "))));
+    };
+    if let Some(column) = create.columns.first() {
+        let error = statement.error(column.span, "a generator has its own columns");
+        return Err(error.with_hint("leave the columns out; SELECT those that you want in a view"));
+    }
+    let arguments = crate::arguments::Arguments::from_options(function, options, &["connector", "function"]);
+    let failed = |cause: Cause| options.error("function", cause.to_string());
+    let definition = generator(&arguments.map_err(failed)?).map_err(failed)?;
+    Ok(SourceDefinition { name: create.name.value.clone(), ..definition })
+}

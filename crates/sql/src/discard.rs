@@ -1,0 +1,23 @@
+//! The sink `blackhole`: takes rows and keeps none, for measuring.
+
+use std::ops::RangeInclusive;
+
+use tidemill_engine::{Cause, CycleOutput, Sink};
+
+/// See the module.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Discard;
+
+impl Sink for Discard {
+    fn prepare(&mut self, _output: CycleOutput) -> Result<(), Cause> {
+        Ok(())
+    }
+
+    fn may_block(&self) -> bool {
+        false
+    }
+
+    fn commit(&mut self, _cycles: RangeInclusive<u64>) -> Result<(), Cause> {
+        Ok(())
+    }
+}

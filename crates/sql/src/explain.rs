@@ -1,0 +1,149 @@
+//! The plan that will run, for people.
+
+use std::fmt::Write;
+
+use tidemill_engine::{Plan, Producer, StreamRef};
+
+use crate::prepared::Prepared;
+use crate::running::QueryStatus;
+
+impl Prepared {
+    /// The plan: sources, transforms, operators with their partitions and splits, outputs; when cycles close.
+    pub fn explain(&self) -> String {
+        let mut text = self.settings_text();
+        self.plan_text(&mut text, None);
+        text
+    }
+
+    /// A description of the plan that can be filled in with what was measured.
+    pub fn explained(&self) -> Explained {
+        Explained { settings: self.settings_text(), lines: plan_lines(self) }
+    }
+
+    fn settings_text(&self) -> String {
+        let cycles = self.cycles();
+        let wait = cycles.wait_max.map_or("for ever".to_string(), |wait| {
+            format!("at most {}", crate::duration::display_ns(wait.as_nanos() as i64))
+        });
+        let bound = self
+            .max_latency
+            .map_or("none".to_string(), |bound| crate::duration::display_ns(bound.as_nanos() as i64));
+        let idle = if cycles.close_when_idle { ", or when workers are idle" } else { "" };
+        let mut text = format!(
+            "workers: {}; latency bound: {bound}\ncycles: up to {} events, an event waits {wait}{idle}\n",
+            self.settings.workers, cycles.events_max
+        );
+        if self.is_answered_at_end() {
+            text.push_str("the answer is computed when the input has ended, from the outputs below\n");
+        }
+        text
+    }
+
+    fn plan_text(&self, text: &mut String, status: Option<&QueryStatus>) {
+        for line in plan_lines(self) {
+            line.write(text, status);
+        }
+    }
+}
+
+/// A plan's description, kept while the query runs.
+pub struct Explained {
+    settings: String,
+    lines: Vec<Line>,
+}
+
+impl Explained {
+    /// The plan with what each part has done.
+    pub fn with(&self, status: &QueryStatus) -> String {
+        let mut text = self.settings.clone();
+        for line in &self.lines {
+            line.write(&mut text, Some(status));
+        }
+        text
+    }
+}
+
+/// A line of a plan; with the number of its work, if it does any.
+struct Line {
+    depth: usize,
+    text: String,
+    work: Option<usize>,
+}
+
+impl Line {
+    fn write(&self, text: &mut String, status: Option<&QueryStatus>) {
+        let _ = write!(text, "{}{}", "  ".repeat(self.depth), self.text);
+        if let (Some(index), Some(status)) = (self.work, status)
+            && let Some(work) = status.engine.work.get(index)
+        {
+            let all_ns: u64 = status.engine.work.iter().map(|work| work.time_ns).sum();
+            let share = 100.0 * work.time_ns as f64 / all_ns.max(1) as f64;
+            let per_row = work.time_ns as f64 / work.rows_in.max(1) as f64;
+            let _ = write!(
+                text,
+                "   [{share:.1} % of the time, {per_row:.1} ns/row, {} rows in, {} out]",
+                work.rows_in, work.rows_out
+            );
+        }
+        text.push('\n');
+    }
+}
+
+fn plan_lines(prepared: &Prepared) -> Vec<Line> {
+    let plan = &prepared.plan;
+    let mut lines = Vec::new();
+    for (sink, output) in plan.sinks.iter().zip(&prepared.outputs) {
+        let kind = match &output.table_key {
+            None => "rows",
+            Some(_) => "upserts",
+        };
+        lines.push(Line { depth: 0, text: format!("output {}: {kind}", sink.name), work: None });
+        for input in &sink.inputs {
+            stream_lines(prepared, plan, *input, 1, &mut lines);
+        }
+    }
+    lines
+}
+
+fn stream_lines(prepared: &Prepared, plan: &Plan, stream: StreamRef, depth: usize, lines: &mut Vec<Line>) {
+    match stream.producer {
+        Producer::Source(index) => {
+            let source = &prepared.sources[index];
+            let definition = &source.definition;
+            let columns: Vec<&str> = source
+                .columns
+                .iter()
+                .map(|column| definition.schema.field(*column).name().as_str())
+                .collect();
+            let late = if stream.port == 1 { ", late rows" } else { "" };
+            let time = definition.event_time.map_or("no event time".to_string(), |event_time| {
+                let name = definition.schema.field(event_time.column).name();
+                match event_time.delay_ns {
+                    0 => format!("event time {name}"),
+                    delay_ns => {
+                        format!("event time {name}, {} late at most", crate::duration::display_ns(delay_ns))
+                    }
+                }
+            });
+            let text = format!("source {}{late} ({}): {time}", definition.name, columns.join(", "));
+            lines.push(Line { depth, text, work: None });
+        }
+        Producer::Transform(index) => {
+            let transform = &plan.transforms[index];
+            lines.push(Line { depth, text: transform.name.clone(), work: Some(index) });
+            stream_lines(prepared, plan, transform.input, depth + 1, lines);
+        }
+        Producer::Operator(index) => {
+            let operator = &plan.operators[index];
+            let split = match operator.partitions {
+                1 => "1 partition".to_string(),
+                partitions => format!("{partitions} partitions, split by hash of the key"),
+            };
+            let text = format!("operator {} ({split})", operator.name);
+            lines.push(Line { depth, text, work: Some(plan.transforms.len() + index) });
+            for input in &operator.inputs {
+                stream_lines(prepared, plan, input.stream, depth + 1, lines);
+            }
+        }
+    }
+}

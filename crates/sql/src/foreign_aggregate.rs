@@ -1,0 +1,231 @@
+//! DataFusion's aggregate functions (and users' that are written as such) behind our trait: one accumulator per group.
+//! Slower than our own, and there for all the functions that we have none of.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use datafusion::arrow::array::{ArrayRef, BooleanArray, UInt32Array};
+use datafusion::arrow::compute::SortOptions;
+use datafusion::arrow::compute::{concat, take};
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::execution_props::ExecutionProps;
+use datafusion::logical_expr::expr::AggregateFunction;
+use datafusion::logical_expr::{Accumulator as ForeignAccumulator, Expr, SortExpr as Sort};
+use datafusion::physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
+use datafusion::physical_expr::{PhysicalSortExpr, create_physical_expr};
+use tidemill_engine::Cause;
+use tidemill_operators::{Accumulator, Aggregate};
+
+use crate::expression::plain;
+
+/// A function of DataFusion's.
+pub(crate) struct ForeignAggregate {
+    expression: Arc<AggregateFunctionExpr>,
+    arguments: Vec<Expr>,
+}
+
+impl fmt::Debug for ForeignAggregate {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("ForeignAggregate")
+            .field("name", &self.expression.name())
+            .finish_non_exhaustive()
+    }
+}
+
+impl ForeignAggregate {
+    pub fn new(call: &AggregateFunction, schema: &DFSchema) -> Result<Self> {
+        let properties = ExecutionProps::new();
+        let context = Default::default();
+        let physical = |expression: &Expr| create_physical_expr(expression, schema, &properties, &context);
+        let arguments = call.params.args.iter().map(physical).collect::<Result<Vec<_>>>()?;
+        let within_group = call.func.supports_within_group_clause();
+        if !call.params.order_by.is_empty() && !within_group {
+            return Err(crate::refusal::refuse(
+                format!("ORDER BY within {} is not there on streams", call.func.name()),
+                "leave it out: rows come in the order of arrival",
+            ));
+        }
+        let builder = AggregateExprBuilder::new(Arc::clone(&call.func), arguments)
+            .schema(Arc::new(schema.as_arrow().clone()))
+            .alias(call.func.name());
+        // WITHIN GROUP (ORDER BY x): x is the first argument, and the order says from which end to count.
+        let order = |sort: &Sort| -> Result<PhysicalSortExpr> {
+            let options = SortOptions { descending: !sort.asc, nulls_first: sort.nulls_first };
+            Ok(PhysicalSortExpr { expr: physical(&sort.expr)?, options })
+        };
+        let builder = builder.order_by(call.params.order_by.iter().map(order).collect::<Result<_>>()?);
+        let builder = if call.params.distinct { builder.distinct() } else { builder };
+        let builder = match call.params.null_treatment {
+            Some(datafusion::logical_expr::expr::NullTreatment::IgnoreNulls) => builder.ignore_nulls(),
+            _ => builder,
+        };
+        Ok(ForeignAggregate { expression: Arc::new(builder.build()?), arguments: call.params.args.clone() })
+    }
+
+    /// What it is called on.
+    pub fn arguments(&self) -> &[Expr] {
+        &self.arguments
+    }
+}
+
+impl Aggregate for ForeignAggregate {
+    fn name(&self) -> &str {
+        self.expression.name()
+    }
+
+    fn result_type(&self) -> DataType {
+        self.expression.field().data_type().clone()
+    }
+
+    fn partial_types(&self) -> Vec<DataType> {
+        let fields = self.expression.state_fields().unwrap_or_default();
+        fields.iter().map(|field| field.data_type().clone()).collect()
+    }
+
+    /// Nothing is known of them.
+    fn is_exact(&self) -> bool {
+        false
+    }
+
+    fn accumulator(&self) -> Box<dyn Accumulator> {
+        Box::new(Groups { expression: Arc::clone(&self.expression), groups: Mutex::default() })
+    }
+}
+
+struct Groups {
+    expression: Arc<AggregateFunctionExpr>,
+    /// In a lock because reading a state needs it mutably; no one else waits for it.
+    groups: Mutex<Vec<Box<dyn ForeignAccumulator>>>,
+}
+
+impl Groups {
+    fn lock(&self) -> MutexGuard<'_, Vec<Box<dyn ForeignAccumulator>>> {
+        self.groups.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn fresh(&self) -> Result<Box<dyn ForeignAccumulator>, Cause> {
+        self.expression.create_accumulator().map_err(user)
+    }
+
+    /// The state of a group, which stays as it is.
+    fn state(&self, accumulator: &mut Box<dyn ForeignAccumulator>) -> Result<Vec<ScalarValue>, Cause> {
+        let state = accumulator.state().map_err(user)?;
+        *accumulator = self.merged(&state)?;
+        Ok(state)
+    }
+
+    fn merged(&self, state: &[ScalarValue]) -> Result<Box<dyn ForeignAccumulator>, Cause> {
+        let mut fresh = self.fresh()?;
+        let arrays = state.iter().map(|value| value.to_array_of_size(1));
+        let arrays = arrays.collect::<Result<Vec<_>>>().map_err(user)?;
+        fresh.merge_batch(&arrays).map_err(user)?;
+        Ok(fresh)
+    }
+}
+
+fn user(error: datafusion::common::DataFusionError) -> Cause {
+    Cause::User(plain(&error))
+}
+
+/// The rows of each group, groups ascending.
+fn rows_by_group(groups: &[u32], filter: Option<&BooleanArray>) -> Vec<(usize, UInt32Array)> {
+    let chosen = |row: &u32| {
+        filter.is_none_or(|filter| {
+            use datafusion::arrow::array::Array;
+            filter.is_valid(*row as usize) && filter.value(*row as usize)
+        })
+    };
+    let mut rows: Vec<u32> = (0..groups.len() as u32).filter(chosen).collect();
+    rows.sort_by_key(|row| groups[*row as usize]);
+    let group_of = |row: &u32| groups[*row as usize];
+    rows.chunk_by(|a, b| group_of(a) == group_of(b))
+        .map(|rows| (group_of(&rows[0]) as usize, UInt32Array::from(rows.to_vec())))
+        .collect()
+}
+
+impl Accumulator for Groups {
+    fn resize(&mut self, groups: usize) {
+        let mut all = self.lock();
+        while all.len() < groups {
+            match self.expression.create_accumulator() {
+                Ok(accumulator) => all.push(accumulator),
+                // It could be made when the query was planned; the first use reports it otherwise.
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn update(
+        &mut self,
+        groups: &[u32],
+        arguments: &[ArrayRef],
+        filter: Option<&BooleanArray>,
+    ) -> std::result::Result<(), Cause> {
+        let mut all = self.lock();
+        for (group, rows) in rows_by_group(groups, filter) {
+            let values = arguments.iter().map(|argument| take(argument, &rows, None));
+            let values = values.collect::<std::result::Result<Vec<_>, _>>();
+            let values = values.map_err(|error| Cause::Bug(error.to_string()))?;
+            let accumulator = all.get_mut(group).ok_or_else(|| Cause::Bug("a group is missing".into()))?;
+            accumulator.update_batch(&values).map_err(user)?;
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, groups: &[u32], partials: &[ArrayRef]) -> std::result::Result<(), Cause> {
+        let mut all = self.lock();
+        for (group, rows) in rows_by_group(groups, None) {
+            let values = partials.iter().map(|partial| take(partial, &rows, None));
+            let values = values.collect::<std::result::Result<Vec<_>, _>>();
+            let values = values.map_err(|error| Cause::Bug(error.to_string()))?;
+            let accumulator = all.get_mut(group).ok_or_else(|| Cause::Bug("a group is missing".into()))?;
+            accumulator.merge_batch(&values).map_err(user)?;
+        }
+        Ok(())
+    }
+
+    fn partial(&self, groups: &[u32]) -> std::result::Result<Vec<ArrayRef>, Cause> {
+        let mut all = self.lock();
+        let types = self.expression.state_fields().map_err(user)?;
+        let mut columns: Vec<Vec<ArrayRef>> = vec![Vec::new(); types.len()];
+        for group in groups {
+            let state = self.state(&mut all[*group as usize])?;
+            for (column, value) in columns.iter_mut().zip(state) {
+                column.push(value.to_array_of_size(1).map_err(user)?);
+            }
+        }
+        let joined = |(values, field): (Vec<ArrayRef>, &Arc<datafusion::arrow::datatypes::Field>)| {
+            joined(&values, field.data_type())
+        };
+        columns.into_iter().zip(&types).map(joined).collect()
+    }
+
+    fn evaluate(&self, groups: &[u32]) -> std::result::Result<ArrayRef, Cause> {
+        let mut all = self.lock();
+        let mut values = Vec::with_capacity(groups.len());
+        for group in groups {
+            let state = self.state(&mut all[*group as usize])?;
+            let value = self.merged(&state)?.evaluate().map_err(user)?;
+            values.push(value.to_array_of_size(1).map_err(user)?);
+        }
+        joined(&values, self.expression.field().data_type())
+    }
+
+    fn clear(&mut self) {
+        self.lock().clear();
+    }
+
+    fn bytes(&self) -> usize {
+        self.lock().iter().map(|accumulator| accumulator.size()).sum()
+    }
+}
+
+fn joined(values: &[ArrayRef], data_type: &DataType) -> std::result::Result<ArrayRef, Cause> {
+    if values.is_empty() {
+        return Ok(datafusion::arrow::array::new_empty_array(data_type));
+    }
+    let values: Vec<_> = values.iter().map(|value| value.as_ref()).collect();
+    concat(&values).map_err(|error| Cause::Bug(error.to_string()))
+}

@@ -1,0 +1,216 @@
+//! The functions that queries may call: DataFusion's, a few of our own, and the user's.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, TimeUnit};
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Result, ScalarValue, exec_err, plan_datafusion_err, plan_err};
+use datafusion::execution::SessionStateDefaults;
+use datafusion::logical_expr::planner::ExprPlanner;
+use datafusion::logical_expr::{
+    AggregateUDF, ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    TypeSignature, Volatility, WindowUDF, cast,
+};
+
+/// The closing time of the cycle.
+pub(crate) const NOW: &str = "now";
+/// The day of it.
+pub(crate) const CURRENT_DATE: &str = "current_date";
+/// `tumble(time, size)` outside of FROM: the start of the window.
+pub(crate) const WINDOW_START: &str = "tumble";
+
+/// See the module.
+#[derive(Clone)]
+pub(crate) struct Functions {
+    pub scalar: HashMap<String, Arc<ScalarUDF>>,
+    pub aggregate: HashMap<String, Arc<AggregateUDF>>,
+    pub window: HashMap<String, Arc<WindowUDF>>,
+    pub planners: Vec<Arc<dyn ExprPlanner>>,
+}
+
+impl Default for Functions {
+    fn default() -> Self {
+        let mut functions = Functions {
+            scalar: HashMap::new(),
+            aggregate: HashMap::new(),
+            window: HashMap::new(),
+            planners: SessionStateDefaults::default_expr_planners(),
+        };
+        for function in SessionStateDefaults::default_scalar_functions() {
+            functions.add_scalar(function);
+        }
+        for function in SessionStateDefaults::default_aggregate_functions() {
+            functions.add_aggregate(function);
+        }
+        for function in SessionStateDefaults::default_window_functions() {
+            functions.window.insert(function.name().to_string(), function);
+        }
+        functions.add_scalar(Arc::new(ScalarUDF::new_from_impl(CycleTime::now())));
+        functions.add_scalar(Arc::new(ScalarUDF::new_from_impl(CycleTime::current_date())));
+        functions.add_scalar(Arc::new(ScalarUDF::new_from_impl(WindowStart::default())));
+        functions
+    }
+}
+
+impl Functions {
+    /// Adds a scalar function under its name and aliases.
+    pub fn add_scalar(&mut self, function: Arc<ScalarUDF>) {
+        for alias in function.aliases() {
+            self.scalar.insert(alias.clone(), Arc::clone(&function));
+        }
+        self.scalar.insert(function.name().to_string(), function);
+    }
+
+    /// Adds an aggregate under its name and aliases.
+    pub fn add_aggregate(&mut self, function: Arc<AggregateUDF>) {
+        for alias in function.aliases() {
+            self.aggregate.insert(alias.clone(), Arc::clone(&function));
+        }
+        self.aggregate.insert(function.name().to_string(), function);
+    }
+}
+
+/// `now()` and `current_date`: replaced by a column that holds the cycle's closing time before anything is
+/// evaluated. Volatile, so that planning does not compute them once and for all.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct CycleTime {
+    name: &'static str,
+    aliases: Vec<String>,
+    data_type: DataType,
+    signature: Signature,
+}
+
+impl CycleTime {
+    fn now() -> Self {
+        CycleTime {
+            name: NOW,
+            aliases: vec!["current_timestamp".into()],
+            data_type: DataType::Timestamp(TimeUnit::Nanosecond, None),
+            signature: Signature::nullary(Volatility::Volatile),
+        }
+    }
+
+    fn current_date() -> Self {
+        CycleTime {
+            name: CURRENT_DATE,
+            aliases: vec!["today".into()],
+            data_type: DataType::Date32,
+            signature: Signature::nullary(Volatility::Volatile),
+        }
+    }
+}
+
+impl ScalarUDFImpl for CycleTime {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn aliases(&self) -> &[String] {
+        &self.aliases
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _arguments: &[DataType]) -> Result<DataType> {
+        Ok(self.data_type.clone())
+    }
+
+    fn invoke_with_args(&self, _args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        exec_err!("{}() stands only where a cycle is processed", self.name)
+    }
+}
+
+/// An expression in which `now()` and `current_date` are constants.
+pub(crate) fn with_now(expression: Expr, now: ScalarValue) -> Result<Transformed<Expr>> {
+    let now = Expr::Literal(now, None);
+    expression.transform_up(|part| match &part {
+        Expr::ScalarFunction(call) if call.func.name() == NOW => Ok(Transformed::yes(now.clone())),
+        Expr::ScalarFunction(call) if call.func.name() == CURRENT_DATE => {
+            Ok(Transformed::yes(cast(now.clone(), DataType::Date32)))
+        }
+        _ => Ok(Transformed::no(part)),
+    })
+}
+
+/// `tumble(time, size)` as a scalar function: the start of the window of a size that a time falls into.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct WindowStart {
+    signature: Signature,
+}
+
+impl Default for WindowStart {
+    fn default() -> Self {
+        let signature = Signature::new(TypeSignature::Any(2), Volatility::Immutable);
+        WindowStart { signature }
+    }
+}
+
+impl ScalarUDFImpl for WindowStart {
+    fn name(&self) -> &str {
+        WINDOW_START
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        match arguments {
+            [DataType::Timestamp(_, zone), DataType::Interval(_)] => {
+                Ok(DataType::Timestamp(TimeUnit::Nanosecond, zone.clone()))
+            }
+            _ => plan_err!(
+                "tumble takes a timestamp and an interval: tumble(event_time, INTERVAL '10 seconds')"
+            ),
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let ColumnarValue::Scalar(size) = &args.args[1] else {
+            return exec_err!("the window's size must be a constant");
+        };
+        let size_ns = interval_ns(size)?;
+        let times = args.args[0].cast_to(&args.return_field.data_type().clone(), None)?;
+        let rows = args.number_rows;
+        let zone = match args.return_field.data_type() {
+            DataType::Timestamp(_, zone) => zone.clone(),
+            _ => None,
+        };
+        let times = times.into_array(rows)?;
+        Ok(ColumnarValue::Array(crate::windows::starts(&times, size_ns, 0, zone)?))
+    }
+}
+
+/// The length of a window: an interval literal longer than 0, without months.
+pub(crate) fn interval_ns(value: &ScalarValue) -> Result<i64> {
+    match length_ns(value)? {
+        length_ns if length_ns > 0 => Ok(length_ns),
+        _ => plan_err!("an interval must be longer than 0, found {value}"),
+    }
+}
+
+/// The length of an interval literal that has one: days and less, no months.
+pub(crate) fn length_ns(value: &ScalarValue) -> Result<i64> {
+    let day_ns = 86_400_000_000_000_i64;
+    let length = match value {
+        ScalarValue::IntervalDayTime(Some(interval)) => {
+            i64::from(interval.days).checked_mul(day_ns).and_then(|days_ns| {
+                days_ns.checked_add(i64::from(interval.milliseconds).checked_mul(1_000_000)?)
+            })
+        }
+        ScalarValue::IntervalMonthDayNano(Some(interval)) if interval.months == 0 => {
+            i64::from(interval.days).checked_mul(day_ns).and_then(|ns| ns.checked_add(interval.nanoseconds))
+        }
+        ScalarValue::IntervalMonthDayNano(Some(_)) | ScalarValue::IntervalYearMonth(_) => {
+            return plan_err!(
+                "a window's length must not be given in months or years, for these differ in length"
+            );
+        }
+        ScalarValue::DurationNanosecond(length) => *length,
+        _ => return plan_err!("expected an interval such as INTERVAL '10 seconds', found {value}"),
+    };
+    length.ok_or_else(|| plan_datafusion_err!("an interval must be shorter than 292 years, found {value}"))
+}

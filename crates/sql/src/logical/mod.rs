@@ -1,0 +1,16 @@
+//! From a query's syntax to an optimised logical plan, by DataFusion.
+
+mod functions;
+mod operator_call;
+mod optimize;
+mod provider;
+mod refuse;
+mod relations;
+mod window_assign;
+
+pub(crate) use functions::{CURRENT_DATE, Functions, NOW, WINDOW_START, interval_ns, length_ns, with_now};
+pub(crate) use operator_call::OperatorCall;
+pub(crate) use optimize::optimize;
+pub(crate) use provider::Provider;
+pub(crate) use refuse::check_repeatable;
+pub(crate) use window_assign::{WindowAssign, WindowKind};

@@ -1,0 +1,200 @@
+//! What DataFusion's planner asks for: relations, functions, options.
+
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex};
+
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::{DFSchema, Result, TableReference, plan_err};
+use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner};
+use datafusion::logical_expr::{
+    AggregateUDF, EmptyRelation, Expr, ExprSchemable, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder,
+    ScalarUDF, TableSource, WindowUDF,
+};
+use datafusion::sql::planner::{ParserOptions, PlannerContext, SqlToRel};
+use datafusion::sql::sqlparser::ast;
+
+use super::functions::Functions;
+use super::relations::Relations;
+use crate::catalog::{Catalog, Relation};
+use crate::definition::{Scanned, SourceDefinition};
+use crate::extension::Registry;
+
+/// Opens a relation that is named in quotes, such as a file.
+pub(crate) type OpenByName = dyn Fn(&str) -> Option<Result<SourceDefinition>> + Send + Sync;
+
+/// Plans queries over a catalogue.
+pub(crate) struct Provider<'a> {
+    pub catalog: &'a Catalog,
+    pub functions: &'a Functions,
+    open_by_name: &'a OpenByName,
+    relations: Vec<Arc<dyn RelationPlanner>>,
+    options: ConfigOptions,
+    /// Files that were named in queries: each is one source, however often it is named.
+    opened: Mutex<Vec<Arc<SourceDefinition>>>,
+}
+
+impl<'a> Provider<'a> {
+    pub fn new(
+        catalog: &'a Catalog,
+        functions: &'a Functions,
+        registry: &Arc<Registry>,
+        open_by_name: &'a OpenByName,
+    ) -> Self {
+        let relations: Vec<Arc<dyn RelationPlanner>> =
+            vec![Arc::new(Relations { registry: Arc::clone(registry) })];
+        let mut options = ConfigOptions::default();
+        options.sql_parser.collect_spans = true;
+        options.sql_parser.map_string_types_to_utf8view = false;
+        Provider { catalog, functions, open_by_name, relations, options, opened: Mutex::default() }
+    }
+
+    /// The optimised plan of a query.
+    pub fn plan(&self, query: &ast::Query) -> Result<LogicalPlan> {
+        let planner = SqlToRel::new_with_options(self, parser_options());
+        let statement = ast::Statement::Query(Box::new(query.clone()));
+        let plan = planner.sql_statement_to_plan(statement)?;
+        super::check_repeatable(&plan)?;
+        let plan = crate::translate::read_scalar_subqueries(super::optimize(plan, &self.options)?)?;
+        crate::translate::read_as_tables(plan)
+    }
+
+    /// The plan of a view's query, as it is written: it is optimised with what it is used in.
+    pub fn plan_view(&self, query: &ast::Query) -> Result<LogicalPlan> {
+        let planner = SqlToRel::new_with_options(self, parser_options());
+        planner.sql_statement_to_plan(ast::Statement::Query(Box::new(query.clone())))
+    }
+
+    /// The type that a declaration means.
+    pub fn data_type(&self, data_type: &ast::DataType) -> Result<DataType> {
+        // The planner tells the type of a cast, and of nothing else.
+        let cast = ast::Expr::Cast {
+            kind: ast::CastKind::Cast,
+            expr: Box::new(ast::Expr::value(ast::Value::Null)),
+            data_type: data_type.clone(),
+            array: false,
+            format: None,
+        };
+        let planner = SqlToRel::new_with_options(self, parser_options());
+        let schema = DFSchema::empty();
+        planner.sql_to_expr(cast, &schema, &mut PlannerContext::new())?.get_type(&schema)
+    }
+
+    /// An expression over a schema, its types coerced.
+    pub fn expression(&self, expression: &ast::Expr, schema: &DFSchema) -> Result<Expr> {
+        let planner = SqlToRel::new_with_options(self, parser_options());
+        let expression = planner.sql_to_expr(expression.clone(), schema, &mut PlannerContext::new())?;
+        // As a plan, for coercion and the check of what no replay could repeat work on plans.
+        let empty = LogicalPlan::EmptyRelation(EmptyRelation {
+            produce_one_row: true,
+            schema: Arc::new(schema.clone()),
+        });
+        let plan = LogicalPlanBuilder::from(empty).project([expression])?.build()?;
+        super::check_repeatable(&plan)?;
+        let plan = datafusion::optimizer::analyzer::Analyzer::new().execute_and_check(
+            plan,
+            &self.options,
+            |_, _| {},
+        )?;
+        Ok(plan.expressions().remove(0).unalias())
+    }
+
+    fn opened(&self, name: &str) -> Option<Result<Arc<SourceDefinition>>> {
+        let mut opened = self.opened.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(definition) = opened.iter().find(|definition| definition.name == name) {
+            return Some(Ok(Arc::clone(definition)));
+        }
+        let definition = match (self.open_by_name)(name)? {
+            Ok(definition) => Arc::new(definition),
+            Err(error) => return Some(Err(error)),
+        };
+        opened.push(Arc::clone(&definition));
+        Some(Ok(definition))
+    }
+}
+
+fn parser_options() -> ParserOptions {
+    ParserOptions { collect_spans: true, map_string_types_to_utf8view: false, ..ParserOptions::default() }
+}
+
+/// A view, whose plan takes the place of its name.
+struct View {
+    plan: LogicalPlan,
+    schema: SchemaRef,
+}
+
+impl TableSource for View {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn get_logical_plan(&self) -> Option<Cow<'_, LogicalPlan>> {
+        Some(Cow::Borrowed(&self.plan))
+    }
+}
+
+impl ContextProvider for Provider<'_> {
+    fn get_table_source(&self, name: TableReference) -> Result<Arc<dyn TableSource>> {
+        match self.catalog.relation(name.table()) {
+            Some(Relation::Source(definition)) => {
+                Ok(Arc::new(Scanned { definition: Arc::clone(definition), late: false }))
+            }
+            Some(Relation::View(view)) => {
+                let schema = Arc::new(view.plan.schema().as_arrow().clone());
+                Ok(Arc::new(View { plan: view.plan.clone(), schema }))
+            }
+            None => match self.opened(&name.to_string()) {
+                Some(definition) => Ok(Arc::new(Scanned { definition: definition?, late: false })),
+                None => plan_err!("table '{name}' not found"),
+            },
+        }
+    }
+
+    fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {
+        &self.functions.planners
+    }
+
+    fn get_relation_planners(&self) -> &[Arc<dyn RelationPlanner>] {
+        &self.relations
+    }
+
+    fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        self.functions.scalar.get(name).cloned()
+    }
+
+    fn get_higher_order_meta(&self, _name: &str) -> Option<Arc<HigherOrderUDF>> {
+        None
+    }
+
+    fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
+        self.functions.aggregate.get(name).cloned()
+    }
+
+    fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {
+        self.functions.window.get(name).cloned()
+    }
+
+    fn get_variable_type(&self, _variable_names: &[String]) -> Option<DataType> {
+        None
+    }
+
+    fn options(&self) -> &ConfigOptions {
+        &self.options
+    }
+
+    fn udf_names(&self) -> Vec<String> {
+        self.functions.scalar.keys().cloned().collect()
+    }
+
+    fn higher_order_function_names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn udaf_names(&self) -> Vec<String> {
+        self.functions.aggregate.keys().cloned().collect()
+    }
+
+    fn udwf_names(&self) -> Vec<String> {
+        self.functions.window.keys().cloned().collect()
+    }
+}

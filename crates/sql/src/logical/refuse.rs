@@ -1,0 +1,40 @@
+//! What no replay could repeat is refused.
+
+use datafusion::common::Result;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, Volatility};
+
+use super::functions::{CURRENT_DATE, NOW};
+use crate::refusal::refuse;
+
+/// Checks that every function gives the same answer in every run over the same input.
+pub(crate) fn check_repeatable(plan: &LogicalPlan) -> Result<()> {
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::Distinct(Distinct::On(_)) = node {
+            return Err(refuse(
+                "DISTINCT ON keeps the first row of an order that a stream does not have",
+                "number the rows of each window with ROW_NUMBER() and keep the first",
+            ));
+        }
+        node.apply_expressions(|expression| {
+            expression.apply(|part| {
+                if let Expr::ScalarFunction(call) = part {
+                    let name = call.func.name();
+                    let ours = name == NOW || name == CURRENT_DATE;
+                    if call.func.signature().volatility == Volatility::Volatile && !ours {
+                        return Err(refuse(
+                            format!(
+                                "{name}() gives another value in every run, so no replay after a crash could repeat \
+                                 the query's results"
+                            ),
+                            "let the source carry the value as a column, or derive one from the row's own columns \
+                             (for instance md5 of its key)",
+                        ));
+                    }
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    Ok(())
+}

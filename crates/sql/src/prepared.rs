@@ -1,0 +1,170 @@
+//! A query that is ready to run: its plan, its sources, its outputs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::common::Result;
+use datafusion::logical_expr::{FetchType, LogicalPlan, SkipType};
+use tidemill_engine::{CyclePolicy, Plan};
+
+use crate::finish::{Finish, is_finite};
+use crate::settings::Settings;
+use crate::steps::RowFaults;
+use crate::translate::{Kind, Relation, StateLimits, Translator, UsedSource};
+use crate::view::ViewHandle;
+use tidemill_operators::watermark::LateRows;
+
+/// What comes out of a query at one end.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// The name of the sink or view.
+    pub name: String,
+    /// The columns.
+    pub schema: SchemaRef,
+    /// If it is a table (an aggregate without a window): the numbers of its key's columns; a row takes the place of
+    /// the one before with the same key. `Some` without numbers: the key is not among the columns.
+    pub table_key: Option<Option<Vec<usize>>>,
+}
+
+/// See the module.
+pub struct Prepared {
+    pub(crate) plan: Plan,
+    pub(crate) sources: Vec<UsedSource>,
+    pub(crate) outputs: Vec<Output>,
+    pub(crate) faults: RowFaults,
+    pub(crate) late: LateRows,
+    pub(crate) finish: Option<Finish>,
+    pub(crate) rows_max: Option<u64>,
+    pub(crate) settings: Settings,
+    pub(crate) max_latency: Option<Duration>,
+    pub(crate) views: Vec<ViewHandle>,
+}
+
+impl Prepared {
+    /// Several queries that run together, each to its output.
+    pub(crate) fn pipeline(
+        name: &str,
+        queries: &[(String, LogicalPlan)],
+        settings: &Settings,
+        max_latency: Option<Duration>,
+    ) -> Result<Prepared> {
+        let plans: Vec<&LogicalPlan> = queries.iter().map(|(_, plan)| plan).collect();
+        let mut translator = Translator::new(name, &plans, limits(settings))?;
+        let mut outputs = Vec::new();
+        for (name, query) in queries {
+            let relation = translator.output(query)?;
+            translator.plan.sink(name, [relation.stream]);
+            outputs.push(output(name, query, &relation));
+        }
+        Ok(Prepared {
+            plan: translator.plan,
+            sources: translator.sources,
+            outputs,
+            faults: translator.faults,
+            late: translator.late,
+            finish: None,
+            rows_max: None,
+            settings: settings.clone(),
+            max_latency: max_latency.or(settings.max_latency),
+            views: Vec::new(),
+        })
+    }
+
+    /// One query whose rows are shown. Over input that ends, what cannot stream is answered at the end.
+    pub(crate) fn shown(
+        query: &LogicalPlan,
+        settings: &Settings,
+        max_latency: Option<Duration>,
+    ) -> Result<Prepared> {
+        let (inner, rows_max) = without_limit(query);
+        let name = "query".to_string();
+        let streamed = Prepared::pipeline("query", &[(name, inner.clone())], settings, max_latency);
+        match streamed {
+            Ok(prepared) if prepared.outputs[0].table_key.is_none() => Ok(Prepared { rows_max, ..prepared }),
+            Ok(prepared) if !is_finite(query) && rows_max.is_none() => Ok(prepared),
+            Err(error) if !is_finite(query) => Err(error),
+            Ok(_) if !is_finite(query) => Err(crate::refusal::refuse(
+                "LIMIT on a table (an aggregate without a window) whose input never ends",
+                "leave LIMIT out, or group by a window",
+            )),
+            _ => Prepared::finished(query, settings, max_latency),
+        }
+    }
+
+    /// A query that is answered when its input has ended.
+    fn finished(query: &LogicalPlan, settings: &Settings, max_latency: Option<Duration>) -> Result<Prepared> {
+        let finish = Finish::divide(query, &limits(settings))?;
+        let parts = finish.parts.iter().enumerate();
+        let parts: Vec<(String, LogicalPlan)> =
+            parts.map(|(index, part)| (format!("part {index}"), part.clone())).collect();
+        let prepared = Prepared::pipeline("query", &parts, settings, max_latency)?;
+        Ok(Prepared { finish: Some(finish), ..prepared })
+    }
+
+    /// What comes out of it. A query that is answered at its end has none of its own.
+    pub fn outputs(&self) -> &[Output] {
+        match self.finish {
+            Some(_) => &[],
+            None => &self.outputs,
+        }
+    }
+
+    /// Whether its answer comes when all input has ended, and not before.
+    pub fn is_answered_at_end(&self) -> bool {
+        self.finish.is_some()
+    }
+
+    /// Whether all of its input ends.
+    pub fn is_finite(&self) -> bool {
+        self.sources.iter().all(|source| source.definition.is_finite)
+    }
+
+    /// The bound on the time from arrival to result.
+    pub fn max_latency(&self) -> Option<Duration> {
+        self.max_latency
+    }
+
+    /// Its settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// When its cycles close. An event waits at most a fifth of the bound for its cycle; the rest is for the work, and
+    /// for the cycle that is under way when it comes.
+    pub fn cycles(&self) -> CyclePolicy {
+        if self.settings.cycle_fixed {
+            return CyclePolicy::fixed(self.settings.cycle_events);
+        }
+        let wait = self.max_latency.map_or(Duration::from_millis(5), |bound| bound / 5);
+        CyclePolicy { events_max: self.settings.cycle_events, wait_max: Some(wait), close_when_idle: true }
+    }
+}
+
+fn limits(settings: &Settings) -> StateLimits {
+    StateLimits {
+        partitions: settings.partitions,
+        groups_max: settings.max_groups,
+        rows_max: settings.max_state_rows,
+    }
+}
+
+fn output(name: &str, query: &LogicalPlan, relation: &Relation) -> Output {
+    let names = query.schema().fields().iter().map(|field| field.name().clone());
+    let fields = relation.schema.fields().iter().zip(names);
+    let fields: Vec<Field> = fields.map(|(field, name)| field.as_ref().clone().with_name(name)).collect();
+    let table_key = match &relation.kind {
+        Kind::Stream => None,
+        Kind::Table { keys } => Some(keys.clone()),
+    };
+    Output { name: name.to_string(), schema: Arc::new(Schema::new(fields)), table_key }
+}
+
+/// A query without the LIMIT at its end, and that limit.
+fn without_limit(query: &LogicalPlan) -> (&LogicalPlan, Option<u64>) {
+    let LogicalPlan::Limit(limit) = query else { return (query, None) };
+    match (limit.get_skip_type(), limit.get_fetch_type()) {
+        (Ok(SkipType::Literal(0)), Ok(FetchType::Literal(Some(rows)))) => (&limit.input, Some(rows as u64)),
+        _ => (query, None),
+    }
+}

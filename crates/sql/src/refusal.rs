@@ -1,0 +1,29 @@
+//! What streaming cannot answer: the reason, and the way out.
+
+use std::error::Error;
+use std::fmt;
+
+use datafusion::common::DataFusionError;
+
+/// A refusal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    /// Why it cannot be done.
+    pub reason: String,
+    /// What can be done instead.
+    pub way_out: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}; {}", self.reason, self.way_out)
+    }
+}
+
+impl Error for Refusal {}
+
+/// What cannot be done, and what can be done instead, as an error of planning.
+pub(crate) fn refuse(reason: impl Into<String>, way_out: &str) -> DataFusionError {
+    let refusal = Refusal { reason: reason.into(), way_out: way_out.to_string() };
+    DataFusionError::External(Box::new(refusal))
+}

@@ -1,0 +1,247 @@
+//! A query that runs: its engine, and the feeds of its sources.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use datafusion::arrow::array::RecordBatch;
+use tidemill_connect::sinks::is_output_closed;
+use tidemill_engine::{
+    Cause, Engine, Expression, Faults, Feed, FeedSettings, FeedStatus, FlowError, Progress, Running, Sink,
+    Status, SystemClock,
+};
+
+use crate::finish::Finish;
+use crate::prepared::Prepared;
+use crate::steps::RowFaults;
+use crate::view::{Kept, ViewHandle};
+use tidemill_operators::watermark::LateRows;
+
+/// How far a running query is.
+#[derive(Clone, Debug)]
+pub struct QueryStatus {
+    /// The engine's counters and response times.
+    pub engine: Status,
+    /// For each source: its name, and how far it is.
+    pub sources: Vec<(String, FeedStatus)>,
+    /// Rows that came too late, at intake or at an operator.
+    pub late: u64,
+    /// Records that could not be read, and rows that could not be computed.
+    pub faults: Faults,
+}
+
+impl QueryStatus {
+    /// Rows taken in.
+    pub fn rows_in(&self) -> u64 {
+        self.sources.iter().map(|(_, feed)| feed.rows).sum()
+    }
+
+    /// How far the sources are together; `None` if one of them has no end.
+    pub fn progress(&self) -> Option<Progress> {
+        let mut all = Progress { done: 0, total: Some(0) };
+        for (_, feed) in &self.sources {
+            all.done += feed.progress.done;
+            all.total = Some(all.total? + feed.progress.total?);
+        }
+        Some(all)
+    }
+}
+
+/// A query that runs. Dropping it stops it at once.
+pub struct RunningQuery {
+    running: Option<Running>,
+    feeds: Vec<(String, Feed)>,
+    faults: RowFaults,
+    late: LateRows,
+    finish: Option<Finish>,
+    kept: Vec<Kept>,
+    views: Vec<ViewHandle>,
+    enough: Arc<AtomicBool>,
+    max_latency: Option<Duration>,
+}
+
+impl Prepared {
+    /// Starts the query. `sinks` are those of its [`outputs`](Prepared::outputs), in their order.
+    ///
+    /// # Errors
+    /// If a source cannot be opened, or the engine cannot run.
+    pub fn start(self, sinks: Vec<Box<dyn Sink>>) -> Result<RunningQuery, Cause> {
+        let cycles = self.cycles();
+        let enough = Arc::new(AtomicBool::new(false));
+        let mut kept = Vec::new();
+        let sinks = match &self.finish {
+            Some(_) => self.keeping_sinks(&mut kept)?,
+            None => match self.rows_max {
+                None => sinks,
+                Some(rows) => sinks
+                    .into_iter()
+                    .map(|sink| Box::new(crate::limited::Limited::new(sink, rows, Arc::clone(&enough))) as _)
+                    .collect(),
+            },
+        };
+        // All sources are opened before anything runs: one that cannot be opened is reported at once.
+        let mut opened = Vec::new();
+        for source in &self.sources {
+            let name = source.definition.name.clone();
+            let settings = FeedSettings {
+                columns: source.computed.as_ref().map(|columns| {
+                    columns.iter().map(|column| Arc::new(column.clone()) as Arc<dyn Expression>).collect()
+                }),
+                event_time: source.event_time(),
+                idle_after: source.definition.idle_after,
+            };
+            opened.push((name, (source.definition.open)(Some(&source.raw_columns))?, settings));
+        }
+        let engine = Engine::new()
+            .workers(self.settings.workers)
+            .cycles(cycles)
+            .spin(spin(self.max_latency))
+            .clock(Arc::new(SystemClock::since_1970()));
+        let mut running = engine.run(self.plan, sinks).map_err(cause_of)?;
+        let mut feeds = Vec::new();
+        for (index, (name, source, settings)) in opened.into_iter().enumerate() {
+            let gateway = running.gateway(index).ok_or_else(|| Cause::Bug("a gateway is missing".into()))?;
+            feeds.push((name, Feed::start(source, gateway, settings)?));
+        }
+        Ok(RunningQuery {
+            running: Some(running),
+            feeds,
+            faults: self.faults,
+            late: self.late,
+            finish: self.finish,
+            kept,
+            views: self.views,
+            enough,
+            max_latency: self.max_latency,
+        })
+    }
+
+    fn keeping_sinks(&self, kept: &mut Vec<Kept>) -> Result<Vec<Box<dyn Sink>>, Cause> {
+        let rows_max = self.settings.max_result_rows;
+        let keep = |output: &crate::prepared::Output| -> Result<Box<dyn Sink>, Cause> {
+            // Names may occur twice; the rows are known by their columns' numbers.
+            let fields = output.schema.fields().iter().enumerate();
+            let fields = fields.map(|(index, field)| field.as_ref().clone().with_name(format!("c{index}")));
+            let schema = Arc::new(datafusion::arrow::datatypes::Schema::new(fields.collect::<Vec<_>>()));
+            let (sink, rows) = Kept::new(output, &schema, rows_max)?;
+            kept.push(rows);
+            Ok(sink)
+        };
+        self.outputs.iter().map(keep).collect()
+    }
+}
+
+impl RunningQuery {
+    /// How far it is.
+    pub fn status(&self) -> Option<QueryStatus> {
+        let engine = self.running.as_ref()?.status();
+        Some(self.status_with(engine))
+    }
+
+    fn status_with(&self, engine: Status) -> QueryStatus {
+        let sources: Vec<_> = self.feeds.iter().map(|(name, feed)| (name.clone(), feed.status())).collect();
+        let mut faults = self.faults.read();
+        let mut late = self.late.count();
+        for (_, feed) in &sources {
+            faults.merge(feed.faults.clone());
+            late += feed.late;
+        }
+        QueryStatus { engine, sources, late, faults }
+    }
+
+    /// The materialized views that it keeps.
+    ///
+    /// ```
+    /// use tidemill_sql::{Session, parse};
+    /// let mut session = Session::new();
+    /// let script = "CREATE MATERIALIZED VIEW parity AS
+    ///     SELECT value % 2 AS odd, count(*) AS n FROM sequence(count => 9) GROUP BY 1";
+    /// for statement in parse(script, "example").unwrap() {
+    ///     session.execute(&statement).unwrap_or_else(|error| panic!("{error}"));
+    /// }
+    /// let (pipeline, sinks) = session.pipeline().unwrap().unwrap();
+    /// let running = pipeline.start(sinks).unwrap();
+    /// let parity = running.views()[0].clone();
+    /// running.wait().unwrap();
+    /// assert_eq!(parity.read().unwrap().num_rows(), 2);
+    /// ```
+    pub fn views(&self) -> &[ViewHandle] {
+        &self.views
+    }
+
+    /// Tells the sources to stop; what they gave before is still processed.
+    pub fn stop(&self) {
+        self.feeds.iter().for_each(|(_, feed)| feed.stop());
+    }
+
+    /// Whether it has nothing more to do but to be waited for.
+    pub fn has_ended(&self) -> bool {
+        if self.enough.load(Ordering::Acquire) {
+            self.stop();
+        }
+        let failed = self.running.as_ref().is_none_or(Running::has_failed);
+        failed || self.feeds.iter().all(|(_, feed)| feed.status().ended)
+    }
+
+    /// The bound on the time from arrival to result.
+    pub fn max_latency(&self) -> Option<Duration> {
+        self.max_latency
+    }
+
+    /// Waits for the end; returns the last status, and the answer if it comes at the end.
+    ///
+    /// # Errors
+    /// Why it stopped before its end.
+    pub fn wait(mut self) -> Result<(QueryStatus, Option<RecordBatch>), Cause> {
+        while !self.has_ended() {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let running =
+            self.running.take().ok_or_else(|| Cause::Bug("the query was waited for before".into()))?;
+        let engine = running.join().map_err(cause_of)?;
+        let status = self.status_with(engine);
+        let Some(finish) = &self.finish else { return Ok((status, None)) };
+        let rows = self.kept.iter().map(Kept::read);
+        let rows = rows.collect::<Result<Vec<_>, Cause>>()?;
+        let answer = finish.answer(&rows).map_err(|error| Cause::User(crate::expression::plain(&error)))?;
+        Ok((status, Some(answer)))
+    }
+}
+
+/// How long workers look for work before they sleep. Waking takes some 50 us, which matters only where the bound is
+/// tight; a core that looks is not there for others.
+fn spin(max_latency: Option<Duration>) -> Duration {
+    match max_latency {
+        Some(bound) if bound <= Duration::from_millis(1) => Duration::from_micros(200),
+        _ => Duration::ZERO,
+    }
+}
+
+fn cause_of(error: FlowError) -> Cause {
+    use tidemill_engine::Failure;
+    match error {
+        // Said as it is, so that it is known again: it is no failure.
+        FlowError::Failed(Failure::Sink(error)) if is_output_closed(&error.cause) => error.cause,
+        FlowError::Plan(error) => Cause::Bug(error.to_string()),
+        FlowError::Settings(text) => Cause::User(text),
+        FlowError::Failed(failure) => {
+            let text = failure.to_string();
+            match failure {
+                Failure::Operator(error) => with_text(&error.cause, text),
+                Failure::Sink(error) => with_text(&error.cause, text),
+                Failure::Engine { cause, .. } => with_text(&cause, text),
+                Failure::Aborted => Cause::Operation(text),
+            }
+        }
+    }
+}
+
+/// A cause of the same fault, with place and reason.
+fn with_text(cause: &Cause, text: String) -> Cause {
+    match cause {
+        Cause::User(_) => Cause::User(text),
+        Cause::Operation(_) => Cause::Operation(text),
+        Cause::Resource(_) => Cause::Resource(text),
+        Cause::Bug(_) => Cause::Bug(text),
+    }
+}

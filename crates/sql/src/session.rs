@@ -1,0 +1,344 @@
+//! A session: what was defined, what was registered, and what a statement does.
+
+mod define;
+mod show;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch};
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::DataFusionError;
+use datafusion::logical_expr::{ColumnarValue, LogicalPlan, Volatility, create_udf};
+use datafusion::sql::sqlparser::ast;
+use tidemill_engine::{Cause, Sink};
+use tidemill_operators::Aggregate;
+
+use crate::catalog::{Catalog, Relation};
+use crate::connectors::{self, SinkDefinition};
+use crate::extension::{Generator, Registry, TableOperator};
+use crate::logical::{Functions, Provider};
+use crate::prepared::Prepared;
+use crate::settings::Settings;
+use crate::statement::{Name, Options, Statement, StatementKind};
+use crate::text_error::{Names, TextError};
+use crate::translate::{is_static, read_static};
+use crate::view::{Kept, ViewHandle};
+
+/// What a statement led to.
+pub enum Reply {
+    /// Something was defined or changed: what, in a word.
+    Done(String),
+    /// Rows that are there at once.
+    Rows(RecordBatch),
+    /// A text to be shown as it is.
+    Text(String),
+    /// A query to be started.
+    Query(Box<Prepared>),
+    /// A query to be started, and then described by what was measured (`EXPLAIN ANALYZE`).
+    Analyze(Box<Prepared>),
+}
+
+/// The queries of a session that run together, and the sinks that they write to.
+pub type Pipeline = (Prepared, Vec<Box<dyn Sink>>);
+
+/// Where each output goes; `None`: it is kept in memory.
+type SinkDefinitions = Vec<Option<SinkDefinition>>;
+
+/// A sink that was defined, and what goes into it.
+struct SinkEntry {
+    definition: SinkDefinition,
+    max_latency: Option<Duration>,
+    inputs: Vec<LogicalPlan>,
+}
+
+/// See the module.
+///
+/// ```
+/// use tidemill_sql::{Reply, Session, parse};
+/// let mut session = Session::new();
+/// for statement in parse("SELECT 6 * 7 AS answer", "example").unwrap() {
+///     let Ok(Reply::Rows(rows)) = session.execute(&statement) else { panic!("it is answered at once") };
+///     assert_eq!(rows.num_rows(), 1);
+/// }
+/// ```
+pub struct Session {
+    catalog: Catalog,
+    functions: Functions,
+    registry: Arc<Registry>,
+    sinks: BTreeMap<String, SinkEntry>,
+    settings: Settings,
+    /// Sources and tables, for DESCRIBE and SHOW.
+    tables: BTreeMap<String, bool>,
+}
+
+impl Default for Session {
+    fn default() -> Self {
+        Session::new()
+    }
+}
+
+impl Session {
+    /// A session with the generators and functions that are always there.
+    pub fn new() -> Self {
+        let mut registry = Registry::default();
+        connectors::register(&mut registry);
+        Session {
+            catalog: Catalog::default(),
+            functions: Functions::default(),
+            registry: Arc::new(registry),
+            sinks: BTreeMap::new(),
+            settings: Settings::default(),
+            tables: BTreeMap::new(),
+        }
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The settings, to be changed.
+    pub fn settings_mut(&mut self) -> &mut Settings {
+        &mut self.settings
+    }
+
+    /// Registers a scalar function: whole columns in, one column out. It must be a pure function of its arguments.
+    pub fn register_function(
+        &mut self,
+        name: &str,
+        arguments: Vec<DataType>,
+        result: DataType,
+        function: impl Fn(&[ArrayRef]) -> Result<ArrayRef, Cause> + Send + Sync + 'static,
+    ) {
+        let implementation = move |values: &[ColumnarValue]| {
+            let arrays = ColumnarValue::values_to_arrays(values)?;
+            let computed = function(&arrays);
+            let array = computed.map_err(|cause| DataFusionError::Execution(cause.to_string()))?;
+            Ok(ColumnarValue::Array(array))
+        };
+        let function = create_udf(name, arguments, result, Volatility::Immutable, Arc::new(implementation));
+        self.functions.add_scalar(Arc::new(function));
+    }
+
+    /// Registers an aggregate function for arguments of these types.
+    pub fn register_aggregate(&mut self, name: &str, arguments: Vec<DataType>, function: Arc<dyn Aggregate>) {
+        let function = crate::own_aggregate::OwnAggregate::function(name, arguments, function);
+        self.functions.add_aggregate(Arc::new(function));
+    }
+
+    /// Registers an operator, to be called in FROM: `name(TABLE(input), argument => value)`.
+    pub fn register_operator(&mut self, name: &str, operator: Arc<dyn TableOperator>) {
+        Arc::make_mut(&mut self.registry).operators.insert(name.to_string(), operator);
+    }
+
+    /// Registers a generator of rows, to be called in FROM: `name(argument => value)`.
+    pub fn register_generator(&mut self, name: &str, generator: Arc<Generator>) {
+        Arc::make_mut(&mut self.registry).generators.insert(name.to_string(), generator);
+    }
+
+    /// Names of relations and functions, for completion.
+    pub fn names(&self) -> Vec<String> {
+        let relations = self.catalog.iter().map(|(name, _)| name.to_string());
+        let sinks = self.sinks.keys().cloned();
+        let functions = self.functions.scalar.keys().chain(self.functions.aggregate.keys()).cloned();
+        let registered = self.registry.generators.keys().chain(self.registry.operators.keys()).cloned();
+        relations.chain(sinks).chain(functions).chain(registered).collect()
+    }
+
+    /// The columns of all sources and views, for completion.
+    pub fn column_names(&self) -> Vec<String> {
+        let columns = |relation: &Relation| -> Vec<String> {
+            match relation {
+                Relation::Source(source) => {
+                    source.schema.fields().iter().map(|field| field.name().clone()).collect()
+                }
+                Relation::View(view) => {
+                    view.plan.schema().fields().iter().map(|field| field.name().clone()).collect()
+                }
+            }
+        };
+        self.catalog.iter().flat_map(|(_, relation)| columns(relation)).collect()
+    }
+
+    /// The names of all settings, for completion.
+    pub fn setting_names(&self) -> Vec<String> {
+        crate::settings::NAMES.iter().map(|(name, _)| (*name).to_string()).collect()
+    }
+
+    /// Whether a sink writes to standard output.
+    pub fn writes_to_standard_output(&self) -> bool {
+        self.sinks.values().any(|sink| sink.definition.connector == "stdout")
+    }
+
+    /// Executes a statement.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where.
+    pub fn execute(&mut self, statement: &Statement) -> Result<Reply, TextError> {
+        match &statement.kind {
+            StatementKind::CreateSource(create) => self.create_source(create, false, statement),
+            StatementKind::CreateTable(create) => self.create_source(create, true, statement),
+            StatementKind::CreateView(create) => self.create_view(create, statement),
+            StatementKind::CreateMaterializedView(create) => self.create_materialized_view(create, statement),
+            StatementKind::CreateSink(create) => self.create_sink(create, statement),
+            StatementKind::InsertInto { sink, query, options } => {
+                self.insert(sink, query, options, statement)
+            }
+            StatementKind::Query(query, options) => self.query(query, options, statement),
+            StatementKind::Set { name, value } => {
+                self.settings.set(name.as_str(), value)?;
+                Ok(Reply::Done(format!("{} = {}", name, self.settings.show(name.as_str()))))
+            }
+            StatementKind::Show(kind) => Ok(Reply::Rows(self.show(*kind))),
+            StatementKind::Describe(name) => self.describe(name, statement),
+            StatementKind::Drop { kind, name, if_exists } => {
+                self.drop_named(*kind, name, *if_exists, statement)
+            }
+            StatementKind::Explain { analyze, statement: explained } => self.explain(*analyze, explained),
+        }
+    }
+
+    /// Everything that the sinks and materialized views of the session ask for, to run together; `None` if there is
+    /// nothing.
+    ///
+    /// # Errors
+    /// If the queries cannot run together.
+    pub fn pipeline(&self) -> Result<Option<Pipeline>, Cause> {
+        let Some((mut prepared, opens)) = self.prepare_pipeline()? else { return Ok(None) };
+        let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
+        for (output, open) in prepared.outputs().to_vec().iter().zip(opens) {
+            sinks.push(match open {
+                Some(definition) => (definition.open)(&output.schema)?,
+                None => {
+                    let (sink, kept) = Kept::new(output, &output.schema, self.settings.max_result_rows)?;
+                    prepared.views.push(ViewHandle::new(&output.name, &output.schema, kept));
+                    sink
+                }
+            });
+        }
+        Ok(Some((prepared, sinks)))
+    }
+
+    /// The pipeline with the definition of each sink; `None` for materialized views.
+    fn prepare_pipeline(&self) -> Result<Option<(Prepared, SinkDefinitions)>, Cause> {
+        let (mut queries, mut opens) = (Vec::new(), Vec::new());
+        let mut max_latency = None;
+        for (name, sink) in &self.sinks {
+            max_latency = max_latency.into_iter().chain(sink.max_latency).min();
+            for input in &sink.inputs {
+                queries.push((name.clone(), input.clone()));
+                opens.push(Some(sink.definition.clone()));
+            }
+        }
+        for (name, relation) in self.catalog.iter() {
+            if let Relation::View(view) = relation
+                && view.is_materialized
+            {
+                queries.push((name.to_string(), view.plan.clone()));
+                opens.push(None);
+            }
+        }
+        if queries.is_empty() {
+            return Ok(None);
+        }
+        let prepared = Prepared::pipeline("pipeline", &queries, &self.settings, max_latency)
+            .map_err(|error| Cause::User(crate::expression::plain(&error)))?;
+        Ok(Some((prepared, opens)))
+    }
+
+    /// The pipeline's plan, without opening its sinks.
+    ///
+    /// # Errors
+    /// As [`pipeline`](Session::pipeline).
+    pub fn explained_pipeline(&self) -> Result<Option<Prepared>, Cause> {
+        Ok(self.prepare_pipeline()?.map(|(prepared, _)| prepared))
+    }
+
+    /// From now on queries that name this view read its rows as they are at that moment, and do not compute it again.
+    pub fn attach_view(&mut self, view: &ViewHandle) {
+        self.catalog.add(view.name(), Relation::Source(Arc::new(view.definition())));
+    }
+
+    /// Whether there are sinks or materialized views to run.
+    pub fn has_pipeline(&self) -> bool {
+        let materialized =
+            |relation: &Relation| matches!(relation, Relation::View(view) if view.is_materialized);
+        self.sinks.values().any(|sink| !sink.inputs.is_empty())
+            || self.catalog.iter().any(|(_, relation)| materialized(relation))
+    }
+
+    fn with_provider<T>(&self, body: impl FnOnce(&Provider<'_>) -> T) -> T {
+        let open = |name: &str| connectors::by_path(name);
+        body(&Provider::new(&self.catalog, &self.functions, &self.registry, &open))
+    }
+
+    fn plan(&self, query: &ast::Query, statement: &Statement) -> Result<LogicalPlan, TextError> {
+        self.with_provider(|provider| {
+            provider.plan(query).map_err(|error| provider.text_error(&error, statement))
+        })
+    }
+
+    fn text_error(&self, error: &DataFusionError, statement: &Statement) -> TextError {
+        self.with_provider(|provider| provider.text_error(error, statement))
+    }
+
+    fn query(
+        &self,
+        query: &ast::Query,
+        options: &Options,
+        statement: &Statement,
+    ) -> Result<Reply, TextError> {
+        options.finish(&["max_latency"])?;
+        let bound = max_latency(options)?;
+        let plan = self.plan(query, statement)?;
+        let failed = |error: DataFusionError| self.text_error(&error, statement);
+        if is_static(&plan) {
+            return read_static(&plan).map(Reply::Rows).map_err(failed);
+        }
+        let prepared = Prepared::shown(&plan, &self.settings, bound).map_err(failed)?;
+        Ok(Reply::Query(Box::new(prepared)))
+    }
+}
+
+fn max_latency(options: &Options) -> Result<Option<Duration>, TextError> {
+    let bound_ns = options.duration_ns("max_latency")?;
+    match bound_ns {
+        Some(bound_ns) if bound_ns <= 0 => {
+            Err(options.error("max_latency", "the bound must be longer than 0"))
+        }
+        bound_ns => Ok(bound_ns.map(|bound_ns| Duration::from_nanos(bound_ns as u64))),
+    }
+}
+
+/// `SELECT * FROM name`
+fn select_all(name: &Name, statement: &Statement) -> Result<ast::Query, TextError> {
+    let quoted = match name.quote {
+        Some(quote) => format!("{quote}{}{quote}", name.value),
+        None => name.value.clone(),
+    };
+    let parsed = crate::statement::parse(&format!("SELECT * FROM {quoted}"), statement.script().file())?;
+    match parsed.into_iter().next().map(|parsed| parsed.kind) {
+        Some(StatementKind::Query(query, _)) => Ok(*query),
+        _ => Err(statement.error(name.span, format!("'{name}' is no name"))),
+    }
+}
+
+impl Provider<'_> {
+    /// What is wrong with a statement, and where.
+    pub(crate) fn text_error(&self, error: &DataFusionError, statement: &Statement) -> TextError {
+        let functions = self.functions;
+        let names = Names {
+            relations: self.catalog.iter().map(|(name, _)| name).collect(),
+            functions: functions
+                .scalar
+                .keys()
+                .chain(functions.aggregate.keys())
+                .chain(functions.window.keys())
+                .map(String::as_str)
+                .collect(),
+        };
+        TextError::from_datafusion(error, statement, &names)
+    }
+}

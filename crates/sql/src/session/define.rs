@@ -1,0 +1,197 @@
+//! Statements that define and drop things.
+
+use std::sync::Arc;
+
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::sqlparser::ast;
+
+use super::{Reply, Session, SinkEntry, max_latency, select_all};
+use crate::catalog::{Relation, ViewDefinition};
+use crate::connectors;
+use crate::definition::SourceDefinition;
+use crate::prepared::Prepared;
+use crate::statement::{
+    CreateMaterializedView, CreateSink, CreateSource, CreateView, Name, Options, RelationKind, SinkInput,
+    Statement,
+};
+use crate::text_error::TextError;
+
+impl Session {
+    pub(super) fn create_source(
+        &mut self,
+        create: &CreateSource,
+        is_table: bool,
+        statement: &Statement,
+    ) -> Result<Reply, TextError> {
+        if self.exists(&create.name, create.if_not_exists, create.or_replace, statement)? {
+            return Ok(Reply::Done(format!("'{}' is there already", create.name)));
+        }
+        let definition: SourceDefinition = self.with_provider(|provider| {
+            connectors::define_source(create, is_table, statement, provider, &self.registry, &self.settings)
+        })?;
+        self.catalog.add(create.name.as_str(), Relation::Source(Arc::new(definition)));
+        self.tables.insert(create.name.value.clone(), is_table);
+        let kind = if is_table { "table" } else { "source" };
+        Ok(Reply::Done(format!("{kind} {} created", create.name)))
+    }
+
+    /// Whether a name is taken and that is meant to be so; an error if it is taken and not meant to be.
+    pub(super) fn exists(
+        &self,
+        name: &Name,
+        if_not_exists: bool,
+        or_replace: bool,
+        statement: &Statement,
+    ) -> Result<bool, TextError> {
+        let taken = self.catalog.relation(name.as_str()).is_some() || self.sinks.contains_key(name.as_str());
+        match taken {
+            true if if_not_exists => Ok(true),
+            true if !or_replace => {
+                let error = statement.error(name.span, format!("there is a '{name}' already"));
+                Err(error.with_hint("choose another name, or write CREATE OR REPLACE"))
+            }
+            _ => Ok(false),
+        }
+    }
+
+    pub(super) fn create_view(
+        &mut self,
+        create: &CreateView,
+        statement: &Statement,
+    ) -> Result<Reply, TextError> {
+        if self.exists(&create.name, create.if_not_exists, create.or_replace, statement)? {
+            return Ok(Reply::Done(format!("'{}' is there already", create.name)));
+        }
+        create.options.finish(&["max_latency"])?;
+        self.add_view(&create.name, &create.query, false, statement)?;
+        Ok(Reply::Done(format!("view {} created", create.name)))
+    }
+
+    pub(super) fn add_view(
+        &mut self,
+        name: &Name,
+        query: &ast::Query,
+        is_materialized: bool,
+        statement: &Statement,
+    ) -> Result<(), TextError> {
+        // Optimised once, so that what is wrong with it is found here and not where it is used.
+        let optimised = self.plan(query, statement)?;
+        let plan = self.with_provider(|provider| {
+            provider.plan_view(query).map_err(|error| provider.text_error(&error, statement))
+        })?;
+        if is_materialized {
+            let check = [(name.value.clone(), optimised.clone())];
+            Prepared::pipeline("check", &check, &self.settings, None)
+                .map_err(|error| self.text_error(&error, statement))?;
+        }
+        let plan = if is_materialized { optimised } else { plan };
+        self.catalog.add(name.as_str(), Relation::View(Arc::new(ViewDefinition { plan, is_materialized })));
+        Ok(())
+    }
+
+    pub(super) fn create_materialized_view(
+        &mut self,
+        create: &CreateMaterializedView,
+        statement: &Statement,
+    ) -> Result<Reply, TextError> {
+        if self.exists(&create.name, create.if_not_exists, create.or_replace, statement)? {
+            return Ok(Reply::Done(format!("'{}' is there already", create.name)));
+        }
+        create.options.finish(&["max_latency"])?;
+        self.add_view(&create.name, &create.query, true, statement)?;
+        Ok(Reply::Done(format!("materialized view {} created", create.name)))
+    }
+
+    pub(super) fn create_sink(
+        &mut self,
+        create: &CreateSink,
+        statement: &Statement,
+    ) -> Result<Reply, TextError> {
+        if self.exists(&create.name, create.if_not_exists, create.or_replace, statement)? {
+            return Ok(Reply::Done(format!("'{}' is there already", create.name)));
+        }
+        let definition = connectors::define_sink(&create.options)?;
+        let max_latency = max_latency(&create.options)?;
+        let inputs = match &create.input {
+            None => Vec::new(),
+            Some(SinkInput::Query(query)) => vec![self.sink_input(query, statement)?],
+            Some(SinkInput::Relation(name)) => {
+                vec![self.sink_input(&select_all(name, statement)?, statement)?]
+            }
+        };
+        self.sinks.insert(create.name.value.clone(), SinkEntry { definition, max_latency, inputs });
+        Ok(Reply::Done(format!("sink {} created", create.name)))
+    }
+
+    /// The plan of what goes into a sink, checked.
+    pub(super) fn sink_input(
+        &self,
+        query: &ast::Query,
+        statement: &Statement,
+    ) -> Result<LogicalPlan, TextError> {
+        let plan = self.plan(query, statement)?;
+        Prepared::pipeline("check", &[("check".into(), plan.clone())], &self.settings, None)
+            .map_err(|error| self.text_error(&error, statement))?;
+        Ok(plan)
+    }
+
+    pub(super) fn insert(
+        &mut self,
+        sink: &Name,
+        query: &ast::Query,
+        options: &Options,
+        statement: &Statement,
+    ) -> Result<Reply, TextError> {
+        options.finish(&["max_latency"])?;
+        let bound = max_latency(options)?;
+        let plan = self.sink_input(query, statement)?;
+        let names: Vec<String> = self.sinks.keys().cloned().collect();
+        let Some(entry) = self.sinks.get_mut(sink.as_str()) else {
+            let error = statement.error(sink.span, format!("there is no sink '{sink}'"));
+            return Err(match crate::suggest::closest(sink.as_str(), names.iter().map(String::as_str)) {
+                Some(meant) => error.with_hint(format!("did you mean {meant}?")),
+                None => {
+                    error.with_hint("define it first: CREATE SINK name WITH (connector = 'file', path = ...)")
+                }
+            });
+        };
+        if !entry.inputs.is_empty() {
+            let error = statement.error(sink.span, format!("'{sink}' has an input already"));
+            return Err(error.with_hint("unite both with UNION ALL, or define a second sink"));
+        }
+        entry.inputs.push(plan);
+        entry.max_latency = entry.max_latency.into_iter().chain(bound).min();
+        Ok(Reply::Done(format!("a query writes to {sink}")))
+    }
+
+    pub(super) fn drop_named(
+        &mut self,
+        kind: RelationKind,
+        name: &Name,
+        if_exists: bool,
+        statement: &Statement,
+    ) -> Result<Reply, TextError> {
+        let is_there = match (kind, self.catalog.relation(name.as_str())) {
+            (RelationKind::Sink, _) => self.sinks.contains_key(name.as_str()),
+            (RelationKind::Source | RelationKind::Table, Some(Relation::Source(source))) => {
+                source.is_table == (kind == RelationKind::Table)
+            }
+            (RelationKind::View, Some(Relation::View(view))) => !view.is_materialized,
+            (RelationKind::MaterializedView, Some(Relation::View(view))) => view.is_materialized,
+            _ => false,
+        };
+        let what = kind.keyword().to_lowercase();
+        match is_there {
+            false if if_exists => Ok(Reply::Done(format!("there is no {what} '{name}'"))),
+            false => Err(statement.error(name.span, format!("there is no {what} '{name}'"))),
+            true => {
+                self.sinks.remove(name.as_str());
+                self.tables.remove(name.as_str());
+                if kind != RelationKind::Sink {
+                    self.catalog.remove(name.as_str());
+                }
+                Ok(Reply::Done(format!("{what} {name} dropped")))
+            }
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Statements that show what there is: EXPLAIN, DESCRIBE, SHOW.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
+use datafusion::sql::sqlparser::ast;
+
+use super::{Reply, Session, max_latency, select_all};
+use crate::catalog::Relation;
+use crate::prepared::Prepared;
+use crate::settings;
+use crate::statement::{
+    CreateMaterializedView, CreateSink, CreateView, Name, ShowKind, SinkInput, Statement, StatementKind,
+};
+use crate::text_error::{TextError, sql_types};
+use crate::translate::is_static;
+
+impl Session {
+    pub(super) fn explain(&mut self, analyze: bool, explained: &Statement) -> Result<Reply, TextError> {
+        let prepare = |session: &Session, query: &ast::Query, bound| -> Result<Prepared, TextError> {
+            let plan = session.plan(query, explained)?;
+            Prepared::shown(&plan, &session.settings, bound)
+                .map_err(|error| session.text_error(&error, explained))
+        };
+        let prepared = match &explained.kind {
+            StatementKind::Query(query, options) => {
+                let plan = self.plan(query, explained)?;
+                if is_static(&plan) {
+                    return Ok(Reply::Text("reads tables only, and is answered at once\n".into()));
+                }
+                prepare(self, query, max_latency(options)?)?
+            }
+            StatementKind::InsertInto { query, options, .. } => prepare(self, query, max_latency(options)?)?,
+            StatementKind::CreateView(CreateView { query, .. })
+            | StatementKind::CreateMaterializedView(CreateMaterializedView { query, .. }) => {
+                prepare(self, query, None)?
+            }
+            StatementKind::CreateSink(CreateSink { input: Some(SinkInput::Query(query)), .. }) => {
+                prepare(self, query, None)?
+            }
+            StatementKind::CreateSink(CreateSink { input: Some(SinkInput::Relation(name)), .. }) => {
+                prepare(self, &select_all(name, explained)?, None)?
+            }
+            _ => {
+                let error = explained.error(explained.span, "only queries have a plan");
+                return Err(error
+                    .with_hint("EXPLAIN SELECT ..., CREATE VIEW ..., CREATE SINK ... or INSERT INTO ..."));
+            }
+        };
+        match analyze {
+            true => Ok(Reply::Analyze(Box::new(prepared))),
+            false => Ok(Reply::Text(prepared.explain())),
+        }
+    }
+
+    pub(super) fn describe(&self, name: &Name, statement: &Statement) -> Result<Reply, TextError> {
+        let query = select_all(name, statement)?;
+        let plan = self.plan(&query, statement)?;
+        let fields = plan.schema().fields().clone();
+        let names: Vec<String> = fields.iter().map(|field| field.name().clone()).collect();
+        let types: Vec<String> =
+            fields.iter().map(|field| sql_types(&field.data_type().to_string())).collect();
+        Ok(Reply::Rows(text_table(&["column", "type"], vec![names, types])))
+    }
+
+    /// What `SHOW` shows: names, and what else there is to say of each.
+    pub fn show(&self, kind: ShowKind) -> RecordBatch {
+        let tables = |is_table: bool| {
+            let wanted = self.tables.iter().filter(move |(_, table)| **table == is_table);
+            text_table(&["name"], vec![wanted.map(|(name, _)| name.clone()).collect()])
+        };
+        match kind {
+            ShowKind::Sources => tables(false),
+            ShowKind::Tables => tables(true),
+            ShowKind::Views => {
+                let views = self.catalog.iter().filter_map(|(name, relation)| match relation {
+                    Relation::View(view) => {
+                        let kind = if view.is_materialized { "materialized view" } else { "view" };
+                        Some((name.to_string(), kind.to_string()))
+                    }
+                    Relation::Source(_) => None,
+                });
+                let (names, kinds) = views.unzip();
+                text_table(&["name", "kind"], vec![names, kinds])
+            }
+            ShowKind::Sinks => {
+                let sinks = self.sinks.iter();
+                let (names, connectors) =
+                    sinks.map(|(name, sink)| (name.clone(), sink.definition.connector.clone())).unzip();
+                text_table(&["name", "connector"], vec![names, connectors])
+            }
+            ShowKind::Functions => {
+                let mut rows: Vec<(String, String)> = Vec::new();
+                let mut add = |names: Vec<&String>, kind: &str| {
+                    rows.extend(names.into_iter().map(|name| (name.clone(), kind.to_string())));
+                };
+                add(self.functions.scalar.keys().collect(), "scalar");
+                add(self.functions.aggregate.keys().collect(), "aggregate");
+                add(self.registry.generators.keys().collect(), "generator");
+                add(self.registry.operators.keys().collect(), "operator");
+                rows.sort();
+                let (names, kinds) = rows.into_iter().unzip();
+                text_table(&["name", "kind"], vec![names, kinds])
+            }
+            ShowKind::Settings => {
+                let names = settings::NAMES.iter();
+                let columns = vec![
+                    names.clone().map(|(name, _)| name.to_string()).collect(),
+                    names.clone().map(|(name, _)| self.settings.show(name)).collect(),
+                    names.map(|(_, meaning)| meaning.to_string()).collect(),
+                ];
+                text_table(&["name", "value", "meaning"], columns)
+            }
+        }
+    }
+}
+
+/// A table of texts.
+fn text_table(names: &[&str], columns: Vec<Vec<String>>) -> RecordBatch {
+    let columns = columns.into_iter().map(|values| Arc::new(StringArray::from(values)) as ArrayRef);
+    RecordBatch::try_from_iter(names.iter().copied().zip(columns)).expect("columns of equal length")
+}

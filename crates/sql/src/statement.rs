@@ -1,0 +1,208 @@
+//! The statements of the language: from text to what is asked for, with places.
+//!
+//! Each statement has its file. Nothing here is checked against the catalogue: that is the planner's work.
+
+mod columns;
+mod create_sink;
+mod create_source;
+mod create_view;
+mod cursor;
+mod depth;
+mod describe;
+mod drop;
+mod duration;
+mod explain;
+mod insert;
+mod keywords;
+mod name;
+mod options;
+mod query;
+mod read;
+mod script;
+mod set;
+mod show;
+mod tokens;
+
+use std::sync::Arc;
+
+use datafusion::sql::sqlparser::ast;
+use datafusion::sql::sqlparser::ast::Spanned;
+
+pub use self::columns::{Column, Columns, Watermark};
+pub use self::create_sink::{CreateSink, SinkInput};
+pub use self::create_source::CreateSource;
+pub use self::create_view::{CreateMaterializedView, CreateView};
+pub(crate) use self::cursor::end_text;
+pub use self::duration::{parse_bytes, parse_duration_ns};
+pub use self::keywords::keywords;
+pub use self::name::Name;
+pub use self::options::{OptionEntry, OptionValue, Options};
+pub use self::script::{MAX_SCRIPT_BYTES, Place, Script, Span};
+pub use self::show::ShowKind;
+pub use self::tokens::is_complete;
+use crate::TextError;
+
+/// The most errors that are reported of one script.
+const MAX_ERRORS: usize = 50;
+
+/// One statement of a script.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Statement {
+    /// What it asks for.
+    pub kind: StatementKind,
+    /// Where it stands, without its `;`.
+    pub span: Span,
+    /// Its text, without its `;`.
+    pub text: String,
+    script: Arc<Script>,
+}
+
+/// What a statement asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StatementKind {
+    /// `CREATE SOURCE`: a stream.
+    CreateSource(CreateSource),
+    /// `CREATE TABLE`: a dimension table, read once and whole at the start.
+    CreateTable(CreateSource),
+    /// `CREATE VIEW`: a query with a name.
+    CreateView(CreateView),
+    /// `CREATE MATERIALIZED VIEW`: a view whose rows are kept in memory and can be read.
+    CreateMaterializedView(CreateMaterializedView),
+    /// `CREATE SINK`: where rows go.
+    CreateSink(CreateSink),
+    /// `INSERT INTO sink SELECT ...`.
+    InsertInto {
+        /// The sink.
+        sink: Name,
+        /// What it receives.
+        query: Box<ast::Query>,
+        /// `WITH (...)` at the end.
+        options: Options,
+    },
+    /// A query whose rows are shown.
+    Query(Box<ast::Query>, Options),
+    /// `SET name = value`.
+    Set {
+        /// The setting.
+        name: Name,
+        /// The one entry `name`, so that its value is read like that of an option.
+        value: Options,
+    },
+    /// `SHOW SOURCES` and the like.
+    Show(ShowKind),
+    /// `DESCRIBE name`: the columns of a source, table, view, sink or file.
+    Describe(Name),
+    /// `DROP ...`.
+    Drop {
+        /// What kind of thing goes.
+        kind: RelationKind,
+        /// Its name.
+        name: Name,
+        /// It is no error if there is none.
+        if_exists: bool,
+    },
+    /// `EXPLAIN`: the plan that would run.
+    Explain {
+        /// Run it too, and report what was measured.
+        analyze: bool,
+        /// A query, `INSERT INTO`, `CREATE VIEW`, `CREATE MATERIALIZED VIEW` or `CREATE SINK`.
+        statement: Box<Statement>,
+    },
+}
+
+/// The kinds of things that have a name in the catalogue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RelationKind {
+    /// A stream that comes from outside.
+    Source,
+    /// A dimension table.
+    Table,
+    /// A query with a name.
+    View,
+    /// A query with a name, whose rows are kept.
+    MaterializedView,
+    /// Where rows go.
+    Sink,
+}
+
+impl RelationKind {
+    /// As the language writes it, in capitals.
+    #[must_use]
+    pub fn keyword(self) -> &'static str {
+        match self {
+            RelationKind::Source => "SOURCE",
+            RelationKind::Table => "TABLE",
+            RelationKind::View => "VIEW",
+            RelationKind::MaterializedView => "MATERIALIZED VIEW",
+            RelationKind::Sink => "SINK",
+        }
+    }
+}
+
+impl Statement {
+    /// The script that it is part of.
+    #[must_use]
+    pub fn script(&self) -> &Arc<Script> {
+        &self.script
+    }
+
+    /// An error at a piece of the script.
+    #[must_use]
+    pub fn error(&self, span: Span, message: impl Into<String>) -> TextError {
+        TextError::new(&self.script, span, message)
+    }
+
+    /// Where a name is first written in the statement, in any case if it is not quoted there.
+    #[must_use]
+    pub fn find_name(&self, name: &str) -> Option<Span> {
+        tokens::find_name(&self.script, self.span, name)
+    }
+
+    /// Where a part of the parsed tree stands; the whole statement if the parser does not know.
+    #[must_use]
+    pub fn span_of(&self, node: &impl Spanned) -> Span {
+        self.script.span_of_tokens(node.span()).unwrap_or(self.span)
+    }
+}
+
+/// Reads all statements of a script, divided by `;`. `file` is the name that messages give it.
+///
+/// # Errors
+/// The first place that cannot be read, or that the script is longer than [`MAX_SCRIPT_BYTES`]. [`parse_all`]
+/// gives all of them.
+///
+/// ```
+/// let statements = tidemill_sql::parse("SELECT a FROM 'a.csv'; SHOW SOURCES", "a.sql").unwrap();
+/// assert_eq!(statements.len(), 2);
+/// assert_eq!(statements[1].span.start.column, 24);
+/// ```
+pub fn parse(text: &str, file: &str) -> Result<Vec<Statement>, TextError> {
+    let (statements, errors) = parse_all(text, file);
+    match errors.into_iter().next() {
+        Some(error) => Err(error),
+        None => Ok(statements),
+    }
+}
+
+/// Reads all statements of a script that can be read, and says what is wrong with the others: at most one
+/// error for each statement, in the order of the script, at most 50 of them.
+#[must_use]
+pub fn parse_all(text: &str, file: &str) -> (Vec<Statement>, Vec<TextError>) {
+    let script = match Script::new(text, file) {
+        Ok(script) => script,
+        Err(error) => return (Vec::new(), vec![error]),
+    };
+    let (pieces, unreadable) = tokens::divide(&script);
+    let mut statements = Vec::new();
+    let mut errors = Vec::new();
+    for piece in pieces {
+        match piece.and_then(|tokens| read::statement(&script, tokens)) {
+            Ok(statement) => statements.push(statement),
+            Err(error) if errors.len() < MAX_ERRORS => errors.push(error),
+            Err(_) => break,
+        }
+    }
+    errors.extend(unreadable);
+    errors.truncate(MAX_ERRORS);
+    (statements, errors)
+}

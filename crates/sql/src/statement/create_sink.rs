@@ -1,0 +1,66 @@
+//! `CREATE SINK`.
+
+use datafusion::sql::sqlparser::ast;
+use datafusion::sql::sqlparser::tokenizer::Token;
+
+use super::cursor::Cursor;
+use super::{Name, Options, StatementKind};
+use crate::TextError;
+
+/// `CREATE [OR REPLACE] SINK [IF NOT EXISTS] name [FROM relation | FROM (query) | AS query] WITH (...)`; the
+/// options may also stand before `FROM` or `AS`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CreateSink {
+    /// Its name.
+    pub name: Name,
+    /// What it receives; `None` if that is said by `INSERT INTO` or by the options of others.
+    pub input: Option<SinkInput>,
+    /// Where the rows go, and how.
+    pub options: Options,
+    /// One that exists is replaced.
+    pub or_replace: bool,
+    /// It is no error if there is one already: then nothing is done.
+    pub if_not_exists: bool,
+}
+
+/// What a sink receives.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SinkInput {
+    /// The rows of a source or view.
+    Relation(Name),
+    /// The rows of a query.
+    Query(Box<ast::Query>),
+}
+
+/// Reads what follows `CREATE SINK`.
+pub(super) fn read(
+    cursor: &mut Cursor<'_>,
+    or_replace: bool,
+    options: Options,
+) -> Result<StatementKind, TextError> {
+    let if_not_exists = cursor.take(&["IF", "NOT", "EXISTS"]);
+    let name = cursor.relation_name("the name of the sink")?;
+    let options = Options::read_before(cursor, options)?;
+    let (input, options) = input(cursor, options)?;
+    Ok(StatementKind::CreateSink(CreateSink { name, input, options, or_replace, if_not_exists }))
+}
+
+fn input(cursor: &mut Cursor<'_>, options: Options) -> Result<(Option<SinkInput>, Options), TextError> {
+    if cursor.take(&["AS"]) {
+        let query = cursor.query()?;
+        cursor.finish("query")?;
+        return Ok((Some(SinkInput::Query(query)), options));
+    }
+    if !cursor.take(&["FROM"]) {
+        cursor.finish("CREATE SINK statement")?;
+        return Ok((None, options));
+    }
+    let input = if cursor.peek().token == Token::LParen {
+        SinkInput::Query(cursor.query()?)
+    } else {
+        SinkInput::Relation(cursor.relation_name("the name of a source or view, or a query in parentheses")?)
+    };
+    let options = Options::read_before(cursor, options)?;
+    cursor.finish("CREATE SINK statement")?;
+    Ok((Some(input), options))
+}

@@ -1,0 +1,62 @@
+//! `CREATE SOURCE` and `CREATE TABLE`.
+
+use super::columns::{self, Column, Columns, Watermark};
+use super::cursor::Cursor;
+use super::{Name, Options, RelationKind};
+use crate::TextError;
+
+/// `CREATE [OR REPLACE] SOURCE [IF NOT EXISTS] name [(columns, WATERMARK FOR ...)] WITH (...)`, and the same
+/// with `TABLE`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CreateSource {
+    /// Its name.
+    pub name: Name,
+    /// The columns; none if they are to be found in the data. If all are computed, the others are found in
+    /// the data.
+    pub columns: Vec<Column>,
+    /// How late rows may come; `None` if there are no event times. Tables have none.
+    pub watermark: Option<Watermark>,
+    /// The columns by which rows are told apart (`PRIMARY KEY`); none if not given.
+    pub key: Vec<Name>,
+    /// Where the rows come from, and how.
+    pub options: Options,
+    /// It is no error if there is one already: then nothing is done.
+    pub if_not_exists: bool,
+    /// One that exists is replaced.
+    pub or_replace: bool,
+}
+
+impl CreateSource {
+    /// The option `ordered`: its rows come in the order of event times, none is late. Off unless given.
+    ///
+    /// # Errors
+    /// The option is not true or false.
+    pub fn ordered(&self) -> Result<bool, TextError> {
+        Ok(self.options.boolean("ordered")?.unwrap_or(false))
+    }
+}
+
+/// Reads what follows `CREATE SOURCE` or `CREATE TABLE`.
+pub(super) fn read(
+    cursor: &mut Cursor<'_>,
+    kind: RelationKind,
+    or_replace: bool,
+    options: Options,
+) -> Result<CreateSource, TextError> {
+    let what = kind.keyword().to_ascii_lowercase();
+    let if_not_exists = cursor.take(&["IF", "NOT", "EXISTS"]);
+    let name = cursor.relation_name(&format!("the name of the {what}"))?;
+    let Columns { columns, watermark, key } = columns::read(cursor)?;
+    if cursor.sees(&["AS"]) && kind == RelationKind::Table {
+        let error = cursor.unexpected("WITH (...)");
+        return Err(error
+            .with_hint("a table is read from a file; CREATE MATERIALIZED VIEW keeps the rows of a query"));
+    }
+    let options = Options::read_before(cursor, options)?;
+    cursor.finish(&format!("CREATE {} statement", kind.keyword()))?;
+    if let (RelationKind::Table, Some(watermark)) = (kind, &watermark) {
+        let error = TextError::new(cursor.script(), watermark.span, "a table has no watermark");
+        return Err(error.with_hint("a table is read once, before the streams; CREATE SOURCE makes a stream"));
+    }
+    Ok(CreateSource { name, columns, watermark, key, options, if_not_exists, or_replace })
+}

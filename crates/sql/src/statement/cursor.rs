@@ -1,0 +1,272 @@
+//! Reading one statement, token by token.
+
+use std::sync::Arc;
+
+use datafusion::sql::sqlparser::ast;
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+
+use super::{Name, Script, Span};
+use crate::text_error::query_hint;
+use crate::{TextError, closest};
+
+/// The one dialect that is spoken.
+pub(super) const DIALECT: GenericDialect = GenericDialect {};
+
+/// How deep parentheses, subqueries and expressions may be nested.
+const MAX_DEPTH: usize = 50;
+
+/// Words that cannot name a source, view or sink unless quoted: a query that reads from it could not be
+/// written.
+const RESERVED: [&str; 29] = [
+    "all", "and", "as", "case", "create", "cross", "distinct", "else", "from", "full", "group", "having",
+    "in", "inner", "into", "join", "lateral", "left", "not", "null", "on", "or", "order", "right", "select",
+    "union", "values", "where", "with",
+];
+
+/// A position in the tokens of one statement, spaces and comments left out.
+pub(super) struct Cursor<'a> {
+    script: &'a Arc<Script>,
+    parser: Parser<'a>,
+    /// Where the statement ends: the place for errors about what is missing there.
+    end: Span,
+}
+
+impl<'a> Cursor<'a> {
+    /// Stands before the first of `tokens`; `end` is the piece behind the last one.
+    pub(super) fn new(script: &'a Arc<Script>, tokens: Vec<TokenWithSpan>, end: Span) -> Self {
+        let parser = Parser::new(&DIALECT).with_recursion_limit(MAX_DEPTH).with_tokens_with_locations(tokens);
+        Cursor { script, parser, end }
+    }
+
+    pub(super) fn script(&self) -> &'a Arc<Script> {
+        self.script
+    }
+
+    /// The next token; `Token::EOF` behind the last one.
+    pub(super) fn peek(&self) -> &TokenWithSpan {
+        self.parser.peek_token_ref()
+    }
+
+    /// The piece of the next token.
+    pub(super) fn here(&self) -> Span {
+        self.script.span_of_tokens(self.peek().span).unwrap_or(self.end)
+    }
+
+    /// The piece of the token read last.
+    fn behind(&self) -> Span {
+        self.script.span_of_tokens(self.parser.get_current_token().span).unwrap_or(self.end)
+    }
+
+    /// The piece from `first` to the token read last.
+    pub(super) fn since(&self, first: Span) -> Span {
+        let last = self.behind();
+        if last.end > first.start { first.to(last) } else { first }
+    }
+
+    /// Whether the next tokens are these words, unquoted.
+    pub(super) fn sees(&self, words: &[&str]) -> bool {
+        words
+            .iter()
+            .enumerate()
+            .all(|(ahead, word)| is_word(&self.parser.peek_nth_token_ref(ahead).token, word))
+    }
+
+    /// Whether the token after the next two is this word, unquoted.
+    pub(super) fn sees_third(&self, word: &str) -> bool {
+        is_word(&self.parser.peek_nth_token_ref(2).token, word)
+    }
+
+    /// Whether a word that begins no query comes after the next token.
+    pub(super) fn second_is_plain_word(&self) -> bool {
+        let second = &self.parser.peek_nth_token_ref(1).token;
+        let query = ["SELECT", "WITH", "VALUES", "FROM", "TABLE"].iter().any(|word| is_word(second, word));
+        matches!(second, Token::Word(_)) && !query
+    }
+
+    /// Reads these words if they come next.
+    pub(super) fn take(&mut self, words: &[&str]) -> bool {
+        let seen = self.sees(words);
+        if seen {
+            words.iter().for_each(|_| self.parser.advance_token());
+        }
+        seen
+    }
+
+    /// Reads this word, which must come next.
+    pub(super) fn expect(&mut self, word: &str) -> Result<(), TextError> {
+        if self.take(&[word]) { Ok(()) } else { Err(self.unexpected(&format!("`{word}`"))) }
+    }
+
+    /// Reads this symbol if it comes next.
+    pub(super) fn take_symbol(&mut self, symbol: &Token) -> bool {
+        self.parser.consume_token(symbol)
+    }
+
+    /// Reads this symbol, which must come next.
+    pub(super) fn expect_symbol(&mut self, symbol: &Token) -> Result<(), TextError> {
+        if self.take_symbol(symbol) { Ok(()) } else { Err(self.unexpected(&format!("`{symbol}`"))) }
+    }
+
+    /// Reads one token, whatever it is.
+    pub(super) fn advance(&mut self) -> Token {
+        self.parser.next_token().token
+    }
+
+    /// Reads the name of a column or setting; `what` it names is for the error.
+    pub(super) fn name(&mut self, what: &str) -> Result<Name, TextError> {
+        let span = self.here();
+        let (value, quote) = match &self.peek().token {
+            Token::Word(word) => (word.value.clone(), word.quote_style),
+            Token::SingleQuotedString(text) => (text.clone(), Some('\'')),
+            _ => return Err(self.unexpected(what)),
+        };
+        let value = if quote.is_none() { value.to_ascii_lowercase() } else { value };
+        if value.is_empty() {
+            return Err(TextError::new(self.script, span, format!("{what} must not be empty")));
+        }
+        self.parser.advance_token();
+        Ok(Name { value, quote, span })
+    }
+
+    /// Reads the name of something new that queries read from or write to.
+    pub(super) fn relation_name(&mut self, what: &str) -> Result<Name, TextError> {
+        let name = self.name(what)?;
+        let period = self.here();
+        if self.take_symbol(&Token::Period) {
+            let error = TextError::new(self.script, name.span.to(period), "names have one part only");
+            return Err(error.with_hint(format!("leave out `{}.`", name.value)));
+        }
+        if name.quote.is_none() && RESERVED.contains(&name.value.as_str()) {
+            let message = format!("`{}` is a word of the language and cannot be a name", name.value);
+            let error = TextError::new(self.script, name.span, message);
+            return Err(error.with_hint(format!("choose another name, or write \"{}\"", name.value)));
+        }
+        Ok(name)
+    }
+
+    /// Reads `(a, b)`.
+    pub(super) fn names(&mut self, what: &str) -> Result<Vec<Name>, TextError> {
+        self.expect_symbol(&Token::LParen)?;
+        let mut names = vec![self.name(what)?];
+        while self.take_symbol(&Token::Comma) {
+            names.push(self.name(what)?);
+        }
+        if self.take_symbol(&Token::RParen) { Ok(names) } else { Err(self.unexpected("`,` or `)`")) }
+    }
+
+    /// Reads an expression.
+    pub(super) fn expression(&mut self) -> Result<ast::Expr, TextError> {
+        self.parse(Parser::parse_expr)
+    }
+
+    /// Reads the name of a type.
+    pub(super) fn data_type(&mut self) -> Result<ast::DataType, TextError> {
+        self.parse(Parser::parse_data_type)
+    }
+
+    /// Reads a query.
+    pub(super) fn query(&mut self) -> Result<Box<ast::Query>, TextError> {
+        self.check_clauses()?;
+        self.parse(Parser::parse_query)
+    }
+
+    fn parse<T>(
+        &mut self,
+        read: impl FnOnce(&mut Parser<'a>) -> Result<T, ParserError>,
+    ) -> Result<T, TextError> {
+        read(&mut self.parser)
+            .map_err(|error| TextError::from_parser(&error, self.script, &self.tokens(), self.end))
+    }
+
+    /// Refuses `SELECT a, FROM b` and the like: the parser would take `FROM` for a column.
+    fn check_clauses(&self) -> Result<(), TextError> {
+        let tokens = self.tokens();
+        let from = self.parser.get_current_index();
+        let mut pairs = tokens.windows(2).skip(from).map(|pair| (pair[0], pair[1]));
+        let Some((before, after)) = pairs.find(|(before, after)| opens(before) && breaks(after)) else {
+            return Ok(());
+        };
+        let place = self.script.span_of_tokens(after.span).unwrap_or(self.end);
+        let error = TextError::new(self.script, place, format!("expected an expression, found `{after}`"));
+        let comma = before.token == Token::Comma;
+        Err(error.with_optional_hint(comma.then(|| "leave out the comma before it".to_owned())))
+    }
+
+    fn tokens(&self) -> Vec<&TokenWithSpan> {
+        (0..).map(|at| self.parser.token_at(at)).take_while(|token| token.token != Token::EOF).collect()
+    }
+
+    /// The statement must end here; `read` is what came before, for the error.
+    pub(super) fn finish(&self, read: &str) -> Result<(), TextError> {
+        if self.peek().token == Token::EOF {
+            return Ok(());
+        }
+        let error = self.unexpected(&format!("the end of the {read}"));
+        if self.sees(&["WITH"]) {
+            return Err(error.with_hint("options stand at the end: WITH (name = value, ...)"));
+        }
+        let near = (read == "query").then(|| query_hint(&self.tokens(), self.parser.get_current_index() + 1));
+        Err(error.with_optional_hint(near.flatten()))
+    }
+
+    /// Something else than `expected` comes next.
+    pub(super) fn unexpected(&self, expected: &str) -> TextError {
+        let message = match &self.peek().token {
+            Token::EOF => format!("expected {expected}, found {}", end_text(self.script, self.end)),
+            found => format!("expected {expected}, found `{found}`"),
+        };
+        TextError::new(self.script, self.here(), message)
+    }
+
+    /// One of these words must come next; says which was probably meant.
+    pub(super) fn expected_one_of(&self, words: &[&str]) -> TextError {
+        let meant = match &self.peek().token {
+            Token::Word(word) => closest(&word.value, words.iter().copied()),
+            _ => None,
+        };
+        let hint = meant.map(|word| format!("did you mean {word}?"));
+        self.unexpected(&alternatives(words)).with_optional_hint(hint)
+    }
+}
+
+/// Whether an expression or a table must follow.
+fn opens(token: &TokenWithSpan) -> bool {
+    const WORDS: [&str; 9] = ["SELECT", "FROM", "WHERE", "AND", "OR", "BY", "HAVING", "WHEN", "THEN"];
+    match &token.token {
+        Token::Comma | Token::Plus | Token::Minus | Token::Div | Token::Eq | Token::Neq => true,
+        Token::Lt | Token::Gt | Token::LtEq | Token::GtEq => true,
+        word => WORDS.iter().any(|known| is_word(word, known)),
+    }
+}
+
+/// Whether no expression and no table can begin here.
+fn breaks(token: &TokenWithSpan) -> bool {
+    const WORDS: [&str; 8] = ["FROM", "WHERE", "GROUP", "HAVING", "UNION", "AND", "OR", "THEN"];
+    WORDS.iter().any(|known| is_word(&token.token, known))
+}
+
+/// How messages call what stands at the end of a statement.
+pub(crate) fn end_text(script: &Script, end: Span) -> String {
+    match script.slice(end) {
+        "" => "the end of the text".to_owned(),
+        ";" => "the end of the statement (`;`)".to_owned(),
+        word => format!("`{word}`"),
+    }
+}
+
+/// `A, B or C`.
+pub(super) fn alternatives(words: &[&str]) -> String {
+    match words {
+        [] => String::new(),
+        [only] => (*only).to_owned(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+    }
+}
+
+/// Whether a token is this word, unquoted.
+pub(super) fn is_word(token: &Token, word: &str) -> bool {
+    let Token::Word(found) = token else { return false };
+    found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word)
+}

@@ -1,0 +1,27 @@
+//! `DROP ...`.
+
+use super::cursor::Cursor;
+use super::{RelationKind, StatementKind};
+use crate::TextError;
+
+const KINDS: [RelationKind; 5] = [
+    RelationKind::Source,
+    RelationKind::Table,
+    RelationKind::View,
+    RelationKind::MaterializedView,
+    RelationKind::Sink,
+];
+
+/// Reads what follows `DROP`.
+pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<StatementKind, TextError> {
+    let kind = KINDS.into_iter().find(|kind| {
+        let words: Vec<&str> = kind.keyword().split(' ').collect();
+        cursor.take(&words)
+    });
+    let Some(kind) = kind else {
+        return Err(cursor.expected_one_of(&KINDS.map(RelationKind::keyword)));
+    };
+    let if_exists = cursor.take(&["IF", "EXISTS"]);
+    let name = cursor.relation_name(&format!("the name of the {}", kind.keyword().to_ascii_lowercase()))?;
+    Ok(StatementKind::Drop { kind, name, if_exists })
+}

@@ -1,0 +1,314 @@
+//! `WITH (name = value, ...)`.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use datafusion::sql::sqlparser::ast;
+use datafusion::sql::sqlparser::tokenizer::Token;
+
+use super::cursor::Cursor;
+use super::duration::{interval_ns, parse_bytes, parse_duration_ns};
+use super::{Name, Script, Span};
+use crate::{TextError, closest};
+
+/// The most options of one statement.
+const MAX_OPTIONS: usize = 256;
+
+/// The options of a statement, in the order in which they are written.
+///
+/// ```
+/// use tidemill_sql::{StatementKind, parse};
+/// let mut statements = parse("SELECT 1 WITH (max_latency = '20 ms', cycles = 3)", "a.sql").unwrap();
+/// let StatementKind::Query(_, options) = statements.remove(0).kind else { panic!() };
+/// assert_eq!(options.duration_ns("max_latency").unwrap(), Some(20_000_000));
+/// assert_eq!(options.integer("cycles", 1..=10).unwrap(), Some(3));
+/// let error = options.finish(&["max_latency", "cycle"]).unwrap_err();
+/// assert_eq!(error.hint.as_deref(), Some("did you mean cycle? options here are max_latency, cycle"));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Options {
+    entries: Vec<OptionEntry>,
+    /// Where they stand; the whole statement if there are none.
+    pub span: Span,
+    script: Arc<Script>,
+}
+
+impl PartialEq for Options {
+    fn eq(&self, other: &Self) -> bool {
+        self.entries == other.entries
+    }
+}
+
+/// One option.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OptionEntry {
+    /// Its name; parts divided by a period are one name.
+    pub name: Name,
+    /// Its value.
+    pub value: OptionValue,
+    /// Where the value stands.
+    pub value_span: Span,
+}
+
+/// The value of an option, as it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OptionValue {
+    /// A text in quotes, or a single word.
+    Text(String),
+    /// A number.
+    Number(String),
+    /// `true` or `false`.
+    Boolean(bool),
+    /// `INTERVAL '...'`, in nanoseconds.
+    Interval(i64),
+}
+
+impl Options {
+    /// No options, of a statement that covers `span`.
+    #[must_use]
+    pub fn none(script: &Arc<Script>, span: Span) -> Options {
+        Options { entries: Vec::new(), span, script: Arc::clone(script) }
+    }
+
+    /// Reads `( ... )`; the `WITH` before it stands at `with`.
+    pub(super) fn read(cursor: &mut Cursor<'_>, with: Span) -> Result<Options, TextError> {
+        let mut options = Options::none(cursor.script(), with);
+        cursor.expect_symbol(&Token::LParen)?;
+        loop {
+            let name = Options::key(cursor, "the name of an option")?;
+            cursor.expect_symbol(&Token::Eq)?;
+            options.read_value(cursor, name)?;
+            if !cursor.take_symbol(&Token::Comma) {
+                break;
+            }
+        }
+        if !cursor.take_symbol(&Token::RParen) {
+            return Err(cursor.unexpected("`,` or `)`"));
+        }
+        options.span = cursor.since(with);
+        Ok(options)
+    }
+
+    /// Reads `WITH ( ... )` if it comes next; then there must be no `given` ones at the end of the statement.
+    pub(super) fn read_before(cursor: &mut Cursor<'_>, given: Options) -> Result<Options, TextError> {
+        let with = cursor.here();
+        if !cursor.take(&["WITH"]) {
+            return Ok(given);
+        }
+        let options = Options::read(cursor, with)?;
+        if given.is_empty() {
+            return Ok(options);
+        }
+        Err(TextError::new(&given.script, given.span, "options in two places")
+            .with_hint("write one WITH (...)"))
+    }
+
+    /// Reads the value of `name`, the only entry of a statement that begins at `first`.
+    pub(super) fn one(cursor: &mut Cursor<'_>, name: Name, first: Span) -> Result<Options, TextError> {
+        let mut options = Options::none(cursor.script(), first);
+        options.read_value(cursor, name)?;
+        options.span = cursor.since(first);
+        Ok(options)
+    }
+
+    /// Reads `name`, `'name'` or `name.part`.
+    pub(super) fn key(cursor: &mut Cursor<'_>, what: &str) -> Result<Name, TextError> {
+        let mut name = cursor.name(what)?;
+        while cursor.take_symbol(&Token::Period) {
+            let part = cursor.name(what)?;
+            name.value = format!("{}.{}", name.value, part.value);
+            name.span = name.span.to(part.span);
+        }
+        Ok(name)
+    }
+
+    fn read_value(&mut self, cursor: &mut Cursor<'_>, name: Name) -> Result<(), TextError> {
+        if self.get(&name.value).is_some() {
+            return Err(TextError::new(&self.script, name.span, format!("`{name}` is given twice")));
+        }
+        if self.entries.len() == MAX_OPTIONS {
+            return Err(TextError::new(&self.script, name.span, format!("more than {MAX_OPTIONS} options")));
+        }
+        let first = cursor.here();
+        let value = value(cursor, &name)?;
+        self.entries.push(OptionEntry { name, value, value_span: cursor.since(first) });
+        Ok(())
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The options in the order in which they are written.
+    pub fn iter(&self) -> impl Iterator<Item = &OptionEntry> {
+        self.entries.iter()
+    }
+
+    /// An option as it is written.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&OptionEntry> {
+        self.entries.iter().find(|entry| entry.name.value == name)
+    }
+
+    /// An error at the value of an option; at all of them if it is not given.
+    #[must_use]
+    pub fn error(&self, name: &str, message: impl Into<String>) -> TextError {
+        let span = self.get(name).map_or(self.span, |entry| entry.value_span);
+        TextError::new(&self.script, span, message)
+    }
+
+    /// A text; numbers and booleans are taken as they are written.
+    ///
+    /// # Errors
+    /// It is an interval.
+    pub fn text(&self, name: &str) -> Result<Option<&str>, TextError> {
+        let Some(entry) = self.get(name) else { return Ok(None) };
+        match &entry.value {
+            OptionValue::Text(text) | OptionValue::Number(text) => Ok(Some(text)),
+            OptionValue::Boolean(true) => Ok(Some("true")),
+            OptionValue::Boolean(false) => Ok(Some("false")),
+            OptionValue::Interval(_) => Err(self.error(name, format!("`{name}` must be a text"))),
+        }
+    }
+
+    /// A text that must be given.
+    ///
+    /// # Errors
+    /// It is not given, or an interval.
+    pub fn required_text(&self, name: &str) -> Result<&str, TextError> {
+        let missing = || self.error(name, format!("option `{name}` is missing"));
+        self.text(name)?.ok_or_else(|| missing().with_hint(format!("add {name} = '...'")))
+    }
+
+    /// A text out of a few, in any case.
+    ///
+    /// # Errors
+    /// It is none of them.
+    pub fn choice<'a>(&self, name: &str, choices: &[&'a str]) -> Result<Option<&'a str>, TextError> {
+        let Some(text) = self.text(name)? else { return Ok(None) };
+        if let Some(found) = choices.iter().find(|choice| choice.eq_ignore_ascii_case(text)) {
+            return Ok(Some(found));
+        }
+        let error = self.error(name, format!("unknown {name} '{text}'"));
+        Err(error.with_hint(did_you_mean(text, choices, &format!("{name} is one of"))))
+    }
+
+    /// A whole number within a range.
+    ///
+    /// # Errors
+    /// It is no whole number or not within the range.
+    pub fn integer(&self, name: &str, range: RangeInclusive<i64>) -> Result<Option<i64>, TextError> {
+        let Some(entry) = self.get(name) else { return Ok(None) };
+        let (low, high) = (range.start(), range.end());
+        let (OptionValue::Number(text) | OptionValue::Text(text)) = &entry.value else {
+            return Err(self.error(name, format!("`{name}` must be a whole number")));
+        };
+        let text = text.replace('_', "");
+        let whole = text.strip_prefix(['-', '+']).unwrap_or(&text);
+        if whole.is_empty() || !whole.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(self.error(name, format!("`{name}` must be a whole number")));
+        }
+        match text.parse().ok().filter(|number| range.contains(number)) {
+            Some(number) => Ok(Some(number)),
+            None if *high == i64::MAX => Err(self.error(name, format!("`{name}` must be at least {low}"))),
+            None => Err(self.error(name, format!("`{name}` must be from {low} to {high}"))),
+        }
+    }
+
+    /// True or false.
+    ///
+    /// # Errors
+    /// It is something else.
+    pub fn boolean(&self, name: &str) -> Result<Option<bool>, TextError> {
+        let Some(entry) = self.get(name) else { return Ok(None) };
+        match &entry.value {
+            OptionValue::Boolean(value) => Ok(Some(*value)),
+            OptionValue::Text(text) if text.eq_ignore_ascii_case("true") => Ok(Some(true)),
+            OptionValue::Text(text) if text.eq_ignore_ascii_case("false") => Ok(Some(false)),
+            _ => Err(self.error(name, format!("`{name}` must be true or false"))),
+        }
+    }
+
+    /// A duration in nanoseconds, 0 or more: `'20 ms'`, `'5 s'`, `'1 minute'` or `INTERVAL '5 seconds'`.
+    ///
+    /// # Errors
+    /// It is no duration, or negative.
+    pub fn duration_ns(&self, name: &str) -> Result<Option<i64>, TextError> {
+        let Some(entry) = self.get(name) else { return Ok(None) };
+        let nanoseconds = match &entry.value {
+            OptionValue::Interval(nanoseconds) => Ok(*nanoseconds),
+            OptionValue::Text(text) | OptionValue::Number(text) => parse_duration_ns(text),
+            OptionValue::Boolean(_) => Err("a duration is needed, as in '20 ms'".to_owned()),
+        };
+        let nanoseconds = nanoseconds.map_err(|why| self.error(name, format!("`{name}`: {why}")))?;
+        if nanoseconds < 0 {
+            return Err(self.error(name, format!("`{name}` must not be negative")));
+        }
+        Ok(Some(nanoseconds))
+    }
+
+    /// A size in bytes: `4096`, `'64 KB'`, `'256 MB'`.
+    ///
+    /// # Errors
+    /// It is no size.
+    pub fn bytes(&self, name: &str) -> Result<Option<u64>, TextError> {
+        let Some(entry) = self.get(name) else { return Ok(None) };
+        let bytes = match &entry.value {
+            OptionValue::Text(text) | OptionValue::Number(text) => parse_bytes(text),
+            _ => Err("a size is needed, as in '256 MB'".to_owned()),
+        };
+        bytes.map(Some).map_err(|why| self.error(name, format!("`{name}`: {why}")))
+    }
+
+    /// To be called when all options were read: refuses those that nobody knows.
+    ///
+    /// # Errors
+    /// The first option that is not among `known`, with the one that was probably meant.
+    pub fn finish(&self, known: &[&str]) -> Result<(), TextError> {
+        let Some(entry) = self.entries.iter().find(|entry| !known.contains(&entry.name.as_str())) else {
+            return Ok(());
+        };
+        let error = TextError::new(&self.script, entry.name.span, format!("unknown option `{}`", entry.name));
+        Err(error.with_hint(did_you_mean(entry.name.as_str(), known, "options here are")))
+    }
+}
+
+fn did_you_mean(name: &str, known: &[&str], listed: &str) -> String {
+    if known.is_empty() {
+        return "there are no options here".to_owned();
+    }
+    let list = format!("{listed} {}", known.join(", "));
+    match closest(name, known.iter().copied()) {
+        Some(meant) => format!("did you mean {meant}? {list}"),
+        None => list,
+    }
+}
+
+fn value(cursor: &mut Cursor<'_>, name: &Name) -> Result<OptionValue, TextError> {
+    let first = cursor.here();
+    if cursor.sees(&["INTERVAL"]) {
+        let expression = cursor.expression()?;
+        let nanoseconds = match &expression {
+            ast::Expr::Interval(interval) => interval_ns(interval),
+            _ => Err("a duration is one INTERVAL '...'".to_owned()),
+        };
+        let read = nanoseconds.map(OptionValue::Interval);
+        return read.map_err(|why| TextError::new(cursor.script(), cursor.since(first), why));
+    }
+    let negative = cursor.take_symbol(&Token::Minus);
+    let value = match &cursor.peek().token {
+        Token::Number(number, _) if negative => OptionValue::Number(format!("-{number}")),
+        Token::Number(number, _) => OptionValue::Number(number.clone()),
+        _ if negative => return Err(cursor.unexpected("a number")),
+        Token::SingleQuotedString(text) => OptionValue::Text(text.clone()),
+        Token::Word(word) if word.quote_style.is_some() => OptionValue::Text(word.value.clone()),
+        Token::Word(word) if word.value.eq_ignore_ascii_case("true") => OptionValue::Boolean(true),
+        Token::Word(word) if word.value.eq_ignore_ascii_case("false") => OptionValue::Boolean(false),
+        Token::Word(word) => OptionValue::Text(word.value.clone()),
+        _ => return Err(cursor.unexpected(&format!("a value for `{name}`"))),
+    };
+    cursor.advance();
+    Ok(value)
+}

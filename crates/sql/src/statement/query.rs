@@ -1,0 +1,12 @@
+//! A query by itself.
+
+use super::cursor::Cursor;
+use super::{Options, StatementKind};
+use crate::TextError;
+
+/// Reads `query [WITH (...)]`.
+pub(super) fn read(cursor: &mut Cursor<'_>, options: Options) -> Result<StatementKind, TextError> {
+    let query = cursor.query()?;
+    cursor.finish("query")?;
+    Ok(StatementKind::Query(query, options))
+}

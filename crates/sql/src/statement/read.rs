@@ -1,0 +1,153 @@
+//! Which statement it is.
+
+use std::sync::Arc;
+
+use datafusion::sql::sqlparser::tokenizer::Token;
+
+use super::cursor::Cursor;
+use super::tokens::Tokens;
+use super::{
+    Options, RelationKind, Script, Span, Statement, StatementKind, create_sink, create_source, create_view,
+    depth, describe, drop, explain, insert, query, set, show,
+};
+use crate::TextError;
+
+/// What a statement can begin with.
+const FIRST_WORDS: [&str; 11] =
+    ["SELECT", "WITH", "VALUES", "FROM", "CREATE", "INSERT", "DROP", "EXPLAIN", "SHOW", "SET", "DESCRIBE"];
+
+/// What can be created.
+const CREATED: [&str; 5] = ["SOURCE", "TABLE", "VIEW", "MATERIALIZED VIEW", "SINK"];
+
+/// Statements of databases that streams do not have, and what to do in their place.
+const NOT_HERE: [(&str, &str); 13] = [
+    ("UPDATE", "streams only grow: derive the changed rows with a query"),
+    ("DELETE", "streams only grow: leave the rows out with WHERE"),
+    ("MERGE", "streams only grow: join, or aggregate without a window"),
+    ("TRUNCATE", "streams only grow: DROP and CREATE it again"),
+    ("ALTER", "DROP it, or use CREATE OR REPLACE"),
+    ("BEGIN", "there are no transactions: a cycle becomes visible as a whole"),
+    ("START", "there are no transactions: a cycle becomes visible as a whole"),
+    ("COMMIT", "there are no transactions: a cycle becomes visible as a whole"),
+    ("ROLLBACK", "there are no transactions: a cycle becomes visible as a whole"),
+    ("COPY", "use CREATE SINK ... WITH (connector = 'file', path = ...) AS SELECT ..."),
+    ("USE", "there is one catalogue"),
+    ("GRANT", "there are no users and roles"),
+    ("PREPARE", "write the values into the statement"),
+];
+
+/// Reads one statement.
+pub(super) fn statement(script: &Arc<Script>, tokens: Tokens) -> Result<Statement, TextError> {
+    let Tokens { main, options, span, end } = tokens;
+    let (options, main_end) = match options {
+        Some((tokens, with)) => {
+            let mut cursor = Cursor::new(script, tokens, end);
+            let read = Options::read(&mut cursor, with);
+            (read.and_then(|options| cursor.finish("options").map(|()| options)), with)
+        }
+        None => (Ok(Options::none(script, span)), end),
+    };
+    let mut cursor = Cursor::new(script, main, main_end);
+    // An error before the options comes first, wherever it stands in the text.
+    let given = options.as_ref().cloned().unwrap_or_else(|_| Options::none(script, span));
+    let statement = whole(&mut cursor, given, span)?;
+    options?;
+    check_options(&statement)?;
+    depth::check(&statement)?;
+    Ok(statement)
+}
+
+/// A source and a sink must say where their rows are.
+fn check_options(statement: &Statement) -> Result<(), TextError> {
+    let (name, options, missing) = match &statement.kind {
+        StatementKind::CreateSource(source) => (&source.name, &source.options, "where its rows come from"),
+        StatementKind::CreateTable(table) => (&table.name, &table.options, "where its rows come from"),
+        StatementKind::CreateSink(sink) => (&sink.name, &sink.options, "where its rows go"),
+        StatementKind::Explain { statement, .. } => return check_options(statement),
+        _ => return Ok(()),
+    };
+    if !options.is_empty() {
+        return Ok(());
+    }
+    let error = statement.error(name.span, format!("`{name}` does not say {missing}"));
+    Err(error.with_hint("add WITH (connector = 'file', path = ...)"))
+}
+
+/// Reads a statement to its end.
+pub(super) fn whole(cursor: &mut Cursor<'_>, options: Options, span: Span) -> Result<Statement, TextError> {
+    let script = cursor.script();
+    let kind = kind(cursor, options, span)?;
+    Ok(Statement { kind, span, text: script.slice(span).to_owned(), script: Arc::clone(script) })
+}
+
+fn kind(cursor: &mut Cursor<'_>, options: Options, span: Span) -> Result<StatementKind, TextError> {
+    let first = cursor.here();
+    if cursor.take(&["CREATE"]) {
+        return create(cursor, options);
+    }
+    if cursor.take(&["INSERT"]) {
+        return insert::read(cursor, options);
+    }
+    if cursor.take(&["EXPLAIN"]) {
+        return explain::read(cursor, options, span);
+    }
+    if starts_query(cursor) {
+        return query::read(cursor, options);
+    }
+    let (name, kind) = if cursor.take(&["DROP"]) {
+        ("DROP", drop::read(cursor)?)
+    } else if cursor.take(&["SHOW"]) {
+        ("SHOW", show::read(cursor)?)
+    } else if cursor.take(&["DESCRIBE"]) || cursor.take(&["DESC"]) {
+        ("DESCRIBE", describe::read(cursor)?)
+    } else if cursor.take(&["SET"]) {
+        ("SET", set::read(cursor, first)?)
+    } else {
+        return Err(unknown(cursor));
+    };
+    cursor.finish(&format!("{name} statement"))?;
+    options.finish(&[]).map(|()| kind).map_err(|error| TextError {
+        message: format!("{name} takes no options"),
+        hint: None,
+        ..error
+    })
+}
+
+/// Whether a query begins here.
+pub(super) fn starts_query(cursor: &Cursor<'_>) -> bool {
+    cursor.peek().token == Token::LParen
+        || ["SELECT", "WITH", "VALUES", "FROM", "TABLE"].iter().any(|word| cursor.sees(&[word]))
+}
+
+fn unknown(cursor: &Cursor<'_>) -> TextError {
+    let error = cursor.expected_one_of(&FIRST_WORDS);
+    let Some((word, hint)) = NOT_HERE.iter().find(|(word, _)| cursor.sees(&[word])) else {
+        return error;
+    };
+    TextError { message: format!("{word} is not part of the language"), ..error }.with_hint(*hint)
+}
+
+fn create(cursor: &mut Cursor<'_>, options: Options) -> Result<StatementKind, TextError> {
+    let or_replace = cursor.take(&["OR"]);
+    if or_replace {
+        cursor.expect("REPLACE")?;
+    }
+    if cursor.take(&["MATERIALIZED", "VIEW"]) {
+        return create_view::read_materialized(cursor, or_replace, options);
+    }
+    if cursor.take(&["VIEW"]) {
+        return create_view::read(cursor, or_replace, options);
+    }
+    if cursor.take(&["SINK"]) {
+        return create_sink::read(cursor, or_replace, options);
+    }
+    if cursor.take(&["SOURCE"]) {
+        let source = create_source::read(cursor, RelationKind::Source, or_replace, options)?;
+        return Ok(StatementKind::CreateSource(source));
+    }
+    if cursor.take(&["TABLE"]) {
+        let table = create_source::read(cursor, RelationKind::Table, or_replace, options)?;
+        return Ok(StatementKind::CreateTable(table));
+    }
+    Err(cursor.expected_one_of(&CREATED))
+}

@@ -1,0 +1,41 @@
+//! `SHOW ...`.
+
+use super::StatementKind;
+use super::cursor::Cursor;
+use crate::TextError;
+
+/// What `SHOW` lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ShowKind {
+    /// The sources.
+    Sources,
+    /// The dimension tables.
+    Tables,
+    /// The views, materialized ones included.
+    Views,
+    /// The sinks.
+    Sinks,
+    /// The functions that queries may call.
+    Functions,
+    /// The settings and their values.
+    Settings,
+}
+
+const KINDS: [(&str, ShowKind); 6] = [
+    ("SOURCES", ShowKind::Sources),
+    ("TABLES", ShowKind::Tables),
+    ("VIEWS", ShowKind::Views),
+    ("SINKS", ShowKind::Sinks),
+    ("FUNCTIONS", ShowKind::Functions),
+    ("SETTINGS", ShowKind::Settings),
+];
+
+/// Reads what follows `SHOW`.
+pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<StatementKind, TextError> {
+    for (word, kind) in KINDS {
+        if cursor.take(&[word]) {
+            return Ok(StatementKind::Show(kind));
+        }
+    }
+    Err(cursor.expected_one_of(&KINDS.map(|(word, _)| word)))
+}

@@ -1,0 +1,178 @@
+//! From text to the tokens of each statement.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+
+use super::cursor::{DIALECT, is_word};
+use super::{Script, Span};
+use crate::TextError;
+
+/// The most tokens between two commas or parentheses. A chain of operators becomes as deep a tree as it is
+/// long, and dropping a tree takes stack.
+const MAX_CHAIN: usize = 4_000;
+
+/// The tokens of one statement, without spaces and comments.
+pub(super) struct Tokens {
+    /// What stands before the options.
+    pub(super) main: Vec<TokenWithSpan>,
+    /// What stands in `WITH ( ... )` at the end, parentheses included, and where `WITH` stands.
+    pub(super) options: Option<(Vec<TokenWithSpan>, Span)>,
+    /// The whole statement without its `;`.
+    pub(super) span: Span,
+    /// The `;`, or the empty piece at the end of the text.
+    pub(super) end: Span,
+}
+
+/// Divides a script at each `;`. Pieces that cannot be read are left out and reported.
+pub(super) fn divide(script: &Arc<Script>) -> (Vec<Result<Tokens, TextError>>, Option<TextError>) {
+    let mut tokens = Vec::new();
+    let result = Tokenizer::new(&DIALECT, script.text()).tokenize_with_location_into_buf(&mut tokens);
+    let error = result.err().map(|error| TextError::from_tokenizer(&error, script));
+    let mut statements = Vec::new();
+    let mut open = Vec::new();
+    for token in tokens {
+        match token.token {
+            Token::Whitespace(_) => {}
+            Token::SemiColon => {
+                let end = script.span_of_tokens(token.span).unwrap_or_default();
+                statements.extend(statement(script, std::mem::take(&mut open), end));
+            }
+            _ => open.push(token),
+        }
+    }
+    // What stands before an unreadable piece is not a whole statement.
+    if error.is_none() {
+        let end = script.end();
+        statements.extend(statement(script, open, Span { start: end, end }));
+    }
+    (statements, error)
+}
+
+fn statement(
+    script: &Arc<Script>,
+    tokens: Vec<TokenWithSpan>,
+    end: Span,
+) -> Option<Result<Tokens, TextError>> {
+    let first = script.span_of_tokens(tokens.first()?.span).unwrap_or_default();
+    let last = script.span_of_tokens(tokens.last()?.span).unwrap_or_default();
+    let span = first.to(last);
+    // Without a `;`, say what is missing right behind the last word, not behind the empty lines that follow.
+    let end = if end.start == end.end { Span { start: last.end, end: last.end } } else { end };
+    if let Some(at) = too_long(&tokens) {
+        let place = script.span_of_tokens(tokens[at].span).unwrap_or(span);
+        let message =
+            format!("more than {MAX_CHAIN} words and signs without a comma or parenthesis between them");
+        let hint =
+            "use IN (...) in place of a chain of OR, and several views in place of a chain of UNION ALL";
+        return Some(Err(TextError::new(script, place, message).with_hint(hint)));
+    }
+    let mut main = tokens;
+    let mut options = None;
+    if let Some(at) = trailing_options(&main) {
+        let tail = main.split_off(at);
+        let with = script.span_of_tokens(tail[0].span).unwrap_or(end);
+        options = Some((tail.into_iter().skip(1).collect(), with));
+    }
+    Some(Ok(Tokens { main, options, span, end }))
+}
+
+/// The index of a token that ends a run of more than `MAX_CHAIN` tokens at one level.
+fn too_long(tokens: &[TokenWithSpan]) -> Option<usize> {
+    let mut outer = Vec::new();
+    let mut run = 0_usize;
+    for (at, token) in tokens.iter().enumerate() {
+        match token.token {
+            Token::LParen | Token::LBracket | Token::LBrace => {
+                outer.push(run + 1);
+                run = 0;
+            }
+            Token::RParen | Token::RBracket | Token::RBrace => run = outer.pop().unwrap_or(0) + 1,
+            Token::Comma => run = 0,
+            _ => run += 1,
+        }
+        if run > MAX_CHAIN {
+            return Some(at);
+        }
+    }
+    None
+}
+
+/// Where `WITH ( ... )` at the end begins.
+fn trailing_options(tokens: &[TokenWithSpan]) -> Option<usize> {
+    let open = closing_pair(tokens)?.start;
+    let with = open.checked_sub(1)?;
+    is_word(&tokens[with].token, "WITH").then_some(with)
+}
+
+/// The parentheses that end a statement, if its last token closes one that was opened.
+fn closing_pair(tokens: &[TokenWithSpan]) -> Option<Range<usize>> {
+    let mut depth = 0_usize;
+    for (at, token) in tokens.iter().enumerate().rev() {
+        match token.token {
+            Token::RParen => depth += 1,
+            Token::LParen if depth == 1 => return Some(at..tokens.len()),
+            Token::LParen => depth = depth.checked_sub(1)?,
+            _ if depth == 0 => return None,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Where a name or text in quotes is first written within a piece of a script.
+pub(super) fn find_name(script: &Script, within: Span, name: &str) -> Option<Span> {
+    let mut tokens = Vec::new();
+    // Tokens before an unreadable place are as good as any.
+    let _ = Tokenizer::new(&DIALECT, script.text()).tokenize_with_location_into_buf(&mut tokens);
+    let named = |token: &Token| match token {
+        Token::Word(word) if word.quote_style.is_none() => word.value.eq_ignore_ascii_case(name),
+        Token::Word(word) => word.value == name,
+        Token::SingleQuotedString(text) => text == name,
+        _ => false,
+    };
+    let mut found = tokens.iter().filter(|token| named(&token.token));
+    found.find_map(|token| {
+        let span = script.span_of_tokens(token.span)?;
+        (span.start >= within.start && span.end <= within.end).then_some(span)
+    })
+}
+
+/// Whether a text can be given to [`parse`](super::parse) as it stands, for an editor of several lines: its
+/// last statement ends with `;`, outside quotes and comments, and no parenthesis is open. Text that no more
+/// lines can mend counts as complete, so that its error is shown.
+///
+/// ```
+/// use tidemill_sql::is_complete;
+/// assert!(is_complete("SELECT 1;"));
+/// assert!(!is_complete("SELECT 'a;"));
+/// assert!(!is_complete("SELECT 1 -- ;"));
+/// ```
+#[must_use]
+pub fn is_complete(text: &str) -> bool {
+    if text.len() > super::MAX_SCRIPT_BYTES {
+        return true;
+    }
+    let mut tokens = Vec::new();
+    if let Err(error) = Tokenizer::new(&DIALECT, text).tokenize_with_location_into_buf(&mut tokens) {
+        // An open quote or comment can still be closed.
+        return !["Unterminated", "Unexpected EOF", "Expected close", "Expected nested"]
+            .iter()
+            .any(|start| error.message.starts_with(start));
+    }
+    let mut depth = 0_i64;
+    let mut ended = false;
+    let mut any = false;
+    for token in &tokens {
+        match &token.token {
+            Token::Whitespace(_) => continue,
+            Token::LParen | Token::LBracket | Token::LBrace => depth += 1,
+            Token::RParen | Token::RBracket | Token::RBrace => depth -= 1,
+            _ => {}
+        }
+        any = true;
+        ended = token.token == Token::SemiColon;
+    }
+    !any || (ended && depth <= 0)
+}

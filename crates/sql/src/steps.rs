@@ -1,0 +1,151 @@
+//! The transform of filters and projections: some steps over a batch, one after another.
+
+use std::sync::{Arc, Mutex};
+
+use datafusion::arrow::array::{Array, AsArray, BooleanArray, RecordBatch, RecordBatchOptions};
+use datafusion::arrow::compute::{FilterBuilder, concat_batches, prep_null_mask_filter};
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::Result;
+use tidemill_engine::{Cause, Cut, Faults, Transform, Transformed};
+
+use crate::expression::{Compiled, plain};
+
+/// Rows that expressions could not be computed for, of all transforms of a query.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RowFaults(Arc<Mutex<Faults>>);
+
+impl RowFaults {
+    fn add(&self, text: String) {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).add(text);
+    }
+
+    /// Those so far.
+    pub fn read(&self) -> Faults {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+}
+
+/// Keeps the rows for which a condition is true, then computes columns.
+#[derive(Clone, Debug)]
+pub(crate) struct Steps {
+    /// The conditions, each computed over what those before it left.
+    filters: Vec<Compiled>,
+    /// The input's columns that are left after the filters, and are computed with.
+    kept: Vec<usize>,
+    /// Over the columns that are kept.
+    columns: Vec<Compiled>,
+    output: SchemaRef,
+    faults: RowFaults,
+}
+
+impl Steps {
+    /// `filters` and `columns` are over all of the input's columns.
+    pub fn new(
+        filters: Vec<Compiled>,
+        columns: &[Compiled],
+        output: SchemaRef,
+        faults: RowFaults,
+        inputs: usize,
+    ) -> Result<Self> {
+        let mut kept: Vec<usize> = columns.iter().flat_map(Compiled::columns).collect();
+        kept.sort_unstable();
+        kept.dedup();
+        // The closing time is no column of the input.
+        kept.retain(|index| *index < inputs);
+        let columns = columns.iter().map(|column| column.over_columns(&kept)).collect::<Result<_>>()?;
+        Ok(Steps { filters, kept, columns, output, faults })
+    }
+
+    fn evaluate(&self, rows: &RecordBatch, cut: &Cut) -> Result<Transformed> {
+        let Some(mask) = self.mask(rows, cut)? else {
+            let kept = rows.project(&self.kept)?;
+            return Ok(Transformed { rows: self.project(&kept, cut)?, causes: None });
+        };
+        let causes: Vec<u32> = mask.values().set_indices().map(|row| row as u32).collect();
+        if causes.len() == rows.num_rows() {
+            let kept = rows.project(&self.kept)?;
+            return Ok(Transformed { rows: self.project(&kept, cut)?, causes: None });
+        }
+        let kept = rows.project(&self.kept)?;
+        let filter = FilterBuilder::new(&mask).optimize().build();
+        let kept = filter.filter_record_batch(&kept)?;
+        Ok(Transformed { rows: self.project(&kept, cut)?, causes: Some(causes) })
+    }
+
+    /// Which rows stay; `None`: all.
+    fn mask(&self, rows: &RecordBatch, cut: &Cut) -> Result<Option<BooleanArray>> {
+        let mut mask: Option<BooleanArray> = None;
+        for filter in &self.filters {
+            let condition = filter.values(rows, cut)?;
+            let condition = condition.as_boolean();
+            let condition = match condition.nulls() {
+                Some(_) => prep_null_mask_filter(condition),
+                None => condition.clone(),
+            };
+            mask = Some(match mask {
+                None => condition,
+                Some(before) => datafusion::arrow::compute::and(&before, &condition)?,
+            });
+        }
+        Ok(mask)
+    }
+
+    fn project(&self, kept: &RecordBatch, cut: &Cut) -> Result<RecordBatch> {
+        let mut columns = Vec::with_capacity(self.columns.len());
+        for column in &self.columns {
+            columns.push(column.values(kept, cut)?);
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(kept.num_rows()));
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.output), columns, &options)?)
+    }
+
+    /// Computes the rows that can be computed; those that cannot are counted and left out. Which these are is found
+    /// by halves, so that one bad row in a batch costs little.
+    fn evaluate_by_halves(
+        &self,
+        rows: &RecordBatch,
+        first: u32,
+        cut: &Cut,
+        made: &mut Vec<RecordBatch>,
+        causes: &mut Vec<u32>,
+    ) {
+        match self.evaluate(rows, cut) {
+            Ok(done) => {
+                match done.causes {
+                    None => causes.extend(first..first + rows.num_rows() as u32),
+                    Some(own) => causes.extend(own.iter().map(|row| first + row)),
+                }
+                made.push(done.rows);
+            }
+            Err(error) if rows.num_rows() <= 1 => self.faults.add(describe(&plain(&error), rows)),
+            Err(_) => {
+                let half = rows.num_rows() / 2;
+                self.evaluate_by_halves(&rows.slice(0, half), first, cut, made, causes);
+                let rest = rows.slice(half, rows.num_rows() - half);
+                self.evaluate_by_halves(&rest, first + half as u32, cut, made, causes);
+            }
+        }
+    }
+}
+
+impl Transform for Steps {
+    fn apply(&mut self, rows: &RecordBatch, cut: &Cut) -> std::result::Result<Transformed, Cause> {
+        if let Ok(done) = self.evaluate(rows, cut) {
+            return Ok(done);
+        }
+        let (mut made, mut causes) = (Vec::new(), Vec::new());
+        self.evaluate_by_halves(rows, 0, cut, &mut made, &mut causes);
+        let rows = concat_batches(&self.output, &made).map_err(|error| Cause::Bug(error.to_string()))?;
+        Ok(Transformed { rows, causes: Some(causes) })
+    }
+}
+
+/// A reason with the row that it is about.
+fn describe(reason: &str, rows: &RecordBatch) -> String {
+    use datafusion::arrow::util::display::array_value_to_string;
+    let schema = rows.schema();
+    let shown = schema.fields().iter().zip(rows.columns()).take(8).map(|(field, column)| {
+        format!("{}: {}", field.name(), array_value_to_string(column, 0).unwrap_or_default())
+    });
+    format!("{reason}; the row is {}", shown.collect::<Vec<_>>().join(", "))
+}

@@ -1,0 +1,207 @@
+//! The planner's sentences in plain language.
+
+use datafusion::error::DataFusionError;
+
+/// An error in plain language.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Wording {
+    /// What is wrong.
+    pub(super) message: String,
+    /// What to do.
+    pub(super) hint: Option<String>,
+    /// A word of the statement at which it is wrong.
+    pub(super) at: Option<String>,
+}
+
+/// Puts a sentence of the planner into plain words; one that is not known stays as it is, without prefixes.
+pub(super) fn reword(text: &str) -> Wording {
+    let text = clean(text);
+    arguments(&text)
+        .or_else(|| operands(&text))
+        .or_else(|| clauses(&text))
+        .or_else(|| values(&text))
+        .unwrap_or_else(|| unknown(&text))
+}
+
+/// A function with arguments that it does not take.
+fn arguments(text: &str) -> Option<Wording> {
+    let call = between(text, "given name and argument types '", "'. You might")?;
+    let (name, types) = call.split_once('(')?;
+    let (_, candidates) = text.split_once("Candidate functions:")?;
+    let mut forms: Vec<String> =
+        candidates.lines().map(str::trim).filter(|form| !form.is_empty()).map(sql_types).collect();
+    forms.dedup();
+    Some(Wording {
+        message: format!("`{name}` does not take ({}", sql_types(types)),
+        hint: Some(format!("it takes {}", forms.join(", "))),
+        at: Some(name.to_owned()),
+    })
+}
+
+/// Types that do not fit.
+fn operands(text: &str) -> Option<Wording> {
+    let convert = Some("convert one side with CAST(... AS ...)".to_owned());
+    if let Some(types) = between(text, "Cannot coerce arithmetic expression ", " to valid types") {
+        let message = format!("cannot calculate {}", sql_types(types));
+        return Some(Wording { message, hint: convert, at: None });
+    }
+    if let Some((_, types)) = text.split_once("Cannot infer common argument type for comparison operation ") {
+        return Some(Wording {
+            message: format!("cannot compare {}", sql_types(types)),
+            hint: convert,
+            at: None,
+        });
+    }
+    if let Some(condition) = between(text, "non-boolean predicate '", "' returning ") {
+        let (_, found) = text.rsplit_once("' returning ")?;
+        let (condition, found) = (plain_values(condition), sql_types(found));
+        let message = format!("a condition must be true or false, but `{condition}` is of type {found}");
+        return Some(Wording { message, hint: None, at: Some("WHERE".to_owned()) });
+    }
+    let (_, types) = text.split_once("Incompatible inputs for Union: Previous inputs were of type ")?;
+    let (first, rest) = types.split_once(", but got incompatible type ")?;
+    let (second, column) = rest.split_once(" on column ")?;
+    let (first, second) = (sql_types(first), sql_types(second));
+    Some(Wording {
+        message: format!("the parts of a UNION differ in column {column}: {first} and {second}"),
+        hint: convert,
+        at: Some("UNION".to_owned()),
+    })
+}
+
+/// What does not go together in a query.
+fn clauses(text: &str) -> Option<Wording> {
+    if text.contains("must appear in the GROUP BY clause") {
+        let column = between(text, "column \"", "\"")?;
+        let last = column.rsplit('.').next().unwrap_or(column);
+        return Some(Wording {
+            message: format!("column `{column}` is neither in GROUP BY nor within an aggregate"),
+            hint: Some(format!("add it to GROUP BY, or take one value of each group, like max({last})")),
+            at: Some(last.to_owned()),
+        });
+    }
+    if text.starts_with("Aggregate functions are not allowed in the WHERE clause") {
+        return Some(Wording {
+            message: "aggregates cannot stand in WHERE: it is applied before they are known".to_owned(),
+            hint: Some("use HAVING".to_owned()),
+            at: Some("WHERE".to_owned()),
+        });
+    }
+    if text.contains("unique expression names") {
+        let first = between(text, "the expression \"", "\" at position")?;
+        let second = between(text, " and \"", "\" at position")?;
+        let name = second.rsplit(" AS ").next().unwrap_or(second);
+        return Some(Wording {
+            message: format!(
+                "two columns have the same name: {} and {}",
+                plain_values(first),
+                plain_values(second)
+            ),
+            hint: Some("give one another name with AS".to_owned()),
+            at: Some(name.rsplit('.').next().unwrap_or(name).to_owned()),
+        });
+    }
+    None
+}
+
+/// Types and values.
+fn values(text: &str) -> Option<Wording> {
+    if let Some((_, name)) = text.split_once("Unsupported SQL type ") {
+        let message = format!("unknown type `{name}`");
+        let hint = Some("there are BIGINT, DOUBLE, VARCHAR, BOOLEAN, TIMESTAMP, DATE and others".to_owned());
+        return Some(Wording { message, hint, at: Some(name.to_owned()) });
+    }
+    // The tree of the parser, as its programmers see it.
+    let (_, node) = text.split_once("Unsupported ast node ")?;
+    let name = node.split([' ', '{', '(']).next()?.to_owned();
+    Some(Wording {
+        message: format!("{} is not supported here", name.to_uppercase()),
+        hint: None,
+        at: Some(name),
+    })
+}
+
+fn unknown(text: &str) -> Wording {
+    let (message, advice) = match text.split_once(". ") {
+        Some((message, advice)) => (message, Some(lower_first(advice))),
+        None => (text, None),
+    };
+    // A value or name in quotes is most likely what it is about.
+    let at = between(text, "'", "'").or_else(|| between(text, "\"", "\"")).map(str::to_owned);
+    Wording { message: lower_first(&plain_values(message)), hint: advice, at }
+}
+
+/// Without prefixes, and without where in the planner's source it happened.
+fn clean(text: &str) -> String {
+    const PREFIXES: [&str; 9] = [
+        "Error during planning: ",
+        "Schema error: ",
+        "Execution error: ",
+        "Arrow error: ",
+        "External error: ",
+        "Internal error: ",
+        "Parser error: ",
+        "Cast error: ",
+        "This feature is not implemented: ",
+    ];
+    let mut text = text.split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or_default().trim();
+    while let Some(rest) = PREFIXES.iter().find_map(|prefix| text.strip_prefix(prefix)) {
+        text = rest.trim();
+    }
+    text.trim_end_matches('.').to_owned()
+}
+
+/// The types of the data as SQL writes them.
+pub(crate) fn sql_types(text: &str) -> String {
+    const NAMES: [(&str, &str); 15] = [
+        ("Utf8View", "VARCHAR"),
+        ("LargeUtf8", "VARCHAR"),
+        ("Utf8", "VARCHAR"),
+        ("String", "VARCHAR"),
+        ("UInt64", "BIGINT UNSIGNED"),
+        ("Int64", "BIGINT"),
+        ("UInt32", "INT UNSIGNED"),
+        ("Int32", "INT"),
+        ("Int16", "SMALLINT"),
+        ("Float64", "DOUBLE"),
+        ("Float32", "FLOAT"),
+        ("Numeric(1)", "a number"),
+        ("Timestamp(ns)", "TIMESTAMP"),
+        ("Timestamp(ns, ", "TIMESTAMP("),
+        ("Decimal128", "DECIMAL"),
+    ];
+    NAMES.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+}
+
+/// `Int64(1)` as `1`, `Utf8("a")` as `"a"`.
+fn plain_values(text: &str) -> String {
+    const TYPES: [&str; 8] =
+        ["UInt64(", "Int64(", "Int32(", "Float64(", "Utf8View(", "Utf8(", "Boolean(", "UInt32("];
+    let mut text = text.to_owned();
+    for name in TYPES {
+        while let Some(start) = text.find(name) {
+            let Some(length) = text[start..].find(')') else { break };
+            let value = text[start + name.len()..start + length].to_owned();
+            text.replace_range(start..=start + length, &value);
+        }
+    }
+    text
+}
+
+/// What stands between two pieces of a text.
+pub(super) fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
+    let start = text.find(before)? + before.len();
+    let length = text[start..].find(after)?;
+    Some(&text[start..start + length])
+}
+
+/// With its first letter in lower case, unless a word in capitals begins it.
+pub(super) fn lower_first(text: &str) -> String {
+    let mut chars = text.chars();
+    match chars.next() {
+        Some(first) if !chars.as_str().starts_with(char::is_uppercase) => {
+            first.to_lowercase().chain(chars).collect()
+        }
+        _ => text.to_owned(),
+    }
+}

@@ -1,0 +1,28 @@
+//! Schemas of streams: unique names for the columns of a logical plan.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::DFSchema;
+
+/// The schema of a stream with these columns. Names that occur twice get a number, for streams know no
+/// qualifiers; every column may be NULL, for expressions promise nothing else.
+pub(super) fn stream_schema(columns: impl IntoIterator<Item = (String, DataType)>) -> SchemaRef {
+    let mut taken = HashSet::new();
+    let fields = columns.into_iter().map(|(name, data_type)| {
+        let mut unique = name.clone();
+        let mut number = 2;
+        while !taken.insert(unique.clone()) {
+            unique = format!("{name}_{number}");
+            number += 1;
+        }
+        Field::new(unique, data_type, true)
+    });
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+/// The stream schema of a logical plan's columns.
+pub(super) fn schema_of(schema: &DFSchema) -> SchemaRef {
+    stream_schema(schema.fields().iter().map(|field| (field.name().clone(), field.data_type().clone())))
+}

@@ -1,0 +1,297 @@
+//! Joins: with a table that does not change, with one that does, and of two streams within a time bound.
+
+use std::sync::Arc;
+
+use datafusion::common::{JoinType, NullEquality, Result};
+use datafusion::logical_expr::utils::conjunction;
+use datafusion::logical_expr::{Expr, Join, LogicalPlan};
+use tidemill_engine::Expression;
+use tidemill_operators::interval_join::{self, IntervalJoin, IntervalJoinSpec};
+use tidemill_operators::join::JoinKind;
+use tidemill_operators::table_join::{self, TableJoin, TableJoinSpec};
+
+use super::columns::schema_of;
+use super::static_table::could_be_static;
+use super::time_bound::{TimeBound, time_bound};
+use super::{Kind, Relation, Role, Translator, as_column, column_at, is_static, refuse};
+use crate::expression::Compiled;
+
+/// A side of a join with its keys as columns.
+pub(super) struct Side {
+    pub relation: Relation,
+    pub keys: Vec<usize>,
+    /// How many of its columns are the logical plan's; keys that had to be computed stand behind them.
+    pub columns: usize,
+}
+
+impl Translator {
+    pub(super) fn join(&mut self, join: &Join) -> Result<Relation> {
+        if join.null_equality == NullEquality::NullEqualsNull {
+            return Err(refuse("a join in which NULL equals NULL cannot run on a stream", "join on ="));
+        }
+        if is_static(&join.right) || is_static(&join.left) {
+            return self.lookup(join);
+        }
+        if !matches!(join.join_type, JoinType::Inner | JoinType::Left | JoinType::Right) {
+            return Err(refuse(
+                format!("{} joins cannot run on streams", join.join_type),
+                "write an inner or a left join",
+            ));
+        }
+        let left = self.relation(&join.left)?;
+        let right = self.relation(&join.right)?;
+        match (left.is_stream(), right.is_stream()) {
+            (true, true) => self.stream_join(join, left, right),
+            (true, false) => self.table_join(join, left, right, false),
+            (false, true) => self.table_join(join, right, left, true),
+            (false, false) => Err(refuse(
+                "two tables (aggregates without a window) are joined, which would have to take back rows",
+                "join the streams that they are made of, or keep one with CREATE MATERIALIZED VIEW",
+            )),
+        }
+    }
+
+    /// A stream with the current rows of a table that other rows change.
+    fn table_join(
+        &mut self,
+        join: &Join,
+        stream: Relation,
+        table: Relation,
+        swapped: bool,
+    ) -> Result<Relation> {
+        let kind = match (join.join_type, swapped) {
+            (JoinType::Inner, _) => JoinKind::Inner,
+            (JoinType::Left, false) | (JoinType::Right, true) => JoinKind::Left,
+            _ => {
+                return Err(refuse(
+                    "a table's rows without a match would have to be taken back when one comes",
+                    "let the stream be the side that is kept: stream LEFT JOIN table",
+                ));
+            }
+        };
+        let (stream_plan, table_plan) =
+            if swapped { (&join.right, &join.left) } else { (&join.left, &join.right) };
+        let pairs = join.on.iter().map(|(l, r)| if swapped { (r, l) } else { (l, r) });
+        let (stream_keys, table_keys): (Vec<&Expr>, Vec<&Expr>) = pairs.unzip();
+        let table_places: Vec<Option<usize>> =
+            table_keys.iter().map(|key| as_column(key, table_plan.schema())).collect();
+        let Kind::Table { keys: Some(own_keys) } = &table.kind else {
+            return Err(refuse(
+                "the table's key is not among its columns",
+                "select the columns it is grouped by",
+            ));
+        };
+        let mut wanted: Vec<Option<usize>> = own_keys.iter().copied().map(Some).collect();
+        let mut given = table_places.clone();
+        wanted.sort_unstable();
+        given.sort_unstable();
+        if wanted != given {
+            let names: Vec<&str> =
+                own_keys.iter().map(|key| table.schema.field(*key).name().as_str()).collect();
+            return Err(refuse(
+                "a table is joined by other columns than its key",
+                &format!("join on all of ({}), and no others", names.join(", ")),
+            ));
+        }
+        let stream = self.side(stream, stream_plan, &stream_keys)?;
+        let table_keys: Vec<usize> = table_places.into_iter().flatten().collect();
+        let residual = condition(join.filter.as_ref(), &stream, stream_plan, table_plan)?;
+        let partitions = self.partitions(1);
+        let spec = TableJoinSpec {
+            stream: Arc::clone(&stream.relation.schema),
+            table: Arc::clone(&table.schema),
+            stream_keys: stream.keys.clone(),
+            table_keys: table_keys.clone(),
+            kind,
+            residual,
+            rows_max: self.rows_max(partitions),
+        };
+        let output = unique(table_join::output_schema(&spec));
+        let inputs = [(table.stream, table_keys), (stream.relation.stream, stream.keys.clone())];
+        let joined = self.operator("join with table", &inputs, partitions, Arc::clone(&output), move |_| {
+            Box::new(TableJoin::new(spec.clone()).expect("checked when it was planned"))
+        });
+        let table_roles = vec![Role::None; table.schema.fields().len()];
+        let roles = stream.relation.roles.iter().copied().chain(table_roles).collect();
+        let joined =
+            Relation { selection: None, stream: joined, schema: output, roles, ..stream.relation.clone() };
+        let joined = merge_sources(joined, &table);
+        self.joined_in_order(joined, &stream, table.schema.fields().len(), swapped, join)
+    }
+
+    /// Two streams, within a bound on the difference of their event times.
+    fn stream_join(&mut self, join: &Join, left: Relation, right: Relation) -> Result<Relation> {
+        // A right join is a left join the other way round.
+        let swapped = join.join_type == JoinType::Right;
+        let (first, second) = if swapped { (right, left) } else { (left, right) };
+        let (first_plan, second_plan) =
+            if swapped { (&join.right, &join.left) } else { (&join.left, &join.right) };
+        let kind = if join.join_type == JoinType::Inner { JoinKind::Inner } else { JoinKind::Left };
+        let Some(bound) =
+            time_bound(join, swapped, &first, first_plan.schema(), &second, second_plan.schema())?
+        else {
+            let advice = if could_be_static(&join.right) || could_be_static(&join.left) {
+                "declare the side that does not change with CREATE TABLE, or bound the time: ... AND a.event_time \
+                 BETWEEN b.event_time - INTERVAL '1 minute' AND b.event_time"
+            } else {
+                "bound the time: ... AND a.event_time BETWEEN b.event_time - INTERVAL '1 minute' AND b.event_time"
+            };
+            return Err(refuse(
+                "two streams are joined for ever, and both would have to be kept whole",
+                advice,
+            ));
+        };
+        let pairs = join.on.iter().map(|(l, r)| if swapped { (r, l) } else { (l, r) });
+        let (first_keys, second_keys): (Vec<&Expr>, Vec<&Expr>) = pairs.unzip();
+        let first = self.side(first, first_plan, &first_keys)?;
+        let second = self.side(second, second_plan, &second_keys)?;
+        let both = merge_sources(first.relation.clone(), &second.relation);
+        let TimeBound { left_time, right_time, low_ns, high_ns, delay_ns } = bound;
+        let residual = condition(join.filter.as_ref(), &first, first_plan, second_plan)?;
+        let partitions = self.partitions(first.keys.len());
+        let spec = IntervalJoinSpec {
+            left: Arc::clone(&first.relation.schema),
+            right: Arc::clone(&second.relation.schema),
+            left_keys: first.keys.clone(),
+            right_keys: second.keys.clone(),
+            left_time,
+            right_time,
+            low_ns,
+            high_ns,
+            kind,
+            residual,
+            watermark: self.watermark(&both, delay_ns),
+            rows_max: self.rows_max(partitions),
+            late: self.late.clone(),
+        };
+        IntervalJoin::new(spec.clone())
+            .map_err(|cause| refuse(cause.to_string(), "cast the keys to one type"))?;
+        let output = unique(interval_join::output_schema(&spec));
+        let inputs =
+            [(first.relation.stream, first.keys.clone()), (second.relation.stream, second.keys.clone())];
+        let name = format!(
+            "join within {} to {}",
+            crate::duration::display_ns(low_ns),
+            crate::duration::display_ns(high_ns)
+        );
+        let stream = self.operator(&name, &inputs, partitions, Arc::clone(&output), move |_| {
+            Box::new(IntervalJoin::new(spec.clone()).expect("checked when it was planned"))
+        });
+        let left_roles = behind(&first.relation, delay_ns.saturating_add((-low_ns).max(0)));
+        let right_roles = match kind {
+            JoinKind::Inner => behind(&second.relation, delay_ns.saturating_add(high_ns.max(0))),
+            // A row without a match has no time on this side.
+            JoinKind::Left => vec![Role::None; second.relation.roles.len()],
+        };
+        let roles = left_roles.into_iter().chain(right_roles).collect();
+        let joined = Relation { selection: None, stream, schema: output, roles, ordered: false, ..both };
+        let second_columns = second.relation.schema.fields().len();
+        self.joined_in_order(joined, &first, second_columns, swapped, join)
+    }
+
+    /// A side whose keys are columns: those that are expressions are computed behind the others.
+    pub(super) fn side(&mut self, relation: Relation, plan: &LogicalPlan, keys: &[&Expr]) -> Result<Side> {
+        let schema = plan.schema();
+        let columns = schema.fields().len();
+        let mut all: Vec<Expr> = (0..columns).map(|index| column_at(schema, index)).collect();
+        let mut places = Vec::new();
+        for key in keys {
+            places.push(as_column(key, schema).unwrap_or_else(|| {
+                all.push((*key).clone());
+                all.len() - 1
+            }));
+        }
+        let relation = match all.len() == columns {
+            true => self.with_computed_bounds(relation, plan, &places)?,
+            false => self.compute(relation, schema, &[], &all, None)?,
+        };
+        Ok(Side { relation, keys: places, columns })
+    }
+
+    /// Windows' bounds that are joined on must be computed.
+    fn with_computed_bounds(
+        &mut self,
+        relation: Relation,
+        plan: &LogicalPlan,
+        keys: &[usize],
+    ) -> Result<Relation> {
+        let pending = |key: &usize| relation.roles[*key].window().is_some_and(|window| !window.is_computed);
+        match keys.iter().any(pending) {
+            false => Ok(relation),
+            true => Err(refuse(
+                format!("rows are joined by a window that no one has aggregated: {}", plan.display()),
+                "aggregate each side by window first, or join within a time bound",
+            )),
+        }
+    }
+
+    /// Leaves out computed keys, and puts the sides into the order of the logical plan.
+    fn joined_in_order(
+        &mut self,
+        joined: Relation,
+        first: &Side,
+        second_columns: usize,
+        swapped: bool,
+        join: &Join,
+    ) -> Result<Relation> {
+        let first_all = first.relation.schema.fields().len();
+        let own_second = join.schema.fields().len() - first.columns;
+        debug_assert!(own_second <= second_columns);
+        let first_places = 0..first.columns;
+        let second_places = first_all..first_all + own_second;
+        let places: Vec<usize> = match swapped {
+            false => first_places.chain(second_places).collect(),
+            true => second_places.chain(first_places).collect(),
+        };
+        let selected = self.select(joined, &places, &join.schema)?;
+        Ok(Relation { schema: schema_of(&join.schema), ..selected })
+    }
+}
+
+/// A condition over the columns of the first side, computed keys included, and then the second's.
+pub(super) fn condition(
+    filter: Option<&Expr>,
+    first: &Side,
+    first_plan: &LogicalPlan,
+    second_plan: &LogicalPlan,
+) -> Result<Option<Arc<dyn Expression>>> {
+    let Some(filter) = filter.cloned().and_then(|filter| conjunction([filter])) else { return Ok(None) };
+    let extra = first.relation.schema.fields().iter().skip(first.columns);
+    let extra: Vec<_> = extra
+        .enumerate()
+        .map(|(index, field)| {
+            let field = field.as_ref().clone().with_name(format!("key {index}"));
+            (None, Arc::new(field))
+        })
+        .collect();
+    let own = |plan: &LogicalPlan| -> Vec<_> {
+        plan.schema().iter().map(|(qualifier, field)| (qualifier.cloned(), Arc::clone(field))).collect()
+    };
+    let fields = own(first_plan).into_iter().chain(extra).chain(own(second_plan)).collect();
+    let schema = datafusion::common::DFSchema::new_with_metadata(fields, Default::default())?;
+    Ok(Some(Arc::new(Compiled::new(&filter, &schema)?)))
+}
+
+/// Times of rows that were held back.
+fn behind(relation: &Relation, by_ns: i64) -> Vec<Role> {
+    let behind = |role: &Role| match role.time_delay_ns() {
+        Some(delay_ns) => Role::EventTime { delay_ns: delay_ns.saturating_add(by_ns) },
+        None => Role::None,
+    };
+    relation.roles.iter().map(behind).collect()
+}
+
+/// The relation of rows that come from both.
+fn merge_sources(one: Relation, other: &Relation) -> Relation {
+    let mut sources: Vec<usize> = one.sources.iter().chain(&other.sources).copied().collect();
+    sources.sort_unstable();
+    sources.dedup();
+    let is_finite = one.is_finite && other.is_finite;
+    Relation { sources, is_finite, ..one }
+}
+
+/// The schema with a number behind names that occur twice.
+fn unique(schema: arrow_schema::SchemaRef) -> arrow_schema::SchemaRef {
+    let fields = schema.fields().iter();
+    super::columns::stream_schema(fields.map(|field| (field.name().clone(), field.data_type().clone())))
+}

@@ -1,0 +1,197 @@
+//! From an optimised logical plan to the plan that runs: sources, transforms, operators. One file per kind of node.
+
+mod aggregate;
+mod aggregate_functions;
+mod columns;
+mod join;
+mod lookup;
+mod not_streaming;
+mod operator_call;
+mod over;
+mod project;
+mod read_as_tables;
+mod relation;
+mod scalar_subqueries;
+mod scan;
+mod sort;
+mod static_table;
+mod time_bound;
+mod top;
+mod union;
+mod window_assign;
+
+use std::sync::Arc;
+
+use datafusion::common::{Column, DFSchema, Result};
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use tidemill_engine::{Operator, OperatorPlan, Plan, StreamRef, TransformPlan};
+use tidemill_operators::watermark::{LateRows, WatermarkSpec};
+
+pub(crate) use read_as_tables::read_as_tables;
+pub(crate) use relation::{Kind, Relation, Role, Selection, Window};
+pub(crate) use scalar_subqueries::read_scalar_subqueries;
+pub(crate) use scan::UsedSource;
+pub(crate) use static_table::{batch_answer, is_static, read_static};
+
+use crate::refusal::refuse;
+use crate::steps::RowFaults;
+
+/// What bounds the state of a query, and how it is divided.
+#[derive(Clone, Debug)]
+pub(crate) struct StateLimits {
+    /// Logical partitions of each operator with keys.
+    pub partitions: u32,
+    /// Groups that an aggregation may hold, all partitions together.
+    pub groups_max: usize,
+    /// Rows that a join, a running function or a buffer may hold, all partitions together.
+    pub rows_max: usize,
+}
+
+/// Translates the queries of one run into one plan.
+pub(crate) struct Translator {
+    pub plan: Plan,
+    pub sources: Vec<UsedSource>,
+    pub faults: RowFaults,
+    pub late: LateRows,
+    limits: StateLimits,
+    windows: u32,
+    operators: usize,
+    /// What was translated before: a view that is used twice runs once.
+    done: Vec<(LogicalPlan, Relation)>,
+}
+
+impl Translator {
+    /// A translator of these queries, whose sources it declares.
+    pub fn new(name: &str, queries: &[&LogicalPlan], limits: StateLimits) -> Result<Self> {
+        let mut translator = Translator {
+            plan: Plan::new(name),
+            sources: Vec::new(),
+            faults: RowFaults::default(),
+            late: LateRows::default(),
+            limits,
+            windows: 0,
+            operators: 0,
+            done: Vec::new(),
+        };
+        translator.declare_sources(queries)?;
+        Ok(translator)
+    }
+
+    /// The stream of a logical plan, with its columns in the plan's order.
+    pub fn relation(&mut self, plan: &LogicalPlan) -> Result<Relation> {
+        if let Some((_, done)) = self.done.iter().find(|(known, _)| known == plan && same_scans(known, plan))
+        {
+            return Ok(done.clone());
+        }
+        let relation = self.translate(plan)?;
+        self.done.push((plan.clone(), relation.clone()));
+        Ok(relation)
+    }
+
+    /// The stream of a logical plan as others see it: bounds of windows are computed.
+    pub fn output(&mut self, plan: &LogicalPlan) -> Result<Relation> {
+        let relation = self.relation(plan)?;
+        self.with_known_bounds(relation, plan.schema())
+    }
+
+    fn translate(&mut self, plan: &LogicalPlan) -> Result<Relation> {
+        match plan {
+            LogicalPlan::TableScan(scan) => self.scan(scan),
+            LogicalPlan::SubqueryAlias(alias) => self.relation(&alias.input),
+            LogicalPlan::Projection(projection) => match self.top(projection)? {
+                Some(top) => Ok(top),
+                None => self.projection(projection),
+            },
+            LogicalPlan::Filter(filter) => match self.top_of_filter(filter)? {
+                Some(top) => Ok(top),
+                None => self.filter(filter),
+            },
+            LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate),
+            LogicalPlan::Window(window) => self.over(window),
+            LogicalPlan::Join(join) => self.join(join),
+            LogicalPlan::Union(union) => self.union(union),
+            LogicalPlan::Sort(sort) => self.sort(sort),
+            LogicalPlan::Extension(extension) => self.extension(extension.node.as_ref()),
+            other => Err(not_streaming::not_streaming(other)),
+        }
+    }
+
+    /// Adds an operator that reads these streams whole, each routed by some of its columns; its state is limited
+    /// per partition.
+    fn operator(
+        &mut self,
+        name: &str,
+        inputs: &[(StreamRef, Vec<usize>)],
+        partitions: u32,
+        output: arrow_schema::SchemaRef,
+        factory: impl Fn(u32) -> Box<dyn Operator> + Send + Sync + 'static,
+    ) -> StreamRef {
+        self.operators += 1;
+        // The number makes the name stable: snapshots are found by it.
+        let name = format!("{} {name}", self.operators);
+        let mut operator = OperatorPlan::new(name, partitions, factory).output(output);
+        for (stream, keys) in inputs {
+            let schema = Arc::clone(self.plan.schema(*stream).expect("the stream was made before"));
+            let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+            let route = tidemill_engine::route_by_hash(keys.clone(), partitions);
+            operator = operator.input(*stream, &names, route);
+        }
+        self.plan.operator(operator)[0]
+    }
+
+    /// Adds a transform.
+    fn transform(
+        &mut self,
+        name: impl Into<String>,
+        input: StreamRef,
+        output: arrow_schema::SchemaRef,
+        factory: impl Fn() -> Box<dyn tidemill_engine::Transform> + Send + Sync + 'static,
+    ) -> StreamRef {
+        self.plan.transform(TransformPlan::new(name, input, output, factory))
+    }
+
+    /// How many partitions an operator with these keys has.
+    fn partitions(&self, keys: usize) -> u32 {
+        if keys == 0 { 1 } else { self.limits.partitions }
+    }
+
+    /// A limit of all partitions together, as each of them has it: with some room, for keys spread unevenly.
+    fn share(&self, limit: usize, partitions: u32) -> usize {
+        if partitions == 1 {
+            limit
+        } else {
+            (limit / partitions as usize).saturating_mul(2).max(limit.min(1024))
+        }
+    }
+
+    fn rows_max(&self, partitions: u32) -> usize {
+        self.share(self.limits.rows_max, partitions)
+    }
+
+    fn groups_max(&self, partitions: u32) -> usize {
+        self.share(self.limits.groups_max, partitions)
+    }
+
+    fn watermark(&self, relation: &Relation, delay_ns: i64) -> WatermarkSpec {
+        WatermarkSpec { sources: relation.sources.clone(), delay_ns }
+    }
+}
+
+/// The number of the column that an expression is, under any alias.
+fn as_column(expression: &Expr, schema: &DFSchema) -> Option<usize> {
+    match expression {
+        Expr::Column(column) => schema.maybe_index_of_column(column),
+        Expr::Alias(alias) => as_column(&alias.expr, schema),
+        _ => None,
+    }
+}
+
+/// The column with a number, as an expression.
+fn column_at(schema: &DFSchema, index: usize) -> Expr {
+    Expr::Column(Column::from(schema.qualified_field(index)))
+}
+
+/// Whether two equal plans read the same sources: DataFusion compares them by name.
+fn same_scans(one: &LogicalPlan, other: &LogicalPlan) -> bool {
+    scan::definitions(one).eq(&scan::definitions(other))
+}

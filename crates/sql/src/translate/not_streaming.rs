@@ -1,0 +1,35 @@
+//! Nodes that no stream can be made of.
+
+use datafusion::common::DataFusionError;
+use datafusion::logical_expr::LogicalPlan;
+
+use crate::refusal::refuse;
+
+/// A node that no stream can be made of.
+pub(crate) fn not_streaming(plan: &LogicalPlan) -> DataFusionError {
+    match plan {
+        LogicalPlan::Limit(_) => refuse(
+            "LIMIT inside of a query has no meaning for a stream, of which no row is the last",
+            "put LIMIT at the end of the whole query, or number the rows of each window with ROW_NUMBER() and keep the \
+             first ones",
+        ),
+        LogicalPlan::EmptyRelation(_) | LogicalPlan::Values(_) => {
+            refuse("a constant relation is no stream", "read from a source, or use it as a table in a join")
+        }
+        LogicalPlan::RecursiveQuery(_) => {
+            refuse("a recursive query never ends on a stream", "write the steps that you need as views")
+        }
+        LogicalPlan::Subquery(_) => refuse(
+            "a subquery that depends on the row around it cannot run on a stream",
+            "write it as a join",
+        ),
+        LogicalPlan::Unnest(_) => refuse("UNNEST is not there yet on streams", "unnest in the source"),
+        LogicalPlan::Distinct(_) => {
+            refuse("DISTINCT ON has no order on a stream", "use ROW_NUMBER() per window")
+        }
+        other => refuse(
+            format!("{} cannot run on a stream", other.display()),
+            "see the guide on what a continuous query may contain",
+        ),
+    }
+}

@@ -1,0 +1,187 @@
+//! Filters and projections: one transform for a filter with the projection above it.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::logical_expr::{Expr, Filter, LogicalPlan, Projection};
+
+use super::columns::{schema_of, stream_schema};
+use super::{Kind, Relation, Role, Selection, Translator, as_column, column_at, refuse, window_assign};
+use crate::expression::Compiled;
+use crate::steps::Steps;
+
+impl Translator {
+    pub(super) fn projection(&mut self, projection: &Projection) -> Result<Relation> {
+        let (filters, input) = match projection.input.as_ref() {
+            LogicalPlan::Filter(filter) => (vec![filter.predicate.clone()], filter.input.as_ref()),
+            other => (Vec::new(), other),
+        };
+        let relation = self.relation(input)?;
+        self.compute(relation, input.schema(), &filters, &projection.expr, Some(&projection.schema))
+    }
+
+    pub(super) fn filter(&mut self, filter: &Filter) -> Result<Relation> {
+        let relation = self.relation(&filter.input)?;
+        let schema = filter.input.schema();
+        let all: Vec<Expr> = (0..schema.fields().len()).map(|index| column_at(schema, index)).collect();
+        self.compute(relation, schema, std::slice::from_ref(&filter.predicate), &all, Some(schema))
+    }
+
+    /// The columns with these numbers, without a transform if they are all there in this order.
+    pub(super) fn select(
+        &mut self,
+        relation: Relation,
+        places: &[usize],
+        output: &DFSchema,
+    ) -> Result<Relation> {
+        if places.iter().copied().eq(0..relation.schema.fields().len()) {
+            return Ok(relation);
+        }
+        let schema = DFSchema::try_from(relation.schema.as_ref().clone())?;
+        let columns: Vec<Expr> = places.iter().map(|place| column_at(&schema, *place)).collect();
+        self.compute(relation, &schema, &[], &columns, Some(output))
+    }
+
+    /// Filters a stream and computes columns of it. `schema` is that of the logical plan it stands for.
+    pub(super) fn compute(
+        &mut self,
+        relation: Relation,
+        schema: &DFSchema,
+        filters: &[Expr],
+        columns: &[Expr],
+        output: Option<&DFSchema>,
+    ) -> Result<Relation> {
+        check_filters(&relation, filters, schema)?;
+        let places: Vec<Option<usize>> = columns.iter().map(|column| as_column(column, schema)).collect();
+        let identity = places.iter().copied().eq((0..relation.schema.fields().len()).map(Some));
+        if filters.is_empty() && identity {
+            return Ok(relation);
+        }
+        let role = |place: &Option<usize>| place.map_or(Role::None, |place| relation.roles[place]);
+        let roles = places.iter().map(role).collect();
+        // A column that is passed on keeps what it holds; within an expression, a bound of a window is computed.
+        let computed = columns.iter().zip(&places).map(|(column, place)| match place {
+            Some(_) => Ok(column.clone()),
+            None => window_assign::with_bounds(column.clone(), &relation, schema),
+        });
+        let computed: Vec<Expr> = computed.collect::<Result<_>>()?;
+        // What merely picks columns of another stream is skipped.
+        let width = relation.schema.fields().len();
+        let picked = relation.selection.clone().unwrap_or_else(|| Selection {
+            stream: relation.stream,
+            width,
+            columns: (0..width).collect(),
+        });
+        let compile =
+            |expression: &Expr| Compiled::new(expression, schema)?.moved(&picked.columns, picked.width);
+        let compiled: Vec<Compiled> = computed.iter().map(compile).collect::<Result<_>>()?;
+        let conditions = filters
+            .iter()
+            .flat_map(split_conjunction)
+            .map(|condition| compile(&window_assign::with_bounds(condition.clone(), &relation, schema)?));
+        let conditions: Vec<Compiled> = conditions.collect::<Result<_>>()?;
+        let output = match output {
+            Some(output) => schema_of(output),
+            None => stream_schema(columns.iter().zip(&compiled).map(|(column, compiled)| {
+                (column.schema_name().to_string(), tidemill_engine::Expression::data_type(compiled))
+            })),
+        };
+        let name = describe(filters, columns, &places);
+        let pure: Option<Vec<usize>> = places.iter().map(|place| Some(picked.columns[(*place)?])).collect();
+        let selection = pure.filter(|_| filters.is_empty()).map(|columns| Selection { columns, ..picked });
+        let steps =
+            Steps::new(conditions, &compiled, Arc::clone(&output), self.faults.clone(), picked.width)?;
+        let stream =
+            self.transform(name, picked.stream, Arc::clone(&output), move || Box::new(steps.clone()));
+        let kind = kind_of(&relation, &places);
+        Ok(Relation { stream, schema: output, roles, kind, selection, ..relation })
+    }
+}
+
+/// A table keeps its key if all of the key's columns are passed on.
+fn kind_of(relation: &Relation, places: &[Option<usize>]) -> Kind {
+    match &relation.kind {
+        Kind::Stream => Kind::Stream,
+        Kind::Table { keys } => {
+            let place = |key: &usize| places.iter().position(|place| *place == Some(*key));
+            let keys = keys.as_ref().and_then(|keys| keys.iter().map(place).collect());
+            Kind::Table { keys }
+        }
+    }
+}
+
+/// A condition on a table's values would have to take back rows that were given out before.
+fn check_filters(relation: &Relation, filters: &[Expr], schema: &DFSchema) -> Result<()> {
+    let Kind::Table { keys } = &relation.kind else { return check_sessions(relation, filters) };
+    let mut on_keys_only = true;
+    for filter in filters {
+        for column in filter.column_refs() {
+            let place = schema.maybe_index_of_column(column);
+            on_keys_only &=
+                place.is_some_and(|place| keys.as_ref().is_some_and(|keys| keys.contains(&place)));
+        }
+    }
+    match on_keys_only {
+        true => Ok(()),
+        false => Err(refuse(
+            "a condition on the changing values of a table (an aggregate without a window) would have to take back \
+             rows that it let pass before",
+            "group by a window too, or keep the table with CREATE MATERIALIZED VIEW and put the condition on \
+             reading it",
+        )),
+    }
+}
+
+/// Which rows there are decides the sessions, so a filter cannot come after they were assigned.
+fn check_sessions(relation: &Relation, filters: &[Expr]) -> Result<()> {
+    let pending = relation.roles.iter().filter_map(|role| role.window());
+    let mut sessions = pending.filter(|window| window.size_ns().is_none() && !window.is_computed);
+    match !filters.is_empty() && sessions.next().is_some() {
+        false => Ok(()),
+        true => Err(refuse(
+            "rows are filtered after they were put into sessions, and before the sessions are known",
+            "filter first: session((SELECT * FROM clicks WHERE ...), event_time, INTERVAL '5 minutes')",
+        )),
+    }
+}
+
+/// What a transform does, for people.
+fn describe(filters: &[Expr], columns: &[Expr], places: &[Option<usize>]) -> String {
+    let mut parts = Vec::new();
+    if !filters.is_empty() {
+        let shown: Vec<String> = filters.iter().map(ToString::to_string).collect();
+        parts.push(format!("filter {}", shown.join(" AND ")));
+    }
+    let computed: Vec<String> = columns
+        .iter()
+        .zip(places)
+        .filter(|(_, place)| place.is_none())
+        .map(|(column, _)| column.to_string())
+        .collect();
+    match computed.is_empty() {
+        true => parts.push(format!(
+            "columns {}",
+            columns.iter().map(|c| c.schema_name().to_string()).collect::<Vec<_>>().join(", ")
+        )),
+        false => parts.push(format!("compute {}", computed.join(", "))),
+    }
+    parts.join(", ")
+}
+
+/// Replaces columns of an expression by what they stand for.
+pub(super) fn replace_columns(
+    expression: Expr,
+    replacement: impl Fn(&datafusion::common::Column) -> Result<Option<Expr>>,
+) -> Result<Expr> {
+    expression
+        .transform_up(|part| match &part {
+            Expr::Column(column) => match replacement(column)? {
+                Some(replaced) => Ok(Transformed::yes(replaced)),
+                None => Ok(Transformed::no(part)),
+            },
+            _ => Ok(Transformed::no(part)),
+        })
+        .data()
+}

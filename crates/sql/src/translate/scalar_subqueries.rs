@@ -1,0 +1,48 @@
+//! Subqueries that stand for one value: `WHERE price > (SELECT avg(price) FROM prices)`. Over tables that do not change
+//! the value is known before the query runs.
+
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{Result, ScalarValue};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::{Expr, LogicalPlan, Subquery};
+
+use super::read_as_tables::read_whole;
+use super::refuse;
+use super::static_table::could_be_static;
+
+/// The plan with the values of such subqueries in their place.
+pub(crate) fn read_scalar_subqueries(plan: LogicalPlan) -> Result<LogicalPlan> {
+    plan.transform_down(|node| {
+        let names = NamePreserver::new(&node);
+        node.map_expressions(|expression| {
+            let name = names.save(&expression);
+            let replaced = expression.transform_up(|part| match &part {
+                Expr::ScalarSubquery(subquery) => Ok(Transformed::yes(Expr::Literal(value(subquery)?, None))),
+                _ => Ok(Transformed::no(part)),
+            })?;
+            Ok(match replaced.transformed {
+                true => replaced.update_data(|expression| name.restore(expression)),
+                false => replaced,
+            })
+        })
+    })
+    .data()
+}
+
+fn value(subquery: &Subquery) -> Result<ScalarValue> {
+    if !subquery.outer_ref_columns.is_empty() || !could_be_static(&subquery.subquery) {
+        return Err(refuse(
+            "a subquery stands for one value, but what it reads changes while the query runs",
+            "declare what it reads with CREATE TABLE if it does not change; else join with an aggregate",
+        ));
+    }
+    let rows = read_whole(&subquery.subquery)?;
+    match rows.num_rows() {
+        0 => ScalarValue::try_from(rows.schema().field(0).data_type()),
+        1 => ScalarValue::try_from_array(rows.column(0), 0),
+        more => Err(refuse(
+            format!("a subquery stands for one value, but has {more} rows"),
+            "take one of them, with max() or LIMIT 1",
+        )),
+    }
+}

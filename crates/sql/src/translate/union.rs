@@ -1,0 +1,57 @@
+//! UNION ALL.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::logical_expr::Union;
+use tidemill_operators::forward::{Forward, ForwardSpec};
+
+use super::columns::schema_of;
+use super::{Kind, Relation, Role, Translator, refuse};
+
+impl Translator {
+    pub(super) fn union(&mut self, union: &Union) -> Result<Relation> {
+        let inputs: Vec<Relation> =
+            union.inputs.iter().map(|input| self.output(input)).collect::<Result<_>>()?;
+        if inputs.iter().any(|input| !input.is_stream()) {
+            return Err(refuse(
+                "UNION ALL of tables (aggregates without a window) would mix rows of the same key",
+                "group by a window, or aggregate over the UNION ALL of their inputs",
+            ));
+        }
+        let output = schema_of(&union.schema);
+        let columns = output.fields().len();
+        // The widest spread of rows over partitions: nothing depends on it, for nothing is kept.
+        let keys: Vec<usize> = (0..columns).collect();
+        let streams: Vec<_> = inputs.iter().map(|input| (input.stream, keys.clone())).collect();
+        let partitions = self.limits.partitions;
+        let spec = ForwardSpec { schema: Arc::clone(&output) };
+        let stream = self.operator("union all", &streams, partitions, Arc::clone(&output), move |_| {
+            Box::new(Forward::new(spec.clone()))
+        });
+        let roles = (0..columns).map(|column| role(&inputs, column)).collect();
+        let mut sources: Vec<usize> = inputs.iter().flat_map(|input| input.sources.clone()).collect();
+        sources.sort_unstable();
+        sources.dedup();
+        let is_finite = inputs.iter().all(|input| input.is_finite);
+        Ok(Relation {
+            selection: None,
+            stream,
+            schema: output,
+            roles,
+            kind: Kind::Stream,
+            sources,
+            ordered: false,
+            is_finite,
+        })
+    }
+}
+
+/// A column is an event time of the union if it is one of every input.
+fn role(inputs: &[Relation], column: usize) -> Role {
+    let delays = inputs.iter().map(|input| input.roles[column].time_delay_ns());
+    match delays.collect::<Option<Vec<i64>>>() {
+        Some(delays) => Role::EventTime { delay_ns: delays.into_iter().max().unwrap_or(0) },
+        None => Role::None,
+    }
+}

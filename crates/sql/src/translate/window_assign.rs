@@ -1,0 +1,111 @@
+//! Windows in FROM: the columns window_start and window_end hold the event time until someone needs the bounds, for an
+//! aggregation finds the window by itself.
+
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::{Expr, UserDefinedLogicalNode, cast, lit};
+
+use super::project::replace_columns;
+use super::{Relation, Role, Translator, Window, column_at, refuse};
+use crate::logical::{OperatorCall, WINDOW_START, WindowAssign, WindowKind};
+
+impl Translator {
+    pub(super) fn extension(&mut self, node: &dyn UserDefinedLogicalNode) -> Result<Relation> {
+        let any = node.as_any();
+        if let Some(assign) = any.downcast_ref::<WindowAssign>() {
+            return self.window_assign(assign);
+        }
+        match any.downcast_ref::<OperatorCall>() {
+            Some(call) => self.operator_call(call),
+            None => Err(refuse(format!("{} cannot run on a stream", node.name()), "leave it out")),
+        }
+    }
+
+    fn window_assign(&mut self, assign: &WindowAssign) -> Result<Relation> {
+        let relation = self.relation(&assign.input)?;
+        let input = assign.input.schema();
+        let time = input.index_of_column(&assign.time)?;
+        let Some(delay_ns) = relation.roles[time].time_delay_ns().filter(|_| relation.is_stream()) else {
+            return Err(refuse(
+                format!(
+                    "'{}' is not an event time, so no window over it can ever be closed",
+                    assign.time.name
+                ),
+                "declare it as the watermark's column: CREATE SOURCE ... (..., WATERMARK FOR event_time AS event_time)",
+            ));
+        };
+        let mut columns: Vec<Expr> = (0..input.fields().len()).map(|index| column_at(input, index)).collect();
+        let bound = Expr::Column(assign.time.clone());
+        // Rows of closed windows that are put into larger ones come when they end, which may close these at once.
+        let (bound, delay_ns) = match nested_in(relation.roles[time], assign.kind) {
+            Some((inner, size_ns)) => {
+                let last_instant = lit(ScalarValue::new_interval_mdn(0, 0, size_ns - 1));
+                (bound + last_instant, inner.delay_ns)
+            }
+            None => (bound, delay_ns),
+        };
+        columns.extend([bound.clone().alias("window_start"), bound.alias("window_end")]);
+        let mut assigned = self.compute(relation, input, &[], &columns, Some(&assign.schema))?;
+        self.windows += 1;
+        let window = Window { kind: assign.kind, id: self.windows, delay_ns, is_computed: false };
+        let bounds = input.fields().len();
+        assigned.roles[bounds] = Role::WindowStart(window);
+        assigned.roles[bounds + 1] = Role::WindowEnd(window);
+        Ok(assigned)
+    }
+}
+
+impl Translator {
+    /// The rows with the bounds of their windows computed, for a reader to whom they are values.
+    pub(super) fn with_known_bounds(&mut self, relation: Relation, schema: &DFSchema) -> Result<Relation> {
+        let is_pending = |role: &Role| role.window().is_some_and(|window| !window.is_computed);
+        if !relation.roles.iter().any(is_pending) {
+            return Ok(relation);
+        }
+        // Within an expression, be it one that changes nothing, a bound is computed.
+        let columns = (0..schema.fields().len()).map(|index| match is_pending(&relation.roles[index]) {
+            true => cast(column_at(schema, index), schema.field(index).data_type().clone()),
+            false => column_at(schema, index),
+        });
+        let columns: Vec<Expr> = columns.collect();
+        self.compute(relation, schema, &[], &columns, Some(schema))
+    }
+}
+
+/// The closed windows that a column is the start of, and their size, if none of them is divided by the larger windows
+/// that they are put into.
+fn nested_in(role: Role, outer: WindowKind) -> Option<(Window, i64)> {
+    let Role::WindowStart(inner) = role else { return None };
+    let WindowKind::Tumble { size_ns, offset_ns } = inner.kind else { return None };
+    let (outer_size_ns, slide_ns, outer_offset_ns) = match outer {
+        WindowKind::Tumble { size_ns, offset_ns } => (size_ns, size_ns, offset_ns),
+        WindowKind::Hop { size_ns, slide_ns, offset_ns } => (size_ns, slide_ns, offset_ns),
+        WindowKind::Session { .. } => return None,
+    };
+    let lengths_ns = [outer_size_ns, slide_ns, outer_offset_ns - offset_ns];
+    let is_nested = lengths_ns.iter().all(|length_ns| length_ns % size_ns == 0);
+    (inner.is_computed && is_nested).then_some((inner, size_ns))
+}
+
+/// An expression in which columns that stand for the bounds of windows are computed.
+pub(super) fn with_bounds(expression: Expr, relation: &Relation, schema: &DFSchema) -> Result<Expr> {
+    replace_columns(expression, |column| {
+        let Some(index) = schema.maybe_index_of_column(column) else { return Ok(None) };
+        let role = relation.roles[index];
+        let Some(window) = role.window().filter(|window| !window.is_computed) else { return Ok(None) };
+        let WindowKind::Tumble { size_ns, offset_ns: 0 } = window.kind else {
+            return Err(refuse(
+                "the bounds of hopping and session windows are known only to an aggregation",
+                "GROUP BY window_start, window_end first, and use them in a query around it",
+            ));
+        };
+        let size = lit(ScalarValue::new_interval_mdn(0, 0, size_ns));
+        let start = Expr::ScalarFunction(datafusion::logical_expr::expr::ScalarFunction {
+            func: crate::logical::Functions::default().scalar[WINDOW_START].clone(),
+            args: vec![Expr::Column(column.clone()), size.clone()],
+        });
+        Ok(Some(match role {
+            Role::WindowEnd(_) => start + size,
+            _ => start,
+        }))
+    })
+}

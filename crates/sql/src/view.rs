@@ -1,0 +1,122 @@
+//! Materialized views: their rows, kept in memory while a pipeline runs, and read from any thread.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use tidemill_connect::sinks::{MemoryRows, MemorySink, TableHandle, TableSink};
+use tidemill_engine::{Cause, Polled, Sink, Source};
+
+use crate::definition::SourceDefinition;
+use crate::prepared::Output;
+
+/// What keeps rows.
+#[derive(Clone)]
+pub(crate) enum Kept {
+    /// All rows of a stream.
+    Rows(MemoryRows),
+    /// The last row of each key.
+    Table(TableHandle),
+}
+
+impl Kept {
+    /// A sink that keeps an output's rows under this schema, and what reads them.
+    pub fn new(output: &Output, schema: &SchemaRef, rows_max: usize) -> Result<(Box<dyn Sink>, Kept), Cause> {
+        match &output.table_key {
+            Some(Some(key)) => {
+                let (sink, table) = TableSink::new(schema, key.clone(), rows_max)?;
+                Ok((Box::new(sink), Kept::Table(table)))
+            }
+            Some(None) => Err(Cause::User(
+                "the columns that rows are grouped by are not in the result; add them to SELECT".into(),
+            )),
+            None => {
+                let (sink, rows) = MemorySink::new(schema, rows_max);
+                Ok((Box::new(sink), Kept::Rows(rows)))
+            }
+        }
+    }
+
+    /// The rows as they were after some commit.
+    pub fn read(&self) -> Result<RecordBatch, Cause> {
+        match self {
+            Kept::Rows(rows) => rows.read(),
+            Kept::Table(table) => table.read(),
+        }
+    }
+}
+
+/// A materialized view of a running pipeline. Clones read the same rows; they stay when the pipeline has ended.
+///
+/// See [`RunningQuery::views`](crate::RunningQuery::views).
+#[derive(Clone)]
+pub struct ViewHandle {
+    name: String,
+    schema: SchemaRef,
+    kept: Kept,
+}
+
+impl ViewHandle {
+    pub(crate) fn new(name: &str, schema: &SchemaRef, kept: Kept) -> Self {
+        ViewHandle { name: name.to_string(), schema: Arc::clone(schema), kept }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its rows as they were after some cycle, never a part of one.
+    ///
+    /// # Errors
+    /// If a column has more text than a batch can hold.
+    pub fn read(&self) -> Result<RecordBatch, Cause> {
+        self.kept.read()
+    }
+
+    /// The view as a table that is read anew by each query.
+    pub(crate) fn definition(&self) -> SourceDefinition {
+        let view = self.clone();
+        SourceDefinition {
+            name: self.name.clone(),
+            raw: Arc::clone(&self.schema),
+            schema: Arc::clone(&self.schema),
+            computed: None,
+            event_time: None,
+            ordered: false,
+            idle_after: None,
+            is_table: true,
+            is_finite: true,
+            is_repeatable: true,
+            open: Arc::new(move |columns| {
+                let rows = view.read()?;
+                let rows = match columns {
+                    None => rows,
+                    Some(columns) => rows.project(columns).map_err(|error| Cause::Bug(error.to_string()))?,
+                };
+                Ok(Box::new(Once { schema: rows.schema(), rows: Some(rows) }))
+            }),
+        }
+    }
+}
+
+/// Rows that are given out once.
+struct Once {
+    schema: SchemaRef,
+    rows: Option<RecordBatch>,
+}
+
+impl Source for Once {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn poll(&mut self, _wait: Duration) -> Result<Polled, Cause> {
+        Ok(self.rows.take().map_or(Polled::Ended, Polled::Rows))
+    }
+
+    fn is_finite(&self) -> bool {
+        true
+    }
+}

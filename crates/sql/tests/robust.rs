@@ -1,0 +1,261 @@
+//! What must not bring a query down, and what must end it with a clear error.
+
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use datafusion::arrow::array::{Array, AsArray, RecordBatch};
+use datafusion::arrow::datatypes::Int64Type;
+use tidemill_connect::sinks::MemorySink;
+use tidemill_engine::{Cause, CycleOutput, Sink};
+use tidemill_sql::{Prepared, QueryStatus, Reply, Session, parse};
+
+/// The longest that anything here may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("tidemill-robust-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.0.join(name), text).unwrap();
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Executes a script; the reply to its last statement, or the first error as a user reads it.
+fn execute(session: &mut Session, script: &str) -> Result<Reply, String> {
+    let statements = parse(script, "test.sql").map_err(|error| error.to_string())?;
+    let mut last = None;
+    for statement in &statements {
+        last = Some(session.execute(statement).map_err(|error| error.to_string())?);
+    }
+    Ok(last.unwrap())
+}
+
+fn prepared(session: &mut Session, script: &str) -> Prepared {
+    match execute(session, script) {
+        Ok(Reply::Query(prepared)) => *prepared,
+        Ok(_) => panic!("no query: {script}"),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn run(prepared: Prepared) -> Result<(QueryStatus, RecordBatch), Cause> {
+    let (mut sinks, mut kept): (Vec<Box<dyn Sink>>, Vec<_>) = (Vec::new(), Vec::new());
+    for output in prepared.outputs() {
+        let (sink, rows) = MemorySink::new(&output.schema, 10_000_000);
+        sinks.push(Box::new(sink));
+        kept.push(rows);
+    }
+    let (status, answer) = prepared.start(sinks)?.wait()?;
+    let rows = answer.map_or_else(|| kept[0].read(), Ok)?;
+    Ok((status, rows))
+}
+
+fn answer(script: &str) -> Result<(QueryStatus, RecordBatch), Cause> {
+    run(prepared(&mut Session::new(), script))
+}
+
+fn integers(rows: &RecordBatch, column: usize) -> Vec<i64> {
+    let mut values: Vec<i64> = rows.column(column).as_primitive::<Int64Type>().iter().flatten().collect();
+    values.sort_unstable();
+    values
+}
+
+#[test]
+fn division_by_zero_and_overflow_cost_the_row_only() {
+    let (status, rows) = answer("SELECT 100 / (value % 10) AS q FROM sequence(count => 100)").unwrap();
+    assert_eq!((rows.num_rows(), status.faults.count), (90, 10));
+    assert!(status.faults.samples[0].contains("value"), "{:?}", status.faults.samples);
+    let (status, rows) =
+        answer("SELECT (9223372036854775807 - 50) + value AS sum FROM sequence(count => 100)").unwrap();
+    assert_eq!(rows.num_rows() as u64 + status.faults.count, 100);
+    assert!(status.faults.count > 40 && status.faults.samples[0].to_lowercase().contains("overflow"));
+}
+
+#[test]
+fn a_sum_that_overflows_is_an_error_and_no_wrong_number() {
+    let script = "SELECT sum(value + 9223372036854775000) AS total FROM sequence(count => 100)";
+    let cause = answer(script).expect_err("the sum does not fit");
+    assert!(matches!(cause, Cause::User(_)), "{cause}");
+    assert!(cause.to_string().contains("too large for Int64; cast"), "{cause}");
+}
+
+#[test]
+fn too_many_groups_are_refused() {
+    let script = "SET max_groups = 2000; SET workers = 2;
+        SELECT value, count(*) AS events FROM sequence(count => 200000) GROUP BY value";
+    let cause = answer(script).expect_err("200000 groups are more than 2000");
+    assert!(matches!(cause, Cause::Resource(_)), "{cause}");
+    assert!(cause.to_string().contains("groups"), "{cause}");
+    let script = script.replace("2000;", "1000000;");
+    assert_eq!(answer(&script).unwrap().1.num_rows(), 200_000);
+}
+
+#[test]
+fn too_many_rows_of_state_are_refused() {
+    let folder = Folder::new("state");
+    let mut text = "at,k\n".to_string();
+    for row in 0..50_000 {
+        text.push_str(&format!("2026-01-01T00:00:00.{row:06},{}\n", row % 10));
+    }
+    folder.write("rows.csv", &text);
+    let script = format!(
+        "SET max_state_rows = 1000; SET workers = 2;
+         CREATE SOURCE rows (at TIMESTAMP, k BIGINT, WATERMARK FOR at AS at - INTERVAL '1 hour')
+         WITH (path = '{}/rows.csv');
+         SELECT at, k FROM rows ORDER BY at",
+        folder.0.display()
+    );
+    let cause = answer(&script).expect_err("50000 rows wait for the watermark, 1000 are allowed");
+    assert!(matches!(cause, Cause::Resource(_)), "{cause}");
+    assert!(cause.to_string().contains("1000"), "{cause}");
+}
+
+#[test]
+fn a_result_that_is_too_large_is_refused() {
+    let script = "SET max_result_rows = 100;
+        SELECT value FROM sequence(count => 1000) ORDER BY value DESC";
+    let cause = answer(script).expect_err("1000 rows are more than 100");
+    assert!(matches!(cause, Cause::Resource(_)), "{cause}");
+}
+
+#[test]
+fn a_query_without_end_can_be_stopped() {
+    let mut session = Session::new();
+    let query = prepared(&mut session, "SELECT value FROM sequence() WHERE value < 10");
+    let (sink, rows) = MemorySink::new(&query.outputs()[0].schema, 1000);
+    let running = query.start(vec![Box::new(sink)]).unwrap();
+    let start = Instant::now();
+    while rows.len() < 10 {
+        assert!(start.elapsed() < PATIENCE, "no rows came");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    running.stop();
+    let (status, _) = running.wait().unwrap();
+    assert!(status.rows_in() >= 10 && rows.is_finished());
+}
+
+#[test]
+fn a_limit_ends_a_query_without_end() {
+    let (_, rows) = answer("SELECT value FROM sequence() LIMIT 5").unwrap();
+    assert_eq!(integers(&rows, 0), [0, 1, 2, 3, 4]);
+}
+
+struct Fails;
+
+impl Sink for Fails {
+    fn prepare(&mut self, _: CycleOutput) -> Result<(), Cause> {
+        Err(Cause::Operation("the disk is full".into()))
+    }
+
+    fn commit(&mut self, _: RangeInclusive<u64>) -> Result<(), Cause> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_sink_that_fails_ends_the_query_with_its_reason() {
+    let mut session = Session::new();
+    let query = prepared(&mut session, "SELECT value FROM sequence()");
+    let cause = query.start(vec![Box::new(Fails)]).unwrap().wait().expect_err("the sink fails");
+    assert!(matches!(&cause, Cause::Operation(text) if text.contains("the disk is full")), "{cause}");
+}
+
+#[test]
+fn files_whose_columns_change_say_so() {
+    let folder = Folder::new("schemas");
+    folder.write("a.csv", "a,b\n1,2\n");
+    folder.write("b.csv", "b,a\n20,10\n");
+    let script = format!("SELECT a, b FROM '{}/*.csv'", folder.0.display());
+    match answer(&script) {
+        // Columns are found by their names.
+        Ok((_, rows)) => assert_eq!((integers(&rows, 0), integers(&rows, 1)), (vec![1, 10], vec![2, 20])),
+        Err(cause) => assert!(cause.to_string().contains("b.csv"), "{cause}"),
+    }
+    folder.write("b.csv", "a,c\n10,20\n");
+    match answer(&script) {
+        Ok((status, rows)) => {
+            assert!(status.faults.count > 0 || rows.column(1).null_count() == 1, "nothing was said");
+        }
+        Err(cause) => assert!(cause.to_string().contains("b.csv"), "{cause}"),
+    }
+}
+
+#[test]
+fn a_file_that_is_gone_is_an_error_with_its_name() {
+    let folder = Folder::new("gone");
+    folder.write("a.csv", "a\n1\n");
+    let mut session = Session::new();
+    let query = prepared(&mut session, &format!("SELECT a FROM '{}/a.csv'", folder.0.display()));
+    std::fs::remove_file(folder.0.join("a.csv")).unwrap();
+    let cause = run(query).expect_err("the file is gone");
+    assert!(cause.to_string().contains("a.csv"), "{cause}");
+    let error = execute(&mut session, "SELECT * FROM 'no/such.csv'").err().expect("there is no such file");
+    assert!(error.contains("no/such.csv"), "{error}");
+}
+
+#[test]
+fn a_thousand_views_one_on_the_other() {
+    let mut session = Session::new();
+    let mut script = "CREATE VIEW v0 AS SELECT value AS n FROM sequence(count => 10);\n".to_string();
+    for view in 1..1000 {
+        script.push_str(&format!(
+            "CREATE VIEW v{view} AS SELECT value AS n FROM sequence(count => 10) WHERE value <> {view};\n"
+        ));
+    }
+    execute(&mut session, &script).map(|_| ()).unwrap();
+    let query =
+        prepared(&mut session, "SELECT n FROM v0 UNION ALL SELECT n FROM v5 UNION ALL SELECT n FROM v999");
+    assert_eq!(run(query).unwrap().1.num_rows(), 29);
+    let mut chain = "CREATE VIEW c0 AS SELECT value AS n FROM sequence(count => 10);\n".to_string();
+    for view in 1..30 {
+        chain.push_str(&format!("CREATE VIEW c{view} AS SELECT n + 1 AS n FROM c{};\n", view - 1));
+    }
+    execute(&mut session, &chain).map(|_| ()).unwrap();
+    let query = prepared(&mut session, "SELECT n FROM c29");
+    assert_eq!(integers(&run(query).unwrap().1, 0), (29..39).collect::<Vec<i64>>());
+}
+
+#[test]
+fn names_are_taken_as_they_are_written() {
+    let mut session = Session::new();
+    for name in ["a b", "Ünïcödé", "select", "a\"\"b", "a;b", "--", "a.b", "x'y", "日本"] {
+        let script = format!(
+            "CREATE VIEW \"{name}\" AS SELECT value AS \"{name}\" FROM sequence(count => 3);
+             SELECT \"{name}\" FROM \"{name}\""
+        );
+        let rows = run(prepared(&mut session, &script)).unwrap().1;
+        assert_eq!(integers(&rows, 0), [0, 1, 2], "{name}");
+        assert_eq!(rows.schema().field(0).name(), &name.replace("\"\"", "\""));
+    }
+}
+
+#[test]
+fn views_that_are_replaced_and_dropped() {
+    let mut session = Session::new();
+    execute(&mut session, "CREATE VIEW v AS SELECT value FROM sequence(count => 3)").map(|_| ()).unwrap();
+    let before = prepared(&mut session, "SELECT value FROM v");
+    execute(&mut session, "CREATE OR REPLACE VIEW v AS SELECT value FROM sequence(count => 5)")
+        .map(|_| ())
+        .unwrap();
+    let after = prepared(&mut session, "SELECT value FROM v");
+    execute(&mut session, "DROP VIEW v").map(|_| ()).unwrap();
+    assert_eq!(run(before).unwrap().1.num_rows(), 3, "a query that was prepared keeps what it was");
+    assert_eq!(run(after).unwrap().1.num_rows(), 5);
+    assert!(execute(&mut session, "SELECT value FROM v").err().unwrap().contains("`v`"));
+    let taken = execute(&mut session, "CREATE VIEW w AS SELECT 1 AS a FROM w");
+    assert!(taken.is_err(), "a view of itself");
+}
