@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+#[cfg(feature = "sql")]
+use std::sync::atomic::Ordering;
 
 use anyhow::Context;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -20,4 +22,40 @@ pub(crate) fn flag() -> anyhow::Result<Arc<AtomicBool>> {
             .context("Ctrl-C cannot be caught")?;
     }
     Ok(stop)
+}
+
+/// What Ctrl-C does to queries.
+#[cfg(feature = "sql")]
+#[derive(Clone, Debug)]
+pub(crate) struct Interrupt {
+    asked: Arc<AtomicBool>,
+    stays: bool,
+}
+
+#[cfg(feature = "sql")]
+impl Interrupt {
+    /// The second Ctrl-C ends the process.
+    pub fn of_command() -> anyhow::Result<Interrupt> {
+        Ok(Interrupt { asked: flag()?, stays: false })
+    }
+
+    /// Ctrl-C never ends the process: there is a prompt to go back to.
+    pub fn of_prompt() -> anyhow::Result<Interrupt> {
+        let asked = Arc::new(AtomicBool::new(false));
+        flag::register(SIGINT, Arc::clone(&asked)).context("Ctrl-C cannot be caught")?;
+        Ok(Interrupt { asked, stays: true })
+    }
+
+    /// Whether the user has pressed Ctrl-C; at a prompt, since this was last asked.
+    pub fn is_asked(&self) -> bool {
+        match self.stays {
+            true => self.asked.swap(false, Ordering::SeqCst),
+            false => self.asked.load(Ordering::SeqCst),
+        }
+    }
+
+    /// Whether there is a prompt to go back to.
+    pub fn stays(&self) -> bool {
+        self.stays
+    }
 }

@@ -5,6 +5,8 @@ mod exit;
 mod interrupt;
 mod linear_road;
 mod quantity;
+#[cfg(feature = "sql")]
+mod sql;
 mod terminal;
 
 use std::process::ExitCode;
@@ -34,12 +36,28 @@ struct Arguments {
 enum Command {
     #[command(subcommand)]
     LinearRoad(linear_road::LinearRoad),
+    #[cfg(feature = "sql")]
+    Sql(sql::Prompt),
+    #[cfg(feature = "sql")]
+    Run(sql::RunPipeline),
+    #[cfg(feature = "sql")]
+    Explain(sql::ExplainPipeline),
+    #[cfg(feature = "sql")]
+    Validate(sql::ValidatePipeline),
 }
 
 fn main() -> ExitCode {
     tidemill_allocator::tune();
     let ended = match Arguments::parse().command {
         Command::LinearRoad(command) => command.run(),
+        #[cfg(feature = "sql")]
+        Command::Sql(command) => command.run(),
+        #[cfg(feature = "sql")]
+        Command::Run(command) => command.run(),
+        #[cfg(feature = "sql")]
+        Command::Explain(command) => command.run(),
+        #[cfg(feature = "sql")]
+        Command::Validate(command) => command.run(),
     };
     let exit = ended.unwrap_or_else(|error| {
         terminal::tell(&format!("error: {}", exit::message(&error)));

@@ -5,45 +5,15 @@ mod support;
 
 use std::io::{Read, Write};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use support::child::{end, interrupt, wait_until};
 use support::*;
 
-/// Far more than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 fn start(folder: &Path, arguments: &str) -> Child {
-    let mut command = command(folder, arguments);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
-}
-
-fn interrupt(child: &Child) {
-    let sent =
-        Command::new("sh").arg("-c").arg(format!("kill -INT {}", child.id())).status().expect("a shell");
-    assert!(sent.success());
-}
-
-fn wait_until(what: &str, condition: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < PATIENCE, "still waiting until {what}");
-        thread::sleep(Duration::from_millis(10));
-    }
-}
-
-/// Waits for the end, which is to come soon.
-fn end(mut child: Child) -> Ended {
-    let start = Instant::now();
-    while child.try_wait().expect("its state can be asked for").is_none() {
-        if start.elapsed() > PATIENCE {
-            child.kill().expect("it can be ended");
-            panic!("it did not end by itself");
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    child.wait_with_output().expect("its output").into()
+    child::start(command(folder, arguments))
 }
 
 fn has_answers(folder: &Path) -> bool {

@@ -33,7 +33,7 @@ impl LinearRoad {
 }
 
 /// A number of worker threads.
-fn parse_workers(text: &str) -> Result<usize, String> {
+pub(crate) fn parse_workers(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(workers @ 1..=1024) => Ok(workers),
         _ => Err("there must be 1 to 1024".to_owned()),

@@ -1,9 +1,12 @@
 //! Running the command, and reading what it wrote.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub mod child;
+
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
@@ -66,6 +69,42 @@ pub fn command(folder: &Path, arguments: &str) -> Command {
 pub fn linear_road(folder: &Path, arguments: &str) -> Ended {
     command(folder, arguments).output().expect("the command starts").into()
 }
+
+/// `tidemill` with these arguments in a folder.
+pub fn tidemill(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidemill"));
+    command.current_dir(folder).args(arguments);
+    command
+}
+
+/// Runs it to its end.
+pub fn ended(folder: &Path, arguments: &[&str]) -> Ended {
+    tidemill(folder, arguments).stdin(Stdio::null()).output().expect("the command starts").into()
+}
+
+/// Runs it to its end with a text on standard input.
+pub fn ended_with_input(folder: &Path, arguments: &[&str], input: &str) -> Ended {
+    let mut child = child::start(tidemill(folder, arguments));
+    // A command that ends before it has read everything is no failure here.
+    let _ = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
+    child::end(child)
+}
+
+/// A folder with these files.
+pub fn folder_with(files: &[(&str, &str)]) -> TempDir {
+    let folder = TempDir::new().expect("a temporary folder");
+    for (name, text) in files {
+        fs::write(folder.path().join(name), text).expect("a file");
+    }
+    folder
+}
+
+/// Four clicks, one of them after the window of the others.
+pub const CLICKS: &str = "ts,campaign,user_id\n\
+    2026-01-01T00:00:01,a,1\n\
+    2026-01-01T00:00:02,b,2\n\
+    2026-01-01T00:00:03,a,1\n\
+    2026-01-01T00:00:14,a,3\n";
 
 /// A folder with traffic in `traffic/`: one expressway over two minutes.
 pub fn folder_with_traffic() -> TempDir {

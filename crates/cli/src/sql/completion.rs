@@ -1,0 +1,114 @@
+//! Which words can stand where one has begun to be typed.
+
+use tidemill_sql::{Session, keywords};
+
+use super::client_command;
+
+/// All words that can be completed, sorted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Words {
+    keywords: &'static [&'static str],
+    names: Vec<String>,
+}
+
+impl Words {
+    /// Those of a session as it is now.
+    pub fn of(session: &Session) -> Words {
+        let mut names = session.names();
+        names.extend(session.column_names());
+        names.extend(session.setting_names());
+        Words::new(keywords(), names)
+    }
+
+    fn new(keywords: &'static [&'static str], mut names: Vec<String>) -> Words {
+        names.sort();
+        names.dedup();
+        Words { keywords, names }
+    }
+
+    /// Where the word under the cursor starts, and what it can become. Keywords are written as the user writes: in
+    /// small letters if that is how the word begins.
+    pub fn complete(&self, line: &str, cursor: usize) -> (usize, Vec<String>) {
+        let before = &line[..cursor];
+        if let Some(command) = client_command(before) {
+            return (before.len() - command.len(), starting_with(command, client_command::NAMES));
+        }
+        let is_part = |char: char| char.is_alphanumeric() || char == '_' || char == '$';
+        let start = before
+            .rfind(|char| !is_part(char))
+            .map_or(0, |at| at + before[at..].chars().next().map_or(0, char::len_utf8));
+        let word = &before[start..];
+        if word.is_empty() {
+            return (start, Vec::new());
+        }
+        let is_small = word.chars().all(|char| !char.is_uppercase());
+        let keywords = starting_with(word, self.keywords.iter().copied());
+        let mut all: Vec<String> = keywords
+            .into_iter()
+            .map(|keyword| if is_small { keyword.to_lowercase() } else { keyword })
+            .collect();
+        all.extend(starting_with(word, self.names.iter().map(String::as_str)));
+        all.sort();
+        all.dedup();
+        (start, all)
+    }
+}
+
+/// Whether the cursor stands within a text in quotes, where names of files can stand.
+pub(crate) fn is_in_quotes(before: &str) -> bool {
+    before.matches('\'').count() % 2 == 1
+}
+
+/// The command of the prompt that has begun to be typed.
+fn client_command(before: &str) -> Option<&str> {
+    let command = before.trim_start();
+    (command.starts_with('\\') && !command.contains(char::is_whitespace)).then_some(command)
+}
+
+fn starting_with<'a>(word: &str, all: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let begins = |name: &&str| name.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
+    all.into_iter().filter(begins).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words() -> Words {
+        let names = ["clicks", "campaign", "count", "Señor", "campaign"].map(str::to_owned).to_vec();
+        Words::new(&["CASE", "FROM", "SELECT"], names)
+    }
+
+    fn completed(line: &str) -> Vec<String> {
+        words().complete(line, line.len()).1
+    }
+
+    #[test]
+    fn keywords_follow_the_case_of_what_was_typed() {
+        assert_eq!(completed("SEL"), ["SELECT"]);
+        assert_eq!(completed("sel"), ["select"]);
+        assert_eq!(completed("SELECT ca"), ["campaign", "case"]);
+    }
+
+    #[test]
+    fn names_are_completed_where_a_word_begins() {
+        assert_eq!(words().complete("SELECT count(cli", 16), (13, vec!["clicks".to_owned()]));
+        assert_eq!(completed("SELECT x FROM t, CLI"), ["clicks"]);
+        assert!(completed("SELECT ").is_empty());
+        assert!(completed("nothing_like_it").is_empty());
+        assert_eq!(completed("größe + señ"), ["Señor"]);
+        assert!(completed("größe + sen").is_empty());
+    }
+
+    #[test]
+    fn commands_are_completed_at_the_start_of_a_line() {
+        assert_eq!(completed("\\r"), ["\\run"]);
+        assert!(completed("SELECT \\r").is_empty());
+    }
+
+    #[test]
+    fn quotes_hold_names_of_files() {
+        assert!(is_in_quotes("SELECT * FROM 'cl"));
+        assert!(!is_in_quotes("SELECT 'a' FROM cl"));
+    }
+}

@@ -1,0 +1,57 @@
+//! `tidemill explain pipeline.sql`
+
+use std::path::PathBuf;
+
+use tidemill_sql::{Reply, Session, Statement, StatementKind};
+
+use super::{Failed, SessionOptions, script, user_error};
+use crate::exit::Exit;
+use crate::terminal;
+
+/// Show the plan that a script would run: operators, partitions, splits, cycles
+#[derive(Debug, clap::Args)]
+#[command(after_help = exit_codes!())]
+pub(crate) struct ExplainPipeline {
+    /// The script; - reads standard input
+    #[arg(value_name = "FILE")]
+    script: PathBuf,
+    #[command(flatten)]
+    options: SessionOptions,
+}
+
+impl ExplainPipeline {
+    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        let script = script::read(&self.script)?;
+        let mut session = self.options.session();
+        let mut plans = Vec::new();
+        for statement in script.statements()? {
+            plans.extend(plan(&mut session, &statement)?);
+        }
+        if let Some(prepared) = session.explained_pipeline().map_err(Failed)? {
+            plans.push(format!("-- run\n{}", prepared.explain().trim_end()));
+        }
+        if plans.is_empty() {
+            return Err(user_error(format!(
+                "'{}' only defines sources and views, which have no plan until something asks for them; add CREATE \
+                 SINK ... FROM ..., or a SELECT",
+                script.name
+            )));
+        }
+        terminal::show(&plans.join("\n\n"))?;
+        Ok(Exit::Done)
+    }
+}
+
+/// The plan of a statement under its text, if it is one that asks.
+fn plan(session: &mut Session, statement: &Statement) -> Result<Option<String>, script::Wrong> {
+    let explained = match session.execute(statement)? {
+        Reply::Query(prepared) | Reply::Analyze(prepared) => prepared.explain(),
+        Reply::Text(text) => text,
+        Reply::Rows(_) if matches!(statement.kind, StatementKind::Query(..)) => {
+            "reads tables only, and is answered at once".into()
+        }
+        Reply::Rows(_) | Reply::Done(_) => return Ok(None),
+    };
+    let text: Vec<String> = statement.text.lines().map(|line| format!("-- {line}")).collect();
+    Ok(Some(format!("{}\n{}", text.join("\n"), explained.trim_end())))
+}

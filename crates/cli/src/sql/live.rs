@@ -1,0 +1,123 @@
+//! What shows a query while it runs.
+
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tidemill_engine::Counter;
+use tidemill_sql::QueryStatus;
+
+use super::execute::shares_terminal;
+use crate::{quantity, terminal};
+
+/// How often the line changes on a terminal, and when it is first seen: short queries need none.
+const WATCHED: Duration = Duration::from_millis(200);
+/// How often there is a line elsewhere.
+const UNWATCHED: Duration = Duration::from_secs(5);
+
+/// A line that shows how far a query is.
+pub(crate) struct Live {
+    shown: Shown,
+    next: Instant,
+    last: (Instant, u64),
+}
+
+enum Shown {
+    /// One line that changes.
+    Line(ProgressBar),
+    /// A line from time to time.
+    Lines,
+    Nothing,
+}
+
+impl Live {
+    /// How often [`look`](Live::look) is to be called.
+    pub const LOOK: Duration = Duration::from_millis(5);
+
+    /// Of a query whose rows are shown: on a terminal, unless rows `stream` to the same one.
+    pub fn of_query(stream: bool) -> Live {
+        Live::new(match terminal::is_watched() && !(stream && shares_terminal()) {
+            true => Shown::line(),
+            false => Shown::Nothing,
+        })
+    }
+
+    /// Of sinks that run until they are stopped: on a terminal, and into a log from time to time.
+    pub fn of_pipeline(writes_rows: bool) -> Live {
+        Live::new(match terminal::is_watched() {
+            true if writes_rows && shares_terminal() => Shown::Nothing,
+            true => Shown::line(),
+            false => Shown::Lines,
+        })
+    }
+
+    fn new(shown: Shown) -> Live {
+        let now = Instant::now();
+        let first = if matches!(shown, Shown::Lines) { UNWATCHED } else { WATCHED };
+        Live { shown, next: now + first, last: (now, 0) }
+    }
+
+    /// Shows how far the query is, if it is time.
+    pub fn look(&mut self, status: impl FnOnce() -> Option<QueryStatus>) {
+        let now = Instant::now();
+        if now < self.next || matches!(self.shown, Shown::Nothing) {
+            return;
+        }
+        self.next = now + if matches!(self.shown, Shown::Lines) { UNWATCHED } else { WATCHED };
+        let Some(status) = status() else { return };
+        let line = self.line(&status, now);
+        match &self.shown {
+            Shown::Line(bar) => {
+                bar.set_message(line);
+                bar.tick();
+            }
+            _ => terminal::tell(&line),
+        }
+    }
+
+    /// Takes the line away.
+    pub fn end(&self) {
+        if let Shown::Line(bar) = &self.shown {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn line(&mut self, status: &QueryStatus, now: Instant) -> String {
+        let rows = status.rows_in();
+        let (before, rows_before) = std::mem::replace(&mut self.last, (now, rows));
+        let rate = rows.saturating_sub(rows_before) as f64 / (now - before).as_secs_f64().max(1e-3);
+        let mut line = match percent(status) {
+            Some(percent) => format!("{percent:.0} % | "),
+            None => String::new(),
+        };
+        line.push_str(&format!("{} rows in, {} rows/s", quantity::short(rows as f64), quantity::short(rate)));
+        line.push_str(&format!(" | {} out", quantity::short(status.engine.get(Counter::RowsOut) as f64)));
+        let per_event = &status.engine.per_event;
+        if per_event.count() > 0 {
+            line.push_str(&format!(" | p99 {}", quantity::time(per_event.quantile(0.99))));
+        }
+        for (count, what) in [(status.late, "late"), (status.faults.count, "bad")] {
+            if count > 0 {
+                line.push_str(&format!(" | {} {what}", quantity::short(count as f64)));
+            }
+        }
+        line
+    }
+}
+
+impl Shown {
+    fn line() -> Shown {
+        let style = ProgressStyle::with_template("{wide_msg}").expect("the template is valid");
+        Shown::Line(ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_style(style))
+    }
+}
+
+/// How far the source is that is least far; `None` if one of them does not know its end. Sources count in units of
+/// their own (bytes, rows), so shares cannot be added up.
+fn percent(status: &QueryStatus) -> Option<f64> {
+    let shares = status.sources.iter().map(|(_, feed)| match feed.progress.total {
+        _ if feed.ended => Some(100.0),
+        Some(total) if total > 0 => Some((100.0 * feed.progress.done as f64 / total as f64).min(100.0)),
+        _ => None,
+    });
+    shares.reduce(|least, share| Some(least?.min(share?)))?
+}

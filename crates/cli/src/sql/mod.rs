@@ -1,0 +1,76 @@
+//! `tidemill sql`, `run`, `explain`, `validate`: continuous queries in SQL.
+
+mod client_command;
+mod completion;
+mod counted;
+mod editor;
+mod execute;
+mod explain;
+mod history;
+mod live;
+mod piped;
+mod pipeline;
+mod prompt;
+mod register;
+mod rows;
+mod script;
+mod summary;
+mod validate;
+
+pub(crate) use explain::ExplainPipeline;
+pub(crate) use pipeline::RunPipeline;
+pub(crate) use prompt::Prompt;
+pub(crate) use validate::ValidatePipeline;
+
+use tidemill_engine::Cause;
+use tidemill_sql::Session;
+
+use crate::exit::Exit;
+
+/// Options of every command that runs queries.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SessionOptions {
+    /// Worker threads [default: one per core]
+    #[arg(long, value_name = "N", value_parser = crate::linear_road::parse_workers)]
+    pub workers: Option<usize>,
+}
+
+impl SessionOptions {
+    /// A session with all that the command knows by name.
+    pub fn session(&self) -> Session {
+        let mut session = Session::new();
+        register::register(&mut session);
+        if let Some(workers) = self.workers {
+            session.settings_mut().workers = workers;
+        }
+        session
+    }
+}
+
+/// The exit code of an error of a query; `None` if it is another error.
+pub(crate) fn exit_of(error: &anyhow::Error) -> Option<Exit> {
+    if error.is::<script::Wrong>() {
+        return Some(Exit::BadInput);
+    }
+    match error.downcast_ref::<Failed>()?.0 {
+        Cause::User(_) => Some(Exit::BadInput),
+        _ => Some(Exit::Failed),
+    }
+}
+
+/// An error that the user can mend.
+pub(crate) fn user_error(text: String) -> anyhow::Error {
+    Failed(Cause::User(text)).into()
+}
+
+/// A query failed.
+#[derive(Debug)]
+pub(crate) struct Failed(pub Cause);
+
+impl std::fmt::Display for Failed {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+impl std::error::Error for Failed {}

@@ -1,0 +1,205 @@
+//! `tidemill sql`: statements with -c or -f, from a pipe, or at a prompt.
+
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+
+use tidemill_sql::ShowKind;
+
+use super::client_command::{ClientCommand, HELP};
+use super::completion::Words;
+use super::editor::{Editor, Typed};
+use super::execute::{Executor, Manner};
+use super::piped::{Next, PipedStatements};
+use super::rows::RowFormat;
+use super::script::{self, ScriptText};
+use super::{SessionOptions, user_error};
+use crate::exit::{self, Exit};
+use crate::interrupt::Interrupt;
+use crate::terminal;
+
+/// Ask in SQL: with -c, from a file, from a pipe, or at a prompt
+#[derive(Debug, clap::Args)]
+#[command(after_help = concat!(
+    "Examples:\n  tidemill sql -c \"SELECT campaign, count(*) FROM 'clicks.csv' GROUP BY campaign\"\n  \
+     tidemill sql -c \"SELECT value FROM sequence(rate => 10) LIMIT 5\"\n  \
+     tidemill sql                  a prompt; \\h shows its help\n  \
+     tidemill sql < statements     each as it comes; goes on after an error\n\n",
+    exit_codes!()
+))]
+pub(crate) struct Prompt {
+    /// Statements to execute, divided by ;
+    #[arg(short = 'c', long, value_name = "SQL")]
+    command: Option<String>,
+    /// A file with statements to execute; - reads standard input whole
+    #[arg(short = 'f', long, value_name = "FILE", conflicts_with = "command")]
+    file: Option<PathBuf>,
+    /// How rows are shown
+    #[arg(long, value_enum, default_value_t)]
+    format: RowFormat,
+    #[command(flatten)]
+    options: SessionOptions,
+}
+
+impl Prompt {
+    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        let text = match (&self.command, &self.file) {
+            (Some(text), _) => {
+                Some(ScriptText { name: "query".into(), text: text.clone(), is_standard_input: false })
+            }
+            (None, Some(path)) => Some(script::read(path)?),
+            (None, None) => None,
+        };
+        match text {
+            Some(text) => all(&mut self.executor(Manner::Command)?, &text),
+            None if io::stdin().is_terminal() => self.at_prompt(),
+            None => self.read_pipe(),
+        }
+    }
+
+    fn executor(&self, manner: Manner) -> anyhow::Result<Executor> {
+        let interrupt = match manner {
+            Manner::Prompt => Interrupt::of_prompt()?,
+            _ => Interrupt::of_command()?,
+        };
+        Ok(Executor { session: self.options.session(), format: self.format, interrupt, manner })
+    }
+
+    /// Executes what comes through a pipe; goes on after an error, whose code is that of the end.
+    fn read_pipe(&self) -> anyhow::Result<Exit> {
+        let mut executor = self.executor(Manner::Command)?;
+        let mut input = PipedStatements::open()?;
+        let mut exit = Exit::Done;
+        loop {
+            let text = match input.next(|| executor.interrupt.is_asked())? {
+                Next::Text(text) => text,
+                Next::Ended => return Ok(exit),
+                Next::Interrupted => return Ok(Exit::Interrupted),
+            };
+            let ended = match command(&mut executor, &text.text) {
+                Some(Ok(None)) => return Ok(exit),
+                Some(Ok(Some(ended))) => Ok(ended),
+                Some(Err(error)) => Err(error),
+                None => all(&mut executor, &text),
+            };
+            match ended.unwrap_or_else(tell) {
+                Exit::Interrupted => return Ok(Exit::Interrupted),
+                ended if exit == Exit::Done => exit = ended,
+                _ => {}
+            }
+        }
+    }
+
+    /// Executes what is typed at a terminal.
+    fn at_prompt(&self) -> anyhow::Result<Exit> {
+        let mut executor = self.executor(Manner::Prompt)?;
+        let mut editor = Editor::new(io::stdout().is_terminal())?;
+        let version = env!("CARGO_PKG_VERSION");
+        terminal::tell(&format!("Tidemill {version}. A statement ends with ;  \\h shows help, \\q leaves."));
+        loop {
+            let text = match editor.read(Words::of(&executor.session))? {
+                Typed::Text(text) => text,
+                Typed::Cancelled => continue,
+                Typed::Ended => return Ok(Exit::Done),
+            };
+            // A Ctrl-C that came before the statement is not meant for it.
+            executor.interrupt.is_asked();
+            let ended = match command(&mut executor, &text) {
+                Some(Ok(None)) => return Ok(Exit::Done),
+                Some(Ok(Some(ended))) => Ok(ended),
+                Some(Err(error)) => Err(error),
+                None => {
+                    all(&mut executor, &ScriptText { name: "query".into(), text, is_standard_input: true })
+                }
+            };
+            ended.unwrap_or_else(tell);
+        }
+    }
+}
+
+fn tell(error: anyhow::Error) -> Exit {
+    terminal::tell(&format!("error: {}", exit::message(&error)));
+    Exit::of(&error)
+}
+
+/// Executes the statements of a text up to the first that fails.
+fn all(executor: &mut Executor, text: &ScriptText) -> anyhow::Result<Exit> {
+    let mut defines = false;
+    for statement in text.statements()? {
+        let had = executor.session.has_pipeline();
+        let exit = executor.statement(&statement)?;
+        if exit != Exit::Done {
+            return Ok(exit);
+        }
+        defines |= !had && executor.session.has_pipeline();
+    }
+    if defines && executor.manner == Manner::Command {
+        let way = if text.is_standard_input { "\\run on a line of its own" } else { "tidemill run FILE" };
+        terminal::tell(&format!(
+            "note: sinks and materialized views are defined but do not run yet; {way} runs them"
+        ));
+    }
+    Ok(Exit::Done)
+}
+
+/// Does what a command says: `None` if the text is none; without an exit code if it says to leave.
+fn command(executor: &mut Executor, text: &str) -> Option<anyhow::Result<Option<Exit>>> {
+    let command = match ClientCommand::read(text)? {
+        Ok(command) => command,
+        Err(wrong) => return Some(Err(user_error(wrong))),
+    };
+    Some(match command {
+        ClientCommand::Quit => Ok(None),
+        ClientCommand::Help => terminal::show(HELP).map(|()| Some(Exit::Done)),
+        ClientCommand::Run => run(executor).map(Some),
+        ClientCommand::Describe(None) => relations(executor).map(Some),
+        ClientCommand::Describe(Some(name)) => {
+            let text = format!("DESCRIBE {name}");
+            all(executor, &ScriptText { name: "query".into(), text, is_standard_input: true }).map(Some)
+        }
+        ClientCommand::Include(path) => include(executor, &path).map(Some),
+    })
+}
+
+fn run(executor: &Executor) -> anyhow::Result<Exit> {
+    match executor.pipeline()? {
+        Some(exit) => Ok(exit),
+        None => Err(user_error(
+            "there is nothing to run: define a sink (CREATE SINK name FROM view WITH (path = 'out.csv')) or a \
+             materialized view first"
+                .into(),
+        )),
+    }
+}
+
+fn include(executor: &mut Executor, path: &Path) -> anyhow::Result<Exit> {
+    if path == Path::new("-") {
+        return Err(user_error("\\i needs the name of a file".into()));
+    }
+    // The commands come from there, whatever the file says.
+    all(executor, &ScriptText { is_standard_input: true, ..script::read(path)? })
+}
+
+/// Shows what there is, one table for each kind that there is.
+fn relations(executor: &Executor) -> anyhow::Result<Exit> {
+    let kinds = [
+        ("sources", ShowKind::Sources),
+        ("tables", ShowKind::Tables),
+        ("views", ShowKind::Views),
+        ("sinks", ShowKind::Sinks),
+    ];
+    let mut is_empty = true;
+    for (title, kind) in kinds {
+        let rows = executor.session.show(kind);
+        if rows.num_rows() > 0 {
+            terminal::show(title)?;
+            executor.format.show(&rows)?;
+            is_empty = false;
+        }
+    }
+    if is_empty {
+        terminal::tell(
+            "nothing is defined yet; files can be queried by name: SELECT * FROM 'clicks.csv' LIMIT 5;",
+        );
+    }
+    Ok(Exit::Done)
+}

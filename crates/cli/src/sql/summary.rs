@@ -1,0 +1,92 @@
+//! What is said at the end of a query: how much, how fast, how much of the bound was met, and what was left out.
+
+use std::time::Duration;
+
+use tidemill_engine::Counter;
+use tidemill_sql::QueryStatus;
+
+use crate::{quantity, terminal};
+
+/// All of it.
+pub(crate) fn whole(status: &QueryStatus, bound: Option<Duration>) {
+    let rows = status.rows_in();
+    let elapsed = Duration::from_nanos(status.engine.elapsed_ns);
+    let rate = rows as f64 / elapsed.as_secs_f64().max(1e-9);
+    terminal::tell(&format!(
+        "{} in, {} out in {}: {} rows/s",
+        quantity::counted(rows, "row"),
+        quantity::counted(status.engine.get(Counter::RowsOut), "row"),
+        quantity::time(elapsed),
+        quantity::short(rate),
+    ));
+    let per_event = &status.engine.per_event;
+    if per_event.count() > 0 {
+        terminal::tell(&format!(
+            "response p50 {}, p99 {}, max {}",
+            quantity::time(per_event.quantile(0.5)),
+            quantity::time(per_event.quantile(0.99)),
+            quantity::time(per_event.max()),
+        ));
+        if let Some(bound) = bound {
+            terminal::tell(&met(per_event.share_within(bound), bound));
+        }
+    }
+    left_out(status);
+}
+
+fn met(share: f64, bound: Duration) -> String {
+    let bound = quantity::time(bound);
+    match share {
+        share if share >= 1.0 => format!("every event was answered within max_latency ({bound})"),
+        // Rounded down: 99.9999 % is not all of them.
+        share => {
+            let percent = (share * 100_000.0).floor() / 1000.0;
+            format!("{percent:.3} % of the events were answered within max_latency ({bound})")
+        }
+    }
+}
+
+/// What was left out, and why.
+pub(crate) fn left_out(status: &QueryStatus) {
+    if status.late > 0 {
+        terminal::tell(&format!(
+            "{} came too late and {} left out; late(TABLE(source)) has them, and a longer INTERVAL in WATERMARK FOR \
+             waits for them",
+            quantity::counted(status.late, "row"),
+            were(status.late)
+        ));
+    }
+    let faults = &status.faults;
+    if faults.count == 0 {
+        return;
+    }
+    let what = format!(
+        "{} could not be used and {} left out",
+        quantity::counted(faults.count, "row"),
+        were(faults.count)
+    );
+    terminal::tell(&if faults.samples.is_empty() { what } else { format!("{what}:") });
+    for sample in &faults.samples {
+        terminal::tell(&format!("  {sample}"));
+    }
+    let more = faults.count.saturating_sub(faults.samples.len() as u64);
+    if more > 0 && !faults.samples.is_empty() {
+        terminal::tell(&format!("  and {} more", quantity::count(more)));
+    }
+}
+
+fn were(count: u64) -> &'static str {
+    if count == 1 { "was" } else { "were" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn almost_all_is_not_all() {
+        let bound = Duration::from_millis(20);
+        assert_eq!(met(1.0, bound), "every event was answered within max_latency (20.0 ms)");
+        assert!(met(0.999_999_9, bound).starts_with("99.999 % of the events"));
+    }
+}

@@ -1,0 +1,85 @@
+//! `tidemill validate pipeline.sql`
+
+use std::path::PathBuf;
+
+use tidemill_sql::{Session, Statement, StatementKind, TextError};
+
+use super::{Failed, SessionOptions, script};
+use crate::exit::Exit;
+use crate::{quantity, terminal};
+
+/// Check a script without running it; every error with line, column and a hint
+#[derive(Debug, clap::Args)]
+#[command(after_help = exit_codes!())]
+pub(crate) struct ValidatePipeline {
+    /// The script; - reads standard input
+    #[arg(value_name = "FILE")]
+    script: PathBuf,
+    #[command(flatten)]
+    options: SessionOptions,
+}
+
+impl ValidatePipeline {
+    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        let script = script::read(&self.script)?;
+        let (statements, errors) = script.parse();
+        let mut session = self.options.session();
+        let mut found = Found { errors, ..Found::default() };
+        for statement in &statements {
+            found.check(&mut session, statement);
+        }
+        let Found { mut errors, not_checked, .. } = found;
+        if errors.is_empty() {
+            session.explained_pipeline().map_err(Failed)?;
+            terminal::tell(&format!(
+                "{}: {}, no errors",
+                script.name,
+                quantity::counted(statements.len() as u64, "statement")
+            ));
+            return Ok(Exit::Done);
+        }
+        errors.sort_by_key(|error| error.span.start.byte);
+        let mut said = format!("{} in {}", quantity::counted(errors.len() as u64, "error"), script.name);
+        if not_checked > 0 {
+            let noun = quantity::counted(not_checked, "statement");
+            said.push_str(&format!("; {noun} not checked, for what they use is wrong itself"));
+        }
+        terminal::tell(&format!("error: {}\n\n{said}", script::Wrong(errors)));
+        Ok(Exit::BadInput)
+    }
+}
+
+/// What was found so far.
+#[derive(Default)]
+struct Found {
+    errors: Vec<TextError>,
+    /// The names of what could not be defined. To say that they are not there would be the same error once more.
+    undefined: Vec<String>,
+    not_checked: u64,
+}
+
+impl Found {
+    fn check(&mut self, session: &mut Session, statement: &Statement) {
+        if self.undefined.iter().any(|name| statement.find_name(name).is_some()) {
+            self.not_checked += 1;
+            self.undefined.extend(defined(&statement.kind));
+            return;
+        }
+        if let Err(error) = session.execute(statement) {
+            self.errors.push(error);
+            self.undefined.extend(defined(&statement.kind));
+        }
+    }
+}
+
+/// The name that a statement defines.
+fn defined(kind: &StatementKind) -> Option<String> {
+    match kind {
+        StatementKind::CreateSource(create) | StatementKind::CreateTable(create) => Some(&create.name),
+        StatementKind::CreateView(create) => Some(&create.name),
+        StatementKind::CreateMaterializedView(create) => Some(&create.name),
+        StatementKind::CreateSink(create) => Some(&create.name),
+        _ => None,
+    }
+    .map(|name| name.value.clone())
+}

@@ -1,0 +1,144 @@
+//! The prompt, on a real pseudo-terminal.
+#![cfg(all(unix, feature = "sql"))]
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+
+use rexpect::process::WaitStatus;
+use rexpect::session::{PtySession, spawn_command};
+use support::*;
+
+const PATIENCE_MS: u64 = 60_000;
+const READY: &str = "tidemill> ";
+const UP: &str = "\x1b[A";
+
+/// A prompt in a folder, which also has the history.
+fn prompt(folder: &Path) -> PtySession {
+    let mut command = tidemill(folder, &["sql"]);
+    command.env("XDG_STATE_HOME", folder).env("TERM", "xterm");
+    let mut session = spawn_command(command, Some(PATIENCE_MS)).expect("a terminal");
+    session.exp_string("\\q leaves").unwrap();
+    session.exp_string(READY).unwrap();
+    session
+}
+
+/// Types a line and waits for these words, and then for the prompt.
+#[track_caller]
+fn ask(session: &mut PtySession, line: &str, words: &[&str]) {
+    session.send(&format!("{line}\r")).unwrap();
+    session.flush().unwrap();
+    for word in words {
+        if let Err(error) = session.exp_string(word) {
+            panic!("after `{line}`, no `{word}`: {error}");
+        }
+    }
+    session.exp_string(READY).unwrap();
+}
+
+#[track_caller]
+fn leave(mut session: PtySession, with: &str) {
+    session.send(with).unwrap();
+    session.flush().unwrap();
+    session.exp_eof().unwrap();
+    assert!(matches!(session.process().wait(), Ok(WaitStatus::Exited(_, 0))));
+}
+
+#[test]
+fn statements_of_several_lines_are_answered_and_errors_do_no_harm() {
+    let folder = folder_with(&[]);
+    let mut session = prompt(folder.path());
+    session.send("SELECT 6 *\r").unwrap();
+    ask(&mut session, "7 AS answer;", &["    42", "(1 row in "]);
+    ask(&mut session, "SELECT nope;", &["error: ", "--> query:1:8", "^^^^"]);
+    ask(&mut session, "\\nope", &["there is no command"]);
+    ask(&mut session, "\\h", &["A statement ends with ;", "Ctrl-C clears the line"]);
+    ask(&mut session, "\\d", &["nothing is defined yet"]);
+    ask(&mut session, "CREATE VIEW four AS SELECT 4 AS four;", &["view four created"]);
+    ask(&mut session, "\\d", &["views", "four"]);
+    ask(&mut session, "\\d four", &["BIGINT"]);
+    ask(
+        &mut session,
+        "CREATE SOURCE s (n INT) WITH (connector = 'stdin', format = 'csv');",
+        &["where the statements come from", "with -c"],
+    );
+    leave(session, "\\q\r");
+}
+
+#[test]
+fn ctrl_c_clears_the_line_or_ends_the_query_and_the_prompt_stays() {
+    let folder = folder_with(&[]);
+    let mut session = prompt(folder.path());
+    session.send("SELECT unfinished").unwrap();
+    session.flush().unwrap();
+    session.exp_string("unfinished").unwrap();
+    session.send_control('c').unwrap();
+    session.exp_string(READY).unwrap();
+    for _ in 0..2 {
+        session.send("SELECT value FROM sequence(rate => 200);\r").unwrap();
+        session.flush().unwrap();
+        session.exp_string(" 20\r\n").unwrap();
+        session.send_control('c').unwrap();
+        session.exp_string("interrupted; what was taken in by then is answered").unwrap();
+        session.exp_string(READY).unwrap();
+    }
+    ask(&mut session, "SELECT 40 + 2 AS answer;", &["    42"]);
+    // Ctrl-D on an empty line.
+    leave(session, "\x04");
+}
+
+#[test]
+fn what_was_typed_is_remembered_and_words_are_completed() {
+    let folder = folder_with(&[("clicks.csv", CLICKS)]);
+    let mut session = prompt(folder.path());
+    ask(&mut session, "SELECT 41 + 1 AS answer;", &["    42"]);
+    leave(session, "exit\r");
+    assert!(fs::read_to_string(folder.path().join("tidemill/history")).unwrap().contains("SELECT 41 + 1"));
+
+    let mut session = prompt(folder.path());
+    ask(&mut session, &format!("{UP}{UP}"), &["    42"]);
+    ask(&mut session, "SEL\t 5 + 6 AS five_and_six;", &["    11"]);
+    ask(&mut session, "CREATE SOURCE clicks WITH (path = 'cli\t');", &["source clicks created"]);
+    ask(&mut session, "SELECT max(user_\t) + 100 AS users FROM click\t;", &["   103"]);
+    leave(session, "\\q\r");
+}
+
+#[test]
+fn a_prompt_needs_no_place_for_its_history() {
+    let folder = folder_with(&[("file", "")]);
+    // The folder for it cannot be made: a file has its name.
+    let mut command = tidemill(folder.path(), &["sql"]);
+    command.env("XDG_STATE_HOME", folder.path().join("file")).env("TERM", "xterm");
+    let mut session = spawn_command(command, Some(PATIENCE_MS)).unwrap();
+    session.exp_string(READY).unwrap();
+    ask(&mut session, "SELECT 1 + 2 AS three;", &["    3"]);
+    leave(session, "\\q\r");
+}
+
+#[test]
+fn sinks_run_on_demand() {
+    let folder = folder_with(&[("clicks.csv", CLICKS)]);
+    let mut session = prompt(folder.path());
+    ask(&mut session, "\\run", &["there is nothing to run"]);
+    let sink = "CREATE SINK out AS SELECT user_id FROM 'clicks.csv' WITH (path = 'out.csv');";
+    ask(&mut session, sink, &["sink out created; \\run starts it"]);
+    ask(&mut session, "\\run", &["running out", "4 rows in, 4 rows out"]);
+    assert_eq!(fs::read_to_string(folder.path().join("out.csv")).unwrap(), "user_id\n1\n2\n1\n3\n");
+    fs::write(
+        folder.path().join("endless.sql"),
+        "CREATE OR REPLACE SINK out AS SELECT value FROM \
+        sequence(rate => 1000) WITH (connector = 'blackhole');",
+    )
+    .unwrap();
+    ask(&mut session, "\\i endless.sql", &["sink out created"]);
+    session.send("\\run\r").unwrap();
+    session.flush().unwrap();
+    // The line that changes.
+    session.exp_string("rows/s").unwrap();
+    session.send_control('c').unwrap();
+    session.exp_string("interrupted").unwrap();
+    session.exp_string("rows in, ").unwrap();
+    session.exp_string(READY).unwrap();
+    leave(session, "\\q\r");
+}

@@ -1,0 +1,49 @@
+//! Commands that run while the test does something else.
+
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::Ended;
+
+/// Far more than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Starts a command with pipes to the test.
+pub fn start(mut command: Command) -> Child {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
+}
+
+/// Ctrl-C.
+pub fn interrupt(child: &Child) {
+    let sent =
+        Command::new("sh").arg("-c").arg(format!("kill -INT {}", child.id())).status().expect("a shell");
+    assert!(sent.success());
+}
+
+/// Waits until a condition is met.
+#[track_caller]
+pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < PATIENCE, "still waiting until {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Waits for the end, which is to come soon. What was not read of the output must fit into a pipe.
+#[track_caller]
+pub fn end(mut child: Child) -> Ended {
+    let start = Instant::now();
+    while child.try_wait().expect("its state can be asked for").is_none() {
+        if start.elapsed() > PATIENCE {
+            child.kill().expect("it can be ended");
+            panic!(
+                "it did not end by itself: {:?}",
+                Ended::from(child.wait_with_output().expect("its output"))
+            );
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    child.wait_with_output().expect("its output").into()
+}
