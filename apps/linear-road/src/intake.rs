@@ -74,7 +74,7 @@ impl EventColumns {
     pub fn take(&mut self) -> Chunk {
         let EventColumns { events, last_time, reports, balances, expenditures } = std::mem::take(self);
         let streams = vec![reports.into_batch(), balance_batch(&balances), expenditure_batch(&expenditures)];
-        Chunk { streams, events, watermark: i64::from(last_time), arrived_ns: None }
+        Chunk { streams, events, watermark: i64::from(last_time), arrived_ns: None, idle: false }
     }
 }
 

@@ -18,6 +18,7 @@ pub mod query;
 pub mod rating;
 pub mod run;
 pub mod schema;
+pub mod source;
 pub mod text_read;
 pub mod text_write;
 pub mod tolls;

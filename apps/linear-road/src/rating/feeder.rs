@@ -53,5 +53,6 @@ pub fn chunk(window: &Window, events: Range<u32>, spans: Spans, copies: Range<u1
         events: events_per_copy * copies_done,
         watermark: i64::from(time),
         arrived_ns: None,
+        idle: false,
     }
 }
