@@ -1,0 +1,113 @@
+//! Response times of single events at a fixed rate: a keyed running count, one answer per view, each answer
+//! checked. The time of an answer runs from the moment its view was due to the commit, so what is late
+//! because the sender was held back or interrupted counts in full.
+
+mod answers;
+mod count;
+mod pace;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::ensure;
+use clap::Parser;
+use tidemill_engine::{Clock, Counter, CyclePolicy, Engine, SystemClock};
+
+use answers::Recorder;
+use pace::Pace;
+
+#[global_allocator]
+static ALLOCATOR: tidemill_allocator::Allocator = tidemill_allocator::Allocator;
+
+/// Response times of a keyed running count.
+#[derive(Parser)]
+struct Arguments {
+    /// Views per second, one run for each.
+    #[arg(long, value_delimiter = ',', default_value = "22000,154000")]
+    rate: Vec<u64>,
+    /// Seconds measured in each run.
+    #[arg(long, default_value_t = 10.0)]
+    seconds: f64,
+    /// Seconds before the measured ones.
+    #[arg(long, default_value_t = 1.0)]
+    warm_up_seconds: f64,
+    /// Runs for each rate.
+    #[arg(long, default_value_t = 1)]
+    runs: usize,
+    /// Numbers of workers.
+    #[arg(long, value_delimiter = ',', default_value = "1")]
+    workers: Vec<usize>,
+    /// Different keys.
+    #[arg(long, default_value_t = 1000)]
+    keys: u32,
+    /// The most events in a cycle.
+    #[arg(long, default_value_t = 65_536)]
+    cycle_events: u32,
+    /// Microseconds after which a cycle is closed though the workers are busy.
+    #[arg(long, default_value_t = 5000)]
+    cycle_wait_us: u64,
+    /// Microseconds that a worker without work looks out for some before it parks.
+    #[arg(long, default_value_t = 200)]
+    spin_us: u64,
+    /// Lets the sink have a thread of its own, as one that may block has.
+    #[arg(long)]
+    sink_thread: bool,
+}
+
+fn main() -> anyhow::Result<()> {
+    tidemill_allocator::tune();
+    let arguments = Arguments::parse();
+    println!("views/s workers      p50      p99    p99.9   p99.99      max  cycles/s  sender late at most");
+    for rate in &arguments.rate {
+        for workers in &arguments.workers {
+            for _ in 0..arguments.runs {
+                measure(&arguments, *rate, *workers)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn measure(arguments: &Arguments, rate: u64, workers: usize) -> anyhow::Result<()> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let pace = Pace {
+        start_ns: clock.now_ns() + 200_000_000,
+        rate,
+        warm_up_seconds: arguments.warm_up_seconds,
+        seconds: arguments.seconds,
+        keys: arguments.keys,
+    };
+    let (mut recorder, answers) = Recorder::new(pace, Arc::clone(&clock))?;
+    recorder.blocks = arguments.sink_thread;
+    let cycles = CyclePolicy {
+        events_max: arguments.cycle_events,
+        wait_max: Some(Duration::from_micros(arguments.cycle_wait_us)),
+        close_when_idle: true,
+    };
+    let engine = Engine::new()
+        .workers(workers)
+        .spin(Duration::from_micros(arguments.spin_us))
+        .cycles(cycles)
+        .clock(Arc::clone(&clock));
+    let mut running = engine.run(count::plan(), vec![Box::new(recorder)])?;
+    running.wait_until_ready()?;
+    let Some(gateway) = running.gateway(0) else { anyhow::bail!("the plan has no source") };
+    let late_max_ns = pace.feed(&gateway, &clock);
+    drop(gateway);
+    let summary = running.join()?;
+    let Ok(answers) = answers.lock() else { anyhow::bail!("the recorder panicked") };
+    ensure!(answers.wrong == 0, "{} answers are wrong", answers.wrong);
+    ensure!(answers.count == pace.views(), "{} answers to {} views", answers.count, pace.views());
+    let time = |share| Duration::from_nanos(answers.response_ns.value_at_quantile(share));
+    println!(
+        "{rate:>7} {workers:>7} {:>8.1?} {:>8.1?} {:>8.1?} {:>8.1?} {:>8.1?} {:>9} {:>20.1?}",
+        time(0.5),
+        time(0.99),
+        time(0.999),
+        time(0.9999),
+        Duration::from_nanos(answers.response_ns.max()),
+        summary.get(Counter::CyclesCommitted) * 1_000_000_000 / summary.elapsed_ns.max(1),
+        Duration::from_nanos(late_max_ns),
+    );
+    Ok(())
+}
