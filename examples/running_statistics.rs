@@ -169,7 +169,13 @@ fn chunk(schema: &SchemaRef, random: &mut u64) -> Result<Chunk, Box<dyn Error>> 
     let columns = vec![Arc::new(UInt32Array::from(keys)) as _, Arc::new(UInt32Array::from(values)) as _];
     let rows = RecordBatch::try_new(Arc::clone(schema), columns)?;
     let batch = Batch::from_source(rows, (0..EVENTS_PER_CHUNK).collect());
-    Ok(Chunk { streams: vec![Some(batch)], events: EVENTS_PER_CHUNK, watermark: 0, arrived_ns: None })
+    Ok(Chunk {
+        streams: vec![Some(batch)],
+        events: EVENTS_PER_CHUNK,
+        watermark: 0,
+        arrived_ns: None,
+        idle: false,
+    })
 }
 
 /// A number from 0 to `end - 1`; a sequence that is the same in every run.

@@ -140,7 +140,7 @@ fn chunk(first: u32, events: u32) -> Result<Chunk, Box<dyn Error>> {
     let values = UInt32Array::from_iter_values(numbers);
     let rows = RecordBatch::try_new(input_schema(), vec![Arc::new(keys), Arc::new(values)])?;
     let batch = Batch::from_source(rows, (0..events).collect());
-    Ok(Chunk { streams: vec![Some(batch)], events, watermark: 0, arrived_ns: None })
+    Ok(Chunk { streams: vec![Some(batch)], events, watermark: 0, arrived_ns: None, idle: false })
 }
 
 fn main() -> Result<(), Box<dyn Error>> {

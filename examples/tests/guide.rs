@@ -6,19 +6,24 @@ use std::path::Path;
 
 #[test]
 fn the_guides_code_is_the_examples_code() {
+    check("own-operator.md", &["running_statistics.rs"], 4);
+    check("sql-your-own-code.md", &["own_function.rs", "own_aggregate.rs", "own_table_operator.rs"], 8);
+}
+
+/// Every block of Rust of a page is in one of these examples.
+fn check(page: &str, examples: &[&str], blocks_min: usize) {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |path: &Path| lines(&fs::read_to_string(path).expect("a readable file"));
-    let guide = fs::read_to_string(here.join("../docs/guide/own-operator.md")).expect("the guide");
-    let example = read(&here.join("running_statistics.rs"));
+    let guide = fs::read_to_string(here.join("../docs/guide").join(page)).expect("the guide");
+    let texts: Vec<Vec<String>> = examples.iter().map(|example| read(&here.join(example))).collect();
     let blocks: Vec<&str> =
         guide.split("\n```rust\n").skip(1).map(|rest| rest.split("\n```").next().unwrap_or(rest)).collect();
-    assert!(blocks.len() >= 4, "the guide has {} blocks of Rust", blocks.len());
+    assert!(blocks.len() >= blocks_min, "{page} has {} blocks of Rust", blocks.len());
     for block in blocks {
         let block_lines = lines(block);
-        assert!(
-            example.windows(block_lines.len()).any(|window| window == block_lines),
-            "examples/running_statistics.rs does not contain this block of the guide:\n{block}"
-        );
+        let stands_in =
+            |text: &Vec<String>| text.windows(block_lines.len()).any(|window| window == block_lines);
+        assert!(texts.iter().any(stands_in), "{examples:?} do not contain this block of {page}:\n{block}");
     }
 }
 

@@ -1,0 +1,65 @@
+//! What the tests of the SQL examples share: running a script, and reading what it wrote.
+
+use std::fs;
+use std::path::Path;
+
+use tidemill_connect::sinks::{MemoryRows, MemorySink};
+use tidemill_engine::Sink;
+use tidemill_engine::arrow::array::RecordBatch;
+use tidemill_sql::{Reply, Session, parse};
+
+/// The text of an example.
+pub fn script(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+    fs::read_to_string(path).expect("the example is there")
+}
+
+/// A text in which something that stands there is replaced.
+pub fn replaced(text: &str, old: &str, new: &str) -> String {
+    assert!(text.contains(old), "the example does not say {old} any more");
+    text.replace(old, new)
+}
+
+/// A session that has executed the definitions of a script.
+pub fn session(script: &str, workers: usize) -> Session {
+    let mut session = Session::new();
+    define(&mut session, script, workers);
+    session
+}
+
+/// Executes the definitions of a script.
+pub fn define(session: &mut Session, script: &str, workers: usize) {
+    session.settings_mut().workers = workers;
+    for statement in parse(script, "script").expect("a script that can be parsed") {
+        match session.execute(&statement).unwrap_or_else(|error| panic!("{error}")) {
+            Reply::Done(_) => {}
+            _ => panic!("the script asks something: {}", statement.text),
+        }
+    }
+}
+
+/// Runs all sinks of a session to the end of their input.
+pub fn run_sinks(session: &Session) {
+    let (prepared, sinks) = session.pipeline().expect("a plan").expect("a script with sinks");
+    let (status, _) = prepared.start(sinks).expect("it starts").wait().expect("it ends in order");
+    assert_eq!((status.late, status.faults.count), (0, 0), "rows were left out");
+}
+
+/// The rows of a query that streams.
+pub fn rows(session: &mut Session, query: &str) -> Vec<RecordBatch> {
+    let mut statements = parse(query, "query").expect("a query").into_iter();
+    let statement = statements.next().expect("a query");
+    let Reply::Query(prepared) = session.execute(&statement).unwrap_or_else(|error| panic!("{error}")) else {
+        panic!("'{query}' does not stream");
+    };
+    let (mut sinks, mut kept): (Vec<Box<dyn Sink>>, Vec<MemoryRows>) = Default::default();
+    for output in prepared.outputs() {
+        let (sink, rows) = MemorySink::new(&output.schema, 10_000_000);
+        sinks.push(Box::new(sink));
+        kept.push(rows);
+    }
+    let (status, answer) = prepared.start(sinks).expect("it starts").wait().expect("it ends in order");
+    assert_eq!((status.late, status.faults.count), (0, 0), "rows were left out");
+    let read = kept.iter().map(|rows| rows.read().expect("the rows"));
+    answer.into_iter().chain(read).collect()
+}
