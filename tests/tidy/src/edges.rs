@@ -4,17 +4,32 @@ use serde_json::Value;
 
 use crate::Finding;
 
-/// The dependencies among our own packages: package, and what it may depend on. Applications (`apps/`) stand in
-/// for one line, [`APPS_ALLOWED`]; tests, examples and benchmarks may depend on anything of ours.
+/// The dependencies among our own packages: package, and what it may depend on. Applications (`apps/`) stand
+/// in for one line, [`APPS_ALLOWED`]; tests, examples and benchmarks may depend on anything of ours.
 pub const ALLOWED: &[(&str, &[&str])] = &[
     ("tidemill-core", &[]),
     ("tidemill-split", &["tidemill-core"]),
     ("tidemill-plan", &["tidemill-core", "tidemill-split"]),
     ("tidemill-flow", &["tidemill-core", "tidemill-split", "tidemill-plan"]),
+    ("tidemill-operators", &["tidemill-core", "tidemill-split"]),
     ("tidemill-connect", &["tidemill-core"]),
     ("tidemill-engine", &["tidemill-core", "tidemill-split", "tidemill-plan", "tidemill-flow"]),
+    (
+        "tidemill-sql",
+        &[
+            "tidemill-core",
+            "tidemill-split",
+            "tidemill-plan",
+            "tidemill-operators",
+            "tidemill-connect",
+            "tidemill-engine",
+        ],
+    ),
     ("tidemill-allocator", &[]),
-    ("tidemill-cli", &["tidemill-allocator", "tidemill-engine", "tidemill-connect", "apps/*"]),
+    (
+        "tidemill-cli",
+        &["tidemill-allocator", "tidemill-engine", "tidemill-connect", "tidemill-sql", "apps/*"],
+    ),
 ];
 
 /// What an application may depend on: the public API only, like a user's own.
