@@ -29,9 +29,9 @@ pub use error::{Cause, OperatorError, SinkError};
 pub use expression::Expression;
 pub use operator::Operator;
 pub use output::Output;
-pub use sink::{CycleOutput, Sink};
+pub use sink::{CycleOutput, Guarantee, Sink};
 pub use snapshot::{SnapshotReader, SnapshotWriter};
-pub use source::{Faults, Polled, Progress, Source};
+pub use source::{Faults, Polled, Progress, Request, Source};
 pub use transform::{Transform, Transformed};
 
 /// The Arrow crates whose types appear in this interface, so that users need not match versions themselves.

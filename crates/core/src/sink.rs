@@ -44,6 +44,16 @@ pub struct CycleOutput {
     pub clock: Arc<dyn Clock>,
 }
 
+/// What a sink promises of each cycle when a query goes on after a crash.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Guarantee {
+    /// Its results are there at least once: cycles that it had committed shortly before may come again.
+    #[default]
+    AtLeastOnce,
+    /// Its results are there once: it keeps the number of its last cycle together with them.
+    ExactlyOnce,
+}
+
 /// Takes results, whole cycles in order, and makes ranges of them durable. Runs on a thread of its own and
 /// may block; while it does, the engine goes on until its credits are used up. (A sink that says that it
 /// never blocks runs on a worker.)
@@ -65,6 +75,20 @@ pub trait Sink: Send {
     /// nevertheless holds all operators up. Asked once, before the query starts.
     fn may_block(&self) -> bool {
         true
+    }
+
+    /// What it promises when a query goes on after a crash.
+    fn guarantee(&self) -> Guarantee {
+        Guarantee::AtLeastOnce
+    }
+
+    /// The last cycle that an earlier run has committed here; `None` if there is none, or if the sink does not
+    /// remember. Cycles up to this one are not given to it again. Asked once, before the query starts.
+    ///
+    /// # Errors
+    /// If it cannot be found out; the query then does not start.
+    fn last_committed(&mut self) -> Result<Option<u64>, Cause> {
+        Ok(None)
     }
 
     /// The query has ended in order: no cycle follows.

@@ -18,6 +18,20 @@ pub enum Polled {
     Ended,
 }
 
+/// A request of a client that numbers its requests, ascending.
+///
+/// ```
+/// let request = tidemill_core::source::Request { client: "agent-7".into(), sequence: 12 };
+/// assert!(request.sequence > 11);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The client's name.
+    pub client: String,
+    /// The number of its request.
+    pub sequence: u64,
+}
+
 /// Input that could not be read and was left out, since the source was last asked.
 ///
 /// ```
@@ -101,6 +115,22 @@ pub trait Source: Send {
     /// # Errors
     /// If it cannot go on; the query then stops. A record that cannot be read is a fault and no error.
     fn poll(&mut self, wait: Duration) -> Result<Polled, Cause>;
+
+    /// Who sent the rows that were polled last, if they are to count once however often they are sent. Rows of one
+    /// request come in one batch, and no others with them. Asked after each batch of rows, if the source is durable.
+    fn request(&mut self) -> Option<Request> {
+        None
+    }
+
+    /// The first so many rows that it gave are now as durable as was promised, or were dropped as sent before: whoever
+    /// sent them may be told so. Called for durable sources only, with numbers that grow.
+    fn acknowledge(&mut self, _rows: u64) {}
+
+    /// Whether it gives the same rows in the same order each time it is opened. A durable query then goes on behind
+    /// those that it had; the rows of any other source are all new.
+    fn is_repeatable(&self) -> bool {
+        false
+    }
 
     /// What could not be read since this was last asked.
     fn faults(&mut self) -> Faults {
