@@ -29,7 +29,7 @@ pub use error::{Cause, OperatorError, SinkError};
 pub use expression::Expression;
 pub use operator::Operator;
 pub use output::Output;
-pub use sink::{CycleOutput, Guarantee, Sink};
+pub use sink::{CommitGuard, CycleOutput, Guarantee, Sink};
 pub use snapshot::{SnapshotReader, SnapshotWriter};
 pub use source::{Faults, Polled, Progress, Request, Source};
 pub use transform::{Transform, Transformed};

@@ -54,6 +54,23 @@ pub enum Guarantee {
     ExactlyOnce,
 }
 
+/// Stands between a query and what its sinks commit, if the query is durable: what a cycle was made of must be as
+/// durable as was promised before its results are, or a crash could take the one and leave the other.
+pub trait CommitGuard: Send + Sync {
+    /// Called on the sink's thread before a sink commits the cycles up to this cut; may block, and returns early if
+    /// the query has stopped.
+    ///
+    /// # Errors
+    /// If it cannot be made durable; the query then stops without the commit.
+    fn before_commit(&self, cut: &Cut, is_stopped: &dyn Fn() -> bool) -> Result<(), Cause>;
+
+    /// A sink, by its number in the plan, has committed the cycles up to this one.
+    ///
+    /// # Errors
+    /// If that cannot be noted; the query then stops.
+    fn after_commit(&self, sink: usize, cycle: u64) -> Result<(), Cause>;
+}
+
 /// Takes results, whole cycles in order, and makes ranges of them durable. Runs on a thread of its own and
 /// may block; while it does, the engine goes on until its credits are used up. (A sink that says that it
 /// never blocks runs on a worker.)

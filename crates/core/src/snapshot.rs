@@ -129,16 +129,26 @@ pub struct Snapshot {
     pub cycle: u64,
     /// For each operator, for each partition, what it wrote.
     pub operators: BTreeMap<String, BTreeMap<u32, Vec<u8>>>,
+    /// For each operator, the largest event time that its timers were held against. It is more than the cut says if
+    /// a source has come back from idleness since.
+    pub watermarks: BTreeMap<String, i64>,
 }
 
 /// Where operators find their state at the start of a run.
 pub trait StateSource: Send + Sync {
     /// The state of one partition, if there is one.
     fn partition(&self, operator: &str, partition: u32) -> Option<Vec<u8>>;
+
+    /// The largest event time that an operator's timers were held against.
+    fn watermark(&self, operator: &str) -> Option<i64>;
 }
 
 impl StateSource for Snapshot {
     fn partition(&self, operator: &str, partition: u32) -> Option<Vec<u8>> {
         self.operators.get(operator)?.get(&partition).cloned()
+    }
+
+    fn watermark(&self, operator: &str) -> Option<i64> {
+        self.watermarks.get(operator).copied()
     }
 }

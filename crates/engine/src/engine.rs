@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tidemill_core::clock::Clock;
 use tidemill_core::snapshot::StateSource;
-use tidemill_core::{CutLog, Sink};
-use tidemill_flow::{FlowError, Running, Settings};
+use tidemill_core::{CommitGuard, CutLog, Sink};
+use tidemill_flow::{FlowError, Resume, Running, Settings};
 use tidemill_plan::{CyclePolicy, Limits, Plan};
 
 /// Settings under which a plan runs. Several engines live in one process without knowing of each other.
@@ -71,6 +71,21 @@ impl Engine {
     #[must_use]
     pub fn state(mut self, state: Arc<dyn StateSource>) -> Self {
         self.settings.state = Some(state);
+        self
+    }
+
+    /// Where an earlier run stopped: its logged cuts are made again before any new one. The gateways are then given
+    /// the events from there on.
+    #[must_use]
+    pub fn resume(mut self, resume: Resume) -> Self {
+        self.settings.resume = Some(resume);
+        self
+    }
+
+    /// Asked before a sink commits. Sinks then run on threads of their own, for it may block.
+    #[must_use]
+    pub fn commit_guard(mut self, guard: Arc<dyn CommitGuard>) -> Self {
+        self.settings.guard = Some(guard);
         self
     }
 

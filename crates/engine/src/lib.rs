@@ -89,11 +89,13 @@ pub use tidemill_core::latency::ResponseTimes;
 pub use tidemill_core::sink::Arrivals;
 pub use tidemill_core::snapshot::{Snapshot, StateSource};
 pub use tidemill_core::{
-    Batch, Clock, Cut, CutLog, CycleOutput, Expression, Faults, Guarantee, ManualClock, MemoryCutLog,
-    Operator, Output, Polled, Progress, Request, Rows, Sink, SnapshotReader, SnapshotWriter, Source,
-    SystemClock, Transform, Transformed, arrow, prefetch,
+    Batch, Clock, CommitGuard, Cut, CutLog, CycleOutput, Expression, Faults, Guarantee, ManualClock,
+    MemoryCutLog, Operator, Output, Polled, Progress, Request, Rows, Sink, SnapshotReader, SnapshotWriter,
+    Source, SystemClock, Transform, Transformed, arrow, prefetch,
 };
-pub use tidemill_flow::{Chunk, Failure, FlowError, Gateway, Running, Status, Stopped, Summary, Work};
+pub use tidemill_flow::{
+    Chunk, Failure, FlowError, Gateway, Resume, Running, Status, Stopped, Summary, Work,
+};
 pub use tidemill_plan::{
     CyclePolicy, Limits, OperatorPlan, Plan, PlanError, Producer, StreamRef, TransformPlan,
 };

@@ -156,7 +156,7 @@ fn a_restore_that_fails_is_named() {
         let mut writer = SnapshotWriter::default();
         writer.u8(byte);
         let partitions = [(2, writer.finish())].into();
-        Arc::new(Snapshot { cycle: 0, operators: [("forward".to_string(), partitions)].into() })
+        Arc::new(Snapshot { operators: [("forward".to_string(), partitions)].into(), ..Snapshot::default() })
     };
     let mut damaged = Snapshot::clone(&state(1));
     damaged.operators.get_mut("forward").unwrap().get_mut(&2).unwrap()[0] ^= 1;

@@ -7,7 +7,7 @@ use crossbeam_channel::Receiver;
 use tidemill_core::counters::Counter;
 use tidemill_core::error::Cause;
 use tidemill_core::sink::Arrivals;
-use tidemill_core::{Batch, Cut, CycleOutput, Sink, SinkError};
+use tidemill_core::{Batch, CommitGuard, Cut, CycleOutput, Sink, SinkError};
 use tidemill_split::merge_by_position;
 use tidemill_split::order::Sorter;
 
@@ -34,11 +34,21 @@ pub(crate) struct Committer {
     sorter: Sorter,
     /// The first cycle that is not committed.
     next_cycle: u64,
+    /// The first cycle that the sink does not have from an earlier run.
+    first_new: u64,
+    guard: Option<Arc<dyn CommitGuard>>,
 }
 
 impl Committer {
     pub fn new(index: usize, name: String, sink: Box<dyn Sink>, shared: Arc<Shared>) -> Self {
-        Committer { index, name, sink, shared, sorter: Sorter::default(), next_cycle: 0 }
+        let next_cycle = shared.first_cycle;
+        let (sorter, first_new, guard) = (Sorter::default(), next_cycle, None);
+        Committer { index, name, sink, shared, sorter, next_cycle, first_new, guard }
+    }
+
+    /// For a query that goes on: the sink has the cycles before `first_new`, and commits only when the guard says so.
+    pub fn resumed(self, first_new: u64, guard: Option<Arc<dyn CommitGuard>>) -> Self {
+        Committer { first_new, guard, ..self }
     }
 
     /// A sink's thread: runs until the query has ended or failed.
@@ -49,11 +59,11 @@ impl Committer {
 
     /// Takes one cycle of a sink that never blocks, and finishes after the last.
     pub fn take_one(&mut self, results: CycleResults) {
-        let (cycle, last, bytes) = (results.cut.cycle, results.cut.last, results.bytes);
+        let (cut, bytes) = (Arc::clone(&results.cut), results.bytes);
         let result = guard(|| {
             self.prepare(results)?;
-            self.commit(cycle, bytes)?;
-            if last { self.sink.finish() } else { Ok(()) }
+            self.commit(&cut, bytes)?;
+            if cut.last { self.sink.finish() } else { Ok(()) }
         });
         self.report(result);
     }
@@ -70,21 +80,25 @@ impl Committer {
             if self.shared.is_stopped() {
                 return Ok(());
             }
-            let mut last = first.cut.cycle;
+            let mut last = Arc::clone(&first.cut);
             let mut bytes = first.bytes;
             self.prepare(first)?;
-            while last - self.next_cycle + 1 < CYCLES_PER_COMMIT {
+            while last.cycle - self.next_cycle + 1 < CYCLES_PER_COMMIT {
                 let Ok(next) = results.try_recv() else { break };
-                last = next.cut.cycle;
+                last = Arc::clone(&next.cut);
                 bytes += next.bytes;
                 self.prepare(next)?;
             }
-            self.commit(last, bytes)?;
+            self.commit(&last, bytes)?;
         }
         if self.shared.is_stopped() { Ok(()) } else { self.sink.finish() }
     }
 
+    /// Gives the sink a cycle's results, unless it has them.
     fn prepare(&mut self, results: CycleResults) -> Result<(), Cause> {
+        if results.cut.cycle < self.first_new {
+            return Ok(());
+        }
         let start_ns = self.shared.clock.now_ns();
         let positions_end = results.arrivals.events + 1;
         let merge = |stream: &Vec<Batch>| merge_by_position(stream, positions_end, &mut self.sorter);
@@ -97,13 +111,32 @@ impl Committer {
     }
 
     /// Commits the cycles up to this one, which are prepared.
-    fn commit(&mut self, last: u64, bytes: u64) -> Result<(), Cause> {
+    fn commit(&mut self, cut: &Cut, bytes: u64) -> Result<(), Cause> {
         let start_ns = self.shared.clock.now_ns();
-        self.sink.commit(self.next_cycle..=last)?;
+        let last = cut.cycle;
+        if last >= self.first_new && !self.commit_new(cut)? {
+            return Ok(());
+        }
         self.shared.counters.add(Counter::CommitTime, self.shared.clock.now_ns() - start_ns);
         self.shared.counters.subtract(Counter::UncommittedBytes, bytes);
         self.next_cycle = last + 1;
         self.shared.cycles_committed(self.index, last);
         Ok(())
+    }
+
+    /// Commits what the sink does not have; false if the query has stopped before.
+    fn commit_new(&mut self, cut: &Cut) -> Result<bool, Cause> {
+        let is_stopped = || self.shared.is_stopped();
+        if let Some(guard) = &self.guard {
+            guard.before_commit(cut, &is_stopped)?;
+            if is_stopped() {
+                return Ok(false);
+            }
+        }
+        self.sink.commit(self.next_cycle.max(self.first_new)..=cut.cycle)?;
+        if let Some(guard) = &self.guard {
+            guard.after_commit(self.index, cut.cycle)?;
+        }
+        Ok(true)
     }
 }

@@ -8,12 +8,13 @@ use crossbeam_channel::TryRecvError;
 use tidemill_core::counters::Counter;
 use tidemill_core::error::Cause;
 use tidemill_core::sink::Arrivals;
-use tidemill_core::{Batch, Cut, CutLog};
+use tidemill_core::{Cut, CutLog};
 use tidemill_plan::CyclePolicy;
 
-use crate::cycle::Cycle;
+use crate::cycle::{Cycle, SourceBatches};
 use crate::gateway::{Chunk, GatewayQueue};
 use crate::panics::guard;
+use crate::resume::Replay;
 use crate::shared::Shared;
 
 /// What the cutter decided.
@@ -58,6 +59,8 @@ pub(crate) struct Cutter {
     turn: usize,
     /// The gateway that has the first right to the next cycle's room.
     first: usize,
+    /// Cuts of an earlier run that are made again before any of our own.
+    replay: Replay,
     /// Whether credit was missing when it was last time to close a cycle.
     stalled: bool,
     ended: bool,
@@ -68,25 +71,30 @@ impl Cutter {
         policy: CyclePolicy,
         queues: Vec<(GatewayQueue, usize)>,
         log: Box<dyn CutLog>,
+        replay: Replay,
         shared: Arc<Shared>,
     ) -> Self {
-        let intake = |(queue, streams)| Intake {
-            queue,
-            pending: VecDeque::new(),
-            position: 0,
-            watermark: i64::MIN,
-            idle: false,
-            pending_events: 0,
-            streams,
-            ended: false,
+        let intake = |(gateway, (queue, streams))| {
+            let (position, watermark, idle) = replay.start_of(gateway);
+            Intake {
+                queue,
+                pending: VecDeque::new(),
+                position,
+                watermark,
+                idle,
+                pending_events: 0,
+                streams,
+                ended: false,
+            }
         };
-        let intakes = queues.into_iter().map(intake).collect();
+        let intakes = queues.into_iter().enumerate().map(intake).collect();
         Cutter {
             policy,
             intakes,
             log,
+            next_cycle: shared.first_cycle,
+            replay,
             shared,
-            next_cycle: 0,
             events_cut: 0,
             turn: 0,
             first: 0,
@@ -100,18 +108,54 @@ impl Cutter {
         if self.ended {
             return Ok(Decision::Ended);
         }
+        if let Some(cut) = self.replay.next() {
+            return self.poll_replay(&cut);
+        }
         self.take_in();
         let now_ns = self.shared.clock.now_ns();
         let (reason, wait_ns) = self.reason(now_ns);
         let Some(reason) = reason else { return Ok(Decision::Wait(wait_ns)) };
-        if !self.shared.has_credit(self.next_cycle) {
-            if !std::mem::replace(&mut self.stalled, true) {
-                self.shared.counters.add(Counter::Stalls, 1);
-            }
+        if !self.has_credit() {
             return Ok(Decision::Wait(None));
         }
-        self.stalled = false;
         self.close(reason, now_ns).map(|cycle| Decision::Closed(Arc::new(cycle)))
+    }
+
+    fn has_credit(&mut self) -> bool {
+        let stalled = !self.shared.has_credit(self.next_cycle);
+        if stalled && !self.stalled {
+            self.shared.counters.add(Counter::Stalls, 1);
+        }
+        self.stalled = stalled;
+        !stalled
+    }
+
+    /// Makes a logged cut again, once all of its events are here.
+    fn poll_replay(&mut self, cut: &Cut) -> Result<Decision, Cause> {
+        let mut shares = Vec::with_capacity(self.intakes.len());
+        for (intake, end) in self.intakes.iter_mut().zip(&cut.positions) {
+            let share = u32::try_from(end - intake.position).map_err(|_| too_long(cut))?;
+            while intake.pending_events < u64::from(share) && intake.receive() {}
+            if intake.pending_events < u64::from(share) {
+                return match intake.ended {
+                    true => Err(ends_before(cut, intake.position + intake.pending_events)),
+                    false => Ok(Decision::Wait(None)),
+                };
+            }
+            shares.push(share);
+        }
+        if !self.has_credit() {
+            return Ok(Decision::Wait(None));
+        }
+        let (arrivals, streams) = self.take(&shares);
+        for (gateway, intake) in self.intakes.iter_mut().enumerate() {
+            intake.watermark = cut.watermarks[gateway];
+            intake.idle = cut.idle.get(gateway).copied().unwrap_or(false);
+        }
+        let snapshot = self.shared.snapshots.take_request(self.next_cycle, self.events_cut, false);
+        self.replay.advance();
+        let cycle = self.introduce(Cut { snapshot, last: false, ..cut.clone() }, arrivals, streams);
+        Ok(Decision::Closed(Arc::new(cycle)))
     }
 
     /// Takes over what waits in the queues, up to one full cycle; the rest stays and holds the senders back.
@@ -159,13 +203,8 @@ impl Cutter {
     }
 
     fn close(&mut self, reason: Reason, now_ns: u64) -> Result<Cycle, Cause> {
-        let mut arrivals = Arrivals::default();
-        let mut streams = Vec::with_capacity(self.intakes.len());
         let shares = self.shares();
-        for (intake, share) in self.intakes.iter_mut().zip(shares) {
-            streams.push(intake.take(share, &mut arrivals));
-        }
-        self.events_cut += u64::from(arrivals.events);
+        let (arrivals, streams) = self.take(&shares);
         let last = self.pending_events() == 0 && self.intakes.iter().all(|intake| intake.ended);
         let cut = Cut {
             cycle: self.next_cycle,
@@ -177,12 +216,25 @@ impl Cutter {
             last,
         };
         guard(|| self.log.append(&cut))?;
+        self.count(reason);
+        Ok(self.introduce(cut, arrivals, streams))
+    }
+
+    /// Moves so many events of each gateway into a cycle.
+    fn take(&mut self, shares: &[u32]) -> (Arrivals, Vec<SourceBatches>) {
+        let mut arrivals = Arrivals::default();
+        let take = |(intake, share): (&mut Intake, &u32)| intake.take(*share, &mut arrivals);
+        let streams = self.intakes.iter_mut().zip(shares).map(take).collect();
+        self.events_cut += u64::from(arrivals.events);
+        (arrivals, streams)
+    }
+
+    fn introduce(&mut self, cut: Cut, arrivals: Arrivals, streams: Vec<SourceBatches>) -> Cycle {
         self.next_cycle += 1;
         self.ended = cut.last;
-        self.count(reason);
         let cycle = Cycle { cut: Arc::new(cut), arrivals: Arc::new(arrivals), streams };
         self.shared.cycle_closed(&cycle);
-        Ok(cycle)
+        cycle
     }
 
     /// How many events of each gateway go into the next cycle. Gateways take turns at being served first, so
@@ -249,12 +301,12 @@ impl Intake {
     }
 
     /// Moves up to `room` events into a cycle.
-    fn take(&mut self, room: u32, arrivals: &mut Arrivals) -> Vec<Vec<(u32, Batch)>> {
+    fn take(&mut self, room: u32, arrivals: &mut Arrivals) -> SourceBatches {
         let mut streams = vec![Vec::new(); self.streams];
         let end = arrivals.events + room;
         while let Some(chunk) = self.pending.pop_front() {
             let room = end - arrivals.events;
-            let (chunk, rest) = split_chunk(chunk, room);
+            let (chunk, rest) = chunk.split_at(room);
             if let Some(rest) = rest {
                 self.pending.push_front(rest);
             }
@@ -273,35 +325,14 @@ impl Intake {
     }
 }
 
-/// Splits off the first `room` events of a chunk. The watermark of a chunk holds only at its end, so the
-/// first part does not move it.
-fn split_chunk(chunk: Chunk, room: u32) -> (Option<Chunk>, Option<Chunk>) {
-    if chunk.events <= room {
-        return (Some(chunk), None);
-    }
-    if room == 0 {
-        return (None, Some(chunk));
-    }
-    let mut first = Chunk { streams: Vec::new(), events: room, watermark: i64::MIN, idle: false, ..chunk };
-    let mut rest = Chunk {
-        streams: Vec::new(),
-        events: chunk.events - room,
-        watermark: chunk.watermark,
-        arrived_ns: chunk.arrived_ns,
-        idle: chunk.idle,
-    };
-    for batch in chunk.streams {
-        let (before, after) = match batch {
-            None => (None, None),
-            Some(batch) => {
-                let at = batch.positions.partition_point(|position| *position < room);
-                let mut after = batch.slice(at, batch.len());
-                after.positions = after.positions.iter().map(|position| position - room).collect();
-                (Some(batch.slice(0, at)), Some(after))
-            }
-        };
-        first.streams.push(before);
-        rest.streams.push(after);
-    }
-    (Some(first), Some(rest))
+fn too_long(cut: &Cut) -> Cause {
+    Cause::Operation(format!("the logged cut of cycle {} holds more events than a cycle can have", cut.cycle))
+}
+
+fn ends_before(cut: &Cut, position: u64) -> Cause {
+    let (cycle, positions) = (cut.cycle, &cut.positions);
+    Cause::Operation(format!(
+        "a source ends at position {position}, before the logged cut of cycle {cycle} at {positions:?}: events that \
+         were cut are gone"
+    ))
 }

@@ -29,6 +29,48 @@ pub struct Chunk {
     pub idle: bool,
 }
 
+impl Chunk {
+    /// The first `events` events, and those after them; `None` where there are none. The watermark of a chunk holds
+    /// only at its end, so the first part does not move it.
+    ///
+    /// ```
+    /// # use tidemill_flow::Chunk;
+    /// let chunk = Chunk { streams: vec![None], events: 10, watermark: 7, arrived_ns: None, idle: false };
+    /// let (first, rest) = chunk.split_at(4);
+    /// assert_eq!((first.unwrap().watermark, rest.unwrap().events), (i64::MIN, 6));
+    /// ```
+    pub fn split_at(self, events: u32) -> (Option<Chunk>, Option<Chunk>) {
+        if self.events <= events {
+            return (Some(self), None);
+        }
+        if events == 0 {
+            return (None, Some(self));
+        }
+        let mut first = Chunk { streams: Vec::new(), events, watermark: i64::MIN, idle: false, ..self };
+        let mut rest = Chunk {
+            streams: Vec::new(),
+            events: self.events - events,
+            watermark: self.watermark,
+            arrived_ns: self.arrived_ns,
+            idle: self.idle,
+        };
+        for batch in self.streams {
+            let (before, after) = match batch {
+                None => (None, None),
+                Some(batch) => {
+                    let at = batch.positions.partition_point(|position| *position < events);
+                    let mut after = batch.slice(at, batch.len());
+                    after.positions = after.positions.iter().map(|position| position - events).collect();
+                    (Some(batch.slice(0, at)), Some(after))
+                }
+            };
+            first.streams.push(before);
+            rest.streams.push(after);
+        }
+        (Some(first), Some(rest))
+    }
+}
+
 /// The query has stopped and takes no more events; [`Running::join`](crate::Running::join) says why.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("the query has stopped and takes no more events")]

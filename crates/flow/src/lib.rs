@@ -15,6 +15,7 @@ mod panics;
 mod parcel;
 mod partition_table;
 mod regroup;
+mod resume;
 mod running;
 mod shared;
 mod snapshot_desk;
@@ -25,6 +26,7 @@ mod work;
 mod worker;
 
 pub use gateway::{Chunk, Gateway, Stopped};
+pub use resume::Resume;
 pub use running::{FlowError, Running, Settings, start};
 pub use shared::Failure;
 pub use status::{Status, Summary};

@@ -62,7 +62,7 @@ impl PartitionTable {
             instance_of,
             timers,
             sources,
-            watermark: i64::MIN,
+            watermark: state.and_then(|state| state.watermark(&plan.name)).unwrap_or(i64::MIN),
             calls: Vec::new(),
         })
     }
@@ -134,6 +134,11 @@ impl PartitionTable {
             }
         }
         Ok(())
+    }
+
+    /// The largest event time that timers were held against.
+    pub fn watermark(&self) -> i64 {
+        self.watermark
     }
 
     /// The state of all instances at the end of a cycle.

@@ -9,7 +9,7 @@ use thiserror::Error;
 use tidemill_core::clock::Clock;
 use tidemill_core::error::Cause;
 use tidemill_core::snapshot::{Snapshot, StateSource};
-use tidemill_core::{CutLog, MemoryCutLog, Sink, SystemClock};
+use tidemill_core::{CommitGuard, CutLog, MemoryCutLog, Sink, SystemClock};
 use tidemill_plan::{CyclePolicy, Limits, Plan, PlanError};
 use timely::communication::WorkerGuards;
 
@@ -17,6 +17,7 @@ use crate::committer::Committer;
 use crate::cutter::Cutter;
 use crate::gateway::{Gateway, gateway};
 use crate::panics::guard;
+use crate::resume::{Replay, Resume};
 use crate::shared::{Failure, Shared};
 use crate::stages::sink_stage::SinkWay;
 use crate::status::{Status, Summary};
@@ -39,6 +40,10 @@ pub struct Settings {
     pub clock: Arc<dyn Clock>,
     /// Where operators find their state; `None`: they start empty.
     pub state: Option<Arc<dyn StateSource>>,
+    /// Where an earlier run stopped; `None`: the query begins at its beginning.
+    pub resume: Option<Resume>,
+    /// Asked before a sink commits; `None`: sinks commit as soon as they can.
+    pub guard: Option<Arc<dyn CommitGuard>>,
 }
 
 impl Default for Settings {
@@ -51,6 +56,8 @@ impl Default for Settings {
             cut_log: Box::new(MemoryCutLog::new(1024)),
             clock: Arc::new(SystemClock::new()),
             state: None,
+            resume: None,
+            guard: None,
         }
     }
 }
@@ -95,7 +102,14 @@ pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Resul
     }
     check_limits(&settings.cycles, &settings.limits)?;
     let topology = Arc::new(Topology::new(plan, workers as u32)?);
-    let shared = Arc::new(Shared::new(settings.clock, settings.limits.clone(), workers, &topology.plan));
+    let plan = &topology.plan;
+    let resume =
+        settings.resume.unwrap_or_else(|| Resume { sinks: vec![0; plan.sinks.len()], ..Resume::default() });
+    if let Some(fault) = resume.fault(plan.sources.len(), plan.sinks.len()) {
+        return Err(FlowError::Settings(fault));
+    }
+    let first_cycle = resume.first_cycle();
+    let shared = Arc::new(Shared::new(settings.clock, settings.limits.clone(), workers, plan, first_cycle));
     let started_ns = shared.clock.now_ns();
 
     let (mut gateways, mut queues) = (Vec::new(), Vec::new());
@@ -104,14 +118,18 @@ pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Resul
         gateways.push(Some(sending));
         queues.push((queue, source.streams.len()));
     }
-    let cutter = Cutter::new(settings.cycles, queues, settings.cut_log, Arc::clone(&shared));
+    let first_new = resume.sinks.clone();
+    let replay = Replay::new(resume);
+    let cutter = Cutter::new(settings.cycles, queues, settings.cut_log, replay, Arc::clone(&shared));
 
     let mut ways = Vec::new();
     let mut sink_threads = Vec::new();
     for (index, sink) in sinks.into_iter().enumerate() {
-        let may_block = sink.may_block();
+        // The guard waits for disks.
+        let may_block = sink.may_block() || settings.guard.is_some();
         let name = topology.plan.sinks[index].name.clone();
         let committer = Committer::new(index, name, sink, Arc::clone(&shared));
+        let committer = committer.resumed(first_new[index], settings.guard.clone());
         if may_block {
             let (sender, results) = bounded(settings.limits.cycles_in_flight_max as usize + 1);
             ways.push(Some(SinkWay::Thread(sender)));

@@ -47,6 +47,8 @@ pub(crate) struct Shared {
     pub counters: Counters,
     pub snapshots: SnapshotDesk,
     pub work: WorkTable,
+    /// The first cycle of this run.
+    pub first_cycle: u64,
     limits: Limits,
     stopped: AtomicBool,
     failure: Mutex<Option<Failure>>,
@@ -54,7 +56,7 @@ pub(crate) struct Shared {
     /// How many workers have built their part of the dataflow.
     workers_ready: Mutex<usize>,
     ready_changed: Condvar,
-    /// For each sink, how many cycles were handed to it, and how many it has committed.
+    /// For each sink, the first cycle that was not handed to it, and the first that it has not committed.
     handed: Vec<AtomicU64>,
     committed: Vec<AtomicU64>,
     completion: Mutex<Completion>,
@@ -72,21 +74,22 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    pub fn new(clock: Arc<dyn Clock>, limits: Limits, workers: usize, plan: &Plan) -> Self {
-        let zeros = || (0..plan.sinks.len()).map(|_| AtomicU64::new(0)).collect();
+    pub fn new(clock: Arc<dyn Clock>, limits: Limits, workers: usize, plan: &Plan, first_cycle: u64) -> Self {
+        let first = || (0..plan.sinks.len()).map(|_| AtomicU64::new(first_cycle)).collect();
         Shared {
             clock,
             counters: Counters::default(),
             snapshots: SnapshotDesk::default(),
             work: WorkTable::new(plan),
+            first_cycle,
             limits,
             stopped: AtomicBool::new(false),
             failure: Mutex::new(None),
             workers: (0..workers).map(|_| OnceLock::new()).collect(),
             workers_ready: Mutex::new(0),
             ready_changed: Condvar::new(),
-            handed: zeros(),
-            committed: zeros(),
+            handed: first(),
+            committed: first(),
             completion: Mutex::new(Completion {
                 pending: VecDeque::new(),
                 per_event: ResponseTimes::default(),
@@ -159,7 +162,7 @@ impl Shared {
         least(&self.handed) == next_cycle
     }
 
-    /// The number of cycles that all sinks have committed.
+    /// The first cycle that some sink has not committed.
     pub fn committed_cycles(&self) -> u64 {
         least(&self.committed)
     }

@@ -87,9 +87,11 @@ impl SnapshotDesk {
     }
 
     /// One operator's partitions on one worker.
-    pub fn contribute(&self, operator: &str, partitions: BTreeMap<u32, Vec<u8>>) {
+    pub fn contribute(&self, operator: &str, watermark: i64, partitions: BTreeMap<u32, Vec<u8>>) {
         let mut state = lock(&self.state);
         state.snapshot.operators.entry(operator.to_string()).or_default().extend(partitions);
+        // All workers have seen the same cuts.
+        state.snapshot.watermarks.insert(operator.to_string(), watermark);
         state.parts_missing = state.parts_missing.saturating_sub(1);
         self.changed.notify_all();
     }

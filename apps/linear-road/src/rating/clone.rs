@@ -45,4 +45,8 @@ impl StateSource for ClonedState {
             _ => None,
         }
     }
+
+    fn watermark(&self, _operator: &str) -> Option<i64> {
+        None
+    }
 }

@@ -20,7 +20,7 @@ pub(crate) struct CycleInputs {
 
 impl CycleInputs {
     pub fn new(inputs: usize, board: Board, shared: Arc<Shared>) -> Self {
-        CycleInputs { inputs, pending: BTreeMap::new(), next_cycle: 0, board, shared }
+        CycleInputs { inputs, pending: BTreeMap::new(), next_cycle: shared.first_cycle, board, shared }
     }
 
     pub fn receive(&mut self, input: usize, cycle: u64, parcels: Parcels) {

@@ -84,6 +84,8 @@ pub(crate) fn build<'scope>(
         worker: *worker as u32,
     };
     builder.build(move |mut capabilities| {
+        let first_cycle = stage.inputs.next_cycle();
+        capabilities.iter_mut().for_each(|capability| capability.downgrade(&first_cycle));
         move |frontiers| {
             for (index, input) in inputs.iter_mut().enumerate() {
                 input.for_each(|time, parcels| {
@@ -127,7 +129,7 @@ impl OperatorStage {
         self.table.run_cycle(&posted.cut, &inputs, &mut self.output)?;
         if posted.cut.snapshot {
             let states = self.table.snapshot(posted.cut.cycle)?;
-            self.shared.snapshots.contribute(&self.name, states);
+            self.shared.snapshots.contribute(&self.name, self.table.watermark(), states);
         }
         let rows_in = inputs.iter().flatten().map(|batch| batch.batch.len() as u64).sum();
         let batches = guard_size(|| (0..self.ports).map(|port| self.output.finish(port)).collect::<Vec<_>>());

@@ -49,6 +49,7 @@ impl Source {
             for edge in outlets.edges() {
                 let mut input = InputHandle::new_with_builder();
                 streams[*edge] = Some(input.to_stream(scope));
+                input.advance_to(shared.first_cycle);
                 inputs.push(input);
             }
             sources.push(SourceOutlets { outlets, inputs });
