@@ -13,6 +13,7 @@ pub const ALLOWED: &[(&str, &[&str])] = &[
     ("tidemill-flow", &["tidemill-core", "tidemill-split", "tidemill-plan"]),
     ("tidemill-operators", &["tidemill-core", "tidemill-split"]),
     ("tidemill-connect", &["tidemill-core"]),
+    ("tidemill-journal", &["tidemill-core"]),
     ("tidemill-engine", &["tidemill-core", "tidemill-split", "tidemill-plan", "tidemill-flow"]),
     (
         "tidemill-sql",

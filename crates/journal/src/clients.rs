@@ -1,0 +1,68 @@
+//! The last request number of each client.
+
+use std::collections::{BTreeMap, HashMap};
+
+use tidemill_core::source::Request;
+
+use crate::fields::{EndsEarly, Fields, PutFields};
+
+/// The last request number of each client, of a bounded number of clients: the one heard of longest ago is forgotten.
+#[derive(Clone, Debug)]
+pub(crate) struct Clients {
+    clients_max: usize,
+    heard: u64,
+    /// Client -> when it was heard of, and the number.
+    last: HashMap<String, (u64, u64)>,
+    /// When it was heard of -> client.
+    order: BTreeMap<u64, String>,
+}
+
+impl Clients {
+    pub(crate) fn new(clients_max: usize) -> Clients {
+        Clients { clients_max: clients_max.max(1), heard: 0, last: HashMap::new(), order: BTreeMap::new() }
+    }
+
+    /// Whether the request, or a later one of its client, was there before.
+    pub(crate) fn is_repeated(&self, request: &Request) -> bool {
+        self.last.get(&request.client).is_some_and(|(_, sequence)| request.sequence <= *sequence)
+    }
+
+    /// Notes a request.
+    pub(crate) fn note(&mut self, client: &str, sequence: u64) {
+        self.heard += 1;
+        match self.last.get_mut(client) {
+            Some((heard, last)) => {
+                let name = self.order.remove(heard).unwrap_or_else(|| client.to_owned());
+                (*heard, *last) = (self.heard, sequence.max(*last));
+                self.order.insert(self.heard, name);
+            }
+            None => {
+                self.last.insert(client.to_owned(), (self.heard, sequence));
+                self.order.insert(self.heard, client.to_owned());
+            }
+        }
+        while self.last.len() > self.clients_max {
+            let Some((_, oldest)) = self.order.pop_first() else { break };
+            self.last.remove(&oldest);
+        }
+    }
+
+    /// Writes the table, the client heard of longest ago first.
+    pub(crate) fn encode(&self, bytes: &mut Vec<u8>) {
+        bytes.put_u64(self.order.len() as u64);
+        for client in self.order.values() {
+            bytes.put_bytes(client.as_bytes());
+            bytes.put_u64(self.last[client].1);
+        }
+    }
+
+    /// Reads what [`Clients::encode`] wrote.
+    pub(crate) fn decode(fields: &mut Fields, clients_max: usize) -> Result<Clients, EndsEarly> {
+        let mut clients = Clients::new(clients_max);
+        for _ in 0..fields.u64()? {
+            let client = fields.text()?;
+            clients.note(&client, fields.u64()?);
+        }
+        Ok(clients)
+    }
+}

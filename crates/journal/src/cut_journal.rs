@@ -1,0 +1,114 @@
+//! The durable log of cuts.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tidemill_core::error::Cause;
+use tidemill_core::{Cut, CutLog};
+
+use crate::cut_record::{decode_cut, encode_cut};
+use crate::failure::damaged;
+use crate::fields::Fields;
+use crate::log_reader::{LogReader, Read};
+use crate::progress::StreamProgress;
+use crate::record_log::{NewRecord, RecordLog};
+
+/// The durable log of a query's cuts; its clones are the same log.
+///
+/// Appending does not wait for the disk, not even while another thread syncs.
+#[derive(Clone)]
+pub struct CutJournal {
+    log: Arc<Mutex<RecordLog>>,
+    progress: Arc<StreamProgress>,
+}
+
+impl CutJournal {
+    pub(crate) fn new(log: RecordLog) -> CutJournal {
+        let progress = log.shared.progress.clone();
+        CutJournal { log: Arc::new(Mutex::new(log)), progress }
+    }
+
+    /// Makes durable what was appended before.
+    ///
+    /// # Errors
+    /// If the disk fails. No one knows then what it has, so the log takes nothing more.
+    pub fn sync(&self) -> Result<(), Cause> {
+        let Some(pending) = self.lock().begin_sync()? else { return Ok(()) };
+        let result = pending.run();
+        let mut log = self.lock();
+        log.end_sync(&pending, result)?;
+        log.remove_released()
+    }
+
+    /// The last cycle whose cut is synced.
+    pub fn synced(&self) -> Option<u64> {
+        self.progress.synced().checked_sub(1)
+    }
+
+    /// The logged cuts of greater number, ascending and without a gap.
+    ///
+    /// # Errors
+    /// If one of them was removed or is damaged.
+    pub fn cuts_after(&self, cycle: Option<u64>) -> Result<Vec<Cut>, Cause> {
+        let first = cycle.map_or(0, |cycle| cycle.saturating_add(1));
+        let mut reader = LogReader::new(self.lock().shared.clone());
+        (first..self.progress.end()).map_while(|cycle| read_cut(&mut reader, cycle).transpose()).collect()
+    }
+
+    /// The last cut.
+    ///
+    /// # Errors
+    /// If it is damaged.
+    pub fn read_last(&self) -> Result<Option<Cut>, Cause> {
+        let Some(cycle) = self.progress.end().checked_sub(1) else { return Ok(None) };
+        read_cut(&mut LogReader::new(self.lock().shared.clone()), cycle)
+    }
+
+    /// The last cut; none if it cannot be read.
+    pub fn last(&self) -> Option<Cut> {
+        self.read_last().ok().flatten()
+    }
+
+    /// Says that the cuts up to this cycle are no longer needed.
+    pub fn release(&self, cycle: u64) {
+        self.progress.release(cycle.saturating_add(1));
+    }
+
+    /// Cuts off the cuts of greater number, durably: those whose rows a loss of power took. `None`: all.
+    ///
+    /// # Errors
+    /// If the disk fails, or one of the cuts before is damaged.
+    pub fn discard_after(&self, cycle: Option<u64>) -> Result<(), Cause> {
+        self.lock().cut_back(cycle.map_or(0, |cycle| cycle.saturating_add(1)))
+    }
+
+    /// How many bytes of a cut that was not written to its end were cut off when the log was opened.
+    pub fn torn_bytes(&self) -> u64 {
+        self.lock().torn_bytes
+    }
+
+    fn lock(&self) -> MutexGuard<'_, RecordLog> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl CutLog for CutJournal {
+    fn append(&mut self, cut: &Cut) -> Result<(), Cause> {
+        let mut log = self.lock();
+        if cut.cycle != log.end() {
+            let due = log.end();
+            return Err(Cause::Bug(format!("cut {} is logged where cut {due} is due", cut.cycle)));
+        }
+        let mut bytes = Vec::with_capacity(64 + 17 * cut.positions.len());
+        encode_cut(cut, &mut bytes);
+        log.append(NewRecord { count: 1, arrived_ns: cut.closed_at_ns, request: None }, &[&bytes]).map(drop)
+    }
+}
+
+fn read_cut(reader: &mut LogReader, cycle: u64) -> Result<Option<Cut>, Cause> {
+    let Some(Read { head, bytes, segment, offset }) = reader.read(cycle)? else { return Ok(None) };
+    let cut = decode_cut(&mut Fields(&bytes[head.content()]));
+    match cut {
+        Ok(cut) if cut.cycle == cycle => Ok(Some(cut)),
+        _ => Err(damaged(&segment.path, offset, "this is no cut, or another one")),
+    }
+}

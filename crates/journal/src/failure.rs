@@ -1,0 +1,41 @@
+//! Errors of this crate: place, reason, remedy.
+
+use std::fmt::Display;
+use std::io;
+use std::path::Path;
+
+use tidemill_core::error::Cause;
+
+/// What to do about damage; said with each.
+const REMEDY: &str =
+    "restore the folder from a copy, or start anew without it (its rows and state are then lost)";
+
+/// An operation on a file failed.
+pub(crate) fn failed(what: &str, path: &Path, error: &io::Error) -> Cause {
+    let text = format!("{}: cannot {what}: {error}", path.display());
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            Cause::Resource(format!("{text}; make room there, then it goes on"))
+        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            Cause::User(format!("{text}; let this user write there, or name another folder"))
+        }
+        _ => Cause::Operation(text),
+    }
+}
+
+/// A file has something in it that was not written so.
+pub(crate) fn damaged(path: &Path, offset: u64, reason: impl Display) -> Cause {
+    Cause::Operation(format!("{}, byte {offset}: damaged: {reason}; {REMEDY}", path.display()))
+}
+
+/// A file was written by another program, or by another version of this one.
+pub(crate) fn foreign(path: &Path, reason: impl Display, remedy: &str) -> Cause {
+    Cause::User(format!("{}: {reason}; {remedy}", path.display()))
+}
+
+/// A version that this program does not read.
+pub(crate) fn other_version(path: &Path, found: u32, known: u32) -> Cause {
+    let reason = format!("the format has version {found}, this program reads version {known}");
+    foreign(path, reason, "use the program that wrote it, or name another folder")
+}

@@ -1,0 +1,404 @@
+//! Looking into a journal's folder without the lock: what is there, whether it is whole, and the rows of a stream. Nothing
+//! is changed, and a query may run on the folder meanwhile.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use arrow_schema::SchemaRef;
+use tidemill_core::error::Cause;
+
+use crate::commits::CommitFile;
+use crate::cut_record::decode_cut;
+use crate::disk::Disk;
+use crate::failure::{damaged, failed};
+use crate::fields::Fields;
+use crate::layout;
+use crate::medium::Medium;
+use crate::rows::{RowDecoder, decode_schema};
+use crate::scan::{Found, Next, Scan};
+use crate::segment::{SegmentHead, read_head, segment_name, segment_positions};
+use crate::snapshots::SnapshotFolder;
+use crate::stream::Record;
+
+/// What is in a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// The streams, by name.
+    pub streams: Vec<LogListing>,
+    /// The log of cuts; its positions are numbers of cycles.
+    pub cuts: LogListing,
+    /// The cycles of which there are snapshots.
+    pub snapshots: Vec<u64>,
+    /// For each sink that needs the file its last committed cycle.
+    pub commits: BTreeMap<String, u64>,
+}
+
+/// A log and its segments.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogListing {
+    /// The stream's name; empty for the cuts.
+    pub name: String,
+    /// Ascending.
+    pub segments: Vec<SegmentListing>,
+    /// The first position.
+    pub first: u64,
+    /// One past the last position.
+    pub end: u64,
+    /// Of all segments, the space that is reserved included.
+    pub bytes: u64,
+}
+
+/// A segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentListing {
+    /// Its file.
+    pub path: PathBuf,
+    /// Its first position.
+    pub first: u64,
+    /// How long the file is.
+    pub bytes: u64,
+}
+
+/// Something in a folder that is not as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Where.
+    pub path: PathBuf,
+    /// At which byte of the file.
+    pub offset: u64,
+    /// What.
+    pub reason: String,
+    /// Whether it is the torn end of the newest segment, which is cut off when the query starts: no damage.
+    pub is_torn_end: bool,
+}
+
+/// What came of reading everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verification {
+    /// How many records were read.
+    pub records: u64,
+    /// How many bytes they have.
+    pub bytes: u64,
+    /// How many snapshots were read.
+    pub snapshots: u64,
+    /// What is not as it should be.
+    pub findings: Vec<Finding>,
+}
+
+/// What is in the folder. Only the newest segment of each log is read.
+///
+/// # Errors
+/// If a file cannot be read or is of another version.
+pub fn list(folder: &Path) -> Result<Listing, Cause> {
+    list_on(&Disk, folder)
+}
+
+/// [`list`] on another medium.
+///
+/// # Errors
+/// As [`list`].
+pub fn list_on(medium: &dyn Medium, folder: &Path) -> Result<Listing, Cause> {
+    let streams = layout::streams(folder);
+    let mut logs = Vec::new();
+    for name in sorted_names(medium, &streams)? {
+        let Some(stream) = layout::stream_of(&name) else { continue };
+        logs.push(list_log(medium, stream, &streams.join(name))?);
+    }
+    Ok(Listing {
+        streams: logs,
+        cuts: list_log(medium, String::new(), &layout::cuts(folder))?,
+        snapshots: snapshot_cycles(medium, folder)?,
+        commits: CommitFile::read_on(medium, &layout::commits(folder))?,
+    })
+}
+
+fn list_log(medium: &dyn Medium, name: String, folder: &Path) -> Result<LogListing, Cause> {
+    let mut log = LogListing { name, ..LogListing::default() };
+    for first in segments(medium, folder)? {
+        let path = folder.join(segment_name(first));
+        let file = medium.open(&path, false).map_err(|error| failed("open", &path, &error))?;
+        let bytes = file.length().map_err(|error| failed("read", &path, &error))?;
+        log.bytes += bytes;
+        log.segments.push(SegmentListing { path, first, bytes });
+    }
+    if let (Some(oldest), Some(newest)) = (log.segments.first(), log.segments.last()) {
+        let (_, mut scan) = open_segment(medium, folder, newest.first)?;
+        while let Next::Record(_) = scan.next()? {}
+        (log.first, log.end) = (oldest.first, scan.position);
+    }
+    Ok(log)
+}
+
+/// Reads everything. What cannot be read is a finding and no error.
+///
+/// # Errors
+/// If the folder itself cannot be read.
+pub fn verify(folder: &Path) -> Result<Verification, Cause> {
+    verify_on(&Disk, folder)
+}
+
+/// [`verify`] on another medium.
+///
+/// # Errors
+/// As [`verify`].
+pub fn verify_on(medium: &dyn Medium, folder: &Path) -> Result<Verification, Cause> {
+    let mut verification = Verification::default();
+    let streams = layout::streams(folder);
+    for name in sorted_names(medium, &streams)? {
+        verification.log(medium, &streams.join(name), true)?;
+    }
+    verification.log(medium, &layout::cuts(folder), false)?;
+    for cycle in snapshot_cycles(medium, folder)? {
+        verification.snapshots += 1;
+        let path = SnapshotFolder::path_in(&layout::snapshots(folder), cycle);
+        if let Err(cause) = SnapshotFolder::read_on(medium, &path, cycle) {
+            verification.find(&path, 0, cause.to_string());
+        }
+    }
+    let commits = layout::commits(folder);
+    if let Err(cause) = CommitFile::read_on(medium, &commits) {
+        verification.find(&commits, 0, cause.to_string());
+    }
+    Ok(verification)
+}
+
+impl Verification {
+    fn log(&mut self, medium: &dyn Medium, folder: &Path, rows: bool) -> Result<(), Cause> {
+        let firsts = segments(medium, folder)?;
+        for (at, first) in firsts.iter().enumerate() {
+            let path = folder.join(segment_name(*first));
+            let next = firsts.get(at + 1).copied();
+            match open_segment(medium, folder, *first) {
+                Ok((head, scan)) => self.segment(head, scan, next, rows),
+                // It was removed since the folder was listed.
+                Err(_) if !segments(medium, folder)?.contains(first) => continue,
+                Err(cause) => self.find(&path, 0, cause.to_string()),
+            }
+        }
+        Ok(())
+    }
+
+    fn segment(&mut self, head: SegmentHead, mut scan: Scan, next: Option<u64>, rows: bool) {
+        let decoder = rows.then(|| decoder_of(&head));
+        let decoder = match decoder.transpose() {
+            Ok(decoder) => decoder,
+            Err(reason) => return self.find(&scan.path, 0, reason),
+        };
+        let end = loop {
+            match scan.next() {
+                Ok(Next::Record(found)) => self.record(&scan.path, &found, decoder.as_ref()),
+                Ok(Next::End) => break None,
+                Ok(Next::Bad(reason)) => break Some(reason.to_owned()),
+                Err(cause) => return self.find(&scan.path, scan.offset, cause.to_string()),
+            }
+        };
+        match (end, next) {
+            (Some(reason), Some(_)) => self.find(&scan.path, scan.offset, reason),
+            (Some(reason), None) => self.torn_end(&scan, reason),
+            (None, Some(next)) if next != scan.position => {
+                let reason = format!("positions {} to {next} are missing", scan.position);
+                self.find(&scan.path, scan.offset, reason);
+            }
+            (None, _) => {}
+        }
+    }
+
+    fn record(&mut self, path: &Path, found: &Found, decoder: Option<&RowDecoder>) {
+        self.records += 1;
+        self.bytes += found.head.length as u64;
+        let result = match decoder {
+            Some(decoder) => rows_of(found, decoder).map(drop),
+            None => match decode_cut(&mut Fields(&found.bytes[found.head.content()])) {
+                Ok(cut) if cut.cycle == found.head.start => Ok(()),
+                _ => Err("this is no cut, or another one".to_owned()),
+            },
+        };
+        if let Err(reason) = result {
+            self.find(path, found.offset, reason);
+        }
+    }
+
+    /// The end of the newest segment: a write that was cut short, or is going on, or damage.
+    fn torn_end(&mut self, scan: &Scan, reason: String) {
+        let finding = match scan.witness_of_damage() {
+            Ok(None) => (reason, true),
+            Ok(Some(witness)) => {
+                (format!("{reason}, and the record at byte {witness} says it was synced"), false)
+            }
+            Err(cause) => (cause.to_string(), false),
+        };
+        let (path, offset) = (scan.path.clone(), scan.offset);
+        self.findings.push(Finding { path, offset, reason: finding.0, is_torn_end: finding.1 });
+    }
+
+    fn find(&mut self, path: &Path, offset: u64, reason: String) {
+        self.findings.push(Finding { path: path.to_owned(), offset, reason, is_torn_end: false });
+    }
+}
+
+/// The records of a stream, in order, from the one that contains `from` on; up to what was written when they are read.
+///
+/// # Errors
+/// If there is no such stream, the position was removed, or a segment cannot be read.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use tidemill_core::arrow::array::{Int64Array, RecordBatch};
+/// # use tidemill_journal::{Journal, StreamSettings, inspect};
+/// # let column = Arc::new(Int64Array::from(vec![7, 8])) as _;
+/// # let rows = RecordBatch::try_from_iter([("value", column)])?;
+/// # let folder = tempfile::tempdir()?;
+/// # let journal = Journal::open(folder.path())?;
+/// # let (mut writer, _) = journal.stream("numbers", rows.schema(), &StreamSettings::default())?;
+/// # writer.append(&rows, 0, None)?;
+/// for record in inspect::records(folder.path(), "numbers", 0)? {
+///     assert_eq!(record?.rows.num_rows(), 2);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn records(folder: &Path, stream: &str, from: u64) -> Result<Records, Cause> {
+    records_on(Box::new(Disk), folder, stream, from)
+}
+
+/// [`records`] on another medium.
+///
+/// # Errors
+/// As [`records`].
+pub fn records_on(medium: Box<dyn Medium>, folder: &Path, stream: &str, from: u64) -> Result<Records, Cause> {
+    let name = layout::stream_name(stream).unwrap_or_default();
+    let folder = layout::streams(folder).join(name);
+    let segments = segments(&*medium, &folder)?;
+    let Some(first) = segments.iter().rev().find(|first| **first <= from).copied() else {
+        let text = match segments.first() {
+            None => format!("{}: there is no journal of stream '{stream}'", folder.display()),
+            Some(first) => {
+                format!("position {from} of '{stream}' is no longer there, the first one is {first}")
+            }
+        };
+        return Err(Cause::User(text));
+    };
+    let (head, scan) = open_segment(&*medium, &folder, first)?;
+    let schema = schema_of(&head).map_err(|reason| damaged(&scan.path, 0, reason))?;
+    let decoder = RowDecoder::new(schema.clone(), schema.clone());
+    Ok(Records { medium, folder, schema, decoder, scan, from, failed: false })
+}
+
+/// The records of a stream; see [`records`].
+pub struct Records {
+    medium: Box<dyn Medium>,
+    folder: PathBuf,
+    schema: SchemaRef,
+    decoder: RowDecoder,
+    scan: Scan,
+    from: u64,
+    failed: bool,
+}
+
+impl Records {
+    /// The columns of the stream, as they were journaled.
+    pub fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn record(&mut self) -> Result<Option<Record>, Cause> {
+        loop {
+            match self.scan.next()? {
+                Next::Record(found) if found.head.end() <= self.from => {}
+                Next::Record(found) => {
+                    let rows = rows_of(&found, &self.decoder);
+                    let rows = rows.map_err(|reason| damaged(&self.scan.path, found.offset, reason))?;
+                    let (start, arrived_ns) = (found.head.start, found.head.arrived_ns);
+                    return Ok(Some(Record {
+                        start,
+                        rows,
+                        arrived_ns,
+                        request: found.head.request(&found.bytes),
+                    }));
+                }
+                Next::End | Next::Bad(_) if self.goes_on()? => {}
+                Next::End | Next::Bad(_) => return Ok(None),
+            }
+        }
+    }
+
+    /// Goes to the next segment; false if this is the newest, whose end may be torn or being written.
+    fn goes_on(&mut self) -> Result<bool, Cause> {
+        let segments = segments(&*self.medium, &self.folder)?;
+        let next = segments.into_iter().find(|first| *first >= self.scan.position);
+        let is_newer = |first: &u64| segment_name(*first) != name_of(&self.scan.path);
+        let Some(next) = next.filter(is_newer) else { return Ok(false) };
+        if next > self.scan.position {
+            // The segment may have been written on and closed since its last record was read.
+            let again = self.scan.peek()?;
+            if matches!(again, Next::Record(_)) {
+                return Ok(true);
+            }
+            let reason = match again {
+                Next::Bad(reason) => reason.to_owned(),
+                _ => format!("positions {} to {next} are missing", self.scan.position),
+            };
+            return Err(damaged(&self.scan.path, self.scan.offset, reason));
+        }
+        self.scan = open_segment(&*self.medium, &self.folder, next)?.1;
+        Ok(true)
+    }
+}
+
+impl Iterator for Records {
+    type Item = Result<Record, Cause>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let record = self.record();
+        self.failed = record.is_err();
+        record.transpose()
+    }
+}
+
+fn rows_of(found: &Found, decoder: &RowDecoder) -> Result<arrow_array::RecordBatch, String> {
+    let content = found.head.content();
+    let rows = decoder.decode(&found.bytes.slice_with_length(content.start, content.len()))?;
+    match rows.num_rows() as u64 == u64::from(found.head.count) {
+        true => Ok(rows),
+        false => Err(format!("{} rows where {} are due", rows.num_rows(), found.head.count)),
+    }
+}
+
+fn schema_of(head: &SegmentHead) -> Result<SchemaRef, String> {
+    decode_schema(&head.identity).map(Into::into)
+}
+
+fn decoder_of(head: &SegmentHead) -> Result<RowDecoder, String> {
+    schema_of(head).map(|schema| RowDecoder::new(schema.clone(), schema))
+}
+
+fn open_segment(medium: &dyn Medium, folder: &Path, first: u64) -> Result<(SegmentHead, Scan), Cause> {
+    let path = folder.join(segment_name(first));
+    let file = medium.open(&path, false).map_err(|error| failed("open", &path, &error))?;
+    let head = read_head(&path, &*file, usize::MAX)?;
+    if head.first != first {
+        return Err(damaged(&path, 21, format!("its first position is {}", head.first)));
+    }
+    let scan = Scan::new(path, file, head.bytes, first)?;
+    Ok((head, scan))
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+fn segments(medium: &dyn Medium, folder: &Path) -> Result<Vec<u64>, Cause> {
+    Ok(segment_positions(&sorted_names(medium, folder)?))
+}
+
+fn snapshot_cycles(medium: &dyn Medium, folder: &Path) -> Result<Vec<u64>, Cause> {
+    SnapshotFolder::cycles_on(medium, &layout::snapshots(folder))
+}
+
+fn sorted_names(medium: &dyn Medium, folder: &Path) -> Result<Vec<String>, Cause> {
+    let mut names = medium.names(folder).map_err(|error| failed("list", folder, &error))?;
+    names.sort_unstable();
+    Ok(names)
+}

@@ -1,0 +1,61 @@
+//! What is where in a journal's folder.
+
+use std::path::{Path, PathBuf};
+
+/// The longest name of a stream, as a folder.
+const NAME_BYTES_MAX: usize = 200;
+
+pub(crate) fn manifest(folder: &Path) -> PathBuf {
+    folder.join("journal")
+}
+
+pub(crate) fn lock(folder: &Path) -> PathBuf {
+    folder.join("lock")
+}
+
+pub(crate) fn commits(folder: &Path) -> PathBuf {
+    folder.join("commits")
+}
+
+pub(crate) fn cuts(folder: &Path) -> PathBuf {
+    folder.join("cuts")
+}
+
+pub(crate) fn snapshots(folder: &Path) -> PathBuf {
+    folder.join("snapshots")
+}
+
+pub(crate) fn streams(folder: &Path) -> PathBuf {
+    folder.join("streams")
+}
+
+/// The name of a stream's folder: letters, digits, `-` and `_` stand for themselves, other bytes as `%2e`. `None`: too
+/// long, or empty.
+pub(crate) fn stream_name(stream: &str) -> Option<String> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    let mut name = String::new();
+    for byte in stream.bytes() {
+        match is_plain(byte) {
+            true => name.push(char::from(byte)),
+            false => name.push_str(&format!("%{byte:02x}")),
+        }
+    }
+    (!name.is_empty() && name.len() <= NAME_BYTES_MAX).then_some(name)
+}
+
+/// The stream with a folder of this name.
+pub(crate) fn stream_of(name: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut rest = name.as_bytes();
+    while let Some((byte, after)) = rest.split_first() {
+        rest = after;
+        if *byte != b'%' {
+            bytes.push(*byte);
+            continue;
+        }
+        let (digits, after) = rest.split_at_checked(2)?;
+        rest = after;
+        bytes.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
+    }
+    String::from_utf8(bytes).ok()
+}

@@ -1,0 +1,47 @@
+//! The durable part of Tidemill: the journals of a query's streams, the log of its cuts, its snapshots and commits, in
+//! one folder ([`Journal`]). What it promises is in decision 0013.
+//!
+//! ```text
+//! <folder>/journal                              what this is, and the version of the format
+//!          lock                                 held by the one process that runs the query
+//!          streams/<stream>/<position>.segment  rows, one Arrow IPC batch per record
+//!          cuts/<cycle>.segment                 cuts
+//!          snapshots/<cycle>.snapshot           the state after a cycle
+//!          commits                              the last committed cycle of each sink
+//! ```
+//!
+//! Journals and cuts have one format, segments of records with checksums. Numbers are little-endian.
+
+mod clients;
+mod commits;
+mod cut_journal;
+mod cut_record;
+mod disk;
+mod failure;
+mod fields;
+mod file_reader;
+mod frame;
+pub mod inspect;
+mod journal;
+mod layout;
+mod log_reader;
+mod map;
+mod medium;
+mod progress;
+mod record_log;
+mod recovery;
+mod replace;
+mod rows;
+mod scan;
+mod segment;
+mod snapshots;
+mod stream;
+
+pub use commits::CommitFile;
+pub use cut_journal::CutJournal;
+pub use disk::Disk;
+pub use journal::Journal;
+pub use medium::{LockGuard, Medium, MediumFile};
+pub use progress::StreamProgress;
+pub use snapshots::{SnapshotFolder, StoredSnapshot};
+pub use stream::{Record, StreamReader, StreamSettings, StreamWriter};

@@ -1,0 +1,138 @@
+//! Reading a log while it is written, in the same process: mapped, one record after the other.
+
+use std::sync::Arc;
+
+use arrow_buffer::{Buffer, MutableBuffer};
+use tidemill_core::error::Cause;
+
+use crate::failure::{damaged, failed};
+use crate::frame::{FrameHead, HEAD_BYTES, decode_head};
+use crate::medium::MediumFile;
+use crate::record_log::LogShared;
+use crate::segment::{Segment, read_exactly};
+
+/// So much that is not mapped yet is copied; more is worth another mapping.
+const COPIED_BYTES_MAX: u64 = 64 << 10;
+
+/// A record, checked.
+pub(crate) struct Read {
+    pub head: FrameHead,
+    pub bytes: Buffer,
+    pub segment: Arc<Segment>,
+    pub offset: u64,
+}
+
+/// The reading end of a log.
+pub(crate) struct LogReader {
+    shared: Arc<LogShared>,
+    place: Option<Place>,
+}
+
+/// Where the reader is: at the record that it read last.
+struct Place {
+    segment: Arc<Segment>,
+    file: Arc<dyn MediumFile>,
+    mapped: Buffer,
+    offset: u64,
+    position: u64,
+}
+
+impl LogReader {
+    pub(crate) fn new(shared: Arc<LogShared>) -> LogReader {
+        LogReader { shared, place: None }
+    }
+
+    /// The record that contains the position; `None`: it is not written yet.
+    pub(crate) fn read(&mut self, from: u64) -> Result<Option<Read>, Cause> {
+        if from >= self.shared.progress.end() {
+            return Ok(None);
+        }
+        let (segment, end) = self.segment_of(from)?;
+        let stays = |place: &Place| Arc::ptr_eq(&place.segment, &segment) && place.position <= from;
+        let mut place = match self.place.take().filter(stays) {
+            Some(place) => place,
+            None => self.place_at(segment)?,
+        };
+        let read = place.find(from, end)?;
+        self.place = Some(place);
+        Ok(Some(read))
+    }
+
+    /// The segment with the position, and the end of its positions.
+    fn segment_of(&self, position: u64) -> Result<(Arc<Segment>, u64), Cause> {
+        let segments = self.shared.segments();
+        let behind = segments.partition_point(|segment| segment.first <= position);
+        let Some(at) = behind.checked_sub(1) else {
+            let first = segments[0].first;
+            return Err(Cause::Operation(format!(
+                "{}: position {position} is no longer there, the first one is {first}; keep more with `retain`",
+                segments[0].path.display()
+            )));
+        };
+        let end = segments.get(behind).map_or_else(|| self.shared.progress.end(), |next| next.first);
+        Ok((segments[at].clone(), end))
+    }
+
+    fn place_at(&self, segment: Arc<Segment>) -> Result<Place, Cause> {
+        let open = self.shared.medium.open(&segment.path, false);
+        let file = open.map_err(|error| failed("open", &segment.path, &error))?;
+        let (offset, position) = (segment.head_bytes, segment.first);
+        Ok(Place { segment, file, mapped: Buffer::default(), offset, position })
+    }
+}
+
+impl Place {
+    fn find(&mut self, from: u64, end: u64) -> Result<Read, Cause> {
+        loop {
+            let head = self.head()?;
+            if head.start != self.position || head.end() > end {
+                return Err(self.damage("the record has another position than the one that is due"));
+            }
+            if from < head.end() {
+                return self.record(head);
+            }
+            self.offset += head.length as u64;
+            self.position = head.end();
+        }
+    }
+
+    fn head(&mut self) -> Result<FrameHead, Cause> {
+        let bytes = self.bytes(HEAD_BYTES)?;
+        match decode_head(&bytes) {
+            Ok(Some(head)) => Ok(head),
+            Ok(None) => Err(self.damage("records are missing")),
+            Err(reason) => Err(self.damage(reason)),
+        }
+    }
+
+    fn record(&mut self, head: FrameHead) -> Result<Read, Cause> {
+        let bytes = self.bytes(head.length)?;
+        match head.matches(&bytes) {
+            true => Ok(Read { head, bytes, segment: self.segment.clone(), offset: self.offset }),
+            false => Err(self.damage("the checksum of a record does not match")),
+        }
+    }
+
+    /// So many bytes from where the reader is.
+    fn bytes(&mut self, length: usize) -> Result<Buffer, Cause> {
+        let (written, end) = (self.segment.written(), self.offset + length as u64);
+        if end > written {
+            return Err(self.damage("records are missing"));
+        }
+        let path = &self.segment.path;
+        if end > self.mapped.len() as u64 {
+            if written - self.offset <= COPIED_BYTES_MAX {
+                let mut bytes = MutableBuffer::from_len_zeroed(length);
+                let read = read_exactly(&*self.file, &mut bytes, self.offset);
+                read.map_err(|error| failed("read", path, &error))?;
+                return Ok(bytes.into());
+            }
+            self.mapped = self.file.map(written).map_err(|error| failed("read", path, &error))?;
+        }
+        Ok(self.mapped.slice_with_length(self.offset as usize, length))
+    }
+
+    fn damage(&self, reason: &str) -> Cause {
+        damaged(&self.segment.path, self.offset, reason)
+    }
+}

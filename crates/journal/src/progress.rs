@@ -1,0 +1,100 @@
+//! How far a log is: shared by its writer, its readers and those who wait for the disk.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tidemill_core::error::Cause;
+
+/// How far a stream's journal is. Any thread may ask.
+#[derive(Debug, Default)]
+pub struct StreamProgress {
+    first: AtomicU64,
+    end: AtomicU64,
+    synced: AtomicU64,
+    released: AtomicU64,
+    bytes: AtomicU64,
+    failure: Mutex<Option<Cause>>,
+    changed: Condvar,
+}
+
+impl StreamProgress {
+    /// The first position that is still there.
+    pub fn first(&self) -> u64 {
+        self.first.load(Ordering::Acquire)
+    }
+
+    /// One past the last position that was written.
+    pub fn end(&self) -> u64 {
+        self.end.load(Ordering::Acquire)
+    }
+
+    /// One past the last position that is safe from a loss of power.
+    pub fn synced(&self) -> u64 {
+        self.synced.load(Ordering::Acquire)
+    }
+
+    /// How many bytes the journal of the stream has.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Acquire)
+    }
+
+    /// The position below which nobody needs the rows any more.
+    pub fn released(&self) -> u64 {
+        self.released.load(Ordering::Acquire)
+    }
+
+    /// Why the journal takes no more rows, if so.
+    pub fn failure(&self) -> Option<Cause> {
+        self.lock().clone()
+    }
+
+    /// Waits until everything below `position` is synced, the journal has failed, or the time is up; whether it is synced.
+    pub fn wait_synced(&self, position: u64, wait: Duration) -> bool {
+        let until = Instant::now() + wait;
+        let mut failure = self.lock();
+        while self.synced() < position && failure.is_none() {
+            let rest = until.saturating_duration_since(Instant::now());
+            if rest.is_zero() {
+                break;
+            }
+            let (guard, _) = self.changed.wait_timeout(failure, rest).unwrap_or_else(PoisonError::into_inner);
+            failure = guard;
+        }
+        self.synced() >= position
+    }
+
+    /// Says that nobody needs the rows below `position` any more. The writer removes whole segments of them when it next
+    /// appends or syncs.
+    pub fn release(&self, position: u64) {
+        self.released.fetch_max(position, Ordering::AcqRel);
+    }
+
+    pub(crate) fn set_first(&self, position: u64) {
+        self.first.store(position, Ordering::Release);
+    }
+
+    pub(crate) fn set_end(&self, position: u64) {
+        self.end.store(position, Ordering::Release);
+    }
+
+    pub(crate) fn set_bytes(&self, bytes: u64) {
+        self.bytes.store(bytes, Ordering::Release);
+    }
+
+    pub(crate) fn set_synced(&self, position: u64) {
+        let _guard = self.lock();
+        self.synced.store(position, Ordering::Release);
+        self.changed.notify_all();
+    }
+
+    /// Keeps the first failure.
+    pub(crate) fn fail(&self, cause: &Cause) {
+        self.lock().get_or_insert_with(|| cause.clone());
+        self.changed.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Cause>> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,350 @@
+//! A log of records in segments: what journals of rows and the log of cuts are made of.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tidemill_core::error::Cause;
+use tidemill_core::source::Request;
+
+use crate::clients::Clients;
+use crate::failure::failed;
+use crate::frame::{CLIENT_BYTES_MAX, NewFrame, RECORD_BYTES_MAX, encode_frame, frame_bytes};
+use crate::medium::{LockGuard, Medium};
+use crate::progress::StreamProgress;
+use crate::recovery;
+use crate::segment::{Content, Segment, SegmentFile, encode_head, segment_name};
+
+/// What a log is and how large it may become.
+#[derive(Clone)]
+pub(crate) struct LogSettings {
+    pub folder: PathBuf,
+    pub content: Content,
+    /// What the records are about, for the heads of segments.
+    pub identity: Vec<u8>,
+    pub segment_bytes: u64,
+    pub bytes_max: u64,
+    pub retain_bytes: u64,
+    pub clients_max: usize,
+}
+
+/// What the writer of a log shares with its readers.
+pub(crate) struct LogShared {
+    pub medium: Arc<dyn Medium>,
+    /// Ascending; the last one is written to.
+    pub segments: Mutex<Vec<Arc<Segment>>>,
+    pub progress: Arc<StreamProgress>,
+}
+
+impl LogShared {
+    pub(crate) fn segments(&self) -> MutexGuard<'_, Vec<Arc<Segment>>> {
+        self.segments.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Where the next record goes.
+pub(crate) struct Tail {
+    pub file: Arc<SegmentFile>,
+    pub segment: Arc<Segment>,
+    pub offset: u64,
+    /// Up to here the space is reserved.
+    pub allocated: u64,
+}
+
+/// The writing end of a log.
+pub(crate) struct RecordLog {
+    pub settings: LogSettings,
+    pub shared: Arc<LogShared>,
+    pub tail: Tail,
+    pub clients: Clients,
+    /// How many bytes of a torn record were cut off when it was opened.
+    pub torn_bytes: u64,
+    /// Why it takes no more records.
+    pub failure: Option<Cause>,
+    /// Nobody else may write in this folder.
+    pub _lock: LockGuard,
+}
+
+/// What is to be synced; the log need not be held meanwhile.
+pub(crate) struct PendingSync {
+    file: Arc<SegmentFile>,
+    position: u64,
+}
+
+impl PendingSync {
+    pub(crate) fn run(&self) -> Result<(), Cause> {
+        self.file.sync()
+    }
+}
+
+/// What to append besides the content.
+#[derive(Clone, Copy)]
+pub(crate) struct NewRecord<'a> {
+    pub count: u32,
+    pub arrived_ns: u64,
+    pub request: Option<&'a Request>,
+}
+
+impl RecordLog {
+    /// Opens the log, after a crash too, or makes an empty one.
+    pub(crate) fn open(
+        medium: Arc<dyn Medium>,
+        settings: LogSettings,
+        lock: LockGuard,
+    ) -> Result<RecordLog, Cause> {
+        recovery::open(medium, settings, lock)
+    }
+
+    pub(crate) fn end(&self) -> u64 {
+        self.shared.progress.end()
+    }
+
+    /// Appends a record; it is not yet synced. Returns one past its last position.
+    pub(crate) fn append(&mut self, record: NewRecord, content: &[&[u8]]) -> Result<u64, Cause> {
+        self.usable()?;
+        let length = check_length(&record, content)?;
+        self.make_room()?;
+        self.reserve(length)?;
+        let progress = &self.shared.progress;
+        let (start, synced) = (progress.end(), progress.synced());
+        let NewRecord { count, arrived_ns, request } = record;
+        let frame = NewFrame { start, count, synced, arrived_ns, request };
+        let (file, offset) = (&self.tail.file.file, self.tail.offset);
+        if let Err(error) = encode_frame(&frame, content, |parts| file.write_at(parts, offset)) {
+            let cause = failed("append", &self.tail.file.path, &error);
+            self.wipe_tail();
+            return Err(cause);
+        }
+        if let Some(request) = request {
+            self.clients.note(&request.client, request.sequence);
+        }
+        self.tail.offset += length;
+        self.tail.segment.set_written(self.tail.offset);
+        self.count_bytes();
+        self.shared.progress.set_end(start + u64::from(count));
+        Ok(start + u64::from(count))
+    }
+
+    /// Whether a record may be appended, as far as the limit of bytes goes.
+    pub(crate) fn has_room(&self) -> bool {
+        let progress = &self.shared.progress;
+        let bytes = progress.bytes();
+        if bytes < self.settings.bytes_max || progress.released() >= progress.end() {
+            return true;
+        }
+        bytes - self.released_segments().iter().map(|segment| segment.written()).sum::<u64>()
+            < self.settings.bytes_max
+    }
+
+    /// What is to be synced now; `None`: nothing.
+    pub(crate) fn begin_sync(&self) -> Result<Option<PendingSync>, Cause> {
+        self.usable()?;
+        let position = self.end();
+        let is_due = self.shared.progress.synced() < position;
+        Ok(is_due.then(|| PendingSync { file: self.tail.file.clone(), position }))
+    }
+
+    /// Notes what came of it.
+    pub(crate) fn end_sync(&mut self, pending: &PendingSync, result: Result<(), Cause>) -> Result<(), Cause> {
+        if let Err(cause) = result {
+            return Err(self.close(cause));
+        }
+        if self.shared.progress.synced() < pending.position {
+            self.shared.progress.set_synced(pending.position);
+        }
+        Ok(())
+    }
+
+    /// Syncs what was appended, and removes what nobody needs.
+    pub(crate) fn sync(&mut self) -> Result<(), Cause> {
+        if let Some(pending) = self.begin_sync()? {
+            let result = pending.run();
+            self.end_sync(&pending, result)?;
+        }
+        self.remove_released()
+    }
+
+    /// Removes whole segments that nobody needs, oldest first.
+    pub(crate) fn remove_released(&mut self) -> Result<(), Cause> {
+        let released = self.released_segments();
+        let mut history: u64 = released.iter().map(|segment| segment.written()).sum();
+        for segment in released {
+            let is_over = self.shared.progress.bytes() >= self.settings.bytes_max;
+            let bytes = segment.written();
+            if !is_over && history < bytes.saturating_add(self.settings.retain_bytes) {
+                break;
+            }
+            self.remove_oldest(&segment)?;
+            history -= bytes;
+        }
+        Ok(())
+    }
+
+    /// The segments below the position that nobody needs any more, without the one that is written to.
+    fn released_segments(&self) -> Vec<Arc<Segment>> {
+        let released = self.shared.progress.released();
+        let segments = self.shared.segments();
+        let pairs = segments.windows(2).take_while(|pair| pair[1].first <= released);
+        pairs.map(|pair| pair[0].clone()).collect()
+    }
+
+    fn remove_oldest(&mut self, segment: &Segment) -> Result<(), Cause> {
+        let medium = &self.shared.medium;
+        {
+            let mut segments = self.shared.segments();
+            segments.remove(0);
+            self.shared.progress.set_first(segments[0].first);
+        }
+        self.count_bytes();
+        // The name must be gone for good before the next one goes: a power loss must leave no gap.
+        let removed = medium.remove(&segment.path).and_then(|()| medium.sync_folder(&self.settings.folder));
+        removed.map_err(|error| failed("remove", &segment.path, &error))
+    }
+
+    /// Removes what can go if the limit is reached; an error if it is reached still.
+    fn make_room(&mut self) -> Result<(), Cause> {
+        let progress = &self.shared.progress;
+        let is_over = |progress: &StreamProgress| progress.bytes() >= self.settings.bytes_max;
+        if is_over(progress)
+            && progress.released() >= progress.end()
+            && progress.end() > self.tail.segment.first
+        {
+            self.begin_segment(0)?;
+        }
+        self.remove_released()?;
+        if self.shared.progress.bytes() < self.settings.bytes_max {
+            return Ok(());
+        }
+        let (folder, limit) = (self.settings.folder.display(), self.settings.bytes_max);
+        Err(Cause::Resource(format!(
+            "the journal in {folder} has reached its {limit} bytes; let the query catch up, or raise the limit"
+        )))
+    }
+
+    /// Sees to it that the tail has space for `length` bytes: in its segment, or in a new one if that one is full.
+    fn reserve(&mut self, length: u64) -> Result<(), Cause> {
+        let needed = self.tail.offset + length;
+        if needed <= self.tail.allocated {
+            return Ok(());
+        }
+        if needed > self.settings.segment_bytes && self.end() > self.tail.segment.first {
+            return self.begin_segment(length);
+        }
+        let allocated = self.settings.segment_bytes.max(needed);
+        let file = &self.tail.file;
+        file.file.allocate(allocated).map_err(|error| failed("reserve space", &file.path, &error))?;
+        self.tail.allocated = allocated;
+        Ok(())
+    }
+
+    /// Begins a segment that has room for a record of `length` bytes; the one before it is synced.
+    fn begin_segment(&mut self, length: u64) -> Result<(), Cause> {
+        let pending = PendingSync { file: self.tail.file.clone(), position: self.end() };
+        let result = pending.run();
+        self.end_sync(&pending, result)?;
+        let tail =
+            match create_segment(&*self.shared.medium, &self.settings, self.end(), &self.clients, length) {
+                Ok(tail) => tail,
+                Err(NotCreated::Undone(cause)) => return Err(cause),
+                Err(NotCreated::Unknown(cause)) => return Err(self.close(cause)),
+            };
+        // What is left of the space goes back. If it cannot, nothing is lost.
+        let _ = self.tail.file.file.truncate(self.tail.offset);
+        self.shared.segments().push(tail.segment.clone());
+        self.tail = tail;
+        self.count_bytes();
+        Ok(())
+    }
+
+    /// After a write that failed: nothing of it may stay where the next record, a shorter one perhaps, goes.
+    fn wipe_tail(&mut self) {
+        let Tail { file, offset, allocated, .. } = &mut self.tail;
+        match file.file.truncate(*offset) {
+            Ok(()) => *allocated = *offset,
+            Err(error) => {
+                let cause = failed("cut off a record that failed", &file.path, &error);
+                self.close(cause);
+            }
+        }
+    }
+
+    /// Cuts off everything from a position on that a record begins with, durably.
+    pub(crate) fn cut_back(&mut self, end: u64) -> Result<(), Cause> {
+        self.usable()?;
+        if end >= self.end() {
+            return Ok(());
+        }
+        let result = recovery::cut_back(self, end);
+        result.map_err(|cause| self.close(cause))
+    }
+
+    pub(crate) fn count_bytes(&self) {
+        let bytes = self.shared.segments().iter().map(|segment| segment.written()).sum();
+        self.shared.progress.set_bytes(bytes);
+    }
+
+    fn usable(&self) -> Result<(), Cause> {
+        self.failure.clone().map_or(Ok(()), Err)
+    }
+
+    /// Takes no records any more.
+    pub(crate) fn close(&mut self, cause: Cause) -> Cause {
+        self.shared.progress.fail(&cause);
+        self.failure.get_or_insert(cause).clone()
+    }
+}
+
+/// A segment that could not be made: nothing of it is left, or nobody knows.
+pub(crate) enum NotCreated {
+    Undone(Cause),
+    Unknown(Cause),
+}
+
+/// Makes an empty segment, durably: from a temporary file, so that a segment has its head from the beginning.
+pub(crate) fn create_segment(
+    medium: &dyn Medium,
+    settings: &LogSettings,
+    first: u64,
+    clients: &Clients,
+    length: u64,
+) -> Result<Tail, NotCreated> {
+    let path = settings.folder.join(segment_name(first));
+    let new = path.with_extension("new");
+    let head = encode_head(settings.content, first, &settings.identity, clients);
+    let offset = head.len() as u64;
+    let allocated = settings.segment_bytes.max(offset + length);
+    let written = medium.create(&new).and_then(|file| {
+        file.allocate(allocated)?;
+        file.write_at(&[&head], 0)?;
+        file.sync()?;
+        medium.rename(&new, &path)?;
+        Ok(file)
+    });
+    let file = written.map_err(|error| {
+        let _ = medium.remove(&new);
+        NotCreated::Undone(failed("make a segment", &path, &error))
+    })?;
+    medium
+        .sync_folder(&settings.folder)
+        .map_err(|error| NotCreated::Unknown(failed("make a segment", &path, &error)))?;
+    let segment = Arc::new(Segment::new(first, path.clone(), offset, offset));
+    Ok(Tail { file: Arc::new(SegmentFile::new(path, file)), segment, offset, allocated })
+}
+
+fn check_length(record: &NewRecord, content: &[&[u8]]) -> Result<u64, Cause> {
+    if let Some(request) = record.request.filter(|request| request.client.len() > CLIENT_BYTES_MAX) {
+        let length = request.client.len();
+        return Err(Cause::User(format!(
+            "the name of a client has {length} bytes; give it one of at most {CLIENT_BYTES_MAX}"
+        )));
+    }
+    if record.count == 0 {
+        return Err(Cause::Bug("a record without rows is appended to a journal".into()));
+    }
+    let length = frame_bytes(record.request, content.iter().map(|part| part.len()).sum()) as u64;
+    match length <= RECORD_BYTES_MAX {
+        true => Ok(length),
+        false => Err(Cause::Resource(format!(
+            "{length} bytes in one batch of rows, {RECORD_BYTES_MAX} are the most; send fewer rows at once"
+        ))),
+    }
+}

@@ -1,0 +1,229 @@
+//! Opening a log, after a crash too: the newest segment is read, and what was torn at its end is cut off.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use tidemill_core::error::Cause;
+
+use crate::clients::Clients;
+use crate::failure::{damaged, failed, foreign};
+use crate::medium::{LockGuard, Medium};
+use crate::progress::StreamProgress;
+use crate::record_log::{LogSettings, LogShared, NotCreated, RecordLog, Tail, create_segment};
+use crate::scan::{Next, Scan};
+use crate::segment::{Segment, SegmentFile, SegmentHead, read_head, segment_name, segment_positions};
+
+/// The newest segment, as it is after the crash.
+struct Recovered {
+    tail: Tail,
+    end: u64,
+    clients: Clients,
+    torn_bytes: u64,
+}
+
+pub(crate) fn open(
+    medium: Arc<dyn Medium>,
+    mut settings: LogSettings,
+    lock: LockGuard,
+) -> Result<RecordLog, Cause> {
+    // So that there is something to remove before the limit is reached.
+    settings.segment_bytes = settings.segment_bytes.min(settings.bytes_max / 4).max(4096);
+    let folder = &settings.folder;
+    medium.create_folder(folder).map_err(|error| failed("make the folder", folder, &error))?;
+    let names = medium.names(folder).map_err(|error| failed("list", folder, &error))?;
+    for name in names.iter().filter(|name| name.ends_with(".new")) {
+        let path = folder.join(name);
+        medium.remove(&path).map_err(|error| failed("remove", &path, &error))?;
+    }
+    let positions = segment_positions(&names);
+    let mut segments = Vec::with_capacity(positions.len());
+    let recovered = match positions.split_last() {
+        None => begin(&*medium, &settings)?,
+        Some((newest, older)) => {
+            for first in older {
+                segments.push(Arc::new(older_segment(&*medium, &settings, *first)?));
+            }
+            recover(&*medium, &settings, *newest)?
+        }
+    };
+    segments.push(recovered.tail.segment.clone());
+    Ok(log(medium, settings, lock, segments, recovered))
+}
+
+fn log(
+    medium: Arc<dyn Medium>,
+    settings: LogSettings,
+    lock: LockGuard,
+    segments: Vec<Arc<Segment>>,
+    recovered: Recovered,
+) -> RecordLog {
+    let progress = Arc::new(StreamProgress::default());
+    progress.set_first(segments[0].first);
+    progress.set_end(recovered.end);
+    progress.set_synced(recovered.end);
+    progress.set_bytes(segments.iter().map(|segment| segment.written()).sum());
+    RecordLog {
+        settings,
+        shared: Arc::new(LogShared { medium, segments: Mutex::new(segments), progress }),
+        tail: recovered.tail,
+        clients: recovered.clients,
+        torn_bytes: recovered.torn_bytes,
+        failure: None,
+        _lock: lock,
+    }
+}
+
+/// An empty log.
+fn begin(medium: &dyn Medium, settings: &LogSettings) -> Result<Recovered, Cause> {
+    let clients = Clients::new(settings.clients_max);
+    match create_segment(medium, settings, 0, &clients, 0) {
+        Ok(tail) => Ok(Recovered { tail, end: 0, clients, torn_bytes: 0 }),
+        Err(NotCreated::Undone(cause) | NotCreated::Unknown(cause)) => Err(cause),
+    }
+}
+
+/// A segment that is no longer written to. Its records are checked when they are read.
+fn older_segment(medium: &dyn Medium, settings: &LogSettings, first: u64) -> Result<Segment, Cause> {
+    let path = settings.folder.join(segment_name(first));
+    let file = medium.open(&path, false).map_err(|error| failed("open", &path, &error))?;
+    let head = read_head(&path, &*file, settings.clients_max)?;
+    check_head(&path, &head, settings, first)?;
+    let length = file.length().map_err(|error| failed("read", &path, &error))?;
+    Ok(Segment::new(first, path, head.bytes, length))
+}
+
+fn recover(medium: &dyn Medium, settings: &LogSettings, first: u64) -> Result<Recovered, Cause> {
+    let (mut newest, bad) = Newest::read(medium, settings, first, u64::MAX)?;
+    if let Some(reason) = bad {
+        let Newest { scan, .. } = &newest;
+        if let Some(witness) = scan.witness_of_damage()? {
+            let reason = format!("{reason}, and the record at byte {witness} says that it was synced");
+            return Err(damaged(&scan.path, scan.offset, reason));
+        }
+    }
+    let torn_bytes = newest.scan.remains()?;
+    if torn_bytes > 0 {
+        cut_off(&mut newest.tail, settings.segment_bytes)?;
+    }
+    // What was read may be in the system's memory only; from here on it counts as safe.
+    newest.tail.file.sync()?;
+    let Newest { scan, tail, clients } = newest;
+    Ok(Recovered { tail, end: scan.position, clients, torn_bytes })
+}
+
+/// The newest segment, read up to some position, with the tail there.
+struct Newest {
+    scan: Scan,
+    tail: Tail,
+    clients: Clients,
+}
+
+impl Newest {
+    /// Reads up to a position, or the end; then with the reason if something is there that is no record.
+    fn read(
+        medium: &dyn Medium,
+        settings: &LogSettings,
+        first: u64,
+        end: u64,
+    ) -> Result<(Newest, Option<&'static str>), Cause> {
+        let path = settings.folder.join(segment_name(first));
+        let file = medium.open(&path, true).map_err(|error| failed("open", &path, &error))?;
+        let head = read_head(&path, &*file, settings.clients_max)?;
+        check_head(&path, &head, settings, first)?;
+        let allocated = file.length().map_err(|error| failed("read", &path, &error))?;
+        let mut clients = head.clients;
+        let mut scan = Scan::new(path.clone(), file.clone(), head.bytes, first)?;
+        let mut bad = None;
+        while scan.position < end {
+            match scan.next()? {
+                Next::Record(found) => {
+                    if let Some(request) = found.head.request(&found.bytes) {
+                        clients.note(&request.client, request.sequence);
+                    }
+                }
+                Next::End => break,
+                Next::Bad(reason) => {
+                    bad = Some(reason);
+                    break;
+                }
+            }
+        }
+        let offset = scan.offset;
+        let segment = Arc::new(Segment::new(first, path.clone(), head.bytes, offset));
+        let tail = Tail { file: Arc::new(SegmentFile::new(path, file)), segment, offset, allocated };
+        Ok((Newest { scan, tail, clients }, bad))
+    }
+}
+
+/// Cuts off everything behind the tail, durably, so that nothing of it is ever taken for a record.
+pub(crate) fn cut_off(tail: &mut Tail, segment_bytes: u64) -> Result<(), Cause> {
+    let file = &tail.file;
+    file.file.truncate(tail.offset).map_err(|error| failed("cut off the torn end", &file.path, &error))?;
+    // On a full disk the next record goes to the next segment, once there is room for one.
+    let reserved = file.file.allocate(segment_bytes.max(tail.offset));
+    tail.allocated = if reserved.is_ok() { segment_bytes.max(tail.offset) } else { tail.offset };
+    tail.file.sync()
+}
+
+/// Removes the segments behind a position, the newest first, and cuts off the records behind it.
+pub(crate) fn cut_back(log: &mut RecordLog, end: u64) -> Result<(), Cause> {
+    let medium = log.shared.medium.clone();
+    loop {
+        let newest = log.shared.segments().last().cloned();
+        let Some(newest) = newest.filter(|segment| segment.first > end) else { break };
+        if log.shared.segments().len() == 1 {
+            let reason = format!("position {end} is no longer there, the first one is {}", newest.first);
+            return Err(Cause::Operation(format!("{}: {reason}", newest.path.display())));
+        }
+        log.shared.segments().pop();
+        let removed = medium.remove(&newest.path).and_then(|()| medium.sync_folder(&log.settings.folder));
+        removed.map_err(|error| failed("remove", &newest.path, &error))?;
+    }
+    let first = log.shared.segments().last().map_or(0, |segment| segment.first);
+    let (Newest { scan, mut tail, clients }, _) = Newest::read(&*medium, &log.settings, first, end)?;
+    if scan.position != end {
+        return Err(damaged(&scan.path, scan.offset, format!("no record ends at position {end}")));
+    }
+    cut_off(&mut tail, log.settings.segment_bytes)?;
+    let mut segments = log.shared.segments();
+    segments.pop();
+    segments.push(tail.segment.clone());
+    drop(segments);
+    (log.tail, log.clients) = (tail, clients);
+    log.count_bytes();
+    log.shared.progress.set_end(end);
+    log.shared.progress.set_synced(end);
+    Ok(())
+}
+
+fn check_head(path: &PathBuf, head: &SegmentHead, settings: &LogSettings, first: u64) -> Result<(), Cause> {
+    if head.content != settings.content as u8 {
+        let reason = format!("it holds records of kind {}, not {}", head.content, settings.content as u8);
+        return Err(foreign(path, reason, "move it back to where it was"));
+    }
+    if head.first != first {
+        let reason = format!("its first position is {}, its name says {first}", head.first);
+        return Err(foreign(path, reason, "give it its name back"));
+    }
+    match is_same(&head.identity, &settings.identity) {
+        true => Ok(()),
+        false => {
+            Err(foreign(path, different(head, settings), "journal the changed stream in another folder"))
+        }
+    }
+}
+
+/// Whether two segments hold the same: a schema with metadata may be written in several ways.
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let schemas = || Some((crate::rows::decode_schema(one).ok()?, crate::rows::decode_schema(other).ok()?));
+    one == other || schemas().is_some_and(|(one, other)| one.fields() == other.fields())
+}
+
+fn different(head: &SegmentHead, settings: &LogSettings) -> String {
+    let columns = |identity: &[u8]| match crate::rows::decode_schema(identity) {
+        Ok(schema) => crate::rows::fields_text(&schema),
+        Err(reason) => format!("an unreadable schema: {reason}"),
+    };
+    let (found, wanted) = (columns(&head.identity), columns(&settings.identity));
+    format!("the journal has the columns ({found}), the stream has ({wanted})")
+}

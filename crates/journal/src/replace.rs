@@ -1,0 +1,73 @@
+//! Replacing a file as a whole: after a crash there is the old one or the new one.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use tidemill_core::error::Cause;
+
+use crate::failure::failed;
+use crate::fields::PutFields;
+use crate::medium::{Medium, MediumFile};
+
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// Writes a file through a buffer, and closes it with the checksum of all of it.
+pub(crate) struct FileWriter {
+    file: Arc<dyn MediumFile>,
+    buffer: Vec<u8>,
+    offset: u64,
+    hasher: crc32fast::Hasher,
+    result: io::Result<()>,
+}
+
+impl PutFields for FileWriter {
+    fn put(&mut self, bytes: &[u8]) {
+        self.hasher.update(bytes);
+        if self.buffer.len() + bytes.len() > BUFFER_BYTES {
+            self.flush(bytes);
+        } else {
+            self.buffer.extend_from_slice(bytes);
+        }
+    }
+}
+
+impl FileWriter {
+    /// Writes what is in the buffer, and these bytes after it.
+    fn flush(&mut self, bytes: &[u8]) {
+        if self.result.is_ok() {
+            self.result = self.file.write_at(&[&self.buffer, bytes], self.offset);
+        }
+        self.offset += (self.buffer.len() + bytes.len()) as u64;
+        self.buffer.clear();
+    }
+
+    fn finish(mut self) -> io::Result<()> {
+        let checksum = self.hasher.clone().finalize();
+        self.flush(&checksum.to_le_bytes());
+        self.result?;
+        self.file.sync()
+    }
+}
+
+/// Writes a file, durably, in place of the one that is there.
+pub(crate) fn replace(
+    medium: &dyn Medium,
+    path: &Path,
+    write: impl FnOnce(&mut FileWriter),
+) -> Result<(), Cause> {
+    let new = path.with_extension("new");
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let result = medium.create(&new).and_then(|file| {
+        let hasher = crc32fast::Hasher::new();
+        let mut writer = FileWriter { file, buffer: Vec::new(), offset: 0, hasher, result: Ok(()) };
+        write(&mut writer);
+        writer.finish()?;
+        medium.rename(&new, path)?;
+        medium.sync_folder(folder)
+    });
+    result.map_err(|error| {
+        let _ = medium.remove(&new);
+        failed("write", path, &error)
+    })
+}

@@ -1,0 +1,141 @@
+//! Reading a segment record by record, trusting nothing: for recovery, verification and inspection. It maps nothing, so a
+//! file that another process shortens meanwhile is no harm.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow_buffer::{Buffer, MutableBuffer};
+use tidemill_core::error::Cause;
+
+use crate::failure::failed;
+use crate::frame::{ALIGNMENT, FrameHead, HEAD_BYTES, decode_head};
+use crate::medium::MediumFile;
+use crate::segment::read_exactly;
+
+/// A record and where it is.
+pub(crate) struct Found {
+    pub head: FrameHead,
+    pub offset: u64,
+    /// The whole record.
+    pub bytes: Buffer,
+}
+
+/// What comes next in a segment.
+pub(crate) enum Next {
+    Record(Found),
+    /// No more records: the file ends, or zeros follow.
+    End,
+    /// No record, though something is there.
+    Bad(&'static str),
+}
+
+/// The records of one segment.
+pub(crate) struct Scan {
+    pub path: PathBuf,
+    file: Arc<dyn MediumFile>,
+    length: u64,
+    /// Of the next record.
+    pub offset: u64,
+    /// That the next record must begin with.
+    pub position: u64,
+}
+
+impl Scan {
+    pub(crate) fn new(
+        path: PathBuf,
+        file: Arc<dyn MediumFile>,
+        offset: u64,
+        position: u64,
+    ) -> Result<Scan, Cause> {
+        let length = file.length().map_err(|error| failed("read", &path, &error))?;
+        Ok(Scan { path, file, length, offset, position })
+    }
+
+    /// The next record. After anything else it stays where it is.
+    pub(crate) fn next(&mut self) -> Result<Next, Cause> {
+        let next = self.record_at(self.offset)?;
+        match &next {
+            Next::Record(found) if found.head.start != self.position => {
+                return Ok(Next::Bad("the record has another position than the one that is due"));
+            }
+            Next::Record(found) => {
+                self.offset += found.head.length as u64;
+                self.position = found.head.end();
+            }
+            Next::End | Next::Bad(_) => {}
+        }
+        Ok(next)
+    }
+
+    /// The next record, without going on behind it; the file may have grown.
+    pub(crate) fn peek(&mut self) -> Result<Next, Cause> {
+        self.length = self.file.length().map_err(|error| failed("read", &self.path, &error))?;
+        self.record_at(self.offset)
+    }
+
+    fn record_at(&self, offset: u64) -> Result<Next, Cause> {
+        let rest = self.length.saturating_sub(offset);
+        if rest == 0 {
+            return Ok(Next::End);
+        }
+        let mut head = vec![0; rest.min(HEAD_BYTES as u64) as usize];
+        self.read(&mut head, offset)?;
+        if head.iter().all(|byte| *byte == 0) {
+            return Ok(Next::End);
+        }
+        let head = match decode_head(&head) {
+            Ok(Some(head)) if head.length as u64 <= rest => head,
+            Ok(Some(_)) => return Ok(Next::Bad("the file ends within a record")),
+            Ok(None) => return Ok(Next::End),
+            Err(reason) => return Ok(Next::Bad(reason)),
+        };
+        let mut bytes = MutableBuffer::from_len_zeroed(head.length);
+        self.read(&mut bytes, offset)?;
+        match head.matches(&bytes) {
+            true => Ok(Next::Record(Found { head, offset, bytes: bytes.into() })),
+            false => Ok(Next::Bad("the checksum of a record does not match")),
+        }
+    }
+
+    /// Looks behind the place where the scan stands for a record that was written when what is missing here was safe:
+    /// then this is damage, and no write that the power cut short. Returns the offset of that record.
+    pub(crate) fn witness_of_damage(&self) -> Result<Option<u64>, Cause> {
+        let mut window = vec![0; 1 << 20];
+        let mut at = self.offset;
+        while at < self.length {
+            let length = (self.length - at).min(window.len() as u64) as usize;
+            self.read(&mut window[..length], at)?;
+            for offset in (0..length).step_by(ALIGNMENT) {
+                let Ok(Some(head)) = decode_head(&window[offset..length]) else { continue };
+                let offset = at + offset as u64;
+                let claims =
+                    offset > self.offset && head.start > self.position && head.synced > self.position;
+                if claims && matches!(self.record_at(offset)?, Next::Record(_)) {
+                    return Ok(Some(offset));
+                }
+            }
+            at += length as u64;
+        }
+        Ok(None)
+    }
+
+    /// How many bytes from here to the last one that is not zero.
+    pub(crate) fn remains(&self) -> Result<u64, Cause> {
+        let mut window = vec![0; 1 << 20];
+        let mut end = self.length;
+        while end > self.offset {
+            let start = self.offset.max(end.saturating_sub(window.len() as u64));
+            let bytes = &mut window[..(end - start) as usize];
+            self.read(bytes, start)?;
+            if let Some(last) = bytes.iter().rposition(|byte| *byte != 0) {
+                return Ok(start + last as u64 + 1 - self.offset);
+            }
+            end = start;
+        }
+        Ok(0)
+    }
+
+    fn read(&self, target: &mut [u8], offset: u64) -> Result<(), Cause> {
+        read_exactly(&*self.file, target, offset).map_err(|error| failed("read", &self.path, &error))
+    }
+}

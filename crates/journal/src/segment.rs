@@ -1,0 +1,203 @@
+//! Segments: the files of a log, each named after its first position, with a head that says what is in it.
+//!
+//! | at | bytes | what |
+//! |---|---|---|
+//! | 0 | 8 | `TIDESEGM` |
+//! | 8 | 4 | version of the format |
+//! | 12 | 4 | length of the head, a multiple of 64 |
+//! | 16 | 4 | CRC32 of all other bytes of the head |
+//! | 20 | 1 | what the records are: 1 rows, 2 cuts |
+//! | 21 | 8 | first position |
+//! | 29 | | what the stream is, with its length before it: for rows the schema as a message of Arrow IPC |
+//! | | | the last request numbers of the clients at this point |
+//! | | | zeros up to a multiple of 64 |
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::{io, sync::Arc};
+
+use tidemill_core::error::Cause;
+
+use crate::clients::Clients;
+use crate::failure::{damaged, failed, foreign, other_version};
+use crate::fields::{EndsEarly, Fields, PutFields};
+use crate::frame::ALIGNMENT;
+use crate::medium::MediumFile;
+
+const MAGIC: [u8; 8] = *b"TIDESEGM";
+pub(crate) const VERSION: u32 = 1;
+const FRONT_BYTES: usize = 20;
+/// The longest head: schema and clients.
+const HEAD_BYTES_MAX: u64 = 64 << 20;
+const ENDING: &str = ".segment";
+
+/// What the records of a log are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    Rows = 1,
+    Cuts = 2,
+}
+
+/// A segment of an open log.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub first: u64,
+    pub path: PathBuf,
+    pub head_bytes: u64,
+    /// Up to here it has records.
+    written: AtomicU64,
+}
+
+impl Segment {
+    pub(crate) fn new(first: u64, path: PathBuf, head_bytes: u64, written: u64) -> Segment {
+        Segment { first, path, head_bytes, written: AtomicU64::new(written) }
+    }
+
+    pub(crate) fn written(&self) -> u64 {
+        self.written.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_written(&self, bytes: u64) {
+        self.written.store(bytes, Ordering::Release);
+    }
+}
+
+/// The file of a segment, which is closed for good once it could not be synced: what the system has of it then is
+/// anyone's guess, and asking again would only hide that.
+pub(crate) struct SegmentFile {
+    pub path: PathBuf,
+    pub file: Arc<dyn MediumFile>,
+    failure: Mutex<Option<Cause>>,
+}
+
+impl SegmentFile {
+    pub(crate) fn new(path: PathBuf, file: Arc<dyn MediumFile>) -> SegmentFile {
+        SegmentFile { path, file, failure: Mutex::new(None) }
+    }
+
+    pub(crate) fn sync(&self) -> Result<(), Cause> {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cause) = &*failure {
+            return Err(cause.clone());
+        }
+        self.file.sync().map_err(|error| {
+            let text =
+                "no row of it counts as safe any more, start the query again to go on from what the disk has";
+            let path = self.path.display();
+            let cause = Cause::Operation(format!("{path}: cannot sync: {error}; {text}"));
+            failure.insert(cause).clone()
+        })
+    }
+}
+
+/// What the head of a segment says.
+#[derive(Clone, Debug)]
+pub(crate) struct SegmentHead {
+    pub content: u8,
+    pub first: u64,
+    pub identity: Vec<u8>,
+    pub clients: Clients,
+    pub bytes: u64,
+}
+
+/// The name of the segment that begins with this position.
+pub(crate) fn segment_name(first: u64) -> String {
+    format!("{first:020}{ENDING}")
+}
+
+/// The first position of a segment with this name; `None`: it is no segment.
+pub(crate) fn position_of(name: &str, ending: &str) -> Option<u64> {
+    let digits = name.strip_suffix(ending)?;
+    let is_number = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| digits.parse().ok()).flatten()
+}
+
+/// The first positions of the segments among these names, ascending.
+pub(crate) fn segment_positions(names: &[String]) -> Vec<u64> {
+    let mut positions: Vec<u64> = names.iter().filter_map(|name| position_of(name, ENDING)).collect();
+    positions.sort_unstable();
+    positions
+}
+
+pub(crate) fn encode_head(content: Content, first: u64, identity: &[u8], clients: &Clients) -> Vec<u8> {
+    let mut body = vec![content as u8];
+    body.put_u64(first);
+    body.put_bytes(identity);
+    clients.encode(&mut body);
+    body.resize((FRONT_BYTES + body.len()).next_multiple_of(ALIGNMENT) - FRONT_BYTES, 0);
+
+    let mut head = Vec::with_capacity(FRONT_BYTES + body.len());
+    head.put(&MAGIC);
+    head.put_u32(VERSION);
+    head.put_u32((FRONT_BYTES + body.len()) as u32);
+    let checksum = checksum(&head, &body);
+    head.put_u32(checksum);
+    head.put(&body);
+    head
+}
+
+/// Reads the head of a segment.
+pub(crate) fn read_head(
+    path: &Path,
+    file: &dyn MediumFile,
+    clients_max: usize,
+) -> Result<SegmentHead, Cause> {
+    let read =
+        |target: &mut [u8]| read_exactly(file, target, 0).map_err(|error| failed("read", path, &error));
+    let length = file.length().map_err(|error| failed("read", path, &error))?;
+    if length < FRONT_BYTES as u64 {
+        return Err(damaged(path, length, "the head of the segment is cut off"));
+    }
+    let mut front = [0; FRONT_BYTES];
+    read(&mut front)?;
+    let (version, head_bytes, checksum_read) = front_fields(&front);
+    if front[..8] != MAGIC {
+        return Err(foreign(path, "this is no segment of a journal", "remove it from the folder"));
+    }
+    if version != VERSION {
+        return Err(other_version(path, version, VERSION));
+    }
+    let head_bytes = u64::from(head_bytes);
+    if head_bytes > length.min(HEAD_BYTES_MAX) || head_bytes < ALIGNMENT as u64 {
+        return Err(damaged(path, 12, "the head of the segment has an impossible length"));
+    }
+    let mut head = vec![0; head_bytes as usize];
+    read(&mut head)?;
+    if checksum(&head[..16], &head[FRONT_BYTES..]) != checksum_read {
+        return Err(damaged(path, 0, "the checksum of the segment's head does not match"));
+    }
+    body_fields(Fields(&head[FRONT_BYTES..]), head_bytes, clients_max)
+        .map_err(|EndsEarly| damaged(path, FRONT_BYTES as u64, "the head of the segment is incomplete"))
+}
+
+fn front_fields(front: &[u8; FRONT_BYTES]) -> (u32, u32, u32) {
+    let number = |at: usize| u32::from_le_bytes([front[at], front[at + 1], front[at + 2], front[at + 3]]);
+    (number(8), number(12), number(16))
+}
+
+fn body_fields(mut fields: Fields, bytes: u64, clients_max: usize) -> Result<SegmentHead, EndsEarly> {
+    Ok(SegmentHead {
+        content: fields.u8()?,
+        first: fields.u64()?,
+        identity: fields.bytes()?.to_vec(),
+        clients: Clients::decode(&mut fields, clients_max)?,
+        bytes,
+    })
+}
+
+fn checksum(front: &[u8], body: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(front);
+    hasher.update(body);
+    hasher.finalize()
+}
+
+/// Reads exactly as many bytes as the target has.
+pub(crate) fn read_exactly(file: &dyn MediumFile, target: &mut [u8], offset: u64) -> io::Result<()> {
+    match file.read_at(target, offset)? == target.len() {
+        true => Ok(()),
+        false => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}

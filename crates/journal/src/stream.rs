@@ -1,0 +1,140 @@
+//! The journal of one stream: rows are appended at one end and read, by position, at the other.
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use tidemill_core::error::Cause;
+use tidemill_core::source::Request;
+
+use crate::failure::damaged;
+use crate::log_reader::LogReader;
+use crate::progress::StreamProgress;
+use crate::record_log::{NewRecord, RecordLog};
+use crate::rows::{RowDecoder, RowEncoder};
+
+/// How much of a stream is kept, and in what pieces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamSettings {
+    /// How large a segment becomes; at most a quarter of `bytes_max`.
+    pub segment_bytes: u64,
+    /// How large the journal becomes; then it takes no more rows. One record may exceed it.
+    pub bytes_max: u64,
+    /// How much is kept although nobody needs it, as long as `bytes_max` is not reached.
+    pub retain_bytes: u64,
+    /// Of how many clients the last request number is known; the one heard of longest ago is forgotten.
+    pub clients_max: usize,
+}
+
+impl Default for StreamSettings {
+    fn default() -> Self {
+        StreamSettings { segment_bytes: 64 << 20, bytes_max: 16 << 30, retain_bytes: 0, clients_max: 10_000 }
+    }
+}
+
+/// Rows of a stream, as they were appended together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// The position of the first row.
+    pub start: u64,
+    /// The rows.
+    pub rows: RecordBatch,
+    /// When they arrived, on the engine's clock.
+    pub arrived_ns: u64,
+    /// Who sent them.
+    pub request: Option<Request>,
+}
+
+/// The end of a stream's journal where rows go in.
+pub struct StreamWriter {
+    log: RecordLog,
+    encoder: RowEncoder,
+}
+
+/// The end of a stream's journal where rows come out.
+pub struct StreamReader {
+    log: LogReader,
+    decoder: RowDecoder,
+}
+
+impl StreamWriter {
+    pub(crate) fn new(log: RecordLog, encoder: RowEncoder) -> StreamWriter {
+        StreamWriter { log, encoder }
+    }
+
+    /// Appends rows as one record and returns one past the position of the last. They survive this process from now on,
+    /// and a loss of power after [`StreamWriter::sync`].
+    ///
+    /// # Errors
+    /// [`Cause::Resource`] if the journal or the disk is full; once there is room, it goes on. If a sync failed before,
+    /// with that reason. If the rows have other columns than the stream.
+    pub fn append(
+        &mut self,
+        rows: &RecordBatch,
+        arrived_ns: u64,
+        request: Option<&Request>,
+    ) -> Result<u64, Cause> {
+        let count = u32::try_from(rows.num_rows())
+            .map_err(|_| Cause::User("more than 4294967295 rows in one batch; send fewer at once".into()))?;
+        let messages = self.encoder.encode(rows)?;
+        let content: Vec<&[u8]> = messages.iter().map(|part| part.as_slice()).collect();
+        self.log.append(NewRecord { count, arrived_ns, request }, &content)
+    }
+
+    /// Whether this request, or a later one of its client, was appended before.
+    pub fn is_repeated(&self, request: &Request) -> bool {
+        self.log.clients.is_repeated(request)
+    }
+
+    /// Whether the limit of bytes leaves room for rows. Ask before appending.
+    pub fn has_room(&self) -> bool {
+        self.log.has_room()
+    }
+
+    /// Makes durable what was appended.
+    ///
+    /// # Errors
+    /// If the disk fails. No one knows then what it has, so the journal takes nothing more.
+    pub fn sync(&mut self) -> Result<(), Cause> {
+        self.log.sync()
+    }
+
+    /// One past the position of the last row.
+    pub fn end(&self) -> u64 {
+        self.log.end()
+    }
+
+    /// How far the journal is, for other threads.
+    pub fn progress(&self) -> Arc<StreamProgress> {
+        self.log.shared.progress.clone()
+    }
+
+    /// How many bytes of a record that was not written to its end were cut off when the journal was opened.
+    pub fn torn_bytes(&self) -> u64 {
+        self.log.torn_bytes
+    }
+}
+
+impl StreamReader {
+    pub(crate) fn new(log: LogReader, decoder: RowDecoder) -> StreamReader {
+        StreamReader { log, decoder }
+    }
+
+    /// The record that contains the position; `None`: it is not written yet. Reading on from the end of the record before
+    /// is fast; going back searches the segment.
+    ///
+    /// # Errors
+    /// If the position was removed, or the record is damaged.
+    pub fn read(&mut self, from: u64) -> Result<Option<Record>, Cause> {
+        let Some(read) = self.log.read(from)? else { return Ok(None) };
+        let content = read.head.content();
+        let content = read.bytes.slice_with_length(content.start, content.len());
+        let rows = self.decoder.decode(&content);
+        let rows = rows.and_then(|rows| match rows.num_rows() as u64 == u64::from(read.head.count) {
+            true => Ok(rows),
+            false => Err(format!("{} rows where {} are due", rows.num_rows(), read.head.count)),
+        });
+        let rows = rows.map_err(|reason| damaged(&read.segment.path, read.offset, reason))?;
+        let (start, arrived_ns) = (read.head.start, read.head.arrived_ns);
+        Ok(Some(Record { start, rows, arrived_ns, request: read.head.request(&read.bytes) }))
+    }
+}
