@@ -89,6 +89,10 @@ impl Engine {
         self
     }
 
+    pub(crate) fn clock_of(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.settings.clock)
+    }
+
     /// Starts a plan with its sinks, in the plan's order.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Feeding: a source into its gateway, on a thread of its own, with event times, lateness and idleness decided.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use tidemill_flow::{Gateway, Stopped};
 use crate::intake::{EventTime, Intake};
 
 /// How long a source may be waited for: so long it may take until a stop is noticed.
-const POLL_WAIT: Duration = Duration::from_millis(20);
+pub(crate) const POLL_WAIT: Duration = Duration::from_millis(20);
 
 /// How a source is fed.
 #[derive(Clone, Debug, Default)]
@@ -40,13 +40,44 @@ pub struct FeedStatus {
     pub ended: bool,
 }
 
+/// What a feed's threads share with who watches it.
 #[derive(Default)]
-struct FeedState {
+pub(crate) struct FeedState {
     stop: AtomicBool,
     rows: AtomicU64,
     late: AtomicU64,
     ended: AtomicBool,
     slow: Mutex<(Faults, Progress)>,
+}
+
+impl FeedState {
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    pub fn add_rows(&self, rows: usize) {
+        self.rows.fetch_add(rows as u64, Ordering::Relaxed);
+    }
+
+    pub fn set_late(&self, late: u64) {
+        self.late.store(late, Ordering::Relaxed);
+    }
+
+    pub fn add_faults(&self, faults: Faults) {
+        self.lock().0.merge(faults);
+    }
+
+    pub fn set_progress(&self, progress: Progress) {
+        self.lock().1 = progress;
+    }
+
+    pub fn has_ended(&self) {
+        self.ended.store(true, Ordering::Release);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (Faults, Progress)> {
+        self.slow.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
 }
 
 /// A source that is being fed. Dropping it stops the source.
@@ -83,7 +114,7 @@ struct FeedState {
 /// ```
 pub struct Feed {
     state: Arc<FeedState>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Feed {
@@ -95,11 +126,13 @@ impl Feed {
     pub fn start(source: Box<dyn Source>, gateway: Gateway, settings: FeedSettings) -> Result<Feed, Cause> {
         let state = Arc::new(FeedState::default());
         let feeder = Feeder { source, gateway, settings, state: Arc::clone(&state) };
-        let thread = std::thread::Builder::new()
-            .name("feed".into())
-            .spawn(move || feeder.run())
-            .map_err(|error| Cause::Resource(format!("a thread for a source: {error}")))?;
-        Ok(Feed { state, thread: Some(thread) })
+        let threads = vec![spawn("feed", move || feeder.run())?];
+        Ok(Feed { state, threads })
+    }
+
+    /// A feed whose threads run already.
+    pub(crate) fn of(state: Arc<FeedState>, threads: Vec<JoinHandle<()>>) -> Feed {
+        Feed { state, threads }
     }
 
     /// Tells the source to stop. What it gave before is still processed; windows that are open stay so.
@@ -109,7 +142,7 @@ impl Feed {
 
     /// Where it is.
     pub fn status(&self) -> FeedStatus {
-        let slow = self.state.slow.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let slow = self.state.lock();
         FeedStatus {
             rows: self.state.rows.load(Ordering::Relaxed),
             late: self.state.late.load(Ordering::Relaxed),
@@ -123,10 +156,15 @@ impl Feed {
 impl Drop for Feed {
     fn drop(&mut self) {
         self.stop();
-        if let Some(thread) = self.thread.take() {
+        for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
     }
+}
+
+pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Cause> {
+    let spawned = std::thread::Builder::new().name(name.into()).spawn(body);
+    spawned.map_err(|error| Cause::Resource(format!("a thread for a source: {error}")))
 }
 
 struct Feeder {
@@ -140,7 +178,7 @@ impl Feeder {
     fn run(mut self) {
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.feed()));
         let ended = ended.unwrap_or_else(|_| Err(Cause::Bug("a source panicked".into())));
-        self.state.ended.store(true, Ordering::Release);
+        self.state.has_ended();
         match ended {
             Ok(true) => drop(self.gateway),
             Ok(false) => self.gateway.leave(),
@@ -154,7 +192,7 @@ impl Feeder {
         let mut last_rows = Instant::now();
         let mut idle = false;
         loop {
-            if self.state.stop.load(Ordering::Relaxed) {
+            if self.state.is_stopped() {
                 return Ok(false);
             }
             let polled = self.source.poll(POLL_WAIT)?;
@@ -189,12 +227,11 @@ impl Feeder {
     }
 
     fn count(&mut self, intake: &mut Intake, rows: usize) {
-        self.state.rows.fetch_add(rows as u64, Ordering::Relaxed);
-        self.state.late.store(intake.late(), Ordering::Relaxed);
+        self.state.add_rows(rows);
+        self.state.set_late(intake.late());
         let mut faults = self.source.faults();
         faults.merge(intake.faults());
-        let mut slow = self.state.slow.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        slow.0.merge(faults);
-        slow.1 = self.source.progress();
+        self.state.add_faults(faults);
+        self.state.set_progress(self.source.progress());
     }
 }

@@ -56,6 +56,14 @@ impl Intake {
         }
     }
 
+    /// For a gateway that goes on: the event time up to which it was complete.
+    pub fn resumed(mut self, watermark: i64) -> Self {
+        if let Some(event_time) = self.event_time.filter(|_| watermark > i64::MIN) {
+            self.latest_ns = watermark.saturating_add(event_time.delay_ns);
+        }
+        self
+    }
+
     /// Rows that came too late so far.
     pub fn late(&self) -> u64 {
         self.late

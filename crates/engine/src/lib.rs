@@ -76,10 +76,12 @@
 //! # Ok::<(), tidemill_engine::FlowError>(())
 //! ```
 
+mod durable;
 mod engine;
 mod feed;
 mod intake;
 
+pub use durable::{Durability, DurableRun, DurableSource, Keeper, Recovered, SyncPolicy};
 pub use engine::Engine;
 pub use feed::{Feed, FeedSettings, FeedStatus};
 pub use intake::EventTime;
@@ -94,8 +96,9 @@ pub use tidemill_core::{
     Source, SystemClock, Transform, Transformed, arrow, prefetch,
 };
 pub use tidemill_flow::{
-    Chunk, Failure, FlowError, Gateway, Resume, Running, Status, Stopped, Summary, Work,
+    Chunk, Failure, FlowError, Gateway, Resume, Running, Snapshots, Status, Stopped, Summary, Work,
 };
+pub use tidemill_journal::StreamSettings;
 pub use tidemill_plan::{
     CyclePolicy, Limits, OperatorPlan, Plan, PlanError, Producer, StreamRef, TransformPlan,
 };

@@ -27,7 +27,7 @@ mod worker;
 
 pub use gateway::{Chunk, Gateway, Stopped};
 pub use resume::Resume;
-pub use running::{FlowError, Running, Settings, start};
+pub use running::{FlowError, Running, Settings, Snapshots, start};
 pub use shared::Failure;
 pub use status::{Status, Summary};
 pub use work::Work;

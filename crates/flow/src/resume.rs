@@ -35,9 +35,8 @@ impl Resume {
             let given = self.sinks.len();
             return Some(format!("a run goes on with {given} sinks, but the plan has {sinks}"));
         }
-        let mut next_cycle = self.first_cycle();
         let mut positions = self.after.as_ref().map_or(vec![0; gateways], |cut| cut.positions.clone());
-        for cut in &self.replay {
+        for (next_cycle, cut) in (self.first_cycle()..).zip(&self.replay) {
             let grows = cut.positions.iter().zip(&positions).all(|(next, before)| next >= before);
             let fits = cut.positions.len() == gateways && cut.watermarks.len() == gateways;
             if cut.cycle != next_cycle || !grows || !fits || positions.len() != gateways {
@@ -47,7 +46,6 @@ impl Resume {
                     cut.cycle, cut.positions
                 ));
             }
-            next_cycle += 1;
             positions.clone_from(&cut.positions);
         }
         None

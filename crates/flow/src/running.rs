@@ -211,6 +211,29 @@ fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> Result<JoinHandl
         .map_err(|error| FlowError::Settings(format!("a thread could not be started: {error}")))
 }
 
+/// Asks a running query for snapshots.
+#[derive(Clone)]
+pub struct Snapshots {
+    shared: Arc<Shared>,
+    parts: usize,
+}
+
+impl Snapshots {
+    /// See [`Running::snapshot`].
+    ///
+    /// # Errors
+    /// If the query has ended, or stops before the snapshot is complete.
+    pub fn take(&self) -> Result<Snapshot, FlowError> {
+        let snapshot = self.shared.snapshots.request(self.parts, &self.shared);
+        snapshot.ok_or_else(|| self.shared.failure().unwrap_or_else(ended_before_snapshot).into())
+    }
+
+    /// Stops the query.
+    pub fn fail(&self, part: &str, cause: Cause) {
+        self.shared.fail(Failure::Engine { part: part.into(), cause });
+    }
+}
+
 impl Running {
     /// The gateway of the source with this index; each can be taken once. The query ends when all gateways
     /// were dropped, so those that are not taken are dropped by [`join`](Running::join).
@@ -247,8 +270,12 @@ impl Running {
     /// # Errors
     /// If the query has ended, or stops before the snapshot is complete.
     pub fn snapshot(&self) -> Result<Snapshot, FlowError> {
-        let snapshot = self.shared.snapshots.request(self.snapshot_parts, &self.shared);
-        snapshot.ok_or_else(|| self.shared.failure().unwrap_or_else(ended_before_snapshot).into())
+        self.snapshots().take()
+    }
+
+    /// A way to ask for snapshots from another thread, while someone waits for the end.
+    pub fn snapshots(&self) -> Snapshots {
+        Snapshots { shared: Arc::clone(&self.shared), parts: self.snapshot_parts }
     }
 
     /// Stops at once, without finishing what is on its way. What was committed stays so.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::logical_expr::{Expr, TableSource};
-use tidemill_engine::{Cause, EventTime, Source};
+use tidemill_engine::{Cause, EventTime, Source, StreamSettings, SyncPolicy};
 
 /// Opens a source that reads these of its columns (numbers in the raw schema); `None`: all.
 pub type Open = dyn Fn(Option<&[usize]>) -> Result<Box<dyn Source>, Cause> + Send + Sync;
@@ -35,8 +35,19 @@ pub struct SourceDefinition {
     pub is_finite: bool,
     /// Whether opening it once more gives the same rows at once: files do, sockets and standard input do not.
     pub is_repeatable: bool,
+    /// How its rows are journaled in a pipeline; `None`: they are not.
+    pub durable: Option<DurableStream>,
     /// Opens it.
     pub open: Arc<Open>,
+}
+
+/// How the rows of a source are journaled.
+#[derive(Clone, Debug, Default)]
+pub struct DurableStream {
+    /// The limits of its journal.
+    pub stream: StreamSettings,
+    /// When its journal is synced.
+    pub sync: SyncPolicy,
 }
 
 impl fmt::Debug for SourceDefinition {

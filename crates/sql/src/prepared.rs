@@ -6,7 +6,7 @@ use std::time::Duration;
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::Result;
 use datafusion::logical_expr::{FetchType, LogicalPlan, SkipType};
-use tidemill_engine::{CyclePolicy, Plan};
+use tidemill_engine::{Cause, CyclePolicy, Durability, Plan};
 
 use crate::finish::{Finish, is_finite};
 use crate::settings::Settings;
@@ -39,6 +39,8 @@ pub struct Prepared {
     pub(crate) settings: Settings,
     pub(crate) max_latency: Option<Duration>,
     pub(crate) views: Vec<ViewHandle>,
+    /// Where and how it is durable, if it is.
+    pub(crate) durability: Option<Durability>,
 }
 
 impl Prepared {
@@ -68,6 +70,7 @@ impl Prepared {
             settings: settings.clone(),
             max_latency: max_latency.or(settings.max_latency),
             views: Vec::new(),
+            durability: None,
         })
     }
 
@@ -100,6 +103,34 @@ impl Prepared {
             parts.map(|(index, part)| (format!("part {index}"), part.clone())).collect();
         let prepared = Prepared::pipeline("query", &parts, settings, max_latency)?;
         Ok(Prepared { finish: Some(finish), ..prepared })
+    }
+
+    /// Makes it durable, if its sources are.
+    pub(crate) fn made_durable(mut self, queries: &[(String, LogicalPlan)]) -> Result<Prepared, Cause> {
+        let is_durable = |source: &UsedSource| source.definition.durable.is_some();
+        let Some(durable) = self.sources.iter().find(|source| is_durable(source)) else { return Ok(self) };
+        if let Some(volatile) = self.sources.iter().find(|source| !is_durable(source)) {
+            let (durable, volatile) = (&durable.definition.name, &volatile.definition.name);
+            return Err(Cause::User(format!(
+                "source '{durable}' is durable and source '{volatile}' of the same pipeline is not: after a crash its \
+                 rows would be missing; add durable = true to '{volatile}', or run it in a pipeline of its own"
+            )));
+        }
+        let Some(folder) = &self.settings.journal else {
+            let name = &durable.definition.name;
+            return Err(Cause::User(format!(
+                "source '{name}' is durable, so say where its journal is: SET journal = 'folder'"
+            )));
+        };
+        let text = queries.iter().map(|(name, plan)| format!("{name}: {}\n", plan.display_indent()));
+        let durability = Durability::new(folder, text.collect::<String>());
+        self.durability = Some(Durability { snapshot_every: self.settings.snapshot_every, ..durability });
+        Ok(self)
+    }
+
+    /// Whether it goes on after a crash.
+    pub fn is_durable(&self) -> bool {
+        self.durability.is_some()
     }
 
     /// What comes out of it. A query that is answered at its end has none of its own.

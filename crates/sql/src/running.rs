@@ -7,13 +7,15 @@ use std::time::Duration;
 use datafusion::arrow::array::RecordBatch;
 use tidemill_connect::sinks::is_output_closed;
 use tidemill_engine::{
-    Cause, Engine, Expression, Faults, Feed, FeedSettings, FeedStatus, FlowError, Progress, Running, Sink,
-    Status, SystemClock,
+    Cause, Durability, DurableRun, DurableSource, Engine, Expression, Faults, Feed, FeedSettings, FeedStatus,
+    FlowError, Keeper, Plan, Progress, Recovered, Running, Sink, Source, Status, SystemClock,
 };
 
+use crate::definition::DurableStream;
 use crate::finish::Finish;
 use crate::prepared::Prepared;
 use crate::steps::RowFaults;
+use crate::translate::UsedSource;
 use crate::view::{Kept, ViewHandle};
 use tidemill_operators::watermark::LateRows;
 
@@ -51,6 +53,9 @@ impl QueryStatus {
 pub struct RunningQuery {
     running: Option<Running>,
     feeds: Vec<(String, Feed)>,
+    /// Of a durable query; dropped after the query and its feeds.
+    keeper: Option<Keeper>,
+    recovered: Option<Recovered>,
     faults: RowFaults,
     late: LateRows,
     finish: Option<Finish>,
@@ -80,32 +85,23 @@ impl Prepared {
             },
         };
         // All sources are opened before anything runs: one that cannot be opened is reported at once.
-        let mut opened = Vec::new();
-        for source in &self.sources {
-            let name = source.definition.name.clone();
-            let settings = FeedSettings {
-                columns: source.computed.as_ref().map(|columns| {
-                    columns.iter().map(|column| Arc::new(column.clone()) as Arc<dyn Expression>).collect()
-                }),
-                event_time: source.event_time(),
-                idle_after: source.definition.idle_after,
-            };
-            opened.push((name, (source.definition.open)(Some(&source.raw_columns))?, settings));
-        }
+        let opened = self.sources.iter().map(open).collect::<Result<Vec<_>, Cause>>()?;
+        let names = self.sources.iter().map(|source| source.definition.name.clone());
+        let names: Vec<String> = names.collect();
         let engine = Engine::new()
             .workers(self.settings.workers)
             .cycles(cycles)
             .spin(spin(self.max_latency))
             .clock(Arc::new(SystemClock::since_1970()));
-        let mut running = engine.run(self.plan, sinks).map_err(cause_of)?;
-        let mut feeds = Vec::new();
-        for (index, (name, source, settings)) in opened.into_iter().enumerate() {
-            let gateway = running.gateway(index).ok_or_else(|| Cause::Bug("a gateway is missing".into()))?;
-            feeds.push((name, Feed::start(source, gateway, settings)?));
-        }
+        let started = match self.durability {
+            Some(durability) => durable(engine, self.plan, sinks, &self.sources, opened, &durability)?,
+            None => volatile(engine, self.plan, sinks, opened)?,
+        };
         Ok(RunningQuery {
-            running: Some(running),
-            feeds,
+            running: Some(started.running),
+            feeds: names.into_iter().zip(started.feeds).collect(),
+            keeper: started.keeper,
+            recovered: started.recovered,
             faults: self.faults,
             late: self.late,
             finish: self.finish,
@@ -131,7 +127,64 @@ impl Prepared {
     }
 }
 
+/// An engine that runs, and what feeds it.
+struct Started {
+    running: Running,
+    feeds: Vec<Feed>,
+    keeper: Option<Keeper>,
+    recovered: Option<Recovered>,
+}
+
+fn open(source: &UsedSource) -> Result<(Box<dyn Source>, FeedSettings), Cause> {
+    let settings = FeedSettings {
+        columns: source.computed.as_ref().map(|columns| {
+            columns.iter().map(|column| Arc::new(column.clone()) as Arc<dyn Expression>).collect()
+        }),
+        event_time: source.event_time(),
+        idle_after: source.definition.idle_after,
+    };
+    Ok(((source.definition.open)(Some(&source.raw_columns))?, settings))
+}
+
+fn volatile(
+    engine: Engine,
+    plan: Plan,
+    sinks: Vec<Box<dyn Sink>>,
+    sources: Vec<(Box<dyn Source>, FeedSettings)>,
+) -> Result<Started, Cause> {
+    let mut running = engine.run(plan, sinks).map_err(cause_of)?;
+    let mut feeds = Vec::new();
+    for (index, (source, settings)) in sources.into_iter().enumerate() {
+        let gateway = running.gateway(index).ok_or_else(|| Cause::Bug("a gateway is missing".into()))?;
+        feeds.push(Feed::start(source, gateway, settings)?);
+    }
+    Ok(Started { running, feeds, keeper: None, recovered: None })
+}
+
+fn durable(
+    engine: Engine,
+    plan: Plan,
+    sinks: Vec<Box<dyn Sink>>,
+    used: &[UsedSource],
+    sources: Vec<(Box<dyn Source>, FeedSettings)>,
+    durability: &Durability,
+) -> Result<Started, Cause> {
+    let durable = |((source, feed), used): ((Box<dyn Source>, FeedSettings), &UsedSource)| {
+        let DurableStream { stream, sync } = used.definition.durable.clone().unwrap_or_default();
+        DurableSource { source, feed, stream, sync }
+    };
+    let sources = sources.into_iter().zip(used).map(durable).collect();
+    let run = engine.run_durable(plan, sinks, sources, durability)?;
+    let DurableRun { feeds, running, keeper, recovered } = run;
+    Ok(Started { running, feeds, keeper: Some(keeper), recovered: Some(recovered) })
+}
+
 impl RunningQuery {
+    /// What a durable query found from earlier runs.
+    pub fn recovered(&self) -> Option<&Recovered> {
+        self.recovered.as_ref()
+    }
+
     /// How far it is.
     pub fn status(&self) -> Option<QueryStatus> {
         let engine = self.running.as_ref()?.status();

@@ -244,7 +244,15 @@ impl Session {
             return Ok(None);
         }
         let prepared = Prepared::pipeline("pipeline", &queries, &self.settings, max_latency)
-            .map_err(|error| Cause::User(crate::expression::plain(&error)))?;
+            .map_err(|error| Cause::User(crate::expression::plain(&error)))?
+            .made_durable(&queries)?;
+        if let (true, Some(at)) = (prepared.is_durable(), opens.iter().position(Option::is_none)) {
+            let (view, _) = &queries[at];
+            return Err(Cause::User(format!(
+                "materialized view '{view}' reads a durable source; views are not kept over a crash yet: write to a \
+                 sink instead, or run the view in a pipeline of its own over a source without durable = true"
+            )));
+        }
         Ok(Some((prepared, opens)))
     }
 

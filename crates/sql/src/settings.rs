@@ -1,5 +1,6 @@
 //! Settings of a session: `SET name = value`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::statement::Options;
@@ -26,6 +27,10 @@ pub struct Settings {
     pub idle_after: Duration,
     /// The bound on the time from arrival to result that queries state if they state none themselves.
     pub max_latency: Option<Duration>,
+    /// The folder of a durable pipeline's journal.
+    pub journal: Option<PathBuf>,
+    /// How often a durable pipeline's state is snapshotted.
+    pub snapshot_every: Duration,
 }
 
 impl Default for Settings {
@@ -41,6 +46,8 @@ impl Default for Settings {
             max_result_rows: 10_000_000,
             idle_after: Duration::from_secs(5),
             max_latency: None,
+            journal: None,
+            snapshot_every: Duration::from_secs(10),
         }
     }
 }
@@ -56,6 +63,8 @@ pub(crate) const NAMES: &[(&str, &str)] = &[
     ("max_result_rows", "rows of a result that is shown at the end"),
     ("idle_after", "after so long without rows a source does not hold time back; '0 s': it always does"),
     ("max_latency", "the bound on the time from arrival to result; '0 s': none"),
+    ("journal", "the folder of a durable pipeline's journal"),
+    ("snapshot_every", "how often a durable pipeline's state is snapshotted"),
 ];
 
 impl Settings {
@@ -77,6 +86,8 @@ impl Settings {
             "max_state_rows" => self.max_state_rows = count(1 << 32)? as usize,
             "max_result_rows" => self.max_result_rows = count(1 << 32)? as usize,
             "idle_after" => self.idle_after = duration()?,
+            "journal" => self.journal = value.text(name)?.map(PathBuf::from),
+            "snapshot_every" => self.snapshot_every = duration()?.max(Duration::from_millis(10)),
             _ => self.max_latency = Some(duration()?).filter(|bound| !bound.is_zero()),
         }
         Ok(())
@@ -94,6 +105,8 @@ impl Settings {
             "max_state_rows" => self.max_state_rows.to_string(),
             "max_result_rows" => self.max_result_rows.to_string(),
             "idle_after" => duration(self.idle_after),
+            "journal" => self.journal.as_ref().map_or("none".into(), |folder| folder.display().to_string()),
+            "snapshot_every" => duration(self.snapshot_every),
             _ => self.max_latency.map_or("none".into(), duration),
         }
     }

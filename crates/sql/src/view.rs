@@ -89,6 +89,7 @@ impl ViewHandle {
             is_table: true,
             is_finite: true,
             is_repeatable: true,
+            durable: None,
             open: Arc::new(move |columns| {
                 let rows = view.read()?;
                 let rows = match columns {

@@ -14,7 +14,10 @@ pub const ALLOWED: &[(&str, &[&str])] = &[
     ("tidemill-operators", &["tidemill-core", "tidemill-split"]),
     ("tidemill-connect", &["tidemill-core"]),
     ("tidemill-journal", &["tidemill-core"]),
-    ("tidemill-engine", &["tidemill-core", "tidemill-split", "tidemill-plan", "tidemill-flow"]),
+    (
+        "tidemill-engine",
+        &["tidemill-core", "tidemill-split", "tidemill-plan", "tidemill-flow", "tidemill-journal"],
+    ),
     (
         "tidemill-sql",
         &[

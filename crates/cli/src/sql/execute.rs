@@ -141,6 +141,9 @@ impl Executor {
         let names: Vec<&str> = prepared.outputs().iter().map(|output| output.name.as_str()).collect();
         terminal::tell(&format!("running {}; Ctrl-C ends it in order", names.join(", ")));
         let running = prepared.start(sinks).map_err(Failed)?;
+        if let Some(recovered) = running.recovered() {
+            summary::recovered(recovered);
+        }
         let watched = self.watch(&running, &mut Live::of_pipeline(self.session.writes_to_standard_output()));
         let (exit, left) = self.finish(running, watched)?;
         if let Some((status, _)) = left {

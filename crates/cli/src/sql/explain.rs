@@ -22,7 +22,7 @@ pub(crate) struct ExplainPipeline {
 impl ExplainPipeline {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
         let script = script::read(&self.script)?;
-        let mut session = self.options.session();
+        let mut session = self.options.session_of(&self.script);
         let mut plans = Vec::new();
         for statement in script.statements()? {
             plans.extend(plan(&mut session, &statement)?);

@@ -22,6 +22,8 @@ pub(crate) use pipeline::RunPipeline;
 pub(crate) use prompt::Prompt;
 pub(crate) use validate::ValidatePipeline;
 
+use std::path::Path;
+
 use tidemill_engine::Cause;
 use tidemill_sql::Session;
 
@@ -36,6 +38,15 @@ pub(crate) struct SessionOptions {
 }
 
 impl SessionOptions {
+    /// A session for a script: the journal of a durable pipeline lies beside it, unless the script says where.
+    pub fn session_of(&self, script: &Path) -> Session {
+        let mut session = self.session();
+        if script != Path::new("-") {
+            session.settings_mut().journal = Some(script.with_extension("journal"));
+        }
+        session
+    }
+
     /// A session with all that the command knows by name.
     pub fn session(&self) -> Session {
         let mut session = Session::new();

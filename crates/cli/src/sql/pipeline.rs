@@ -28,7 +28,7 @@ impl RunPipeline {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
         let script = script::read(&self.script)?;
         let statements = script.statements()?;
-        let session = self.options.session();
+        let session = self.options.session_of(&self.script);
         let interrupt = Interrupt::of_command()?;
         let mut executor = Executor { session, format: self.format, interrupt, manner: Manner::Script };
         for statement in &statements {

@@ -90,3 +90,23 @@ mod tests {
         assert!(met(0.999_999_9, bound).starts_with("99.999 % of the events"));
     }
 }
+
+/// What a durable pipeline found from earlier runs; nothing if it is its first.
+pub(crate) fn recovered(recovered: &Recovered) {
+    let Recovered { snapshot, cycles, events, cuts_forgotten } = recovered;
+    if snapshot.is_none() && *cycles == 0 && *events == 0 {
+        return;
+    }
+    let state = match snapshot {
+        Some(cycle) => format!("from its state after cycle {cycle}"),
+        None => "from the beginning".into(),
+    };
+    let (cycles, events) = (quantity::counted(*cycles, "cycle"), quantity::counted(*events, "event"));
+    terminal::tell(&format!(
+        "going on {state}: {events} in the journal behind it, {cycles} to be made again"
+    ));
+    if *cuts_forgotten > 0 {
+        let cycles = quantity::counted(*cuts_forgotten, "cycle");
+        terminal::tell(&format!("{cycles} had not reached the disk and no sink; they are made anew"));
+    }
+}

@@ -23,7 +23,7 @@ impl ValidatePipeline {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
         let script = script::read(&self.script)?;
         let (statements, errors) = script.parse();
-        let mut session = self.options.session();
+        let mut session = self.options.session_of(&self.script);
         let mut found = Found { errors, ..Found::default() };
         for statement in &statements {
             found.check(&mut session, statement);

@@ -139,6 +139,10 @@ impl Source for FileSource {
     fn is_finite(&self) -> bool {
         matches!(self.state, State::Once(_))
     }
+
+    fn is_repeatable(&self) -> bool {
+        self.is_finite()
+    }
 }
 
 impl std::fmt::Debug for FileSource {

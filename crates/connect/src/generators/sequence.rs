@@ -127,4 +127,8 @@ impl Source for Sequence {
     fn is_finite(&self) -> bool {
         self.config.count.is_some()
     }
+
+    fn is_repeatable(&self) -> bool {
+        true
+    }
 }

@@ -268,6 +268,10 @@ impl Source for YahooEvents {
     fn is_finite(&self) -> bool {
         self.config.count.is_some()
     }
+
+    fn is_repeatable(&self) -> bool {
+        true
+    }
 }
 
 /// The numbers of `count` events, counting on from 0 after the highest number.

@@ -34,6 +34,7 @@ fn define(path: &str) -> std::result::Result<SourceDefinition, Cause> {
         is_table: false,
         is_finite: true,
         is_repeatable: true,
+        durable: None,
         open: Arc::new(move |columns| open(settings.clone(), columns)),
     })
 }

@@ -130,6 +130,10 @@ impl tidemill_engine::Source for Projected {
     fn is_finite(&self) -> bool {
         self.source.is_finite()
     }
+
+    fn is_repeatable(&self) -> bool {
+        self.source.is_repeatable()
+    }
 }
 
 fn rate(arguments: &Arguments) -> Result<Option<u64>, Cause> {
@@ -155,6 +159,7 @@ fn definition(
         is_table: false,
         is_finite,
         is_repeatable: is_finite,
+        durable: None,
         open,
     }
 }

@@ -1,5 +1,6 @@
 //! Connectors by name: from the options of a statement to a source or a sink.
 
+mod durable;
 mod files;
 mod generators;
 mod kafka;

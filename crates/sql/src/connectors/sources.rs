@@ -74,6 +74,7 @@ pub(crate) fn define_source(
         is_table,
         is_finite: opened.is_finite,
         is_repeatable: opened.is_finite && connector == "file",
+        durable: super::durable::durable(options)?,
         open: opened.open,
     })
 }
@@ -200,7 +201,8 @@ fn csv(options: &Options) -> Result<CsvSettings, TextError> {
 }
 
 fn known(options: &Options, own: &[&str]) -> Result<(), TextError> {
-    let known: Vec<&str> = COMMON.iter().chain(CSV).chain(own).copied().collect();
+    let known = COMMON.iter().chain(CSV).chain(super::durable::OPTIONS).chain(own);
+    let known: Vec<&str> = known.copied().collect();
     options.finish(&known)
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, plan_err};
-use datafusion::logical_expr::{LogicalPlan, TableScan};
+use datafusion::logical_expr::{Expr, LogicalPlan, TableScan};
 use tidemill_engine::StreamRef;
 
 use super::columns::stream_schema;
@@ -92,7 +92,15 @@ impl Translator {
             columns.insert(0);
         }
         let columns: Vec<usize> = columns.into_iter().collect();
+        let all_columns = || (0..definition.raw.fields().len()).collect::<Vec<_>>();
         let (raw_columns, computed) = match &definition.computed {
+            // A journal has all columns, whatever this query reads.
+            None if definition.durable.is_some() && columns != all_columns() => {
+                let raw = DFSchema::try_from(definition.raw.as_ref().clone())?;
+                let column =
+                    |column: &usize| Compiled::new(&Expr::Column(raw.columns()[*column].clone()), &raw);
+                (all_columns(), Some(columns.iter().map(column).collect::<Result<_>>()?))
+            }
             None => (columns.clone(), None),
             Some(expressions) => {
                 let raw = DFSchema::try_from(definition.raw.as_ref().clone())?;
@@ -104,6 +112,9 @@ impl Translator {
                 read.retain(|column| *column < definition.raw.fields().len());
                 if read.is_empty() {
                     read.push(0);
+                }
+                if definition.durable.is_some() {
+                    read = all_columns();
                 }
                 let over = needed.iter().map(|column| column.over_columns(&read));
                 let over = over.collect::<Result<Vec<_>>>()?;

@@ -1,0 +1,122 @@
+//! Keeping a durable query's folder: snapshots now and then, and nothing that is no longer needed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tidemill_core::error::Cause;
+use tidemill_flow::Snapshots;
+use tidemill_journal::{CutJournal, Journal, StoredSnapshot, StreamProgress};
+
+use super::Durability;
+use super::guard::Guard;
+use crate::feed::spawn;
+
+/// How often it looks.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// What the keeper looks after.
+pub(super) struct Kept {
+    pub cuts: CutJournal,
+    pub progress: Vec<Arc<StreamProgress>>,
+    pub guard: Arc<Guard>,
+    /// The query's description.
+    pub text: String,
+}
+
+/// See the module. Dropping it ends its thread; do that after the query has ended.
+pub struct Keeper {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Keeper {
+    pub(super) fn start(
+        journal: Journal,
+        kept: Kept,
+        snapshots: Snapshots,
+        durability: &Durability,
+    ) -> Result<Keeper, Cause> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (stopped, every) = (Arc::clone(&stop), durability.snapshot_every);
+        let body = move || {
+            let mut work = Work { journal, kept, snapshots, snapshot_cycle: None };
+            if let Err(cause) = work.run(&stopped, every) {
+                work.snapshots.fail("the keeper of snapshots", cause);
+            }
+        };
+        Ok(Keeper { stop, thread: Some(spawn("keeper", body)?) })
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Work {
+    journal: Journal,
+    kept: Kept,
+    snapshots: Snapshots,
+    /// The newest snapshot of this run.
+    snapshot_cycle: Option<u64>,
+}
+
+impl Work {
+    fn run(&mut self, stop: &AtomicBool, every: Duration) -> Result<(), Cause> {
+        let mut last = Instant::now();
+        let mut released = None;
+        while !stop.load(Ordering::SeqCst) {
+            if last.elapsed() >= every {
+                if !self.snapshot()? {
+                    return Ok(());
+                }
+                last = Instant::now();
+            }
+            let committed = self.kept.guard.committed();
+            if committed > released {
+                self.release(committed)?;
+                released = committed;
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        Ok(())
+    }
+
+    /// Takes a snapshot, if there were cycles since the last; false if the query has ended.
+    fn snapshot(&mut self) -> Result<bool, Cause> {
+        let newest = self.kept.cuts.last().map(|cut| cut.cycle);
+        if newest.is_none() || newest == self.snapshot_cycle {
+            return Ok(true);
+        }
+        let Ok(state) = self.snapshots.take() else { return Ok(false) };
+        let cycle = state.cycle;
+        let cut = self.kept.cuts.cuts_after(cycle.checked_sub(1))?.into_iter().next();
+        let cut = cut.ok_or_else(|| Cause::Bug(format!("the cut of cycle {cycle} was not logged")))?;
+        let plan = self.kept.text.clone();
+        self.journal.snapshots().write(&StoredSnapshot { cut, plan, state })?;
+        self.snapshot_cycle = Some(cycle);
+        Ok(true)
+    }
+
+    /// Lets go of what a run that goes on from the commits would not need.
+    fn release(&self, committed: Option<u64>) -> Result<(), Cause> {
+        let snapshots = self.journal.snapshots();
+        let usable = snapshots.cycles()?.into_iter().filter(|cycle| Some(*cycle) <= committed).max();
+        let Some(cycle) = usable else { return Ok(()) };
+        let Some(cut) = self.kept.cuts.cuts_after(cycle.checked_sub(1))?.into_iter().next() else {
+            return Ok(());
+        };
+        for (progress, position) in self.kept.progress.iter().zip(&cut.positions) {
+            progress.release(*position);
+        }
+        snapshots.remove_before(cycle)?;
+        self.kept.cuts.release(cycle);
+        Ok(())
+    }
+}

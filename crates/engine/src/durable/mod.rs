@@ -1,0 +1,157 @@
+//! Durable queries: what they take in is journaled, and after a crash they go on as if nothing had happened
+//! (docs/decisions/0013).
+
+mod feed;
+mod forward;
+mod guard;
+mod keeper;
+mod recovery;
+mod write;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidemill_core::error::Cause;
+use tidemill_core::{Sink, Source};
+use tidemill_flow::{FlowError, Running};
+use tidemill_journal::{Journal, StreamSettings};
+use tidemill_plan::Plan;
+
+use crate::engine::Engine;
+use crate::feed::{Feed, FeedSettings};
+use guard::Guard;
+pub use keeper::Keeper;
+pub use recovery::Recovered;
+
+/// When what was journaled is forced to the disk, and with that acknowledged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SyncPolicy {
+    /// At once; what has come meanwhile is synced together.
+    #[default]
+    AtOnce,
+    /// Every so often.
+    Every(Duration),
+    /// Never by us: it survives the end of the process, but not of the machine. Acknowledged when written.
+    Never,
+}
+
+/// A source of a durable query.
+pub struct DurableSource {
+    /// Where rows come from.
+    pub source: Box<dyn Source>,
+    /// How it is fed.
+    pub feed: FeedSettings,
+    /// Its journal's limits.
+    pub stream: StreamSettings,
+    /// When its journal is synced.
+    pub sync: SyncPolicy,
+}
+
+/// Where and how a query is durable.
+#[derive(Clone, Debug)]
+pub struct Durability {
+    /// The folder of its journal, cuts and snapshots: this query's alone.
+    pub folder: PathBuf,
+    /// The query as its user wrote it. One that goes on must be the same.
+    pub query: String,
+    /// How often its state is snapshotted while something comes in: so much is at most replayed.
+    pub snapshot_every: Duration,
+}
+
+impl Durability {
+    /// In this folder, with a snapshot every 10 seconds.
+    ///
+    /// ```
+    /// let durability = tidemill_engine::Durability::new("/var/lib/tidemill/metrics", "SELECT ...");
+    /// assert_eq!(durability.snapshot_every.as_secs(), 10);
+    /// ```
+    pub fn new(folder: impl Into<PathBuf>, query: impl Into<String>) -> Self {
+        Durability { folder: folder.into(), query: query.into(), snapshot_every: Duration::from_secs(10) }
+    }
+}
+
+/// A durable query that runs. Its parts are dropped in this order: feeds, query, keeper.
+pub struct DurableRun {
+    /// A feed for each source, in the plan's order.
+    pub feeds: Vec<Feed>,
+    /// The running query.
+    pub running: Running,
+    /// Takes snapshots, notes commits, removes what is no longer needed.
+    pub keeper: Keeper,
+    /// What was found from earlier runs.
+    pub recovered: Recovered,
+}
+
+impl Engine {
+    /// Starts a plan with its sinks and sources, each in the plan's order; goes on where an earlier run in the same
+    /// folder stopped.
+    ///
+    /// # Errors
+    /// If the journal is in use, damaged or of another query; if a sink cannot say how far it is; if the plan cannot
+    /// run.
+    pub fn run_durable(
+        self,
+        plan: Plan,
+        mut sinks: Vec<Box<dyn Sink>>,
+        sources: Vec<DurableSource>,
+        durability: &Durability,
+    ) -> Result<DurableRun, Cause> {
+        check(&plan, &sinks, &sources)?;
+        let journal = Journal::open(&durability.folder)?;
+        let mut streams = Vec::new();
+        for (source, planned) in sources.iter().zip(&plan.sources) {
+            streams.push(journal.stream(&planned.name, source.source.schema(), &source.stream)?);
+        }
+        let progress: Vec<_> = streams.iter().map(|(writer, _)| writer.progress()).collect();
+        let cuts = journal.cuts()?;
+        let names: Vec<String> = plan.sinks.iter().map(|sink| sink.name.clone()).collect();
+        let text = recovery::describe(&plan, &durability.query);
+        let found = recovery::find(&journal, &cuts, &text, &names, &mut sinks, &progress)?;
+        let waits = sources.iter().map(|source| source.sync != SyncPolicy::Never);
+        let synced = progress.iter().cloned().zip(waits).collect();
+        let guard = Arc::new(Guard::new(synced, cuts.clone(), journal.commits(), found.sinks));
+
+        let clock = self.clock_of();
+        let after = found.resume.after.clone();
+        let mut engine =
+            self.cut_log(cuts.clone()).resume(found.resume).commit_guard(Arc::clone(&guard) as _);
+        if let Some(state) = found.state {
+            engine = engine.state(Arc::new(state));
+        }
+        let mut running = engine.run(plan, sinks).map_err(cause_of)?;
+        let mut feeds = Vec::new();
+        for (index, (source, stream)) in sources.into_iter().zip(streams).enumerate() {
+            let gateway = running.gateway(index).ok_or_else(|| Cause::Bug("a gateway is missing".into()))?;
+            let start =
+                after.as_ref().map_or((0, i64::MIN), |cut| (cut.positions[index], cut.watermarks[index]));
+            feeds.push(feed::start(source, stream, gateway, Arc::clone(&clock), start)?);
+        }
+        let keeper = Keeper::start(
+            journal,
+            keeper::Kept { cuts, progress, guard, text },
+            running.snapshots(),
+            durability,
+        )?;
+        Ok(DurableRun { feeds, running, keeper, recovered: found.recovered })
+    }
+}
+
+fn check(plan: &Plan, sinks: &[Box<dyn Sink>], sources: &[DurableSource]) -> Result<(), Cause> {
+    if sinks.len() != plan.sinks.len() || sources.len() != plan.sources.len() {
+        let (sinks, sources) = (sinks.len(), sources.len());
+        let (planned_sinks, planned_sources) = (plan.sinks.len(), plan.sources.len());
+        return Err(Cause::User(format!(
+            "{sinks} sinks and {sources} sources were given, the plan has {planned_sinks} and {planned_sources}"
+        )));
+    }
+    Ok(())
+}
+
+fn cause_of(error: FlowError) -> Cause {
+    match error {
+        FlowError::Plan(error) => Cause::Bug(error.to_string()),
+        FlowError::Settings(text) => Cause::Operation(text),
+        FlowError::Failed(failure) => Cause::Operation(failure.to_string()),
+    }
+}
