@@ -6,7 +6,6 @@
 
 mod fixture;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::ops::RangeInclusive;
@@ -18,13 +17,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use fixture::forward::{Forward, plan_of};
+use fixture::numbers::{by_partition, expected, row};
 use fixture::{Random, rows_of, schema};
-use tidemill_engine::arrow::array::{Int64Array, RecordBatch, UInt32Array, UInt64Array};
 use tidemill_engine::arrow::schema::SchemaRef;
 use tidemill_engine::{
     Cause, Cut, CycleOutput, CyclePolicy, Durability, DurableSource, Engine, FeedSettings, Guarantee,
-    Operator, Output, Polled, Request, Rows, Sink, SnapshotReader, SnapshotWriter, Source, StreamSettings,
-    SyncPolicy,
+    Journal, Operator, Output, Polled, Request, Rows, Sink, SnapshotReader, SnapshotWriter, Source,
+    StreamSettings, SyncPolicy,
 };
 
 /// Where the process can be told to end itself.
@@ -102,19 +101,6 @@ impl Source for Numbers {
     fn is_finite(&self) -> bool {
         true
     }
-}
-
-fn key_of(number: u64) -> u32 {
-    (number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as u32 % 50
-}
-
-fn row(number: u64) -> RecordBatch {
-    let columns = vec![
-        Arc::new(UInt32Array::from(vec![key_of(number)])) as _,
-        Arc::new(Int64Array::from(vec![number as i64])) as _,
-        Arc::new(UInt64Array::from(vec![number])) as _,
-    ];
-    RecordBatch::try_new(schema(), columns).unwrap()
 }
 
 /// [`Forward`], which dies on the way.
@@ -212,11 +198,12 @@ fn child() {
         sync: [SyncPolicy::AtOnce, SyncPolicy::Every(Duration::from_millis(2)), SyncPolicy::Never]
             [random.below(3) as usize],
     };
-    let mut durability = Durability::new(folder.join("journal"), "forward");
+    let mut durability = Durability::new("forward");
     durability.snapshot_every = Duration::from_millis(1 + random.below(20));
     let policy = CyclePolicy { events_max: 1 + random.below(40) as u32, ..CyclePolicy::default() };
     let engine = Engine::new().workers(1 + random.below(3) as usize).cycles(policy);
-    let run = engine.run_durable(plan, vec![Box::new(sink)], vec![source], &durability).unwrap();
+    let journal = Journal::open(&folder.join("journal")).unwrap();
+    let run = engine.run_durable(plan, vec![Box::new(sink)], vec![source], journal, &durability).unwrap();
     println!("recovered {:?}", run.recovered);
     run.running.join().unwrap();
 }
@@ -286,26 +273,6 @@ impl Query {
     }
 }
 
-/// What the query gives for the numbers from 1 on, by partition.
-fn expected(last: u64) -> BTreeMap<u32, Vec<String>> {
-    let mut partitions: BTreeMap<u32, Vec<String>> = BTreeMap::new();
-    for number in 1..=last {
-        let key = key_of(number);
-        let rows = partitions.entry(key % 7).or_default();
-        rows.push(format!("{key} {}", number + rows.len() as u64));
-    }
-    partitions
-}
-
-fn by_partition(text: &str) -> BTreeMap<u32, Vec<String>> {
-    let mut partitions: BTreeMap<u32, Vec<String>> = BTreeMap::new();
-    for line in text.lines().filter(|line| !line.starts_with('=')) {
-        let key: u32 = line.split_once(' ').unwrap().0.parse().unwrap();
-        partitions.entry(key % 7).or_default().push(line.into());
-    }
-    partitions
-}
-
 /// One query over many crashes. Returns how many there were.
 fn disturbed(seed: u64) -> u64 {
     let mut random = Random(seed);
@@ -323,7 +290,7 @@ fn disturbed(seed: u64) -> u64 {
     let query = Query::start(folder.path(), random.below(u64::MAX), "");
     assert_eq!(next + query.finish(next, last), last + 1, "seed {seed}");
     let (rows, _) = committed(&folder.path().join("rows"));
-    assert_eq!(by_partition(&rows), expected(last), "seed {seed}");
+    assert_eq!(by_partition(rows.lines()), expected(last), "seed {seed}");
     crashes
 }
 

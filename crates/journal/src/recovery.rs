@@ -1,6 +1,6 @@
 //! Opening a log, after a crash too: the newest segment is read, and what was torn at its end is cut off.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use tidemill_core::error::Cause;

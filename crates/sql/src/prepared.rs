@@ -1,5 +1,6 @@
 //! A query that is ready to run: its plan, its sources, its outputs.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ pub struct Prepared {
     pub(crate) max_latency: Option<Duration>,
     pub(crate) views: Vec<ViewHandle>,
     /// Where and how it is durable, if it is.
-    pub(crate) durability: Option<Durability>,
+    pub(crate) durability: Option<(PathBuf, Durability)>,
 }
 
 impl Prepared {
@@ -123,8 +124,9 @@ impl Prepared {
             )));
         };
         let text = queries.iter().map(|(name, plan)| format!("{name}: {}\n", plan.display_indent()));
-        let durability = Durability::new(folder, text.collect::<String>());
-        self.durability = Some(Durability { snapshot_every: self.settings.snapshot_every, ..durability });
+        let durability = Durability::new(text.collect::<String>());
+        let durability = Durability { snapshot_every: self.settings.snapshot_every, ..durability };
+        self.durability = Some((folder.clone(), durability));
         Ok(self)
     }
 

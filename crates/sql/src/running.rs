@@ -8,7 +8,7 @@ use datafusion::arrow::array::RecordBatch;
 use tidemill_connect::sinks::is_output_closed;
 use tidemill_engine::{
     Cause, Durability, DurableRun, DurableSource, Engine, Expression, Faults, Feed, FeedSettings, FeedStatus,
-    FlowError, Keeper, Plan, Progress, Recovered, Running, Sink, Source, Status, SystemClock,
+    FlowError, Journal, Keeper, Plan, Progress, Recovered, Running, Sink, Source, Status, SystemClock,
 };
 
 use crate::definition::DurableStream;
@@ -94,7 +94,10 @@ impl Prepared {
             .spin(spin(self.max_latency))
             .clock(Arc::new(SystemClock::since_1970()));
         let started = match self.durability {
-            Some(durability) => durable(engine, self.plan, sinks, &self.sources, opened, &durability)?,
+            Some((folder, durability)) => {
+                let journal = Journal::open(&folder)?;
+                durable(engine, self.plan, sinks, &self.sources, opened, journal, &durability)?
+            }
             None => volatile(engine, self.plan, sinks, opened)?,
         };
         Ok(RunningQuery {
@@ -167,6 +170,7 @@ fn durable(
     sinks: Vec<Box<dyn Sink>>,
     used: &[UsedSource],
     sources: Vec<(Box<dyn Source>, FeedSettings)>,
+    journal: Journal,
     durability: &Durability,
 ) -> Result<Started, Cause> {
     let durable = |((source, feed), used): ((Box<dyn Source>, FeedSettings), &UsedSource)| {
@@ -174,7 +178,7 @@ fn durable(
         DurableSource { source, feed, stream, sync }
     };
     let sources = sources.into_iter().zip(used).map(durable).collect();
-    let run = engine.run_durable(plan, sinks, sources, durability)?;
+    let run = engine.run_durable(plan, sinks, sources, journal, durability)?;
     let DurableRun { feeds, running, keeper, recovered } = run;
     Ok(Started { running, feeds, keeper: Some(keeper), recovered: Some(recovered) })
 }

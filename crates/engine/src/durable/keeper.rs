@@ -54,6 +54,7 @@ impl Drop for Keeper {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::SeqCst);
         if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
             let _ = thread.join();
         }
     }
@@ -83,7 +84,7 @@ impl Work {
                 self.release(committed)?;
                 released = committed;
             }
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::park_timeout(LOOK_EVERY);
         }
         Ok(())
     }

@@ -8,7 +8,6 @@ mod keeper;
 mod recovery;
 mod write;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,11 +47,9 @@ pub struct DurableSource {
     pub sync: SyncPolicy,
 }
 
-/// Where and how a query is durable.
+/// How a query is durable.
 #[derive(Clone, Debug)]
 pub struct Durability {
-    /// The folder of its journal, cuts and snapshots: this query's alone.
-    pub folder: PathBuf,
     /// The query as its user wrote it. One that goes on must be the same.
     pub query: String,
     /// How often its state is snapshotted while something comes in: so much is at most replayed.
@@ -60,14 +57,14 @@ pub struct Durability {
 }
 
 impl Durability {
-    /// In this folder, with a snapshot every 10 seconds.
+    /// With a snapshot every 10 seconds.
     ///
     /// ```
-    /// let durability = tidemill_engine::Durability::new("/var/lib/tidemill/metrics", "SELECT ...");
+    /// let durability = tidemill_engine::Durability::new("SELECT ...");
     /// assert_eq!(durability.snapshot_every.as_secs(), 10);
     /// ```
-    pub fn new(folder: impl Into<PathBuf>, query: impl Into<String>) -> Self {
-        Durability { folder: folder.into(), query: query.into(), snapshot_every: Duration::from_secs(10) }
+    pub fn new(query: impl Into<String>) -> Self {
+        Durability { query: query.into(), snapshot_every: Duration::from_secs(10) }
     }
 }
 
@@ -84,21 +81,21 @@ pub struct DurableRun {
 }
 
 impl Engine {
-    /// Starts a plan with its sinks and sources, each in the plan's order; goes on where an earlier run in the same
-    /// folder stopped.
+    /// Starts a plan with its sinks and sources, each in the plan's order; goes on where an earlier run with this
+    /// journal stopped.
     ///
     /// # Errors
-    /// If the journal is in use, damaged or of another query; if a sink cannot say how far it is; if the plan cannot
+    /// If the journal is damaged or of another query; if a sink cannot say how far it is; if the plan cannot
     /// run.
     pub fn run_durable(
         self,
         plan: Plan,
         mut sinks: Vec<Box<dyn Sink>>,
         sources: Vec<DurableSource>,
+        journal: Journal,
         durability: &Durability,
     ) -> Result<DurableRun, Cause> {
         check(&plan, &sinks, &sources)?;
-        let journal = Journal::open(&durability.folder)?;
         let mut streams = Vec::new();
         for (source, planned) in sources.iter().zip(&plan.sources) {
             streams.push(journal.stream(&planned.name, source.source.schema(), &source.stream)?);
