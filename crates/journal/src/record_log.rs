@@ -293,7 +293,7 @@ impl RecordLog {
     }
 }
 
-/// A segment that could not be made: nothing of it is left, or nobody knows.
+/// A segment that could not be made: for want of space, and nothing of it is left; or nobody knows what the disk has.
 pub(crate) enum NotCreated {
     Undone(Cause),
     Unknown(Cause),
@@ -321,7 +321,10 @@ pub(crate) fn create_segment(
     });
     let file = written.map_err(|error| {
         let _ = medium.remove(&new);
-        NotCreated::Undone(failed("make a segment", &path, &error))
+        match failed("make a segment", &path, &error) {
+            full @ Cause::Resource(_) => NotCreated::Undone(full),
+            cause => NotCreated::Unknown(cause),
+        }
     })?;
     medium
         .sync_folder(&settings.folder)

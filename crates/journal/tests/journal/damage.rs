@@ -1,0 +1,159 @@
+//! Torn ends, flipped bits, missing and foreign files.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{DataType, Field, Schema};
+use tidemill_core::error::Cause;
+use tidemill_journal::{Journal, StreamReader, StreamSettings, StreamWriter, inspect};
+
+use crate::support::fault_disk::{FaultDisk, Random};
+use crate::support::{request, rows};
+
+const FOLDER: &str = "/journal";
+
+fn open(disk: &FaultDisk) -> Result<(StreamWriter, StreamReader), Cause> {
+    let settings = StreamSettings { segment_bytes: 4096, ..StreamSettings::default() };
+    let journal = Journal::open_on(Arc::new(disk.clone()), Path::new(FOLDER))?;
+    journal.stream("orders", rows(0, 1).schema(), &settings)
+}
+
+/// A journal of records of 5 rows each.
+fn filled(records: u64) -> FaultDisk {
+    let disk = FaultDisk::new();
+    let (mut writer, _) = open(&disk).unwrap();
+    for record in 0..records {
+        writer.append(&rows(record * 5, 5), record, Some(&request("agent", record))).unwrap();
+        writer.sync().unwrap();
+    }
+    disk
+}
+
+fn segments(disk: &FaultDisk) -> Vec<PathBuf> {
+    disk.paths()
+        .into_iter()
+        .filter(|path| path.extension().is_some_and(|ending| ending == "segment"))
+        .collect()
+}
+
+/// All records until the end or an error.
+fn read_all(reader: &mut StreamReader) -> (Vec<RecordBatch>, Option<Cause>) {
+    let (mut all, mut position) = (Vec::new(), 0);
+    loop {
+        match reader.read(position) {
+            Ok(Some(record)) => {
+                position = record.start + record.rows.num_rows() as u64;
+                all.push(record.rows);
+            }
+            Ok(None) => return (all, None),
+            Err(cause) => return (all, Some(cause)),
+        }
+    }
+}
+
+fn is_beginning(all: &[RecordBatch]) -> bool {
+    all.iter().enumerate().all(|(at, batch)| *batch == rows(at as u64 * 5, 5))
+}
+
+#[test]
+fn a_record_torn_at_any_byte_is_cut_off() {
+    let disk = filled(3);
+    let path = segments(&disk)[0].clone();
+    let listing = inspect::verify_on(&disk, Path::new(FOLDER)).unwrap();
+    let record_bytes = listing.bytes as usize / 3;
+    let mut end = 0;
+    disk.corrupt(&path, |bytes| end = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1);
+    let start = end.next_multiple_of(64) - record_bytes;
+    for torn in start..end {
+        let disk = filled(3);
+        disk.corrupt(&path, |bytes| bytes[torn..].fill(0));
+        let (mut writer, mut reader) = open(&disk).unwrap();
+        assert_eq!(writer.end(), 10, "torn at {torn}");
+        assert_eq!(writer.torn_bytes() > 0, torn > start, "torn at {torn}");
+        assert!(!writer.is_repeated(&request("agent", 2)) && writer.is_repeated(&request("agent", 1)));
+        writer.append(&rows(10, 5), 0, None).unwrap();
+        let (all, cause) = read_all(&mut reader);
+        assert!(all.len() == 3 && is_beginning(&all) && cause.is_none(), "torn at {torn}");
+        drop((writer, reader));
+        assert_eq!(open(&disk).unwrap().0.torn_bytes(), 0, "torn at {torn}");
+    }
+}
+
+#[test]
+fn a_flipped_bit_gives_an_error_or_a_beginning_but_no_wrong_rows() {
+    let mut random = Random(7);
+    for round in 0..1500 {
+        let disk = filled(12);
+        let paths = segments(&disk);
+        assert!(paths.len() > 2);
+        let path = &paths[random.below(paths.len() as u64) as usize];
+        disk.corrupt(path, |bytes| {
+            let at = random.below(bytes.len() as u64) as usize;
+            bytes[at] ^= 1 << random.below(8);
+        });
+        inspect::verify_on(&disk, Path::new(FOLDER)).unwrap();
+        if let Ok((_, mut reader)) = open(&disk) {
+            let (all, cause) = read_all(&mut reader);
+            assert!(is_beginning(&all), "round {round}");
+            if let Some(cause) = cause {
+                assert!(matches!(&cause, Cause::Operation(text) if text.contains(".segment")), "{cause}");
+            } else {
+                assert!(all.len() >= 9, "round {round}: {} records", all.len());
+            }
+        }
+    }
+}
+
+#[test]
+fn damage_to_a_synced_record_is_no_torn_write() {
+    let disk = filled(4);
+    let path = segments(&disk).pop().unwrap();
+    // The first of the segment's records; those behind it say that it was synced.
+    let (offset, cause) = {
+        let mut offset = 0;
+        disk.corrupt(&path, |bytes| {
+            offset = bytes.windows(4).position(|mark| mark == b"TIDR").unwrap() - 52;
+            bytes[offset + 200] ^= 1;
+        });
+        (offset, open(&disk).err())
+    };
+    let Some(Cause::Operation(text)) = cause else { panic!("{cause:?}") };
+    assert!(text.contains(&format!("byte {offset}: damaged")) && text.contains("synced"), "{text}");
+    let findings = inspect::verify_on(&disk, Path::new(FOLDER)).unwrap().findings;
+    assert_eq!((findings.len(), findings[0].offset, findings[0].is_torn_end), (1, offset as u64, false));
+}
+
+#[test]
+fn a_missing_segment_is_told_of() {
+    let disk = filled(20);
+    let paths = segments(&disk);
+    tidemill_journal::Medium::remove(&disk, &paths[1]).unwrap();
+    let (_, mut reader) = open(&disk).unwrap();
+    let (all, cause) = read_all(&mut reader);
+    assert!(is_beginning(&all));
+    assert!(matches!(&cause, Some(Cause::Operation(text)) if text.contains("missing")), "{cause:?}");
+    let findings = inspect::verify_on(&disk, Path::new(FOLDER)).unwrap().findings;
+    assert!(findings.len() == 1 && findings[0].reason.contains("missing"), "{findings:?}");
+}
+
+#[test]
+fn a_version_from_the_future_is_refused() {
+    for name in ["/journal/journal", "/journal/streams/orders/00000000000000000000.segment"] {
+        let disk = filled(1);
+        disk.corrupt(Path::new(name), |bytes| bytes[8] = 9);
+        let Err(Cause::User(text)) = open(&disk) else { panic!("{name} was taken") };
+        assert!(text.contains(name) && text.contains("version 9"), "{text}");
+    }
+}
+
+#[test]
+fn other_columns_are_refused() {
+    let disk = filled(1);
+    let journal = Journal::open_on(Arc::new(disk), Path::new(FOLDER)).unwrap();
+    let schema = Arc::new(Schema::new(vec![Field::new("price", DataType::Float64, false)]));
+    let Err(Cause::User(text)) = journal.stream("orders", schema, &StreamSettings::default()) else {
+        panic!()
+    };
+    assert!(text.contains("number Int64, text Utf8") && text.contains("price Float64"), "{text}");
+}

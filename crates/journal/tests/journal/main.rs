@@ -1,0 +1,9 @@
+//! The journal on disks that fail, with damage in its files, at its limits, and with others beside it.
+
+mod concurrent;
+mod damage;
+mod hostile;
+mod limits;
+mod parts;
+mod power_loss;
+mod support;
