@@ -98,7 +98,7 @@ pub use tidemill_core::{
 pub use tidemill_flow::{
     Chunk, Failure, FlowError, Gateway, Resume, Running, Snapshots, Status, Stopped, Summary, Work,
 };
-pub use tidemill_journal::{Journal, StreamSettings};
+pub use tidemill_journal::{Journal, StreamSettings, inspect};
 pub use tidemill_plan::{
     CyclePolicy, Limits, OperatorPlan, Plan, PlanError, Producer, StreamRef, TransformPlan,
 };

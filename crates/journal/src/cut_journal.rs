@@ -54,6 +54,14 @@ impl CutJournal {
         (first..self.progress.end()).map_while(|cycle| read_cut(&mut reader, cycle).transpose()).collect()
     }
 
+    /// The cut of this cycle, if it was logged.
+    ///
+    /// # Errors
+    /// If it was removed or is damaged.
+    pub fn cut(&self, cycle: u64) -> Result<Option<Cut>, Cause> {
+        read_cut(&mut LogReader::new(self.lock().shared.clone()), cycle)
+    }
+
     /// The last cut.
     ///
     /// # Errors

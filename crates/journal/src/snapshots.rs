@@ -1,7 +1,7 @@
 //! Snapshots as files, one each: `snapshots/<cycle, 20 digits>.snapshot`.
 //!
 //! `TIDESNAP`, version; the cut, with its length before it; the plan's text; the cycle; the operators, for each its name
-//! and its partitions, for each its number and its bytes; CRC32 of all of it.
+//! the largest event time of its timers and its partitions, for each its number and its bytes; CRC32 of all of it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -157,7 +157,9 @@ fn encode(snapshot: &StoredSnapshot, file: &mut FileWriter) {
     file.put_u64(snapshot.state.cycle);
     file.put_u64(snapshot.state.operators.len() as u64);
     for (operator, partitions) in &snapshot.state.operators {
+        let watermark = snapshot.state.watermarks.get(operator).copied().unwrap_or(i64::MIN);
         file.put_bytes(operator.as_bytes());
+        file.put_u64(watermark as u64);
         file.put_u64(partitions.len() as u64);
         for (partition, bytes) in partitions {
             file.put_u32(*partition);
@@ -170,6 +172,7 @@ fn decode_state(reader: &mut FileReader) -> Result<Snapshot, Cause> {
     let mut state = Snapshot { cycle: reader.u64()?, ..Snapshot::default() };
     for _ in 0..reader.u64()? {
         let operator = reader.text()?;
+        state.watermarks.insert(operator.clone(), reader.u64()? as i64);
         let mut partitions = BTreeMap::new();
         for _ in 0..reader.u64()? {
             partitions.insert(reader.u32()?, reader.bytes()?);

@@ -31,6 +31,9 @@ pub struct Settings {
     pub journal: Option<PathBuf>,
     /// How often a durable pipeline's state is snapshotted.
     pub snapshot_every: Duration,
+    /// Durable sources are read from the journals in this folder, from their beginning to their end, instead of from
+    /// where they come from. Not for `SET`.
+    pub replay: Option<PathBuf>,
 }
 
 impl Default for Settings {
@@ -48,6 +51,7 @@ impl Default for Settings {
             max_latency: None,
             journal: None,
             snapshot_every: Duration::from_secs(10),
+            replay: None,
         }
     }
 }

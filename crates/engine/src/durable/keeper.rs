@@ -97,11 +97,15 @@ impl Work {
         }
         let Ok(state) = self.snapshots.take() else { return Ok(false) };
         let cycle = state.cycle;
-        let cut = self.kept.cuts.cuts_after(cycle.checked_sub(1))?.into_iter().next();
+        let cut = self.kept.cuts.cut(cycle)?;
         let cut = cut.ok_or_else(|| Cause::Bug(format!("the cut of cycle {cycle} was not logged")))?;
         let plan = self.kept.text.clone();
-        self.journal.snapshots().write(&StoredSnapshot { cut, plan, state })?;
-        self.snapshot_cycle = Some(cycle);
+        match self.journal.snapshots().write(&StoredSnapshot { cut, plan, state }) {
+            Ok(()) => self.snapshot_cycle = Some(cycle),
+            // Without it, more is replayed. There may be room for the next one.
+            Err(Cause::Resource(_)) => {}
+            Err(cause) => return Err(cause),
+        }
         Ok(true)
     }
 
@@ -110,7 +114,7 @@ impl Work {
         let snapshots = self.journal.snapshots();
         let usable = snapshots.cycles()?.into_iter().filter(|cycle| Some(*cycle) <= committed).max();
         let Some(cycle) = usable else { return Ok(()) };
-        let Some(cut) = self.kept.cuts.cuts_after(cycle.checked_sub(1))?.into_iter().next() else {
+        let Some(cut) = self.kept.cuts.cut(cycle)? else {
             return Ok(());
         };
         for (progress, position) in self.kept.progress.iter().zip(&cut.positions) {

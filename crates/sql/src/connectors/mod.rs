@@ -3,6 +3,7 @@
 mod durable;
 mod files;
 mod generators;
+mod journal;
 mod kafka;
 mod sinks;
 mod sources;

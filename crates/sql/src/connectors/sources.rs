@@ -1,5 +1,6 @@
 //! `CREATE SOURCE` and `CREATE TABLE`: from columns and options to the definition of a source.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -20,7 +21,7 @@ use crate::settings::Settings;
 use crate::statement::{Column, CreateSource, Options, Statement};
 use crate::text_error::TextError;
 
-const CONNECTORS: &[&str] = &["file", "stdin", "tcp", "unix", "kafka", "generator"];
+const CONNECTORS: &[&str] = &["file", "stdin", "tcp", "unix", "kafka", "journal", "generator"];
 const COMMON: &[&str] = &["connector", "format", "ordered", "idle_after"];
 const CSV: &[&str] = &["header", "delimiter", "quote", "null"];
 
@@ -44,12 +45,18 @@ pub(crate) fn define_source(
     let declared = declared_columns(create, statement, provider)?;
     let guessed = if options.get("path").is_some() { "file" } else { "" };
     let connector = options.choice("connector", CONNECTORS)?.unwrap_or(guessed);
+    let durable = super::durable::durable(options)?;
     let opened = match connector {
+        _ if durable.is_some() && settings.replay.is_some() => replayed(create, options, declared, settings)?,
         "file" => file(options, declared)?,
         "stdin" => stdin(options, declared)?,
         "tcp" => tcp(options, declared)?,
         "unix" => unix(options, declared)?,
         "kafka" => kafka(options, declared)?,
+        "journal" => {
+            known(options, &["path", "source"])?;
+            super::journal::journal(options, &create.name, declared)?
+        }
         "generator" => return generator(create, statement, registry),
         _ => {
             return Err(options.error("connector", format!("say which connector: {}", CONNECTORS.join(", "))));
@@ -74,9 +81,22 @@ pub(crate) fn define_source(
         is_table,
         is_finite: opened.is_finite,
         is_repeatable: opened.is_finite && connector == "file",
-        durable: super::durable::durable(options)?,
+        // Its rows are in a journal already.
+        durable: durable.filter(|_| settings.replay.is_none()),
         open: opened.open,
     })
+}
+
+/// A durable source is read from its journal, if the past is replayed.
+fn replayed(
+    create: &CreateSource,
+    options: &Options,
+    declared: Option<SchemaRef>,
+    settings: &Settings,
+) -> Result<Opened, TextError> {
+    let folder = settings.replay.as_deref().unwrap_or(Path::new("."));
+    let opened = super::journal::opened(folder, &create.name.value, declared);
+    opened.map_err(|cause| options.error("durable", cause.to_string()))
 }
 
 /// The columns that the source itself must have; `None`: whatever it has.

@@ -1,0 +1,97 @@
+//! The journal of a durable source as a source: the past, once more.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use tidemill_engine::inspect::{self, Records};
+use tidemill_engine::{Cause, Polled, Progress, Source};
+
+use super::sources::Opened;
+use crate::definition::Open;
+use crate::statement::{Name, Options};
+use crate::text_error::TextError;
+
+/// `connector = 'journal', path = 'metrics.journal', source = 'm'`; without `source`, that of the same name.
+pub(super) fn journal(
+    options: &Options,
+    name: &Name,
+    declared: Option<SchemaRef>,
+) -> Result<Opened, TextError> {
+    let path = PathBuf::from(options.required_text("path")?);
+    let stream = options.text("source")?.unwrap_or(&name.value).to_string();
+    opened(&path, &stream, declared).map_err(|cause| options.error("path", cause.to_string()))
+}
+
+/// The journal of a stream in a folder; its columns must be those that were declared.
+pub(super) fn opened(path: &Path, stream: &str, declared: Option<SchemaRef>) -> Result<Opened, Cause> {
+    let journaled = inspect::records(path, stream, 0)?.schema();
+    if let Some(declared) = declared.filter(|declared| !same_columns(declared, &journaled)) {
+        let (declared, journaled) = (described(&declared), described(&journaled));
+        return Err(Cause::User(format!(
+            "the journal of '{stream}' in '{}' has the columns {journaled}, but {declared} were declared",
+            path.display()
+        )));
+    }
+    let (path, stream, raw) = (path.to_path_buf(), stream.to_string(), Arc::clone(&journaled));
+    let open: Arc<Open> = Arc::new(move |columns| {
+        let columns = columns.map_or_else(|| (0..raw.fields().len()).collect(), <[usize]>::to_vec);
+        let schema = raw.project(&columns).map_err(|error| Cause::Bug(error.to_string()))?;
+        let records = inspect::records(&path, &stream, 0)?;
+        let total = inspect::list(&path)?.streams.into_iter().find(|log| log.name == stream);
+        let total = total.map(|log| log.end - log.first);
+        Ok(Box::new(Past { records, columns, schema: Arc::new(schema), done: 0, total }) as Box<dyn Source>)
+    });
+    Ok(Opened { raw: journaled, is_finite: true, open })
+}
+
+fn same_columns(left: &Schema, right: &Schema) -> bool {
+    let columns = |schema: &Schema| -> Vec<_> {
+        schema.fields().iter().map(|field| (field.name().clone(), field.data_type().clone())).collect()
+    };
+    columns(left) == columns(right)
+}
+
+fn described(schema: &Schema) -> String {
+    let columns = schema.fields().iter().map(|field| format!("{} {}", field.name(), field.data_type()));
+    format!("({})", columns.collect::<Vec<_>>().join(", "))
+}
+
+/// What a journal has, from its beginning to its end.
+struct Past {
+    records: Records,
+    columns: Vec<usize>,
+    schema: SchemaRef,
+    done: u64,
+    total: Option<u64>,
+}
+
+impl Source for Past {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn poll(&mut self, _wait: Duration) -> Result<Polled, Cause> {
+        let Some(record) = self.records.next().transpose()? else { return Ok(Polled::Ended) };
+        self.done += record.rows.num_rows() as u64;
+        let columns = self.columns.iter().map(|column| Arc::clone(record.rows.column(*column)));
+        let options = RecordBatchOptions::new().with_row_count(Some(record.rows.num_rows()));
+        let rows =
+            RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns.collect(), &options);
+        rows.map(Polled::Rows).map_err(|error| Cause::Bug(error.to_string()))
+    }
+
+    fn progress(&self) -> Progress {
+        Progress { done: self.done, total: self.total }
+    }
+
+    fn is_finite(&self) -> bool {
+        true
+    }
+
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+}
