@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Installs the programs of a PostgreSQL server for the tests of the feature postgres, on Debian and its relatives, if
+# they are not there. The tests start servers of their own in temporary folders and need no running one.
+set -euo pipefail
+if compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null; then
+    exit 0
+fi
+# No cluster of the package's own: nothing here uses it.
+mkdir -p /etc/postgresql-common
+[ -e /etc/postgresql-common/createcluster.conf ] || echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf
+apt-get update
+DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends postgresql
