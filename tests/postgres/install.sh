@@ -5,8 +5,5 @@ set -euo pipefail
 if compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null; then
     exit 0
 fi
-# No cluster of the package's own: nothing here uses it.
-mkdir -p /etc/postgresql-common
-[ -e /etc/postgresql-common/createcluster.conf ] || echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf
 apt-get update
 DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends postgresql

@@ -84,7 +84,8 @@ fn every_type_is_read_back() {
         let table = format!("type_{number}");
         assert_eq!(there_and_back(server, &table, values), expected, "{column_type}");
         let query = format!(
-            "SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = '{table}'::regclass AND attname = 'c'"
+            "SELECT format_type(atttypid, atttypmod) FROM pg_attribute \
+             WHERE attrelid = '{table}'::regclass AND attname = 'c'"
         );
         assert_eq!(server.query(&query), column_type);
     };
@@ -259,8 +260,9 @@ fn a_server_that_dies_while_it_copies_gets_the_rows_when_it_is_back() {
         }
         writer.join().unwrap();
     });
-    let counts = "SELECT count(*), count(DISTINCT \"Value\"), min(n), max(n) FROM (SELECT \"Value\", count(*) AS n FROM killed GROUP BY 1) AS k";
-    assert_eq!(server.query(counts), "60000|60000|8|8");
+    let counts =
+        "SELECT count(*), min(n), max(n) FROM (SELECT count(*) AS n FROM killed GROUP BY \"Value\") AS k";
+    assert_eq!(server.query(counts), "60000|8|8");
 }
 
 #[test]

@@ -56,7 +56,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_value_is_read_back(value in -(10_i128.pow(37))..10_i128.pow(37), shift in 0..38_u32, scale in 0..=38_i8) {
+        fn every_value_is_read_back(
+            value in -(10_i128.pow(37))..10_i128.pow(37),
+            shift in 0..38_u32,
+            scale in 0..=38_i8,
+        ) {
             let value = value / 10_i128.pow(shift);
             let mut out = Vec::new();
             write_numeric(value, scale, &mut out);
