@@ -256,9 +256,9 @@ mod tests {
             last_cycle: cycle,
             bytes: 7 * cycle,
             rows: 5,
-            is_complete: cycle % 2 == 0,
+            is_complete: cycle.is_multiple_of(2),
         };
-        Committed { cycle, part: (cycle % 3 != 0).then_some(part) }
+        Committed { cycle, part: (!cycle.is_multiple_of(3)).then_some(part) }
     }
 
     fn reopen(path: &Path) -> Result<Option<Committed>, Cause> {

@@ -47,10 +47,9 @@ fn forward(mut client: TcpStream, mut server: TcpStream, cut: Cut, left: &Atomic
             // No answer goes back from here on.
             client.shutdown(Shutdown::Both).unwrap();
         }
-        if !is_cut || cut == Cut::After {
-            if server.write_all(&buffer[..length]).is_err() {
-                break;
-            }
+        let goes_on = !is_cut || cut == Cut::After;
+        if goes_on && server.write_all(&buffer[..length]).is_err() {
+            break;
         }
         if is_cut {
             std::thread::sleep(Duration::from_millis(50));

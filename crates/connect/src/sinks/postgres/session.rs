@@ -10,6 +10,15 @@ use tokio_postgres::{Client, Config, Error, NoTls, SimpleQueryMessage, Statement
 use super::failure::Failure;
 use super::statements::{CREATE_COMMITS, SETTINGS, Statements, quoted};
 
+/// What the database notes of a sink.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Noted {
+    /// The run that may write.
+    pub run: i64,
+    /// The last cycle that is committed.
+    pub cycle: Option<i64>,
+}
+
 /// An open connection.
 pub(super) struct Session {
     client: Client,
@@ -54,10 +63,7 @@ impl Session {
             return Ok(());
         }
         match self.client.batch_execute(create).await {
-            Err(error) if self.client.query_one(exists, &[]).await?.get(0) => {
-                let _ = error;
-                Ok(())
-            }
+            Err(_) if self.client.query_one(exists, &[]).await?.get(0) => Ok(()),
             created => created,
         }
     }
@@ -73,10 +79,10 @@ impl Session {
         Ok(())
     }
 
-    /// Answers a run's number and a cycle.
-    pub async fn run_and_cycle(&self, query: &str) -> Result<Option<(i64, Option<i64>)>, Error> {
+    /// Answers what is noted, by a statement that answers both.
+    pub async fn noted(&self, query: &str) -> Result<Option<Noted>, Error> {
         let row = self.client.query_opt(query, &[]).await?;
-        Ok(row.map(|row| (row.get(0), row.get(1))))
+        Ok(row.map(|row| Noted { run: row.get(0), cycle: row.get(1) }))
     }
 
     /// Begins a transaction; answers whether this run may write.
@@ -89,7 +95,7 @@ impl Session {
         Ok(updated.last() == Some(1))
     }
 
-    /// Sends rows; `watch` is told of each step, so that a server that stands still is noticed.
+    /// Sends rows; `progress` is told of each step, so that a server that stands still is noticed.
     pub async fn copy(&self, rows: &[Bytes], mut progress: impl FnMut()) -> Result<(), Failure> {
         let Some(copy) = &self.copy else {
             return Err(Failure::Final(Cause::Bug("rows for a session that is not prepared".to_owned())));

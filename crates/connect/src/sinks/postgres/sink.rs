@@ -19,7 +19,7 @@ use tokio_postgres::{Config, Error};
 use super::column::encoding;
 use super::copy::{CopyEncoder, END, HEAD};
 use super::failure::{Failure, open_failure};
-use super::session::Session;
+use super::session::{Noted, Session};
 use super::settings::PostgresSinkSettings;
 use super::statements::Statements;
 use crate::sinks::pending::{PENDING_BYTES_MAX, rows_of};
@@ -237,11 +237,11 @@ impl Writer {
         if self.session.is_none() {
             let (session, found) = self.reconnect()?;
             self.session = Some(session);
-            if found == Some((self.run, Some(cycle))) {
+            if found == Some(Noted { run: self.run, cycle: Some(cycle) }) {
                 // The commit had gone through, only the answer was lost.
                 return Ok(());
             }
-            if found != Some((self.run, self.cycle)) {
+            if found != Some(Noted { run: self.run, cycle: self.cycle }) {
                 return Err(Failure::Final(self.fenced()));
             }
         }
@@ -250,11 +250,11 @@ impl Writer {
     }
 
     /// A new connection, and what the database says of this sink.
-    fn reconnect(&self) -> Result<(Session, Option<(i64, Option<i64>)>), Failure> {
+    fn reconnect(&self) -> Result<(Session, Option<Noted>), Failure> {
         self.wait_for(self.settings.answer_wait, async {
             let mut session = Session::connect(&self.config).await?;
             // Waits for the transaction of the connection that was lost, if it is still there.
-            let found = session.run_and_cycle(&self.statements.look()).await?;
+            let found = session.noted(&self.statements.look()).await?;
             session.prepare(&self.statements).await?;
             Ok((session, found))
         })
@@ -357,7 +357,7 @@ fn open(schema: &SchemaRef, settings: PostgresSinkSettings) -> Result<PostgresSi
     let encodings = encodings(schema, &table, &writer.settings.table)?;
     writer.open_step(session.prepare(&writer.statements))?;
     let take_over = writer.statements.take_over(writer.settings.resume);
-    let (run, cycle) = writer.open_step(session.run_and_cycle(&take_over))?.unwrap_or_default();
+    let Noted { run, cycle } = writer.open_step(session.noted(&take_over))?.unwrap_or_default();
     (writer.session, writer.run, writer.cycle) = (Some(session), run, cycle);
     let last_committed = cycle.and_then(|cycle| u64::try_from(cycle).ok());
     Ok(PostgresSink {
