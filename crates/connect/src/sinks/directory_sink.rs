@@ -1,19 +1,19 @@
 //! A folder of files.
 
-use std::fs::File;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use tidemill_core::{Cause, CycleOutput, Sink};
+use tidemill_core::{Cause, CycleOutput, Guarantee, Sink};
 
-use super::columnar_file::ColumnarFile;
-use super::encode::TextEncoder;
-use super::file_format::{FileFormat, SyncPolicy};
+use super::file_format::{FileFormat, SyncPolicy, content_text};
+use super::manifest::{Committed, CommittedPart, Manifest, sync_folder_of};
+use super::part::Part;
+use super::part_name::{MANIFEST, PartName, clear_parts, complete_name, parts, refuse_unwritable};
 use super::pending::PendingRows;
-use super::text_file::{TextFile, open_failed};
+use super::text_file::open_failed;
 
 /// What files a folder gets. The first limit that is reached ends a file, at the end of a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +30,10 @@ pub struct DirectorySinkSettings {
     pub bytes_max: u64,
     /// A file ends at the first commit when it is so old.
     pub age_max: Duration,
+    /// Whether to go on with what an earlier run of the same query has left, each row exactly once. Then
+    /// `overwrite` counts only for a folder without a manifest, and each commit is forced to the disk unless
+    /// `sync` is `Never`.
+    pub resume: bool,
 }
 
 impl DirectorySinkSettings {
@@ -42,11 +46,12 @@ impl DirectorySinkSettings {
             rows_max: 1_000_000,
             bytes_max: 128 << 20,
             age_max: Duration::from_secs(60),
+            resume: false,
         }
     }
 }
 
-/// Writes rows to files of a folder, `part-<first cycle>-<last cycle>.<ending>`, numbers with 12 digits.
+/// Writes rows to files of a folder, `part-<first cycle>-<last cycle>.<ending>`, numbers with 20 digits.
 ///
 /// A file is written under a name that begins with a dot and renamed when it is complete, so under its final
 /// name a file is never incomplete and holds whole cycles. The rows of a commit are visible when their file
@@ -55,6 +60,11 @@ impl DirectorySinkSettings {
 /// was committed. If a write fails, a file of text is completed up to the last commit; one of Parquet or
 /// Arrow IPC cannot be, and the error names the cycles that are lost with it. If the process dies, the open
 /// file stays under the name with the dot.
+///
+/// With [`resume`](DirectorySinkSettings::resume) a commit is durable when it returns, and a run that goes on leaves
+/// the same rows as one that was never interrupted. A file of text grows by whole commits until it is full, and the
+/// folder's manifest (`.manifest`) says how many of its bytes count; of Parquet and Arrow IPC each commit that has
+/// rows is a file. Complete files may be taken away: the manifest tells of the last one only.
 ///
 /// ```
 /// use tidemill_connect::sinks::{DirectorySink, DirectorySinkSettings, FileFormat};
@@ -75,30 +85,18 @@ pub struct DirectorySink {
     settings: DirectorySinkSettings,
     pending: PendingRows,
     part: Option<Part>,
+    /// With `resume`: what counts.
+    manifest: Option<Manifest>,
     failed: Option<Cause>,
 }
 
-/// The file that is being written.
-struct Part {
-    path: PathBuf,
-    content: Content,
-    first_cycle: u64,
-    last_cycle: u64,
-    rows: u64,
-    since: Instant,
-}
-
-enum Content {
-    Text { file: TextFile, encoder: Box<dyn TextEncoder>, text: Vec<u8> },
-    Columnar(Box<ColumnarFile>),
-}
-
 impl DirectorySink {
-    /// Creates the folder, if it is not there.
+    /// Creates the folder, if it is not there; goes on with it, if that is wanted and it is.
     ///
     /// # Errors
-    /// [`Cause::User`] if it cannot be created, is no folder, or holds files of an earlier query;
-    /// [`Cause::Operation`] if it cannot be read.
+    /// [`Cause::User`] if it cannot be created, is no folder, holds files of an earlier query or of one with other
+    /// columns, or is being written by another run; [`Cause::Operation`] if it cannot be read or lacks what is
+    /// committed.
     pub fn create(
         folder: &Path,
         schema: &SchemaRef,
@@ -111,30 +109,98 @@ impl DirectorySink {
         if let Some(format) = settings.format.text() {
             format.encoder(schema)?;
         }
-        clear_parts(folder, settings.overwrite)?;
-        refuse_unwritable(folder)?;
-        let (folder, schema, settings) = (folder.to_owned(), schema.clone(), settings.clone());
-        Ok(DirectorySink {
-            folder,
-            schema,
+        let mut settings = settings.clone();
+        if settings.resume {
+            settings.sync = settings.sync.of_resumed();
+        }
+        let mut sink = DirectorySink {
+            folder: folder.to_owned(),
+            schema: schema.clone(),
             settings,
             pending: PendingRows::default(),
             part: None,
+            manifest: None,
             failed: None,
-        })
+        };
+        sink.open_manifest()?;
+        Ok(sink)
+    }
+
+    fn open_manifest(&mut self) -> Result<(), Cause> {
+        let (path, settings) = (self.folder.join(MANIFEST), &self.settings);
+        let (content, must_sync) =
+            (content_text(&settings.format, &self.schema), settings.sync.is_every_commit());
+        if settings.resume
+            && let Some(manifest) = Manifest::open(&path, &content, must_sync)?
+        {
+            refuse_unwritable(&self.folder)?;
+            self.recover(manifest.committed())?;
+            self.manifest = Some(manifest);
+            return Ok(());
+        }
+        clear_parts(&self.folder, settings.overwrite)?;
+        refuse_unwritable(&self.folder)?;
+        if settings.resume {
+            self.manifest = Some(Manifest::create(&path, &content, must_sync)?);
+        }
+        Ok(())
+    }
+
+    /// Brings the folder to what is committed: removes what is not, and gives a complete file its name.
+    fn recover(&mut self, committed: Option<Committed>) -> Result<(), Cause> {
+        let last_part = committed.and_then(|committed| committed.part);
+        for (path, name) in parts(&self.folder)? {
+            let is_committed = match name {
+                PartName::Open { first_cycle } => {
+                    last_part.is_some_and(|part| part.first_cycle == first_cycle)
+                }
+                PartName::Complete { last_cycle } => {
+                    committed.is_some_and(|committed| last_cycle <= committed.cycle)
+                }
+            };
+            if !is_committed {
+                std::fs::remove_file(&path).map_err(|error| open_failed(&path, &error))?;
+            } else if let Some(part) = last_part.filter(|part| part.is_complete)
+                && matches!(name, PartName::Open { .. })
+            {
+                self.complete_recovered(&path, &part)?;
+            }
+        }
+        let Some(part) = last_part.filter(|part| !part.is_complete) else { return Ok(()) };
+        let DirectorySinkSettings { format, sync, .. } = &self.settings;
+        self.part = Some(Part::reopen(&self.folder, &self.schema, format, *sync, &part)?);
+        Ok(())
+    }
+
+    /// The run before died between saying that a file is complete and giving it its name.
+    fn complete_recovered(&self, path: &Path, part: &CommittedPart) -> Result<(), Cause> {
+        let found = std::fs::metadata(path).map_err(|error| open_failed(path, &error))?.len();
+        match found == part.bytes {
+            true => self.rename(path, part),
+            false => Err(Cause::Operation(format!(
+                "'{}' has {found} bytes, but {} were committed; restore it, or start the query afresh in another \
+                 folder",
+                path.display(),
+                part.bytes
+            ))),
+        }
     }
 
     fn write(&mut self, rows: &[RecordBatch], cycles: &RangeInclusive<u64>) -> Result<(), Cause> {
         let part = match &mut self.part {
             Some(part) => part,
             None => {
-                self.part.insert(Part::create(&self.folder, &self.schema, &self.settings, *cycles.start())?)
+                let DirectorySinkSettings { format, sync, .. } = &self.settings;
+                // Without a manifest a file is forced to the disk when it is complete, not before.
+                let sync = if self.manifest.is_some() { *sync } else { SyncPolicy::AtEnd };
+                let part = Part::create(&self.folder, &self.schema, format, sync, *cycles.start())?;
+                if sync.is_every_commit() {
+                    sync_folder_of(&part.path)?;
+                }
+                self.part.insert(part)
             }
         };
-        part.write(rows)?;
-        part.rows += rows.iter().map(|rows| rows.num_rows() as u64).sum::<u64>();
-        part.last_cycle = *cycles.end();
-        Ok(())
+        part.write(rows, *cycles.end())
     }
 
     fn is_part_full(&self) -> bool {
@@ -142,27 +208,60 @@ impl DirectorySink {
             part.rows >= self.settings.rows_max
                 || part.bytes() >= self.settings.bytes_max
                 || part.since.elapsed() >= self.settings.age_max
+                // What is not complete could not be read after a crash.
+                || (self.manifest.is_some() && !part.is_text())
         })
     }
 
-    /// Completes the open file and gives it its name.
-    fn close_part(&mut self) -> Result<(), Cause> {
+    /// Completes the file if it is full, and says in the manifest, if there is one, that the cycles count.
+    fn mark_committed(&mut self, cycle: u64, has_rows: bool) -> Result<(), Cause> {
+        if self.is_part_full() {
+            return self.close_part(cycle);
+        }
+        match (&mut self.manifest, &self.part) {
+            (None, _) => Ok(()),
+            (Some(manifest), Some(part)) if has_rows => {
+                manifest.commit(Committed { cycle, part: Some(part.committed()) })
+            }
+            (Some(manifest), _) => manifest.commit_without_rows(cycle),
+        }
+    }
+
+    /// Completes the open file and gives it its name; `cycle` is the last one that is committed.
+    fn close_part(&mut self, cycle: u64) -> Result<(), Cause> {
         let Some(part) = self.part.take() else { return Ok(()) };
-        let name = format!(
-            "part-{:012}-{:012}.{}",
-            part.first_cycle,
-            part.last_cycle,
-            self.settings.format.ending()
-        );
+        let (open_path, is_text, mut committed) = (part.path.clone(), part.is_text(), part.committed());
+        let closed = part.close(self.settings.sync);
+        let Some(manifest) = &mut self.manifest else {
+            let closed = closed.and_then(|()| self.rename(&open_path, &committed));
+            let (first, last) = (committed.first_cycle, committed.last_cycle);
+            return closed
+                .map_err(|cause| if is_text { cause } else { with_lost_cycles(cause, first, last) });
+        };
+        closed?;
+        let found = std::fs::metadata(&open_path).map_err(|error| open_failed(&open_path, &error))?;
+        (committed.bytes, committed.is_complete) = (found.len(), true);
+        // Before it gets its name, so that under its name there is never what does not count.
+        manifest.commit(Committed { cycle, part: Some(committed) })?;
+        self.rename(&open_path, &committed)
+    }
+
+    fn rename(&self, open_path: &Path, part: &CommittedPart) -> Result<(), Cause> {
+        let name = complete_name(part.first_cycle, part.last_cycle, self.settings.format.ending());
         let path = self.folder.join(name);
-        let (first, last, is_text) = (part.first_cycle, part.last_cycle, part.is_text());
-        let closed = part.finish(&path, &self.settings);
-        closed.map_err(|cause| if is_text { cause } else { with_lost_cycles(cause, first, last) })
+        std::fs::rename(open_path, &path).map_err(|error| open_failed(&path, &error))
     }
 
     /// Keeps of the open file what can be kept.
     fn fail(&mut self, cause: Cause) -> Cause {
         let cause = match self.part.take() {
+            Some(part) if self.manifest.is_some() => {
+                if !part.is_text() {
+                    // Not committed, and it takes room. If it stays, the next run removes it.
+                    let _ = std::fs::remove_file(&part.path);
+                }
+                cause
+            }
             Some(part) if part.rows == 0 || !part.is_text() => {
                 // If it cannot be removed it is of no use either, and its name says that it is not complete.
                 let _ = std::fs::remove_file(&part.path);
@@ -174,13 +273,22 @@ impl DirectorySink {
             }
             part => {
                 self.part = part;
-                match self.close_part() {
+                match self.close_part(0) {
                     Ok(()) => cause,
                     Err(second) => Cause::Operation(format!("{cause}; then {second}")),
                 }
             }
         };
         self.failed.insert(cause).clone()
+    }
+
+    fn close_all(&mut self) -> Result<(), Cause> {
+        let mut cycle = 0;
+        if let Some(manifest) = &mut self.manifest {
+            manifest.finish()?;
+            cycle = manifest.committed().map_or(0, |committed| committed.cycle);
+        }
+        self.close_part(cycle)
     }
 }
 
@@ -197,84 +305,37 @@ impl Sink for DirectorySink {
         if !rows.is_empty() {
             self.write(&rows, &cycles).map_err(|cause| self.fail(cause))?;
         }
-        match self.is_part_full() {
-            true => self.close_part().inspect_err(|cause| self.failed = Some(cause.clone())),
-            false => Ok(()),
+        let marked = self.mark_committed(*cycles.end(), !rows.is_empty());
+        marked.inspect_err(|cause| self.failed = Some(cause.clone()))
+    }
+
+    fn guarantee(&self) -> Guarantee {
+        match self.manifest {
+            Some(_) => Guarantee::ExactlyOnce,
+            None => Guarantee::AtLeastOnce,
         }
+    }
+
+    fn last_committed(&mut self) -> Result<Option<u64>, Cause> {
+        let committed = self.manifest.as_ref().and_then(Manifest::committed);
+        Ok(committed.map(|committed| committed.cycle))
     }
 
     fn finish(&mut self) -> Result<(), Cause> {
         match &self.failed {
             Some(cause) => Err(cause.clone()),
-            None => self.close_part().inspect_err(|cause| self.failed = Some(cause.clone())),
+            None => self.close_all().inspect_err(|cause| self.failed = Some(cause.clone())),
         }
     }
 }
 
 impl Drop for DirectorySink {
-    /// The query failed elsewhere: what was committed is kept. There is no one to tell if that fails too.
+    /// The query failed elsewhere: what was committed is kept. There is no one to tell if that fails too. With a
+    /// manifest it is kept as it is, for the run that goes on.
     fn drop(&mut self) {
-        let _ = self.close_part();
-    }
-}
-
-impl Part {
-    fn create(
-        folder: &Path,
-        schema: &SchemaRef,
-        settings: &DirectorySinkSettings,
-        first_cycle: u64,
-    ) -> Result<Part, Cause> {
-        let path = folder.join(format!(".part-{first_cycle:012}.{}", settings.format.ending()));
-        let content = match settings.format.text() {
-            Some(format) => {
-                let encoder = format.encoder(schema)?;
-                let mut text = Vec::new();
-                encoder.header(&mut text);
-                // Synchronised when it is complete, not before.
-                let file = TextFile::create(&path, false, SyncPolicy::AtEnd)?;
-                Content::Text { file, encoder, text }
-            }
-            None => Content::Columnar(Box::new(ColumnarFile::create(&path, &settings.format, schema)?)),
-        };
-        Ok(Part { path, content, first_cycle, last_cycle: first_cycle, rows: 0, since: Instant::now() })
-    }
-
-    fn write(&mut self, batches: &[RecordBatch]) -> Result<(), Cause> {
-        match &mut self.content {
-            Content::Columnar(file) => file.write(batches),
-            Content::Text { file, encoder, text } => {
-                batches.iter().try_for_each(|rows| encoder.rows(rows, text))?;
-                file.append(text)?;
-                text.clear();
-                Ok(())
-            }
+        if self.manifest.is_none() {
+            let _ = self.close_part(0);
         }
-    }
-
-    fn is_text(&self) -> bool {
-        matches!(self.content, Content::Text { .. })
-    }
-
-    fn bytes(&self) -> u64 {
-        match &self.content {
-            Content::Columnar(file) => file.bytes(),
-            Content::Text { file, .. } => file.length(),
-        }
-    }
-
-    fn finish(self, path: &Path, settings: &DirectorySinkSettings) -> Result<(), Cause> {
-        match self.content {
-            Content::Columnar(file) => file.finish(settings.sync).inspect_err(|_| {
-                // It cannot be read. If it stays, its name says so.
-                let _ = std::fs::remove_file(&self.path);
-            })?,
-            // After a failed write the file holds what was committed, which is worth its name.
-            Content::Text { file, .. } if file.has_failed() => {}
-            Content::Text { mut file, .. } if settings.sync != SyncPolicy::Never => file.finish()?,
-            Content::Text { .. } => {}
-        }
-        std::fs::rename(&self.path, path).map_err(|error| open_failed(path, &error))
     }
 }
 
@@ -286,39 +347,4 @@ fn with_lost_cycles(cause: Cause, first: u64, last: u64) -> Cause {
         }
         other => other,
     }
-}
-
-/// Whether a file is one of ours, complete or not.
-fn is_part(name: &str) -> bool {
-    let name = name.strip_prefix('.').unwrap_or(name);
-    let endings = [".csv", ".tsv", ".ndjson", ".parquet", ".arrow"];
-    let Some(numbers) = name.strip_prefix("part-") else { return false };
-    let Some(ending) = endings.iter().find_map(|ending| numbers.strip_suffix(ending)) else { return false };
-    !ending.is_empty() && ending.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
-}
-
-fn clear_parts(folder: &Path, overwrite: bool) -> Result<(), Cause> {
-    let failed = |error| Cause::Operation(format!("folder '{}' cannot be read: {error}", folder.display()));
-    for entry in std::fs::read_dir(folder).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        if !path.file_name().and_then(|name| name.to_str()).is_some_and(is_part) {
-            continue;
-        }
-        if !overwrite {
-            return Err(Cause::User(format!(
-                "folder '{}' holds results of an earlier query; name another folder, or allow to remove \
-                 them with overwrite => true",
-                folder.display()
-            )));
-        }
-        std::fs::remove_file(&path).map_err(|error| open_failed(&path, &error))?;
-    }
-    Ok(())
-}
-
-/// Says at once, not at the first commit, if files cannot be created.
-fn refuse_unwritable(folder: &Path) -> Result<(), Cause> {
-    let path = folder.join(".part-probe");
-    File::create(&path).map_err(|error| open_failed(folder, &error))?;
-    std::fs::remove_file(&path).map_err(|error| open_failed(&path, &error))
 }

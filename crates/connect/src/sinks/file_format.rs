@@ -1,5 +1,7 @@
 //! The formats that files of rows have.
 
+use arrow_schema::{FieldRef, Schema};
+
 use super::encode::{CsvStyle, TextFormat};
 
 /// The format of a file.
@@ -73,4 +75,25 @@ pub enum SyncPolicy {
     AtEnd,
     /// When the operating system likes to.
     Never,
+}
+
+impl SyncPolicy {
+    /// What a sink that goes on after a crash makes of it: a commit that is not on the disk is none.
+    pub(crate) fn of_resumed(self) -> SyncPolicy {
+        match self {
+            SyncPolicy::Never => SyncPolicy::Never,
+            SyncPolicy::EveryCommit | SyncPolicy::AtEnd => SyncPolicy::EveryCommit,
+        }
+    }
+
+    pub(crate) fn is_every_commit(self) -> bool {
+        self == SyncPolicy::EveryCommit
+    }
+}
+
+/// What files hold, as a text that is equal where one run may go on with another's files.
+pub(crate) fn content_text(format: &FileFormat, schema: &Schema) -> String {
+    let column = |field: &FieldRef| format!("{:?}: {}", field.name(), field.data_type());
+    let columns: Vec<String> = schema.fields().iter().map(column).collect();
+    format!("{format:?}: {}", columns.join(", "))
 }

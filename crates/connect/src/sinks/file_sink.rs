@@ -4,12 +4,13 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use arrow_schema::SchemaRef;
-use tidemill_core::{Cause, CycleOutput, Sink};
+use tidemill_core::{Cause, CycleOutput, Guarantee, Sink};
 
 use super::columnar_file::ColumnarFile;
-use super::file_format::{FileFormat, SyncPolicy};
+use super::file_format::{FileFormat, SyncPolicy, content_text};
+use super::manifest::{Committed, CommittedPart, Manifest, sync_folder_of};
 use super::pending::{PendingRows, PendingText};
-use super::text_file::{TextFile, open_failed, refuse_directory, refuse_existing};
+use super::text_file::{TextFile, is_special, open_failed, refuse_directory, refuse_existing};
 
 /// What to do with a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,12 +21,16 @@ pub struct FileSinkSettings {
     pub overwrite: bool,
     /// When it is forced to the disk.
     pub sync: SyncPolicy,
+    /// Whether to go on with what an earlier run of the same query has written, each row exactly once. Of text
+    /// only. Then `overwrite` counts only for a file without a manifest, and each commit is forced to the disk
+    /// unless `sync` is `Never`.
+    pub resume: bool,
 }
 
 impl FileSinkSettings {
     /// A new file of this format, forced to the disk at the end of the query.
     pub fn new(format: FileFormat) -> Self {
-        FileSinkSettings { format, overwrite: false, sync: SyncPolicy::default() }
+        FileSinkSettings { format, overwrite: false, sync: SyncPolicy::default(), resume: false }
     }
 }
 
@@ -36,6 +41,9 @@ impl FileSinkSettings {
 /// reads it after the process or the machine died in the middle of one: read whole lines, or use
 /// [`DirectorySink`](super::DirectorySink). A device or a pipe is written to as it is, and cannot be cut
 /// back.
+///
+/// With [`resume`](FileSinkSettings::resume) the file `<path>.manifest` says how many bytes are committed and of
+/// which cycle; a run that goes on cuts the rest off. So the file has each row once, whatever died when.
 ///
 /// **Parquet and Arrow IPC** can be read only as a whole, so they get their name when the query ends in
 /// order; until then they are called `<path>.partial`. If the query fails elsewhere, the committed cycles are
@@ -60,7 +68,7 @@ impl FileSinkSettings {
 pub struct FileSink(Kind);
 
 enum Kind {
-    Text { pending: PendingText, file: TextFile },
+    Text { pending: PendingText, file: TextFile, manifest: Option<Manifest> },
     Columnar(PartialFile),
 }
 
@@ -75,10 +83,95 @@ impl FileSink {
             return Ok(FileSink(Kind::Columnar(PartialFile::create(path, schema, settings)?)));
         };
         let pending = PendingText::new(schema, format.encoder(schema)?);
+        if settings.resume {
+            return FileSink::resume(path, schema, settings, pending);
+        }
+        if !is_special(path) {
+            forget_manifest(path, settings.overwrite)?;
+        }
         let mut file = TextFile::create(path, settings.overwrite, settings.sync)?;
         file.append(&pending.header())?;
-        Ok(FileSink(Kind::Text { pending, file }))
+        Ok(FileSink(Kind::Text { pending, file, manifest: None }))
     }
+
+    /// Goes on with a file, or starts one that can be gone on with.
+    fn resume(
+        path: &Path,
+        schema: &SchemaRef,
+        settings: &FileSinkSettings,
+        pending: PendingText,
+    ) -> Result<FileSink, Cause> {
+        if is_special(path) {
+            return Err(Cause::User(format!(
+                "'{}' is a device or a pipe, which cannot be gone on with; name a file",
+                path.display()
+            )));
+        }
+        let sync = settings.sync.of_resumed();
+        let (manifest_path, content) = (manifest_path(path), content_text(&settings.format, schema));
+        let manifest = match Manifest::open(&manifest_path, &content, sync.is_every_commit())? {
+            Some(manifest) => manifest,
+            None => {
+                refuse_directory(path)?;
+                if !settings.overwrite {
+                    refuse_existing(path)?;
+                }
+                Manifest::create(&manifest_path, &content, sync.is_every_commit())?
+            }
+        };
+        let file = match manifest.committed().and_then(|committed| committed.part) {
+            Some(part) => TextFile::reopen(path, part.bytes, sync)?,
+            None => {
+                let mut file = TextFile::create(path, true, sync)?;
+                file.append(&pending.header())?;
+                sync_folder_of(path)?;
+                file
+            }
+        };
+        Ok(FileSink(Kind::Text { pending, file, manifest: Some(manifest) }))
+    }
+}
+
+fn manifest_path(path: &Path) -> PathBuf {
+    let mut manifest_path = path.as_os_str().to_owned();
+    manifest_path.push(".manifest");
+    PathBuf::from(manifest_path)
+}
+
+/// A manifest does not outlive the file that it tells of.
+fn forget_manifest(path: &Path, overwrite: bool) -> Result<(), Cause> {
+    let path = manifest_path(path);
+    if !overwrite {
+        return refuse_existing(&path);
+    }
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(open_failed(&path, &error)),
+        _ => Ok(()),
+    }
+}
+
+/// Appends the text of a range of cycles and, if there is a manifest, says that it counts.
+fn commit_text(
+    pending: &mut PendingText,
+    file: &mut TextFile,
+    manifest: &mut Option<Manifest>,
+    cycle: u64,
+) -> Result<(), Cause> {
+    let mut written_rows = 0;
+    pending.take(cycle, |text, rows| {
+        written_rows = rows;
+        file.append(text)
+    })?;
+    let Some(manifest) = manifest else { return Ok(()) };
+    if written_rows == 0 {
+        return manifest.commit_without_rows(cycle);
+    }
+    let before = manifest.committed().and_then(|committed| committed.part);
+    let (first_cycle, rows) = before.map_or((cycle, 0), |part| (part.first_cycle, part.rows));
+    let (bytes, rows) = (file.length(), rows + written_rows);
+    let part = CommittedPart { first_cycle, last_cycle: cycle, bytes, rows, is_complete: false };
+    // What is not counted is cut off by the next run; this one must not count it later.
+    manifest.commit(Committed { cycle, part: Some(part) }).inspect_err(|cause| file.fail_with(cause.clone()))
 }
 
 impl Sink for FileSink {
@@ -91,14 +184,33 @@ impl Sink for FileSink {
 
     fn commit(&mut self, cycles: RangeInclusive<u64>) -> Result<(), Cause> {
         match &mut self.0 {
-            Kind::Text { pending, file } => pending.take(*cycles.end(), |text, _| file.append(text)),
+            Kind::Text { pending, file, manifest } => commit_text(pending, file, manifest, *cycles.end()),
             Kind::Columnar(file) => file.commit(*cycles.end()),
+        }
+    }
+
+    fn guarantee(&self) -> Guarantee {
+        match &self.0 {
+            Kind::Text { manifest: Some(_), .. } => Guarantee::ExactlyOnce,
+            _ => Guarantee::AtLeastOnce,
+        }
+    }
+
+    fn last_committed(&mut self) -> Result<Option<u64>, Cause> {
+        match &self.0 {
+            Kind::Text { manifest: Some(manifest), .. } => {
+                Ok(manifest.committed().map(|committed| committed.cycle))
+            }
+            _ => Ok(None),
         }
     }
 
     fn finish(&mut self) -> Result<(), Cause> {
         match &mut self.0 {
-            Kind::Text { file, .. } => file.finish(),
+            Kind::Text { file, manifest, .. } => {
+                file.finish()?;
+                manifest.as_mut().map_or(Ok(()), Manifest::finish)
+            }
             Kind::Columnar(file) => file.finish(),
         }
     }
@@ -120,6 +232,14 @@ impl PartialFile {
         let mut partial_path = path.as_os_str().to_owned();
         partial_path.push(".partial");
         let partial_path = PathBuf::from(partial_path);
+        if settings.resume {
+            return Err(Cause::User(format!(
+                "'{}' cannot be gone on with after a crash, for a file of {} is readable only as a whole; use the \
+                 connector for folders, or CSV or NDJSON",
+                path.display(),
+                settings.format.ending()
+            )));
+        }
         refuse_directory(path)?;
         refuse_directory(&partial_path)?;
         if !settings.overwrite {

@@ -1,16 +1,17 @@
 //! Sinks of typed rows: where the results of a query go, whole cycles at a time. One file per kind; each says
 //! what it promises.
 //!
-//! | sink | visible | after a failed write |
-//! |---|---|---|
-//! | [`FileSink`], CSV and NDJSON | at each commit | cut back to the last commit |
-//! | [`FileSink`], Parquet and Arrow IPC | at the end of the query | nothing is left |
-//! | [`DirectorySink`] | whole files, when one is full | whole files stay |
-//! | [`StandardOutput`] | at each commit | what the reader has got, it keeps |
-//! | [`SocketServerSink`], [`SocketClientSink`] | at each commit | as for standard output |
-//! | [`MemorySink`] | at each commit | cannot fail but at its limit; then unchanged |
-//! | [`TableSink`] | at each commit | as for memory |
-//! | [`LatestTable`] | once, at the end of the query | as for standard output |
+//! | sink | visible | after a failed write | when a query goes on after a crash |
+//! |---|---|---|---|
+//! | [`FileSink`], CSV and NDJSON | at each commit | cut back to the last commit | exactly once with `resume` |
+//! | [`FileSink`], Parquet and Arrow IPC | at the end of the query | nothing is left | cannot go on |
+//! | [`DirectorySink`] | whole files, when one is full | whole files stay | exactly once with `resume` |
+//! | `PostgresSink` (feature `postgres`) | at each commit | transactions stay whole | exactly once |
+//! | [`StandardOutput`] | at each commit | what the reader has got, it keeps | at least once |
+//! | [`SocketServerSink`], [`SocketClientSink`] | at each commit | as for standard output | at least once |
+//! | [`MemorySink`] | at each commit | cannot fail but at its limit; then unchanged | ends with the process |
+//! | [`TableSink`] | at each commit | as for memory | ends with the process |
+//! | [`LatestTable`] | once, at the end of the query | as for standard output | at least once |
 
 mod columnar_file;
 mod directory_sink;
@@ -18,8 +19,13 @@ pub mod encode;
 mod file_format;
 mod file_sink;
 mod latest_table;
+mod manifest;
 mod memory_sink;
+mod part;
+mod part_name;
 pub(crate) mod pending;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 mod socket_address;
 mod socket_client;
 mod socket_reader;

@@ -1,7 +1,7 @@
 //! A file of text that grows by whole commits.
 
 use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use tidemill_core::Cause;
@@ -33,6 +33,19 @@ impl TextFile {
         };
         let file = options.open(path).map_err(|error| open_failed(path, &error))?;
         Ok(TextFile { path: path.to_owned(), file, length: 0, is_regular, sync, failed: None })
+    }
+
+    /// Goes on with a file of which `length` bytes count; the rest is cut off.
+    pub fn reopen(path: &Path, length: u64, sync: SyncPolicy) -> Result<TextFile, Cause> {
+        let opened = OpenOptions::new().write(true).open(path);
+        let mut file = opened.map_err(|error| incomplete(path, length, &error.to_string()))?;
+        let found = file.metadata().map_err(|error| write_failed(path, &error))?.len();
+        if found < length {
+            return Err(incomplete(path, length, &format!("it has {found}")));
+        }
+        let cut = file.set_len(length).and_then(|()| file.seek(SeekFrom::End(0)));
+        cut.map_err(|error| write_failed(path, &error))?;
+        Ok(TextFile { path: path.to_owned(), file, length, is_regular: true, sync, failed: None })
     }
 
     /// The file's length, in bytes.
@@ -75,6 +88,11 @@ impl TextFile {
         self.file.sync_all().map_err(|error| write_failed(&self.path, &error))
     }
 
+    /// Writes nothing more.
+    pub fn fail_with(&mut self, cause: Cause) {
+        self.failed = Some(cause);
+    }
+
     fn fail(&mut self, error: &std::io::Error) -> Cause {
         let mut text = write_failed(&self.path, error).to_string();
         text += &match self.is_regular.then(|| self.file.set_len(self.length)) {
@@ -87,7 +105,7 @@ impl TextFile {
 }
 
 /// Whether there is a device, a pipe or the like at this path.
-fn is_special(path: &Path) -> bool {
+pub(crate) fn is_special(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
 }
 
@@ -108,6 +126,15 @@ pub(crate) fn refuse_existing(path: &Path) -> Result<(), Cause> {
         false => Ok(()),
         true => Err(already_exists(path)),
     }
+}
+
+/// What was committed is not there any more.
+fn incomplete(path: &Path, length: u64, found: &str) -> Cause {
+    Cause::Operation(format!(
+        "'{}' must have {length} bytes that are committed: {found}; restore it, or start the query afresh with \
+         another one",
+        path.display()
+    ))
 }
 
 fn already_exists(path: &Path) -> Cause {

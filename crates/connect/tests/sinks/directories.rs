@@ -89,9 +89,9 @@ fn names_say_the_cycles() {
     sink.finish().unwrap();
     let names: Vec<String> = parts(folder.path()).iter().map(|path| name(path)).collect();
     let expected = [
-        "part-000000000000-000000000001.ndjson",
-        "part-000000000002-000000000003.ndjson",
-        "part-000000000004-000000000004.ndjson",
+        "part-00000000000000000000-00000000000000000001.ndjson",
+        "part-00000000000000000002-00000000000000000003.ndjson",
+        "part-00000000000000000004-00000000000000000004.ndjson",
     ];
     assert_eq!(names, expected);
 }
@@ -123,7 +123,7 @@ fn a_query_that_fails_elsewhere_keeps_what_was_committed() {
         drop(sink);
         let parts = parts(folder.path());
         assert_eq!(parts.len(), 1);
-        assert!(name(&parts[0]).starts_with("part-000000000007-000000000007."));
+        assert!(name(&parts[0]).starts_with("part-00000000000000000007-00000000000000000007."));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }
@@ -132,7 +132,7 @@ fn a_query_that_fails_elsewhere_keeps_what_was_committed() {
 fn results_of_an_earlier_query_are_refused_or_removed_and_other_files_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("part-of-me.csv"), "mine").unwrap();
-    fs::write(folder.path().join("part-000000000000-000000000001.parquet"), "old").unwrap();
+    fs::write(folder.path().join("part-00000000000000000000-00000000000000000001.parquet"), "old").unwrap();
     let mut settings = settings(FileFormat::csv(), 1);
     let refused = DirectorySink::create(folder.path(), &schema(), &settings).err();
     assert!(matches!(refused, Some(Cause::User(text)) if text.contains("overwrite => true")));
@@ -141,7 +141,7 @@ fn results_of_an_earlier_query_are_refused_or_removed_and_other_files_left_alone
     commit_one(&mut sink, 0, rows(&[("a", 1)])).unwrap();
     sink.finish().unwrap();
     let names: Vec<String> = parts(folder.path()).iter().map(|path| name(path)).collect();
-    assert_eq!(names, ["part-000000000000-000000000000.csv", "part-of-me.csv"]);
+    assert_eq!(names, ["part-00000000000000000000-00000000000000000000.csv", "part-of-me.csv"]);
 }
 
 #[test]

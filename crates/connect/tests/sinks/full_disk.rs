@@ -76,6 +76,8 @@ fn in_child() {
                 folder_of_columns_fills(&folder, &format);
             }
             folder_of_text_fills(&folder);
+            file_goes_on_when_there_is_room_again(&folder);
+            folder_goes_on_when_there_is_room_again(&folder);
         }
         _ => nothing_can_be_created(&folder),
     }
@@ -174,10 +176,63 @@ fn folder_of_text_fills(folder: &Path) {
     drop(sink);
     let files: Vec<_> = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(files.len(), 1);
-    let name = format!("part-000000000000-{:012}.ndjson", committed.len() - 1);
+    let name = format!("part-00000000000000000000-{:020}.ndjson", committed.len() - 1);
     assert!(files[0].ends_with(name), "{files:?}");
     let expected = text_of(&FileFormat::Ndjson.text().unwrap(), &committed);
     assert!(fs::read_to_string(&files[0]).unwrap() == expected, "not what was committed");
+    fs::remove_dir_all(path).unwrap();
+}
+
+/// What was committed stays when the disk is full, and the next run goes on behind it.
+fn file_goes_on_when_there_is_room_again(folder: &Path) {
+    let path = folder.join("out.csv");
+    let settings = FileSinkSettings { resume: true, ..FileSinkSettings::new(FileFormat::csv()) };
+    let mut sink = FileSink::create(&path, &schema(), &settings).unwrap();
+    let (mut committed, _) = fill(&mut sink);
+    drop(sink);
+    let text = |committed: &[RecordBatch]| text_of(&FileFormat::csv().text().unwrap(), committed);
+    assert!(fs::read_to_string(&path).unwrap() == text(&committed), "not what was committed");
+    // Room for a small cycle is there even at the limit.
+    let mut sink = FileSink::create(&path, &schema(), &settings).unwrap();
+    assert_eq!(sink.last_committed(), Ok(Some(committed.len() as u64 - 1)));
+    let small = noise(0).slice(0, 1);
+    commit_one(&mut sink, committed.len() as u64, small.clone()).unwrap();
+    sink.finish().unwrap();
+    committed.push(small);
+    assert!(fs::read_to_string(&path).unwrap() == text(&committed), "not what was committed");
+    drop(sink);
+    fs::remove_file(&path).unwrap();
+    fs::remove_file(folder.join("out.csv.manifest")).unwrap();
+}
+
+fn folder_goes_on_when_there_is_room_again(folder: &Path) {
+    let path = folder.join("out");
+    let mut settings = DirectorySinkSettings::new(FileFormat::Parquet);
+    (settings.resume, settings.rows_max) = (true, 1);
+    let mut sink = DirectorySink::create(&path, &schema(), &settings).unwrap();
+    // So large that a limit on a file's size is reached as well.
+    let large = |number: u64| {
+        let batches: Vec<RecordBatch> = (0..1 + number * 3).map(noise).collect();
+        arrow_select::concat::concat_batches(&schema(), &batches).unwrap()
+    };
+    let failed =
+        (0..100).find_map(|number| Some((number, commit_one(&mut sink, number, large(number)).err()?)));
+    let (failed, cause) = failed.expect("10 MB fit");
+    assert!(matches!(&cause, Cause::Operation(_)), "{cause}");
+    drop(sink);
+    let mut sink = DirectorySink::create(&path, &schema(), &settings).unwrap();
+    assert_eq!(sink.last_committed(), Ok(failed.checked_sub(1)));
+    commit_one(&mut sink, failed, noise(0).slice(0, 1)).unwrap();
+    sink.finish().unwrap();
+    drop(sink);
+    let mut files: Vec<_> = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files.retain(|path| !path.file_name().unwrap().to_str().unwrap().starts_with('.'));
+    assert_eq!(files.len() as u64, failed + 1);
+    for (number, file) in (0..failed).zip(&files) {
+        assert!(crate::files::read(file, &FileFormat::Parquet) == large(number), "not what was committed");
+    }
+    fs::remove_dir_all(path).unwrap();
 }
 
 fn nothing_can_be_created(folder: &Path) {

@@ -6,6 +6,7 @@ mod directories;
 mod encoders;
 mod files;
 mod full_disk;
+mod killed;
 mod memory;
 mod socket_client;
 mod socket_server;

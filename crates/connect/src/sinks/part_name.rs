@@ -1,0 +1,111 @@
+//! The names of the files that a folder gets, and which files there are ours.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use tidemill_core::Cause;
+
+use super::text_file::open_failed;
+
+/// The manifest's name in its folder.
+pub(crate) const MANIFEST: &str = ".manifest";
+
+/// A file is called so while it is written.
+pub(crate) fn open_name(first_cycle: u64, ending: &str) -> String {
+    format!(".part-{first_cycle:020}.{ending}")
+}
+
+/// A complete file.
+pub(crate) fn complete_name(first_cycle: u64, last_cycle: u64, ending: &str) -> String {
+    format!("part-{first_cycle:020}-{last_cycle:020}.{ending}")
+}
+
+/// What a name of ours says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PartName {
+    /// It is being written.
+    Open { first_cycle: u64 },
+    /// It is complete.
+    Complete { last_cycle: u64 },
+}
+
+impl PartName {
+    fn parse(name: &str) -> Option<PartName> {
+        let (numbers, ending) =
+            name.split_once('.').filter(|(start, _)| !start.is_empty()).or_else(|| {
+                let (start, ending) = name.strip_prefix('.')?.split_once('.')?;
+                Some((&name[..=start.len()], ending))
+            })?;
+        if !["csv", "tsv", "ndjson", "parquet", "arrow"].contains(&ending) {
+            return None;
+        }
+        let number =
+            |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?;
+        if let Some(first_cycle) = numbers.strip_prefix(".part-") {
+            return Some(PartName::Open { first_cycle: number(first_cycle)? });
+        }
+        let (first_cycle, last_cycle) = numbers.strip_prefix("part-")?.split_once('-')?;
+        number(first_cycle)?;
+        Some(PartName::Complete { last_cycle: number(last_cycle)? })
+    }
+}
+
+/// Our files in a folder, in the order of their names.
+pub(crate) fn parts(folder: &Path) -> Result<Vec<(PathBuf, PartName)>, Cause> {
+    let failed = |error| Cause::Operation(format!("folder '{}' cannot be read: {error}", folder.display()));
+    let mut parts = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        parts.extend(entry.file_name().to_str().and_then(PartName::parse).map(|name| (entry.path(), name)));
+    }
+    parts.sort_by(|first, second| first.0.cmp(&second.0));
+    Ok(parts)
+}
+
+/// Makes sure that there is nothing of ours in the folder: refuses what there is, or removes it.
+pub(crate) fn clear_parts(folder: &Path, overwrite: bool) -> Result<(), Cause> {
+    let mut paths: Vec<PathBuf> = parts(folder)?.into_iter().map(|(path, _)| path).collect();
+    let manifest = folder.join(MANIFEST);
+    // First, so that it never tells of files that are not there any more.
+    paths.splice(..0, manifest.exists().then_some(manifest));
+    if !paths.is_empty() && !overwrite {
+        return Err(Cause::User(format!(
+            "folder '{}' holds results of an earlier query; name another folder, or allow to remove them with \
+             overwrite => true",
+            folder.display()
+        )));
+    }
+    paths.iter().try_for_each(|path| std::fs::remove_file(path).map_err(|error| open_failed(path, &error)))
+}
+
+/// Says at once, not at the first commit, if files cannot be created.
+pub(crate) fn refuse_unwritable(folder: &Path) -> Result<(), Cause> {
+    let path = folder.join(".part-probe");
+    File::create(&path).map_err(|error| open_failed(folder, &error))?;
+    std::fs::remove_file(&path).map_err(|error| open_failed(&path, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back_and_others_are_not_ours() {
+        assert_eq!(PartName::parse(&open_name(7, "csv")), Some(PartName::Open { first_cycle: 7 }));
+        let complete = complete_name(7, u64::MAX, "parquet");
+        assert_eq!(PartName::parse(&complete), Some(PartName::Complete { last_cycle: u64::MAX }));
+        let others = [
+            "part-of-me.csv",
+            "part-.csv",
+            "part-1.csv",
+            ".part-1-2.csv",
+            "part-1-2.txt",
+            "part-1-2",
+            "",
+            ".",
+        ];
+        for other in others.into_iter().chain(["part-1-2.csv.bak", "part-+1-2.csv", ".csv"]) {
+            assert_eq!(PartName::parse(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Why something at the server failed, and whether doing it again may help.
+
+use std::error::Error as _;
+
+use tidemill_core::Cause;
+use tokio_postgres::Error;
+use tokio_postgres::error::SqlState;
+
+/// What a step has come to, if not to its end.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The connection, the server or the transaction was lost; whether the transaction went through is to be asked.
+    Lost(String),
+    /// Doing it again would not help.
+    Final(Cause),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        let Some(database) = error.as_db_error() else {
+            return Failure::Lost(text_of(&error));
+        };
+        let class = database.code().code().get(..2).unwrap_or_default();
+        // Connection, transaction rolled back, resources, the operator's doing, the server's system.
+        let may_pass = ["08", "40", "53", "57", "58"].contains(&class)
+            || *database.code() == SqlState::LOCK_NOT_AVAILABLE;
+        let text = text_of(&error);
+        match may_pass {
+            true => Failure::Lost(text),
+            false => Failure::Final(Cause::User(format!("PostgreSQL refuses the rows: {text}"))),
+        }
+    }
+}
+
+impl Failure {
+    /// What the user is told if it is not tried again.
+    pub fn into_cause(self, server: &str) -> Cause {
+        match self {
+            Failure::Final(cause) => cause,
+            Failure::Lost(reason) => Cause::Operation(format!("PostgreSQL at {server}: {reason}")),
+        }
+    }
+}
+
+/// Why the sink cannot start.
+pub(super) fn open_failure(error: &Error, server: &str) -> Cause {
+    let text = text_of(error);
+    let Some(code) = error.code() else {
+        return match error.source().is_some_and(|source| source.is::<std::io::Error>()) {
+            true => {
+                Cause::Operation(format!("PostgreSQL at {server} cannot be reached: {text}; is it running?"))
+            }
+            false => Cause::User(format!("PostgreSQL at {server} cannot be used: {text}")),
+        };
+    };
+    let remedy = match code.code() {
+        "28P01" | "28000" => "; check user and password, and the server's pg_hba.conf",
+        "3D000" => "; create the database, or name another one",
+        "42P01" => "; create the table, or let it be created with create => true",
+        "42501" => "; grant it, or connect as another user",
+        "42P10" => "; the table needs a primary key or a unique index of exactly the key's columns",
+        code if ["53", "57"].iter().any(|class| code.starts_with(class)) => {
+            return Cause::Operation(format!("PostgreSQL at {server}: {text}"));
+        }
+        _ => "",
+    };
+    Cause::User(format!("PostgreSQL at {server}: {text}{remedy}"))
+}
+
+/// The error with its reason and detail. Neither the server nor the client puts the password in it.
+fn text_of(error: &Error) -> String {
+    match error.as_db_error() {
+        Some(database) => match database.detail() {
+            Some(detail) => format!("{} ({detail})", database.message()),
+            None => database.message().to_owned(),
+        },
+        None => match error.source() {
+            Some(source) if !error.to_string().contains(&source.to_string()) => format!("{error}: {source}"),
+            _ => error.to_string(),
+        },
+    }
+}

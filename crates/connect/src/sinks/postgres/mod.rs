@@ -1,0 +1,14 @@
+//! A table of a PostgreSQL database: rows by binary COPY, one transaction for a range of cycles, the number of the last
+//! cycle in the same transaction.
+
+mod column;
+mod copy;
+mod failure;
+mod numeric;
+mod session;
+mod settings;
+mod sink;
+mod statements;
+
+pub use settings::PostgresSinkSettings;
+pub use sink::{PostgresSink, PostgresStop};

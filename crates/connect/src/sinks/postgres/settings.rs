@@ -1,0 +1,54 @@
+//! What the user says.
+
+use std::fmt;
+use std::time::Duration;
+
+/// Which table rows go to, and how.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PostgresSinkSettings {
+    /// `postgres://user:password@host:port/database`, or `host=... user=... dbname=...`. Never shown.
+    pub url: String,
+    /// `table` or `schema.table`, as they are spelled, capitals included.
+    pub table: String,
+    /// The name under which the database remembers the last cycle. Two queries need two names.
+    pub sink: String,
+    /// The columns of the key: a row replaces the one with the same key. None: rows are appended.
+    pub key: Vec<String>,
+    /// Whether a table that is not there is created.
+    pub create: bool,
+    /// Whether to go on behind the last cycle that is committed under this name; if not, counting starts anew and what
+    /// the table has stays.
+    pub resume: bool,
+    /// How long a lost connection is tried to be restored, before the query fails.
+    pub retry_for: Duration,
+    /// How long the server may take for one answer, before the connection counts as lost.
+    pub answer_wait: Duration,
+}
+
+impl PostgresSinkSettings {
+    /// Rows are appended to the table, which is created if it is not there, exactly once; a lost connection is tried
+    /// for 10 minutes, and an answer awaited for 2.
+    pub fn new(url: impl Into<String>, table: impl Into<String>, sink: impl Into<String>) -> Self {
+        PostgresSinkSettings {
+            url: url.into(),
+            table: table.into(),
+            sink: sink.into(),
+            key: Vec::new(),
+            create: true,
+            resume: true,
+            retry_for: Duration::from_secs(600),
+            answer_wait: Duration::from_secs(120),
+        }
+    }
+}
+
+impl fmt::Debug for PostgresSinkSettings {
+    /// Without the URL, which has the password in it.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PostgresSinkSettings { table, sink, key, create, resume, retry_for, answer_wait, .. } = self;
+        let mut fields = formatter.debug_struct("PostgresSinkSettings");
+        fields.field("table", table).field("sink", sink).field("key", key).field("create", create);
+        fields.field("resume", resume).field("retry_for", retry_for).field("answer_wait", answer_wait);
+        fields.finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,151 @@
+//! The statements that a sink sends, as text.
+
+use arrow_schema::Schema;
+use tidemill_core::Cause;
+
+use super::column::type_name;
+use super::settings::PostgresSinkSettings;
+
+/// PostgreSQL cuts longer names off.
+const NAME_BYTES_MAX: usize = 63;
+const ROW_NUMBER: &str = "tidemill_row";
+
+pub(super) const CREATE_COMMITS: &str = "CREATE TABLE IF NOT EXISTS tidemill_commits (sink text PRIMARY KEY, \
+     run bigint NOT NULL, cycle bigint, committed_at timestamptz NOT NULL DEFAULT now())";
+
+/// What each session is told: a commit outlives the server, and a session whose client has gone ends soon, so that its
+/// locks do not hold the next run up.
+pub(super) const SETTINGS: &str = "SELECT set_config('synchronous_commit', 'on', false) \
+     WHERE current_setting('synchronous_commit') = 'off'; \
+     SET idle_in_transaction_session_timeout = '60s'; SET tcp_keepalives_idle = 15; \
+     SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 4";
+
+/// A name in quotes.
+pub(super) fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// A text in quotes.
+pub(super) fn literal(text: &str) -> String {
+    format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
+}
+
+fn checked(name: &str) -> Result<&str, Cause> {
+    match name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains('\0') {
+        false => Ok(name),
+        true => Err(Cause::User(format!(
+            "'{name}' cannot be a name in PostgreSQL, which has 1 to {NAME_BYTES_MAX} bytes; choose another (AS)"
+        ))),
+    }
+}
+
+/// The statements for a table and the rows' columns.
+pub(super) struct Statements {
+    pub table: String,
+    columns: Vec<String>,
+    keys: Vec<String>,
+    create: String,
+    /// The sink's name, in quotes.
+    pub sink: String,
+}
+
+impl Statements {
+    pub fn new(settings: &PostgresSinkSettings, schema: &Schema) -> Result<Statements, Cause> {
+        let table = settings.table.splitn(2, '.').map(|part| checked(part).map(quoted));
+        let table = table.collect::<Result<Vec<String>, Cause>>()?.join(".");
+        let mut columns = Vec::new();
+        let mut definitions = Vec::new();
+        for field in schema.fields() {
+            let name = quoted(checked(field.name())?);
+            definitions.push(format!("{name} {}", type_name(field.name(), field.data_type())?));
+            columns.push(name);
+        }
+        let keys: Vec<String> = settings.key.iter().map(|name| quoted(name)).collect();
+        if !keys.is_empty() {
+            definitions.push(format!("PRIMARY KEY ({})", keys.join(", ")));
+        }
+        if settings.sink.is_empty() || settings.sink.contains('\0') {
+            return Err(Cause::User("a sink in PostgreSQL needs a name".to_owned()));
+        }
+        let create = format!("CREATE TABLE IF NOT EXISTS {table} ({})", definitions.join(", "));
+        Ok(Statements { table, columns, keys, create, sink: literal(&settings.sink) })
+    }
+
+    pub fn exists(&self, quoted_name: &str) -> String {
+        format!("SELECT to_regclass({}) IS NOT NULL", literal(quoted_name))
+    }
+
+    pub fn create_table(&self) -> &str {
+        &self.create
+    }
+
+    pub fn describe(&self) -> String {
+        format!("SELECT * FROM {} LIMIT 0", self.table)
+    }
+
+    /// Where COPY puts rows that are to replace others.
+    pub fn create_gathered(&self) -> Option<String> {
+        (!self.keys.is_empty()).then(|| {
+            format!(
+                "CREATE TEMP TABLE tidemill_rows ON COMMIT DELETE ROWS AS SELECT {}, 0::bigint AS {ROW_NUMBER} \
+                 FROM {} WITH NO DATA",
+                self.columns.join(", "),
+                self.table
+            )
+        })
+    }
+
+    pub fn copy(&self) -> String {
+        let columns = self.columns.join(", ");
+        match self.keys.is_empty() {
+            true => format!("COPY {} ({columns}) FROM STDIN (FORMAT binary)", self.table),
+            false => {
+                format!("COPY pg_temp.tidemill_rows ({columns}, {ROW_NUMBER}) FROM STDIN (FORMAT binary)")
+            }
+        }
+    }
+
+    /// Moves the gathered rows; the last one of each key counts.
+    pub fn upsert(&self) -> Option<String> {
+        if self.keys.is_empty() {
+            return None;
+        }
+        let (columns, keys) = (self.columns.join(", "), self.keys.join(", "));
+        let values = self.columns.iter().filter(|column| !self.keys.contains(column));
+        let values: Vec<String> = values.map(|column| format!("{column} = EXCLUDED.{column}")).collect();
+        let action = match values.is_empty() {
+            true => "NOTHING".to_owned(),
+            false => format!("UPDATE SET {}", values.join(", ")),
+        };
+        Some(format!(
+            "INSERT INTO {} ({columns}) SELECT DISTINCT ON ({keys}) {columns} FROM pg_temp.tidemill_rows \
+             ORDER BY {keys}, {ROW_NUMBER} DESC ON CONFLICT ({keys}) DO {action}",
+            self.table
+        ))
+    }
+
+    /// Makes this run the one that may write; answers its number and the last cycle.
+    pub fn take_over(&self, resume: bool) -> String {
+        let cycle = if resume { "tidemill_commits.cycle" } else { "NULL" };
+        format!(
+            "INSERT INTO tidemill_commits (sink, run) VALUES ({}, 1) ON CONFLICT (sink) DO UPDATE \
+             SET run = tidemill_commits.run + 1, cycle = {cycle} RETURNING run, cycle",
+            self.sink
+        )
+    }
+
+    /// The run that may write and the last cycle, after all transactions on them have ended.
+    pub fn look(&self) -> String {
+        format!("SELECT run, cycle FROM tidemill_commits WHERE sink = {} FOR UPDATE", self.sink)
+    }
+
+    /// Begins a transaction that goes from one cycle to another; changes nothing if another run may write.
+    pub fn begin(&self, run: i64, before: Option<i64>, cycle: i64) -> String {
+        let before = before.map_or("IS NULL".to_owned(), |before| format!("= {before}"));
+        format!(
+            "BEGIN; UPDATE tidemill_commits SET cycle = {cycle}, committed_at = now() \
+             WHERE sink = {} AND run = {run} AND cycle {before}",
+            self.sink
+        )
+    }
+}
