@@ -44,6 +44,9 @@ enum Command {
     Explain(sql::ExplainPipeline),
     #[cfg(feature = "sql")]
     Validate(sql::ValidatePipeline),
+    #[cfg(feature = "sql")]
+    #[command(subcommand)]
+    Journal(journal::JournalCommand),
 }
 
 fn main() -> ExitCode {
@@ -58,6 +61,8 @@ fn main() -> ExitCode {
         Command::Explain(command) => command.run(),
         #[cfg(feature = "sql")]
         Command::Validate(command) => command.run(),
+        #[cfg(feature = "sql")]
+        Command::Journal(command) => command.run(),
     };
     let exit = ended.unwrap_or_else(|error| {
         terminal::tell(&format!("error: {}", exit::message(&error)));

@@ -1,20 +1,18 @@
-//! `tidemill journal`: what is in the journal of a durable pipeline, whether it is whole, and the past once more.
+//! `tidemill journal`: what is in the journal of a durable pipeline, whether it is whole, and its past once more.
 
 mod list;
-#[cfg(feature = "sql")]
 mod replay;
 mod show;
 mod verify;
 
 use crate::exit::Exit;
 
-/// Look into the journal of a durable pipeline, check it, run a query over its past
+/// Look into the journal of a durable pipeline, check it, run queries over its past
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum JournalCommand {
     Ls(list::List),
     Show(show::Show),
     Verify(verify::Verify),
-    #[cfg(feature = "sql")]
     Replay(replay::Replay),
 }
 
@@ -24,7 +22,6 @@ impl JournalCommand {
             JournalCommand::Ls(command) => command.run(),
             JournalCommand::Show(command) => command.run(),
             JournalCommand::Verify(command) => command.run(),
-            #[cfg(feature = "sql")]
             JournalCommand::Replay(command) => command.run(),
         }
     }

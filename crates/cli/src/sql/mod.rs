@@ -13,13 +13,14 @@ mod pipeline;
 mod prompt;
 mod register;
 mod rows;
-mod script;
+pub(crate) mod script;
 mod summary;
 mod validate;
 
 pub(crate) use explain::ExplainPipeline;
-pub(crate) use pipeline::RunPipeline;
+pub(crate) use pipeline::{RunPipeline, RunScript};
 pub(crate) use prompt::Prompt;
+pub(crate) use rows::RowFormat;
 pub(crate) use validate::ValidatePipeline;
 
 use std::path::Path;

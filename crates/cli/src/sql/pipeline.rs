@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use tidemill_sql::StatementKind;
+use tidemill_sql::{Session, StatementKind};
 
 use super::execute::{Executor, Manner};
 use super::rows::RowFormat;
+use super::script::ScriptText;
 use super::{SessionOptions, script, user_error};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
@@ -26,11 +27,25 @@ pub(crate) struct RunPipeline {
 
 impl RunPipeline {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
-        let script = script::read(&self.script)?;
-        let statements = script.statements()?;
         let session = self.options.session_of(&self.script);
+        RunScript { script: script::read(&self.script)?, session, format: self.format }.run()
+    }
+}
+
+/// A script with the session that it is run in.
+pub(crate) struct RunScript {
+    pub script: ScriptText,
+    pub session: Session,
+    pub format: RowFormat,
+}
+
+impl RunScript {
+    /// Runs its statements, then its sinks.
+    pub(crate) fn run(self) -> anyhow::Result<Exit> {
+        let RunScript { script, session, format } = self;
+        let statements = script.statements()?;
         let interrupt = Interrupt::of_command()?;
-        let mut executor = Executor { session, format: self.format, interrupt, manner: Manner::Script };
+        let mut executor = Executor { session, format, interrupt, manner: Manner::Script };
         for statement in &statements {
             let exit = executor.statement(statement)?;
             if exit != Exit::Done {

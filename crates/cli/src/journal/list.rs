@@ -1,0 +1,58 @@
+//! `tidemill journal ls DIR`
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use tidemill_engine::inspect::{self, LogListing};
+
+use crate::exit::Exit;
+use crate::sql::Failed;
+use crate::{quantity, terminal};
+
+/// List streams, cuts, snapshots and commits
+#[derive(Debug, clap::Args)]
+#[command(after_help = exit_codes!())]
+pub(crate) struct List {
+    /// The journal's folder
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    /// Every segment of each stream, too
+    #[arg(long)]
+    segments: bool,
+}
+
+impl List {
+    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        let listing = inspect::list(&self.folder).map_err(Failed)?;
+        let mut text = String::new();
+        for stream in &listing.streams {
+            let what = format!("stream {}", stream.name);
+            self.describe(&what, "positions", stream, &mut text);
+        }
+        self.describe("cuts", "cycles", &listing.cuts, &mut text);
+        let snapshots: Vec<String> = listing.snapshots.iter().map(u64::to_string).collect();
+        let _ = writeln!(text, "snapshots after cycles: {}", shown(&snapshots));
+        let commits = listing.commits.iter().map(|(sink, cycle)| format!("{sink} up to cycle {cycle}"));
+        let commits: Vec<String> = commits.collect();
+        let _ = writeln!(text, "commits noted here: {}", shown(&commits));
+        terminal::show(text.trim_end())?;
+        Ok(Exit::Done)
+    }
+
+    fn describe(&self, what: &str, unit: &str, log: &LogListing, text: &mut String) {
+        let segments = quantity::counted(log.segments.len() as u64, "segment");
+        let range = match log.first == log.end {
+            true => "empty".to_string(),
+            false => format!("{unit} {} to {}", quantity::count(log.first), quantity::count(log.end - 1)),
+        };
+        let _ = writeln!(text, "{what}: {range}, {} in {segments}", quantity::bytes(log.bytes));
+        for segment in log.segments.iter().filter(|_| self.segments) {
+            let (path, bytes) = (segment.path.display(), quantity::bytes(segment.bytes));
+            let _ = writeln!(text, "  {path}: from {}, {bytes}", quantity::count(segment.first));
+        }
+    }
+}
+
+fn shown(all: &[String]) -> String {
+    if all.is_empty() { "none".into() } else { all.join(", ") }
+}

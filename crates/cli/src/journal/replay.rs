@@ -1,0 +1,31 @@
+//! `tidemill journal replay DIR pipeline.sql`
+
+use std::path::PathBuf;
+
+use crate::exit::Exit;
+use crate::sql::{RowFormat, RunScript, SessionOptions, script};
+
+/// Run a script with its durable sources read from their journals, from the beginning to the end
+#[derive(Debug, clap::Args)]
+#[command(after_help = exit_codes!())]
+pub(crate) struct Replay {
+    /// The journal's folder
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    /// The script; - reads standard input. Its sinks are written to: name others than those of the running pipeline
+    #[arg(value_name = "FILE")]
+    script: PathBuf,
+    /// How rows of a SELECT in the script are shown
+    #[arg(long, value_enum, default_value_t)]
+    format: RowFormat,
+    #[command(flatten)]
+    options: SessionOptions,
+}
+
+impl Replay {
+    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        let mut session = self.options.session();
+        session.settings_mut().replay = Some(self.folder.clone());
+        RunScript { script: script::read(&self.script)?, session, format: self.format }.run()
+    }
+}
