@@ -24,10 +24,15 @@ fn main() -> Result<(), Cause> {
         for is_dictionary in [false, true] {
             let mut decoder = decoder(tags, fields, is_dictionary)?;
             let mut batches = VecDeque::new();
-            report(if is_dictionary { "tags as dictionaries" } else { "tags as texts" }, &text, time, |piece| {
-                decoder.decode(piece, &mut batches)?;
-                Ok(batches.drain(..).map(|batch| std::hint::black_box(batch).num_rows()).sum())
-            })?;
+            report(
+                if is_dictionary { "tags as dictionaries" } else { "tags as texts" },
+                &text,
+                time,
+                |piece| {
+                    decoder.decode(piece, &mut batches)?;
+                    Ok(batches.drain(..).map(|batch| std::hint::black_box(batch).num_rows()).sum())
+                },
+            )?;
             assert_eq!(decoder.faults().count, 0);
         }
     }

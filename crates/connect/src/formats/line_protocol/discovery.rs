@@ -54,7 +54,8 @@ impl Found {
         at = skip_spaces(line, at, end);
         loop {
             let equals = end_of_value(line, at, end, *b"= ,\\");
-            let name = line.get(at..equals).filter(|name| !name.is_empty())?;
+            let name =
+                line.get(at..equals).filter(|name| !name.is_empty() && line.get(equals) == Some(&b'='))?;
             let (data_type, next) = field(line, equals + 1)?;
             self.add(name, data_type);
             match line.get(next) {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::points::behind_backslash;
 use super::scan::{Pattern, find};
 
 /// The most names that are kept; others are looked up anew each time.
@@ -126,7 +127,7 @@ fn end_of_name(text: &[u8], mut at: usize, end: usize) -> Result<usize, &'static
         match text[..end].get(at) {
             Some(b'=') if at == start => return Err("a name is missing before '='"),
             Some(b'=') => return Ok(at),
-            Some(b'\\') => at = (at + 2).min(end),
+            Some(b'\\') => at = behind_backslash(text, at, end, false),
             _ => return Err("'=' is missing behind a name"),
         }
     }

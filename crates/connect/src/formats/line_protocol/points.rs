@@ -385,7 +385,16 @@ pub(super) fn end_of_value<const N: usize>(text: &[u8], mut at: usize, end: usiz
         if at >= end || text[at] != b'\\' {
             return at;
         }
-        at = (at + 2).min(end);
+        at = behind_backslash(text, at, end, stops[0] == b'"');
+    }
+}
+
+/// Where to go on behind a backslash and what it stands before. Only in a string that can be a backslash.
+#[inline(always)]
+pub(super) fn behind_backslash(text: &[u8], at: usize, end: usize, is_string: bool) -> usize {
+    match text.get(at + 1) {
+        Some(b'\\') if !is_string => at + 1,
+        _ => (at + 2).min(end),
     }
 }
 
