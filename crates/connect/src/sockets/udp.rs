@@ -305,7 +305,7 @@ fn dropped_by_system(address: SocketAddr) -> Option<u64> {
     let text = std::fs::read_to_string(table).ok()?;
     let of_port = text.lines().skip(1).filter_map(|line| {
         let mut words = line.split_ascii_whitespace();
-        words.nth(1)?.ends_with(&ending).then(|| words.last()?.parse().ok())?
+        words.nth(1)?.ends_with(&ending).then(|| words.last()?.parse::<u64>().ok())?
     });
     Some(of_port.sum::<u64>())
 }

@@ -61,7 +61,7 @@ fn a_full_queue_holds_clients_back() {
     let limits = HttpSettings {
         body_bytes_max: 4096,
         queue_bytes: 4096,
-        connections_max: 6,
+        connections_max: 3,
         queue_wait: Duration::from_millis(50),
         ..settings()
     };

@@ -63,8 +63,9 @@ pub fn parse(line: &str) -> Result<Option<Point>, ()> {
 }
 
 fn set(point: &mut Point, name: String, value: String) -> Result<(), ()> {
-    // These two names are the point's own columns, not those of tags and fields.
-    if name == "time" || name == "measurement" {
+    // Time and measurement are the point's own columns, not those of tags and fields.
+    let is_own = name == "time" || name == "measurement";
+    if is_own || super::points::schema().index_of(&name).is_err() {
         return Ok(());
     }
     point.insert(name, value).map_or(Ok(()), |_| Err(()))
@@ -121,6 +122,9 @@ fn scalar(text: &str) -> Option<String> {
     if let Some(digits) = text.strip_suffix('u') {
         let value = digits.parse::<u64>().ok().filter(|_| !digits.starts_with('+'));
         return value.map(|value| format!("unsigned {value}"));
+    }
+    if let Some(whole) = text.parse::<i64>().ok().filter(|whole| *whole != 0 || !text.starts_with('-')) {
+        return Some(format!("whole {whole}"));
     }
     let value = text.parse::<f64>().ok().filter(|value| value.is_finite() && is_of("0123456789.eE+-", text));
     value.map(|value| format!("float {value}"))

@@ -92,20 +92,16 @@ fn fit(mut point: Point) -> Result<Point, ()> {
     for (name, value) in &mut point {
         let kind = value.split(' ').next().unwrap_or_default().to_owned();
         let text = value[kind.len() + 1..].to_owned();
-        let whole = text.parse::<i128>().ok().filter(|whole| text != "-0" && i64::try_from(*whole).is_ok());
         *value = match (name.as_str(), kind.as_str()) {
-            ("float", "integer" | "unsigned") => {
+            ("float", "integer" | "unsigned" | "whole") => {
                 format!("float {}", text.parse::<i128>().map_err(|_| ())? as f64)
             }
-            ("integer", "integer" | "unsigned") => {
+            ("integer", "integer" | "unsigned" | "whole") => {
                 format!("integer {}", text.parse::<i64>().map_err(|_| ())?)
             }
-            ("unsigned", "integer" | "unsigned") => {
+            ("unsigned", "integer" | "unsigned" | "whole") => {
                 format!("unsigned {}", text.parse::<u64>().map_err(|_| ())?)
             }
-            // Floats are written without a fraction only if they have none: the tests write 1.5 otherwise.
-            ("integer", "float") if whole.is_some() => format!("integer {text}"),
-            ("unsigned", "float") if whole.is_some_and(|whole| whole >= 0) => format!("unsigned {text}"),
             ("time" | "float" | "boolean", _) if kind == *name => continue,
             ("integer" | "unsigned" | "float" | "boolean", _) => return Err(()),
             (_, "text" | "time") => continue,

@@ -1,6 +1,6 @@
 //! Numbers as line protocol writes them.
 
-use super::scan::{eight_digits, load};
+use super::scan::{leading_digits, load};
 
 /// Powers of ten that a double holds exactly.
 const POWERS: [f64; 23] = [
@@ -23,27 +23,44 @@ pub(super) enum Number {
     Float(f64),
 }
 
-/// Digits from `at` on: their value, if it fits into 64 bits, and where they end.
+/// So many digits fit into 64 bits whatever they are.
+const DIGITS_MAX: usize = 19;
+
+/// Powers of ten for so many digits more.
+const SCALES: [u64; 9] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
+
+/// Digits from `at` on, behind those of `start`: their value, if it fits into 64 bits, and where they end.
 #[inline(always)]
 fn digits(text: &[u8], at: usize, end: usize, start: u64) -> (Option<u64>, usize) {
     let (mut value, mut next) = (start, at);
-    let mut fits = true;
-    while next + 8 <= end
-        && let Some(eight) = load(text, next).and_then(eight_digits)
+    while next < end
+        && let Some(word) = load(text, next)
     {
-        let scaled = value.checked_mul(100_000_000).and_then(|value| value.checked_add(eight));
-        fits &= scaled.is_some();
-        value = scaled.unwrap_or(0);
-        next += 8;
+        let (mut count, mut eight) = leading_digits(word);
+        if count > end - next {
+            // Those behind the end do not belong to it.
+            (count, eight) = leading_digits(word & ((1 << ((end - next) * 8)) - 1));
+        }
+        value = value.wrapping_mul(SCALES[count]).wrapping_add(eight);
+        next += count;
+        if count < 8 {
+            break;
+        }
     }
     while next < end && text[next].is_ascii_digit() {
-        let digit = u64::from(text[next] - b'0');
-        let scaled = value.checked_mul(10).and_then(|value| value.checked_add(digit));
-        fits &= scaled.is_some();
-        value = scaled.unwrap_or(0);
+        value = value.wrapping_mul(10).wrapping_add(u64::from(text[next] - b'0'));
         next += 1;
     }
-    (fits.then_some(value), next)
+    if start == 0 && next - at <= DIGITS_MAX || start < SCALES[8] && next - at <= DIGITS_MAX - 8 {
+        return (Some(value), next);
+    }
+    (many_digits(&text[at..next], start), next)
+}
+
+/// As [`digits`], with a check at each digit.
+#[cold]
+fn many_digits(digits: &[u8], start: u64) -> Option<u64> {
+    digits.iter().try_fold(start, |value, digit| value.checked_mul(10)?.checked_add(u64::from(digit - b'0')))
 }
 
 #[inline(always)]

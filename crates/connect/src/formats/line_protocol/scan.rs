@@ -70,18 +70,19 @@ impl Pattern {
     }
 }
 
-/// Eight digits as a number.
+/// How many digits eight bytes begin with, and their value.
 #[inline(always)]
-pub(super) fn eight_digits(word: u64) -> Option<u64> {
-    let digits = word.wrapping_sub(LOW_BITS * u64::from(b'0'));
-    // A byte below '0' borrows or becomes large, one above '9' is carried into the top bit.
-    if (digits | digits.wrapping_add(LOW_BITS * 118)) & HIGH_BITS != 0 {
-        return None;
-    }
-    let pairs = (digits * 10) + (digits >> 8);
+pub(super) fn leading_digits(word: u64) -> (usize, u64) {
+    let digits = word ^ (LOW_BITS * u64::from(b'0'));
+    // What is above 9 is carried into the top bit, or has it. Bytes above one that is no digit may be marked wrongly.
+    let others = (digits.wrapping_add(LOW_BITS * 118) | digits) & HIGH_BITS;
+    let count = (others.trailing_zeros() / 8) as usize;
+    // The first digit is the lowest byte: pushed up, zeros come before it.
+    let digits = if count == 0 { 0 } else { digits << (64 - count * 8) };
+    let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8);
     let low = (pairs & 0x0000_00ff_0000_00ff).wrapping_mul(0x000f_4240_0000_0064);
     let high = ((pairs >> 16) & 0x0000_00ff_0000_00ff).wrapping_mul(0x0000_2710_0000_0001);
-    Some((low.wrapping_add(high)) >> 32)
+    (count, low.wrapping_add(high) >> 32)
 }
 
 #[cfg(test)]
@@ -99,14 +100,12 @@ mod tests {
         }
 
         #[test]
-        fn any_eight_bytes_are_digits_or_not(bytes in proptest::array::uniform8(any::<u8>()), number in 0u64..100_000_000) {
-            let of = |bytes: [u8; 8]| eight_digits(u64::from_le_bytes(bytes));
-            let text = format!("{number:08}");
-            prop_assert_eq!(of(text.as_bytes().try_into().unwrap()), Some(number));
-            let mut mixed: [u8; 8] = text.as_bytes().try_into().unwrap();
-            mixed[number as usize % 8] = bytes[0];
-            prop_assert_eq!(of(mixed).is_some(), bytes[0].is_ascii_digit());
-            prop_assert_eq!(of(bytes).is_some(), bytes.iter().all(u8::is_ascii_digit));
+        fn the_leading_digits_of_any_bytes_are_read(text in "[0-9]{0,8}", bytes in proptest::array::uniform8(any::<u8>())) {
+            let mut mixed = bytes;
+            mixed[..text.len()].copy_from_slice(text.as_bytes());
+            let count = mixed.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            let value = mixed[..count].iter().fold(0, |value, digit| value * 10 + u64::from(digit - b'0'));
+            prop_assert_eq!(leading_digits(u64::from_le_bytes(mixed)), (count, value));
         }
 
         #[test]

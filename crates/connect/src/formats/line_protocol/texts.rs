@@ -9,7 +9,7 @@ use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::ArrowError;
 
 /// Places of the cache in front of a dictionary's table.
-const RECENT: usize = 256;
+const RECENT: usize = 1024;
 /// A dictionary with more values than this is begun anew with the next batch.
 const VALUES_MAX: usize = 1 << 16;
 /// So are those whose values have more bytes.
@@ -154,5 +154,5 @@ fn cheap_hash(text: &[u8]) -> usize {
     };
     let last = word(&text[text.len().saturating_sub(8)..]);
     let mixed = (word(text) ^ last.rotate_left(29) ^ text.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> 56) as usize
+    (mixed >> (64 - RECENT.ilog2())) as usize
 }
