@@ -1,7 +1,7 @@
 //! Sources and sinks of Tidemill: how data comes in and how results go out. One file per kind.
 //!
 //! Always: [`line_file`], text files of lines, plain or compressed with zstd. With the feature `tables`: sources and
-//! sinks of typed rows (files, standard input and output, sockets, generators, memory). With `kafka`: topics.
+//! sinks of typed rows (files, standard input and output, sockets, HTTP, generators, memory). With `kafka`: topics.
 
 #[cfg(feature = "tables")]
 pub mod files;
@@ -9,6 +9,8 @@ pub mod files;
 pub mod formats;
 #[cfg(feature = "tables")]
 pub mod generators;
+#[cfg(feature = "tables")]
+pub mod http;
 #[cfg(feature = "tables")]
 pub mod infer;
 #[cfg(feature = "kafka")]

@@ -108,6 +108,12 @@ pub trait Sink: Send {
         Ok(None)
     }
 
+    /// How to end a wait of this sink from another thread, when the query is told to stop at once: a call that waits
+    /// for a server then returns soon, with an error. Asked once, before the query starts.
+    fn stopper(&self) -> Option<Box<dyn Fn() + Send + Sync>> {
+        None
+    }
+
     /// The query has ended in order: no cycle follows.
     ///
     /// # Errors

@@ -9,6 +9,7 @@ mod csv_block;
 mod csv_header;
 mod csv_records;
 mod fit;
+pub mod line_protocol;
 pub mod ndjson;
 pub mod parquet;
 mod times;
@@ -41,6 +42,8 @@ pub enum Format {
     Csv,
     /// One JSON object per line ([`ndjson`]).
     Json,
+    /// InfluxDB line protocol ([`line_protocol`]).
+    LineProtocol,
     /// Apache Parquet ([`parquet`](mod@parquet)).
     Parquet,
     /// Arrow IPC: a file ("Feather version 2") or a stream ([`arrow_ipc`]).
@@ -48,7 +51,8 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format of that name, in any case: csv, tsv, json, ndjson, jsonl, parquet, arrow, ipc, feather.
+    /// The format of that name, in any case: csv, tsv, json, ndjson, jsonl, line_protocol, influx, parquet, arrow, ipc,
+    /// feather.
     ///
     /// ```
     /// use tidemill_connect::formats::Format;
@@ -59,6 +63,7 @@ impl Format {
         match name.to_ascii_lowercase().as_str() {
             "csv" | "tsv" => Some(Format::Csv),
             "json" | "ndjson" | "jsonl" => Some(Format::Json),
+            "line_protocol" | "influx" => Some(Format::LineProtocol),
             "parquet" => Some(Format::Parquet),
             "arrow" | "ipc" | "feather" | "arrows" => Some(Format::ArrowIpc),
             _ => None,
@@ -73,7 +78,7 @@ impl Format {
 
     /// Whether it is text, which a [`RecordDecoder`] reads.
     pub fn is_text(self) -> bool {
-        matches!(self, Format::Csv | Format::Json)
+        matches!(self, Format::Csv | Format::Json | Format::LineProtocol)
     }
 }
 
@@ -169,6 +174,9 @@ pub fn text_decoder(format: Format, settings: DecoderSettings) -> Result<Box<dyn
     match format {
         Format::Csv => Ok(Box::new(csv::CsvDecoder::new(settings)?)),
         Format::Json => Ok(Box::new(ndjson::NdjsonDecoder::new(settings)?)),
+        Format::LineProtocol => {
+            Ok(Box::new(line_protocol::LineProtocolDecoder::new(settings, Default::default())?))
+        }
         Format::Parquet | Format::ArrowIpc => Err(Cause::User(format!(
             "{format:?} cannot be read from a stream of bytes; use csv or json, or read it from a file"
         ))),

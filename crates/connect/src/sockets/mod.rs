@@ -3,7 +3,7 @@
 //!
 //! Each connection is read and decoded on a thread of its own. Decoded rows wait in one short queue; while
 //! the query does not take them, the threads wait, the sockets are not read, and the senders are held back by
-//! the operating system. Rows of one connection stay in order; those of several mix as they come. Nothing is
+//! the operating system. UDP ([`udp`]) has no such means: what does not fit is dropped, and counted. Rows of one connection stay in order; those of several mix as they come. Nothing is
 //! acknowledged: what is on the way when either side ends is lost, so a stream from a socket is volatile.
 
 mod client;
@@ -12,6 +12,7 @@ mod intake;
 mod listening;
 mod source;
 pub mod tcp;
+pub mod udp;
 pub mod unix;
 
 use std::time::Duration;
@@ -20,8 +21,10 @@ use tidemill_core::error::Cause;
 
 use source::{Peers, SocketSource};
 pub use tcp::TcpLines;
+pub use udp::{UdpLines, UdpSettings};
 pub use unix::UnixLines;
 
+use crate::formats::line_protocol::{LineProtocolDecoder, LineProtocolSettings};
 use crate::formats::{DecoderSettings, Format, RecordDecoder, text_decoder};
 
 /// How connections are read.
@@ -32,6 +35,8 @@ pub struct SocketSettings {
     pub format: Format,
     /// The columns, and how a CSV is written.
     pub decoder: DecoderSettings,
+    /// How line protocol is read; other formats do not look at it.
+    pub line_protocol: LineProtocolSettings,
     /// When listening: the most connections at a time; one more is closed at once and counted as a fault.
     /// Each takes a thread, 64 KiB and the record that is not yet complete.
     pub connections_max: usize,
@@ -50,6 +55,7 @@ impl SocketSettings {
         SocketSettings {
             format,
             decoder,
+            line_protocol: LineProtocolSettings::default(),
             connections_max: 256,
             idle_timeout: None,
             attempts_max: 10,
@@ -76,12 +82,18 @@ impl SocketSettings {
 struct Decoding {
     format: Format,
     settings: DecoderSettings,
+    line_protocol: LineProtocolSettings,
     projection: Option<Vec<usize>>,
 }
 
 impl Decoding {
     fn decoder(&self) -> Result<Box<dyn RecordDecoder>, Cause> {
-        let mut decoder = text_decoder(self.format, self.settings.clone())?;
+        let mut decoder: Box<dyn RecordDecoder> = match self.format {
+            Format::LineProtocol => {
+                Box::new(LineProtocolDecoder::new(self.settings.clone(), self.line_protocol.clone())?)
+            }
+            format => text_decoder(format, self.settings.clone())?,
+        };
         if let Some(columns) = &self.projection {
             decoder.set_projection(columns)?;
         }

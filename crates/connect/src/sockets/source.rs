@@ -35,8 +35,12 @@ impl SocketSource {
         open: impl FnOnce(SocketSettings) -> Result<Peers, Cause>,
     ) -> Result<SocketSource, Cause> {
         settings.check()?;
-        let decoding =
-            Decoding { format: settings.format, settings: settings.decoder.clone(), projection: None };
+        let decoding = Decoding {
+            format: settings.format,
+            settings: settings.decoder.clone(),
+            line_protocol: settings.line_protocol.clone(),
+            projection: None,
+        };
         let schema = decoding.decoder()?.schema();
         let is_finite = settings.end_with_last_connection;
         Ok(SocketSource { decoding, schema, peers: open(settings)?, is_finite })

@@ -132,7 +132,7 @@ impl Source for TcpLines {
     }
 }
 
-fn resolve(address: &str) -> io::Result<Vec<SocketAddr>> {
+pub(super) fn resolve(address: &str) -> io::Result<Vec<SocketAddr>> {
     let addresses: Vec<_> = address.to_socket_addrs()?.collect();
     match addresses.is_empty() {
         true => Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address")),

@@ -6,4 +6,5 @@ mod client;
 mod fixture;
 mod listen;
 mod senders;
+mod udp;
 mod unix;

@@ -126,6 +126,11 @@ impl PostgresSink {
 }
 
 impl Sink for PostgresSink {
+    fn stopper(&self) -> Option<Box<dyn Fn() + Send + Sync>> {
+        let stop = self.stop_handle();
+        Some(Box::new(move || stop.stop()))
+    }
+
     fn prepare(&mut self, output: CycleOutput) -> Result<(), Cause> {
         let (cycle, batches) = rows_of(output, &self.schema)?;
         let mut bytes = Vec::new();

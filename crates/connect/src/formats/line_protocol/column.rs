@@ -1,0 +1,288 @@
+//! A column that is being filled, row by row.
+
+use std::sync::Arc;
+
+use arrow_array::types::*;
+use arrow_array::{ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray};
+use arrow_buffer::{NullBuffer, NullBufferBuilder};
+use arrow_schema::{ArrowError, DataType, Field, TimeUnit};
+use tidemill_core::error::Cause;
+
+use super::numbers::Number;
+use super::texts::{Dictionary, Plain};
+use crate::formats::sql_type;
+
+/// A value of a field.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Value<'a> {
+    Number(Number),
+    Boolean(bool),
+    Text(&'a [u8]),
+}
+
+/// The values so far. Narrow numbers are kept wide, and narrowed with the whole batch.
+#[derive(Debug)]
+enum Values {
+    Signed { values: Vec<i64>, least: i64, most: i64 },
+    Unsigned { values: Vec<u64>, most: u64 },
+    Float(Vec<f64>),
+    Boolean(Vec<bool>),
+    Time(Vec<i64>),
+    Plain(Plain),
+    Dictionary(Dictionary),
+}
+
+/// A column that is being filled. Rows that were left out become NULL when a later one is set.
+#[derive(Debug)]
+pub(super) struct Column {
+    pub(super) field: Arc<Field>,
+    values: Values,
+    nulls: NullBufferBuilder,
+    /// The rows that are set or NULL.
+    rows: usize,
+}
+
+/// Why a value was not taken.
+#[derive(Debug)]
+pub(super) enum Refused {
+    /// The column has one in this row.
+    Twice,
+    /// It is none of the column's type.
+    Mismatch,
+}
+
+impl Column {
+    pub(super) fn new(field: Arc<Field>) -> Result<Column, Cause> {
+        let signed = |least, most| Values::Signed { values: Vec::new(), least, most };
+        let unsigned = |most| Values::Unsigned { values: Vec::new(), most };
+        let values = match field.data_type() {
+            DataType::Int8 => signed(i8::MIN.into(), i8::MAX.into()),
+            DataType::Int16 => signed(i16::MIN.into(), i16::MAX.into()),
+            DataType::Int32 => signed(i32::MIN.into(), i32::MAX.into()),
+            DataType::Int64 => signed(i64::MIN, i64::MAX),
+            DataType::UInt8 => unsigned(u8::MAX.into()),
+            DataType::UInt16 => unsigned(u16::MAX.into()),
+            DataType::UInt32 => unsigned(u32::MAX.into()),
+            DataType::UInt64 => unsigned(u64::MAX),
+            DataType::Float32 | DataType::Float64 => Values::Float(Vec::new()),
+            DataType::Boolean => Values::Boolean(Vec::new()),
+            DataType::Timestamp(..) => Values::Time(Vec::new()),
+            DataType::Utf8 => Values::Plain(Plain::default()),
+            DataType::Dictionary(key, value) if **key == DataType::Int32 && **value == DataType::Utf8 => {
+                Values::Dictionary(Dictionary::default())
+            }
+            other => {
+                return Err(Cause::User(format!(
+                    "column '{}': line protocol has no {}; take VARCHAR, BIGINT, DOUBLE or BOOLEAN, or TIMESTAMP \
+                     for the time",
+                    field.name(),
+                    sql_type(other)
+                )));
+            }
+        };
+        Ok(Column { field, values, nulls: NullBufferBuilder::new(0), rows: 0 })
+    }
+
+    pub(super) fn is_text(&self) -> bool {
+        matches!(self.values, Values::Plain(_) | Values::Dictionary(_))
+    }
+
+    /// Makes ready for a value of this row.
+    #[inline(always)]
+    fn begin(&mut self, row: usize) -> Result<(), Refused> {
+        if self.rows != row {
+            if self.rows > row {
+                return Err(Refused::Twice);
+            }
+            self.pad(row);
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn set(&mut self) {
+        self.nulls.append_non_null();
+        self.rows += 1;
+    }
+
+    #[inline(always)]
+    pub(super) fn push_text(&mut self, row: usize, text: &[u8]) -> Result<(), Refused> {
+        self.begin(row)?;
+        match &mut self.values {
+            Values::Dictionary(dictionary) => dictionary.push(text),
+            Values::Plain(plain) => plain.push(text),
+            _ => return Err(Refused::Mismatch),
+        }
+        self.set();
+        Ok(())
+    }
+
+    #[inline(always)]
+    pub(super) fn push(&mut self, row: usize, value: Value<'_>) -> Result<(), Refused> {
+        let number = match value {
+            Value::Text(text) => return self.push_text(row, text),
+            Value::Boolean(value) => return self.push_boolean(row, value),
+            Value::Number(number) => number,
+        };
+        self.begin(row)?;
+        match &mut self.values {
+            Values::Float(values) => values.push(float(number)),
+            Values::Signed { values, least, most } => values.push(match number {
+                Number::Signed(value) | Number::Whole(value) if (*least..=*most).contains(&value) => value,
+                Number::Unsigned(value) if value <= *most as u64 => value as i64,
+                _ => return Err(Refused::Mismatch),
+            }),
+            Values::Unsigned { values, most } => values.push(match number {
+                Number::Unsigned(value) if value <= *most => value,
+                Number::Signed(value) | Number::Whole(value) if value >= 0 && value as u64 <= *most => {
+                    value as u64
+                }
+                _ => return Err(Refused::Mismatch),
+            }),
+            _ => return Err(Refused::Mismatch),
+        }
+        self.set();
+        Ok(())
+    }
+
+    fn push_boolean(&mut self, row: usize, value: bool) -> Result<(), Refused> {
+        self.begin(row)?;
+        let Values::Boolean(values) = &mut self.values else { return Err(Refused::Mismatch) };
+        values.push(value);
+        self.set();
+        Ok(())
+    }
+
+    /// The point's time, in the column's unit.
+    #[inline(always)]
+    pub(super) fn push_time(&mut self, row: usize, value: i64) -> Result<(), Refused> {
+        self.begin(row)?;
+        let Values::Time(values) = &mut self.values else { return Err(Refused::Mismatch) };
+        values.push(value);
+        self.set();
+        Ok(())
+    }
+
+    /// Whether a row that is complete lacks a value that must be there.
+    #[inline(always)]
+    pub(super) fn lacks(&self, row: usize) -> bool {
+        self.rows <= row
+    }
+
+    #[cold]
+    fn pad(&mut self, rows: usize) {
+        match &mut self.values {
+            Values::Signed { values, .. } | Values::Time(values) => values.resize(rows, 0),
+            Values::Unsigned { values, .. } => values.resize(rows, 0),
+            Values::Float(values) => values.resize(rows, 0.0),
+            Values::Boolean(values) => values.resize(rows, false),
+            Values::Plain(plain) => plain.pad(rows),
+            Values::Dictionary(dictionary) => dictionary.pad(rows),
+        }
+        self.nulls.append_n_nulls(rows - self.rows);
+        self.rows = rows;
+    }
+
+    /// Takes back a row that turned out to be bad.
+    pub(super) fn truncate(&mut self, rows: usize) {
+        if self.rows <= rows {
+            return;
+        }
+        match &mut self.values {
+            Values::Signed { values, .. } | Values::Time(values) => values.truncate(rows),
+            Values::Unsigned { values, .. } => values.truncate(rows),
+            Values::Float(values) => values.truncate(rows),
+            Values::Boolean(values) => values.truncate(rows),
+            Values::Plain(plain) => plain.truncate(rows),
+            Values::Dictionary(dictionary) => dictionary.truncate(rows),
+        }
+        self.nulls.truncate(rows);
+        self.rows = rows;
+    }
+
+    /// The column of so many rows; the next one begins.
+    pub(super) fn finish(&mut self, rows: usize) -> Result<ArrayRef, ArrowError> {
+        if self.rows < rows {
+            self.pad(rows);
+        }
+        self.rows = 0;
+        let nulls = self.nulls.finish();
+        match &mut self.values {
+            Values::Signed { values, .. } => Ok(narrow_signed(self.field.data_type(), values, nulls)),
+            Values::Unsigned { values, .. } => Ok(narrow_unsigned(self.field.data_type(), values, nulls)),
+            Values::Float(values) => Ok(match self.field.data_type() {
+                DataType::Float32 => narrow::<_, Float32Type>(values, nulls, |value| value as f32),
+                _ => wide::<Float64Type>(values, nulls),
+            }),
+            Values::Boolean(values) => {
+                let array = BooleanArray::new(values.iter().copied().collect(), nulls);
+                values.clear();
+                Ok(Arc::new(array))
+            }
+            Values::Time(values) => Ok(times(self.field.data_type(), values, nulls)),
+            Values::Plain(plain) => plain.finish(nulls),
+            Values::Dictionary(dictionary) => dictionary.finish(nulls),
+        }
+    }
+}
+
+fn float(number: Number) -> f64 {
+    match number {
+        Number::Float(value) => value,
+        Number::Whole(value) | Number::Signed(value) => value as f64,
+        Number::Unsigned(value) => value as f64,
+    }
+}
+
+fn wide<T: ArrowPrimitiveType>(values: &mut Vec<T::Native>, nulls: Option<NullBuffer>) -> ArrayRef {
+    let next = Vec::with_capacity(values.len());
+    Arc::new(PrimitiveArray::<T>::new(std::mem::replace(values, next).into(), nulls))
+}
+
+fn narrow<V: Copy, T: ArrowPrimitiveType>(
+    values: &mut Vec<V>,
+    nulls: Option<NullBuffer>,
+    narrow: impl Fn(V) -> T::Native,
+) -> ArrayRef {
+    let narrowed: Vec<T::Native> = values.iter().map(|value| narrow(*value)).collect();
+    values.clear();
+    Arc::new(PrimitiveArray::<T>::new(narrowed.into(), nulls))
+}
+
+fn narrow_signed(data_type: &DataType, values: &mut Vec<i64>, nulls: Option<NullBuffer>) -> ArrayRef {
+    // Each was checked when it came.
+    match data_type {
+        DataType::Int8 => narrow::<_, Int8Type>(values, nulls, |value| value as i8),
+        DataType::Int16 => narrow::<_, Int16Type>(values, nulls, |value| value as i16),
+        DataType::Int32 => narrow::<_, Int32Type>(values, nulls, |value| value as i32),
+        _ => wide::<Int64Type>(values, nulls),
+    }
+}
+
+fn narrow_unsigned(data_type: &DataType, values: &mut Vec<u64>, nulls: Option<NullBuffer>) -> ArrayRef {
+    match data_type {
+        DataType::UInt8 => narrow::<_, UInt8Type>(values, nulls, |value| value as u8),
+        DataType::UInt16 => narrow::<_, UInt16Type>(values, nulls, |value| value as u16),
+        DataType::UInt32 => narrow::<_, UInt32Type>(values, nulls, |value| value as u32),
+        _ => wide::<UInt64Type>(values, nulls),
+    }
+}
+
+fn times(data_type: &DataType, values: &mut Vec<i64>, nulls: Option<NullBuffer>) -> ArrayRef {
+    let next = Vec::with_capacity(values.len());
+    let values = std::mem::replace(values, next).into();
+    let DataType::Timestamp(unit, zone) = data_type else {
+        return Arc::new(PrimitiveArray::<Int64Type>::new(values, nulls));
+    };
+    macro_rules! times {
+        ($type:ty) => {
+            Arc::new(PrimitiveArray::<$type>::new(values, nulls).with_timezone_opt(zone.clone()))
+        };
+    }
+    match unit {
+        TimeUnit::Second => times!(TimestampSecondType),
+        TimeUnit::Millisecond => times!(TimestampMillisecondType),
+        TimeUnit::Microsecond => times!(TimestampMicrosecondType),
+        TimeUnit::Nanosecond => times!(TimestampNanosecondType),
+    }
+}

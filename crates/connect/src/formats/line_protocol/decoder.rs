@@ -1,0 +1,277 @@
+//! Decodes line protocol that comes in pieces.
+
+use std::collections::VecDeque;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use tidemill_core::error::Cause;
+use tidemill_core::source::Faults;
+
+use super::points::Points;
+use super::{LineProtocolSettings, Precision};
+use crate::formats::{DecoderSettings, RecordDecoder};
+
+/// The most bytes of lines that become one batch, whatever the number of rows.
+const BATCH_BYTES_MAX: usize = 256 << 20;
+
+/// Decodes line protocol.
+///
+/// ```
+/// use std::collections::VecDeque;
+/// use std::sync::Arc;
+/// use tidemill_connect::formats::line_protocol::LineProtocolDecoder;
+/// use tidemill_connect::formats::{DecoderSettings, RecordDecoder};
+/// use tidemill_core::arrow::schema::{DataType, Field, Schema};
+///
+/// let schema = Arc::new(Schema::new(vec![
+///     Field::new("host", DataType::Utf8, true),
+///     Field::new("usage", DataType::Float64, true),
+/// ]));
+/// let settings = DecoderSettings { schema, csv: Default::default(), batch_rows: 8192 };
+/// let mut decoder = LineProtocolDecoder::new(settings, Default::default())?;
+/// let mut batches = VecDeque::new();
+/// decoder.begin("agent");
+/// decoder.decode(b"cpu,host=a usage=0.5 1767225600000000000\ncpu,host=b usage=\n", &mut batches)?;
+/// assert_eq!(batches[0].num_rows(), 1);
+/// assert!(decoder.faults().samples[0].starts_with("agent, line 2: '' is no value"));
+/// # Ok::<(), tidemill_core::Cause>(())
+/// ```
+#[derive(Debug)]
+pub struct LineProtocolDecoder {
+    declared: SchemaRef,
+    points: Points,
+    settings: LineProtocolSettings,
+    batch_rows: usize,
+    /// The time of points without one; `None`: that of the clock.
+    arrival: Option<i64>,
+    place: String,
+    /// The beginning of a line whose end has not come yet.
+    partial: Vec<u8>,
+    /// The bytes of the lines of the rows that are not handed out yet.
+    batch_bytes: usize,
+    line: u64,
+    discarding: bool,
+    faults: Faults,
+}
+
+impl LineProtocolDecoder {
+    /// A decoder; its first input begins.
+    ///
+    /// # Errors
+    /// [`Cause::User`] if a column's type or a setting cannot be served.
+    pub fn new(
+        decoder: DecoderSettings,
+        settings: LineProtocolSettings,
+    ) -> Result<LineProtocolDecoder, Cause> {
+        settings.check()?;
+        let all: Vec<usize> = (0..decoder.schema.fields().len()).collect();
+        Ok(LineProtocolDecoder {
+            points: Points::new(&decoder.schema, &all, settings.clone())?,
+            declared: decoder.schema,
+            settings,
+            batch_rows: decoder.batch_rows.max(1),
+            arrival: None,
+            place: "input".to_owned(),
+            partial: Vec::new(),
+            batch_bytes: 0,
+            line: 1,
+            discarding: false,
+            faults: Faults::default(),
+        })
+    }
+
+    /// The unit of the times from here on.
+    pub fn set_precision(&mut self, precision: Precision) {
+        self.points.set_precision(precision);
+    }
+
+    /// The time of points without one from here on, in nanoseconds since 1970; `None`: when they are decoded.
+    pub fn set_arrival(&mut self, time_ns: Option<i64>) {
+        self.arrival = time_ns;
+    }
+
+    /// The rows that [`push`](LineProtocolDecoder::push) made and nobody took yet.
+    pub fn rows(&self) -> usize {
+        self.points.rows()
+    }
+
+    /// Takes bytes as [`decode`](RecordDecoder::decode) does, but keeps all rows for
+    /// [`take_rows`](LineProtocolDecoder::take_rows).
+    ///
+    /// # Errors
+    /// [`Cause::Bug`] only.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<(), Cause> {
+        self.take_in(bytes, usize::MAX, &mut VecDeque::new())
+    }
+
+    /// The input has ended: takes a last line that has no line end.
+    pub fn push_last_line(&mut self) {
+        let line = std::mem::take(&mut self.partial);
+        if !line.is_empty() && !self.discarding {
+            self.take_checked(&line, 0, line.len());
+        }
+        self.discarding = false;
+    }
+
+    /// All rows that were made so far, as one batch.
+    ///
+    /// # Errors
+    /// [`Cause::Bug`] only.
+    pub fn take_rows(&mut self) -> Result<RecordBatch, Cause> {
+        self.batch_bytes = 0;
+        self.points.finish()
+    }
+
+    fn take_in(
+        &mut self,
+        bytes: &[u8],
+        batch_rows: usize,
+        batches: &mut VecDeque<RecordBatch>,
+    ) -> Result<(), Cause> {
+        let Some(last) = memchr::memrchr(b'\n', bytes) else {
+            self.keep(bytes);
+            return Ok(());
+        };
+        let mut start = 0;
+        if !self.partial.is_empty() || self.discarding {
+            start = memchr::memchr(b'\n', bytes).unwrap_or(last) + 1;
+            self.keep(&bytes[..start - 1]);
+            self.push_last_line();
+            self.line += 1;
+        }
+        self.lines(&bytes[start..=last.max(start.saturating_sub(1))], batch_rows, batches)?;
+        self.keep(&bytes[last + 1..]);
+        Ok(())
+    }
+
+    /// Takes complete lines.
+    fn lines(
+        &mut self,
+        text: &[u8],
+        batch_rows: usize,
+        batches: &mut VecDeque<RecordBatch>,
+    ) -> Result<(), Cause> {
+        // Looked at once for all lines; where it fails, line by line.
+        let is_checked = std::str::from_utf8(text).is_ok();
+        let arrival = self.arrival();
+        let mut start = 0;
+        for end in memchr::memchr_iter(b'\n', text) {
+            match is_checked {
+                true => self.take(text, start, end, arrival),
+                false => self.take_checked(text, start, end),
+            }
+            self.line += 1;
+            start = end + 1;
+            if self.points.rows() >= batch_rows
+                || self.batch_bytes >= BATCH_BYTES_MAX && batch_rows < usize::MAX
+            {
+                batches.push_back(self.take_rows()?);
+            }
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn take(&mut self, text: &[u8], start: usize, end: usize, arrival: i64) {
+        let end = if end > start && text[end - 1] == b'\r' { end - 1 } else { end };
+        self.batch_bytes += end - start;
+        if end - start > self.settings.line_bytes_max {
+            self.too_long();
+        } else if let Err(reason) = self.points.push(text, start, end, arrival) {
+            self.fault(&reason);
+        }
+    }
+
+    fn take_checked(&mut self, text: &[u8], start: usize, end: usize) {
+        match std::str::from_utf8(&text[start..end]) {
+            Ok(_) => self.take(text, start, end, self.arrival()),
+            Err(_) => self.fault("bytes that are not UTF-8"),
+        }
+    }
+
+    /// Keeps the beginning of a line, or no more of it if it is too long.
+    fn keep(&mut self, bytes: &[u8]) {
+        if self.discarding {
+            return;
+        }
+        // One byte more, for a carriage return.
+        if self.partial.len() + bytes.len() > self.settings.line_bytes_max + 1 {
+            self.too_long();
+            self.discarding = true;
+            self.partial = Vec::new();
+            return;
+        }
+        self.partial.extend_from_slice(bytes);
+    }
+
+    fn arrival(&self) -> i64 {
+        self.arrival.unwrap_or_else(|| {
+            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+        })
+    }
+
+    #[cold]
+    fn too_long(&mut self) {
+        let limit = self.settings.line_bytes_max;
+        self.fault(&format!("longer than {limit} bytes"));
+    }
+
+    #[cold]
+    fn fault(&mut self, reason: &str) {
+        self.faults.add(format!("{}, line {}: {reason}", self.place, self.line));
+    }
+
+    /// Names that were met for the first time and that no column has, each with what it is.
+    pub fn take_undeclared(&mut self) -> Vec<String> {
+        self.points.take_news()
+    }
+
+    /// What could not be read, without undeclared names.
+    pub fn take_faults(&mut self) -> Faults {
+        std::mem::take(&mut self.faults)
+    }
+}
+
+impl RecordDecoder for LineProtocolDecoder {
+    fn schema(&self) -> SchemaRef {
+        self.points.schema()
+    }
+
+    fn set_projection(&mut self, columns: &[usize]) -> Result<(), Cause> {
+        self.points = Points::new(&self.declared, columns, self.settings.clone())?;
+        Ok(())
+    }
+
+    fn begin(&mut self, place: &str) {
+        place.clone_into(&mut self.place);
+        self.partial.clear();
+        self.discarding = false;
+        self.line = 1;
+    }
+
+    fn decode(&mut self, bytes: &[u8], batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause> {
+        self.take_in(bytes, self.batch_rows, batches)?;
+        if self.points.rows() > 0 {
+            batches.push_back(self.take_rows()?);
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause> {
+        self.push_last_line();
+        if self.points.rows() > 0 {
+            batches.push_back(self.take_rows()?);
+        }
+        Ok(())
+    }
+
+    fn faults(&mut self) -> Faults {
+        let mut faults = self.take_faults();
+        for news in self.points.take_news() {
+            faults.add(format!("{}: {news}", self.place));
+        }
+        faults
+    }
+}

@@ -1,0 +1,460 @@
+//! From lines to rows: one pass over the bytes, straight into the columns.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_schema::{DataType, Schema, SchemaRef, TimeUnit};
+use tidemill_core::error::Cause;
+
+use super::column::{Column, Refused, Value};
+use super::names::{Found, Names, Target};
+use super::numbers::{number, whole};
+use super::scan::find;
+use super::{LineProtocolSettings, Precision};
+use crate::formats::sql_type;
+
+/// The most undeclared names that are told of.
+const UNDECLARED_MAX: usize = 64;
+/// The most bytes of a name or value that a message shows.
+const SHOWN_BYTES: usize = 60;
+
+/// Rows that are being made of lines.
+#[derive(Debug)]
+pub(super) struct Points {
+    schema: SchemaRef,
+    declared: SchemaRef,
+    columns: Vec<Column>,
+    names: Names,
+    time_column: Option<usize>,
+    measurement_column: Option<usize>,
+    /// Columns that must have a value in each row.
+    required: Vec<usize>,
+    settings: LineProtocolSettings,
+    /// The measurement of the last line.
+    measurement: Option<usize>,
+    rows: usize,
+    scratch: Vec<u8>,
+    undeclared: HashSet<Box<[u8]>>,
+    /// Undeclared names that nobody was told of yet.
+    news: Vec<String>,
+}
+
+/// A line's time, if it has none itself: in nanoseconds since 1970.
+pub(super) type Arrival = i64;
+
+/// Which part of a point a name is in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Tag,
+    Field,
+}
+
+impl Points {
+    /// `columns`: those of the declared ones that are wanted.
+    pub(super) fn new(
+        declared: &SchemaRef,
+        wanted: &[usize],
+        settings: LineProtocolSettings,
+    ) -> Result<Points, Cause> {
+        let schema = crate::formats::project(declared, wanted)?;
+        let columns: Vec<Column> =
+            schema.fields().iter().map(|field| Column::new(Arc::clone(field))).collect::<Result<_, _>>()?;
+        let points = Points {
+            time_column: index_of(&schema, &settings.time_column),
+            measurement_column: index_of(&schema, &settings.measurement_column),
+            required: (0..columns.len()).filter(|index| !schema.field(*index).is_nullable()).collect(),
+            declared: Arc::clone(declared),
+            schema,
+            columns,
+            names: Names::default(),
+            settings,
+            measurement: None,
+            rows: 0,
+            scratch: Vec::new(),
+            undeclared: HashSet::new(),
+            news: Vec::new(),
+        };
+        points.check().map(|()| points)
+    }
+
+    fn check(&self) -> Result<(), Cause> {
+        let time = &self.settings.time_column;
+        for (index, column) in self.columns.iter().enumerate() {
+            let (name, data_type) = (column.field.name(), column.field.data_type());
+            let is_time = self.time_column == Some(index);
+            if is_time != matches!(data_type, DataType::Timestamp(..)) {
+                let text = match is_time {
+                    true => format!(
+                        "it is the time of a point, so make it a TIMESTAMP, not {}",
+                        sql_type(data_type)
+                    ),
+                    false => format!("only the column '{time}' is a TIMESTAMP; make it a BIGINT"),
+                };
+                return Err(Cause::User(format!("column '{name}' of line protocol: {text}")));
+            }
+            if self.measurement_column == Some(index) && !column.is_text() {
+                return Err(Cause::User(format!(
+                    "column '{name}': it is the measurement, so make it a VARCHAR"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    pub(super) fn set_precision(&mut self, precision: Precision) {
+        self.settings.precision = precision;
+    }
+
+    /// Names that were met for the first time and are not declared.
+    pub(super) fn take_news(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.news)
+    }
+
+    /// Takes the line `at..end` of a text that is UTF-8, without its line end.
+    ///
+    /// # Errors
+    /// What is wrong with it; nothing of it is kept then.
+    #[inline]
+    pub(super) fn push(
+        &mut self,
+        text: &[u8],
+        at: usize,
+        end: usize,
+        arrival: Arrival,
+    ) -> Result<(), String> {
+        let result = self.point(text, at, end, arrival);
+        if !matches!(result, Ok(true)) {
+            self.columns.iter_mut().for_each(|column| column.truncate(self.rows));
+        }
+        self.rows += usize::from(matches!(result, Ok(true)));
+        result.map(|_| ())
+    }
+
+    /// The rows so far; the next batch begins.
+    pub(super) fn finish(&mut self) -> Result<RecordBatch, Cause> {
+        let bug = |error| Cause::Bug(format!("a batch of points: {error}"));
+        let rows = std::mem::take(&mut self.rows);
+        let columns = self
+            .columns
+            .iter_mut()
+            .map(|column| column.finish(rows))
+            .collect::<Result<_, _>>()
+            .map_err(bug)?;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options).map_err(bug)
+    }
+
+    /// Whether there is a point of a wanted measurement.
+    fn point(&mut self, text: &[u8], at: usize, end: usize, arrival: Arrival) -> Result<bool, String> {
+        let mut at = skip_spaces(text, at, end);
+        if at == end || text[at] == b'#' {
+            return Ok(false);
+        }
+        let stop = end_of_value(text, at, end, *b", \\");
+        if stop == at {
+            return Err("the measurement is missing".to_owned());
+        }
+        let name = &text[at..stop];
+        if !self.settings.measurements.is_empty() && !self.is_wanted(name) {
+            return Ok(false);
+        }
+        self.measurement = self.names.measurement(self.measurement, name);
+        if let Some(column) = self.measurement_column {
+            self.push_escaped(column, name, b", ").map_err(|refused| self.refusal(refused, column, name))?;
+        }
+        let mut before = self.measurement.unwrap_or(usize::MAX);
+        let mut left = self.settings.values_max;
+        at = stop;
+        while at < end && text[at] == b',' {
+            self.count(&mut left)?;
+            (at, before) = self.tag(text, at + 1, end, before)?;
+        }
+        at = skip_spaces(text, at, end);
+        if at == end {
+            return Err("the fields are missing".to_owned());
+        }
+        loop {
+            self.count(&mut left)?;
+            (at, before) = self.field(text, at, end, before)?;
+            match text[..end].get(at) {
+                Some(b',') => at += 1,
+                Some(b' ') | None => break,
+                Some(_) => return Err(format!("something follows a value: '{}'", shown(&text[at..end]))),
+            }
+        }
+        self.time(text, skip_spaces(text, at, end), end, arrival)?;
+        match self.required.iter().find(|column| self.columns[**column].lacks(self.rows)) {
+            None => Ok(true),
+            Some(column) => Err(format!(
+                "column '{}' is NOT NULL, but there is no value",
+                self.columns[*column].field.name()
+            )),
+        }
+    }
+
+    #[inline(always)]
+    fn count(&self, left: &mut usize) -> Result<(), String> {
+        *left = left.checked_sub(1).ok_or_else(|| {
+            format!("more than {} tags and fields; send them as several points", self.settings.values_max)
+        })?;
+        Ok(())
+    }
+
+    #[cold]
+    fn is_wanted(&self, name: &[u8]) -> bool {
+        let name = plain(name, b", ");
+        self.settings.measurements.iter().any(|wanted| wanted.as_bytes() == name)
+    }
+
+    /// Reads a tag; says where it ends, and the number of its name.
+    #[inline(always)]
+    fn tag(&mut self, text: &[u8], at: usize, end: usize, before: usize) -> Result<(usize, usize), String> {
+        let found = self.name(text, at, end, before, Part::Tag)?;
+        let stop = end_of_value(text, found.value, end, *b", =\\");
+        let value = &text[found.value..stop];
+        if value.is_empty() || text[..end].get(stop) == Some(&b'=') {
+            return Err(self.bad_tag(value, &text[at..found.value]));
+        }
+        if let Target::Column(column) = found.target {
+            self.push_escaped(column, value, b", =")
+                .map_err(|refused| self.refusal(refused, column, value))?;
+        }
+        Ok((stop, found.number))
+    }
+
+    #[cold]
+    fn bad_tag(&self, value: &[u8], name: &[u8]) -> String {
+        match value.is_empty() {
+            true => format!("tag '{}' has no value; leave the tag out", shown(name)),
+            false => format!("tag '{}': a '=' in the value must be written '\\='", shown(name)),
+        }
+    }
+
+    /// As [`Points::tag`].
+    #[inline(always)]
+    fn field(&mut self, text: &[u8], at: usize, end: usize, before: usize) -> Result<(usize, usize), String> {
+        let found = self.name(text, at, end, before, Part::Field)?;
+        let (value, stop) = match text[..end].get(found.value) {
+            Some(b'"') => {
+                let stop = end_of_value(text, found.value + 1, end, *b"\"\\");
+                if stop >= end {
+                    return Err("a string has no closing quote; a line's end ends the point".to_owned());
+                }
+                (Value::Text(&text[found.value + 1..stop]), stop + 1)
+            }
+            Some(b'0'..=b'9' | b'-' | b'.') => match number(text, found.value, end) {
+                Some((value, stop)) => (Value::Number(value), stop),
+                None => return Err(bad_value(text, found.value, end)),
+            },
+            _ => boolean(text, found.value, end).ok_or_else(|| bad_value(text, found.value, end))?,
+        };
+        if stop < end && !matches!(text[stop], b',' | b' ') {
+            return Err(bad_value(text, found.value, end));
+        }
+        if let Target::Column(column) = found.target {
+            let pushed = match value {
+                Value::Text(value) => self.push_escaped(column, value, b"\"\\"),
+                value => self.columns[column].push(self.rows, value),
+            };
+            pushed.map_err(|refused| self.refusal(refused, column, &text[found.value..stop]))?;
+        }
+        Ok((stop, found.number))
+    }
+
+    #[inline(always)]
+    fn name(
+        &mut self,
+        text: &[u8],
+        at: usize,
+        end: usize,
+        before: usize,
+        part: Part,
+    ) -> Result<Found, String> {
+        if let Some(found) = self.names.follow(before, text, at)
+            && found.value <= end
+        {
+            return Ok(found);
+        }
+        let Points { names, columns, declared, settings, undeclared, news, .. } = self;
+        let resolve = |raw: &[u8]| {
+            let name = plain(raw, b", =");
+            let target = target(&name, columns, declared, settings);
+            let is_new = undeclared.len() < UNDECLARED_MAX && !undeclared.contains(&name[..]);
+            if target == Target::Undeclared && is_new {
+                let what = if part == Part::Tag { "tag" } else { "field" };
+                news.push(format!("{what} '{}' is left out, for no column has this name", shown(&name)));
+                undeclared.insert(name.into());
+            }
+            target
+        };
+        Ok(names.look_up(before, text, at, end, resolve)?)
+    }
+
+    /// Puts a text in which some bytes have a backslash before them.
+    #[inline(always)]
+    fn push_escaped(&mut self, column: usize, raw: &[u8], escaped: &[u8]) -> Result<(), Refused> {
+        if find(raw, 0, raw.len(), [b'\\']) == raw.len() {
+            return self.columns[column].push_text(self.rows, raw);
+        }
+        self.scratch.clear();
+        unescape(raw, escaped, &mut self.scratch);
+        self.columns[column].push_text(self.rows, &self.scratch)
+    }
+
+    #[inline(always)]
+    fn time(&mut self, text: &[u8], at: usize, end: usize, arrival: Arrival) -> Result<(), String> {
+        let stop = find(text, at, end, [b' ']);
+        if skip_spaces(text, stop, end) != end {
+            return Err(format!("something follows the time: '{}'", shown(&text[stop..end])));
+        }
+        let given = match at == end {
+            true => None,
+            false => Some(whole(text, at, stop).ok_or_else(|| {
+                format!("'{}' is no time: a whole number since 1970", shown(&text[at..stop]))
+            })?),
+        };
+        let Some(column) = self.time_column else { return Ok(()) };
+        let DataType::Timestamp(unit, _) = self.columns[column].field.data_type() else { return Ok(()) };
+        let time = match given {
+            Some(time) => rescale(time, self.settings.precision.per_second(), unit),
+            None => rescale(arrival, Precision::Nanoseconds.per_second(), unit),
+        };
+        let Some(time) = time else {
+            return Err(format!("the time {} is out of range; check the precision", shown(&text[at..stop])));
+        };
+        self.columns[column]
+            .push_time(self.rows, time)
+            .map_err(|refused| self.refusal(refused, column, b"time"))
+    }
+
+    #[cold]
+    fn refusal(&self, refused: Refused, column: usize, value: &[u8]) -> String {
+        let field = &self.columns[column].field;
+        let (name, data_type) = (field.name(), sql_type(field.data_type()));
+        match refused {
+            Refused::Twice => format!("column '{name}' has two values"),
+            Refused::Mismatch => format!("column '{name}': '{}' is not a {data_type}", shown(value)),
+        }
+    }
+}
+
+/// The column of a name; one in another case is taken if none is written like it.
+fn target(name: &[u8], columns: &[Column], declared: &Schema, settings: &LineProtocolSettings) -> Target {
+    let special = [settings.time_column.as_bytes(), settings.measurement_column.as_bytes()];
+    let is_like = |candidate: &str, exact: bool| match exact {
+        true => candidate.as_bytes() == name,
+        false => candidate.as_bytes().eq_ignore_ascii_case(name),
+    } && !special.contains(&candidate.as_bytes());
+    for exact in [true, false] {
+        if let Some(column) = columns.iter().position(|column| is_like(column.field.name(), exact)) {
+            return Target::Column(column);
+        }
+        if declared.fields().iter().any(|field| is_like(field.name(), exact)) {
+            return Target::Unwanted;
+        }
+    }
+    Target::Undeclared
+}
+
+fn index_of(schema: &Schema, name: &str) -> Option<usize> {
+    schema.fields().iter().position(|field| field.name() == name)
+}
+
+#[inline(always)]
+pub(super) fn skip_spaces(text: &[u8], mut at: usize, end: usize) -> usize {
+    while at < end && text[at] == b' ' {
+        at += 1;
+    }
+    at
+}
+
+/// The first of the bytes that has no backslash before it; the last of them is the backslash.
+#[inline(always)]
+pub(super) fn end_of_value<const N: usize>(text: &[u8], mut at: usize, end: usize, stops: [u8; N]) -> usize {
+    loop {
+        at = find(text, at, end, stops);
+        if at >= end || text[at] != b'\\' {
+            return at;
+        }
+        at = behind_backslash(text, at, end, stops[0] == b'"');
+    }
+}
+
+/// Where to go on behind a backslash and what it stands before. Only in a string that can be a backslash.
+#[inline(always)]
+pub(super) fn behind_backslash(text: &[u8], at: usize, end: usize, is_string: bool) -> usize {
+    match text.get(at + 1) {
+        Some(b'\\') if !is_string => at + 1,
+        _ => (at + 2).min(end),
+    }
+}
+
+/// Leaves out the backslash before these bytes; before others it is a backslash.
+fn unescape(raw: &[u8], escaped: &[u8], target: &mut Vec<u8>) {
+    let mut rest = raw;
+    while let Some((&byte, after)) = rest.split_first() {
+        match after.first() {
+            Some(next) if byte == b'\\' && escaped.contains(next) => {
+                target.push(*next);
+                rest = &after[1..];
+            }
+            _ => {
+                target.push(byte);
+                rest = after;
+            }
+        }
+    }
+}
+
+pub(super) fn plain(raw: &[u8], escaped: &[u8]) -> Vec<u8> {
+    let mut name = Vec::with_capacity(raw.len());
+    unescape(raw, escaped, &mut name);
+    name
+}
+
+fn boolean(text: &[u8], at: usize, end: usize) -> Option<(Value<'_>, usize)> {
+    let stop = find(text, at, end, *b", ");
+    let value = match &text[at.min(stop)..stop] {
+        b"t" | b"T" | b"true" | b"True" | b"TRUE" => true,
+        b"f" | b"F" | b"false" | b"False" | b"FALSE" => false,
+        _ => return None,
+    };
+    Some((Value::Boolean(value), stop))
+}
+
+#[cold]
+fn bad_value(text: &[u8], at: usize, end: usize) -> String {
+    let stop = find(text, at, end, *b", ");
+    let value = shown(&text[at.min(stop)..stop]);
+    format!("'{value}' is no value; write 1.5, 7i, 7u, true or \"text\"")
+}
+
+/// From one unit to another, rounded towards the past; `None` if it does not fit.
+#[inline(always)]
+fn rescale(value: i64, per_second: i64, unit: &TimeUnit) -> Option<i64> {
+    let wanted = match unit {
+        TimeUnit::Second => 1,
+        TimeUnit::Millisecond => 1_000,
+        TimeUnit::Microsecond => 1_000_000,
+        TimeUnit::Nanosecond => 1_000_000_000,
+    };
+    match wanted >= per_second {
+        true => value.checked_mul(wanted / per_second),
+        false => Some(value.div_euclid(per_second / wanted)),
+    }
+}
+
+fn shown(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN_BYTES)]);
+    let dots = if bytes.len() > SHOWN_BYTES { "..." } else { "" };
+    format!("{}{dots}", text.escape_debug())
+}

@@ -1,0 +1,117 @@
+//! Looking for separators and comparing names, eight bytes at a time.
+
+const LOW_BITS: u64 = 0x0101_0101_0101_0101;
+const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
+
+/// Eight bytes as a number, the first one lowest; `None` near the end of the text.
+#[inline(always)]
+pub(super) fn load(text: &[u8], at: usize) -> Option<u64> {
+    text.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+}
+
+/// The first of the wanted bytes in `at..end`; `end` if there is none. The text may go on behind `end`.
+#[inline(always)]
+pub(super) fn find<const N: usize>(text: &[u8], mut at: usize, end: usize, wanted: [u8; N]) -> usize {
+    while at < end {
+        let Some(word) = load(text, at) else {
+            let rest = text[at..end].iter().position(|byte| wanted.contains(byte));
+            return rest.map_or(end, |offset| at + offset);
+        };
+        let mut hits = 0;
+        for byte in wanted {
+            // The top bit of each byte that is zero. Bytes above one that is may be marked wrongly, never below.
+            let differences = word ^ (LOW_BITS * u64::from(byte));
+            hits |= differences.wrapping_sub(LOW_BITS) & !differences & HIGH_BITS;
+        }
+        if hits != 0 {
+            return end.min(at + (hits.trailing_zeros() / 8) as usize);
+        }
+        at += 8;
+    }
+    end
+}
+
+/// A name that is compared with what stands in a text.
+#[derive(Clone, Debug)]
+pub(super) struct Pattern {
+    bytes: Box<[u8]>,
+    /// The first eight bytes, and which of them count.
+    head: u64,
+    mask: u64,
+}
+
+impl Pattern {
+    /// `bytes`: the name and what must follow it.
+    pub(super) fn new(bytes: Vec<u8>) -> Pattern {
+        let count = bytes.len().min(8);
+        let mut head = [0; 8];
+        head[..count].copy_from_slice(&bytes[..count]);
+        let mask = if count == 8 { u64::MAX } else { (1 << (count * 8)) - 1 };
+        Pattern { bytes: bytes.into(), head: u64::from_le_bytes(head), mask }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether it is this name.
+    pub(super) fn is_name(&self, name: &[u8]) -> bool {
+        *self.bytes == *name
+    }
+
+    /// Whether it stands at this place.
+    #[inline(always)]
+    pub(super) fn is_at(&self, text: &[u8], at: usize) -> bool {
+        match load(text, at) {
+            Some(word) if (word ^ self.head) & self.mask != 0 => false,
+            Some(_) if self.bytes.len() <= 8 => true,
+            _ => text.get(at..at + self.bytes.len()) == Some(&self.bytes[..]),
+        }
+    }
+}
+
+/// How many digits eight bytes begin with, and their value.
+#[inline(always)]
+pub(super) fn leading_digits(word: u64) -> (usize, u64) {
+    let digits = word ^ (LOW_BITS * u64::from(b'0'));
+    // What is above 9 is carried into the top bit, or has it. Bytes above one that is no digit may be marked wrongly.
+    let others = (digits.wrapping_add(LOW_BITS * 118) | digits) & HIGH_BITS;
+    let count = (others.trailing_zeros() / 8) as usize;
+    // The first digit is the lowest byte: pushed up, zeros come before it.
+    let digits = if count == 0 { 0 } else { digits << (64 - count * 8) };
+    let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8);
+    let low = (pairs & 0x0000_00ff_0000_00ff).wrapping_mul(0x000f_4240_0000_0064);
+    let high = ((pairs >> 16) & 0x0000_00ff_0000_00ff).wrapping_mul(0x0000_2710_0000_0001);
+    (count, low.wrapping_add(high) >> 32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_first_wanted_byte_is_found(text in "[a-d,= ]{0,40}", from in 0usize..20, to in 0usize..40) {
+            let text = text.as_bytes();
+            let (at, end) = (from.min(text.len()), to.min(text.len()));
+            let found = (at..end).find(|at| b",=".contains(&text[*at])).unwrap_or(end.max(at));
+            prop_assert_eq!(find(text, at, end.max(at), *b",="), found);
+        }
+
+        #[test]
+        fn the_leading_digits_of_any_bytes_are_read(text in "[0-9]{0,8}", bytes in proptest::array::uniform8(any::<u8>())) {
+            let mut mixed = bytes;
+            mixed[..text.len()].copy_from_slice(text.as_bytes());
+            let count = mixed.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            let value = mixed[..count].iter().fold(0, |value, digit| value * 10 + u64::from(digit - b'0'));
+            prop_assert_eq!(leading_digits(u64::from_le_bytes(mixed)), (count, value));
+        }
+
+        #[test]
+        fn a_pattern_is_where_its_bytes_are(name in "[ab]{1,12}", text in "[ab]{0,20}", at in 0usize..24) {
+            let expected = text.as_bytes().get(at..).is_some_and(|rest| rest.starts_with(name.as_bytes()));
+            prop_assert_eq!(Pattern::new(name.into_bytes()).is_at(text.as_bytes(), at), expected);
+        }
+    }
+}

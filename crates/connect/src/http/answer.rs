@@ -1,0 +1,70 @@
+//! Answers, with errors in InfluxDB's form.
+
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use hyper::{Response, StatusCode};
+use serde_json::json;
+use tidemill_core::source::Faults;
+
+/// A whole answer.
+pub(super) type Answer = Response<Full<Bytes>>;
+
+/// How long a client should wait, in seconds.
+const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("1");
+
+/// No body.
+pub(super) fn empty(status: StatusCode) -> Answer {
+    let mut answer = Response::new(Full::default());
+    *answer.status_mut() = status;
+    answer
+}
+
+/// A JSON object.
+pub(super) fn json(status: StatusCode, value: &serde_json::Value) -> Answer {
+    let mut answer = Response::new(Full::from(value.to_string()));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json; charset=utf-8"));
+    answer
+}
+
+/// An error; what it needs beside its text is added by status.
+pub(super) fn error(status: StatusCode, message: &str) -> Answer {
+    let code = match status {
+        StatusCode::UNAUTHORIZED => "unauthorized",
+        StatusCode::NOT_FOUND => "not found",
+        StatusCode::METHOD_NOT_ALLOWED => "method not allowed",
+        StatusCode::PAYLOAD_TOO_LARGE => "request too large",
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => "unsupported media type",
+        StatusCode::REQUEST_TIMEOUT => "request timeout",
+        StatusCode::SERVICE_UNAVAILABLE => "unavailable",
+        StatusCode::INTERNAL_SERVER_ERROR => "internal error",
+        _ => "invalid",
+    };
+    let mut answer = json(status, &json!({ "code": code, "message": message }));
+    let headers = answer.headers_mut();
+    match status {
+        StatusCode::UNAUTHORIZED => drop(headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Token"))),
+        StatusCode::METHOD_NOT_ALLOWED => drop(headers.insert(ALLOW, HeaderValue::from_static("POST"))),
+        StatusCode::SERVICE_UNAVAILABLE => drop(headers.insert(RETRY_AFTER, RETRY_AFTER_SECONDS)),
+        _ => {}
+    }
+    answer
+}
+
+/// What became of a request's rows: 204, or 400 if lines were left out. The faults begin with `line 7: `.
+pub(super) fn written(rows: usize, faults: &Faults) -> Answer {
+    if faults.count == 0 {
+        return empty(StatusCode::NO_CONTENT);
+    }
+    let first = faults.samples.first().and_then(|sample| sample.strip_prefix("line ")?.split(':').next());
+    let line: Option<u64> = first.and_then(|number| number.parse().ok());
+    let more = if faults.count > faults.samples.len() as u64 { "; ..." } else { "" };
+    let what = if rows == 0 { "nothing was written" } else { "partial write" };
+    let message = format!(
+        "{what}: {rows} rows written, {} lines left out: {}{more}",
+        faults.count,
+        faults.samples.join("; ")
+    );
+    json(StatusCode::BAD_REQUEST, &json!({ "code": "invalid", "message": message, "line": line }))
+}

@@ -1,0 +1,106 @@
+//! Bodies: read and decompressed within limits, paid for from the queue's room as they grow.
+
+use std::io::Read;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flate2::read::MultiGzDecoder;
+use http_body_util::BodyExt;
+use hyper::StatusCode;
+use hyper::body::Incoming;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+use super::HttpSettings;
+use super::answer::{Answer, error};
+
+/// What the queue's room is counted in.
+pub(super) const ROOM_BYTES: usize = 1024;
+
+/// A body, and its share of the queue.
+pub(super) struct Body {
+    pub(super) bytes: Vec<u8>,
+    pub(super) room: OwnedSemaphorePermit,
+}
+
+/// Reads a body.
+pub(super) async fn read(
+    mut incoming: Incoming,
+    is_gzip: bool,
+    settings: &HttpSettings,
+    room: &Arc<Semaphore>,
+) -> Result<Body, Answer> {
+    let most = settings.body_bytes_max;
+    let mut body = Body { bytes: Vec::new(), room: take_room(room, 0, settings.queue_wait).await? };
+    let reading = async {
+        while let Some(frame) = incoming.frame().await {
+            let frame = frame.map_err(|cause| error(StatusCode::BAD_REQUEST, &format!("body: {cause}")))?;
+            let Some(data) = frame.data_ref() else { continue };
+            if body.bytes.len() + data.len() > most {
+                return Err(too_large(most));
+            }
+            grow(&mut body, data.len(), room, settings.queue_wait).await?;
+            body.bytes.extend_from_slice(data);
+        }
+        Ok(())
+    };
+    match timeout(settings.body_timeout, reading).await {
+        Err(_) => return Err(error(StatusCode::REQUEST_TIMEOUT, "the body took too long")),
+        Ok(read) => read?,
+    }
+    if is_gzip {
+        let packed = std::mem::take(&mut body.bytes);
+        inflate(&packed, &mut body, settings, room).await?;
+    }
+    Ok(body)
+}
+
+/// Decompresses, piece by piece, so that neither a bomb grows nor others wait long.
+async fn inflate(
+    packed: &[u8],
+    body: &mut Body,
+    settings: &HttpSettings,
+    room: &Arc<Semaphore>,
+) -> Result<(), Answer> {
+    let mut decoder = MultiGzDecoder::new(packed);
+    let mut piece = vec![0; 64 * 1024];
+    loop {
+        let count = decoder
+            .read(&mut piece)
+            .map_err(|cause| error(StatusCode::BAD_REQUEST, &format!("the body is no gzip: {cause}")))?;
+        if count == 0 {
+            return Ok(());
+        }
+        if body.bytes.len() + count > settings.body_bytes_max {
+            return Err(too_large(settings.body_bytes_max));
+        }
+        grow(body, count, room, settings.queue_wait).await?;
+        body.bytes.extend_from_slice(&piece[..count]);
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn grow(body: &mut Body, bytes: usize, room: &Arc<Semaphore>, wait: Duration) -> Result<(), Answer> {
+    let needed = (body.bytes.len() + bytes).div_ceil(ROOM_BYTES);
+    if needed > body.room.num_permits() {
+        body.room.merge(take_room(room, needed - body.room.num_permits(), wait).await?);
+    }
+    Ok(())
+}
+
+/// Room in the queue; an empty body takes some too.
+async fn take_room(
+    room: &Arc<Semaphore>,
+    needed: usize,
+    wait: Duration,
+) -> Result<OwnedSemaphorePermit, Answer> {
+    let permits = u32::try_from(needed.max(1)).unwrap_or(u32::MAX);
+    match timeout(wait, Arc::clone(room).acquire_many_owned(permits)).await {
+        Ok(Ok(permit)) => Ok(permit),
+        _ => Err(error(StatusCode::SERVICE_UNAVAILABLE, "the query is behind; send the request again later")),
+    }
+}
+
+fn too_large(most: usize) -> Answer {
+    error(StatusCode::PAYLOAD_TOO_LARGE, &format!("the body has more than {most} bytes; send smaller ones"))
+}

@@ -1,0 +1,282 @@
+//! The source: takes what was posted, makes rows of it, and tells the clients.
+
+use std::collections::VecDeque;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use arrow_select::concat::concat_batches;
+use tidemill_core::error::Cause;
+use tidemill_core::source::{Faults, Polled, Progress, Request, Source};
+use tokio::sync::{Semaphore, oneshot};
+
+use super::HttpSettings;
+use super::body::ROOM_BYTES;
+use super::server::Server;
+use super::service::Service;
+use super::waiting::{Kind, Outcome, Posted};
+use crate::formats::line_protocol::LineProtocolDecoder;
+use crate::formats::ndjson::NdjsonDecoder;
+use crate::formats::{BATCH_ROWS, Format, RecordDecoder, project};
+
+/// Rows that were posted over HTTP.
+///
+/// ```
+/// use std::io::{Read, Write};
+/// use std::net::TcpStream;
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use tidemill_connect::formats::DecoderSettings;
+/// use tidemill_connect::http::{HttpSettings, HttpSource};
+/// use tidemill_core::arrow::schema::{DataType, Field, Schema};
+/// use tidemill_core::source::{Polled, Source};
+///
+/// let schema = Arc::new(Schema::new(vec![Field::new("usage", DataType::Float64, true)]));
+/// let decoder = DecoderSettings { schema, csv: Default::default(), batch_rows: 8192 };
+/// let mut source = HttpSource::listen(HttpSettings::new("127.0.0.1:0", decoder))?;
+///
+/// let mut agent = TcpStream::connect(source.local_address())?;
+/// agent.write_all(b"POST /api/v2/write HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 12\r\n\r\ncpu usage=1\n")?;
+/// let Polled::Rows(rows) = source.poll(Duration::from_secs(10))? else { panic!("there are rows") };
+/// assert_eq!(rows.num_rows(), 1);
+/// let mut answer = String::new();
+/// agent.read_to_string(&mut answer)?;
+/// assert!(answer.starts_with("HTTP/1.1 204"));
+/// # Ok::<(), tidemill_core::Cause>(())
+/// ```
+pub struct HttpSource {
+    settings: HttpSettings,
+    schema: SchemaRef,
+    line_protocol: Option<LineProtocolDecoder>,
+    ndjson: Option<NdjsonDecoder>,
+    address: SocketAddr,
+    queue: Receiver<Posted>,
+    /// Taken out of the queue, but for the next batch.
+    next: Option<Posted>,
+    /// Rows of a large request that are still to be given.
+    held: Option<RecordBatch>,
+    /// Clients that wait for an answer: when so many rows are safe.
+    unanswered: VecDeque<(u64, oneshot::Sender<Outcome>, Outcome)>,
+    /// The rows that were made, and those of them that were given.
+    made: u64,
+    given: u64,
+    request: Option<Request>,
+    faults: Faults,
+    _server: Server,
+}
+
+impl HttpSource {
+    /// Listens, and serves from now on.
+    ///
+    /// # Errors
+    /// [`Cause::User`] if the address is none or not allowed, or a setting or column cannot be served;
+    /// [`Cause::Operation`] if it is in use.
+    pub fn listen(settings: HttpSettings) -> Result<HttpSource, Cause> {
+        settings.check()?;
+        let listener = bind(&settings)?;
+        let address = listener.local_addr()?;
+        let takes = |format| settings.formats.contains(&format);
+        let line_protocol = takes(Format::LineProtocol)
+            .then(|| LineProtocolDecoder::new(settings.decoder.clone(), settings.line_protocol.clone()))
+            .transpose()?;
+        let ndjson = takes(Format::Json).then(|| NdjsonDecoder::new(settings.decoder.clone())).transpose()?;
+        let (sender, queue) = channel();
+        // The queue itself has no end: what is in it has paid for its room.
+        let room = Arc::new(Semaphore::new(settings.queue_bytes / ROOM_BYTES + settings.connections_max));
+        let service = Service { settings: settings.clone(), room, queue: sender };
+        Ok(HttpSource {
+            schema: Arc::clone(&settings.decoder.schema),
+            line_protocol,
+            ndjson,
+            address,
+            queue,
+            next: None,
+            held: None,
+            unanswered: VecDeque::new(),
+            made: 0,
+            given: 0,
+            request: None,
+            faults: Faults::default(),
+            _server: Server::start(listener, service)?,
+            settings,
+        })
+    }
+
+    /// The address that is listened at.
+    pub fn local_address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Makes only these of the declared columns, in this order. To be called before the first poll.
+    ///
+    /// # Errors
+    /// [`Cause::Bug`] if there is no such column.
+    pub fn set_projection(&mut self, columns: &[usize]) -> Result<(), Cause> {
+        self.schema = project(&self.settings.decoder.schema, columns)?;
+        if let Some(decoder) = &mut self.line_protocol {
+            decoder.set_projection(columns)?;
+        }
+        self.ndjson.as_mut().map_or(Ok(()), |decoder| decoder.set_projection(columns))
+    }
+
+    /// Takes requests until there are rows enough; waits for the first ones only.
+    fn gather(&mut self, until: Instant) -> Result<Vec<RecordBatch>, Cause> {
+        let (mut batches, mut rows) = (Vec::new(), 0);
+        while rows < BATCH_ROWS {
+            let Some(posted) = self.take(if rows == 0 { until } else { Instant::now() }) else { break };
+            if posted.request.is_some() && rows > 0 {
+                self.next = Some(posted);
+                break;
+            }
+            let request = posted.request.clone();
+            let made = self.decode(posted)?;
+            rows += made.iter().map(RecordBatch::num_rows).sum::<usize>();
+            batches.extend(made);
+            if request.is_some() && rows > 0 {
+                self.request = request;
+                break;
+            }
+        }
+        Ok(batches)
+    }
+
+    fn take(&mut self, until: Instant) -> Option<Posted> {
+        if let Some(posted) = self.next.take() {
+            return Some(posted);
+        }
+        match self.queue.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(posted) => Some(posted),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
+        }
+    }
+
+    /// The rows of a request; its client will be answered when they are safe.
+    fn decode(&mut self, posted: Posted) -> Result<VecDeque<RecordBatch>, Cause> {
+        let mut batches = VecDeque::new();
+        let decoder: &mut dyn RecordDecoder = match (posted.kind, &mut self.line_protocol, &mut self.ndjson) {
+            (Kind::LineProtocol(precision), Some(decoder), _) => {
+                decoder.set_precision(precision.unwrap_or(self.settings.line_protocol.precision));
+                decoder.set_arrival(Some(posted.arrival_ns));
+                decoder
+            }
+            (Kind::Ndjson, _, Some(decoder)) => decoder,
+            _ => return Err(Cause::Bug("a request in a format that is not taken".to_owned())),
+        };
+        decoder.begin("request");
+        decoder.decode(&posted.body.bytes, &mut batches)?;
+        decoder.finish(&mut batches)?;
+        let undeclared = self.line_protocol.as_mut().map(LineProtocolDecoder::take_undeclared);
+        for name in undeclared.into_iter().flatten() {
+            self.faults.add(format!("http {}: {name}", posted.peer));
+        }
+        let mut faults = match posted.kind {
+            Kind::LineProtocol(_) => self.line_protocol.as_mut().map(LineProtocolDecoder::take_faults),
+            Kind::Ndjson => self.ndjson.as_mut().map(RecordDecoder::faults),
+        }
+        .unwrap_or_default();
+        for sample in &mut faults.samples {
+            *sample = sample.strip_prefix("request, ").unwrap_or(sample).to_owned();
+        }
+        let places = faults.samples.iter().map(|sample| format!("http {}, {sample}", posted.peer)).collect();
+        self.faults.merge(Faults { count: faults.count, samples: places });
+        let rows = batches.iter().map(RecordBatch::num_rows).sum();
+        self.made += rows as u64;
+        let outcome = Outcome { rows, faults };
+        match rows {
+            // Nothing has to become safe. A client that is gone needs no answer.
+            0 => drop(posted.outcome.send(outcome)),
+            _ => self.unanswered.push_back((self.made, posted.outcome, outcome)),
+        }
+        Ok(batches)
+    }
+
+    /// Gives rows, and keeps those beyond a batch of the usual size, unless they belong to a numbered request.
+    fn give(&mut self, rows: RecordBatch) -> RecordBatch {
+        let usual = if self.request.is_some() { rows.num_rows() } else { BATCH_ROWS.min(rows.num_rows()) };
+        if usual < rows.num_rows() {
+            self.held = Some(rows.slice(usual, rows.num_rows() - usual));
+        }
+        self.given += usual as u64;
+        if !self.settings.acknowledge {
+            self.answer(self.given);
+        }
+        rows.slice(0, usual)
+    }
+
+    fn answer(&mut self, safe: u64) {
+        while let Some((_, sender, outcome)) = self.unanswered.pop_front_if(|(rows, ..)| *rows <= safe) {
+            // A client that is gone needs none.
+            let _ = sender.send(outcome);
+        }
+    }
+}
+
+impl Source for HttpSource {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn poll(&mut self, wait: Duration) -> Result<Polled, Cause> {
+        self.request = None;
+        if let Some(rows) = self.held.take() {
+            return Ok(Polled::Rows(self.give(rows)));
+        }
+        let mut batches = self.gather(Instant::now() + wait)?;
+        let rows = match batches.len() {
+            0 => return Ok(Polled::Nothing),
+            1 => batches.swap_remove(0),
+            _ => concat_batches(&self.schema, &batches).map_err(|error| Cause::Bug(error.to_string()))?,
+        };
+        Ok(Polled::Rows(self.give(rows)))
+    }
+
+    fn request(&mut self) -> Option<Request> {
+        self.request.clone()
+    }
+
+    fn acknowledge(&mut self, rows: u64) {
+        self.answer(rows);
+    }
+
+    fn faults(&mut self) -> Faults {
+        std::mem::take(&mut self.faults)
+    }
+
+    fn progress(&self) -> Progress {
+        Progress { done: self.given, total: None }
+    }
+
+    fn is_finite(&self) -> bool {
+        false
+    }
+}
+
+impl std::fmt::Debug for HttpSource {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("HttpSource").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+fn bind(settings: &HttpSettings) -> Result<TcpListener, Cause> {
+    let address = &settings.address;
+    let found: Vec<SocketAddr> = address
+        .to_socket_addrs()
+        .map_err(|error| Cause::User(format!("http '{address}': no address: {error}; write host:port")))?
+        .collect();
+    if let (Some(remote), false) =
+        (found.iter().find(|found| !found.ip().is_loopback()), settings.allow_remote)
+    {
+        return Err(Cause::User(format!(
+            "http {address}: other machines can reach {remote}, and everyone who does can send rows; listen at \
+             127.0.0.1, or set allow_remote (and a token)"
+        )));
+    }
+    TcpListener::bind(found.as_slice())
+        .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
+        .map_err(|error| {
+            Cause::Operation(format!("http {address}: cannot listen: {error}; take another port"))
+        })
+}

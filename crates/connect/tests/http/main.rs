@@ -1,0 +1,6 @@
+//! The HTTP source against real clients: honest, hasty, slow, and hostile ones.
+#![cfg(feature = "tables")]
+
+mod client;
+mod refused;
+mod written;

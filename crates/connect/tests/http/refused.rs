@@ -1,0 +1,121 @@
+//! What is not written, and with which answer.
+
+use std::io::{Read, Write};
+use std::thread;
+use std::time::Duration;
+
+use tidemill_connect::http::{HttpSettings, HttpSource};
+use tidemill_core::source::{Polled, Source};
+
+use super::client::{connect, listen, post, rows, send, settings};
+
+#[test]
+fn paths_methods_and_contents_are_checked() {
+    let (mut source, address) = listen(settings());
+    let status = |request: &[u8]| send(address, request).0;
+    assert_eq!(status(b"GET /ping HTTP/1.1\r\nHost: a\r\n\r\n"), 204);
+    assert!(send(address, b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n").2.contains("\"status\":\"pass\""));
+    assert_eq!(status(b"GET /write HTTP/1.1\r\nHost: a\r\n\r\n"), 405);
+    assert_eq!(status(&post("/nothing", "", b"")), 404);
+    assert_eq!(status(&post("/write", "Content-Type: image/png\r\n", b"x")), 415);
+    assert_eq!(status(&post("/api/v2/write", "Content-Type: application/json\r\n", b"{}")), 415);
+    assert_eq!(status(&post("/write", "Content-Encoding: br\r\n", b"x")), 415);
+    assert_eq!(status(&post("/write", "Content-Encoding: gzip\r\n", b"no gzip")), 400);
+    assert_eq!(status(&post("/write?precision=h", "", b"cpu usage=1\n")), 400);
+    assert_eq!(status(&post("/write", "X-Tidemill-Client: a\r\n", b"cpu usage=1\n")), 400);
+    assert_eq!(status(b"no HTTP at all\r\n\r\n"), 400);
+    assert!(matches!(source.poll(Duration::ZERO), Ok(Polled::Nothing)));
+}
+
+#[test]
+fn a_wrong_token_is_refused() {
+    let (mut source, address) = listen(HttpSettings { token: Some("secret".into()), ..settings() });
+    for headers in [
+        "",
+        "Authorization: Token secreT\r\n",
+        "Authorization: Token secret1\r\n",
+        "Authorization: secret\r\n",
+    ] {
+        assert_eq!(send(address, &post("/write", headers, b"cpu usage=1\n")).0, 401, "{headers}");
+    }
+    let request = post("/write", "Authorization: Bearer secret\r\n", b"cpu usage=1\n");
+    let sender = thread::spawn(move || send(address, &request));
+    assert_eq!(rows(&mut source), 1);
+    assert_eq!(sender.join().expect("sent").0, 204);
+}
+
+#[test]
+fn large_bodies_and_bombs_are_refused() {
+    let (_source, address) = listen(HttpSettings { body_bytes_max: 1000, lines_max: 10, ..settings() });
+    assert_eq!(send(address, &post("/write", "", &[b'x'; 1001])).0, 413);
+    assert_eq!(send(address, &post("/write", "", &[b'\n'; 11])).0, 413);
+    let mut bomb = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    bomb.write_all(&vec![b' '; 300_000]).expect("packed");
+    let bomb = bomb.finish().expect("packed");
+    assert!(bomb.len() < 1000);
+    assert_eq!(send(address, &post("/write", "Content-Encoding: gzip\r\n", &bomb)).0, 413);
+}
+
+#[test]
+fn a_full_queue_holds_clients_back() {
+    let limits = HttpSettings {
+        body_bytes_max: 4096,
+        queue_bytes: 4096,
+        connections_max: 3,
+        queue_wait: Duration::from_millis(50),
+        ..settings()
+    };
+    let (mut source, address) = listen(limits);
+    let body = format!("cpu,host={} usage=1\n", "x".repeat(3000));
+    let mut waiting: Vec<_> = (0..3).map(|_| connect(address)).collect();
+    let mut refused = 0;
+    for stream in &mut waiting {
+        stream.write_all(&post("/write", "", body.as_bytes())).expect("sent");
+        stream.set_read_timeout(Some(Duration::from_millis(1000))).expect("set");
+        let mut first = [0; 12];
+        if stream.read_exact(&mut first).is_ok() {
+            assert_eq!(&first, b"HTTP/1.1 503");
+            refused += 1;
+        }
+    }
+    assert!(refused > 0);
+    let mut taken = 0;
+    while let Ok(Polled::Rows(rows)) = source.poll(Duration::from_millis(200)) {
+        taken += rows.num_rows();
+    }
+    assert_eq!(taken + refused, 3);
+}
+
+#[test]
+fn slow_and_vanishing_clients_hold_up_nobody() {
+    let limits = HttpSettings {
+        head_timeout: Duration::from_millis(300),
+        body_timeout: Duration::from_millis(300),
+        ..settings()
+    };
+    let (mut source, address) = listen(limits);
+    let mut head = connect(address);
+    head.write_all(b"POST /write HTTP/1.1\r\nHost: a\r\n").expect("sent");
+    let mut body = connect(address);
+    body.write_all(b"POST /write HTTP/1.1\r\nHost: a\r\nContent-Length: 50\r\n\r\ncpu us").expect("sent");
+    let mut gone = connect(address);
+    gone.write_all(b"POST /write HTTP/1.1\r\nHost: a\r\nContent-Length: 50\r\n\r\ncpu us").expect("sent");
+    drop(gone);
+    let sender = thread::spawn(move || send(address, &post("/write", "", b"cpu usage=1\n")));
+    assert_eq!(rows(&mut source), 1);
+    assert_eq!(sender.join().expect("sent").0, 204);
+    let mut text = String::new();
+    let _ = head.read_to_string(&mut text);
+    text.clear();
+    let _ = body.read_to_string(&mut text);
+    assert!(text.starts_with("HTTP/1.1 408"), "{text}");
+    assert!(matches!(source.poll(Duration::ZERO), Ok(Polled::Nothing)));
+}
+
+#[test]
+fn other_machines_are_let_in_only_if_asked_for() {
+    let remote = HttpSettings { address: "0.0.0.0:0".into(), ..settings() };
+    let refused = HttpSource::listen(remote.clone()).expect_err("refused").to_string();
+    assert!(refused.contains("set allow_remote"), "{refused}");
+    assert!(HttpSource::listen(HttpSettings { allow_remote: true, ..remote }).is_ok());
+}

@@ -1,0 +1,120 @@
+//! What is written, when it is answered, and with what.
+
+use std::io::Write;
+use std::thread;
+use std::time::Duration;
+
+use tidemill_connect::http::HttpSettings;
+use tidemill_core::source::{Polled, Request, Source};
+
+use super::client::{WAIT, answer, connect, listen, post, rows, send, settings};
+
+#[test]
+fn an_answer_comes_when_the_rows_were_taken() {
+    let (mut source, address) = listen(settings());
+    let body = b"cpu,host=a usage=1\ncpu,host=b usage=2\n";
+    let sender = thread::spawn(move || send(address, &post("/api/v2/write?precision=s&bucket=x", "", body)));
+    assert_eq!(rows(&mut source), 2);
+    assert_eq!(sender.join().expect("sent").0, 204);
+    assert_eq!(source.request(), None);
+}
+
+#[test]
+fn with_acknowledgement_the_answer_waits_for_it() {
+    let (mut source, address) = listen(HttpSettings { acknowledge: true, ..settings() });
+    let mut first = connect(address);
+    first.write_all(&post("/write", "", b"cpu usage=1\ncpu usage=2\n")).expect("sent");
+    assert_eq!(rows(&mut source), 2);
+    let mut second = connect(address);
+    second.write_all(&post("/write", "", b"cpu usage=3\n")).expect("sent");
+    assert_eq!(rows(&mut source), 1);
+    source.acknowledge(1);
+    first.set_read_timeout(Some(Duration::from_millis(100))).expect("set");
+    assert!(first.peek(&mut [0]).is_err());
+    source.acknowledge(2);
+    first.set_read_timeout(Some(WAIT)).expect("set");
+    assert_eq!(answer(&mut first).0, 204);
+    second.set_read_timeout(Some(Duration::from_millis(100))).expect("set");
+    assert!(second.peek(&mut [0]).is_err());
+    source.acknowledge(3);
+    second.set_read_timeout(Some(WAIT)).expect("set");
+    assert_eq!(answer(&mut second).0, 204);
+}
+
+#[test]
+fn a_numbered_request_is_one_batch_however_often_it_comes() {
+    let (mut source, address) = listen(HttpSettings { acknowledge: true, ..settings() });
+    let lines: String = (0..20_000).map(|index| format!("cpu usage={index}\n")).collect();
+    let request =
+        post("/write", "X-Tidemill-Client: agent-7\r\nX-Tidemill-Sequence: 12\r\n", lines.as_bytes());
+    let plain = thread::spawn(move || send(address, &post("/write", "", b"cpu usage=1\n")));
+    assert_eq!(rows(&mut source), 1);
+    assert_eq!(source.request(), None);
+    for attempt in 1..=2 {
+        let request = request.clone();
+        let sender = thread::spawn(move || send(address, &request));
+        assert_eq!(rows(&mut source), 20_000);
+        assert_eq!(source.request(), Some(Request { client: "agent-7".into(), sequence: 12 }));
+        source.acknowledge(1 + attempt * 20_000);
+        assert_eq!(sender.join().expect("sent").0, 204);
+    }
+    assert_eq!(plain.join().expect("sent").0, 204);
+}
+
+#[test]
+fn good_lines_count_and_bad_ones_are_told() {
+    let (mut source, address) = listen(settings());
+    let body = b"cpu usage=1\ncpu usage=x\ncpu usage=2\nbroken\n";
+    let sender = thread::spawn(move || send(address, &post("/api/v2/write", "", body)));
+    assert_eq!(rows(&mut source), 2);
+    let (status, _, body) = sender.join().expect("sent");
+    assert_eq!(status, 400);
+    let body: serde_json::Value = serde_json::from_str(&body).expect("JSON");
+    assert_eq!((&body["code"], &body["line"]), (&"invalid".into(), &2.into()));
+    let message = body["message"].as_str().expect("a text");
+    assert!(
+        message.starts_with("partial write: 2 rows written, 2 lines left out: line 2: 'x' is no value"),
+        "{message}"
+    );
+    let faults = source.faults();
+    assert_eq!(faults.count, 2);
+    assert!(faults.samples[1].starts_with("http 127.0.0.1:") && faults.samples[1].contains(", line 4: "));
+}
+
+#[test]
+fn ndjson_and_gzip_are_taken() {
+    let (mut source, address) = listen(settings());
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(b"{\"host\": \"a\", \"usage\": 1}\n{\"usage\": 2}\n{}\n").expect("packed");
+    let body = packed.finish().expect("packed");
+    let headers = "Content-Type: application/x-ndjson; charset=utf-8\r\nContent-Encoding: gzip\r\n";
+    let request = post("/write", headers, &body);
+    let sender = thread::spawn(move || send(address, &request));
+    assert_eq!(rows(&mut source), 3);
+    assert_eq!(sender.join().expect("sent").0, 204);
+}
+
+#[test]
+fn one_connection_serves_many_requests_and_many_send_at_once() {
+    let (mut source, address) = listen(settings());
+    let senders: Vec<_> = (0..8)
+        .map(|_| {
+            thread::spawn(move || {
+                let mut stream = connect(address);
+                for index in 0..50 {
+                    let request = post("/api/v2/write", "", format!("cpu usage={index}\n").as_bytes());
+                    // In two pieces, the second of which begins anywhere.
+                    let (first, second) = request.split_at(index * request.len() / 50);
+                    stream.write_all(first).and_then(|()| stream.write_all(second)).expect("sent");
+                    assert_eq!(answer(&mut stream).0, 204);
+                }
+            })
+        })
+        .collect();
+    let mut all = 0;
+    while all < 400 {
+        all += rows(&mut source);
+    }
+    senders.into_iter().for_each(|sender| sender.join().expect("sent"));
+    assert!(matches!(source.poll(Duration::ZERO), Ok(Polled::Nothing)));
+}
