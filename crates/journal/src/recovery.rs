@@ -1,6 +1,6 @@
 //! Opening a log, after a crash too: the newest segment is read, and what was torn at its end is cut off.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use tidemill_core::error::Cause;
@@ -196,7 +196,7 @@ pub(crate) fn cut_back(log: &mut RecordLog, end: u64) -> Result<(), Cause> {
     Ok(())
 }
 
-fn check_head(path: &PathBuf, head: &SegmentHead, settings: &LogSettings, first: u64) -> Result<(), Cause> {
+fn check_head(path: &Path, head: &SegmentHead, settings: &LogSettings, first: u64) -> Result<(), Cause> {
     if head.content != settings.content as u8 {
         let reason = format!("it holds records of kind {}, not {}", head.content, settings.content as u8);
         return Err(foreign(path, reason, "move it back to where it was"));
