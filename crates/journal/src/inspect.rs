@@ -194,12 +194,12 @@ impl Verification {
         };
         match (end, next) {
             (Some(reason), Some(_)) => self.find(&scan.path, scan.offset, reason),
-            (Some(reason), None) => self.torn_end(&scan, reason),
+            (reason, None) => self.newest_end(&scan, reason),
             (None, Some(next)) if next != scan.position => {
                 let reason = format!("positions {} to {next} are missing", scan.position);
                 self.find(&scan.path, scan.offset, reason);
             }
-            (None, _) => {}
+            (None, Some(_)) => {}
         }
     }
 
@@ -219,7 +219,11 @@ impl Verification {
     }
 
     /// The end of the newest segment: a write that was cut short, or is going on, or damage.
-    fn torn_end(&mut self, scan: &Scan, reason: String) {
+    fn newest_end(&mut self, scan: &Scan, reason: Option<String>) {
+        if reason.is_none() && scan.remains().is_ok_and(|bytes| bytes == 0) {
+            return;
+        }
+        let reason = reason.unwrap_or_else(|| "a record is missing".to_owned());
         let finding = match scan.witness_of_damage() {
             Ok(None) => (reason, true),
             Ok(Some(witness)) => {

@@ -47,6 +47,8 @@ pub(crate) fn open(
         }
     };
     segments.push(recovered.tail.segment.clone());
+    // The run before may have failed between making a segment and making its name durable.
+    medium.sync_folder(folder).map_err(|error| failed("sync the folder", folder, &error))?;
     Ok(log(medium, settings, lock, segments, recovered))
 }
 
@@ -94,15 +96,13 @@ fn older_segment(medium: &dyn Medium, settings: &LogSettings, first: u64) -> Res
 
 fn recover(medium: &dyn Medium, settings: &LogSettings, first: u64) -> Result<Recovered, Cause> {
     let (mut newest, bad) = Newest::read(medium, settings, first, u64::MAX)?;
-    if let Some(reason) = bad {
-        let Newest { scan, .. } = &newest;
-        if let Some(witness) = scan.witness_of_damage()? {
-            let reason = format!("{reason}, and the record at byte {witness} says that it was synced");
-            return Err(damaged(&scan.path, scan.offset, reason));
-        }
-    }
     let torn_bytes = newest.scan.remains()?;
     if torn_bytes > 0 {
+        if let Some(witness) = newest.scan.witness_of_damage()? {
+            let reason = bad.unwrap_or("a record is missing");
+            let reason = format!("{reason}, and the record at byte {witness} says that it was synced");
+            return Err(damaged(&newest.scan.path, newest.scan.offset, reason));
+        }
         cut_off(&mut newest.tail, settings.segment_bytes)?;
     }
     // What was read may be in the system's memory only; from here on it counts as safe.

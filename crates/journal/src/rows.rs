@@ -3,6 +3,7 @@
 //! A record can be read without those before it: dictionaries stand in each record that uses them.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow_array::{Array, RecordBatch};
@@ -94,7 +95,15 @@ impl RowDecoder {
     }
 
     /// Reads the content of a record; its columns share the memory if that is aligned.
+    ///
+    /// What a broken disk does to a record, its checksum shows. Somebody may still have made a record with a good checksum
+    /// and impossible columns, and on some of those Arrow panics.
     pub(crate) fn decode(&self, content: &Buffer) -> Result<RecordBatch, String> {
+        catch_unwind(AssertUnwindSafe(|| self.decode_messages(content)))
+            .unwrap_or_else(|_| Err("its columns contradict themselves".into()))
+    }
+
+    fn decode_messages(&self, content: &Buffer) -> Result<RecordBatch, String> {
         let mut dictionaries = HashMap::new();
         let mut offset = 0;
         while offset < content.len() {

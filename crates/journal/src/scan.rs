@@ -12,6 +12,9 @@ use crate::frame::{ALIGNMENT, FrameHead, HEAD_BYTES, decode_head};
 use crate::medium::MediumFile;
 use crate::segment::read_exactly;
 
+/// What is looked at at once behind the last record.
+const WINDOW_BYTES: usize = 64 << 10;
+
 /// A record and where it is.
 pub(crate) struct Found {
     pub head: FrameHead,
@@ -100,7 +103,7 @@ impl Scan {
     /// Looks behind the place where the scan stands for a record that was written when what is missing here was safe:
     /// then this is damage, and no write that the power cut short. Returns the offset of that record.
     pub(crate) fn witness_of_damage(&self) -> Result<Option<u64>, Cause> {
-        let mut window = vec![0; 1 << 20];
+        let mut window = vec![0; WINDOW_BYTES];
         let mut at = self.offset;
         while at < self.length {
             let length = (self.length - at).min(window.len() as u64) as usize;
@@ -121,7 +124,7 @@ impl Scan {
 
     /// How many bytes from here to the last one that is not zero.
     pub(crate) fn remains(&self) -> Result<u64, Cause> {
-        let mut window = vec![0; 1 << 20];
+        let mut window = vec![0; WINDOW_BYTES];
         let mut end = self.length;
         while end > self.offset {
             let start = self.offset.max(end.saturating_sub(window.len() as u64));

@@ -27,9 +27,9 @@ pub fn cut(cycle: u64) -> Cut {
         cycle,
         positions: vec![cycle * 10, u64::MAX - cycle],
         watermarks: vec![i64::MIN, cycle as i64 - 5],
-        idle: vec![cycle % 2 == 0, false],
+        idle: vec![cycle.is_multiple_of(2), false],
         closed_at_ns: cycle * 1000,
-        snapshot: cycle % 3 == 0,
+        snapshot: cycle.is_multiple_of(3),
         last: false,
     }
 }
