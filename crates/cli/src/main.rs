@@ -3,6 +3,8 @@
 #[macro_use]
 mod exit;
 mod interrupt;
+#[cfg(feature = "sql")]
+mod journal;
 mod linear_road;
 mod quantity;
 #[cfg(feature = "sql")]

@@ -109,7 +109,9 @@ pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Resul
         return Err(FlowError::Settings(fault));
     }
     let first_cycle = resume.first_cycle();
-    let shared = Arc::new(Shared::new(settings.clock, settings.limits.clone(), workers, plan, first_cycle));
+    let stoppers = sinks.iter().filter_map(|sink| sink.stopper()).collect();
+    let shared = Shared::new(settings.clock, settings.limits.clone(), workers, plan, first_cycle, stoppers);
+    let shared = Arc::new(shared);
     let started_ns = shared.clock.now_ns();
 
     let (mut gateways, mut queues) = (Vec::new(), Vec::new());

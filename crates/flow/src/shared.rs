@@ -42,6 +42,9 @@ pub enum Failure {
     Aborted,
 }
 
+/// Ends the wait of a sink.
+pub(crate) type Stopper = Box<dyn Fn() + Send + Sync>;
+
 pub(crate) struct Shared {
     pub clock: Arc<dyn Clock>,
     pub counters: Counters,
@@ -51,6 +54,8 @@ pub(crate) struct Shared {
     pub first_cycle: u64,
     limits: Limits,
     stopped: AtomicBool,
+    /// End the waits of sinks.
+    stoppers: Vec<Stopper>,
     failure: Mutex<Option<Failure>>,
     workers: Vec<OnceLock<Thread>>,
     /// How many workers have built their part of the dataflow.
@@ -74,7 +79,14 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    pub fn new(clock: Arc<dyn Clock>, limits: Limits, workers: usize, plan: &Plan, first_cycle: u64) -> Self {
+    pub fn new(
+        clock: Arc<dyn Clock>,
+        limits: Limits,
+        workers: usize,
+        plan: &Plan,
+        first_cycle: u64,
+        stoppers: Vec<Stopper>,
+    ) -> Self {
         let first = || (0..plan.sinks.len()).map(|_| AtomicU64::new(first_cycle)).collect();
         Shared {
             clock,
@@ -84,6 +96,7 @@ impl Shared {
             first_cycle,
             limits,
             stopped: AtomicBool::new(false),
+            stoppers,
             failure: Mutex::new(None),
             workers: (0..workers).map(|_| OnceLock::new()).collect(),
             workers_ready: Mutex::new(0),
@@ -137,6 +150,7 @@ impl Shared {
     pub fn fail(&self, failure: Failure) {
         lock(&self.failure).get_or_insert(failure);
         self.stopped.store(true, Ordering::SeqCst);
+        self.stoppers.iter().for_each(|stopper| stopper());
         self.wake_workers();
         self.snapshots.wake();
     }

@@ -16,10 +16,10 @@ use tidemill_engine::{Cause, Sink};
 use tidemill_operators::Aggregate;
 
 use crate::catalog::{Catalog, Relation};
-use crate::connectors::{self, SinkDefinition};
+use crate::connectors::{self, SinkDefinition, SinkUse};
 use crate::extension::{Generator, Registry, TableOperator};
 use crate::logical::{Functions, Provider};
-use crate::prepared::Prepared;
+use crate::prepared::{Output, Prepared};
 use crate::settings::Settings;
 use crate::statement::{Name, Options, Statement, StatementKind};
 use crate::text_error::{Names, TextError};
@@ -210,7 +210,7 @@ impl Session {
         let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
         for (output, open) in prepared.outputs().to_vec().iter().zip(opens) {
             sinks.push(match open {
-                Some(definition) => (definition.open)(&output.schema)?,
+                Some(definition) => (definition.open)(&sink_use(output, prepared.is_durable()))?,
                 None => {
                     let (sink, kept) = Kept::new(output, &output.schema, self.settings.max_result_rows)?;
                     prepared.views.push(ViewHandle::new(&output.name, &output.schema, kept));
@@ -308,6 +308,13 @@ impl Session {
         let prepared = Prepared::shown(&plan, &self.settings, bound).map_err(failed)?;
         Ok(Reply::Query(Box::new(prepared)))
     }
+}
+
+/// What the sink of an output is opened for.
+fn sink_use(output: &Output, resume: bool) -> SinkUse<'_> {
+    let columns = output.table_key.iter().flatten().flatten();
+    let key = columns.map(|column| output.schema.field(*column).name().clone()).collect();
+    SinkUse { name: &output.name, schema: &output.schema, key, resume }
 }
 
 fn max_latency(options: &Options) -> Result<Option<Duration>, TextError> {

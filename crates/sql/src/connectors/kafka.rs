@@ -60,7 +60,7 @@ pub(super) fn sink(options: &Options, format: TextFormat) -> Result<Arc<OpenSink
     if let Some(wait_ns) = options.duration_ns("delivery_wait")? {
         settings.delivery_wait = std::time::Duration::from_nanos(wait_ns.max(1) as u64);
     }
-    Ok(Arc::new(move |schema| Ok(Box::new(KafkaSink::connect(schema, settings.clone())?))))
+    Ok(Arc::new(move |of| Ok(Box::new(KafkaSink::connect(of.schema, settings.clone())?))))
 }
 
 /// Refused.

@@ -10,5 +10,5 @@ mod sources;
 
 pub(crate) use files::by_path;
 pub(crate) use generators::register;
-pub(crate) use sinks::{SinkDefinition, define_sink};
+pub(crate) use sinks::{SinkDefinition, SinkUse, define_sink};
 pub(crate) use sources::define_source;

@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use datafusion::arrow::datatypes::SchemaRef;
+use tidemill_connect::sinks::postgres::{PostgresSink, PostgresSinkSettings};
 use tidemill_connect::sinks::{
     CsvStyle, DirectorySink, DirectorySinkSettings, FileFormat, FileSink, FileSinkSettings, SocketAddress,
     SocketClientSettings, SocketClientSink, SocketServerSettings, SocketServerSink, StandardOutput,
@@ -14,11 +16,23 @@ use tidemill_engine::{Cause, Sink};
 use crate::statement::Options;
 use crate::text_error::TextError;
 
-const CONNECTORS: &[&str] = &["file", "directory", "stdout", "tcp", "unix", "kafka", "blackhole"];
+const CONNECTORS: &[&str] =
+    &["file", "directory", "postgres", "stdout", "tcp", "unix", "kafka", "blackhole"];
 const COMMON: &[&str] = &["connector", "format", "header", "delimiter", "max_latency"];
 
-/// Opens a sink for rows of these columns.
-pub(super) type OpenSink = dyn Fn(&SchemaRef) -> Result<Box<dyn Sink>, Cause> + Send + Sync;
+/// Opens a sink for the rows of an output.
+pub(super) type OpenSink = dyn Fn(&SinkUse<'_>) -> Result<Box<dyn Sink>, Cause> + Send + Sync;
+
+/// What a sink is opened for.
+pub(crate) struct SinkUse<'a> {
+    /// The sink's name in the pipeline.
+    pub name: &'a str,
+    pub schema: &'a SchemaRef,
+    /// The names of the key's columns, if the rows are those of a table.
+    pub key: Vec<String>,
+    /// Whether it goes on behind what an earlier run has committed.
+    pub resume: bool,
+}
 
 /// Where rows go: opened when the query starts, for then the columns are known.
 #[derive(Clone)]
@@ -38,7 +52,10 @@ pub(crate) fn define_sink(options: &Options) -> Result<SinkDefinition, TextError
             let mut settings = FileSinkSettings::new(file_format(options, &path.display().to_string())?);
             settings.overwrite = options.boolean("overwrite")?.unwrap_or(false);
             settings.sync = sync(options)?.unwrap_or(settings.sync);
-            Arc::new(move |schema| Ok(Box::new(FileSink::create(&path, schema, &settings)?)))
+            Arc::new(move |of| {
+                let settings = FileSinkSettings { resume: of.resume, ..settings.clone() };
+                Ok(Box::new(FileSink::create(&path, of.schema, &settings)?))
+            })
         }
         "directory" => {
             known(options, &["path", "overwrite", "sync", "rows_max", "bytes_max"])?;
@@ -52,12 +69,16 @@ pub(crate) fn define_sink(options: &Options) -> Result<SinkDefinition, TextError
             if let Some(bytes) = options.bytes("bytes_max")? {
                 settings.bytes_max = bytes.max(1);
             }
-            Arc::new(move |schema| Ok(Box::new(DirectorySink::create(&path, schema, &settings)?)))
+            Arc::new(move |of| {
+                let settings = DirectorySinkSettings { resume: of.resume, ..settings.clone() };
+                Ok(Box::new(DirectorySink::create(&path, of.schema, &settings)?))
+            })
         }
+        "postgres" => postgres(options)?,
         "stdout" => {
             known(options, &[])?;
             let format = text_format(options, "table")?;
-            Arc::new(move |schema| Ok(Box::new(StandardOutput::of_process(schema, &format)?)))
+            Arc::new(move |of| Ok(Box::new(StandardOutput::of_process(of.schema, &format)?)))
         }
         "tcp" | "unix" => socket(options, connector)?,
         "kafka" => {
@@ -99,16 +120,36 @@ fn socket(options: &Options, connector: &str) -> Result<Arc<OpenSink>, TextError
             if let Some(bytes) = options.bytes("buffer")? {
                 settings.buffer_bytes = bytes as usize;
             }
-            Ok(Arc::new(move |schema| Ok(Box::new(SocketServerSink::listen(&address, schema, &settings)?))))
+            Ok(Arc::new(move |of| Ok(Box::new(SocketServerSink::listen(&address, of.schema, &settings)?))))
         }
         (None, Some(connect)) => {
             let address = address(connect);
             let mut settings = SocketClientSettings::new(format);
             settings.allow_remote = allow_remote;
-            Ok(Arc::new(move |schema| Ok(Box::new(SocketClientSink::connect(&address, schema, &settings)?))))
+            Ok(Arc::new(move |of| Ok(Box::new(SocketClientSink::connect(&address, of.schema, &settings)?))))
         }
         _ => Err(options.error("listen", "say either where to listen or whom to connect to")),
     }
+}
+
+/// `connector = 'postgres', url = 'postgres://...', table = 't', key = 'host, name'`
+fn postgres(options: &Options) -> Result<Arc<OpenSink>, TextError> {
+    known(options, &["url", "table", "key", "create", "commit_name", "retry_for"])?;
+    let mut settings =
+        PostgresSinkSettings::new(options.required_text("url")?, options.required_text("table")?, "");
+    settings.create = options.boolean("create")?.unwrap_or(settings.create);
+    if let Some(limit_ns) = options.duration_ns("retry_for")? {
+        settings.retry_for = Duration::from_nanos(limit_ns.max(0) as u64);
+    }
+    let key = options.text("key")?.map(|key| key.split(',').map(|name| name.trim().to_string()).collect());
+    let commit_name = options.text("commit_name")?.map(str::to_string);
+    Ok(Arc::new(move |of| {
+        let mut settings = settings.clone();
+        settings.sink = commit_name.clone().unwrap_or_else(|| of.name.to_string());
+        settings.key = key.clone().unwrap_or_else(|| of.key.clone());
+        settings.resume = of.resume;
+        Ok(Box::new(PostgresSink::connect(of.schema, settings)?))
+    }))
 }
 
 fn sync(options: &Options) -> Result<Option<SyncPolicy>, TextError> {
