@@ -70,7 +70,7 @@ impl Service {
             Ok(Err(_)) => Err(gone()),
             Err(_) => Err(error(
                 StatusCode::SERVICE_UNAVAILABLE,
-                "the rows were taken, but are not yet safe; sent again they count twice unless the request has a number",
+                "the rows were taken, but are not yet safe; sent again without a number they may count twice",
             )),
         }
     }

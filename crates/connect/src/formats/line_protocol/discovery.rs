@@ -110,7 +110,8 @@ mod tests {
         let schema = discover(text, 100).ok_or("there are points")?;
         let found: Vec<_> =
             schema.fields().iter().map(|field| format!("{} {}", field.name(), field.data_type())).collect();
-        let expected = "time Timestamp(ns), measurement Utf8, host Utf8, rack no Utf8, usage Float64, up Boolean, note Utf8";
+        let expected = "time Timestamp(ns), measurement Utf8, host Utf8, rack no Utf8, usage Float64, \
+                        up Boolean, note Utf8";
         assert_eq!(found.join(", "), expected);
         assert!(discover(b"# nothing\n", 100).is_none());
         Ok(())

@@ -100,7 +100,7 @@ mod tests {
         }
 
         #[test]
-        fn the_leading_digits_of_any_bytes_are_read(text in "[0-9]{0,8}", bytes in proptest::array::uniform8(any::<u8>())) {
+        fn leading_digits_are_read(text in "[0-9]{0,8}", bytes in proptest::array::uniform8(any::<u8>())) {
             let mut mixed = bytes;
             mixed[..text.len()].copy_from_slice(text.as_bytes());
             let count = mixed.iter().take_while(|byte| byte.is_ascii_digit()).count();
