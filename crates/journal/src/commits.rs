@@ -51,7 +51,7 @@ impl CommitFile {
     /// Replaces the file, durably.
     ///
     /// # Errors
-    /// If the disk is full or fails; then the file is as it was.
+    /// If the disk is full or fails; then the file has the old content or the new.
     pub fn write(&self, commits: &BTreeMap<String, u64>) -> Result<(), Cause> {
         replace(&*self.medium, &self.path, |file| {
             file.put(&MAGIC);

@@ -14,7 +14,8 @@ use crate::record_log::{NewRecord, RecordLog};
 
 /// The durable log of a query's cuts; its clones are the same log.
 ///
-/// Appending does not wait for the disk, not even while another thread syncs.
+/// Appending does not wait while another thread syncs; it does when a segment is full, which is then synced, and while
+/// segments are removed.
 #[derive(Clone)]
 pub struct CutJournal {
     log: Arc<Mutex<RecordLog>>,

@@ -52,7 +52,7 @@ impl SnapshotFolder {
     /// Writes a snapshot durably, in place of one of the same cycle.
     ///
     /// # Errors
-    /// If the disk is full or fails; nothing of it is left then.
+    /// If the disk is full or fails; then there is none of this cycle, the one before, or the whole new one.
     pub fn write(&self, snapshot: &StoredSnapshot) -> Result<(), Cause> {
         replace(&*self.medium, &self.path(snapshot.cut.cycle), |file| encode(snapshot, file))
     }
