@@ -5,6 +5,7 @@
 //! one pass per column gathers ([`gather`]). The way back, from many partitions to one ordered stream, is
 //! [`merge`].
 
+pub mod cost;
 pub mod gather;
 pub mod hash;
 pub mod merge;
