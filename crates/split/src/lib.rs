@@ -17,5 +17,5 @@ pub mod split;
 pub use hash::route_by_hash;
 pub use merge::{merge_by_partition, merge_by_position};
 pub use placement::Placement;
-pub use route::{OMIT, Route, RouteError, route_by_key};
+pub use route::{BROADCAST, OMIT, Route, RouteError, route_by_key, route_by_value, route_or_broadcast};
 pub use split::{Share, Splitter};
