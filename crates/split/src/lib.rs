@@ -13,9 +13,11 @@ pub mod order;
 pub mod placement;
 pub mod route;
 pub mod split;
+pub mod split_plan;
 
 pub use hash::route_by_hash;
 pub use merge::{merge_by_partition, merge_by_position};
 pub use placement::Placement;
 pub use route::{BROADCAST, OMIT, Route, RouteError, route_by_key, route_by_value, route_or_broadcast};
 pub use split::{Share, Splitter};
+pub use split_plan::{Shape, SplitPlan, SplitPlanError};

@@ -138,14 +138,17 @@ fn fan_outs(width: u32, wanted: impl Fn(u32, u64) -> f64) -> Vec<u32> {
 /// assert_eq!(output_at_level(&[2, 4], 2, 5), 2);
 /// ```
 pub fn output_at_level(fan_outs: &[u32], level: usize, destination: u32) -> u32 {
-    let above: u64 = fan_outs[..level - 1].iter().map(|fan_out| u64::from(*fan_out)).product();
+    let above = outputs_of(&fan_outs[..level - 1]);
     (u64::from(destination) / above % u64::from(fan_outs[level - 1])) as u32
 }
 
 /// How many splitters a level (from 1) has: `λ_(l-1)`, but no more than there are outputs to lead to.
 pub fn nodes_of_level(fan_outs: &[u32], level: usize, width: u32) -> u32 {
-    let above: u64 = fan_outs[..level - 1].iter().map(|fan_out| u64::from(*fan_out)).product();
-    above.min(u64::from(width)) as u32
+    outputs_of(&fan_outs[..level - 1]).min(u64::from(width)) as u32
+}
+
+fn outputs_of(fan_outs: &[u32]) -> u64 {
+    fan_outs.iter().fold(1, |outputs, fan_out| outputs.saturating_mul(u64::from(*fan_out)))
 }
 
 #[cfg(test)]
