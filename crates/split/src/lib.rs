@@ -5,12 +5,14 @@
 //! one pass per column gathers ([`gather`]). The way back, from many partitions to one ordered stream, is
 //! [`merge`].
 
+pub mod choose;
 pub mod cost;
 pub mod gather;
 pub mod hash;
 pub mod merge;
 pub mod order;
 pub mod placement;
+pub mod profile;
 pub mod route;
 pub mod split;
 pub mod split_plan;

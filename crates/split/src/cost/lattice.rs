@@ -57,6 +57,9 @@ pub struct LatticeCosts {
     pub router: RouterCosts,
     /// The events of a window: `W` over the bytes of an event.
     pub window_rows: u32,
+    /// To take an event of a window in, in a splitter: the papers take it to be as cheap as in the router, and
+    /// so `cr_W` per event of a window; here also what routing costs once per event.
+    pub splitter_read_ns: f64,
     /// To compute where one copy of an event goes: `cs`.
     pub split_ns: f64,
     /// To write one copy: `ce`.
@@ -79,11 +82,9 @@ impl LatticeCosts {
     }
 
     /// A window splitter, per event that it splits: `C_PS = cr_W + cs (o + r + q b) + ce (r + q b)`.
-    ///
-    /// Reading the window costs it as much as it costs the router.
     pub fn splitter_ns(&self, parts: Proportions, width: u32) -> f64 {
         let process = StreamProcess {
-            read_ns: self.router.read_ns / f64::from(self.window_rows.max(1)),
+            read_ns: self.splitter_read_ns,
             split_ns: self.split_ns,
             emit_ns: self.emit_ns,
             ..StreamProcess::default()
@@ -180,6 +181,7 @@ mod tests {
         LatticeCosts {
             router: RouterCosts { read_ns: 100.0, split_ns: 20.0, emit_ns: 80.0 },
             window_rows: 100,
+            splitter_read_ns: 1.0,
             split_ns: 3.0,
             emit_ns: 5.0,
             read_ns: 2.0,
