@@ -1,5 +1,5 @@
-//! Random plans give what a naive oracle gives for the same cuts, at any number of workers; and the same rows
-//! at any cuts, where only event time counts.
+//! Random plans give what a naive oracle gives for the same cuts, at any number of workers and however their
+//! inputs are split; and the same rows at any cuts, where only event time counts.
 
 mod fixture;
 
@@ -11,12 +11,24 @@ use fixture::oracle::{Event, Spec, random_chunks, random_events};
 use fixture::sink::{Given, Remember};
 use fixture::{Random, Row, watched};
 use proptest::prelude::*;
-use tidemill_engine::{Chunk, Cut, CyclePolicy, Engine, Limits, ManualClock, MemoryCutLog, Sink};
+use tidemill_engine::{
+    Chunk, Cut, CyclePolicy, Engine, Limits, ManualClock, MemoryCutLog, Plan, Shape, Sink, SplitPlan,
+};
 
 /// Runs a plan on chunks, pushed by one thread per source; gives the logged cuts and what each sink was
 /// given.
 fn run(
     spec: &Spec,
+    chunks: &[Vec<Chunk>],
+    workers: usize,
+    cycles: CyclePolicy,
+) -> (Vec<Cut>, Vec<Vec<Given>>) {
+    run_plan(spec, spec.plan(), chunks, workers, cycles)
+}
+
+fn run_plan(
+    spec: &Spec,
+    plan: Plan,
     chunks: &[Vec<Chunk>],
     workers: usize,
     cycles: CyclePolicy,
@@ -35,7 +47,7 @@ fn run(
             .limits(Limits { cycles_in_flight_max: 3, ..Limits::default() })
             .cut_log(log.clone())
             .clock(Arc::new(ManualClock::default()))
-            .run(spec.plan(), sinks.iter().map(|sink| Box::new(sink.clone()) as Box<dyn Sink>).collect())
+            .run(plan, sinks.iter().map(|sink| Box::new(sink.clone()) as Box<dyn Sink>).collect())
             .unwrap();
         std::thread::scope(|scope| {
             for (source, chunks) in chunks.into_iter().enumerate() {
@@ -66,6 +78,31 @@ fn input(
     (events, chunks)
 }
 
+/// The plan with a random split of each input: another shape for each, or that of every worker for itself.
+fn with_random_splits(mut plan: Plan, random: &mut Random) -> Plan {
+    for operator in &mut plan.operators {
+        for input in &mut operator.inputs {
+            input.split = (!random.one_in(5)).then(|| random_split(random, operator.partitions));
+        }
+    }
+    plan
+}
+
+fn random_split(random: &mut Random, partitions: u32) -> SplitPlan {
+    let plan = match random.below(4) {
+        0 => SplitPlan::fsplit(partitions),
+        1 => SplitPlan::exptree(partitions),
+        2 => SplitPlan::parasplit(partitions, 1 + random.below(6) as u32),
+        _ => {
+            let mut fan_outs: Vec<u32> = (0..random.below(4)).map(|_| 1 + random.below(4) as u32).collect();
+            let outputs: u32 = fan_outs.iter().product();
+            fan_outs.push(partitions.div_ceil(outputs));
+            SplitPlan { shape: Shape::Tree { fan_outs }, ..SplitPlan::fsplit(partitions) }
+        }
+    };
+    plan.with_window_rows([1, 7, 100, 8192][random.below(4) as usize])
+}
+
 fn sorted_rows(given: &[Vec<Given>]) -> Vec<Vec<Row>> {
     let rows_of = |sink: &Vec<Given>, input: usize| {
         let streams = sink.iter().flat_map(|given| &given.streams[input]);
@@ -93,6 +130,19 @@ proptest! {
             let (other_cuts, other) = run(&spec, &chunks, workers, CyclePolicy::fixed(cycle));
             prop_assert_eq!(&other_cuts, &cuts);
             prop_assert!(other == given, "{} workers give something else", workers);
+        }
+    }
+
+    #[test]
+    fn however_the_inputs_are_split_the_output_is_the_same(seed in any::<u64>()) {
+        let mut random = Random(seed);
+        let spec = Spec::random(&mut random, Kind::Order, 1);
+        let (cycle, events_max) = [(40, 1000), (1500, 5000), (60_000, 5000)][random.below(3) as usize];
+        let (events, chunks) = input(&mut random, 1, events_max, true);
+        for workers in [1, 2, 5] {
+            let plan = with_random_splits(spec.plan(), &mut random);
+            let (cuts, given) = run_plan(&spec, plan, &chunks, workers, CyclePolicy::fixed(cycle));
+            prop_assert!(given == spec.expected(&events, &cuts), "{} workers give something else", workers);
         }
     }
 

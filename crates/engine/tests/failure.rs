@@ -12,7 +12,7 @@ use fixture::{COLUMNS, Random, chunk, numbered, schema, watched};
 use tidemill_engine::arrow::array::types::UInt32Type;
 use tidemill_engine::{
     Cause, Clock, Cut, CyclePolicy, Engine, Failure, FlowError, Operator, OperatorPlan, Output, Plan, Rows,
-    Sink, Snapshot, SnapshotReader, SnapshotWriter,
+    Sink, Snapshot, SnapshotReader, SnapshotWriter, SplitPlan,
 };
 
 /// What an operator does wrong.
@@ -209,12 +209,17 @@ fn plan_with_route(route: impl Fn(u32) -> Vec<u32> + Send + Sync + 'static, at_s
 
 #[test]
 fn a_route_out_of_range_shows_the_row() {
-    for workers in [1, 2, 5] {
+    let splits = [None, Some(SplitPlan::fsplit(3)), Some(SplitPlan::exptree(3))];
+    for (workers, split) in [1, 2, 5].into_iter().flat_map(|n| splits.iter().map(move |split| (n, split))) {
         for at_source in [true, false] {
             let engine = || Engine::new().workers(workers);
+            let split = |mut plan: Plan| {
+                plan.operators.last_mut().unwrap().inputs[0].split = split.clone();
+                plan
+            };
             let out_of_range = plan_with_route(|key| vec![if key == 45 { 3 } else { key % 3 }], at_source);
             let failure =
-                failure_of("a route", engine(), out_of_range, Remember::default().boxed()).to_string();
+                failure_of("a route", engine(), split(out_of_range), Remember::default().boxed()).to_string();
             assert!(failure.contains("input of operator 'second', cycle 4: "), "{failure}");
             assert!(
                 failure.contains("to partition 3, but there are only 3") && failure.contains("45"),
@@ -223,13 +228,15 @@ fn a_route_out_of_range_shows_the_row() {
 
             for count in [0, 2] {
                 let plan = plan_with_route(move |key| vec![0; if key == 45 { count } else { 1 }], at_source);
-                let failure = failure_of("a route", engine(), plan, Remember::default().boxed()).to_string();
+                let failure =
+                    failure_of("a route", engine(), split(plan), Remember::default().boxed()).to_string();
                 assert!(failure.contains("cycle 4") && failure.contains(" destinations for "), "{failure}");
             }
 
             let panics = plan_with_route(|key| if key == 45 { panic!("no way") } else { vec![0] }, at_source);
             let failure =
-                failure_of("a panicking route", engine(), panics, Remember::default().boxed()).to_string();
+                failure_of("a panicking route", engine(), split(panics), Remember::default().boxed())
+                    .to_string();
             assert!(failure.contains("'second', cycle 4") && failure.contains("no way"), "{failure}");
         }
     }

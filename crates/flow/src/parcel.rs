@@ -18,6 +18,8 @@ pub(crate) struct Parcel {
     pub target: u32,
     /// Its place among all parcels of its edge and cycle.
     pub chunk: u32,
+    /// Its place among the windows of its chunk, if that was divided on the way to splitters.
+    pub window: u32,
     /// The rows; without runs on the way to a sink.
     pub rows: PartitionedBatch,
 }
@@ -52,6 +54,7 @@ fn encode(parcels: &Parcels) -> Vec<u8> {
     for parcel in &parcels.0 {
         put(&mut bytes, parcel.target as usize);
         put(&mut bytes, parcel.chunk as usize);
+        put(&mut bytes, parcel.window as usize);
         put(&mut bytes, parcel.rows.runs.len());
         for run in &parcel.rows.runs {
             put(&mut bytes, run.partition as usize);
@@ -91,6 +94,7 @@ fn decode(mut bytes: &[u8]) -> Option<Parcels> {
 fn decode_parcel(bytes: &mut &[u8]) -> Option<Parcel> {
     let target = take(bytes)? as u32;
     let chunk = take(bytes)? as u32;
+    let window = take(bytes)? as u32;
     let run_count = take(bytes)?;
     let mut run =
         || Some(Run { partition: take(bytes)? as u32, start: take(bytes)? as u32, end: take(bytes)? as u32 });
@@ -102,7 +106,7 @@ fn decode_parcel(bytes: &mut &[u8]) -> Option<Parcel> {
     *bytes = rest;
     let rows = StreamReader::try_new(Cursor::new(columns), None).ok()?.next()?.ok()?;
     let batch = Batch { rows, positions: positions.into(), origins: origins.into() };
-    Some(Parcel { target, chunk, rows: PartitionedBatch { batch, runs } })
+    Some(Parcel { target, chunk, window, rows: PartitionedBatch { batch, runs } })
 }
 
 fn take(bytes: &mut &[u8]) -> Option<usize> {
@@ -132,13 +136,14 @@ mod tests {
         let rows = RecordBatch::try_from_iter([("seg", column)]).unwrap();
         let batch = Batch { rows, positions: vec![0, 2, 9].into(), origins: vec![1, 1, 3].into() };
         let runs = vec![Run { partition: 1, start: 0, end: 2 }, Run { partition: 4, start: 2, end: 3 }];
-        let parcel = Parcel { target: 1, chunk: 3, rows: PartitionedBatch { batch, runs } };
+        let parcel = Parcel { target: 1, chunk: 3, window: 2, rows: PartitionedBatch { batch, runs } };
         let parcels = Parcels(vec![parcel.clone(), parcel.clone()]);
 
         let bytes = encode(&parcels);
         assert_eq!(bytes.len() % 8, 0);
         let back = decode(&bytes).unwrap();
         assert_eq!(back.0.len(), 2);
+        assert_eq!((back.0[1].target, back.0[1].chunk, back.0[1].window), (1, 3, 2));
         assert_eq!(back.0[1].rows.batch.rows, parcel.rows.batch.rows);
         assert_eq!(back.0[1].rows.batch.positions, parcel.rows.batch.positions);
         assert_eq!(back.0[1].rows.batch.origins, parcel.rows.batch.origins);

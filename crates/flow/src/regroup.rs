@@ -22,7 +22,9 @@ pub(crate) fn regroup(
     positions_end: u32,
     sorter: &mut Sorter,
 ) -> Vec<PartitionedBatch> {
-    parcels.sort_by_key(|parcel| parcel.chunk);
+    // Parcels of one chunk and window come from several splitters of a tree's last level: the partitions of
+    // each are its own.
+    parcels.sort_by_key(|parcel| (parcel.chunk, parcel.window));
     let batches: Vec<PartitionedBatch> = parcels.into_iter().map(|parcel| parcel.rows).collect();
     match order {
         InputOrder::ByChunk => batches,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidemill_plan::{Plan, PlanError, Producer, StreamRef};
-use tidemill_split::{Placement, Route};
+use tidemill_split::{Placement, Route, SplitPlan};
 
 use crate::regroup::InputOrder;
 
@@ -35,11 +35,26 @@ pub(crate) struct Edge {
 #[derive(Clone)]
 pub(crate) enum EdgeKind {
     /// To an operator: split by route.
-    Split { route: Arc<Route>, placement: Arc<Placement>, columns: Vec<usize>, name: String },
+    Split(SplitEdge),
     /// To a sink: whole, to the worker that feeds the sink's thread.
     Whole { worker: u32 },
     /// Without rows.
     Empty,
+}
+
+/// How an edge to an operator is split.
+#[derive(Clone)]
+pub(crate) struct SplitEdge {
+    pub route: Arc<Route>,
+    pub placement: Arc<Placement>,
+    /// What the operator gets of the stream's columns.
+    pub columns: Vec<usize>,
+    /// The operator's name.
+    pub name: String,
+    /// `None`: every worker splits the rows that it has.
+    pub plan: Option<SplitPlan>,
+    /// The worker of the first splitter: another for each operator, so that several roots of trees are spread.
+    pub first_worker: u32,
 }
 
 /// A plan with its edges and partition tables, for a number of workers.
@@ -58,12 +73,14 @@ impl Topology {
         let mut edges = Vec::new();
         for (index, operator) in plan.operators.iter().enumerate() {
             for (input, input_plan) in operator.inputs.iter().enumerate() {
-                let kind = EdgeKind::Split {
+                let kind = EdgeKind::Split(SplitEdge {
                     route: Arc::clone(&input_plan.route),
                     placement: Arc::clone(&placements[index]),
                     columns: plan.columns_of(operator, input_plan)?,
                     name: operator.name.clone(),
-                };
+                    plan: input_plan.split.clone().filter(|split| needs_splitters(split, workers)),
+                    first_worker: index as u32 % workers,
+                });
                 let consumer = Consumer::Operator { operator: index, input };
                 edges.push(Edge { stream: input_plan.stream, consumer, kind });
             }
@@ -106,6 +123,11 @@ impl Topology {
             _ => InputOrder::Interleaved,
         }
     }
+}
+
+/// With a splitter for every worker, each may as well split what it has, without sending it anywhere before.
+fn needs_splitters(split: &SplitPlan, workers: u32) -> bool {
+    split.fan_outs().len() > 1 || split.splitters() < workers
 }
 
 /// Without an edge, an operator that no one reads could fall behind the cycles that are committed, and with

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
 use tidemill_core::Operator;
-use tidemill_split::Route;
+use tidemill_split::{Route, SplitPlan};
 
 use crate::stream::StreamRef;
 
@@ -20,6 +20,8 @@ pub struct InputPlan {
     pub columns: Vec<String>,
     /// Which partition each row goes to; sees all columns of the stream.
     pub route: Arc<Route>,
+    /// Who splits the rows; `None`: every worker those that it has. The results do not depend on it.
+    pub split: Option<SplitPlan>,
 }
 
 /// An operator: so many logical partitions of one kind.
@@ -57,7 +59,16 @@ impl OperatorPlan {
     #[must_use]
     pub fn input(mut self, stream: StreamRef, columns: &[&str], route: impl Into<Arc<Route>>) -> Self {
         let columns = columns.iter().map(|column| column.to_string()).collect();
-        self.inputs.push(InputPlan { stream, columns, route: route.into() });
+        self.inputs.push(InputPlan { stream, columns, route: route.into(), split: None });
+        self
+    }
+
+    /// Says how the input that was added last is split.
+    #[must_use]
+    pub fn split(mut self, plan: SplitPlan) -> Self {
+        if let Some(input) = self.inputs.last_mut() {
+            input.split = Some(plan);
+        }
         self
     }
 

@@ -2,6 +2,7 @@
 
 use arrow_schema::SchemaRef;
 use thiserror::Error;
+use tidemill_split::SplitPlanError;
 
 use crate::operator::{InputPlan, OperatorPlan};
 use crate::stream::{Producer, StreamRef};
@@ -72,6 +73,16 @@ pub enum PlanError {
     /// Two operators have one name.
     #[error("two operators are named '{0}'; snapshots are found by name, so names must differ")]
     SameName(String),
+    /// An input cannot be split as the plan says.
+    #[error("operator '{operator}', input {input}: {error}")]
+    Split {
+        /// The operator.
+        operator: String,
+        /// The number of the input.
+        input: usize,
+        /// What is wrong.
+        error: SplitPlanError,
+    },
     /// An operator has no partitions.
     #[error("operator '{0}' has 0 partitions; it needs at least 1")]
     NoPartitions(String),
@@ -230,8 +241,11 @@ impl Plan {
         if operator.inputs.is_empty() {
             return Err(PlanError::NoInputs(operator.name.clone()));
         }
-        for input in &operator.inputs {
+        for (number, input) in operator.inputs.iter().enumerate() {
             self.columns_of(operator, input)?;
+            let checked = input.split.as_ref().map_or(Ok(()), |split| split.validate(operator.partitions));
+            let name = || operator.name.clone();
+            checked.map_err(|error| PlanError::Split { operator: name(), input: number, error })?;
         }
         Ok(())
     }

@@ -62,7 +62,12 @@ impl<'a> Gather<'a> {
 
 /// `values[row]` for each row.
 pub fn values<V: Copy>(values: &[V], rows: &[u32]) -> Vec<V> {
-    rows.iter().map(|row| values[*row as usize]).collect()
+    map_values(values, rows, |value| value)
+}
+
+/// `map(values[row])` for each row.
+pub(crate) fn map_values<V: Copy>(values: &[V], rows: &[u32], map: impl Fn(V) -> V) -> Vec<V> {
+    rows.iter().map(|row| map(values[*row as usize])).collect()
 }
 
 #[cfg(test)]

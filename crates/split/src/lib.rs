@@ -5,16 +5,21 @@
 //! one pass per column gathers ([`gather`]). The way back, from many partitions to one ordered stream, is
 //! [`merge`].
 
+pub mod choose;
+pub mod cost;
 pub mod gather;
 pub mod hash;
 pub mod merge;
 pub mod order;
 pub mod placement;
+pub mod profile;
 pub mod route;
 pub mod split;
+pub mod split_plan;
 
 pub use hash::route_by_hash;
 pub use merge::{merge_by_partition, merge_by_position};
 pub use placement::Placement;
-pub use route::{OMIT, Route, RouteError, route_by_key};
+pub use route::{BROADCAST, OMIT, Route, RouteError, route_by_key, route_by_value, route_or_broadcast};
 pub use split::{Share, Splitter};
+pub use split_plan::{Shape, SplitPlan, SplitPlanError};

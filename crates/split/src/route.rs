@@ -2,19 +2,25 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::ArrowPrimitiveType;
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use thiserror::Error;
 
 /// The destination of a row that goes nowhere.
 pub const OMIT: u32 = u32::MAX;
+
+/// The destination of a row of which every partition gets a copy.
+pub const BROADCAST: u32 = u32::MAX - 1;
+
+/// The destination of a row whose routing value is no number of a partition at all, such as a negative one.
+const NO_NUMBER: u32 = u32::MAX - 2;
 
 /// A routing function is wrong.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum RouteError {
     /// It sent a row to a partition that does not exist.
     #[error(
-        "the routing function sent row {row} to partition {destination}, but there are only {partitions}; \
-         the row is {values}"
+        "the routing function sent row {row} to {}, but there are only {partitions}; the row is {values}",
+        match *destination { NO_NUMBER => "no partition's number".into(), number => format!("partition {number}") }
     )]
     NoSuchPartition {
         /// The row's number in its batch.
@@ -38,7 +44,7 @@ pub enum RouteError {
     },
 }
 
-/// Computes the partition of each row of a batch, or [`OMIT`]. Must be a pure function of the row.
+/// Computes the partition of each row of a batch, [`OMIT`] or [`BROADCAST`]. Must be a pure function of the row.
 pub type Route = dyn Fn(&RecordBatch, &mut Vec<u32>) + Send + Sync;
 
 /// Routes by `key % partitions` on an unsigned integer column.
@@ -68,12 +74,83 @@ where
     })
 }
 
+/// Routes by the value of an integer column itself; rows where it is null go nowhere. A value that is not the
+/// number of a partition is an error of whoever wrote the query: nothing is taken modulo the partitions.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow_array::{Int64Array, RecordBatch, types::Int64Type};
+/// let route = tidemill_split::route_by_value::<Int64Type>(0);
+/// let xways = Int64Array::from(vec![Some(3), None]);
+/// let rows = RecordBatch::try_from_iter([("xway", Arc::new(xways) as _)]).unwrap();
+/// let mut destinations = Vec::new();
+/// route(&rows, &mut destinations);
+/// assert_eq!(destinations, [3, tidemill_split::OMIT]);
+/// ```
+pub fn route_by_value<T>(column: usize) -> Box<Route>
+where
+    T: ArrowPrimitiveType,
+    T::Native: TryInto<u32>,
+{
+    let destination = |value: T::Native| match value.try_into() {
+        Ok(partition) if partition < NO_NUMBER => partition,
+        _ => NO_NUMBER,
+    };
+    Box::new(move |rows, destinations| {
+        let column = rows.column(column).as_primitive::<T>();
+        if column.null_count() == 0 {
+            return destinations.extend(column.values().iter().map(|value| destination(*value)));
+        }
+        destinations.extend(column.iter().map(|value| value.map_or(OMIT, destination)));
+    })
+}
+
+/// Broadcasts the rows that `broadcast` marks, and routes the others by `route`. A null mark is none.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow_array::{BooleanArray, RecordBatch, UInt16Array, cast::AsArray, types::UInt16Type};
+/// use tidemill_split::{BROADCAST, route_by_key, route_or_broadcast};
+/// let queries = |rows: &RecordBatch| rows.column(1).as_boolean().clone();
+/// let route = route_or_broadcast(route_by_key::<UInt16Type>(0, 4), queries);
+/// let rows = RecordBatch::try_from_iter([
+///     ("xway", Arc::new(UInt16Array::from(vec![3, 3])) as _),
+///     ("is_query", Arc::new(BooleanArray::from(vec![false, true])) as _),
+/// ]);
+/// let mut destinations = Vec::new();
+/// route(&rows.unwrap(), &mut destinations);
+/// assert_eq!(destinations, [3, BROADCAST]);
+/// ```
+pub fn route_or_broadcast(
+    route: Box<Route>,
+    broadcast: impl Fn(&RecordBatch) -> BooleanArray + Send + Sync + 'static,
+) -> Box<Route> {
+    Box::new(move |rows, destinations| {
+        let start = destinations.len();
+        route(rows, destinations);
+        let marks = broadcast(rows);
+        if marks.len() != rows.num_rows() {
+            // Reported as what it is, when the destinations are counted.
+            return destinations.resize(start + marks.len(), OMIT);
+        }
+        let marked = match marks.nulls() {
+            None => marks.values().clone(),
+            Some(nulls) => marks.values() & nulls.inner(),
+        };
+        for row in marked.set_indices() {
+            if let Some(destination) = destinations.get_mut(start + row) {
+                *destination = BROADCAST;
+            }
+        }
+    })
+}
+
 /// Checks that all destinations exist.
 pub(crate) fn check(destinations: &[u32], partitions: u32, rows: &RecordBatch) -> Result<(), RouteError> {
     if destinations.len() != rows.num_rows() {
         return Err(RouteError::Count { destinations: destinations.len(), rows: rows.num_rows() });
     }
-    let valid = |destination: u32| destination < partitions || destination == OMIT;
+    let valid = |destination: u32| destination < partitions || destination >= BROADCAST;
     if destinations.iter().fold(true, |all, destination| all & valid(*destination)) {
         return Ok(());
     }

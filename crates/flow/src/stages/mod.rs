@@ -6,6 +6,7 @@ pub(crate) mod operator_stage;
 pub(crate) mod outlets;
 pub(crate) mod sink_stage;
 pub(crate) mod source;
+pub(crate) mod splitter_stage;
 
 use std::sync::Arc;
 

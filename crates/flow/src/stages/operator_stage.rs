@@ -15,7 +15,7 @@ use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
 
 use super::cycle_inputs::{CycleInputs, complete_below};
 use super::outlets::{Outlets, Place, nothing_sent};
-use super::{EdgeStreams, Site};
+use super::{EdgeStreams, Site, splitter_stage};
 use crate::board::Posted;
 use crate::distribute::by_target;
 use crate::panics::guard_size;
@@ -54,7 +54,7 @@ pub(crate) fn build<'scope>(
     let partitions = topology.placements[operator].partitions_of(*worker as u32);
     let sources = topology.plan.sources_of_operator(operator);
     let table = PartitionTable::new(plan, partitions, sources, state)?;
-    let outlets = Outlets::new(topology, Producer::Operator(operator), plan.outputs.len())?;
+    let outlets = Outlets::new(topology, Producer::Operator(operator), plan.outputs.len(), *worker)?;
     let mut builder = OperatorBuilder::new(plan.name.clone(), scope);
     let mut orders = Vec::new();
     let mut inputs = Vec::new();
@@ -62,6 +62,7 @@ pub(crate) fn build<'scope>(
         let edge = topology.edge_to(Consumer::Operator { operator, input }).expect("every input has an edge");
         orders.push(topology.order_of(edge));
         let stream = streams[edge].take().expect("producers are built before their consumers");
+        let stream = splitter_stage::build(site, edge, stream);
         inputs.push(builder.new_input(stream, by_target()));
     }
     let mut outputs = Vec::new();

@@ -30,6 +30,7 @@ pub(crate) struct Outlets {
     /// For each of the producer's streams.
     streams: Vec<Vec<Outlet>>,
     edges: Vec<usize>,
+    worker: usize,
 }
 
 enum Outlet {
@@ -51,8 +52,13 @@ struct TransformOutlet {
 }
 
 impl Outlets {
-    pub fn new(topology: &Topology, producer: Producer, streams: usize) -> Result<Self, Failure> {
-        let mut outlets = Outlets { streams: Vec::new(), edges: Vec::new() };
+    pub fn new(
+        topology: &Topology,
+        producer: Producer,
+        streams: usize,
+        worker: usize,
+    ) -> Result<Self, Failure> {
+        let mut outlets = Outlets { streams: Vec::new(), edges: Vec::new(), worker };
         for port in 0..streams.max(1) {
             let readers = outlets.readers(topology, StreamRef { producer, port })?;
             outlets.streams.push(readers);
@@ -68,7 +74,10 @@ impl Outlets {
     fn readers(&mut self, topology: &Topology, stream: StreamRef) -> Result<Vec<Outlet>, Failure> {
         let mut readers = Vec::new();
         for (index, edge) in topology.edges.iter().enumerate().filter(|(_, edge)| edge.stream == stream) {
-            readers.push(Outlet::Edge { slot: self.edges.len(), writer: EdgeWriter::new(edge) });
+            readers.push(Outlet::Edge {
+                slot: self.edges.len(),
+                writer: EdgeWriter::new(edge, self.worker, topology.workers),
+            });
             self.edges.push(index);
         }
         for (index, plan) in topology.plan.transforms.iter().enumerate().filter(|(_, p)| p.input == stream) {

@@ -1,0 +1,93 @@
+//! Which part of a stream is routed, broadcast, omitted.
+
+use thiserror::Error;
+
+/// The parts of a stream that go to one output, to all outputs, and to none. They add up to 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Proportions {
+    /// To one output: `r`.
+    routed: f64,
+    /// To all outputs: `b`.
+    broadcast: f64,
+}
+
+/// Parts that are no parts of one whole.
+#[derive(Clone, Copy, Debug, Error, PartialEq)]
+#[error(
+    "the routed part ({routed}) and the broadcast part ({broadcast}) must not be negative, and together not \
+     above 1"
+)]
+pub struct ProportionsError {
+    routed: f64,
+    broadcast: f64,
+}
+
+impl Proportions {
+    /// These parts; the rest is omitted.
+    ///
+    /// ```
+    /// use tidemill_split::cost::Proportions;
+    /// let linear_road = Proportions::new(0.99, 0.005).unwrap();
+    /// assert!((linear_road.omitted() - 0.005).abs() < 1e-12);
+    /// assert!(Proportions::new(0.9, 0.2).is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// If a part is negative or no number, or if they add up to more than 1.
+    pub fn new(routed: f64, broadcast: f64) -> Result<Self, ProportionsError> {
+        // A little above 1 is the rounding of parts that were divided.
+        let valid = routed >= 0.0 && broadcast >= 0.0 && routed + broadcast <= 1.0 + 1e-9;
+        if valid {
+            Ok(Proportions { routed, broadcast })
+        } else {
+            Err(ProportionsError { routed, broadcast })
+        }
+    }
+
+    /// This part is broadcast, all the rest routed.
+    ///
+    /// # Errors
+    /// If the part is not between 0 and 1.
+    pub fn broadcast_part(broadcast: f64) -> Result<Self, ProportionsError> {
+        Proportions::new(1.0 - broadcast, broadcast)
+    }
+
+    /// Counted events. Of no events, all count as routed.
+    pub fn counted(routed: u64, broadcast: u64, omitted: u64) -> Self {
+        let all = (routed + broadcast + omitted) as f64;
+        if all == 0.0 {
+            return Proportions { routed: 1.0, broadcast: 0.0 };
+        }
+        Proportions { routed: routed as f64 / all, broadcast: broadcast as f64 / all }
+    }
+
+    /// The part that goes to one output: `r`.
+    pub fn routed(&self) -> f64 {
+        self.routed
+    }
+
+    /// The part that goes to all outputs: `b`.
+    pub fn broadcast(&self) -> f64 {
+        self.broadcast
+    }
+
+    /// The part that goes to no output: `o`.
+    pub fn omitted(&self) -> f64 {
+        (1.0 - self.routed - self.broadcast).max(0.0)
+    }
+
+    /// Copies written per event when the stream is split into so many: `r + w b`.
+    ///
+    /// ```
+    /// let all = tidemill_split::cost::Proportions::broadcast_part(1.0).unwrap();
+    /// assert_eq!(all.copies(64), 64.0);
+    /// ```
+    pub fn copies(&self, width: u32) -> f64 {
+        self.routed + f64::from(width) * self.broadcast
+    }
+
+    /// The rate of one of so many outputs, if routing is even: `Φ (b + r / w)`.
+    pub fn output_rate(&self, rate: f64, width: u32) -> f64 {
+        rate * (self.broadcast + self.routed / f64::from(width))
+    }
+}

@@ -1,0 +1,268 @@
+//! How a stream is split, as data: the shape of the split and what goes with it.
+
+use std::fmt;
+
+use thiserror::Error;
+use tidemill_core::error::Cause;
+use tidemill_core::{SnapshotReader, SnapshotWriter};
+
+use crate::cost::{Proportions, exptree, maxtree};
+
+/// The splitters, and how they are connected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// One splitter does it all.
+    Fsplit,
+    /// A tree of splitters with these fan-outs, from the root on.
+    Tree {
+        /// How many outputs a splitter of each level has.
+        fan_outs: Vec<u32>,
+    },
+    /// So many splitters, to which whole windows are dealt, and each of which leads to all partitions.
+    Lattice {
+        /// How many: `p`.
+        splitters: u32,
+    },
+}
+
+/// The split of an input of an operator. What comes out does not depend on it.
+///
+/// ```
+/// use tidemill_split::SplitPlan;
+/// let plan = SplitPlan::exptree(64);
+/// assert_eq!(plan.to_string(), "tree of fan-outs 2, 4, 8 to 64 partitions");
+/// assert_eq!(SplitPlan::from_bytes(&plan.to_bytes()).unwrap(), plan);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SplitPlan {
+    /// The splitters.
+    pub shape: Shape,
+    /// The partitions that it leads to: `q`.
+    pub partitions: u32,
+    /// The most rows that are handed to a splitter at once: `W`, over the bytes of a row.
+    pub window_rows: u32,
+}
+
+/// A split plan that cannot run.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum SplitPlanError {
+    /// Something is zero.
+    #[error(
+        "a split plan needs at least 1 of each: partitions, splitters, outputs of a splitter, rows of a window"
+    )]
+    Zero,
+    /// The leaves of the tree are not enough.
+    #[error("a tree of fan-outs {fan_outs:?} has {leaves} leaves, but there are {partitions} partitions")]
+    TooFewLeaves {
+        /// The fan-outs.
+        fan_outs: Vec<u32>,
+        /// Their product.
+        leaves: u64,
+        /// The partitions.
+        partitions: u32,
+    },
+    /// It was made for something else.
+    #[error("the split plan is for {planned} partitions, but the operator has {partitions}")]
+    OtherPartitions {
+        /// The plan's partitions.
+        planned: u32,
+        /// The operator's.
+        partitions: u32,
+    },
+}
+
+/// Rows of a window, unless the plan says otherwise: with 64 bytes each, half of a second-level cache.
+const WINDOW_ROWS: u32 = 8192;
+/// The version of the bytes of a plan.
+const VERSION: u8 = 1;
+/// The most levels of a tree: with a fan-out of 2 each, more leaves than numbers of partitions.
+const LEVELS_MAX: usize = 32;
+
+impl SplitPlan {
+    /// One splitter.
+    pub fn fsplit(partitions: u32) -> Self {
+        SplitPlan { shape: Shape::Fsplit, partitions, window_rows: WINDOW_ROWS }
+    }
+
+    /// A tree with fan-outs 2, 4, 8, ...
+    pub fn exptree(partitions: u32) -> Self {
+        let shape = Shape::Tree { fan_outs: exptree(partitions) };
+        SplitPlan { shape, ..SplitPlan::fsplit(partitions) }
+    }
+
+    /// The tree with the best fan-outs for these proportions; `consume_ratio` as in [`maxtree`].
+    pub fn maxtree(partitions: u32, parts: Proportions, consume_ratio: f64) -> Self {
+        let shape = Shape::Tree { fan_outs: maxtree(partitions, parts, consume_ratio) };
+        SplitPlan { shape, ..SplitPlan::fsplit(partitions) }
+    }
+
+    /// [`exptree`](Self::exptree) if something is broadcast, else [`fsplit`](Self::fsplit).
+    pub fn autosplit(partitions: u32, has_broadcast: bool) -> Self {
+        if has_broadcast { SplitPlan::exptree(partitions) } else { SplitPlan::fsplit(partitions) }
+    }
+
+    /// A lattice with so many splitters.
+    pub fn parasplit(partitions: u32, splitters: u32) -> Self {
+        SplitPlan { shape: Shape::Lattice { splitters }, ..SplitPlan::fsplit(partitions) }
+    }
+
+    /// The same with other windows.
+    #[must_use]
+    pub fn with_window_rows(mut self, rows: u32) -> Self {
+        self.window_rows = rows;
+        self
+    }
+
+    /// How many splitters share the input: more than 1 in a lattice only.
+    pub fn splitters(&self) -> u32 {
+        match self.shape {
+            Shape::Lattice { splitters } => splitters,
+            Shape::Fsplit | Shape::Tree { .. } => 1,
+        }
+    }
+
+    /// The fan-out of each level of splitters; of a tree of one level but for trees.
+    pub fn fan_outs(&self) -> Vec<u32> {
+        match &self.shape {
+            Shape::Tree { fan_outs } => fan_outs.clone(),
+            Shape::Fsplit | Shape::Lattice { .. } => vec![self.partitions],
+        }
+    }
+
+    /// Checks that the plan can run for an operator with so many partitions.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it.
+    pub fn validate(&self, partitions: u32) -> Result<(), SplitPlanError> {
+        let fan_outs = self.fan_outs();
+        let numbers = [self.partitions, self.window_rows, self.splitters(), fan_outs.len() as u32];
+        if numbers.iter().chain(&fan_outs).any(|number| *number == 0) {
+            return Err(SplitPlanError::Zero);
+        }
+        let leaves = fan_outs.iter().fold(1u64, |leaves, fan_out| leaves.saturating_mul(u64::from(*fan_out)));
+        if leaves < u64::from(self.partitions) {
+            return Err(SplitPlanError::TooFewLeaves { fan_outs, leaves, partitions: self.partitions });
+        }
+        if self.partitions != partitions {
+            return Err(SplitPlanError::OtherPartitions { planned: self.partitions, partitions });
+        }
+        Ok(())
+    }
+
+    /// The plan as bytes, to be stored or sent: version first, checksum last.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut writer = SnapshotWriter::default();
+        writer.u8(VERSION);
+        writer.u32(self.partitions);
+        writer.u32(self.window_rows);
+        match &self.shape {
+            Shape::Fsplit => writer.u8(0),
+            Shape::Tree { fan_outs } => {
+                writer.u8(1);
+                writer.u32(fan_outs.len() as u32);
+                fan_outs.iter().for_each(|fan_out| writer.u32(*fan_out));
+            }
+            Shape::Lattice { splitters } => {
+                writer.u8(2);
+                writer.u32(*splitters);
+            }
+        }
+        writer.finish()
+    }
+
+    /// Reads what [`to_bytes`](Self::to_bytes) wrote.
+    ///
+    /// # Errors
+    /// If the bytes are damaged, or of another version, or of a plan that cannot run.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Cause> {
+        let mut reader = SnapshotReader::new(bytes)?;
+        let damaged =
+            |what: &str| Cause::Operation(format!("a stored split plan has {what}; plan the query again"));
+        if reader.u8()? != VERSION {
+            return Err(damaged("a version that this program does not know"));
+        }
+        let (partitions, window_rows) = (reader.u32()?, reader.u32()?);
+        let shape = match reader.u8()? {
+            0 => Shape::Fsplit,
+            1 => {
+                let levels = reader.u32()? as usize;
+                if levels > LEVELS_MAX {
+                    return Err(damaged("too many levels"));
+                }
+                Shape::Tree { fan_outs: (0..levels).map(|_| reader.u32()).collect::<Result<_, _>>()? }
+            }
+            2 => Shape::Lattice { splitters: reader.u32()? },
+            _ => return Err(damaged("an unknown shape")),
+        };
+        let plan = SplitPlan { shape, partitions, window_rows };
+        plan.validate(partitions).map_err(|error| damaged(&format!("no sense ({error})")))?;
+        if reader.is_empty() { Ok(plan) } else { Err(damaged("bytes after its end")) }
+    }
+}
+
+impl fmt::Display for SplitPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.shape {
+            Shape::Fsplit => write!(f, "1 splitter")?,
+            Shape::Tree { fan_outs } => {
+                let fan_outs: Vec<String> = fan_outs.iter().map(u32::to_string).collect();
+                write!(f, "tree of fan-outs {}", fan_outs.join(", "))?;
+            }
+            Shape::Lattice { splitters } => write!(f, "lattice of {splitters} splitters")?,
+        }
+        write!(f, " to {} partitions", self.partitions)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plans() -> Vec<SplitPlan> {
+        let parts = Proportions::broadcast_part(0.1).unwrap();
+        vec![
+            SplitPlan::fsplit(3),
+            SplitPlan::exptree(9),
+            SplitPlan::maxtree(418, parts, 1.0),
+            SplitPlan::parasplit(512, 4).with_window_rows(1),
+        ]
+    }
+
+    #[test]
+    fn plans_survive_their_bytes_and_damaged_bytes_are_errors() {
+        for plan in plans() {
+            let bytes = plan.to_bytes();
+            assert_eq!(SplitPlan::from_bytes(&bytes).unwrap(), plan);
+            for place in 0..bytes.len() {
+                let mut damaged = bytes.clone();
+                damaged[place] ^= 1;
+                assert!(SplitPlan::from_bytes(&damaged).is_err());
+                assert!(SplitPlan::from_bytes(&bytes[..place]).is_err());
+            }
+        }
+        let mut other = SnapshotWriter::default();
+        other.u8(VERSION + 1);
+        assert!(matches!(SplitPlan::from_bytes(&other.finish()), Err(Cause::Operation(_))));
+    }
+
+    #[test]
+    fn plans_that_cannot_run_are_refused() {
+        assert!(plans().iter().all(|plan| plan.validate(plan.partitions).is_ok()));
+        let other = SplitPlanError::OtherPartitions { planned: 3, partitions: 4 };
+        assert_eq!(SplitPlan::fsplit(3).validate(4), Err(other));
+        assert_eq!(SplitPlan::parasplit(3, 0).validate(3), Err(SplitPlanError::Zero));
+        assert_eq!(SplitPlan::fsplit(3).with_window_rows(0).validate(3), Err(SplitPlanError::Zero));
+        let tree = |fan_outs| SplitPlan { shape: Shape::Tree { fan_outs }, ..SplitPlan::fsplit(9) };
+        assert_eq!(tree(vec![]).validate(9), Err(SplitPlanError::Zero));
+        assert!(matches!(tree(vec![2, 4]).validate(9), Err(SplitPlanError::TooFewLeaves { leaves: 8, .. })));
+        assert_eq!(tree(vec![2, u32::MAX, u32::MAX]).validate(9), Ok(()));
+        // Reading refuses them too.
+        assert!(SplitPlan::from_bytes(&tree(vec![2, 4]).to_bytes()).is_err());
+    }
+
+    #[test]
+    fn autosplit_needs_a_tree_only_to_broadcast() {
+        assert_eq!(SplitPlan::autosplit(8, false), SplitPlan::fsplit(8));
+        assert_eq!(SplitPlan::autosplit(8, true).fan_outs(), [2, 4]);
+    }
+}
