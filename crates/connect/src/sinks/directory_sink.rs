@@ -307,7 +307,7 @@ fn clear_parts(folder: &Path, overwrite: bool) -> Result<(), Cause> {
         if !overwrite {
             return Err(Cause::User(format!(
                 "folder '{}' holds results of an earlier query; name another folder, or allow to remove \
-                 them with overwrite => true",
+                 them with overwrite = true",
                 folder.display()
             )));
         }

@@ -112,7 +112,7 @@ pub(crate) fn refuse_existing(path: &Path) -> Result<(), Cause> {
 
 fn already_exists(path: &Path) -> Cause {
     Cause::User(format!(
-        "'{}' exists already; name another file, or allow it with overwrite => true",
+        "'{}' exists already; name another file, or allow it with overwrite = true",
         path.display()
     ))
 }
