@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use datafusion::arrow::datatypes::SchemaRef;
 use tidemill_connect::sinks::{
@@ -16,6 +17,17 @@ use crate::text_error::TextError;
 
 const CONNECTORS: &[&str] = &["file", "directory", "stdout", "tcp", "unix", "kafka", "blackhole"];
 const COMMON: &[&str] = &["connector", "format", "header", "delimiter", "max_latency"];
+
+const SOCKET: &[&str] = &[
+    "listen",
+    "connect",
+    "allow_remote",
+    "readers_max",
+    "buffer",
+    "first_reader_wait",
+    "linger",
+    "connect_wait",
+];
 
 /// Opens a sink for rows of these columns.
 pub(super) type OpenSink = dyn Fn(&SchemaRef) -> Result<Box<dyn Sink>, Cause> + Send + Sync;
@@ -41,7 +53,7 @@ pub(crate) fn define_sink(options: &Options) -> Result<SinkDefinition, TextError
             Arc::new(move |schema| Ok(Box::new(FileSink::create(&path, schema, &settings)?)))
         }
         "directory" => {
-            known(options, &["path", "overwrite", "sync", "rows_max", "bytes_max"])?;
+            known(options, &["path", "overwrite", "sync", "rows_max", "bytes_max", "age_max"])?;
             let path = PathBuf::from(options.required_text("path")?);
             let mut settings = DirectorySinkSettings::new(file_format(options, "")?);
             settings.overwrite = options.boolean("overwrite")?.unwrap_or(false);
@@ -52,6 +64,7 @@ pub(crate) fn define_sink(options: &Options) -> Result<SinkDefinition, TextError
             if let Some(bytes) = options.bytes("bytes_max")? {
                 settings.bytes_max = bytes.max(1);
             }
+            settings.age_max = duration(options, "age_max")?.unwrap_or(settings.age_max);
             Arc::new(move |schema| Ok(Box::new(DirectorySink::create(&path, schema, &settings)?)))
         }
         "stdout" => {
@@ -81,7 +94,7 @@ fn known(options: &Options, own: &[&str]) -> Result<(), TextError> {
 }
 
 fn socket(options: &Options, connector: &str) -> Result<Arc<OpenSink>, TextError> {
-    known(options, &["listen", "connect", "allow_remote", "readers_max", "buffer"])?;
+    known(options, SOCKET)?;
     let format = text_format(options, "json")?;
     let address = |text: &str| match connector {
         "unix" => SocketAddress::Unix(PathBuf::from(text)),
@@ -99,15 +112,36 @@ fn socket(options: &Options, connector: &str) -> Result<Arc<OpenSink>, TextError
             if let Some(bytes) = options.bytes("buffer")? {
                 settings.buffer_bytes = bytes as usize;
             }
+            refuse_option(options, "connect_wait", "no one is connected to")?;
+            let wait = duration(options, "first_reader_wait")?;
+            settings.first_reader_wait = wait.unwrap_or(settings.first_reader_wait);
+            settings.linger = duration(options, "linger")?.unwrap_or(settings.linger);
             Ok(Arc::new(move |schema| Ok(Box::new(SocketServerSink::listen(&address, schema, &settings)?))))
         }
         (None, Some(connect)) => {
             let address = address(connect);
             let mut settings = SocketClientSettings::new(format);
             settings.allow_remote = allow_remote;
+            for option in ["readers_max", "buffer", "first_reader_wait"] {
+                refuse_option(options, option, "there is one reader, which is connected to")?;
+            }
+            settings.connect_wait = duration(options, "connect_wait")?.unwrap_or(settings.connect_wait);
+            settings.linger = duration(options, "linger")?.unwrap_or(settings.linger);
             Ok(Arc::new(move |schema| Ok(Box::new(SocketClientSink::connect(&address, schema, &settings)?))))
         }
         _ => Err(options.error("listen", "say either where to listen or whom to connect to")),
+    }
+}
+
+fn duration(options: &Options, name: &str) -> Result<Option<Duration>, TextError> {
+    Ok(options.duration_ns(name)?.map(|length_ns| Duration::from_nanos(length_ns as u64)))
+}
+
+/// Refuses an option that would have no effect.
+fn refuse_option(options: &Options, name: &str, reason: &str) -> Result<(), TextError> {
+    match options.get(name) {
+        None => Ok(()),
+        Some(_) => Err(options.error(name, format!("'{name}' has no meaning here: {reason}"))),
     }
 }
 
