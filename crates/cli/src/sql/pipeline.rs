@@ -30,7 +30,8 @@ impl RunPipeline {
         let statements = script.statements()?;
         let session = self.options.session();
         let interrupt = Interrupt::of_command()?;
-        let mut executor = Executor { session, format: self.format, interrupt, manner: Manner::Script };
+        let mut executor =
+            Executor { session, format: self.format, interrupt, manner: Manner::Script, background: None };
         for statement in &statements {
             let exit = executor.statement(statement)?;
             if exit != Exit::Done {
