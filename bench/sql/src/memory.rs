@@ -46,6 +46,7 @@ pub(crate) fn register(session: &mut Session, batches: &Arc<Vec<RecordBatch>>, e
             ordered: true,
             idle_after: None,
             is_table: false,
+            key: Vec::new(),
             // So that a table over it gives out its upserts as it goes; the feed's end is known all the same.
             is_finite: false,
             is_repeatable: true,

@@ -122,7 +122,7 @@ fn sinks_run_on_demand() {
     let mut session = prompt(folder.path());
     ask(&mut session, "\\run", &["there is nothing to run"]);
     let sink = "CREATE SINK out AS SELECT user_id FROM 'clicks.csv' WITH (path = 'out.csv');";
-    ask(&mut session, sink, &["sink out created; \\run starts it"]);
+    ask(&mut session, sink, &["sink out created; \\start runs it"]);
     ask(&mut session, "\\run", &["running out", "4 rows in, 4 rows out"]);
     assert_eq!(fs::read_to_string(folder.path().join("out.csv")).unwrap(), "user_id\n1\n2\n1\n3\n");
     fs::write(
@@ -140,5 +140,29 @@ fn sinks_run_on_demand() {
     session.exp_string("interrupted").unwrap();
     session.exp_string("rows in, ").unwrap();
     session.exp_string(READY).unwrap();
+    leave(session, "\\q\r");
+}
+
+#[test]
+fn a_materialized_view_is_read_while_it_is_kept_in_the_background() {
+    let folder = folder_with(&[]);
+    let mut session = prompt(folder.path());
+    ask(&mut session, "\\start", &["nothing to start"]);
+    ask(&mut session, "\\stop", &["nothing runs in the background"]);
+    let view = "CREATE MATERIALIZED VIEW parity AS \
+                SELECT value % 2 AS odd, count(*) AS n FROM sequence(rate => 1000) GROUP BY 1;";
+    ask(&mut session, view, &["created; \\start runs it"]);
+    ask(&mut session, "\\start", &["parity running in the background"]);
+    ask(&mut session, "\\start", &["runs in the background already"]);
+    ask(&mut session, "\\run", &["runs in the background already"]);
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    ask(
+        &mut session,
+        "SELECT count(*) AS groups, sum(n) > 10 AS some FROM parity;",
+        &["2 |", "true", "(1 row in "],
+    );
+    ask(&mut session, "\\stop", &["rows in, "]);
+    ask(&mut session, "SELECT count(*) AS groups FROM parity;", &["    2"]);
+    ask(&mut session, "\\start", &["parity running"]);
     leave(session, "\\q\r");
 }

@@ -149,24 +149,11 @@ pub(crate) fn value_of(expression: &ast::Expr) -> Result<Value, Cause> {
             Value::Float(value) => Ok(Value::Float(-value)),
             _ => Err(wrong()),
         },
-        ast::Expr::Interval(interval) => interval_of(interval).ok_or_else(wrong).map(Value::Interval),
+        ast::Expr::Interval(interval) => {
+            crate::duration::interval_ns(interval).map(Value::Interval).map_err(Cause::User)
+        }
         _ => Err(wrong()),
     }
-}
-
-/// `INTERVAL '10 seconds'` or `INTERVAL '10' SECOND`.
-fn interval_of(interval: &ast::Interval) -> Option<i64> {
-    let ast::Expr::Value(value) = interval.value.as_ref() else { return None };
-    let text = match &value.value {
-        ast::Value::SingleQuotedString(text) => text.clone(),
-        ast::Value::Number(digits, _) => digits.clone(),
-        _ => return None,
-    };
-    let text = match &interval.leading_field {
-        Some(unit) => format!("{text} {unit}"),
-        None => text,
-    };
-    crate::duration::parse_ns(&text)
 }
 
 impl Arguments {
@@ -180,9 +167,9 @@ impl Arguments {
         let others = options.iter().filter(|entry| !without.contains(&entry.name.as_str()));
         let named = others.map(|entry| {
             let value = match &entry.value {
-                OptionValue::Text(text) => match crate::duration::parse_ns(text) {
-                    Some(length_ns) => Value::Interval(length_ns),
-                    None => Value::Text(text.clone()),
+                OptionValue::Text(text) => match crate::duration::parse_duration_ns(text) {
+                    Ok(length_ns) => Value::Interval(length_ns),
+                    Err(_) => Value::Text(text.clone()),
                 },
                 OptionValue::Boolean(value) => Value::Boolean(*value),
                 OptionValue::Interval(length_ns) => Value::Interval(*length_ns),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use datafusion::logical_expr::LogicalPlan;
 
@@ -11,8 +12,20 @@ use crate::definition::SourceDefinition;
 #[derive(Clone, Debug)]
 pub(crate) struct ViewDefinition {
     pub plan: LogicalPlan,
-    /// Whether its rows are kept in memory, to be read while it runs.
-    pub is_materialized: bool,
+    /// If its rows are kept in memory, to be read while it runs: how.
+    pub materialized: Option<Materialized>,
+    /// If it runs: its rows, which are read in its place.
+    pub rows: Option<Arc<SourceDefinition>>,
+}
+
+/// How a materialized view is kept.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Materialized {
+    /// The numbers of the columns by which its rows are told apart, if that was said: only the last row of each key is
+    /// kept.
+    pub key: Option<Vec<usize>>,
+    /// The bound on the time from arrival to result.
+    pub max_latency: Option<Duration>,
 }
 
 /// Something that stands in FROM.

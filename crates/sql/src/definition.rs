@@ -31,6 +31,9 @@ pub struct SourceDefinition {
     pub idle_after: Option<Duration>,
     /// Whether it is read once, at the start, as a table.
     pub is_table: bool,
+    /// If it is a table: the numbers of the columns by which its rows are told apart; none if it may have rows that are
+    /// equal in any of them.
+    pub key: Vec<usize>,
     /// Whether it ends by itself.
     pub is_finite: bool,
     /// Whether opening it once more gives the same rows at once: files do, sockets and standard input do not.

@@ -130,7 +130,7 @@ fn stream_lines(prepared: &Prepared, plan: &Plan, stream: StreamRef, depth: usiz
         }
         Producer::Transform(index) => {
             let transform = &plan.transforms[index];
-            lines.push(Line { depth, text: transform.name.clone(), work: Some(index) });
+            lines.push(Line { depth, text: readable(&transform.name), work: Some(index) });
             stream_lines(prepared, plan, transform.input, depth + 1, lines);
         }
         Producer::Operator(index) => {
@@ -139,11 +139,16 @@ fn stream_lines(prepared: &Prepared, plan: &Plan, stream: StreamRef, depth: usiz
                 1 => "1 partition".to_string(),
                 partitions => format!("{partitions} partitions, split by hash of the key"),
             };
-            let text = format!("operator {} ({split})", operator.name);
+            let text = format!("operator {} ({split})", readable(&operator.name));
             lines.push(Line { depth, text, work: Some(plan.transforms.len() + index) });
             for input in &operator.inputs {
                 stream_lines(prepared, plan, input.stream, depth + 1, lines);
             }
         }
     }
+}
+
+/// A name without the planner's way to write constants.
+fn readable(name: &str) -> String {
+    crate::text_error::plain_values(&name.replace("count(Int64(1))", "count(*)"))
 }

@@ -1,19 +1,19 @@
 //! Expressions over batches: DataFusion's, made to report overflow, and to know the cycle's closing time.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, TimestampNanosecondArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{Column, DFSchema, Result, TableReference};
+use datafusion::common::{Column, DFSchema, Result, ScalarValue, TableReference};
 use datafusion::logical_expr::execution_props::ExecutionProps;
-use datafusion::logical_expr::{Expr, cast};
-use datafusion::physical_expr::expressions::BinaryExpr;
+use datafusion::logical_expr::{Expr, Operator};
+use datafusion::physical_expr::expressions::{BinaryExpr, Column as PhysicalColumn, Literal, NegativeExpr};
 use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
 use tidemill_engine::{Cause, Cut, Expression};
 
 use crate::dictionary::OverDictionary;
-use crate::logical::{CURRENT_DATE, NOW};
 
 /// The name of the column that holds the cycle's closing time; no column of a query is named so.
 const NOW_COLUMN: &str = "now()";
@@ -32,11 +32,13 @@ impl Compiled {
     /// Compiles an expression over rows with this schema.
     pub fn new(expression: &Expr, schema: &DFSchema) -> Result<Self> {
         let with_now = schema_with_now(schema)?;
-        let (expression, uses_now) = replace_now(expression.clone())?;
+        let now = Expr::Column(Column::from_name(NOW_COLUMN));
+        let replaced = crate::logical::with_now(expression.clone(), &now)?;
+        let uses_now = replaced.transformed;
         let properties = ExecutionProps::new();
         let context = Default::default();
-        let physical = create_physical_expr(&expression, &with_now, &properties, &context)?;
-        let physical = checked(physical)?;
+        let physical = create_physical_expr(&replaced.data, &with_now, &properties, &context)?;
+        let physical = checked(physical, with_now.as_arrow())?;
         let data_type = physical.data_type(with_now.as_arrow())?;
         let over_dictionary = over_dictionary(&physical, with_now.as_arrow())?;
         Ok(Compiled { physical, data_type, uses_now, over_dictionary })
@@ -52,38 +54,23 @@ impl Compiled {
 
     /// The same expression over rows of which only these columns are left, in this order.
     pub fn over_columns(&self, kept: &[usize]) -> Result<Self> {
-        use datafusion::physical_expr::expressions::Column as PhysicalColumn;
-        let moved = Arc::clone(&self.physical).transform_up(|part| {
-            let any = part.as_ref() as &dyn std::any::Any;
-            let Some(column) = any.downcast_ref::<PhysicalColumn>() else { return Ok(Transformed::no(part)) };
-            match kept.iter().position(|index| *index == column.index()) {
-                Some(index) => Ok(Transformed::yes(Arc::new(PhysicalColumn::new(column.name(), index)) as _)),
-                // The closing time stands after all columns.
-                None => Ok(Transformed::yes(Arc::new(PhysicalColumn::new(column.name(), kept.len())) as _)),
-            }
-        });
-        let over_dictionary = self.over_dictionary.clone().and_then(|over| {
-            let column = kept.iter().position(|index| *index == over.column)?;
-            Some(OverDictionary { column, ..over })
-        });
-        Ok(Compiled { physical: moved.data()?, over_dictionary, ..self.clone() })
+        self.relocated(kept.len(), |column| kept.iter().position(|index| *index == column))
     }
 
     /// The same expression over rows in which column `n` stands at `places[n]` of so many.
     pub fn moved(&self, places: &[usize], columns: usize) -> Result<Self> {
-        use datafusion::physical_expr::expressions::Column as PhysicalColumn;
-        let moved = Arc::clone(&self.physical).transform_up(|part| {
-            let any = part.as_ref() as &dyn std::any::Any;
-            let Some(column) = any.downcast_ref::<PhysicalColumn>() else { return Ok(Transformed::no(part)) };
-            // The closing time stands after all columns.
-            let place = places.get(column.index()).copied().unwrap_or(columns);
-            Ok(Transformed::yes(Arc::new(PhysicalColumn::new(column.name(), place)) as _))
-        });
+        self.relocated(columns, |column| places.get(column).copied())
+    }
+
+    /// The same expression over rows of so many columns, in which each column that it reads has another place. The one
+    /// that has none is the closing time, which stands after all columns.
+    fn relocated(&self, columns: usize, place: impl Fn(usize) -> Option<usize>) -> Result<Self> {
+        let physical = relocate(&self.physical, |column| place(column).unwrap_or(columns))?;
         let over_dictionary = self
             .over_dictionary
             .clone()
-            .and_then(|over| Some(OverDictionary { column: *places.get(over.column)?, ..over }));
-        Ok(Compiled { physical: moved.data()?, over_dictionary, ..self.clone() })
+            .and_then(|over| Some(OverDictionary { column: place(over.column)?, ..over }));
+        Ok(Compiled { physical, over_dictionary, ..self.clone() })
     }
 
     /// One value per row, or DataFusion's error.
@@ -123,22 +110,31 @@ pub(crate) fn plain(error: &datafusion::common::DataFusionError) -> String {
 
 /// The expression over its one column, if that is a dictionary and there is something to compute.
 fn over_dictionary(physical: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Option<OverDictionary>> {
-    use datafusion::physical_expr::expressions::Column as PhysicalColumn;
     let columns = datafusion::physical_expr::utils::collect_columns(physical);
     let mut columns = columns.iter();
     let (Some(column), None) = (columns.next(), columns.next()) else { return Ok(None) };
     let is_dictionary = matches!(schema.field(column.index()).data_type(), DataType::Dictionary(_, _));
-    if !is_dictionary || (physical.as_ref() as &dyn std::any::Any).is::<PhysicalColumn>() {
+    if !is_dictionary || as_column(physical).is_some() {
         return Ok(None);
     }
-    let name = column.name();
-    let expression = Arc::clone(physical).transform_up(|part| {
-        match (part.as_ref() as &dyn std::any::Any).is::<PhysicalColumn>() {
-            true => Ok(Transformed::yes(Arc::new(PhysicalColumn::new(name, 0)) as Arc<dyn PhysicalExpr>)),
-            false => Ok(Transformed::no(part)),
-        }
+    Ok(Some(OverDictionary { column: column.index(), expression: relocate(physical, |_| 0)? }))
+}
+
+/// The expression with its columns at other places.
+fn relocate(
+    physical: &Arc<dyn PhysicalExpr>,
+    place: impl Fn(usize) -> usize,
+) -> Result<Arc<dyn PhysicalExpr>> {
+    let relocated = Arc::clone(physical).transform_up(|part| {
+        let Some(column) = as_column(&part) else { return Ok(Transformed::no(part)) };
+        let relocated = PhysicalColumn::new(column.name(), place(column.index()));
+        Ok(Transformed::yes(Arc::new(relocated) as _))
     });
-    Ok(Some(OverDictionary { column: column.index(), expression: expression.data()? }))
+    relocated.data()
+}
+
+fn as_column(physical: &Arc<dyn PhysicalExpr>) -> Option<&PhysicalColumn> {
+    (physical.as_ref() as &dyn Any).downcast_ref()
 }
 
 fn now_type() -> DataType {
@@ -162,34 +158,21 @@ fn rows_with_now(rows: &RecordBatch, cut: &Cut) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)?)
 }
 
-/// `now()` and `current_date` become the column of the cycle's closing time.
-fn replace_now(expression: Expr) -> Result<(Expr, bool)> {
-    let mut uses_now = false;
-    let replaced = expression.transform_up(|part| {
-        let Expr::ScalarFunction(call) = &part else { return Ok(Transformed::no(part)) };
-        let now = Expr::Column(Column::from_name(NOW_COLUMN));
-        let replacement = match call.func.name() {
-            NOW => now,
-            CURRENT_DATE => cast(now, DataType::Date32),
-            _ => return Ok(Transformed::no(part)),
-        };
-        uses_now = true;
-        Ok(Transformed::yes(replacement))
-    });
-    Ok((replaced.data()?, uses_now))
-}
-
-/// Sums, differences and products of whole numbers that do not fit are errors, and not something else.
-fn checked(expression: Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
+/// Sums, differences, products and signs of whole numbers that do not fit are errors, and not something else.
+fn checked(expression: Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Arc<dyn PhysicalExpr>> {
     let checked = expression.transform_up(|part| {
-        let any = part.as_ref() as &dyn std::any::Any;
-        match any.downcast_ref::<BinaryExpr>() {
-            Some(binary) => {
-                let checked = binary.clone().with_fail_on_overflow(true);
-                Ok(Transformed::yes(Arc::new(checked) as Arc<dyn PhysicalExpr>))
-            }
-            None => Ok(Transformed::no(part)),
+        let any = part.as_ref() as &dyn Any;
+        if let Some(binary) = any.downcast_ref::<BinaryExpr>() {
+            return Ok(Transformed::yes(Arc::new(binary.clone().with_fail_on_overflow(true)) as _));
         }
+        let Some(negative) = any.downcast_ref::<NegativeExpr>() else { return Ok(Transformed::no(part)) };
+        let data_type = negative.data_type(schema)?;
+        if !data_type.is_integer() {
+            return Ok(Transformed::no(part));
+        }
+        let zero = Arc::new(Literal::new(ScalarValue::new_zero(&data_type)?));
+        let difference = BinaryExpr::new(zero, Operator::Minus, Arc::clone(negative.arg()));
+        Ok(Transformed::yes(Arc::new(difference.with_fail_on_overflow(true)) as _))
     });
     checked.data()
 }

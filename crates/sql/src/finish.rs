@@ -6,10 +6,9 @@ use std::sync::Arc;
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, Result, TableReference};
-use datafusion::datasource::{MemTable, provider_as_source};
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{Expr, LogicalPlan};
 
-use crate::translate::{Kind, Relation, StateLimits, Translator, is_static, read_static};
+use crate::translate::{Kind, Relation, StateLimits, Translator, is_static, read_static, scan_of};
 
 /// A query divided into what streams and what is left for the end.
 #[derive(Clone)]
@@ -39,12 +38,8 @@ impl Finish {
             let index = (0..rows.len()).find(|index| part_name(*index) == scan.table_name.table());
             let Some(index) = index else { return Ok(Transformed::no(node)) };
             let rows = rows[index].clone().with_schema(scan.source.schema())?;
-            let table = MemTable::try_new(rows.schema(), vec![vec![rows]])?;
-            let source = provider_as_source(Arc::new(table));
-            Ok(Transformed::yes(
-                LogicalPlanBuilder::scan(scan.table_name.clone(), source, scan.projection.clone())?
-                    .build()?,
-            ))
+            let scan = scan_of(scan.table_name.clone(), rows, scan.projection.clone())?;
+            Ok(Transformed::yes(scan.build()?))
         });
         crate::translate::batch_answer(plan.data()?)
     }
@@ -55,11 +50,15 @@ fn divide(plan: &LogicalPlan, limits: &StateLimits, parts: &mut Vec<LogicalPlan>
     if is_static(plan) {
         return table_of(read_static(plan)?, plan, None);
     }
-    let streams =
-        Translator::new("part", &[plan], limits.clone()).and_then(|mut translator| translator.output(plan));
+    let streams = Translator::new("part", &[plan], limits.clone()).and_then(|mut translator| {
+        let relation = translator.output(plan)?;
+        Ok((relation, translator.joins_as_of))
+    });
     match streams {
+        // At the end the whole table is known, and each row is joined with its last ones.
+        Ok((_, true)) => divide_inputs(plan, limits, parts),
         // Without its key no one could tell which rows of a table are the last ones: what leaves it out comes at the end.
-        Ok(Relation { kind: Kind::Table { keys: None }, .. }) => divide_inputs(plan, limits, parts),
+        Ok((Relation { kind: Kind::Table { keys: None }, .. }, _)) => divide_inputs(plan, limits, parts),
         Ok(_) => {
             parts.push(plan.clone());
             placeholder(plan, parts.len() - 1)
@@ -102,12 +101,7 @@ fn table_of(rows: RecordBatch, plan: &LogicalPlan, index: Option<usize>) -> Resu
     let schema = Arc::new(numbered(plan));
     let rows = RecordBatch::try_new_with_options(schema, rows.columns().to_vec(), &options)?;
     let name = index.map_or("static part".to_string(), part_name);
-    let table = MemTable::try_new(rows.schema(), vec![vec![rows]])?;
-    let scan = LogicalPlanBuilder::scan(
-        TableReference::bare(name.clone()),
-        provider_as_source(Arc::new(table)),
-        None,
-    )?;
+    let scan = scan_of(TableReference::bare(name.clone()), rows, None)?;
     let columns = plan.schema().iter().enumerate().map(|(index, (qualifier, field))| {
         let column = Expr::Column(Column::new(Some(TableReference::bare(name.clone())), format!("c{index}")));
         column.alias_qualified(qualifier.cloned(), field.name())

@@ -31,7 +31,7 @@ mod windows;
 pub use self::arguments::{Arguments, Value};
 pub use self::definition::{Open, SourceDefinition};
 pub use self::discard::Discard;
-pub use self::duration::parse_ns as duration_ns;
+pub use self::duration::{parse_bytes, parse_duration_ns};
 pub use self::explain::Explained;
 pub use self::extension::{BoundOperator, Generator, TableOperator};
 

@@ -42,6 +42,8 @@ pub struct Prepared {
     pub(crate) views: Vec<ViewHandle>,
     /// Where and how it is durable, if it is.
     pub(crate) durability: Option<(PathBuf, Durability)>,
+    /// Whether rows are joined with those of a table as they are in their cycle.
+    joins_as_of: bool,
 }
 
 impl Prepared {
@@ -72,6 +74,7 @@ impl Prepared {
             max_latency: max_latency.or(settings.max_latency),
             views: Vec::new(),
             durability: None,
+            joins_as_of: translator.joins_as_of,
         })
     }
 
@@ -85,6 +88,10 @@ impl Prepared {
         let name = "query".to_string();
         let streamed = Prepared::pipeline("query", &[(name, inner.clone())], settings, max_latency);
         match streamed {
+            // The answer shall be that of the whole input, not of what was known of it in each cycle.
+            Ok(prepared) if prepared.joins_as_of && is_finite(query) => {
+                Prepared::finished(query, settings, max_latency)
+            }
             Ok(prepared) if prepared.outputs[0].table_key.is_none() => Ok(Prepared { rows_max, ..prepared }),
             Ok(prepared) if !is_finite(query) && rows_max.is_none() => Ok(prepared),
             Err(error) if !is_finite(query) => Err(error),
@@ -140,6 +147,13 @@ impl Prepared {
         match self.finish {
             Some(_) => &[],
             None => &self.outputs,
+        }
+    }
+
+    /// Keeps the last row of each of these keys, if any are given, of an output.
+    pub(crate) fn keep_last_of(&mut self, output: usize, key: Option<Vec<usize>>) {
+        if let Some(key) = key {
+            self.outputs[output].table_key = Some(Some(key));
         }
     }
 

@@ -15,7 +15,7 @@ use datafusion::sql::sqlparser::ast;
 use tidemill_engine::{Cause, Sink};
 use tidemill_operators::Aggregate;
 
-use crate::catalog::{Catalog, Relation};
+use crate::catalog::{Catalog, Relation, ViewDefinition};
 use crate::connectors::{self, SinkDefinition, SinkUse};
 use crate::extension::{Generator, Registry, TableOperator};
 use crate::logical::{Functions, Provider};
@@ -69,8 +69,6 @@ pub struct Session {
     registry: Arc<Registry>,
     sinks: BTreeMap<String, SinkEntry>,
     settings: Settings,
-    /// Sources and tables, for DESCRIBE and SHOW.
-    tables: BTreeMap<String, bool>,
 }
 
 impl Default for Session {
@@ -90,7 +88,6 @@ impl Session {
             registry: Arc::new(registry),
             sinks: BTreeMap::new(),
             settings: Settings::default(),
-            tables: BTreeMap::new(),
         }
     }
 
@@ -223,7 +220,7 @@ impl Session {
 
     /// The pipeline with the definition of each sink; `None` for materialized views.
     fn prepare_pipeline(&self) -> Result<Option<(Prepared, SinkDefinitions)>, Cause> {
-        let (mut queries, mut opens) = (Vec::new(), Vec::new());
+        let (mut queries, mut opens, mut keys) = (Vec::new(), Vec::new(), Vec::new());
         let mut max_latency = None;
         for (name, sink) in &self.sinks {
             max_latency = max_latency.into_iter().chain(sink.max_latency).min();
@@ -233,19 +230,22 @@ impl Session {
             }
         }
         for (name, relation) in self.catalog.iter() {
-            if let Relation::View(view) = relation
-                && view.is_materialized
-            {
-                queries.push((name.to_string(), view.plan.clone()));
-                opens.push(None);
-            }
+            let Relation::View(view) = relation else { continue };
+            let Some(materialized) = &view.materialized else { continue };
+            max_latency = max_latency.into_iter().chain(materialized.max_latency).min();
+            queries.push((name.to_string(), view.plan.clone()));
+            opens.push(None);
+            keys.push((queries.len() - 1, materialized.key.clone()));
         }
         if queries.is_empty() {
             return Ok(None);
         }
-        let prepared = Prepared::pipeline("pipeline", &queries, &self.settings, max_latency)
-            .map_err(|error| Cause::User(crate::expression::plain(&error)))?
-            .made_durable(&queries)?;
+        let mut prepared = Prepared::pipeline("pipeline", &queries, &self.settings, max_latency)
+            .map_err(|error| Cause::User(crate::expression::plain(&error)))?;
+        for (output, key) in keys {
+            prepared.keep_last_of(output, key);
+        }
+        let prepared = prepared.made_durable(&queries)?;
         if let (true, Some(at)) = (prepared.is_durable(), opens.iter().position(Option::is_none)) {
             let (view, _) = &queries[at];
             return Err(Cause::User(format!(
@@ -266,13 +266,22 @@ impl Session {
 
     /// From now on queries that name this view read its rows as they are at that moment, and do not compute it again.
     pub fn attach_view(&mut self, view: &ViewHandle) {
-        self.catalog.add(view.name(), Relation::Source(Arc::new(view.definition())));
+        let rows = Arc::new(view.definition());
+        let attached = match self.catalog.relation(view.name()) {
+            Some(Relation::View(known)) => {
+                let known = known.as_ref().clone();
+                Relation::View(Arc::new(ViewDefinition { rows: Some(rows), ..known }))
+            }
+            // It was defined in another session: here it is a table.
+            _ => Relation::Source(rows),
+        };
+        self.catalog.add(view.name(), attached);
     }
 
     /// Whether there are sinks or materialized views to run.
     pub fn has_pipeline(&self) -> bool {
         let materialized =
-            |relation: &Relation| matches!(relation, Relation::View(view) if view.is_materialized);
+            |relation: &Relation| matches!(relation, Relation::View(view) if view.materialized.is_some());
         self.sinks.values().any(|sink| !sink.inputs.is_empty())
             || self.catalog.iter().any(|(_, relation)| materialized(relation))
     }
@@ -333,7 +342,12 @@ fn select_all(name: &Name, statement: &Statement) -> Result<ast::Query, TextErro
         Some(quote) => format!("{quote}{}{quote}", name.value),
         None => name.value.clone(),
     };
-    let parsed = crate::statement::parse(&format!("SELECT * FROM {quoted}"), statement.script().file())?;
+    select(&quoted, name, statement)
+}
+
+/// `SELECT * FROM relation`, which the name stands for.
+fn select(relation: &str, name: &Name, statement: &Statement) -> Result<ast::Query, TextError> {
+    let parsed = crate::statement::parse(&format!("SELECT * FROM {relation}"), statement.script().file())?;
     match parsed.into_iter().next().map(|parsed| parsed.kind) {
         Some(StatementKind::Query(query, _)) => Ok(*query),
         _ => Err(statement.error(name.span, format!("'{name}' is no name"))),

@@ -87,6 +87,7 @@ impl ViewHandle {
             ordered: false,
             idle_after: None,
             is_table: true,
+            key: Vec::new(),
             is_finite: true,
             is_repeatable: true,
             durable: None,

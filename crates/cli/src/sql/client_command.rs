@@ -15,6 +15,8 @@ A statement ends with ; and may take several lines.
 
 Commands stand alone on their line:
   \\run        run all sinks and materialized views, until their input ends or Ctrl-C
+  \\start      run them in the background: SELECT reads materialized views as they are then
+  \\stop       end that in order, and say how much it did
   \\d          sources, tables, views and sinks
   \\d name     the columns of one of them
   \\i file     execute the statements of a file
@@ -30,13 +32,15 @@ pub(crate) enum ClientCommand {
     Quit,
     Help,
     Run,
+    Start,
+    Stop,
     /// All relations, or the columns of one.
     Describe(Option<String>),
     Include(PathBuf),
 }
 
 /// All of them, for completion.
-pub(crate) const NAMES: [&str; 6] = ["\\?", "\\d", "\\h", "\\i", "\\q", "\\run"];
+pub(crate) const NAMES: [&str; 8] = ["\\?", "\\d", "\\h", "\\i", "\\q", "\\run", "\\start", "\\stop"];
 
 impl ClientCommand {
     /// The command that a text is; `None` if it is none, but statements or nothing.
@@ -63,6 +67,8 @@ impl ClientCommand {
             "\\q" => takes_none(ClientCommand::Quit),
             "\\h" | "\\?" => Ok(ClientCommand::Help),
             "\\run" => takes_none(ClientCommand::Run),
+            "\\start" => takes_none(ClientCommand::Start),
+            "\\stop" => takes_none(ClientCommand::Stop),
             "\\d" => Ok(ClientCommand::Describe(Some(argument.to_owned()).filter(|name| !name.is_empty()))),
             "\\i" if argument.is_empty() => Err("\\i needs the name of a file: \\i views.sql".into()),
             "\\i" => Ok(ClientCommand::Include(argument.trim_matches('\'').into())),

@@ -10,10 +10,11 @@ use tidemill_engine::Cause;
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_sql::{Prepared, QueryStatus, Reply, RunningQuery, Session, Statement, StatementKind};
 
+use super::background::Background;
 use super::counted::Counted;
 use super::live::Live;
 use super::rows::RowFormat;
-use super::{Failed, script, summary};
+use super::{Failed, script, summary, user_error};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::{quantity, terminal};
@@ -35,6 +36,8 @@ pub(crate) struct Executor {
     pub format: RowFormat,
     pub interrupt: Interrupt,
     pub manner: Manner,
+    /// What runs meanwhile.
+    pub background: Option<Background>,
 }
 
 /// How watching a query ended.
@@ -49,9 +52,36 @@ enum Watched {
 }
 
 /// What a query leaves: its last status, and its answer if that comes at the end.
-type Left = (QueryStatus, Option<RecordBatch>);
+pub(crate) type Left = (QueryStatus, Option<RecordBatch>);
 
 impl Executor {
+    /// Starts the sinks and materialized views in the background.
+    pub fn start(&mut self) -> anyhow::Result<Exit> {
+        self.check_background(true)?;
+        self.background = Some(Background::start(&mut self.session)?);
+        Ok(Exit::Done)
+    }
+
+    /// Ends what runs in the background.
+    pub fn stop(&mut self) -> anyhow::Result<Exit> {
+        match self.background.take() {
+            Some(background) => background.end(|| self.interrupt.is_asked()).map(|()| Exit::Done),
+            None => Err(user_error("nothing runs in the background; \\start starts it".into())),
+        }
+    }
+
+    /// Says what has become of a pipeline that has ended by itself; an error if one runs and none `may` run.
+    pub fn check_background(&mut self, must_be_free: bool) -> anyhow::Result<()> {
+        if let Some(ended) = self.background.take_if(|background| background.has_ended()) {
+            terminal::tell("what ran in the background has ended:");
+            ended.end(|| false)?;
+        }
+        match self.background.is_some() && must_be_free {
+            true => Err(user_error("a pipeline runs in the background already; \\stop ends it".into())),
+            false => Ok(()),
+        }
+    }
+
     /// Executes a statement and shows what comes of it.
     pub fn statement(&mut self, statement: &Statement) -> anyhow::Result<Exit> {
         let start = Instant::now();
@@ -78,7 +108,7 @@ impl Executor {
         match self.manner {
             Manner::Script => {}
             Manner::Prompt if starts && self.session.has_pipeline() => {
-                terminal::tell(&format!("{text}; \\run starts it"));
+                terminal::tell(&format!("{text}; \\start runs it in the background"));
             }
             _ => terminal::tell(text),
         }

@@ -1,5 +1,6 @@
 //! `tidemill sql`, `run`, `explain`, `validate`: continuous queries in SQL.
 
+mod background;
 mod client_command;
 mod completion;
 mod counted;

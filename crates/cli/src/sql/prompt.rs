@@ -61,7 +61,13 @@ impl Prompt {
             Manner::Prompt => Interrupt::of_prompt()?,
             _ => Interrupt::of_command()?,
         };
-        Ok(Executor { session: self.options.session(), format: self.format, interrupt, manner })
+        Ok(Executor {
+            session: self.options.session(),
+            format: self.format,
+            interrupt,
+            manner,
+            background: None,
+        })
     }
 
     /// Executes what comes through a pipe; goes on after an error, whose code is that of the end.
@@ -72,11 +78,11 @@ impl Prompt {
         loop {
             let text = match input.next(|| executor.interrupt.is_asked())? {
                 Next::Text(text) => text,
-                Next::Ended => return Ok(exit),
+                Next::Ended => return leave(&mut executor).map(|ended| worse(exit, ended)),
                 Next::Interrupted => return Ok(Exit::Interrupted),
             };
             let ended = match command(&mut executor, &text.text) {
-                Some(Ok(None)) => return Ok(exit),
+                Some(Ok(None)) => return leave(&mut executor).map(|ended| worse(exit, ended)),
                 Some(Ok(Some(ended))) => Ok(ended),
                 Some(Err(error)) => Err(error),
                 None => all(&mut executor, &text),
@@ -99,12 +105,15 @@ impl Prompt {
             let text = match editor.read(Words::of(&executor.session))? {
                 Typed::Text(text) => text,
                 Typed::Cancelled => continue,
-                Typed::Ended => return Ok(Exit::Done),
+                Typed::Ended => return leave(&mut executor),
             };
             // A Ctrl-C that came before the statement is not meant for it.
             executor.interrupt.is_asked();
+            if let Err(error) = executor.check_background(false) {
+                tell(error);
+            }
             let ended = match command(&mut executor, &text) {
-                Some(Ok(None)) => return Ok(Exit::Done),
+                Some(Ok(None)) => return leave(&mut executor),
                 Some(Ok(Some(ended))) => Ok(ended),
                 Some(Err(error)) => Err(error),
                 None => {
@@ -114,6 +123,18 @@ impl Prompt {
             ended.unwrap_or_else(tell);
         }
     }
+}
+
+/// Ends what runs in the background, before the session ends.
+fn leave(executor: &mut Executor) -> anyhow::Result<Exit> {
+    match executor.background.is_some() {
+        true => executor.stop(),
+        false => Ok(Exit::Done),
+    }
+}
+
+fn worse(before: Exit, now: Exit) -> Exit {
+    if before == Exit::Done { now } else { before }
 }
 
 fn tell(error: anyhow::Error) -> Exit {
@@ -133,7 +154,7 @@ fn all(executor: &mut Executor, text: &ScriptText) -> anyhow::Result<Exit> {
         defines |= !had && executor.session.has_pipeline();
     }
     if defines && executor.manner == Manner::Command {
-        let way = if text.is_standard_input { "\\run on a line of its own" } else { "tidemill run FILE" };
+        let way = if text.is_standard_input { "\\start on a line of its own" } else { "tidemill run FILE" };
         terminal::tell(&format!(
             "note: sinks and materialized views are defined but do not run yet; {way} runs them"
         ));
@@ -151,6 +172,8 @@ fn command(executor: &mut Executor, text: &str) -> Option<anyhow::Result<Option<
         ClientCommand::Quit => Ok(None),
         ClientCommand::Help => terminal::show(HELP).map(|()| Some(Exit::Done)),
         ClientCommand::Run => run(executor).map(Some),
+        ClientCommand::Start => executor.start().map(Some),
+        ClientCommand::Stop => executor.stop().map(Some),
         ClientCommand::Describe(None) => relations(executor).map(Some),
         ClientCommand::Describe(Some(name)) => {
             let text = format!("DESCRIBE {name}");
@@ -160,7 +183,8 @@ fn command(executor: &mut Executor, text: &str) -> Option<anyhow::Result<Option<
     })
 }
 
-fn run(executor: &Executor) -> anyhow::Result<Exit> {
+fn run(executor: &mut Executor) -> anyhow::Result<Exit> {
+    executor.check_background(true)?;
     match executor.pipeline()? {
         Some(exit) => Ok(exit),
         None => Err(user_error(

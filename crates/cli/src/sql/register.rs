@@ -56,6 +56,7 @@ fn linear_road_reports(arguments: &Arguments) -> Result<SourceDefinition, Cause>
         ordered: true,
         idle_after: None,
         is_table: false,
+        key: Vec::new(),
         is_finite: true,
         is_repeatable: true,
         open: Arc::new(open),

@@ -62,7 +62,7 @@ impl FileSinkSettings {
 /// sink.finish()?;
 /// assert_eq!(std::fs::read_to_string(&path)?, "vid\n");
 /// let again = FileSink::create(&path, &schema, &FileSinkSettings::new(FileFormat::csv()));
-/// assert!(matches!(again.err(), Some(Cause::User(text)) if text.contains("overwrite => true")));
+/// assert!(matches!(again.err(), Some(Cause::User(text)) if text.contains("overwrite = true")));
 /// # Ok::<(), Cause>(())
 /// ```
 pub struct FileSink(Kind);

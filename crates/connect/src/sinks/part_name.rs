@@ -71,7 +71,7 @@ pub(crate) fn clear_parts(folder: &Path, overwrite: bool) -> Result<(), Cause> {
     if !paths.is_empty() && !overwrite {
         return Err(Cause::User(format!(
             "folder '{}' holds results of an earlier query; name another folder, or allow to remove them with \
-             overwrite => true",
+             overwrite = true",
             folder.display()
         )));
     }

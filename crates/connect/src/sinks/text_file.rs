@@ -139,7 +139,7 @@ fn incomplete(path: &Path, length: u64, found: &str) -> Cause {
 
 fn already_exists(path: &Path) -> Cause {
     Cause::User(format!(
-        "'{}' exists already; name another file, or allow it with overwrite => true",
+        "'{}' exists already; name another file, or allow it with overwrite = true",
         path.display()
     ))
 }

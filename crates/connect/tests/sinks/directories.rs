@@ -135,7 +135,7 @@ fn results_of_an_earlier_query_are_refused_or_removed_and_other_files_left_alone
     fs::write(folder.path().join("part-00000000000000000000-00000000000000000001.parquet"), "old").unwrap();
     let mut settings = settings(FileFormat::csv(), 1);
     let refused = DirectorySink::create(folder.path(), &schema(), &settings).err();
-    assert!(matches!(refused, Some(Cause::User(text)) if text.contains("overwrite => true")));
+    assert!(matches!(refused, Some(Cause::User(text)) if text.contains("overwrite = true")));
     settings.overwrite = true;
     let mut sink = DirectorySink::create(folder.path(), &schema(), &settings).unwrap();
     commit_one(&mut sink, 0, rows(&[("a", 1)])).unwrap();

@@ -74,7 +74,7 @@ fn a_file_that_exists_is_refused_and_overwritten_when_allowed() {
         let path = folder.path().join(format.ending());
         fs::write(&path, "what was there").unwrap();
         let text = user_error(create(&path, format.clone()));
-        assert!(text.contains("exists") && text.contains("overwrite => true"), "{text}");
+        assert!(text.contains("exists") && text.contains("overwrite = true"), "{text}");
         assert_eq!(fs::read_to_string(&path).unwrap(), "what was there");
 
         let settings = FileSinkSettings { overwrite: true, ..FileSinkSettings::new(format.clone()) };

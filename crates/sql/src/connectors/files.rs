@@ -32,6 +32,7 @@ fn define(path: &str) -> std::result::Result<SourceDefinition, Cause> {
         ordered: false,
         idle_after: None,
         is_table: false,
+        key: Vec::new(),
         is_finite: true,
         is_repeatable: true,
         durable: None,

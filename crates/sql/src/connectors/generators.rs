@@ -157,6 +157,7 @@ fn definition(
         event_time,
         idle_after: None,
         is_table: false,
+        key: Vec::new(),
         is_finite,
         is_repeatable: is_finite,
         durable: None,

@@ -20,6 +20,17 @@ const CONNECTORS: &[&str] =
     &["file", "directory", "postgres", "stdout", "tcp", "unix", "kafka", "blackhole"];
 const COMMON: &[&str] = &["connector", "format", "header", "delimiter", "max_latency"];
 
+const SOCKET: &[&str] = &[
+    "listen",
+    "connect",
+    "allow_remote",
+    "readers_max",
+    "buffer",
+    "first_reader_wait",
+    "linger",
+    "connect_wait",
+];
+
 /// Opens a sink for the rows of an output.
 pub(super) type OpenSink = dyn Fn(&SinkUse<'_>) -> Result<Box<dyn Sink>, Cause> + Send + Sync;
 
@@ -58,7 +69,7 @@ pub(crate) fn define_sink(options: &Options) -> Result<SinkDefinition, TextError
             })
         }
         "directory" => {
-            known(options, &["path", "overwrite", "sync", "rows_max", "bytes_max"])?;
+            known(options, &["path", "overwrite", "sync", "rows_max", "bytes_max", "age_max"])?;
             let path = PathBuf::from(options.required_text("path")?);
             let mut settings = DirectorySinkSettings::new(file_format(options, "")?);
             settings.overwrite = options.boolean("overwrite")?.unwrap_or(false);
@@ -69,6 +80,7 @@ pub(crate) fn define_sink(options: &Options) -> Result<SinkDefinition, TextError
             if let Some(bytes) = options.bytes("bytes_max")? {
                 settings.bytes_max = bytes.max(1);
             }
+            settings.age_max = duration(options, "age_max")?.unwrap_or(settings.age_max);
             Arc::new(move |of| {
                 let settings = DirectorySinkSettings { resume: of.resume, ..settings.clone() };
                 Ok(Box::new(DirectorySink::create(&path, of.schema, &settings)?))
@@ -102,7 +114,7 @@ fn known(options: &Options, own: &[&str]) -> Result<(), TextError> {
 }
 
 fn socket(options: &Options, connector: &str) -> Result<Arc<OpenSink>, TextError> {
-    known(options, &["listen", "connect", "allow_remote", "readers_max", "buffer"])?;
+    known(options, SOCKET)?;
     let format = text_format(options, "json")?;
     let address = |text: &str| match connector {
         "unix" => SocketAddress::Unix(PathBuf::from(text)),
@@ -120,12 +132,21 @@ fn socket(options: &Options, connector: &str) -> Result<Arc<OpenSink>, TextError
             if let Some(bytes) = options.bytes("buffer")? {
                 settings.buffer_bytes = bytes as usize;
             }
+            refuse_option(options, "connect_wait", "no one is connected to")?;
+            let wait = duration(options, "first_reader_wait")?;
+            settings.first_reader_wait = wait.unwrap_or(settings.first_reader_wait);
+            settings.linger = duration(options, "linger")?.unwrap_or(settings.linger);
             Ok(Arc::new(move |of| Ok(Box::new(SocketServerSink::listen(&address, of.schema, &settings)?))))
         }
         (None, Some(connect)) => {
             let address = address(connect);
             let mut settings = SocketClientSettings::new(format);
             settings.allow_remote = allow_remote;
+            for option in ["readers_max", "buffer", "first_reader_wait"] {
+                refuse_option(options, option, "there is one reader, which is connected to")?;
+            }
+            settings.connect_wait = duration(options, "connect_wait")?.unwrap_or(settings.connect_wait);
+            settings.linger = duration(options, "linger")?.unwrap_or(settings.linger);
             Ok(Arc::new(move |of| Ok(Box::new(SocketClientSink::connect(&address, of.schema, &settings)?))))
         }
         _ => Err(options.error("listen", "say either where to listen or whom to connect to")),
@@ -138,9 +159,7 @@ fn postgres(options: &Options) -> Result<Arc<OpenSink>, TextError> {
     let mut settings =
         PostgresSinkSettings::new(options.required_text("url")?, options.required_text("table")?, "");
     settings.create = options.boolean("create")?.unwrap_or(settings.create);
-    if let Some(limit_ns) = options.duration_ns("retry_for")? {
-        settings.retry_for = Duration::from_nanos(limit_ns.max(0) as u64);
-    }
+    settings.retry_for = duration(options, "retry_for")?.unwrap_or(settings.retry_for);
     let key = options.text("key")?.map(|key| key.split(',').map(|name| name.trim().to_string()).collect());
     let commit_name = options.text("commit_name")?.map(str::to_string);
     Ok(Arc::new(move |of| {
@@ -150,6 +169,18 @@ fn postgres(options: &Options) -> Result<Arc<OpenSink>, TextError> {
         settings.resume = of.resume;
         Ok(Box::new(PostgresSink::connect(of.schema, settings)?))
     }))
+}
+
+fn duration(options: &Options, name: &str) -> Result<Option<Duration>, TextError> {
+    Ok(options.duration_ns(name)?.map(|length_ns| Duration::from_nanos(length_ns as u64)))
+}
+
+/// Refuses an option that would have no effect.
+fn refuse_option(options: &Options, name: &str, reason: &str) -> Result<(), TextError> {
+    match options.get(name) {
+        None => Ok(()),
+        Some(_) => Err(options.error(name, format!("'{name}' has no meaning here: {reason}"))),
+    }
 }
 
 fn sync(options: &Options) -> Result<Option<SyncPolicy>, TextError> {

@@ -79,6 +79,7 @@ pub(crate) fn define_source(
         ordered: create.ordered()?,
         idle_after: Some(idle_after).filter(|limit| !limit.is_zero()),
         is_table,
+        key: Vec::new(),
         is_finite: opened.is_finite,
         is_repeatable: opened.is_finite && connector == "file",
         // Its rows are in a journal already.
@@ -291,12 +292,22 @@ fn socket_settings(options: &Options, raw: &SchemaRef) -> Result<SocketSettings,
     if let Some(limit_ns) = options.duration_ns("idle_timeout")? {
         settings.idle_timeout = Some(Duration::from_nanos(limit_ns.max(1) as u64));
     }
+    if let Some(most) = options.integer("attempts_max", 1..=i64::from(u32::MAX))? {
+        settings.attempts_max = most as u32;
+    }
     settings.end_with_last_connection = options.boolean("end_with_last_connection")?.unwrap_or(false);
     Ok(settings)
 }
 
-const SOCKET: &[&str] =
-    &["listen", "connect", "allow_remote", "connections_max", "idle_timeout", "end_with_last_connection"];
+const SOCKET: &[&str] = &[
+    "listen",
+    "connect",
+    "allow_remote",
+    "connections_max",
+    "idle_timeout",
+    "end_with_last_connection",
+    "attempts_max",
+];
 
 fn tcp(options: &Options, declared: Option<SchemaRef>) -> Result<Opened, TextError> {
     known(options, SOCKET)?;

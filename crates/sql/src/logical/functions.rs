@@ -14,9 +14,9 @@ use datafusion::logical_expr::{
 };
 
 /// The closing time of the cycle.
-pub(crate) const NOW: &str = "now";
+pub(super) const NOW: &str = "now";
 /// The day of it.
-pub(crate) const CURRENT_DATE: &str = "current_date";
+pub(super) const CURRENT_DATE: &str = "current_date";
 /// `tumble(time, size)` outside of FROM: the start of the window.
 pub(crate) const WINDOW_START: &str = "tumble";
 
@@ -48,7 +48,7 @@ impl Default for Functions {
         }
         functions.add_scalar(Arc::new(ScalarUDF::new_from_impl(CycleTime::now())));
         functions.add_scalar(Arc::new(ScalarUDF::new_from_impl(CycleTime::current_date())));
-        functions.add_scalar(Arc::new(ScalarUDF::new_from_impl(WindowStart::default())));
+        functions.add_scalar(Arc::new(window_start()));
         functions
     }
 }
@@ -123,9 +123,8 @@ impl ScalarUDFImpl for CycleTime {
     }
 }
 
-/// An expression in which `now()` and `current_date` are constants.
-pub(crate) fn with_now(expression: Expr, now: ScalarValue) -> Result<Transformed<Expr>> {
-    let now = Expr::Literal(now, None);
+/// An expression in which `now()` and `current_date` are computed from `now`, a timestamp.
+pub(crate) fn with_now(expression: Expr, now: &Expr) -> Result<Transformed<Expr>> {
     expression.transform_up(|part| match &part {
         Expr::ScalarFunction(call) if call.func.name() == NOW => Ok(Transformed::yes(now.clone())),
         Expr::ScalarFunction(call) if call.func.name() == CURRENT_DATE => {
@@ -135,7 +134,12 @@ pub(crate) fn with_now(expression: Expr, now: ScalarValue) -> Result<Transformed
     })
 }
 
-/// `tumble(time, size)` as a scalar function: the start of the window of a size that a time falls into.
+/// `tumble(time, size)` as a scalar function.
+pub(crate) fn window_start() -> ScalarUDF {
+    ScalarUDF::new_from_impl(WindowStart::default())
+}
+
+/// The start of the window of a size that a time falls into.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct WindowStart {
     signature: Signature,

@@ -1,5 +1,6 @@
 //! From a query's syntax to an optimised logical plan, by DataFusion.
 
+mod arithmetic;
 mod functions;
 mod operator_call;
 mod optimize;
@@ -8,7 +9,8 @@ mod refuse;
 mod relations;
 mod window_assign;
 
-pub(crate) use functions::{CURRENT_DATE, Functions, NOW, WINDOW_START, interval_ns, length_ns, with_now};
+pub(crate) use arithmetic::with_checks;
+pub(crate) use functions::{Functions, WINDOW_START, interval_ns, length_ns, window_start, with_now};
 pub(crate) use operator_call::OperatorCall;
 pub(crate) use optimize::optimize;
 pub(crate) use provider::Provider;

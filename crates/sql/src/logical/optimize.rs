@@ -20,6 +20,8 @@ use datafusion::optimizer::scalar_subquery_to_join::ScalarSubqueryToJoin;
 use datafusion::optimizer::simplify_expressions::SimplifyExpressions;
 use datafusion::optimizer::{Optimizer, OptimizerContext, OptimizerRule};
 
+use super::arithmetic::{with_checks, without_checks};
+
 /// Types are coerced, then the plan is rewritten until nothing changes.
 pub(crate) fn optimize(plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
     let plan = Analyzer::new().execute_and_check(plan, options, |_, _| {})?;
@@ -40,5 +42,6 @@ pub(crate) fn optimize(plan: LogicalPlan, options: &ConfigOptions) -> Result<Log
     // No start time: now() is the closing time of each cycle, not of the planning.
     let context = OptimizerContext::new_with_config_options(Arc::new(options.clone()))
         .without_query_execution_start_time();
-    Optimizer::with_rules(rules).optimize(plan, &context, |_, _| {})
+    let plan = Optimizer::with_rules(rules).optimize(with_checks(plan)?, &context, |_, _| {})?;
+    without_checks(plan)
 }

@@ -51,9 +51,7 @@ impl<'a> Provider<'a> {
 
     /// The optimised plan of a query.
     pub fn plan(&self, query: &ast::Query) -> Result<LogicalPlan> {
-        let planner = SqlToRel::new_with_options(self, parser_options());
-        let statement = ast::Statement::Query(Box::new(query.clone()));
-        let plan = planner.sql_statement_to_plan(statement)?;
+        let plan = self.plan_view(query)?;
         super::check_repeatable(&plan)?;
         let plan = crate::translate::read_scalar_subqueries(super::optimize(plan, &self.options)?)?;
         crate::translate::read_as_tables(plan)
@@ -139,10 +137,13 @@ impl ContextProvider for Provider<'_> {
             Some(Relation::Source(definition)) => {
                 Ok(Arc::new(Scanned { definition: Arc::clone(definition), late: false }))
             }
-            Some(Relation::View(view)) => {
-                let schema = Arc::new(view.plan.schema().as_arrow().clone());
-                Ok(Arc::new(View { plan: view.plan.clone(), schema }))
-            }
+            Some(Relation::View(view)) => match &view.rows {
+                Some(rows) => Ok(Arc::new(Scanned { definition: Arc::clone(rows), late: false })),
+                None => {
+                    let schema = Arc::new(view.plan.schema().as_arrow().clone());
+                    Ok(Arc::new(View { plan: view.plan.clone(), schema }))
+                }
+            },
             None => match self.opened(&name.to_string()) {
                 Some(definition) => Ok(Arc::new(Scanned { definition: definition?, late: false })),
                 None => plan_err!("table '{name}' not found"),

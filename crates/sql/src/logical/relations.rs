@@ -112,6 +112,9 @@ fn sort_arguments(name: String, args: Vec<FunctionArg>) -> Result<Call> {
                 Some(table) => tables.push(table),
                 None => match value_of(&arg) {
                     Ok(value) => positional.push(value),
+                    Err(wrong) if matches!(arg, ast::Expr::Interval(_)) => {
+                        return plan_err!("{name}(): {wrong}");
+                    }
                     Err(_) => expressions.push(arg),
                 },
             },
@@ -141,34 +144,20 @@ fn table_of(argument: &ast::Expr, first: bool) -> Option<TableFactor> {
         ast::Expr::Function(function) if first => {
             let ast::FunctionArguments::List(list) = &function.args else { return None };
             let args = ast::TableFunctionArgs { args: list.args.clone(), settings: None };
-            match named_table(Vec::new()) {
-                TableFactor::Table { with_hints, index_hints, .. } => Some(TableFactor::Table {
-                    name: function.name.clone(),
-                    alias: None,
-                    args: Some(args),
-                    with_hints,
-                    version: None,
-                    with_ordinality: false,
-                    partitions: Vec::new(),
-                    json_path: None,
-                    sample: None,
-                    index_hints,
-                }),
-                _ => None,
-            }
+            Some(named_table(function.name.clone(), Some(args)))
         }
-        ast::Expr::Identifier(name) if first => Some(named_table(vec![name.clone()])),
-        ast::Expr::CompoundIdentifier(names) if first => Some(named_table(names.clone())),
+        ast::Expr::Identifier(name) if first => Some(named_table(vec![name.clone()].into(), None)),
+        ast::Expr::CompoundIdentifier(names) if first => Some(named_table(names.clone().into(), None)),
         ast::Expr::Nested(inner) => table_of(inner, first),
         _ => None,
     }
 }
 
-fn named_table(names: Vec<ast::Ident>) -> TableFactor {
+fn named_table(name: ast::ObjectName, args: Option<ast::TableFunctionArgs>) -> TableFactor {
     TableFactor::Table {
-        name: ast::ObjectName::from(names),
+        name,
         alias: None,
-        args: None,
+        args,
         with_hints: Vec::new(),
         version: None,
         with_ordinality: false,
@@ -223,9 +212,14 @@ fn descriptor(expression: ast::Expr) -> ast::Expr {
 }
 
 fn intervals(call: &Call, usage: &str) -> Result<Vec<i64>> {
-    let known = ["slide", "size", "gap", "offset"];
-    let named = known.iter().filter_map(|name| call.arguments.interval_ns(name).transpose());
-    let named = named.collect::<std::result::Result<Vec<i64>, Cause>>().map_err(external)?;
+    let mut named = Vec::new();
+    for name in ["slide", "size", "gap", "offset"] {
+        let Some(length_ns) = call.arguments.interval_ns(name).map_err(external)? else { continue };
+        if length_ns <= 0 && name != "offset" {
+            return plan_err!("{} takes a {name} longer than 0: {usage}", call.name);
+        }
+        named.push(length_ns);
+    }
     let positional = call.arguments.positional().iter().map(|value| match value {
         Value::Interval(length_ns) if *length_ns > 0 => Ok(*length_ns),
         value => plan_err!("{} takes intervals longer than 0, found {value}: {usage}", call.name),

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::Schema;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast;
 
 use super::{Reply, Session, SinkEntry, max_latency, select_all};
-use crate::catalog::{Relation, ViewDefinition};
+use crate::catalog::{Materialized, Relation, ViewDefinition};
 use crate::connectors;
 use crate::definition::SourceDefinition;
 use crate::prepared::Prepared;
@@ -26,11 +27,20 @@ impl Session {
         if self.exists(&create.name, create.if_not_exists, create.or_replace, statement)? {
             return Ok(Reply::Done(format!("'{}' is there already", create.name)));
         }
-        let definition: SourceDefinition = self.with_provider(|provider| {
+        if let Some(name) = create.key.first().filter(|_| !is_table) {
+            let error = statement
+                .error(name.span, "a stream has no key: rows are added to it, and none replaces another");
+            return Err(error.with_hint(
+                "leave PRIMARY KEY out; CREATE MATERIALIZED VIEW name PRIMARY KEY (key) AS SELECT ... keeps the last row \
+                 of each key, and a TABLE has a key",
+            ));
+        }
+        let mut definition: SourceDefinition = self.with_provider(|provider| {
             connectors::define_source(create, is_table, statement, provider, &self.registry, &self.settings)
         })?;
+        let key = create.key.iter().map(|name| column_of(&definition.schema, name, statement));
+        definition.key = key.collect::<Result<_, _>>()?;
         self.catalog.add(create.name.as_str(), Relation::Source(Arc::new(definition)));
-        self.tables.insert(create.name.value.clone(), is_table);
         let kind = if is_table { "table" } else { "source" };
         Ok(Reply::Done(format!("{kind} {} created", create.name)))
     }
@@ -62,8 +72,13 @@ impl Session {
         if self.exists(&create.name, create.if_not_exists, create.or_replace, statement)? {
             return Ok(Reply::Done(format!("'{}' is there already", create.name)));
         }
-        create.options.finish(&["max_latency"])?;
-        self.add_view(&create.name, &create.query, false, statement)?;
+        if create.options.get("max_latency").is_some() {
+            let error =
+                create.options.error("max_latency", "a view does not run by itself, so it has no bound");
+            return Err(error.with_hint("state max_latency where rows leave: on the sink, or on the SELECT"));
+        }
+        create.options.finish(&[])?;
+        self.add_view(&create.name, &create.query, None, statement)?;
         Ok(Reply::Done(format!("view {} created", create.name)))
     }
 
@@ -71,22 +86,48 @@ impl Session {
         &mut self,
         name: &Name,
         query: &ast::Query,
-        is_materialized: bool,
+        materialized: Option<Materialized>,
         statement: &Statement,
     ) -> Result<(), TextError> {
         // Optimised once, so that what is wrong with it is found here and not where it is used.
         let optimised = self.plan(query, statement)?;
-        let plan = self.with_provider(|provider| {
-            provider.plan_view(query).map_err(|error| provider.text_error(&error, statement))
-        })?;
-        if is_materialized {
-            let check = [(name.value.clone(), optimised.clone())];
-            Prepared::pipeline("check", &check, &self.settings, None)
-                .map_err(|error| self.text_error(&error, statement))?;
-        }
-        let plan = if is_materialized { optimised } else { plan };
-        self.catalog.add(name.as_str(), Relation::View(Arc::new(ViewDefinition { plan, is_materialized })));
+        let plan = match materialized {
+            Some(_) => optimised,
+            None => self.with_provider(|provider| {
+                provider.plan_view(query).map_err(|error| provider.text_error(&error, statement))
+            })?,
+        };
+        let view = ViewDefinition { plan, materialized, rows: None };
+        self.catalog.add(name.as_str(), Relation::View(Arc::new(view)));
         Ok(())
+    }
+
+    /// The key by which rows of a view are told apart, if one is given: what comes without one is kept whole, and an
+    /// aggregate without a window has its own.
+    fn view_key(
+        &self,
+        create: &CreateMaterializedView,
+        statement: &Statement,
+    ) -> Result<Option<Vec<usize>>, TextError> {
+        let plan = self.plan(&create.query, statement)?;
+        let check = [(create.name.value.clone(), plan)];
+        let prepared = Prepared::pipeline("check", &check, &self.settings, None)
+            .map_err(|error| self.text_error(&error, statement))?;
+        if create.key.is_empty() {
+            return Ok(None);
+        }
+        let output = &prepared.outputs[0];
+        let key = create.key.iter().map(|name| column_of(&output.schema, name, statement));
+        let key: Vec<usize> = key.collect::<Result<_, _>>()?;
+        let Some(own) = &output.table_key else { return Ok(Some(key)) };
+        let own = own.clone().unwrap_or_default();
+        if own.len() == key.len() && own.iter().all(|column| key.contains(column)) {
+            return Ok(None);
+        }
+        let names = own.iter().map(|column| output.schema.field(*column).name().as_str());
+        let names = names.collect::<Vec<_>>().join(", ");
+        let error = statement.error(create.key[0].span, "the view has another key: what it is grouped by");
+        Err(error.with_hint(format!("leave PRIMARY KEY out, or write PRIMARY KEY ({names})")))
     }
 
     pub(super) fn create_materialized_view(
@@ -98,7 +139,9 @@ impl Session {
             return Ok(Reply::Done(format!("'{}' is there already", create.name)));
         }
         create.options.finish(&["max_latency"])?;
-        self.add_view(&create.name, &create.query, true, statement)?;
+        let max_latency = max_latency(&create.options)?;
+        let key = self.view_key(create, statement)?;
+        self.add_view(&create.name, &create.query, Some(Materialized { key, max_latency }), statement)?;
         Ok(Reply::Done(format!("materialized view {} created", create.name)))
     }
 
@@ -176,8 +219,8 @@ impl Session {
             (RelationKind::Source | RelationKind::Table, Some(Relation::Source(source))) => {
                 source.is_table == (kind == RelationKind::Table)
             }
-            (RelationKind::View, Some(Relation::View(view))) => !view.is_materialized,
-            (RelationKind::MaterializedView, Some(Relation::View(view))) => view.is_materialized,
+            (RelationKind::View, Some(Relation::View(view))) => view.materialized.is_none(),
+            (RelationKind::MaterializedView, Some(Relation::View(view))) => view.materialized.is_some(),
             _ => false,
         };
         let what = kind.keyword().to_lowercase();
@@ -186,7 +229,6 @@ impl Session {
             false => Err(statement.error(name.span, format!("there is no {what} '{name}'"))),
             true => {
                 self.sinks.remove(name.as_str());
-                self.tables.remove(name.as_str());
                 if kind != RelationKind::Sink {
                     self.catalog.remove(name.as_str());
                 }
@@ -194,4 +236,16 @@ impl Session {
             }
         }
     }
+}
+
+/// The number of a column.
+fn column_of(schema: &Schema, name: &Name, statement: &Statement) -> Result<usize, TextError> {
+    schema.index_of(name.as_str()).map_err(|_| {
+        let error = statement.error(name.span, format!("there is no column '{name}'"));
+        let names = schema.fields().iter().map(|field| field.name().as_str());
+        match crate::suggest::closest(name.as_str(), names) {
+            Some(meant) => error.with_hint(format!("did you mean {meant}?")),
+            None => error,
+        }
+    })
 }

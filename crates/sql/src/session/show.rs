@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
 use datafusion::sql::sqlparser::ast;
 
-use super::{Reply, Session, max_latency, select_all};
+use super::{Reply, Session, max_latency, select, select_all};
 use crate::catalog::Relation;
 use crate::prepared::Prepared;
 use crate::settings;
@@ -54,7 +54,12 @@ impl Session {
     }
 
     pub(super) fn describe(&self, name: &Name, statement: &Statement) -> Result<Reply, TextError> {
-        let query = select_all(name, statement)?;
+        let is_generator = self.catalog.relation(name.as_str()).is_none()
+            && self.registry.generators.contains_key(name.as_str());
+        let query = match is_generator {
+            true => select(&format!("{name}()"), name, statement)?,
+            false => select_all(name, statement)?,
+        };
         let plan = self.plan(&query, statement)?;
         let fields = plan.schema().fields().clone();
         let names: Vec<String> = fields.iter().map(|field| field.name().clone()).collect();
@@ -66,8 +71,9 @@ impl Session {
     /// What `SHOW` shows: names, and what else there is to say of each.
     pub fn show(&self, kind: ShowKind) -> RecordBatch {
         let tables = |is_table: bool| {
-            let wanted = self.tables.iter().filter(move |(_, table)| **table == is_table);
-            text_table(&["name"], vec![wanted.map(|(name, _)| name.clone()).collect()])
+            let wanted = |relation: &Relation| matches!(relation, Relation::Source(source) if source.is_table == is_table);
+            let names = self.catalog.iter().filter(|(_, relation)| wanted(relation));
+            text_table(&["name"], vec![names.map(|(name, _)| name.to_string()).collect()])
         };
         match kind {
             ShowKind::Sources => tables(false),
@@ -75,7 +81,7 @@ impl Session {
             ShowKind::Views => {
                 let views = self.catalog.iter().filter_map(|(name, relation)| match relation {
                     Relation::View(view) => {
-                        let kind = if view.is_materialized { "materialized view" } else { "view" };
+                        let kind = if view.materialized.is_some() { "materialized view" } else { "view" };
                         Some((name.to_string(), kind.to_string()))
                     }
                     Relation::Source(_) => None,

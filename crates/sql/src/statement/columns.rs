@@ -4,8 +4,8 @@ use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::cursor::Cursor;
-use super::duration::interval_ns;
 use super::{Name, Span};
+use crate::duration::interval_ns;
 use crate::{TextError, closest};
 
 /// A column of a source or table.

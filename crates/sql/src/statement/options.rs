@@ -7,8 +7,8 @@ use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::cursor::Cursor;
-use super::duration::{interval_ns, parse_bytes, parse_duration_ns};
 use super::{Name, Script, Span};
+use crate::duration::{interval_ns, parse_bytes, parse_duration_ns};
 use crate::{TextError, closest};
 
 /// The most options of one statement.

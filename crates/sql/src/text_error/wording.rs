@@ -174,15 +174,18 @@ pub(crate) fn sql_types(text: &str) -> String {
 }
 
 /// `Int64(1)` as `1`, `Utf8("a")` as `"a"`.
-fn plain_values(text: &str) -> String {
+pub(crate) fn plain_values(text: &str) -> String {
     const TYPES: [&str; 8] =
         ["UInt64(", "Int64(", "Int32(", "Float64(", "Utf8View(", "Utf8(", "Boolean(", "UInt32("];
     let mut text = text.to_owned();
     for name in TYPES {
         while let Some(start) = text.find(name) {
-            let Some(length) = text[start..].find(')') else { break };
-            let value = text[start + name.len()..start + length].to_owned();
-            text.replace_range(start..=start + length, &value);
+            let first = start + name.len();
+            // A text may have parentheses of its own.
+            let end = if text[first..].starts_with('"') { "\")" } else { ")" };
+            let Some(length) = text[first..].find(end) else { break };
+            let value = text[first..first + length + end.len() - 1].to_owned();
+            text.replace_range(start..first + length + end.len(), &value);
         }
     }
     text

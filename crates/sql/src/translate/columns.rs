@@ -22,6 +22,12 @@ pub(super) fn stream_schema(columns: impl IntoIterator<Item = (String, DataType)
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
+/// The schema of a stream with these columns, whatever they are called.
+pub(super) fn unique(schema: &Schema) -> SchemaRef {
+    let fields = schema.fields().iter();
+    stream_schema(fields.map(|field| (field.name().clone(), field.data_type().clone())))
+}
+
 /// The stream schema of a logical plan's columns.
 pub(super) fn schema_of(schema: &DFSchema) -> SchemaRef {
     stream_schema(schema.fields().iter().map(|field| (field.name().clone(), field.data_type().clone())))

@@ -10,7 +10,7 @@ use tidemill_operators::interval_join::{self, IntervalJoin, IntervalJoinSpec};
 use tidemill_operators::join::JoinKind;
 use tidemill_operators::table_join::{self, TableJoin, TableJoinSpec};
 
-use super::columns::schema_of;
+use super::columns::{schema_of, unique};
 use super::static_table::could_be_static;
 use super::time_bound::{TimeBound, time_bound};
 use super::{Kind, Relation, Role, Translator, as_column, column_at, is_static, refuse};
@@ -106,8 +106,9 @@ impl Translator {
             residual,
             rows_max: self.rows_max(partitions),
         };
-        let output = unique(table_join::output_schema(&spec));
+        let output = unique(&table_join::output_schema(&spec));
         let inputs = [(table.stream, table_keys), (stream.relation.stream, stream.keys.clone())];
+        self.joins_as_of = true;
         let joined = self.operator("join with table", &inputs, partitions, Arc::clone(&output), move |_| {
             Box::new(TableJoin::new(spec.clone()).expect("checked when it was planned"))
         });
@@ -166,7 +167,7 @@ impl Translator {
         };
         IntervalJoin::new(spec.clone())
             .map_err(|cause| refuse(cause.to_string(), "cast the keys to one type"))?;
-        let output = unique(interval_join::output_schema(&spec));
+        let output = unique(&interval_join::output_schema(&spec));
         let inputs =
             [(first.relation.stream, first.keys.clone()), (second.relation.stream, second.keys.clone())];
         let name = format!(
@@ -288,10 +289,4 @@ fn merge_sources(one: Relation, other: &Relation) -> Relation {
     sources.dedup();
     let is_finite = one.is_finite && other.is_finite;
     Relation { sources, is_finite, ..one }
-}
-
-/// The schema with a number behind names that occur twice.
-fn unique(schema: arrow_schema::SchemaRef) -> arrow_schema::SchemaRef {
-    let fields = schema.fields().iter();
-    super::columns::stream_schema(fields.map(|field| (field.name().clone(), field.data_type().clone())))
 }

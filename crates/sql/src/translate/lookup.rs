@@ -9,7 +9,7 @@ use datafusion::logical_expr::{Expr, Join, lit};
 use tidemill_operators::join::JoinKind;
 use tidemill_operators::lookup::{Dimension, Lookup, LookupColumn, LookupSpec, output_schema};
 
-use super::columns::{schema_of, stream_schema};
+use super::columns::{schema_of, stream_schema, unique};
 use super::join::condition;
 use super::{Relation, Role, Translator, as_column, is_static, read_static, refuse};
 
@@ -76,9 +76,7 @@ impl Translator {
             residual,
             output: columns,
         };
-        let fields = output_schema(&spec);
-        let fields = fields.fields().iter();
-        let output = stream_schema(fields.map(|field| (field.name().clone(), field.data_type().clone())));
+        let output = unique(&output_schema(&spec));
         Lookup::new(spec.clone()).map_err(|cause| refuse(cause.to_string(), "cast the keys to one type"))?;
         let keys: Vec<String> = table_keys.iter().map(ToString::to_string).collect();
         let name = if is_crossed {

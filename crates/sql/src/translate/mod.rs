@@ -31,7 +31,7 @@ pub(crate) use read_as_tables::read_as_tables;
 pub(crate) use relation::{Kind, Relation, Role, Selection, Window};
 pub(crate) use scalar_subqueries::read_scalar_subqueries;
 pub(crate) use scan::UsedSource;
-pub(crate) use static_table::{batch_answer, is_static, read_static};
+pub(crate) use static_table::{batch_answer, is_static, read_static, scan_of};
 
 use crate::refusal::refuse;
 use crate::steps::RowFaults;
@@ -53,6 +53,8 @@ pub(crate) struct Translator {
     pub sources: Vec<UsedSource>,
     pub faults: RowFaults,
     pub late: LateRows,
+    /// Whether a stream is joined with rows of a table as they are when its own rows come.
+    pub joins_as_of: bool,
     limits: StateLimits,
     windows: u32,
     operators: usize,
@@ -68,6 +70,7 @@ impl Translator {
             sources: Vec::new(),
             faults: RowFaults::default(),
             late: LateRows::default(),
+            joins_as_of: false,
             limits,
             windows: 0,
             operators: 0,

@@ -8,6 +8,10 @@ use crate::refusal::refuse;
 /// A node that no stream can be made of.
 pub(crate) fn not_streaming(plan: &LogicalPlan) -> DataFusionError {
     match plan {
+        LogicalPlan::Limit(limit) if limit.skip.is_some() => refuse(
+            "OFFSET leaves out the first rows of an order that a stream does not have",
+            "leave OFFSET out, or number the rows of each window with ROW_NUMBER() and keep those that you want",
+        ),
         LogicalPlan::Limit(_) => refuse(
             "LIMIT inside of a query has no meaning for a stream, of which no row is the last",
             "put LIMIT at the end of the whole query, or number the rows of each window with ROW_NUMBER() and keep the \

@@ -11,7 +11,7 @@ use tidemill_operators::over::{
     Frame, Function, FunctionSpec, Over, OverSpec, RunningAggregate, output_schema,
 };
 
-use super::columns::schema_of;
+use super::columns::{schema_of, unique};
 use super::{Relation, Role, Translator, as_column, column_at, refuse};
 
 const EXAMPLE: &str = "write OVER (PARTITION BY key ORDER BY event_time), with the watermark's column";
@@ -67,8 +67,7 @@ impl Translator {
         };
         let output = output_schema(&spec).map_err(|cause| refuse(cause.to_string(), EXAMPLE))?;
         Over::new(spec.clone()).map_err(|cause| refuse(cause.to_string(), EXAMPLE))?;
-        let fields = output.fields().iter();
-        let output = super::columns::stream_schema(fields.map(|f| (f.name().clone(), f.data_type().clone())));
+        let output = unique(&output);
         let name = format!(
             "over: {}",
             functions.iter().map(|function| function.fun.name().to_string()).collect::<Vec<_>>().join(", ")

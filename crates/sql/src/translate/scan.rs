@@ -8,7 +8,7 @@ use datafusion::common::{DFSchema, Result, plan_err};
 use datafusion::logical_expr::{Expr, LogicalPlan, TableScan};
 use tidemill_engine::StreamRef;
 
-use super::columns::stream_schema;
+use super::columns::unique;
 use super::{Kind, Relation, Role, Translator};
 use crate::definition::{Scanned, SourceDefinition, scanned};
 use crate::expression::Compiled;
@@ -121,8 +121,7 @@ impl Translator {
                 (read, Some(over))
             }
         };
-        let fields = columns.iter().map(|column| definition.schema.field(*column));
-        let schema = stream_schema(fields.map(|field| (field.name().clone(), field.data_type().clone())));
+        let schema = unique(&definition.schema.project(&columns)?);
         let streams = vec![schema; 1 + usize::from(late)];
         let streams = self.plan.source(&definition.name, streams);
         self.sources.push(UsedSource { definition, columns, raw_columns, computed, streams });

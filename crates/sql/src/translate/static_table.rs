@@ -1,15 +1,18 @@
 //! Tables that do not change while a query runs: read once and whole, then computed by DataFusion.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::array::{Array, RecordBatch};
 use datafusion::arrow::compute::concat_batches;
+use datafusion::arrow::row::{RowConverter, SortField};
+use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{DataFusionError, Result, ScalarValue};
+use datafusion::common::{DataFusionError, Result, ScalarValue, TableReference};
 use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::execution::context::{SessionConfig, SessionContext};
-use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use tidemill_engine::{Cut, Expression, Polled};
 
 use super::refuse;
@@ -53,20 +56,25 @@ pub(crate) fn read_static(plan: &LogicalPlan) -> Result<RecordBatch> {
         let LogicalPlan::TableScan(scan) = &node else { return Ok(Transformed::no(node)) };
         let Some(source) = scanned(scan.source.as_ref()) else { return Ok(Transformed::no(node)) };
         let rows = read(&source.definition)?;
-        let table = Arc::new(MemTable::try_new(rows.schema(), vec![vec![rows]])?);
-        let scan = LogicalPlanBuilder::scan(
-            scan.table_name.clone(),
-            provider_as_source(table),
-            scan.projection.clone(),
-        )?;
+        let scan = scan_of(scan.table_name.clone(), rows, scan.projection.clone())?;
         Ok(Transformed::yes(scan.build()?))
     });
     batch_answer(in_memory.data()?)
 }
 
+/// A scan of rows in memory.
+pub(crate) fn scan_of(
+    name: TableReference,
+    rows: RecordBatch,
+    projection: Option<Vec<usize>>,
+) -> Result<LogicalPlanBuilder> {
+    let table = MemTable::try_new(rows.schema(), vec![vec![rows]])?;
+    LogicalPlanBuilder::scan(name, provider_as_source(Arc::new(table)), projection)
+}
+
 /// What DataFusion answers to a plan over tables in memory.
 pub(crate) fn batch_answer(plan: LogicalPlan) -> Result<RecordBatch> {
-    let plan = with_time_of_day(plan)?;
+    let plan = crate::logical::with_checks(with_time_of_day(plan)?)?;
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let schema = Arc::new(plan.schema().as_arrow().clone());
     let rows = runtime.block_on(async {
@@ -86,11 +94,11 @@ fn context() -> SessionContext {
 fn with_time_of_day(plan: LogicalPlan) -> Result<LogicalPlan> {
     use tidemill_engine::Clock;
     let now_ns = tidemill_engine::SystemClock::since_1970().now_ns() as i64;
+    let now = Expr::Literal(ScalarValue::TimestampNanosecond(Some(now_ns), None), None);
     plan.transform_up(|node| {
         node.map_expressions(|expression| {
             let name = expression.schema_name().to_string();
-            let replaced =
-                crate::logical::with_now(expression, ScalarValue::TimestampNanosecond(Some(now_ns), None))?;
+            let replaced = crate::logical::with_now(expression, &now)?;
             // Whatever stands above knows the expression by its name.
             Ok(match replaced.transformed && replaced.data.schema_name().to_string() != name {
                 true => replaced.update_data(|expression| expression.alias(name)),
@@ -144,7 +152,38 @@ fn read(definition: &SourceDefinition) -> Result<RecordBatch> {
             )
             .into(),
         )),
-        None => Ok(concat_batches(&definition.schema, &batches)?),
+        None => {
+            let rows = concat_batches(&definition.schema, &batches)?;
+            check_key(&rows, definition)?;
+            Ok(rows)
+        }
+    }
+}
+
+/// Checks that no two rows have the same key, and that each has one.
+fn check_key(rows: &RecordBatch, definition: &SourceDefinition) -> Result<()> {
+    if definition.key.is_empty() {
+        return Ok(());
+    }
+    let keys = rows.project(&definition.key)?;
+    let wrong = |what: &str, row: usize| {
+        let shown =
+            keys.schema_ref().fields().iter().zip(keys.columns()).map(|(field, column)| {
+                Ok(format!("{} = {}", field.name(), array_value_to_string(column, row)?))
+            });
+        let shown = shown.collect::<Result<Vec<_>>>()?.join(", ");
+        let table = &definition.name;
+        Err(refuse(format!("table '{table}' {what}: {shown}"), "correct the rows, or leave PRIMARY KEY out"))
+    };
+    if let Some(row) = (0..rows.num_rows()).find(|row| keys.columns().iter().any(|key| key.is_null(*row))) {
+        return wrong("has a row without a key", row);
+    }
+    let fields = keys.columns().iter().map(|key| SortField::new(key.data_type().clone()));
+    let encoded = RowConverter::new(fields.collect())?.convert_columns(keys.columns())?;
+    let mut known = HashSet::new();
+    match encoded.iter().position(|key| !known.insert(key)) {
+        Some(row) => wrong("has two rows of one key", row),
+        None => Ok(()),
     }
 }
 

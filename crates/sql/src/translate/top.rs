@@ -7,7 +7,7 @@ use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{BinaryExpr, Expr, Filter, LogicalPlan, Operator, Projection, Window};
 use tidemill_operators::top::{Numbering, OrderBy, Top, TopSpec, output_schema};
 
-use super::columns::schema_of;
+use super::columns::{schema_of, unique};
 use super::over::window_function;
 use super::{Relation, Role, Translator, as_column, column_at, refuse};
 
@@ -123,8 +123,7 @@ impl Translator {
             late: self.late.clone(),
         };
         let output = output_schema(&spec);
-        let fields = output.fields().iter();
-        let output = super::columns::stream_schema(fields.map(|f| (f.name().clone(), f.data_type().clone())));
+        let output = unique(&output);
         let name = format!("top {count} per window");
         let inputs = [(relation.stream, partition)];
         let stream = self.operator(&name, &inputs, partitions, Arc::clone(&output), move |_| {

@@ -6,7 +6,7 @@ use datafusion::logical_expr::{Expr, UserDefinedLogicalNode, cast, lit};
 
 use super::project::replace_columns;
 use super::{Relation, Role, Translator, Window, column_at, refuse};
-use crate::logical::{OperatorCall, WINDOW_START, WindowAssign, WindowKind};
+use crate::logical::{OperatorCall, WindowAssign, WindowKind, window_start};
 
 impl Translator {
     pub(super) fn extension(&mut self, node: &dyn UserDefinedLogicalNode) -> Result<Relation> {
@@ -99,10 +99,7 @@ pub(super) fn with_bounds(expression: Expr, relation: &Relation, schema: &DFSche
             ));
         };
         let size = lit(ScalarValue::new_interval_mdn(0, 0, size_ns));
-        let start = Expr::ScalarFunction(datafusion::logical_expr::expr::ScalarFunction {
-            func: crate::logical::Functions::default().scalar[WINDOW_START].clone(),
-            args: vec![Expr::Column(column.clone()), size.clone()],
-        });
+        let start = window_start().call(vec![Expr::Column(column.clone()), size.clone()]);
         Ok(Some(match role {
             Role::WindowEnd(_) => start + size,
             _ => start,

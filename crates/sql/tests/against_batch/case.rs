@@ -82,7 +82,7 @@ impl Case {
     fn check_once(self, input: &Input, one: &Run, other: &Run) -> Result<(), String> {
         let (sql, batch_sql) = (self.streaming_sql(input), self.batch_sql(input));
         let expected = batch::answer(&batch_sql, input);
-        let streamed = streaming::answer(&sql, input, one);
+        let streamed = streaming::answer(&sql, input, one, self.kind == Kind::Table);
         let differ =
             |what: &str, text: String| Err(format!("{what}: {text}\nstreamed: {sql}\nin batch: {batch_sql}"));
         if let Some(text) = difference(&streamed, &expected) {
@@ -97,7 +97,7 @@ impl Case {
         // A cut's watermark is that of the batches up to it, so the same cuts are those of the same batches.
         let same_cuts = self.kind == Kind::OneSource;
         let again = if same_cuts { Run { workers: other.workers, ..one.clone() } } else { other.clone() };
-        let again = streaming::answer(&sql, input, &again);
+        let again = streaming::answer(&sql, input, &again, false);
         match difference(&again, &expected) {
             Some(text) => differ("the answers of the second run differ", text),
             None if same_cuts && lines(&streamed) != lines(&again) => {

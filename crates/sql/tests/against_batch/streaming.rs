@@ -68,6 +68,7 @@ fn definition(name: &str, rows: RecordBatch, delay_ms: Option<i64>, sizes: &[usi
         ordered: delay_ms == Some(0),
         idle_after: None,
         is_table: delay_ms.is_none(),
+        key: Vec::new(),
         is_finite: true,
         is_repeatable: true,
         open: Arc::new(open),
@@ -103,8 +104,9 @@ pub fn execute(session: &mut Session, sql: &str) -> Reply {
 }
 
 /// The rows of a query, in the order in which they came.
-pub fn answer(sql: &str, input: &Input, run: &Run) -> RecordBatch {
+pub fn answer(sql: &str, input: &Input, run: &Run, at_end: bool) -> RecordBatch {
     let Reply::Query(query) = execute(&mut session(input, run), sql) else { panic!("no query: {sql}") };
+    assert_eq!(query.is_answered_at_end(), at_end, "whether it is answered at the end: {sql}");
     let mut kept = Vec::new();
     let sinks = memory_sinks(&query, &mut kept);
     let (status, at_end) = wait(query.start(sinks).unwrap_or_else(|cause| panic!("{cause}\n{sql}")), sql);

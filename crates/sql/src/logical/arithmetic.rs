@@ -1,0 +1,172 @@
+//! Sums, differences, products and signs of whole numbers that do not fit are errors. DataFusion's own wrap around,
+//! where it computes constants and where it answers a query over tables; there they are replaced by functions.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::compute::kernels::numeric::{add, mul, neg, sub};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::arrow::error::ArrowError;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{DFSchema, Result, ScalarValue, exec_err};
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{
+    BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs,
+    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+
+/// The plan with functions that notice overflow in the place of operators, in subqueries too.
+pub(crate) fn with_checks(plan: LogicalPlan) -> Result<LogicalPlan> {
+    rewrite(plan, |expression, schema| match &expression {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => match checked(*op) {
+            Some(function) if is_whole(left, schema) && is_whole(right, schema) => {
+                Ok(Transformed::yes(function.call(vec![left.as_ref().clone(), right.as_ref().clone()])))
+            }
+            _ => Ok(Transformed::no(expression)),
+        },
+        Expr::Negative(inner) if is_whole(inner, schema) => {
+            Ok(Transformed::yes(Checked::function("negative").call(vec![inner.as_ref().clone()])))
+        }
+        _ => Ok(Transformed::no(expression)),
+    })
+}
+
+/// The plan with the operators back in the place of the functions: streams compute them checked anyway, and faster.
+pub(crate) fn without_checks(plan: LogicalPlan) -> Result<LogicalPlan> {
+    rewrite(plan, |expression, _| match &expression {
+        Expr::ScalarFunction(ScalarFunction { func, args }) if is_checked(func) => {
+            let operator = match (func.name(), args.as_slice()) {
+                (name, [left, right]) => {
+                    let operator = operator(name).unwrap_or(Operator::Plus);
+                    Expr::BinaryExpr(BinaryExpr::new(
+                        Box::new(left.clone()),
+                        operator,
+                        Box::new(right.clone()),
+                    ))
+                }
+                (_, [inner]) => Expr::Negative(Box::new(inner.clone())),
+                _ => return Ok(Transformed::no(expression)),
+            };
+            Ok(Transformed::yes(operator))
+        }
+        _ => Ok(Transformed::no(expression)),
+    })
+}
+
+/// Rewrites all expressions of a plan; each keeps its name.
+fn rewrite(
+    plan: LogicalPlan,
+    rewritten: impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
+) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(|node| {
+        let schema = match node.inputs().as_slice() {
+            [] => node.schema().as_ref().clone(),
+            inputs => merge_schema(inputs),
+        };
+        let names = NamePreserver::new(&node);
+        node.map_expressions(|expression| {
+            let name = names.save(&expression);
+            let done = expression.transform_up(|part| rewritten(part, &schema))?;
+            Ok(match done.transformed {
+                true => done.update_data(|expression| name.restore(expression)),
+                false => done,
+            })
+        })
+    })
+    .data()
+}
+
+fn is_checked(function: &ScalarUDF) -> bool {
+    (function.inner().as_ref() as &dyn Any).is::<Checked>()
+}
+
+fn is_whole(expression: &Expr, schema: &DFSchema) -> bool {
+    expression.get_type(schema).is_ok_and(|data_type| data_type.is_integer())
+}
+
+fn checked(operator: Operator) -> Option<ScalarUDF> {
+    let name = match operator {
+        Operator::Plus => "plus",
+        Operator::Minus => "minus",
+        Operator::Multiply => "times",
+        _ => return None,
+    };
+    Some(Checked::function(name))
+}
+
+fn operator(name: &str) -> Option<Operator> {
+    match name {
+        "plus" => Some(Operator::Plus),
+        "minus" => Some(Operator::Minus),
+        "times" => Some(Operator::Multiply),
+        _ => None,
+    }
+}
+
+/// `plus`, `minus`, `times` and `negative`. No query can name them.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Checked {
+    name: &'static str,
+    signature: Signature,
+}
+
+impl Checked {
+    fn function(name: &'static str) -> ScalarUDF {
+        ScalarUDF::new_from_impl(Checked { name, signature: Signature::variadic_any(Volatility::Immutable) })
+    }
+
+    fn compute(&self, arguments: &[ArrayRef]) -> Result<ArrayRef, ArrowError> {
+        match (self.name, arguments) {
+            ("plus", [left, right]) => add(left, right),
+            ("minus", [left, right]) => sub(left, right),
+            ("times", [left, right]) => mul(left, right),
+            (_, [value]) => neg(value.as_ref()),
+            _ => Err(ArrowError::InvalidArgumentError(format!("{} has other arguments", self.name))),
+        }
+    }
+}
+
+impl ScalarUDFImpl for Checked {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    /// That of the operator: names of columns come of it.
+    fn schema_name(&self, arguments: &[Expr]) -> Result<String> {
+        Ok(match (operator(self.name), arguments) {
+            (Some(operator), [left, right]) => {
+                format!("{} {operator} {}", left.schema_name(), right.schema_name())
+            }
+            _ => format!("(- {})", arguments[0].schema_name()),
+        })
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        match arguments.first() {
+            Some(data_type) => Ok(data_type.clone()),
+            None => exec_err!("{} has no arguments", self.name),
+        }
+    }
+
+    fn return_field_from_args(&self, arguments: ReturnFieldArgs) -> Result<FieldRef> {
+        let nullable = arguments.arg_fields.iter().any(|field| field.is_nullable());
+        let types: Vec<_> = arguments.arg_fields.iter().map(|field| field.data_type().clone()).collect();
+        Ok(Arc::new(Field::new(self.name, self.return_type(&types)?, nullable)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let is_constant = args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
+        let computed = self.compute(&ColumnarValue::values_to_arrays(&args.args)?)?;
+        Ok(match is_constant {
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&computed, 0)?),
+            false => ColumnarValue::Array(computed),
+        })
+    }
+}
