@@ -22,7 +22,8 @@ impl Verify {
         let found = inspect::verify(&self.folder).map_err(Failed)?;
         for finding in &found.findings {
             let (path, offset, reason) = (finding.path.display(), finding.offset, &finding.reason);
-            let kind = if finding.is_torn_end { "torn end, which is cut off at the next start" } else { "damage" };
+            let kind =
+                if finding.is_torn_end { "torn end, which is cut off at the next start" } else { "damage" };
             terminal::show(&format!("{path}, byte {offset}: {reason} ({kind})"))?;
         }
         let damaged = found.findings.iter().filter(|finding| !finding.is_torn_end).count() as u64;
@@ -30,7 +31,10 @@ impl Verify {
         let snapshots = quantity::counted(found.snapshots, "snapshot");
         terminal::tell(&match damaged {
             0 => format!("{records} ({bytes}) and {snapshots}, no damage"),
-            damaged => format!("{records} ({bytes}) and {snapshots}; {} damaged", quantity::counted(damaged, "place")),
+            damaged => format!(
+                "{records} ({bytes}) and {snapshots}; {} damaged",
+                quantity::counted(damaged, "place")
+            ),
         });
         Ok(if damaged == 0 { Exit::Done } else { Exit::Differences })
     }

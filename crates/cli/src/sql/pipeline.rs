@@ -45,8 +45,7 @@ impl RunScript {
         let RunScript { script, session, format } = self;
         let statements = script.statements()?;
         let interrupt = Interrupt::of_command()?;
-        let mut executor =
-            Executor { session, format, interrupt, manner: Manner::Script, background: None };
+        let mut executor = Executor { session, format, interrupt, manner: Manner::Script, background: None };
         for statement in &statements {
             let exit = executor.statement(statement)?;
             if exit != Exit::Done {

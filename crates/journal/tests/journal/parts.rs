@@ -41,7 +41,8 @@ fn cuts_are_logged_synced_released_and_discarded() {
 fn snapshot(cycle: u64) -> StoredSnapshot {
     let partitions = BTreeMap::from([(0, vec![1, 2, 3]), (7, vec![9; 3_000_000])]);
     let operators = BTreeMap::from([("count".to_owned(), partitions), ("sum".to_owned(), BTreeMap::new())]);
-    StoredSnapshot { cut: cut(cycle), plan: "count/8".into(), state: Snapshot { cycle, operators } }
+    let watermarks = BTreeMap::from([("count".to_owned(), 1_700_000_000), ("sum".to_owned(), i64::MIN)]);
+    StoredSnapshot { cut: cut(cycle), plan: "count/8".into(), state: Snapshot { cycle, operators, watermarks } }
 }
 
 #[test]

@@ -78,8 +78,7 @@ impl Source for Past {
         self.done += record.rows.num_rows() as u64;
         let columns = self.columns.iter().map(|column| Arc::clone(record.rows.column(*column)));
         let options = RecordBatchOptions::new().with_row_count(Some(record.rows.num_rows()));
-        let rows =
-            RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns.collect(), &options);
+        let rows = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns.collect(), &options);
         rows.map(Polled::Rows).map_err(|error| Cause::Bug(error.to_string()))
     }
 

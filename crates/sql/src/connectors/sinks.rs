@@ -16,8 +16,7 @@ use tidemill_engine::{Cause, Sink};
 use crate::statement::Options;
 use crate::text_error::TextError;
 
-const CONNECTORS: &[&str] =
-    &["file", "directory", "postgres", "stdout", "tcp", "unix", "kafka", "blackhole"];
+const CONNECTORS: &[&str] = &["file", "directory", "postgres", "stdout", "tcp", "unix", "kafka", "blackhole"];
 const COMMON: &[&str] = &["connector", "format", "header", "delimiter", "max_latency"];
 
 const SOCKET: &[&str] = &[
