@@ -50,6 +50,7 @@ pub(crate) fn register(session: &mut Session, batches: &Arc<Vec<RecordBatch>>, e
             // So that a table over it gives out its upserts as it goes; the feed's end is known all the same.
             is_finite: false,
             is_repeatable: true,
+            durable: None,
             open: Arc::new(move |columns| {
                 let all: Vec<usize> = (0..batches[0].num_columns()).collect();
                 let columns = columns.map_or(all, <[usize]>::to_vec);

@@ -53,8 +53,8 @@ impl QueryStatus {
 pub struct RunningQuery {
     running: Option<Running>,
     feeds: Vec<(String, Feed)>,
-    /// Of a durable query; dropped after the query and its feeds.
-    keeper: Option<Keeper>,
+    /// Of a durable query; it stops when dropped, after the query and its feeds.
+    _keeper: Option<Keeper>,
     recovered: Option<Recovered>,
     faults: RowFaults,
     late: LateRows,
@@ -103,7 +103,7 @@ impl Prepared {
         Ok(RunningQuery {
             running: Some(started.running),
             feeds: names.into_iter().zip(started.feeds).collect(),
-            keeper: started.keeper,
+            _keeper: started.keeper,
             recovered: started.recovered,
             faults: self.faults,
             late: self.late,

@@ -99,6 +99,7 @@ fn session() -> Session {
             key: Vec::new(),
             is_finite: true,
             is_repeatable: false,
+            durable: None,
             open: Arc::new(open),
         })
     };

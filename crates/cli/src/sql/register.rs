@@ -59,6 +59,7 @@ fn linear_road_reports(arguments: &Arguments) -> Result<SourceDefinition, Cause>
         key: Vec::new(),
         is_finite: true,
         is_repeatable: true,
+        durable: None,
         open: Arc::new(open),
     })
 }

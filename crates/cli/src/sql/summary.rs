@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidemill_engine::Counter;
+use tidemill_engine::{Counter, Recovered};
 use tidemill_sql::QueryStatus;
 
 use crate::{quantity, terminal};
@@ -79,18 +79,6 @@ fn were(count: u64) -> &'static str {
     if count == 1 { "was" } else { "were" }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn almost_all_is_not_all() {
-        let bound = Duration::from_millis(20);
-        assert_eq!(met(1.0, bound), "every event was answered within max_latency (20.0 ms)");
-        assert!(met(0.999_999_9, bound).starts_with("99.999 % of the events"));
-    }
-}
-
 /// What a durable pipeline found from earlier runs; nothing if it is its first.
 pub(crate) fn recovered(recovered: &Recovered) {
     let Recovered { snapshot, cycles, events, cuts_forgotten } = recovered;
@@ -108,5 +96,17 @@ pub(crate) fn recovered(recovered: &Recovered) {
     if *cuts_forgotten > 0 {
         let cycles = quantity::counted(*cuts_forgotten, "cycle");
         terminal::tell(&format!("{cycles} had not reached the disk and no sink; they are made anew"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn almost_all_is_not_all() {
+        let bound = Duration::from_millis(20);
+        assert_eq!(met(1.0, bound), "every event was answered within max_latency (20.0 ms)");
+        assert!(met(0.999_999_9, bound).starts_with("99.999 % of the events"));
     }
 }

@@ -28,6 +28,30 @@ pub(super) fn json(status: StatusCode, value: &serde_json::Value) -> Answer {
     answer
 }
 
+/// Why a request is not done.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    status: StatusCode,
+    message: String,
+}
+
+impl Refusal {
+    pub(super) fn new(status: StatusCode, message: impl Into<String>) -> Refusal {
+        Refusal { status, message: message.into() }
+    }
+
+    pub(super) fn answer(self) -> Answer {
+        error(self.status, &self.message)
+    }
+}
+
+/// The method is not the one that this path takes.
+pub(super) fn not_allowed(allowed: &'static str, message: &str) -> Answer {
+    let mut answer = error(StatusCode::METHOD_NOT_ALLOWED, message);
+    answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+    answer
+}
+
 /// An error; what it needs beside its text is added by status.
 pub(super) fn error(status: StatusCode, message: &str) -> Answer {
     let code = match status {
@@ -45,7 +69,6 @@ pub(super) fn error(status: StatusCode, message: &str) -> Answer {
     let headers = answer.headers_mut();
     match status {
         StatusCode::UNAUTHORIZED => drop(headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Token"))),
-        StatusCode::METHOD_NOT_ALLOWED => drop(headers.insert(ALLOW, HeaderValue::from_static("POST"))),
         StatusCode::SERVICE_UNAVAILABLE => drop(headers.insert(RETRY_AFTER, RETRY_AFTER_SECONDS)),
         _ => {}
     }

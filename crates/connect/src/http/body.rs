@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use super::HttpSettings;
-use super::answer::{Answer, error};
+use super::answer::Refusal;
 
 /// What the queue's room is counted in.
 pub(super) const ROOM_BYTES: usize = 1024;
@@ -29,12 +29,13 @@ pub(super) async fn read(
     is_gzip: bool,
     settings: &HttpSettings,
     room: &Arc<Semaphore>,
-) -> Result<Body, Answer> {
+) -> Result<Body, Refusal> {
     let most = settings.body_bytes_max;
     let mut body = Body { bytes: Vec::new(), room: take_room(room, 0, settings.queue_wait).await? };
     let reading = async {
         while let Some(frame) = incoming.frame().await {
-            let frame = frame.map_err(|cause| error(StatusCode::BAD_REQUEST, &format!("body: {cause}")))?;
+            let frame =
+                frame.map_err(|cause| Refusal::new(StatusCode::BAD_REQUEST, format!("body: {cause}")))?;
             let Some(data) = frame.data_ref() else { continue };
             if body.bytes.len() + data.len() > most {
                 return Err(too_large(most));
@@ -45,7 +46,7 @@ pub(super) async fn read(
         Ok(())
     };
     match timeout(settings.body_timeout, reading).await {
-        Err(_) => return Err(error(StatusCode::REQUEST_TIMEOUT, "the body took too long")),
+        Err(_) => return Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, "the body took too long")),
         Ok(read) => read?,
     }
     if is_gzip {
@@ -61,13 +62,13 @@ async fn inflate(
     body: &mut Body,
     settings: &HttpSettings,
     room: &Arc<Semaphore>,
-) -> Result<(), Answer> {
+) -> Result<(), Refusal> {
     let mut decoder = MultiGzDecoder::new(packed);
     let mut piece = vec![0; 64 * 1024];
     loop {
-        let count = decoder
-            .read(&mut piece)
-            .map_err(|cause| error(StatusCode::BAD_REQUEST, &format!("the body is no gzip: {cause}")))?;
+        let count = decoder.read(&mut piece).map_err(|cause| {
+            Refusal::new(StatusCode::BAD_REQUEST, format!("the body is no gzip: {cause}"))
+        })?;
         if count == 0 {
             return Ok(());
         }
@@ -80,7 +81,7 @@ async fn inflate(
     }
 }
 
-async fn grow(body: &mut Body, bytes: usize, room: &Arc<Semaphore>, wait: Duration) -> Result<(), Answer> {
+async fn grow(body: &mut Body, bytes: usize, room: &Arc<Semaphore>, wait: Duration) -> Result<(), Refusal> {
     let needed = (body.bytes.len() + bytes).div_ceil(ROOM_BYTES);
     if needed > body.room.num_permits() {
         body.room.merge(take_room(room, needed - body.room.num_permits(), wait).await?);
@@ -93,14 +94,20 @@ async fn take_room(
     room: &Arc<Semaphore>,
     needed: usize,
     wait: Duration,
-) -> Result<OwnedSemaphorePermit, Answer> {
+) -> Result<OwnedSemaphorePermit, Refusal> {
     let permits = u32::try_from(needed.max(1)).unwrap_or(u32::MAX);
     match timeout(wait, Arc::clone(room).acquire_many_owned(permits)).await {
         Ok(Ok(permit)) => Ok(permit),
-        _ => Err(error(StatusCode::SERVICE_UNAVAILABLE, "the query is behind; send the request again later")),
+        _ => Err(Refusal::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the query is behind; send the request again later",
+        )),
     }
 }
 
-fn too_large(most: usize) -> Answer {
-    error(StatusCode::PAYLOAD_TOO_LARGE, &format!("the body has more than {most} bytes; send smaller ones"))
+fn too_large(most: usize) -> Refusal {
+    Refusal::new(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        format!("the body has more than {most} bytes; send smaller ones"),
+    )
 }

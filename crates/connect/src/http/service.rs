@@ -13,7 +13,7 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
 use super::HttpSettings;
-use super::answer::{Answer, empty, error, json, written};
+use super::answer::{Answer, Refusal, empty, error, json, not_allowed, written};
 use super::body::read;
 use super::waiting::{Kind, Posted};
 use crate::formats::Format;
@@ -33,22 +33,20 @@ impl Service {
     pub(super) async fn answer(&self, request: Request<Incoming>, peer: String) -> Answer {
         match (request.uri().path(), request.method()) {
             ("/api/v2/write" | "/write", &Method::POST) => {
-                self.write(request, peer).await.unwrap_or_else(|answer| answer)
+                self.write(request, peer).await.unwrap_or_else(Refusal::answer)
             }
-            ("/api/v2/write" | "/write", _) => {
-                error(StatusCode::METHOD_NOT_ALLOWED, "rows are sent with POST")
-            }
+            ("/api/v2/write" | "/write", _) => not_allowed("POST", "rows are sent with POST"),
             ("/health", &Method::GET | &Method::HEAD) => {
                 let health = json!({ "name": "tidemill", "message": "ready for writes", "status": "pass" });
                 json(StatusCode::OK, &health)
             }
             ("/ping", &Method::GET | &Method::HEAD) => empty(StatusCode::NO_CONTENT),
-            ("/health" | "/ping", _) => error(StatusCode::METHOD_NOT_ALLOWED, "ask with GET"),
+            ("/health" | "/ping", _) => not_allowed("GET, HEAD", "ask with GET"),
             _ => error(StatusCode::NOT_FOUND, "there are /api/v2/write, /write, /health and /ping"),
         }
     }
 
-    async fn write(&self, request: Request<Incoming>, peer: String) -> Result<Answer, Answer> {
+    async fn write(&self, request: Request<Incoming>, peer: String) -> Result<Answer, Refusal> {
         let (head, incoming) = request.into_parts();
         self.authorize(&head.headers)?;
         let kind = self.kind(head.uri.path(), head.uri.query().unwrap_or_default(), &head.headers)?;
@@ -59,36 +57,36 @@ impl Service {
         let body = read(incoming, is_gzip, &self.settings, &self.room).await?;
         if memchr::memchr_iter(b'\n', &body.bytes).count() > self.settings.lines_max {
             let text = format!("the body has more than {} lines; send fewer", self.settings.lines_max);
-            return Err(error(StatusCode::PAYLOAD_TOO_LARGE, &text));
+            return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, text));
         }
         let (outcome, answered) = oneshot::channel();
         let posted = Posted { body, kind, request, arrival_ns, peer, outcome };
-        let gone = || error(StatusCode::SERVICE_UNAVAILABLE, "the query has ended");
+        let gone = || Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the query has ended");
         self.queue.send(posted).map_err(|_| gone())?;
         match timeout(self.settings.answer_timeout, answered).await {
             Ok(Ok(outcome)) => Ok(written(outcome.rows, &outcome.faults)),
             Ok(Err(_)) => Err(gone()),
-            Err(_) => Err(error(
+            Err(_) => Err(Refusal::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "the rows were taken, but are not yet safe; sent again without a number they may count twice",
             )),
         }
     }
 
-    fn authorize(&self, headers: &HeaderMap) -> Result<(), Answer> {
+    fn authorize(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         let Some(token) = &self.settings.token else { return Ok(()) };
         let given = headers.get(AUTHORIZATION).map(|value| value.as_bytes()).unwrap_or_default();
         let given = given.strip_prefix(b"Token ").or_else(|| given.strip_prefix(b"Bearer "));
         match given.is_some_and(|given| is_same(given, token.as_bytes())) {
             true => Ok(()),
-            false => Err(error(
+            false => Err(Refusal::new(
                 StatusCode::UNAUTHORIZED,
                 "the token is missing or wrong: Authorization: Token ...",
             )),
         }
     }
 
-    fn kind(&self, path: &str, query: &str, headers: &HeaderMap) -> Result<Kind, Answer> {
+    fn kind(&self, path: &str, query: &str, headers: &HeaderMap) -> Result<Kind, Refusal> {
         let content = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let content = content.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         let (kind, format) = match content.as_str() {
@@ -109,24 +107,24 @@ impl Service {
         }
     }
 
-    fn unsupported(&self, content: &str) -> Answer {
+    fn unsupported(&self, content: &str) -> Refusal {
         let text = format!("'{content}' is not taken here; this source takes {:?}", self.settings.formats);
-        error(StatusCode::UNSUPPORTED_MEDIA_TYPE, &text)
+        Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, text)
     }
 }
 
-fn precision(query: &str) -> Result<Option<Precision>, Answer> {
+fn precision(query: &str) -> Result<Option<Precision>, Refusal> {
     let Some(name) = query.split('&').find_map(|pair| pair.strip_prefix("precision=")) else {
         return Ok(None);
     };
     match Precision::named(name) {
         Some(precision) => Ok(Some(precision)),
-        None => Err(error(StatusCode::BAD_REQUEST, "the precision is none of ns, us, ms and s")),
+        None => Err(Refusal::new(StatusCode::BAD_REQUEST, "the precision is none of ns, us, ms and s")),
     }
 }
 
-fn numbered(headers: &HeaderMap) -> Result<Option<Numbered>, Answer> {
-    let bad = |text| Err(error(StatusCode::BAD_REQUEST, text));
+fn numbered(headers: &HeaderMap) -> Result<Option<Numbered>, Refusal> {
+    let bad = |text| Err(Refusal::new(StatusCode::BAD_REQUEST, text));
     let (client, sequence) = (headers.get("x-tidemill-client"), headers.get("x-tidemill-sequence"));
     let (client, sequence) = match (client, sequence) {
         (None, None) => return Ok(None),
@@ -140,11 +138,11 @@ fn numbered(headers: &HeaderMap) -> Result<Option<Numbered>, Answer> {
     }
 }
 
-fn is_gzip(headers: &HeaderMap) -> Result<bool, Answer> {
+fn is_gzip(headers: &HeaderMap) -> Result<bool, Refusal> {
     match headers.get(CONTENT_ENCODING).map(|value| value.as_bytes()) {
         None | Some(b"identity") => Ok(false),
         Some(b"gzip") => Ok(true),
-        Some(_) => Err(error(StatusCode::UNSUPPORTED_MEDIA_TYPE, "bodies are plain or gzip")),
+        Some(_) => Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "bodies are plain or gzip")),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
@@ -147,10 +147,7 @@ impl HttpSource {
         if let Some(posted) = self.next.take() {
             return Some(posted);
         }
-        match self.queue.recv_timeout(until.saturating_duration_since(Instant::now())) {
-            Ok(posted) => Some(posted),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-        }
+        self.queue.recv_timeout(until.saturating_duration_since(Instant::now())).ok()
     }
 
     /// The rows of a request; its client will be answered when they are safe.

@@ -34,7 +34,7 @@ pub(super) fn durable(options: &Options) -> Result<Option<DurableStream>, TextEr
         stream.clients_max = most as usize;
     }
     if stream.bytes_max < 2 * stream.segment_bytes {
-        let least = 2 * stream.segment_bytes >> 20;
+        let least = (2 * stream.segment_bytes) >> 20;
         return Err(options.error("journal_max", format!("a journal needs at least {least} MiB")));
     }
     Ok(Some(DurableStream { stream, sync: sync(options)? }))

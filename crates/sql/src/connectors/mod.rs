@@ -3,9 +3,12 @@
 mod durable;
 mod files;
 mod generators;
+mod http;
 mod journal;
 mod kafka;
+mod line_protocol;
 mod sinks;
+mod sockets;
 mod sources;
 
 pub(crate) use files::by_path;

@@ -10,10 +10,10 @@ use datafusion::common::DFSchema;
 use datafusion::logical_expr::{Expr, ExprSchemable, cast};
 use tidemill_connect::files::{FileSettings, FileSource};
 use tidemill_connect::formats::{BATCH_ROWS, CsvSettings, DecoderSettings, Format};
-use tidemill_connect::sockets::{SocketSettings, TcpLines, UnixLines};
 use tidemill_connect::standard_input::{StandardInput, StreamSettings};
 use tidemill_engine::{Cause, EventTime, Source};
 
+use super::{http, line_protocol, sockets};
 use crate::definition::{Open, SourceDefinition};
 use crate::extension::Registry;
 use crate::logical::Provider;
@@ -21,7 +21,8 @@ use crate::settings::Settings;
 use crate::statement::{Column, CreateSource, Options, Statement};
 use crate::text_error::TextError;
 
-const CONNECTORS: &[&str] = &["file", "stdin", "tcp", "unix", "kafka", "journal", "generator"];
+const CONNECTORS: &[&str] =
+    &["file", "stdin", "tcp", "unix", "udp", "http", "line_protocol", "kafka", "journal", "generator"];
 const COMMON: &[&str] = &["connector", "format", "ordered", "idle_after"];
 const CSV: &[&str] = &["header", "delimiter", "quote", "null"];
 
@@ -50,8 +51,11 @@ pub(crate) fn define_source(
         _ if durable.is_some() && settings.replay.is_some() => replayed(create, options, declared, settings)?,
         "file" => file(options, declared)?,
         "stdin" => stdin(options, declared)?,
-        "tcp" => tcp(options, declared)?,
-        "unix" => unix(options, declared)?,
+        "tcp" => sockets::tcp(options, declared)?,
+        "unix" => sockets::unix(options, declared)?,
+        "udp" => sockets::udp(options, declared)?,
+        "http" => http::http(options, declared, durable.is_some())?,
+        "line_protocol" => line_protocol::connector(options, declared, durable.is_some())?,
         "kafka" => kafka(options, declared)?,
         "journal" => {
             known(options, &["path", "source"])?;
@@ -195,16 +199,19 @@ fn watermark(
     Ok(Some(EventTime { column, delay_ns: watermark.delay_ns }))
 }
 
-fn format(options: &Options) -> Result<Option<Format>, TextError> {
+pub(super) fn format(options: &Options) -> Result<Option<Format>, TextError> {
     match options.text("format")? {
         None => Ok(None),
         Some(name) => Format::named(name).map(Some).ok_or_else(|| {
-            options.error("format", format!("'{name}' is no format; there are csv, json, parquet and arrow"))
+            options.error(
+                "format",
+                format!("'{name}' is no format; there are csv, json, line_protocol, parquet and arrow"),
+            )
         }),
     }
 }
 
-fn csv(options: &Options) -> Result<CsvSettings, TextError> {
+pub(super) fn csv(options: &Options) -> Result<CsvSettings, TextError> {
     let byte = |name: &str| match options.text(name)? {
         None => Ok(None),
         Some(text) => match text.as_bytes() {
@@ -221,14 +228,16 @@ fn csv(options: &Options) -> Result<CsvSettings, TextError> {
     })
 }
 
-fn known(options: &Options, own: &[&str]) -> Result<(), TextError> {
-    let known = COMMON.iter().chain(CSV).chain(super::durable::OPTIONS).chain(own);
+pub(super) fn known(options: &Options, own: &[&str]) -> Result<(), TextError> {
+    let known =
+        COMMON.iter().chain(CSV).chain(line_protocol::OPTIONS).chain(super::durable::OPTIONS).chain(own);
     let known: Vec<&str> = known.copied().collect();
     options.finish(&known)
 }
 
 fn file(options: &Options, declared: Option<SchemaRef>) -> Result<Opened, TextError> {
     known(options, &["path", "follow"])?;
+    line_protocol::refuse_options(options)?;
     let mut settings = FileSettings::new(options.required_text("path")?);
     settings.format = format(options)?;
     settings.csv = csv(options)?;
@@ -244,24 +253,28 @@ fn file(options: &Options, declared: Option<SchemaRef>) -> Result<Opened, TextEr
     Ok(Opened { raw, is_finite, open })
 }
 
-fn declared_or(options: &Options, declared: Option<SchemaRef>, what: &str) -> Result<SchemaRef, TextError> {
+pub(super) fn declared_or(
+    options: &Options,
+    declared: Option<SchemaRef>,
+    what: &str,
+) -> Result<SchemaRef, TextError> {
     declared.ok_or_else(|| {
         options
             .error("connector", format!("{what} is read only while the query runs, so declare its columns"))
     })
 }
 
-fn text_format(options: &Options) -> Result<Format, TextError> {
+pub(super) fn text_format(options: &Options) -> Result<Format, TextError> {
     match format(options)? {
         Some(format) if format.is_text() => Ok(format),
-        _ => {
-            Err(options.error("format", "say which format the lines have: format = 'csv' or format = 'json'"))
-        }
+        _ => Err(options
+            .error("format", "say which format the lines have: format = 'csv', 'json' or 'line_protocol'")),
     }
 }
 
 fn stdin(options: &Options, declared: Option<SchemaRef>) -> Result<Opened, TextError> {
     known(options, &[])?;
+    line_protocol::refuse_options(options)?;
     let raw = declared_or(options, declared, "standard input")?;
     let mut settings = StreamSettings::new(text_format(options)?);
     settings.csv = csv(options)?;
@@ -283,87 +296,12 @@ fn stdin(options: &Options, declared: Option<SchemaRef>) -> Result<Opened, TextE
     Ok(Opened { raw, is_finite: true, open })
 }
 
-fn socket_settings(options: &Options, raw: &SchemaRef) -> Result<SocketSettings, TextError> {
-    let decoder = DecoderSettings { schema: Arc::clone(raw), csv: csv(options)?, batch_rows: BATCH_ROWS };
-    let mut settings = SocketSettings::new(text_format(options)?, decoder);
-    if let Some(most) = options.integer("connections_max", 1..=65_536)? {
-        settings.connections_max = most as usize;
-    }
-    if let Some(limit_ns) = options.duration_ns("idle_timeout")? {
-        settings.idle_timeout = Some(Duration::from_nanos(limit_ns.max(1) as u64));
-    }
-    if let Some(most) = options.integer("attempts_max", 1..=i64::from(u32::MAX))? {
-        settings.attempts_max = most as u32;
-    }
-    settings.end_with_last_connection = options.boolean("end_with_last_connection")?.unwrap_or(false);
-    Ok(settings)
-}
-
-const SOCKET: &[&str] = &[
-    "listen",
-    "connect",
-    "allow_remote",
-    "connections_max",
-    "idle_timeout",
-    "end_with_last_connection",
-    "attempts_max",
-];
-
-fn tcp(options: &Options, declared: Option<SchemaRef>) -> Result<Opened, TextError> {
-    known(options, SOCKET)?;
-    let raw = declared_or(options, declared, "a socket")?;
-    let settings = socket_settings(options, &raw)?;
-    let allow_remote = options.boolean("allow_remote")?.unwrap_or(false);
-    let (listen, connect) = ends(options)?;
-    let is_finite = settings.end_with_last_connection;
-    let open: Arc<Open> = Arc::new(move |columns| {
-        let mut source = match (&listen, &connect) {
-            (Some(address), _) => TcpLines::listen(address, allow_remote, settings.clone())?,
-            (None, address) => TcpLines::connect(address.as_deref().unwrap_or_default(), settings.clone())?,
-        };
-        if let Some(columns) = columns {
-            source.set_projection(columns)?;
-        }
-        Ok(Box::new(source) as Box<dyn Source>)
-    });
-    Ok(Opened { raw, is_finite, open })
-}
-
-fn unix(options: &Options, declared: Option<SchemaRef>) -> Result<Opened, TextError> {
-    known(options, SOCKET)?;
-    let raw = declared_or(options, declared, "a socket")?;
-    let settings = socket_settings(options, &raw)?;
-    let (listen, connect) = ends(options)?;
-    let is_finite = settings.end_with_last_connection;
-    let open: Arc<Open> = Arc::new(move |columns| {
-        let mut source = match (&listen, &connect) {
-            (Some(path), _) => UnixLines::listen(path, settings.clone())?,
-            (None, path) => UnixLines::connect(path.as_deref().unwrap_or_default(), settings.clone())?,
-        };
-        if let Some(columns) = columns {
-            source.set_projection(columns)?;
-        }
-        Ok(Box::new(source) as Box<dyn Source>)
-    });
-    Ok(Opened { raw, is_finite, open })
-}
-
 fn kafka(options: &Options, declared: Option<SchemaRef>) -> Result<Opened, TextError> {
     known(options, super::kafka::SOURCE)?;
+    line_protocol::refuse_options(options)?;
     let raw = declared_or(options, declared, "a topic")?;
     let decoder = DecoderSettings { schema: raw, csv: csv(options)?, batch_rows: BATCH_ROWS };
     super::kafka::source(options, text_format(options)?, decoder)
-}
-
-/// Where to listen, or whom to connect to.
-fn ends(options: &Options) -> Result<(Option<String>, Option<String>), TextError> {
-    let listen = options.text("listen")?.map(str::to_string);
-    let connect = options.text("connect")?.map(str::to_string);
-    match listen.is_some() ^ connect.is_some() {
-        true => Ok((listen, connect)),
-        false => Err(options
-            .error("listen", "say either where to listen or whom to connect to: listen = '127.0.0.1:9000'")),
-    }
 }
 
 /// `connector = 'generator', function = 'yahoo_events', rate = 1000`

@@ -71,6 +71,7 @@ fn definition(name: &str, rows: RecordBatch, delay_ms: Option<i64>, sizes: &[usi
         key: Vec::new(),
         is_finite: true,
         is_repeatable: true,
+        durable: None,
         open: Arc::new(open),
     }
 }
