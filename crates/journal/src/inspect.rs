@@ -14,6 +14,7 @@ use crate::failure::{damaged, failed};
 use crate::fields::Fields;
 use crate::layout;
 use crate::medium::Medium;
+use crate::query;
 use crate::rows::{RowDecoder, decode_schema};
 use crate::scan::{Found, Next, Scan};
 use crate::segment::{SegmentHead, read_head, segment_name, segment_positions};
@@ -88,7 +89,7 @@ pub struct Verification {
 /// What is in the folder. Only the newest segment of each log is read.
 ///
 /// # Errors
-/// If a file cannot be read or is of another version.
+/// If it is no journal's folder, or a file cannot be read or is of another version.
 pub fn list(folder: &Path) -> Result<Listing, Cause> {
     list_on(&Disk, folder)
 }
@@ -98,6 +99,7 @@ pub fn list(folder: &Path) -> Result<Listing, Cause> {
 /// # Errors
 /// As [`list`].
 pub fn list_on(medium: &dyn Medium, folder: &Path) -> Result<Listing, Cause> {
+    refuse_others(medium, folder)?;
     let streams = layout::streams(folder);
     let mut logs = Vec::new();
     for name in sorted_names(medium, &streams)? {
@@ -132,7 +134,7 @@ fn list_log(medium: &dyn Medium, name: String, folder: &Path) -> Result<LogListi
 /// Reads everything. What cannot be read is a finding and no error.
 ///
 /// # Errors
-/// If the folder itself cannot be read.
+/// If it is no journal's folder, or cannot be read.
 pub fn verify(folder: &Path) -> Result<Verification, Cause> {
     verify_on(&Disk, folder)
 }
@@ -142,6 +144,7 @@ pub fn verify(folder: &Path) -> Result<Verification, Cause> {
 /// # Errors
 /// As [`verify`].
 pub fn verify_on(medium: &dyn Medium, folder: &Path) -> Result<Verification, Cause> {
+    refuse_others(medium, folder)?;
     let mut verification = Verification::default();
     let streams = layout::streams(folder);
     for name in sorted_names(medium, &streams)? {
@@ -159,7 +162,24 @@ pub fn verify_on(medium: &dyn Medium, folder: &Path) -> Result<Verification, Cau
     if let Err(cause) = CommitFile::read_on(medium, &commits) {
         verification.find(&commits, 0, cause.to_string());
     }
+    let query = layout::query(folder);
+    if let Err(cause) = query::read(medium, &query) {
+        verification.find(&query, 0, cause.to_string());
+    }
     Ok(verification)
+}
+
+/// A folder that has nothing of a journal is a mistake in its name.
+fn refuse_others(medium: &dyn Medium, folder: &Path) -> Result<(), Cause> {
+    let path = layout::manifest(folder);
+    let is_there = medium.open(&path, false).is_ok();
+    if is_there || !sorted_names(medium, &layout::streams(folder))?.is_empty() {
+        return Ok(());
+    }
+    Err(Cause::User(format!(
+        "'{}' is no journal: a durable pipeline keeps it in the folder NAME.journal beside its script NAME.sql",
+        folder.display()
+    )))
 }
 
 impl Verification {

@@ -16,6 +16,7 @@ use crate::file_reader::FileReader;
 use crate::layout;
 use crate::log_reader::LogReader;
 use crate::medium::{LockGuard, Medium};
+use crate::query;
 use crate::record_log::{LogSettings, RecordLog};
 use crate::replace::replace;
 use crate::rows::{RowDecoder, RowEncoder, decode_schema, encode_schema};
@@ -144,6 +145,22 @@ impl Journal {
     /// The folder of snapshots.
     pub fn snapshots(&self) -> SnapshotFolder {
         SnapshotFolder::new(self.medium.clone(), layout::snapshots(&self.folder))
+    }
+
+    /// The description of the query that the folder is of; `None` if it has none yet.
+    ///
+    /// # Errors
+    /// If the file is damaged, or a newer program wrote it.
+    pub fn query(&self) -> Result<Option<String>, Cause> {
+        query::read(&*self.medium, &layout::query(&self.folder))
+    }
+
+    /// Says, durably, which query the folder is of.
+    ///
+    /// # Errors
+    /// If the disk is full or fails.
+    pub fn set_query(&self, text: &str) -> Result<(), Cause> {
+        query::write(&*self.medium, &layout::query(&self.folder), text)
     }
 
     /// The file of commits.

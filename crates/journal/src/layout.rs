@@ -17,6 +17,10 @@ pub(crate) fn commits(folder: &Path) -> PathBuf {
     folder.join("commits")
 }
 
+pub(crate) fn query(folder: &Path) -> PathBuf {
+    folder.join("query")
+}
+
 pub(crate) fn cuts(folder: &Path) -> PathBuf {
     folder.join("cuts")
 }

@@ -28,6 +28,7 @@ mod log_reader;
 mod map;
 mod medium;
 mod progress;
+mod query;
 mod record_log;
 mod recovery;
 mod replace;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::Result;
 use datafusion::logical_expr::{FetchType, LogicalPlan, SkipType};
-use tidemill_engine::{Cause, CyclePolicy, Durability, Plan};
+use tidemill_engine::{Cause, CyclePolicy, Durability, Journal, Plan};
 
 use crate::finish::{Finish, is_finite};
 use crate::settings::Settings;
@@ -42,6 +42,8 @@ pub struct Prepared {
     pub(crate) views: Vec<ViewHandle>,
     /// Where and how it is durable, if it is.
     pub(crate) durability: Option<(PathBuf, Durability)>,
+    /// Its journal, once it is opened.
+    pub(crate) journal: Option<Journal>,
     /// Whether rows are joined with those of a table as they are in their cycle.
     joins_as_of: bool,
 }
@@ -74,6 +76,7 @@ impl Prepared {
             max_latency: max_latency.or(settings.max_latency),
             views: Vec::new(),
             durability: None,
+            journal: None,
             joins_as_of: translator.joins_as_of,
         })
     }
@@ -135,6 +138,15 @@ impl Prepared {
         let durability = Durability { snapshot_every: self.settings.snapshot_every, ..durability };
         self.durability = Some((folder.clone(), durability));
         Ok(self)
+    }
+
+    /// Opens the journal, if it is durable: from then on no other run of it can start. That is done before sinks are
+    /// opened, for they may give up an earlier run for a later one.
+    pub(crate) fn open_journal(&mut self) -> Result<(), Cause> {
+        if let Some((folder, _)) = &self.durability {
+            self.journal = Some(Journal::open(folder)?);
+        }
+        Ok(())
     }
 
     /// Whether it goes on after a crash.

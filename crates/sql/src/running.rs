@@ -95,7 +95,7 @@ impl Prepared {
             .clock(Arc::new(SystemClock::since_1970()));
         let started = match self.durability {
             Some((folder, durability)) => {
-                let journal = Journal::open(&folder)?;
+                let journal = self.journal.map_or_else(|| Journal::open(&folder), Ok)?;
                 durable(engine, self.plan, sinks, &self.sources, opened, journal, &durability)?
             }
             None => volatile(engine, self.plan, sinks, opened)?,

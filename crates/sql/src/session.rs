@@ -204,6 +204,7 @@ impl Session {
     /// If the queries cannot run together.
     pub fn pipeline(&self) -> Result<Option<Pipeline>, Cause> {
         let Some((mut prepared, opens)) = self.prepare_pipeline()? else { return Ok(None) };
+        prepared.open_journal()?;
         let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
         for (output, open) in prepared.outputs().to_vec().iter().zip(opens) {
             sinks.push(match open {

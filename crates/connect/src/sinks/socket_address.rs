@@ -44,7 +44,7 @@ impl SocketAddress {
         match resolved.iter().find(|address| !address.ip().is_loopback()) {
             Some(remote) if !allow_remote => Err(Cause::User(format!(
                 "'{address}' ({}) is not on this machine, and results are not encrypted; use 127.0.0.1, or \
-                 allow it with allow_remote => true",
+                 allow it with allow_remote = true",
                 remote.ip()
             ))),
             _ => Ok(resolved),

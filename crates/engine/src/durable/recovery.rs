@@ -43,6 +43,10 @@ pub(super) fn find(
     sinks: &mut [Box<dyn Sink>],
     streams: &[Arc<StreamProgress>],
 ) -> Result<Found, Cause> {
+    match journal.query()? {
+        Some(known) => check_text(&known, text)?,
+        None => journal.set_query(text)?,
+    }
     let places = places(&journal.commits().read()?, names, sinks)?;
     let oldest = places.iter().map(|place| place.committed).min().flatten();
     let stored = match oldest {

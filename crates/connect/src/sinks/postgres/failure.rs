@@ -56,7 +56,7 @@ pub(super) fn open_failure(error: &Error, server: &str) -> Cause {
     let remedy = match code.code() {
         "28P01" | "28000" => "; check user and password, and the server's pg_hba.conf",
         "3D000" => "; create the database, or name another one",
-        "42P01" => "; create the table, or let it be created with create => true",
+        "42P01" => "; create the table, or let it be created with create = true",
         "42501" => "; grant it, or connect as another user",
         "42P10" => "; the table needs a primary key or a unique index of exactly the key's columns",
         code if ["53", "57"].iter().any(|class| code.starts_with(class)) => {

@@ -1,0 +1,243 @@
+//! Durable pipelines from end to end: agents post over HTTP, the command is killed again and again, and every answered
+//! point is in the sinks once.
+#![cfg(feature = "sql")]
+
+#[path = "durable/sender.rs"]
+mod sender;
+mod support;
+
+#[allow(dead_code, reason = "a part of it is used here")]
+#[path = "../../connect/tests/postgres/server.rs"]
+mod server;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use sender::Sender;
+use support::child::{end, interrupt, wait_until};
+use support::*;
+
+const REQUESTS: u64 = 240;
+const POINTS: u64 = 20;
+const HOSTS: u64 = 3;
+
+/// Points of all hosts, one each 50 ms; the last one closes all windows before it.
+fn bodies() -> Vec<String> {
+    let mut bodies: Vec<String> = (0..REQUESTS)
+        .map(|request| {
+            let mut body = String::new();
+            for point in request * POINTS..(request + 1) * POINTS {
+                let _ = writeln!(
+                    body,
+                    "cpu,host=h{} n={point}i,v={} {}",
+                    point % HOSTS,
+                    value(point),
+                    1_700_000_000_000 + point * 50
+                );
+            }
+            body
+        })
+        .collect();
+    bodies.push(format!("cpu,host=end n=-1i,v=0 {}\n", 1_700_000_000_000 + REQUESTS * POINTS * 50 + 60_000));
+    bodies
+}
+
+fn value(point: u64) -> f64 {
+    ((point * 7919) % 1000) as f64 / 4.0
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn source(port: u16, options: &str) -> String {
+    format!(
+        "CREATE SOURCE m (host VARCHAR, n BIGINT, v DOUBLE, time TIMESTAMP NOT NULL,\n\
+           WATERMARK FOR time AS time - INTERVAL '1 second')\n\
+         WITH (connector = 'line_protocol', listen = 'http://127.0.0.1:{port}', durable = true{options});\n\
+         SET snapshot_every = '20 ms';\n"
+    )
+}
+
+const STATISTICS: &str = "SELECT window_start, host, count(*) AS points, min(v) AS least, max(v) AS most, sum(v) AS \
+                          total FROM tumble(TABLE(m), time, INTERVAL '10 seconds') GROUP BY window_start, host";
+
+fn begin(folder: &Path) -> Child {
+    let log = fs::OpenOptions::new().create(true).append(true).open(folder.join("log")).unwrap();
+    let mut command = tidemill(folder, &["run", "p.sql"]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap()
+}
+
+fn interrupted(mut child: Child) {
+    interrupt(&child);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
+fn kill(mut child: Child) {
+    // SIGKILL: nothing is written or closed any more.
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+/// Runs the pipeline until a sink has all, killing it after so many answers each time.
+fn killed_after(folder: &Path, port: u16, kills: &[u64], mut has_all: impl FnMut() -> bool) {
+    let mut child = begin(folder);
+    let sender = Sender::start(port, "agent-7", bodies());
+    for &answers in kills {
+        wait_until("so many are answered", || {
+            if let Some(status) = child.try_wait().unwrap() {
+                panic!("it ended by itself ({status}):\n{}", fs::read_to_string(folder.join("log")).unwrap());
+            }
+            sender.answered() >= answers
+        });
+        // Every third time in order, at other times as hard as can be.
+        match answers % 3 {
+            0 => interrupted(child),
+            _ => kill(child),
+        }
+        child = begin(folder);
+    }
+    sender.join();
+    wait_until("the sinks have all", &mut has_all);
+    interrupted(child);
+    let log = fs::read_to_string(folder.join("log")).unwrap();
+    // One that is killed at once says nothing.
+    assert!(log.matches("going on").count() + 1 >= kills.len(), "{log}");
+}
+
+/// The rows of the windows: start as milliseconds and host, then points, least, most, total.
+fn expected() -> BTreeMap<(u64, String), (u64, f64, f64, f64)> {
+    let mut rows = BTreeMap::new();
+    for point in 0..REQUESTS * POINTS {
+        let window = (1_700_000_000_000 + point * 50) / 10_000 * 10_000;
+        let row = rows.entry((window, format!("h{}", point % HOSTS))).or_insert((
+            0,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            0.0,
+        ));
+        let v = value(point);
+        *row = (row.0 + 1, row.1.min(v), row.2.max(v), row.3 + v);
+    }
+    rows
+}
+
+fn raw_rows(path: &Path) -> Vec<u64> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.lines().skip(1).filter_map(|line| line.split(',').nth(1)?.parse().ok()).collect()
+}
+
+#[test]
+fn killed_pipelines_write_each_answered_point_once() {
+    let port = free_port();
+    let script = source(port, "")
+        + "CREATE SINK raw AS SELECT host, n, v FROM m WHERE n >= 0 WITH (connector = 'file', path = 'raw.csv');\n"
+        + &format!("CREATE SINK stats AS {STATISTICS} WITH (connector = 'file', path = 'stats.csv');\n");
+    let folder = folder_with(&[("p.sql", &script)]);
+    let windows = expected();
+    let stats = folder.path().join("stats.csv");
+    let lines = || fs::read_to_string(&stats).unwrap_or_default().lines().count();
+    killed_after(folder.path(), port, &[5, 60, 61, 140, 200], || lines() > windows.len());
+
+    let rows = raw_rows(&folder.path().join("raw.csv"));
+    assert_eq!(rows, (0..REQUESTS * POINTS).collect::<Vec<_>>());
+    assert_eq!(lines(), windows.len() + 1);
+    let text = fs::read_to_string(&stats).unwrap();
+    let points: u64 =
+        text.lines().skip(1).map(|line| line.split(',').nth(2).unwrap().parse::<u64>().unwrap()).sum();
+    assert_eq!(points, REQUESTS * POINTS);
+}
+
+#[test]
+fn a_postgres_table_has_each_window_once_though_all_is_killed() {
+    let Some(server) = server::Server::start() else { return };
+    let port = free_port();
+    let script = source(port, "")
+        + &format!(
+            "CREATE SINK stats AS {STATISTICS} WITH (connector = 'postgres', url = '{}', table = 'stats', \
+             create = true, retry_for = '60 seconds');\n",
+            server.url()
+        );
+    let folder = folder_with(&[("p.sql", &script)]);
+    let windows = expected();
+    let count = || server.query("SELECT count(*) FROM stats");
+    let mut restarted = false;
+    killed_after(folder.path(), port, &[30, 120, 180], || {
+        if !restarted {
+            server.crash();
+            server.resume();
+            restarted = true;
+        }
+        count() == windows.len().to_string()
+    });
+    for ((window, host), (points, least, most, total)) in &windows {
+        let row = server.query(&format!(
+            "SELECT points, least, most, total FROM stats WHERE host = '{host}' AND window_start = \
+             to_timestamp({}) AT TIME ZONE 'UTC'",
+            window / 1000
+        ));
+        assert_eq!(row, format!("{points}|{least}|{most}|{total}"), "{window} {host}");
+    }
+}
+
+#[test]
+fn a_journal_can_be_listed_shown_checked_and_replayed() {
+    let port = free_port();
+    let script = source(port, "")
+        + "CREATE SINK raw AS SELECT host, n, v FROM m WITH (connector = 'file', path = 'raw.csv');\n";
+    let again = source(port, "") + "SELECT count(*) AS points, sum(n) AS total FROM m;\n";
+    let folder = folder_with(&[("p.sql", &script), ("again.sql", &again)]);
+    let child = begin(folder.path());
+    wait_until("it listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    let bodies: Vec<String> = bodies().into_iter().take(3).collect();
+    Sender::start(port, "agent-7", bodies).join();
+    wait_until("the sink has all", || raw_rows(&folder.path().join("raw.csv")).len() == 60);
+    interrupted(child);
+
+    let journal = |arguments: &[&str]| ended(folder.path(), &[&["journal"], arguments].concat());
+    journal(&["ls", "p.journal"]).expect(0).shows(&["stream m: positions 0 to 59", "cuts: cycles 0 to"]);
+    journal(&["show", "p.journal", "--from", "58"]).expect(0).shows(&["58", "59", "h1", "h2"]);
+    journal(&["verify", "p.journal"]).expect(0).tells(&["no damage"]);
+    journal(&["replay", "p.journal", "again.sql"]).expect(0).shows(&["60", "1770"]);
+    journal(&["ls", "nothing"]).expect(2).tells(&["'nothing' is no journal"]);
+    journal(&["show", "p.journal", "--stream", "x"]).expect(2).tells(&["x"]);
+    damage_a_record(&folder.path().join("p.journal"));
+    let found = journal(&["verify", "p.journal"]);
+    assert_ne!(found.code, Some(0), "{found:?}");
+}
+
+/// Turns a byte over in the middle of what was written to the first stream.
+fn damage_a_record(journal: &Path) {
+    let find =
+        Command::new("find").arg(journal.join("streams")).args(["-name", "*.segment"]).output().unwrap();
+    let found = String::from_utf8(find.stdout).unwrap();
+    let path = found.lines().next().expect("a segment");
+    let mut bytes = fs::read(path).unwrap();
+    let at = bytes.len().min(600) / 2;
+    bytes[at] ^= 0x40;
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn another_query_over_the_same_journal_is_refused() {
+    let port = free_port();
+    let raw = "CREATE SINK raw AS SELECT host, n FROM m WITH (connector = 'file', path = 'raw.csv');\n";
+    let folder = folder_with(&[("p.sql", &(source(port, "") + raw))]);
+    let child = begin(folder.path());
+    wait_until("it listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    Sender::start(port, "agent-7", bodies().into_iter().take(2).collect()).join();
+    // Two of them at once would write into one journal.
+    ended(folder.path(), &["run", "p.sql"]).expect(2).tells(&["another process is running this query"]);
+    interrupted(child);
+    fs::write(folder.path().join("p.sql"), source(port, "") + &raw.replace("n FROM", "n + 1 AS n FROM"))
+        .unwrap();
+    let child = begin(folder.path());
+    let refused = end(child);
+    assert_eq!(refused.code, Some(2), "{}", fs::read_to_string(folder.path().join("log")).unwrap());
+    let log = fs::read_to_string(folder.path().join("log")).unwrap();
+    assert!(log.contains("journal"), "{log}");
+}
