@@ -16,8 +16,7 @@ use tidemill_core::arrow::array::{
 };
 use tidemill_core::error::Cause;
 use tidemill_core::{Cut, Transform};
-use tidemill_operators::join::JoinKind;
-use tidemill_operators::lookup::{Dimension, Lookup, LookupColumn, LookupSpec};
+use tidemill_operators::lookup::{Dimension, Lookup, LookupColumn, LookupKind, LookupSpec};
 
 const ADS: i64 = 1000;
 const BATCH_ROWS: i64 = 8192;
@@ -57,7 +56,7 @@ fn report(name: &str, keys: ArrayRef, table: ArrayRef, ads: i64, copied: f64) ->
         stream: stream.schema(),
         dimension: Arc::new(Dimension::new(table, vec![0])?),
         keys: vec![0],
-        kind: JoinKind::Inner,
+        kind: LookupKind::Inner,
         residual: None,
         output: vec![LookupColumn::Stream(1), LookupColumn::Dimension(1)],
     })?;

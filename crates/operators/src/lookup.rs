@@ -5,7 +5,7 @@ mod index;
 
 use std::sync::Arc;
 
-use arrow_array::{RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow_array::{Array, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow_buffer::NullBuffer;
 use arrow_cast::cast;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
@@ -29,13 +29,29 @@ pub struct LookupSpec {
     /// The stream's columns that must equal the table's key columns, one by one and of equal types (a
     /// dictionary counts as its values); NULL equals nothing.
     pub keys: Vec<usize>,
-    /// What happens to rows without a match.
-    pub kind: JoinKind,
+    /// Which rows are kept.
+    pub kind: LookupKind,
     /// A further condition: Boolean, over all of the stream's columns and then all of the table's. NULL is no
     /// match.
     pub residual: Option<Arc<dyn Expression>>,
     /// The columns of the output.
     pub output: Vec<LookupColumn>,
+}
+
+/// Which rows are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LookupKind {
+    /// Each row with each of its matches.
+    Inner,
+    /// The same, and rows without a match with NULLs in the columns of the table.
+    Left,
+    /// Rows with a match, once: `EXISTS`, `IN`. The output has columns of the stream only.
+    Exists,
+    /// Rows without a match: `NOT EXISTS`. The output has columns of the stream only.
+    NotExists,
+    /// Rows without a match and without a NULL in their key, and all rows if the table is empty: `NOT IN` a list
+    /// without NULL. The output has columns of the stream only.
+    NotIn,
 }
 
 /// A column of the output.
@@ -52,7 +68,8 @@ pub fn output_schema(spec: &LookupSpec) -> SchemaRef {
     let field = |column: &LookupColumn| match *column {
         LookupColumn::Stream(index) => spec.stream.fields()[index].clone(),
         LookupColumn::Dimension(index) => {
-            right_field(&spec.dimension.table().schema_ref().fields()[index], spec.kind)
+            let kind = if spec.kind == LookupKind::Left { JoinKind::Left } else { JoinKind::Inner };
+            right_field(&spec.dimension.table().schema_ref().fields()[index], kind)
         }
     };
     Arc::new(Schema::new(spec.output.iter().map(field).collect::<Vec<_>>()))
@@ -152,8 +169,7 @@ impl RowsOfKeys {
 /// use std::sync::Arc;
 /// use tidemill_core::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 /// use tidemill_core::{Cut, Transform};
-/// use tidemill_operators::join::JoinKind;
-/// use tidemill_operators::lookup::{Dimension, Lookup, LookupColumn, LookupSpec};
+/// use tidemill_operators::lookup::{Dimension, Lookup, LookupColumn, LookupKind, LookupSpec};
 ///
 /// let column = |values: Vec<i64>| Arc::new(Int64Array::from(values)) as ArrayRef;
 /// let names = Arc::new(StringArray::from(vec!["one", "two"])) as ArrayRef;
@@ -163,7 +179,7 @@ impl RowsOfKeys {
 ///     stream: stream.schema(),
 ///     dimension: Arc::new(Dimension::new(numbers, vec![0]).unwrap()),
 ///     keys: vec![0],
-///     kind: JoinKind::Inner,
+///     kind: LookupKind::Inner,
 ///     residual: None,
 ///     output: vec![LookupColumn::Stream(0), LookupColumn::Dimension(1)],
 /// }).unwrap();
@@ -215,7 +231,7 @@ impl Lookup {
 
     /// All pairs of equal keys; without further condition also the rows without a match of a left join.
     fn pairs(&self, entries: Vec<u32>) -> Pairs {
-        let keeps_all = self.spec.kind == JoinKind::Left && self.spec.residual.is_none();
+        let keeps_all = self.spec.kind == LookupKind::Left && self.spec.residual.is_none();
         match &self.spec.dimension.rows_of_keys {
             None if keeps_all || entries.iter().all(|entry| *entry != NO_KEY) => {
                 Pairs { causes: None, matches: entries }
@@ -248,9 +264,26 @@ impl Lookup {
         };
         let pairs = Pairs { causes: Some(kept(&causes)), matches: kept(&matches) };
         Ok(match self.spec.kind {
-            JoinKind::Inner => pairs,
-            JoinKind::Left => with_unmatched(pairs, rows.num_rows()),
+            LookupKind::Left => with_unmatched(pairs, rows.num_rows()),
+            _ => pairs,
         })
+    }
+
+    /// Of the pairs what is kept, if it is not the pairs themselves.
+    fn kept(&self, rows: &RecordBatch, pairs: Pairs) -> Pairs {
+        let excludes_null = match self.spec.kind {
+            LookupKind::Inner | LookupKind::Left => return pairs,
+            LookupKind::Exists => return once(pairs),
+            LookupKind::NotExists => false,
+            LookupKind::NotIn => self.spec.dimension.table.num_rows() > 0,
+        };
+        let nulls: Vec<NullBuffer> = match excludes_null {
+            true => self.spec.keys.iter().filter_map(|key| rows.column(*key).logical_nulls()).collect(),
+            false => Vec::new(),
+        };
+        let mut kept = without_match(&pairs, rows.num_rows());
+        kept.retain(|row| nulls.iter().all(|nulls| nulls.is_valid(*row as usize)));
+        Pairs { matches: vec![NO_KEY; kept.len()], causes: Some(kept) }
     }
 
     fn gather(&self, rows: &RecordBatch, pairs: Pairs) -> Result<Transformed, Cause> {
@@ -281,8 +314,30 @@ impl Transform for Lookup {
         if let Some(residual) = self.spec.residual.clone() {
             pairs = self.filter(rows, residual.as_ref(), pairs, cut)?;
         }
-        self.gather(rows, pairs)
+        let kept = self.kept(rows, pairs);
+        self.gather(rows, kept)
     }
+}
+
+/// Each row that has a match, once.
+fn once(pairs: Pairs) -> Pairs {
+    let Some(mut causes) = pairs.causes else { return pairs };
+    causes.dedup();
+    Pairs { matches: vec![NO_KEY; causes.len()], causes: Some(causes) }
+}
+
+/// The rows that are in no pair.
+fn without_match(pairs: &Pairs, rows: usize) -> Vec<u32> {
+    let Some(causes) = &pairs.causes else { return Vec::new() };
+    let mut matched = causes.iter().copied().peekable();
+    let is_unmatched = |row: &u32| {
+        let mut is_matched = false;
+        while matched.next_if_eq(row).is_some() {
+            is_matched = true;
+        }
+        !is_matched
+    };
+    (0..rows as u32).filter(is_unmatched).collect()
 }
 
 fn matched_only(entries: &[u32]) -> Pairs {
@@ -330,8 +385,8 @@ fn with_unmatched(pairs: Pairs, rows: usize) -> Pairs {
     Pairs { causes: Some(causes), matches }
 }
 
-fn as_indices(matches: Vec<u32>, kind: JoinKind) -> UInt32Array {
-    if kind == JoinKind::Inner || !matches.contains(&NO_KEY) {
+fn as_indices(matches: Vec<u32>, kind: LookupKind) -> UInt32Array {
+    if kind == LookupKind::Inner || !matches.contains(&NO_KEY) {
         return UInt32Array::from(matches);
     }
     let is_match = NullBuffer::from_iter(matches.iter().map(|entry| *entry != NO_KEY));

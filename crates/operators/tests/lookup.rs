@@ -11,8 +11,7 @@ use arrow_schema::DataType;
 use proptest::prelude::*;
 use tidemill_core::error::Cause;
 use tidemill_core::{Cut, Expression, Transform};
-use tidemill_operators::join::JoinKind;
-use tidemill_operators::lookup::{Dimension, Lookup, LookupColumn, LookupSpec};
+use tidemill_operators::lookup::{Dimension, Lookup, LookupColumn, LookupKind, LookupSpec};
 
 /// A row: a number, a name, and the row's place.
 type Row = (Option<i64>, Option<String>, i64);
@@ -54,7 +53,7 @@ fn expected(
     stream: &[Row],
     table: &[Row],
     keys: &[usize],
-    kind: JoinKind,
+    kind: LookupKind,
     condition: bool,
 ) -> Vec<(i64, Option<i64>)> {
     let is_pair = |left: &Row, right: &Row| {
@@ -66,10 +65,22 @@ fn expected(
     };
     let mut pairs = Vec::new();
     for left in stream {
-        let before = pairs.len();
-        pairs.extend(table.iter().filter(|right| is_pair(left, right)).map(|right| (left.2, Some(right.2))));
-        if pairs.len() == before && kind == JoinKind::Left {
-            pairs.push((left.2, None));
+        let matches: Vec<i64> =
+            table.iter().filter(|right| is_pair(left, right)).map(|right| right.2).collect();
+        let has_null = keys.iter().any(|key| if *key == 0 { left.0.is_none() } else { left.1.is_none() });
+        match kind {
+            LookupKind::Inner => {}
+            LookupKind::Left if !matches.is_empty() => {}
+            LookupKind::Left => pairs.push((left.2, None)),
+            LookupKind::Exists => pairs.extend((!matches.is_empty()).then_some((left.2, None))),
+            LookupKind::NotExists => pairs.extend(matches.is_empty().then_some((left.2, None))),
+            LookupKind::NotIn => {
+                let is_kept = matches.is_empty() && (!has_null || table.is_empty());
+                pairs.extend(is_kept.then_some((left.2, None)));
+            }
+        }
+        if matches!(kind, LookupKind::Inner | LookupKind::Left) {
+            pairs.extend(matches.into_iter().map(|right| (left.2, Some(right))));
         }
     }
     pairs
@@ -79,7 +90,7 @@ fn lookup(
     stream: &RecordBatch,
     table: RecordBatch,
     keys: &[usize],
-    kind: JoinKind,
+    kind: LookupKind,
     condition: bool,
 ) -> Lookup {
     Lookup::new(LookupSpec {
@@ -88,7 +99,12 @@ fn lookup(
         keys: keys.to_vec(),
         kind,
         residual: condition.then(|| Arc::new(NotLater) as _),
-        output: vec![LookupColumn::Stream(2), LookupColumn::Dimension(2), LookupColumn::Dimension(1)],
+        output: match kind {
+            LookupKind::Inner | LookupKind::Left => {
+                vec![LookupColumn::Stream(2), LookupColumn::Dimension(2), LookupColumn::Dimension(1)]
+            }
+            _ => vec![LookupColumn::Stream(2)],
+        },
     })
     .unwrap()
 }
@@ -131,11 +147,12 @@ proptest! {
     #[test]
     fn all_pairs_and_no_others(
         (stream, table) in any::<bool>().prop_flat_map(|sparse| (keys(40, sparse), keys(12, sparse))),
-        is_left: bool,
+        kind in prop::sample::select(vec![
+            LookupKind::Inner, LookupKind::Left, LookupKind::Exists, LookupKind::NotExists, LookupKind::NotIn,
+        ]),
         condition: bool,
         is_unique: bool,
     ) {
-        let kind = if is_left { JoinKind::Left } else { JoinKind::Inner };
         for (stream_number, table_number, stream_name, table_name, keys) in cases() {
             let (stream, mut table) = (rows(stream.clone()), rows(table.clone()));
             if is_unique {
@@ -151,7 +168,12 @@ proptest! {
             for _ in 0..2 {
                 let joined = lookup.apply(&stream, &Cut::first()).unwrap();
                 let left = joined.rows.column(0).as_primitive::<Int64Type>().values().iter().copied();
-                let right = joined.rows.column(1).as_primitive::<Int64Type>().iter();
+                let right: Vec<Option<i64>> = match kind {
+                    LookupKind::Inner | LookupKind::Left => {
+                        joined.rows.column(1).as_primitive::<Int64Type>().iter().collect()
+                    }
+                    _ => vec![None; joined.rows.num_rows()],
+                };
                 prop_assert_eq!(left.clone().zip(right).collect::<Vec<_>>(), expected.clone());
                 if let Some(causes) = joined.causes {
                     let causes: Vec<i64> = causes.into_iter().map(i64::from).collect();
@@ -168,7 +190,8 @@ fn large_words_go_through_the_hash_table() {
     let table: Vec<Row> = (0..1000).map(|row| (Some(number(row)), None, row)).collect();
     let stream: Vec<Row> = (0..2000).map(|row| (Some(number(row)), None, row)).collect();
     let (table, stream) = [table, stream].map(|rows| batch(&rows, &DataType::Int64, &DataType::Utf8)).into();
-    let joined = lookup(&stream, table, &[0], JoinKind::Inner, false).apply(&stream, &Cut::first()).unwrap();
+    let joined =
+        lookup(&stream, table, &[0], LookupKind::Inner, false).apply(&stream, &Cut::first()).unwrap();
     assert_eq!(joined.causes, Some((0..1000).collect()));
     assert_eq!(joined.rows.column(0), joined.rows.column(1));
 }
@@ -182,7 +205,7 @@ fn keys_of_different_types_are_refused() {
         stream: stream.schema(),
         dimension: Arc::new(Dimension::new(table, vec![0]).unwrap()),
         keys: vec![0],
-        kind: JoinKind::Inner,
+        kind: LookupKind::Inner,
         residual: None,
         output: vec![LookupColumn::Stream(2)],
     };

@@ -115,7 +115,9 @@ proptest! {
         for _ in 0..2 {
             let mut streams = Streams::new();
             let shares = splitter.split(&batch(&rows), 0).unwrap();
-            prop_assert!(shares.iter().all(|share| share.rows.runs.iter().all(|r| r.partition % workers == share.worker)));
+            for share in &shares {
+                prop_assert!(share.rows.runs.iter().all(|run| run.partition % workers == share.worker));
+            }
             shares.iter().for_each(|share| add(&mut streams, &share.rows));
             prop_assert_eq!(&streams, &naive(&rows, width));
         }
@@ -149,7 +151,9 @@ proptest! {
 
     #[test]
     fn a_value_that_is_no_partition_is_an_error_that_shows_the_row(
-        (width, mut rows) in case(), at in any::<prop::sample::Index>(), value in prop_oneof![i64::MIN..0, 512..i64::MAX]
+        (width, mut rows) in case(),
+        at in any::<prop::sample::Index>(),
+        value in prop_oneof![i64::MIN..0, 512..i64::MAX]
     ) {
         prop_assume!(!rows.is_empty());
         let at = at.index(rows.len());

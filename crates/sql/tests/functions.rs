@@ -172,6 +172,9 @@ fn calls_answer_what_they_answer_in_batch() {
     let mut session = session();
     let mut wrong = Vec::new();
     for (name, call) in calls() {
+        if call.starts_with("no type: ") {
+            continue;
+        }
         let sql = |from: &str| format!("SELECT id, {call} AS value FROM {from}");
         let ours = streamed(&mut session, &sql("odd()"));
         if let Some(refusal) = call.strip_prefix("refused: ") {

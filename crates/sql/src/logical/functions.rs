@@ -17,6 +17,8 @@ use datafusion::logical_expr::{
 pub(super) const NOW: &str = "now";
 /// The day of it.
 pub(super) const CURRENT_DATE: &str = "current_date";
+/// The time of the day of it.
+pub(super) const CURRENT_TIME: &str = "current_time";
 /// `tumble(time, size)` outside of FROM: the start of the window.
 pub(crate) const WINDOW_START: &str = "tumble";
 
@@ -48,6 +50,7 @@ impl Default for Functions {
         }
         functions.add_scalar(Arc::new(ScalarUDF::new_from_impl(CycleTime::now())));
         functions.add_scalar(Arc::new(ScalarUDF::new_from_impl(CycleTime::current_date())));
+        functions.add_scalar(Arc::new(ScalarUDF::new_from_impl(CycleTime::current_time())));
         functions.add_scalar(Arc::new(window_start()));
         functions
     }
@@ -71,7 +74,7 @@ impl Functions {
     }
 }
 
-/// `now()` and `current_date`: replaced by a column that holds the cycle's closing time before anything is
+/// `now()`, `current_date` and `current_time`: replaced by a column that holds the cycle's closing time before anything is
 /// evaluated. Volatile, so that planning does not compute them once and for all.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct CycleTime {
@@ -99,6 +102,15 @@ impl CycleTime {
             signature: Signature::nullary(Volatility::Volatile),
         }
     }
+
+    fn current_time() -> Self {
+        CycleTime {
+            name: CURRENT_TIME,
+            aliases: Vec::new(),
+            data_type: DataType::Time64(TimeUnit::Nanosecond),
+            signature: Signature::nullary(Volatility::Volatile),
+        }
+    }
 }
 
 impl ScalarUDFImpl for CycleTime {
@@ -123,12 +135,15 @@ impl ScalarUDFImpl for CycleTime {
     }
 }
 
-/// An expression in which `now()` and `current_date` are computed from `now`, a timestamp.
+/// An expression in which `now()`, `current_date` and `current_time` are computed from `now`, a timestamp.
 pub(crate) fn with_now(expression: Expr, now: &Expr) -> Result<Transformed<Expr>> {
     expression.transform_up(|part| match &part {
         Expr::ScalarFunction(call) if call.func.name() == NOW => Ok(Transformed::yes(now.clone())),
         Expr::ScalarFunction(call) if call.func.name() == CURRENT_DATE => {
             Ok(Transformed::yes(cast(now.clone(), DataType::Date32)))
+        }
+        Expr::ScalarFunction(call) if call.func.name() == CURRENT_TIME => {
+            Ok(Transformed::yes(cast(now.clone(), DataType::Time64(TimeUnit::Nanosecond))))
         }
         _ => Ok(Transformed::no(part)),
     })

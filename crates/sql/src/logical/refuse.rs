@@ -4,7 +4,7 @@ use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, Volatility};
 
-use super::functions::{CURRENT_DATE, NOW};
+use super::functions::{CURRENT_DATE, CURRENT_TIME, NOW};
 use crate::refusal::refuse;
 
 /// Checks that every function gives the same answer in every run over the same input.
@@ -20,7 +20,7 @@ pub(crate) fn check_repeatable(plan: &LogicalPlan) -> Result<()> {
             expression.apply(|part| {
                 if let Expr::ScalarFunction(call) = part {
                     let name = call.func.name();
-                    let ours = name == NOW || name == CURRENT_DATE;
+                    let ours = [NOW, CURRENT_DATE, CURRENT_TIME].contains(&name);
                     if call.func.signature().volatility == Volatility::Volatile && !ours {
                         return Err(refuse(
                             format!(

@@ -31,8 +31,8 @@ impl Session {
             let error = statement
                 .error(name.span, "a stream has no key: rows are added to it, and none replaces another");
             return Err(error.with_hint(
-                "leave PRIMARY KEY out; CREATE MATERIALIZED VIEW name PRIMARY KEY (key) AS SELECT ... keeps the last row \
-                 of each key, and a TABLE has a key",
+                "leave PRIMARY KEY out; CREATE MATERIALIZED VIEW name PRIMARY KEY (key) AS SELECT ... keeps the last \
+                 row of each key, and a TABLE has a key",
             ));
         }
         let mut definition: SourceDefinition = self.with_provider(|provider| {

@@ -71,7 +71,10 @@ impl Session {
     /// What `SHOW` shows: names, and what else there is to say of each.
     pub fn show(&self, kind: ShowKind) -> RecordBatch {
         let tables = |is_table: bool| {
-            let wanted = |relation: &Relation| matches!(relation, Relation::Source(source) if source.is_table == is_table);
+            let wanted = |relation: &Relation| match relation {
+                Relation::Source(source) => source.is_table == is_table,
+                Relation::View(_) => false,
+            };
             let names = self.catalog.iter().filter(|(_, relation)| wanted(relation));
             text_table(&["name"], vec![names.map(|(name, _)| name.to_string()).collect()])
         };

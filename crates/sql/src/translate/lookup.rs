@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use datafusion::arrow::array::{Array, ArrayRef, Int64Array, RecordBatch};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{JoinType, Result};
 use datafusion::logical_expr::{Expr, Join, lit};
-use tidemill_operators::join::JoinKind;
-use tidemill_operators::lookup::{Dimension, Lookup, LookupColumn, LookupSpec, output_schema};
+use tidemill_operators::lookup::{Dimension, Lookup, LookupColumn, LookupKind, LookupSpec, output_schema};
 
 use super::columns::{schema_of, stream_schema, unique};
 use super::join::condition;
@@ -18,16 +17,7 @@ impl Translator {
         let swapped = !is_static(&join.right);
         let (stream_plan, table_plan) =
             if swapped { (&join.right, &join.left) } else { (&join.left, &join.right) };
-        let kind = match (join.join_type, swapped) {
-            (JoinType::Inner, _) => JoinKind::Inner,
-            (JoinType::Left, false) | (JoinType::Right, true) => JoinKind::Left,
-            _ => {
-                return Err(refuse(
-                    format!("a {} join with a table cannot run on a stream", join.join_type),
-                    "let the stream be the side that is kept: stream LEFT JOIN table",
-                ));
-            }
-        };
+        let kind = kind(join, swapped)?;
         let relation = self.relation(stream_plan)?;
         if !relation.is_stream() {
             return Err(refuse(
@@ -52,7 +42,15 @@ impl Translator {
             ));
         };
         let table = table.with_schema(schema_of(table_plan.schema()))?;
+        if kind == LookupKind::NotIn && places.iter().any(|key| table.column(*key).logical_null_count() > 0) {
+            return Err(refuse(
+                "the list of NOT IN has a NULL, so it is true of no row",
+                "leave NULLs out of the list: WHERE column IS NOT NULL, or write NOT EXISTS",
+            ));
+        }
         let table_columns = table.num_columns();
+        let keeps_table = matches!(kind, LookupKind::Inner | LookupKind::Left);
+        let shown_columns = if keeps_table { table_columns } else { 0 };
         let table = if is_crossed { with_same_key(&table)? } else { table };
         if is_crossed {
             places.push(table_columns);
@@ -62,7 +60,7 @@ impl Translator {
                 refuse(cause.to_string(), "join by columns of a type that can be compared")
             })?);
         let (stream_output, table_output) =
-            ((0..stream.columns).map(LookupColumn::Stream), (0..table_columns).map(LookupColumn::Dimension));
+            ((0..stream.columns).map(LookupColumn::Stream), (0..shown_columns).map(LookupColumn::Dimension));
         let columns: Vec<LookupColumn> = match swapped {
             false => stream_output.chain(table_output).collect(),
             true => table_output.chain(stream_output).collect(),
@@ -78,20 +76,46 @@ impl Translator {
         };
         let output = unique(&output_schema(&spec));
         Lookup::new(spec.clone()).map_err(|cause| refuse(cause.to_string(), "cast the keys to one type"))?;
-        let keys: Vec<String> = table_keys.iter().map(ToString::to_string).collect();
-        let name = if is_crossed {
-            "pair with all rows".to_string()
-        } else {
-            format!("look up {}", keys.join(", "))
-        };
+        let name = if is_crossed { "pair with all rows".to_string() } else { name(kind, &table_keys) };
         let joined = self.transform(name, stream.relation.stream, Arc::clone(&output), move || {
             Box::new(Lookup::new(spec.clone()).expect("checked when it was planned"))
         });
         let stream_roles = stream.relation.roles[..stream.columns].to_vec();
-        let table_roles = vec![Role::None; table_columns];
+        let table_roles = vec![Role::None; shown_columns];
         let roles =
             if swapped { [table_roles, stream_roles].concat() } else { [stream_roles, table_roles].concat() };
         Ok(Relation { selection: None, stream: joined, schema: output, roles, ..stream.relation })
+    }
+}
+
+/// Which rows a join with a table keeps.
+fn kind(join: &Join, swapped: bool) -> Result<LookupKind> {
+    Ok(match (join.join_type, swapped) {
+        (JoinType::Inner, _) => LookupKind::Inner,
+        (JoinType::Left, false) | (JoinType::Right, true) => LookupKind::Left,
+        (JoinType::LeftSemi, false) | (JoinType::RightSemi, true) => LookupKind::Exists,
+        (JoinType::LeftAnti, false) if join.null_aware => LookupKind::NotIn,
+        (JoinType::LeftAnti, false) | (JoinType::RightAnti, true) => LookupKind::NotExists,
+        _ => {
+            return Err(refuse(
+                format!("a {} join with a table cannot run on a stream", join.join_type),
+                "let the stream be the side that is kept: stream LEFT JOIN table",
+            ));
+        }
+    })
+}
+
+/// What is shown of it. Subqueries have names that nobody has written.
+fn name(kind: LookupKind, table_keys: &[&Expr]) -> String {
+    let shown = |key: &&Expr| match key {
+        Expr::Column(column) if !matches!(kind, LookupKind::Inner | LookupKind::Left) => column.name.clone(),
+        key => key.to_string(),
+    };
+    let keys = table_keys.iter().map(shown).collect::<Vec<_>>().join(", ");
+    match kind {
+        LookupKind::Inner | LookupKind::Left => format!("look up {keys}"),
+        LookupKind::Exists => format!("keep if {keys} is found"),
+        LookupKind::NotExists | LookupKind::NotIn => format!("keep if {keys} is not found"),
     }
 }
 

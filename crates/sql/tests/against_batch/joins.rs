@@ -64,5 +64,10 @@ cases! { OneSource:
         GROUP BY key, window_end) t LEFT JOIN dimension d ON t.key = d.key";
     in_table: "SELECT id FROM a WHERE key IN (SELECT key FROM dimension WHERE weight > 100)";
     exists_in_table: "SELECT id FROM a WHERE EXISTS (SELECT 1 FROM dimension d WHERE d.key = a.key AND weight > 100)";
+    not_in_table: "SELECT id FROM a WHERE key NOT IN (SELECT key FROM dimension WHERE key IS NOT NULL)";
+    in_table_of_windows: "SELECT key, window_end, n FROM (SELECT key, window_end, count(*) AS n FROM {tumble a}
+        GROUP BY key, window_end) WHERE key IN (SELECT key FROM dimension)";
+    exists_further: "SELECT id FROM a WHERE EXISTS (SELECT 1 FROM dimension d WHERE d.key = a.key AND d.weight >
+        a.value)";
     not_exists_in_table: "SELECT id FROM a WHERE NOT EXISTS (SELECT 1 FROM dimension d WHERE d.key = a.key)";
 }

@@ -103,7 +103,7 @@ cases! { TwoSources:
     union_of_windows: "SELECT window_end, key, count(*) AS n FROM {tumble a} GROUP BY window_end, key UNION ALL
         SELECT window_end, value, sum(value) FROM {hop b} GROUP BY window_end, value";
     lag_of_union: "SELECT id, key, at, LAG(id) OVER (PARTITION BY key ORDER BY at) FROM (SELECT id * 2 AS id, key, at
-        FROM a WHERE id % 2 = 0 UNION ALL SELECT id * 2 + 1, key, at + INTERVAL '1 millisecond' FROM b WHERE id < 0)"
+        FROM a WHERE id % 2 = 0 UNION ALL SELECT id * 2 + 1, key, at FROM b WHERE id < 0)"
         => "SELECT id, key, at, LAG(id) OVER (PARTITION BY key ORDER BY at, id) FROM (SELECT id * 2 AS id, key, at
         FROM a WHERE id % 2 = 0)";
 }
