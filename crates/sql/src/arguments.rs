@@ -74,6 +74,26 @@ impl Arguments {
         }
     }
 
+    /// A number by name, within limits.
+    ///
+    /// # Errors
+    /// If it is something else, or beyond the limits.
+    pub fn number(&self, name: &str, range: std::ops::RangeInclusive<f64>) -> Result<Option<f64>, Cause> {
+        let number = match self.get(name) {
+            None => return Ok(None),
+            Some(Value::Integer(value)) => *value as f64,
+            Some(Value::Float(value)) => *value,
+            Some(value) => return Err(self.wrong(name, value, "a number")),
+        };
+        match range.contains(&number) {
+            true => Ok(Some(number)),
+            false => {
+                let (least, most) = (range.start(), range.end());
+                Err(self.wrong(name, &Value::Float(number), &format!("a number from {least} to {most}")))
+            }
+        }
+    }
+
     /// A text by name.
     ///
     /// # Errors

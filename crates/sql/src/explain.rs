@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use tidemill_engine::{Plan, Producer, StreamRef};
+use tidemill_engine::{OperatorPlan, Plan, Producer, StreamRef};
 
 use crate::prepared::Prepared;
 use crate::running::QueryStatus;
@@ -33,6 +33,10 @@ impl Prepared {
             "workers: {}; latency bound: {bound}\ncycles: up to {} events, an event waits {wait}{idle}\n",
             self.settings.workers, cycles.events_max
         );
+        if let Some((folder, durability)) = &self.durability {
+            let every = crate::duration::display_ns(durability.snapshot_every.as_nanos() as i64);
+            let _ = writeln!(text, "durable: journal in {}, a snapshot every {every}", folder.display());
+        }
         if self.is_answered_at_end() {
             text.push_str("the answer is computed when the input has ended, from the outputs below\n");
         }
@@ -135,16 +139,30 @@ fn stream_lines(prepared: &Prepared, plan: &Plan, stream: StreamRef, depth: usiz
         }
         Producer::Operator(index) => {
             let operator = &plan.operators[index];
-            let split = match operator.partitions {
-                1 => "1 partition".to_string(),
-                partitions => format!("{partitions} partitions, split by hash of the key"),
-            };
+            let split = split_text(prepared, operator);
             let text = format!("operator {} ({split})", readable(&operator.name));
             lines.push(Line { depth, text, work: Some(plan.transforms.len() + index) });
             for input in &operator.inputs {
                 stream_lines(prepared, plan, input.stream, depth + 1, lines);
             }
         }
+    }
+}
+
+/// How the rows come to the partitions of an operator.
+fn split_text(prepared: &Prepared, operator: &OperatorPlan) -> String {
+    let by_hand = operator.inputs.iter().enumerate().filter_map(|(index, input)| {
+        let text = prepared.splits.get(&(operator.name.clone(), index))?;
+        Some(match &input.split {
+            Some(plan) => format!("{}: {plan}", readable(text)),
+            None => readable(text),
+        })
+    });
+    let by_hand: Vec<String> = by_hand.collect();
+    match (operator.partitions, by_hand.is_empty()) {
+        (partitions, false) => format!("{partitions} sub-streams, {}", by_hand.join("; ")),
+        (1, true) => "1 partition".to_string(),
+        (partitions, true) => format!("{partitions} partitions, split by hash of the key"),
     }
 }
 

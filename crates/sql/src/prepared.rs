@@ -1,6 +1,7 @@
 //! A query that is ready to run: its plan, its sources, its outputs.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,6 +45,8 @@ pub struct Prepared {
     pub(crate) durability: Option<(PathBuf, Durability)>,
     /// Its journal, once it is opened.
     pub(crate) journal: Option<Journal>,
+    /// See [`Translator::splits`].
+    pub(crate) splits: BTreeMap<(String, usize), String>,
     /// Whether rows are joined with those of a table as they are in their cycle.
     joins_as_of: bool,
 }
@@ -77,6 +80,7 @@ impl Prepared {
             views: Vec::new(),
             durability: None,
             journal: None,
+            splits: translator.splits,
             joins_as_of: translator.joins_as_of,
         })
     }
@@ -149,6 +153,11 @@ impl Prepared {
         Ok(())
     }
 
+    /// The folder of its journal, if it is durable.
+    pub fn journal(&self) -> Option<&Path> {
+        self.durability.as_ref().map(|(folder, _)| folder.as_path())
+    }
+
     /// Whether it goes on after a crash.
     pub fn is_durable(&self) -> bool {
         self.durability.is_some()
@@ -205,6 +214,7 @@ fn limits(settings: &Settings) -> StateLimits {
         partitions: settings.partitions,
         groups_max: settings.max_groups,
         rows_max: settings.max_state_rows,
+        workers: u32::try_from(settings.workers.max(1)).unwrap_or(u32::MAX),
     }
 }
 

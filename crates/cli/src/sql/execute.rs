@@ -169,7 +169,9 @@ impl Executor {
         let Some((prepared, sinks)) = self.session.pipeline().map_err(Failed)? else { return Ok(None) };
         let bound = prepared.max_latency();
         let names: Vec<&str> = prepared.outputs().iter().map(|output| output.name.as_str()).collect();
-        terminal::tell(&format!("running {}; Ctrl-C ends it in order", names.join(", ")));
+        let journal = prepared.journal().map(|folder| format!(", journal in {}", folder.display()));
+        let journal = journal.unwrap_or_default();
+        terminal::tell(&format!("running {}{journal}; Ctrl-C ends it in order", names.join(", ")));
         let running = prepared.start(sinks).map_err(Failed)?;
         if let Some(recovered) = running.recovered() {
             summary::recovered(recovered);

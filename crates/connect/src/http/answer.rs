@@ -85,8 +85,10 @@ pub(super) fn written(rows: usize, faults: &Faults) -> Answer {
     let more = if faults.count > faults.samples.len() as u64 { "; ..." } else { "" };
     let what = if rows == 0 { "nothing was written" } else { "partial write" };
     let message = format!(
-        "{what}: {rows} rows written, {} lines left out: {}{more}",
+        "{what}: {rows} row{} written, {} line{} left out: {}{more}",
+        if rows == 1 { "" } else { "s" },
         faults.count,
+        if faults.count == 1 { "" } else { "s" },
         faults.samples.join("; ")
     );
     json(StatusCode::BAD_REQUEST, &json!({ "code": "invalid", "message": message, "line": line }))

@@ -108,7 +108,12 @@ impl Service {
     }
 
     fn unsupported(&self, content: &str) -> Refusal {
-        let text = format!("'{content}' is not taken here; this source takes {:?}", self.settings.formats);
+        let names = self.settings.formats.iter().map(|format| match format {
+            Format::Json => "JSON lines (application/x-ndjson, sent to /write)",
+            _ => "line protocol (text/plain)",
+        });
+        let names = names.collect::<Vec<_>>().join(" and ");
+        let text = format!("'{content}' is not taken here; this source takes {names}");
         Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, text)
     }
 }

@@ -60,16 +60,11 @@ fn sync(options: &Options) -> Result<SyncPolicy, TextError> {
     match options.text("sync")?.map(str::to_ascii_lowercase).as_deref() {
         None | Some("every cycle" | "every_cycle") => Ok(SyncPolicy::AtOnce),
         Some("never") => Ok(SyncPolicy::Never),
-        Some(_) => {
-            let interval_ns = options.duration_ns("sync")?.unwrap_or(0);
-            match u64::try_from(interval_ns) {
-                Ok(interval_ns) if interval_ns > 0 => {
-                    Ok(SyncPolicy::Every(Duration::from_nanos(interval_ns)))
-                }
-                _ => {
-                    Err(options.error("sync", "say sync = 'every cycle', a time such as '50 ms', or 'never'"))
-                }
+        Some(_) => match options.duration_ns("sync") {
+            Ok(Some(interval_ns)) if interval_ns > 0 => {
+                Ok(SyncPolicy::Every(Duration::from_nanos(interval_ns as u64)))
             }
-        }
+            _ => Err(options.error("sync", "say sync = 'every cycle', a time such as '50 ms', or 'never'")),
+        },
     }
 }

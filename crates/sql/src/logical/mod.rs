@@ -7,6 +7,8 @@ mod optimize;
 mod provider;
 mod refuse;
 mod relations;
+mod split_call;
+mod split_stream;
 mod window_assign;
 
 pub(crate) use arithmetic::with_checks;
@@ -15,4 +17,5 @@ pub(crate) use operator_call::OperatorCall;
 pub(crate) use optimize::optimize;
 pub(crate) use provider::Provider;
 pub(crate) use refuse::check_repeatable;
+pub(crate) use split_stream::{SplitShape, SplitStream};
 pub(crate) use window_assign::{WindowAssign, WindowKind};

@@ -11,6 +11,7 @@ use datafusion::sql::sqlparser::ast::{self, FunctionArg, FunctionArgExpr, TableF
 use tidemill_engine::Cause;
 
 use super::operator_call::OperatorCall;
+use super::split_call;
 use super::window_assign::{WindowAssign, WindowKind};
 use crate::arguments::{Arguments, Value, value_of};
 use crate::definition::{Scanned, scanned};
@@ -46,7 +47,11 @@ impl RelationPlanner for Relations {
             Some(ident) => context.normalize_ident(ident.clone()),
             None => return plan_err!("'{name}' is no name of a function"),
         };
-        let plan = self.plan_call(sort_arguments(name, args)?, context)?;
+        let plan = match name.as_str() {
+            "splitstream" => split_call::splitstream(args, context)?,
+            "mergestream" => split_call::mergestream(args, context)?,
+            _ => self.plan_call(sort_arguments(name, args)?, context)?,
+        };
         Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias))))
     }
 }
@@ -59,7 +64,7 @@ impl Relations {
             name if self.registry.operators.contains_key(name) => self.operator(call, context),
             name if self.registry.generators.contains_key(name) => self.generator(&call),
             name => {
-                let own = ["tumble", "hop", "session", "late"].into_iter();
+                let own = ["tumble", "hop", "session", "late", "splitstream", "mergestream"].into_iter();
                 let registered = self.registry.generators.keys().chain(self.registry.operators.keys());
                 let known: Vec<&str> = own.chain(registered.map(String::as_str)).collect();
                 plan_err!("Invalid table function '{name}': there are {}", known.join(", "))
@@ -90,7 +95,7 @@ impl Relations {
     }
 }
 
-fn external(cause: Cause) -> DataFusionError {
+pub(super) fn external(cause: Cause) -> DataFusionError {
     DataFusionError::Plan(cause.to_string())
 }
 
@@ -125,7 +130,7 @@ fn sort_arguments(name: String, args: Vec<FunctionArg>) -> Result<Call> {
 }
 
 /// The relation that an argument is: `TABLE(name)`, `(SELECT ...)`, or a name where a table comes first.
-fn table_of(argument: &ast::Expr, first: bool) -> Option<TableFactor> {
+pub(super) fn table_of(argument: &ast::Expr, first: bool) -> Option<TableFactor> {
     match argument {
         ast::Expr::Subquery(subquery) => Some(TableFactor::Derived {
             lateral: false,

@@ -14,12 +14,14 @@ mod relation;
 mod scalar_subqueries;
 mod scan;
 mod sort;
+mod split_stream;
 mod static_table;
 mod time_bound;
 mod top;
 mod union;
 mod window_assign;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use datafusion::common::{Column, DFSchema, Result};
@@ -45,6 +47,8 @@ pub(crate) struct StateLimits {
     pub groups_max: usize,
     /// Rows that a join, a running function or a buffer may hold, all partitions together.
     pub rows_max: usize,
+    /// Worker threads: how many splitters share a stream, unless the query says so. No result depends on it.
+    pub workers: u32,
 }
 
 /// Translates the queries of one run into one plan.
@@ -55,6 +59,8 @@ pub(crate) struct Translator {
     pub late: LateRows,
     /// Whether a stream is joined with rows of a table as they are when its own rows come.
     pub joins_as_of: bool,
+    /// How inputs of operators are split that are split by hand, as text: by the operator's name and the input's number.
+    pub splits: BTreeMap<(String, usize), String>,
     limits: StateLimits,
     windows: u32,
     operators: usize,
@@ -71,6 +77,7 @@ impl Translator {
             faults: RowFaults::default(),
             late: LateRows::default(),
             joins_as_of: false,
+            splits: BTreeMap::new(),
             limits,
             windows: 0,
             operators: 0,
@@ -129,10 +136,7 @@ impl Translator {
         output: arrow_schema::SchemaRef,
         factory: impl Fn(u32) -> Box<dyn Operator> + Send + Sync + 'static,
     ) -> StreamRef {
-        self.operators += 1;
-        // The number makes the name stable: snapshots are found by it.
-        let name = format!("{} {name}", self.operators);
-        let mut operator = OperatorPlan::new(name, partitions, factory).output(output);
+        let mut operator = self.numbered(name, partitions, factory).output(output);
         for (stream, keys) in inputs {
             let schema = Arc::clone(self.plan.schema(*stream).expect("the stream was made before"));
             let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
@@ -140,6 +144,17 @@ impl Translator {
             operator = operator.input(*stream, &names, route);
         }
         self.plan.operator(operator)[0]
+    }
+
+    /// An operator without inputs and outputs yet. The number makes its name stable: snapshots are found by it.
+    fn numbered(
+        &mut self,
+        name: &str,
+        partitions: u32,
+        factory: impl Fn(u32) -> Box<dyn Operator> + Send + Sync + 'static,
+    ) -> OperatorPlan {
+        self.operators += 1;
+        OperatorPlan::new(format!("{} {name}", self.operators), partitions, factory)
     }
 
     /// Adds a transform.

@@ -2,14 +2,20 @@
 
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
+use tidemill_engine::StreamRef;
 
 use super::columns::schema_of;
+use super::split_stream::{SplitInput, split_of};
 use super::{Kind, Relation, Role, Translator, refuse};
-use crate::logical::OperatorCall;
+use crate::logical::{OperatorCall, SplitStream};
 
 impl Translator {
     pub(super) fn operator_call(&mut self, call: &OperatorCall) -> Result<Relation> {
+        if call.inputs.iter().any(|input| split_of(input).is_some()) {
+            return self.mapped_call(call);
+        }
         let inputs: Vec<Relation> =
             call.inputs.iter().map(|input| self.output(input)).collect::<Result<_>>()?;
         let mut streams = Vec::new();
@@ -37,18 +43,47 @@ impl Translator {
         let stream = self.operator(&call.name, &streams, partitions, Arc::clone(&output), move |partition| {
             (bound.factory)(partition)
         });
-        let mut sources: Vec<usize> = inputs.iter().flat_map(|input| input.sources.clone()).collect();
-        sources.sort_unstable();
-        sources.dedup();
-        Ok(Relation {
-            stream,
-            roles: vec![Role::None; output.fields().len()],
-            schema: output,
-            kind: Kind::Stream,
-            sources,
-            ordered: false,
-            is_finite: inputs.iter().all(|input| input.is_finite),
-            selection: None,
-        })
+        Ok(called(stream, output, &inputs.iter().collect::<Vec<_>>()))
+    }
+
+    /// The operator is applied to each sub-stream: an instance for each.
+    fn mapped_call(&mut self, call: &OperatorCall) -> Result<Relation> {
+        let splits: Option<Vec<&SplitStream>> = call.inputs.iter().map(split_of).collect();
+        let splits = splits.filter(|splits| splits.iter().all(|one| one.partitions == splits[0].partitions));
+        let Some(splits) = splits else {
+            return Err(refuse(
+                format!("the inputs of {}() are not split into equally many sub-streams", call.name),
+                "split all of them; one whose rows all of them need: splitstream(TABLE(t), n, broadcast => true)",
+            ));
+        };
+        let partitions = splits[0].partitions;
+        let inputs: Vec<SplitInput> =
+            splits.into_iter().map(|split| self.split_input(split)).collect::<Result<_>>()?;
+        let output = schema_of(&call.schema);
+        let bound = Arc::clone(&call.bound);
+        let operator = self.numbered(&call.name, partitions, move |partition| (bound.factory)(partition));
+        let mut operator = operator.output(Arc::clone(&output));
+        for input in &inputs {
+            operator = self.with_split(operator, input);
+        }
+        let stream = self.plan.operator(operator)[0];
+        Ok(called(stream, output, &inputs.iter().map(SplitInput::relation).collect::<Vec<_>>()))
+    }
+}
+
+/// What an operator gives out: of its columns nothing is known but their types.
+fn called(stream: StreamRef, schema: SchemaRef, inputs: &[&Relation]) -> Relation {
+    let mut sources: Vec<usize> = inputs.iter().flat_map(|input| input.sources.clone()).collect();
+    sources.sort_unstable();
+    sources.dedup();
+    Relation {
+        stream,
+        roles: vec![Role::None; schema.fields().len()],
+        schema,
+        kind: Kind::Stream,
+        sources,
+        ordered: false,
+        is_finite: inputs.iter().all(|input| input.is_finite),
+        selection: None,
     }
 }

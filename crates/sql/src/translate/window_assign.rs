@@ -6,13 +6,16 @@ use datafusion::logical_expr::{Expr, UserDefinedLogicalNode, cast, lit};
 
 use super::project::replace_columns;
 use super::{Relation, Role, Translator, Window, column_at, refuse};
-use crate::logical::{OperatorCall, WindowAssign, WindowKind, window_start};
+use crate::logical::{OperatorCall, SplitStream, WindowAssign, WindowKind, window_start};
 
 impl Translator {
     pub(super) fn extension(&mut self, node: &dyn UserDefinedLogicalNode) -> Result<Relation> {
         let any = node.as_any();
         if let Some(assign) = any.downcast_ref::<WindowAssign>() {
             return self.window_assign(assign);
+        }
+        if let Some(split) = any.downcast_ref::<SplitStream>() {
+            return self.split_stream(split);
         }
         match any.downcast_ref::<OperatorCall>() {
             Some(call) => self.operator_call(call),

@@ -1,0 +1,145 @@
+//! `splitstream(...)` and `mergestream(...)` in FROM.
+
+use std::sync::Arc;
+
+use datafusion::common::{Result, plan_err};
+use datafusion::logical_expr::planner::RelationPlannerContext;
+use datafusion::logical_expr::{Extension, LogicalPlan};
+use datafusion::sql::sqlparser::ast::{self, FunctionArg, FunctionArgExpr, TableFactor};
+
+use tidemill_engine::Cause;
+
+use super::operator_call::OperatorCall;
+use super::relations::{external, table_of};
+use super::split_stream::{SplitChoice, SplitShape, SplitStream};
+use crate::arguments::{Arguments, Value, value_of};
+
+const SPLITSTREAM: &str = "splitstream(TABLE(input), 64, route => xway % 64, broadcast => type = 2)";
+/// More sub-streams than this are a mistake.
+const PARTITIONS_MAX: i64 = 65_536;
+const PLANS: &[&str] = &["auto", "fsplit", "exptree", "maxtree", "autosplit", "parasplit"];
+
+/// The arguments of a call: a table, the routing functions, and constants.
+struct Call {
+    table: TableFactor,
+    route: Option<ast::Expr>,
+    broadcast: Option<ast::Expr>,
+    positional: Vec<Value>,
+    arguments: Arguments,
+}
+
+/// `splitstream(table, q, route => ..., broadcast => ..., plan => 'auto', window => rows, splitters => p, share => b)`
+pub(super) fn splitstream(
+    args: Vec<FunctionArg>,
+    context: &mut dyn RelationPlannerContext,
+) -> Result<LogicalPlan> {
+    let call = sort_arguments("splitstream", args)?;
+    let partitions = partitions(&call)?;
+    let choice = choice(&call.arguments).map_err(external)?;
+    if call.route.is_none() && call.broadcast.is_none() {
+        return plan_err!("splitstream needs a route, a broadcast or both: {SPLITSTREAM}");
+    }
+    let input = context.plan(call.table)?;
+    let mut planned = |expression: Option<ast::Expr>| {
+        expression.map(|expression| context.sql_to_expr(expression, input.schema())).transpose()
+    };
+    let (route, broadcast) = (planned(call.route)?, planned(call.broadcast)?);
+    let node = SplitStream::new(input, route, broadcast, partitions, choice)?;
+    Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) }))
+}
+
+/// `mergestream(sub-streams)`: their rows as one stream, in the order of the events that caused them.
+pub(super) fn mergestream(
+    args: Vec<FunctionArg>,
+    context: &mut dyn RelationPlannerContext,
+) -> Result<LogicalPlan> {
+    let call = sort_arguments("mergestream", args)?;
+    if !call.positional.is_empty() || call.route.is_some() || call.broadcast.is_some() {
+        return plan_err!("mergestream takes sub-streams only: mergestream(operator(splitstream(...)))");
+    }
+    call.arguments.finish(&[]).map_err(external)?;
+    let input = context.plan(call.table)?;
+    match has_sub_streams(&input) {
+        true => Ok(input),
+        false => plan_err!(
+            "mergestream unites sub-streams, but it is given a stream: mergestream(operator(splitstream(...)))"
+        ),
+    }
+}
+
+/// Whether rows come from sub-streams: of a split, or of an operator that is applied to each.
+pub(crate) fn has_sub_streams(plan: &LogicalPlan) -> bool {
+    let LogicalPlan::Extension(extension) = plan else { return false };
+    let node = extension.node.as_any();
+    let is_mapped = |call: &OperatorCall| call.inputs.iter().any(has_sub_streams);
+    node.is::<SplitStream>() || node.downcast_ref::<OperatorCall>().is_some_and(is_mapped)
+}
+
+fn sort_arguments(function: &str, args: Vec<FunctionArg>) -> Result<Call> {
+    let (mut table, mut route, mut broadcast) = (None, None, None);
+    let (mut positional, mut named) = (Vec::new(), Vec::new());
+    for arg in args {
+        match arg {
+            FunctionArg::Named { name, arg: FunctionArgExpr::Expr(arg), .. } => {
+                match name.value.to_lowercase().as_str() {
+                    "route" => route = Some(arg),
+                    "broadcast" => broadcast = Some(arg),
+                    name => named.push((name.to_string(), value_of(&arg).map_err(external)?)),
+                }
+            }
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) => match table_of(&arg, table.is_none()) {
+                Some(input) if table.is_none() => table = Some(input),
+                Some(_) => return plan_err!("{function} takes one table"),
+                None => positional.push(value_of(&arg).map_err(external)?),
+            },
+            other => return plan_err!("{function}() does not take the argument {other}"),
+        }
+    }
+    let Some(table) = table else {
+        return plan_err!("{function} takes a table first, as TABLE(name) or (SELECT ...)");
+    };
+    Ok(Call { table, route, broadcast, positional, arguments: Arguments::new(function, Vec::new(), named) })
+}
+
+fn partitions(call: &Call) -> Result<u32> {
+    let named = call.arguments.integer("partitions", 1..=PARTITIONS_MAX).map_err(external)?;
+    match (call.positional.as_slice(), named) {
+        ([], Some(partitions)) => Ok(partitions as u32),
+        ([Value::Integer(partitions)], None) if (1..=PARTITIONS_MAX).contains(partitions) => {
+            Ok(*partitions as u32)
+        }
+        _ => plan_err!("splitstream takes the number of sub-streams, 1 to {PARTITIONS_MAX}: {SPLITSTREAM}"),
+    }
+}
+
+fn choice(arguments: &Arguments) -> std::result::Result<SplitChoice, Cause> {
+    arguments.finish(&["partitions", "plan", "window", "splitters", "share"])?;
+    let splitters = arguments.integer("splitters", 1..=1024)?.map(|splitters| splitters as u32);
+    let share = arguments.number("share", 0.0..=1.0)?;
+    let shape = match arguments.text("plan")?.unwrap_or("auto") {
+        "auto" => SplitShape::Auto,
+        "fsplit" => SplitShape::Fsplit,
+        "exptree" => SplitShape::Exptree,
+        "autosplit" => SplitShape::Autosplit,
+        "parasplit" => SplitShape::Parasplit(splitters),
+        "maxtree" => SplitShape::Maxtree(share.ok_or_else(|| {
+            let text =
+                "splitstream(): maxtree needs to know which share of the rows is broadcast: share => 0.005";
+            Cause::User(text.into())
+        })?),
+        other => {
+            let plans = PLANS.join(", ");
+            return Err(Cause::User(format!("splitstream(): '{other}' is no plan; there are {plans}")));
+        }
+    };
+    let unused = match shape {
+        SplitShape::Parasplit(_) => share.map(|_| "share"),
+        SplitShape::Maxtree(_) => splitters.map(|_| "splitters"),
+        _ => splitters.map(|_| "splitters").or(share.map(|_| "share")),
+    };
+    if let Some(name) = unused {
+        return Err(Cause::User(format!("splitstream(): '{name}' has no meaning for this plan")));
+    }
+    let window_rows = arguments.integer("window", 1..=1 << 20)?.map(|rows| rows as u32);
+    Ok(SplitChoice { shape, window_rows })
+}

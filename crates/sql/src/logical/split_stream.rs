@@ -1,0 +1,139 @@
+//! The node of `splitstream(TABLE(input), q, route => ..., broadcast => ...)` in FROM: q sub-streams of one stream
+//! (thesis, Paper IV, section 3).
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::{DFSchemaRef, Result, plan_err};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, UserDefinedLogicalNodeCore, cast, lit};
+
+/// How it is to be split: a choice of the user's, of which no result depends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct SplitChoice {
+    pub shape: SplitShape,
+    /// Rows of a physical window.
+    pub window_rows: Option<u32>,
+}
+
+/// The plans of the thesis, by name.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum SplitShape {
+    Auto,
+    Fsplit,
+    Exptree,
+    /// The share of rows that is expected to be broadcast.
+    Maxtree(f64),
+    Autosplit,
+    /// How many splitters; as many as workers, if it is not said.
+    Parasplit(Option<u32>),
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct SplitStream {
+    pub input: LogicalPlan,
+    /// The number of the sub-stream, a BIGINT; of rows with NULL: none.
+    pub route: Expr,
+    /// Whether the row goes to all of them; BOOLEAN.
+    pub broadcast: Option<Expr>,
+    /// How many sub-streams.
+    pub partitions: u32,
+    pub choice: SplitChoice,
+}
+
+impl SplitStream {
+    /// Checks the types of the routing functions.
+    pub fn new(
+        input: LogicalPlan,
+        route: Option<Expr>,
+        broadcast: Option<Expr>,
+        partitions: u32,
+        choice: SplitChoice,
+    ) -> Result<Self> {
+        let schema = Arc::clone(input.schema());
+        let route = route.unwrap_or_else(|| lit(datafusion::common::ScalarValue::Int64(None)));
+        let route = match route.get_type(&schema)? {
+            DataType::Int64 => route,
+            wanted if wanted.is_integer() || wanted.is_null() => cast(route, DataType::Int64),
+            other => {
+                return plan_err!(
+                    "route must be the number of a sub-stream, a whole number, but it is {other}; write floor(...) \
+                     and CAST(... AS BIGINT)"
+                );
+            }
+        };
+        if let Some(broadcast) = &broadcast {
+            let found = broadcast.get_type(&schema)?;
+            if found != DataType::Boolean {
+                return plan_err!("broadcast must be a condition, but it is {found}");
+            }
+        }
+        Ok(SplitStream { input, route, broadcast, partitions, choice })
+    }
+}
+
+impl PartialEq for SplitStream {
+    fn eq(&self, other: &Self) -> bool {
+        self.input == other.input
+            && self.route == other.route
+            && self.broadcast == other.broadcast
+            && self.partitions == other.partitions
+            && self.choice == other.choice
+    }
+}
+
+impl Eq for SplitStream {}
+
+impl Hash for SplitStream {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.input.hash(state);
+        self.route.hash(state);
+        self.broadcast.hash(state);
+        self.partitions.hash(state);
+    }
+}
+
+impl PartialOrd for SplitStream {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        (&self.input, self.partitions).partial_cmp(&(&other.input, other.partitions))
+    }
+}
+
+impl UserDefinedLogicalNodeCore for SplitStream {
+    fn name(&self) -> &str {
+        "SplitStream"
+    }
+
+    fn inputs(&self) -> Vec<&LogicalPlan> {
+        vec![&self.input]
+    }
+
+    fn schema(&self) -> &DFSchemaRef {
+        self.input.schema()
+    }
+
+    /// The routing functions, then all columns of the input, so that none of them is optimised away.
+    fn expressions(&self) -> Vec<Expr> {
+        let own = std::iter::once(self.route.clone()).chain(self.broadcast.clone());
+        own.chain(self.input.schema().columns().into_iter().map(Expr::Column)).collect()
+    }
+
+    fn fmt_for_explain(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "SplitStream: {} by {}", self.partitions, self.route)?;
+        match &self.broadcast {
+            Some(broadcast) => write!(formatter, ", broadcast {broadcast}"),
+            None => Ok(()),
+        }
+    }
+
+    fn with_exprs_and_inputs(&self, exprs: Vec<Expr>, mut inputs: Vec<LogicalPlan>) -> Result<Self> {
+        let mut exprs = exprs.into_iter();
+        let route = exprs.next().unwrap_or_else(|| self.route.clone());
+        let broadcast = self.broadcast.is_some().then(|| exprs.next()).flatten();
+        let input = inputs.pop().unwrap_or_else(|| self.input.clone());
+        Ok(SplitStream { input, route, broadcast, ..self.clone() })
+    }
+}

@@ -1,0 +1,115 @@
+//! Split streams: rows with their sub-stream's number as a column, and a route that reads it.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::cast::AsArray;
+use datafusion::arrow::datatypes::Int64Type;
+use datafusion::common::Result;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use tidemill_engine::{OperatorPlan, Proportions, Route, SplitPlan, route_by_value, route_or_broadcast};
+use tidemill_operators::forward::{Forward, ForwardSpec};
+
+use super::join::Side;
+use super::{Relation, Translator};
+use crate::logical::{SplitShape, SplitStream};
+
+/// An input of an operator that is applied to each sub-stream.
+pub(super) struct SplitInput {
+    /// The columns of the sub-streams, then those that the route reads.
+    side: Side,
+    plan: SplitPlan,
+    /// Whether rows are broadcast.
+    has_broadcast: bool,
+    /// How it is shown.
+    text: String,
+}
+
+impl SplitInput {
+    /// The rows that are split.
+    pub fn relation(&self) -> &Relation {
+        &self.side.relation
+    }
+}
+
+/// The split that a plan stands for, if it is one.
+pub(super) fn split_of(plan: &LogicalPlan) -> Option<&SplitStream> {
+    let LogicalPlan::Extension(extension) = plan else { return None };
+    extension.node.as_any().downcast_ref::<SplitStream>()
+}
+
+impl Translator {
+    /// Sub-streams without an operator: their rows, united.
+    pub(super) fn split_stream(&mut self, split: &SplitStream) -> Result<Relation> {
+        let input = self.split_input(split)?;
+        let schema = super::columns::schema_of(split.input.schema());
+        let spec = ForwardSpec { schema: Arc::clone(&schema) };
+        let operator = self
+            .numbered("sub-streams", split.partitions, move |_| Box::new(Forward::new(spec.clone())))
+            .output(Arc::clone(&schema));
+        let operator = self.with_split(operator, &input);
+        let stream = self.plan.operator(operator)[0];
+        let relation = &input.side.relation;
+        let roles = relation.roles[..input.side.columns].to_vec();
+        Ok(Relation { stream, schema, roles, selection: None, ..relation.clone() })
+    }
+
+    /// The rows with what decides where they go.
+    pub(super) fn split_input(&mut self, split: &SplitStream) -> Result<SplitInput> {
+        let relation = self.output(&split.input)?;
+        if !relation.is_stream() {
+            return Err(super::refuse(
+                "the rows of a table (an aggregate without a window) are split, of which later ones replace others",
+                "split the stream before it is aggregated",
+            ));
+        }
+        let routing: Vec<&Expr> = std::iter::once(&split.route).chain(&split.broadcast).collect();
+        let side = self.side(relation, &split.input, &routing)?;
+        let broadcast = split.broadcast.as_ref().map(|broadcast| format!(", broadcast {broadcast}"));
+        let text = format!("split by {}{}", split.route, broadcast.unwrap_or_default());
+        let plan = self.split_plan(split);
+        Ok(SplitInput { side, plan, has_broadcast: split.broadcast.is_some(), text })
+    }
+
+    fn split_plan(&self, split: &SplitStream) -> SplitPlan {
+        let partitions = split.partitions;
+        let plan = match split.choice.shape {
+            SplitShape::Fsplit => SplitPlan::fsplit(partitions),
+            SplitShape::Exptree => SplitPlan::exptree(partitions),
+            SplitShape::Maxtree(share) => {
+                let parts = Proportions::broadcast_part(share).unwrap_or(Proportions::counted(1, 0, 0));
+                SplitPlan::maxtree(partitions, parts, CONSUME_RATIO)
+            }
+            SplitShape::Parasplit(splitters) => {
+                SplitPlan::parasplit(partitions, splitters.unwrap_or(self.limits.workers))
+            }
+            SplitShape::Auto | SplitShape::Autosplit => {
+                SplitPlan::autosplit(partitions, split.broadcast.is_some())
+            }
+        };
+        match split.choice.window_rows {
+            Some(rows) => plan.with_window_rows(rows),
+            None => plan,
+        }
+    }
+
+    /// An operator with this input.
+    pub(super) fn with_split(&mut self, operator: OperatorPlan, input: &SplitInput) -> OperatorPlan {
+        let side = &input.side;
+        let names = side.relation.schema.fields().iter().take(side.columns);
+        let names: Vec<&str> = names.map(|field| field.name().as_str()).collect();
+        let route: Box<Route> = route_by_value::<Int64Type>(side.keys[0]);
+        let route = match input.has_broadcast {
+            false => route,
+            true => {
+                let mark = side.keys[1];
+                route_or_broadcast(route, move |rows| rows.column(mark).as_boolean().clone())
+            }
+        };
+        let operator = operator.input(side.relation.stream, &names, route).split(input.plan.clone());
+        self.splits.insert((operator.name.clone(), operator.inputs.len() - 1), input.text.clone());
+        operator
+    }
+}
+
+/// What consuming a row costs, over what splitting and giving it out cost: as in the thesis, before anything is measured.
+const CONSUME_RATIO: f64 = 1.0;
