@@ -102,6 +102,9 @@ pub use tidemill_journal::{Journal, StreamSettings, inspect};
 pub use tidemill_plan::{
     CyclePolicy, Limits, OperatorPlan, Plan, PlanError, Producer, StreamRef, TransformPlan,
 };
+pub use tidemill_split::choose::{Choice, PredictedStage, Prediction, choose, predict};
+pub use tidemill_split::cost::Proportions;
+pub use tidemill_split::profile::{SplitProfile, profile};
 pub use tidemill_split::{
     BROADCAST, OMIT, Route, Shape, SplitPlan, SplitPlanError, route_by_hash, route_by_key, route_by_value,
     route_or_broadcast,
