@@ -51,7 +51,7 @@ impl Source for Sender {
             return Ok(Polled::Ended);
         }
         self.next += 1;
-        if self.next % 15 == 0 {
+        if self.next.is_multiple_of(15) {
             // Others have a moment.
             std::thread::sleep(Duration::from_micros(20));
         }
