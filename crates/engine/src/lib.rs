@@ -96,13 +96,18 @@ pub use tidemill_core::{
     Source, SystemClock, Transform, Transformed, arrow, prefetch,
 };
 pub use tidemill_flow::{
-    Chunk, Failure, FlowError, Gateway, Resume, Running, Snapshots, Status, Stopped, Summary, Work,
+    Chunk, Failure, FlowError, Gateway, Replan, Resume, Running, Snapshots, SplitStatus, Status, Stopped,
+    Summary, Work,
 };
 pub use tidemill_journal::{Journal, StreamSettings, inspect};
 pub use tidemill_plan::{
-    CyclePolicy, Limits, OperatorPlan, Plan, PlanError, Producer, StreamRef, TransformPlan,
+    AutoSplit, CyclePolicy, Limits, OperatorPlan, Plan, PlanError, Producer, StreamRef, TransformPlan,
 };
+pub use tidemill_split::choose::{Choice, choose};
 pub use tidemill_split::cost::Proportions;
+pub use tidemill_split::cost::Proportions;
+pub use tidemill_split::predict::{PredictedStage, Prediction, predict};
+pub use tidemill_split::profile::{SplitProfile, profile};
 pub use tidemill_split::{
     BROADCAST, OMIT, Route, Shape, SplitPlan, SplitPlanError, route_by_hash, route_by_key, route_by_value,
     route_or_broadcast,

@@ -8,11 +8,15 @@ use std::sync::Arc;
 use tidemill_core::Cut;
 use tidemill_core::sink::Arrivals;
 
+use crate::split_desk::Splits;
+
 /// A cycle as the stages need it.
 #[derive(Clone)]
 pub(crate) struct Posted {
     pub cut: Arc<Cut>,
     pub arrivals: Arc<Arrivals>,
+    /// How each edge is split.
+    pub splits: Splits,
 }
 
 /// Shared by the source and all stages of one worker.

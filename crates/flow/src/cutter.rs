@@ -232,7 +232,8 @@ impl Cutter {
     fn introduce(&mut self, cut: Cut, arrivals: Arrivals, streams: Vec<SourceBatches>) -> Cycle {
         self.next_cycle += 1;
         self.ended = cut.last;
-        let cycle = Cycle { cut: Arc::new(cut), arrivals: Arc::new(arrivals), streams };
+        let splits = self.shared.splits_at_cut(cut.cycle);
+        let cycle = Cycle { cut: Arc::new(cut), arrivals: Arc::new(arrivals), splits, streams };
         self.shared.cycle_closed(&cycle);
         cycle
     }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use tidemill_core::sink::Arrivals;
 use tidemill_core::{Batch, Cut};
 
+use crate::split_desk::Splits;
+
 /// For each stream of a source: batches with the position of their chunk in the cycle, ascending.
 pub(crate) type SourceBatches = Vec<Vec<(u32, Batch)>>;
 
@@ -12,6 +14,8 @@ pub(crate) type SourceBatches = Vec<Vec<(u32, Batch)>>;
 pub(crate) struct Cycle {
     pub cut: Arc<Cut>,
     pub arrivals: Arc<Arrivals>,
+    /// How each edge is split.
+    pub splits: Splits,
     /// Of each source.
     pub streams: Vec<SourceBatches>,
 }

@@ -6,6 +6,7 @@
 //! complete. All queues are bounded by credits: cycles in flight, and bytes of results not yet committed.
 
 mod board;
+mod chooser;
 mod committer;
 mod cutter;
 mod cycle;
@@ -19,6 +20,8 @@ mod resume;
 mod running;
 mod shared;
 mod snapshot_desk;
+mod split_desk;
+mod split_status;
 mod stages;
 mod status;
 mod topology;
@@ -29,5 +32,7 @@ pub use gateway::{Chunk, Gateway, Stopped};
 pub use resume::Resume;
 pub use running::{FlowError, Running, Settings, Snapshots, start};
 pub use shared::Failure;
+pub use split_desk::Replan;
+pub use split_status::SplitStatus;
 pub use status::{Status, Summary};
 pub use work::Work;

@@ -2,11 +2,13 @@
 //! processes.
 
 use std::io::{Cursor, Write};
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
 use tidemill_core::{Batch, PartitionedBatch, Run};
+use tidemill_split::SplitPlan;
 use timely::Accountable;
 use timely::bytes::arc::Bytes;
 use timely::dataflow::channels::ContainerBytes;
@@ -20,13 +22,36 @@ pub(crate) struct Parcel {
     pub chunk: u32,
     /// Its place among the windows of its chunk, if that was divided on the way to splitters.
     pub window: u32,
+    /// The plan by which it is split; `None` on the way to a sink.
+    pub plan: Option<Arc<SplitPlan>>,
+    /// What is counted as held for it until it is processed: the bytes of copies.
+    pub held_bytes: u64,
     /// The rows; without runs on the way to a sink.
     pub rows: PartitionedBatch,
+}
+
+impl Parcel {
+    /// Rows of a chunk for a worker.
+    pub fn new(target: u32, chunk: u32, rows: PartitionedBatch) -> Self {
+        Parcel { target, chunk, window: 0, plan: None, held_bytes: 0, rows }
+    }
+
+    /// The same, split by this plan.
+    pub fn by(self, plan: &Arc<SplitPlan>) -> Self {
+        Parcel { plan: Some(Arc::clone(plan)), ..self }
+    }
 }
 
 /// The container that Timely moves. Timely counts parcels, not rows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Parcels(pub Vec<Parcel>);
+
+impl Parcels {
+    /// All rows of all parcels.
+    pub fn rows(&self) -> u64 {
+        self.0.iter().map(|parcel| parcel.rows.batch.len() as u64).sum()
+    }
+}
 
 impl Accountable for Parcels {
     fn record_count(&self) -> i64 {
@@ -55,6 +80,8 @@ fn encode(parcels: &Parcels) -> Vec<u8> {
         put(&mut bytes, parcel.target as usize);
         put(&mut bytes, parcel.chunk as usize);
         put(&mut bytes, parcel.window as usize);
+        put(&mut bytes, parcel.held_bytes as usize);
+        put_bytes(&mut bytes, &parcel.plan.as_ref().map(|plan| plan.to_bytes()).unwrap_or_default());
         put(&mut bytes, parcel.rows.runs.len());
         for run in &parcel.rows.runs {
             put(&mut bytes, run.partition as usize);
@@ -63,9 +90,7 @@ fn encode(parcels: &Parcels) -> Vec<u8> {
         }
         put_integers(&mut bytes, &parcel.rows.batch.positions);
         put_integers(&mut bytes, &parcel.rows.batch.origins);
-        let columns = encode_columns(&parcel.rows.batch.rows);
-        put(&mut bytes, columns.len());
-        bytes.extend_from_slice(&columns);
+        put_bytes(&mut bytes, &encode_columns(&parcel.rows.batch.rows));
     }
     bytes.resize(bytes.len().next_multiple_of(8), 0);
     bytes
@@ -73,6 +98,11 @@ fn encode(parcels: &Parcels) -> Vec<u8> {
 
 fn put(bytes: &mut Vec<u8>, value: usize) {
     bytes.extend_from_slice(&(value as u64).to_le_bytes());
+}
+
+fn put_bytes(bytes: &mut Vec<u8>, value: &[u8]) {
+    put(bytes, value.len());
+    bytes.extend_from_slice(value);
 }
 
 fn put_integers(bytes: &mut Vec<u8>, values: &[u32]) {
@@ -95,24 +125,34 @@ fn decode_parcel(bytes: &mut &[u8]) -> Option<Parcel> {
     let target = take(bytes)? as u32;
     let chunk = take(bytes)? as u32;
     let window = take(bytes)? as u32;
+    let held_bytes = take(bytes)? as u64;
+    let plan = match take_bytes(bytes)? {
+        [] => None,
+        plan => Some(Arc::new(SplitPlan::from_bytes(plan).ok()?)),
+    };
     let run_count = take(bytes)?;
     let mut run =
         || Some(Run { partition: take(bytes)? as u32, start: take(bytes)? as u32, end: take(bytes)? as u32 });
     let runs = (0..run_count).map(|_| run()).collect::<Option<Vec<_>>>()?;
     let positions = take_integers(bytes)?;
     let origins = take_integers(bytes)?;
-    let length = take(bytes)?;
-    let (columns, rest) = bytes.split_at_checked(length)?;
-    *bytes = rest;
+    let columns = take_bytes(bytes)?;
     let rows = StreamReader::try_new(Cursor::new(columns), None).ok()?.next()?.ok()?;
     let batch = Batch { rows, positions: positions.into(), origins: origins.into() };
-    Some(Parcel { target, chunk, window, rows: PartitionedBatch { batch, runs } })
+    Some(Parcel { target, chunk, window, plan, held_bytes, rows: PartitionedBatch { batch, runs } })
 }
 
 fn take(bytes: &mut &[u8]) -> Option<usize> {
     let (head, rest) = bytes.split_first_chunk()?;
     *bytes = rest;
     usize::try_from(u64::from_le_bytes(*head)).ok()
+}
+
+fn take_bytes<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let length = take(bytes)?;
+    let (value, rest) = bytes.split_at_checked(length)?;
+    *bytes = rest;
+    Some(value)
 }
 
 fn take_integers(bytes: &mut &[u8]) -> Option<Vec<u32>> {
@@ -124,8 +164,6 @@ fn take_integers(bytes: &mut &[u8]) -> Option<Vec<u32>> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use arrow_array::UInt16Array;
 
     use super::*;
@@ -136,7 +174,8 @@ mod tests {
         let rows = RecordBatch::try_from_iter([("seg", column)]).unwrap();
         let batch = Batch { rows, positions: vec![0, 2, 9].into(), origins: vec![1, 1, 3].into() };
         let runs = vec![Run { partition: 1, start: 0, end: 2 }, Run { partition: 4, start: 2, end: 3 }];
-        let parcel = Parcel { target: 1, chunk: 3, window: 2, rows: PartitionedBatch { batch, runs } };
+        let parcel = Parcel::new(1, 3, PartitionedBatch { batch, runs }).by(&Arc::new(SplitPlan::exptree(9)));
+        let parcel = Parcel { window: 2, held_bytes: 77, ..parcel };
         let parcels = Parcels(vec![parcel.clone(), parcel.clone()]);
 
         let bytes = encode(&parcels);
@@ -144,6 +183,7 @@ mod tests {
         let back = decode(&bytes).unwrap();
         assert_eq!(back.0.len(), 2);
         assert_eq!((back.0[1].target, back.0[1].chunk, back.0[1].window), (1, 3, 2));
+        assert_eq!((&back.0[1].plan, back.0[1].held_bytes), (&parcel.plan, 77));
         assert_eq!(back.0[1].rows.batch.rows, parcel.rows.batch.rows);
         assert_eq!(back.0[1].rows.batch.positions, parcel.rows.batch.positions);
         assert_eq!(back.0[1].rows.batch.origins, parcel.rows.batch.origins);

@@ -11,17 +11,20 @@ use tidemill_core::error::Cause;
 use tidemill_core::snapshot::{Snapshot, StateSource};
 use tidemill_core::{CommitGuard, CutLog, MemoryCutLog, Sink, SystemClock};
 use tidemill_plan::{CyclePolicy, Limits, Plan, PlanError};
+use tidemill_split::SplitPlan;
 use timely::communication::WorkerGuards;
 
+use crate::chooser;
 use crate::committer::Committer;
 use crate::cutter::Cutter;
 use crate::gateway::{Gateway, gateway};
 use crate::panics::guard;
 use crate::resume::{Replay, Resume};
 use crate::shared::{Failure, Shared};
+use crate::split_desk;
 use crate::stages::sink_stage::SinkWay;
 use crate::status::{Status, Summary};
-use crate::topology::Topology;
+use crate::topology::{Consumer, EdgeKind, Topology};
 use crate::worker::{self, CycleSource, WorkerParts};
 
 /// How a plan is run.
@@ -82,6 +85,7 @@ pub struct Running {
     /// In a lock only so that a query can be watched and stopped from several threads.
     workers: Mutex<Option<WorkerGuards<()>>>,
     sinks: Vec<JoinHandle<()>>,
+    chooser: Option<JoinHandle<()>>,
     gateways: Vec<Option<Gateway>>,
     snapshot_parts: usize,
     started_ns: u64,
@@ -110,7 +114,8 @@ pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Resul
     }
     let first_cycle = resume.first_cycle();
     let stoppers = sinks.iter().filter_map(|sink| sink.stopper()).collect();
-    let shared = Shared::new(settings.clock, settings.limits.clone(), workers, plan, first_cycle, stoppers);
+    let shared =
+        Shared::new(settings.clock, settings.limits.clone(), workers, &topology, first_cycle, stoppers);
     let shared = Arc::new(shared);
     let started_ns = shared.clock.now_ns();
 
@@ -158,10 +163,12 @@ pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Resul
     let parts: Vec<_> = parts.collect();
     let snapshot_parts = topology.plan.operators.len() * workers;
     let guards = start_workers(workers, parts, Arc::clone(&shared))?;
+    let chooser = start_chooser(&shared)?;
     Ok(Running {
         shared,
         workers: Mutex::new(Some(guards)),
         sinks: sink_threads,
+        chooser,
         gateways,
         snapshot_parts,
         started_ns,
@@ -204,6 +211,15 @@ fn start_workers(
         }
     });
     started.map_err(|error| FlowError::Settings(format!("the worker threads could not be started: {error}")))
+}
+
+/// A thread that chooses split plans, if any is to be chosen.
+fn start_chooser(shared: &Arc<Shared>) -> Result<Option<JoinHandle<()>>, FlowError> {
+    if !chooser::is_needed(shared.topology()) {
+        return Ok(None);
+    }
+    let shared = Arc::clone(shared);
+    spawn("split-chooser".into(), move || chooser::run(&shared, shared.topology())).map(Some)
 }
 
 fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, FlowError> {
@@ -261,6 +277,29 @@ impl Running {
         }
     }
 
+    /// Splits an input of an operator by another plan from the next cycle on. The results do not depend on it. The
+    /// input must be one whose split may change: [`OperatorPlan::auto_split`](tidemill_plan::OperatorPlan::auto_split).
+    ///
+    /// # Errors
+    /// If there is no such input, its split may not change, or the plan does not fit it.
+    pub fn replan(&self, operator: &str, input: usize, plan: SplitPlan) -> Result<(), FlowError> {
+        let topology = self.shared.topology();
+        let named = |place: &usize| topology.plan.operators[*place].name == operator;
+        let place = (0..topology.plan.operators.len()).find(named);
+        let edge = place.and_then(|operator| topology.edge_to(Consumer::Operator { operator, input }));
+        let refuse =
+            |reason: String| FlowError::Settings(format!("operator '{operator}', input {input}: {reason}"));
+        let Some((edge, EdgeKind::Split(split))) = edge.map(|edge| (edge, &topology.edges[edge].kind)) else {
+            return Err(refuse("the plan has no such input".into()));
+        };
+        if split.auto.is_none() {
+            return Err(refuse("its split stays as it is; plan it with auto_split to change it".into()));
+        }
+        split_desk::check(&plan, split.plan.partitions, split.levels).map_err(refuse)?;
+        self.shared.splits.propose(edge, plan);
+        Ok(())
+    }
+
     /// Whether the query has failed; [`join`](Running::join) says why.
     pub fn has_failed(&self) -> bool {
         self.shared.is_stopped()
@@ -306,6 +345,10 @@ impl Running {
         }
         for sink in self.sinks.drain(..) {
             let _ = sink.join();
+        }
+        self.shared.splits.end();
+        if let Some(chooser) = self.chooser.take() {
+            let _ = chooser.join();
         }
     }
 }

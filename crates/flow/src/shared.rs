@@ -14,10 +14,13 @@ use tidemill_core::error::Cause;
 use tidemill_core::latency::ResponseTimes;
 use tidemill_core::sink::Arrivals;
 use tidemill_core::{OperatorError, SinkError};
-use tidemill_plan::{Limits, Plan};
+use tidemill_plan::Limits;
 
 use crate::cycle::Cycle;
+use crate::parcel::Parcels;
 use crate::snapshot_desk::SnapshotDesk;
+use crate::split_desk::{SplitDesk, Splits};
+use crate::topology::Topology;
 use crate::work::WorkTable;
 
 /// Why a query stopped.
@@ -50,6 +53,10 @@ pub(crate) struct Shared {
     pub counters: Counters,
     pub snapshots: SnapshotDesk,
     pub work: WorkTable,
+    pub splits: SplitDesk,
+    topology: Arc<Topology>,
+    /// Bytes of rows that were copied to several partitions and not yet processed.
+    copied_bytes: AtomicU64,
     /// The first cycle of this run.
     pub first_cycle: u64,
     limits: Limits,
@@ -83,16 +90,19 @@ impl Shared {
         clock: Arc<dyn Clock>,
         limits: Limits,
         workers: usize,
-        plan: &Plan,
+        topology: &Arc<Topology>,
         first_cycle: u64,
         stoppers: Vec<Stopper>,
     ) -> Self {
-        let first = || (0..plan.sinks.len()).map(|_| AtomicU64::new(first_cycle)).collect();
+        let first = || (0..topology.plan.sinks.len()).map(|_| AtomicU64::new(first_cycle)).collect();
         Shared {
             clock,
             counters: Counters::default(),
             snapshots: SnapshotDesk::default(),
-            work: WorkTable::new(plan),
+            work: WorkTable::new(topology),
+            splits: SplitDesk::new(topology),
+            topology: Arc::clone(topology),
+            copied_bytes: AtomicU64::new(0),
             first_cycle,
             limits,
             stopped: AtomicBool::new(false),
@@ -168,7 +178,40 @@ impl Shared {
     /// Whether one more cycle may be closed after `next_cycle` ones.
     pub fn has_credit(&self, next_cycle: u64) -> bool {
         next_cycle - self.committed_cycles() < self.limits.cycles_in_flight_max
-            && self.counters.get(Counter::UncommittedBytes) < self.limits.uncommitted_bytes_max
+            && self.counters.get(Counter::UncommittedBytes) + self.copied_bytes.load(Ordering::Relaxed)
+                < self.limits.uncommitted_bytes_max
+    }
+
+    /// Counts what is split into more rows than there were, until it is processed: what is broadcast must not
+    /// pile up either.
+    pub fn hold_copies(&self, mut parcels: Parcels, rows_before: u64) -> Parcels {
+        if parcels.rows() > rows_before {
+            for parcel in &mut parcels.0 {
+                parcel.held_bytes = parcel.rows.batch.bytes() as u64;
+            }
+            let held_bytes = parcels.0.iter().map(|parcel| parcel.held_bytes).sum();
+            self.copied_bytes.fetch_add(held_bytes, Ordering::Relaxed);
+        }
+        parcels
+    }
+
+    /// Copies were processed.
+    pub fn release_copies(&self, held_bytes: u64) {
+        self.copied_bytes.fetch_sub(held_bytes, Ordering::Relaxed);
+    }
+
+    // Split plans.
+
+    pub fn topology(&self) -> &Arc<Topology> {
+        &self.topology
+    }
+
+    /// The split plans of a cycle that is being cut.
+    pub fn splits_at_cut(&self, cycle: u64) -> Splits {
+        let (splits, changed) = self.splits.at_cut(cycle, &self.topology);
+        // What was measured of another plan says nothing of this one.
+        changed.into_iter().for_each(|edge| self.work.forget_splits(edge));
+        splits
     }
 
     /// Whether the workers have nothing to do.

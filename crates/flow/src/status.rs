@@ -4,6 +4,8 @@ use tidemill_core::counters::Counter;
 use tidemill_core::latency::ResponseTimes;
 
 use crate::shared::Shared;
+use crate::split_desk::Replan;
+use crate::split_status::SplitStatus;
 use crate::work::Work;
 
 /// Counters and response times at one moment, counted from the start of the run.
@@ -18,6 +20,10 @@ pub struct Status {
     pub elapsed_ns: u64,
     /// What each transform, then each operator has done, in the plan's order.
     pub work: Vec<Work>,
+    /// How each input of each operator is split, in the plan's order, and what its splitters have done.
+    pub splits: Vec<SplitStatus>,
+    /// The split plans that took the place of others, oldest first; the last 256 of them.
+    pub replans: Vec<Replan>,
 }
 
 /// The status at the end of a run.
@@ -27,7 +33,15 @@ impl Status {
     pub(crate) fn new(shared: &Shared, elapsed_ns: u64) -> Self {
         let values = Counter::ALL.iter().map(|counter| shared.counters.get(*counter)).collect();
         let (per_event, per_cycle) = shared.response_times();
-        Status { values, per_event, per_cycle, elapsed_ns, work: shared.work.list() }
+        Status {
+            values,
+            per_event,
+            per_cycle,
+            elapsed_ns,
+            work: shared.work.list(),
+            splits: SplitStatus::list(shared),
+            replans: shared.splits.changes(),
+        }
     }
 
     /// A counter's value.

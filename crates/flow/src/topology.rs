@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidemill_plan::{Plan, PlanError, Producer, StreamRef};
+use tidemill_plan::{AutoSplit, Plan, PlanError, Producer, StreamRef};
 use tidemill_split::{Placement, Route, SplitPlan};
 
 use crate::regroup::InputOrder;
@@ -51,8 +51,12 @@ pub(crate) struct SplitEdge {
     pub columns: Vec<usize>,
     /// The operator's name.
     pub name: String,
-    /// `None`: every worker splits the rows that it has.
-    pub plan: Option<SplitPlan>,
+    /// The plan that it begins with.
+    pub plan: SplitPlan,
+    /// How other plans are chosen; `None`: it stays.
+    pub auto: Option<AutoSplit>,
+    /// How many levels of splitters there are, used or not.
+    pub levels: usize,
     /// The worker of the first splitter: another for each operator, so that several roots of trees are spread.
     pub first_worker: u32,
 }
@@ -73,12 +77,17 @@ impl Topology {
         let mut edges = Vec::new();
         for (index, operator) in plan.operators.iter().enumerate() {
             for (input, input_plan) in operator.inputs.iter().enumerate() {
+                // Without a plan, every worker splits what it has.
+                let every_worker = || SplitPlan::parasplit(operator.partitions, workers);
+                let split = input_plan.split.clone().unwrap_or_else(every_worker);
                 let kind = EdgeKind::Split(SplitEdge {
                     route: Arc::clone(&input_plan.route),
                     placement: Arc::clone(&placements[index]),
                     columns: plan.columns_of(operator, input_plan)?,
                     name: operator.name.clone(),
-                    plan: input_plan.split.clone().filter(|split| needs_splitters(split, workers)),
+                    levels: levels_of(&split, input_plan.auto_split.is_some(), workers),
+                    plan: split,
+                    auto: input_plan.auto_split.clone(),
                     first_worker: index as u32 % workers,
                 });
                 let consumer = Consumer::Operator { operator: index, input };
@@ -106,6 +115,23 @@ impl Topology {
         self.edges.iter().position(|edge| edge.consumer == consumer)
     }
 
+    /// The operator that reads a split edge.
+    pub fn operator_of(&self, edge: usize) -> usize {
+        match self.edges[edge].consumer {
+            Consumer::Operator { operator, .. } | Consumer::Passed { operator } => operator,
+            Consumer::Sink { .. } => unreachable!("no edge to a sink is split"),
+        }
+    }
+
+    /// The name of the operator that reads a split edge, and the number of its input.
+    pub fn reader_of(&self, edge: usize) -> (String, usize) {
+        let input = match self.edges[edge].consumer {
+            Consumer::Operator { input, .. } => input,
+            Consumer::Sink { .. } | Consumer::Passed { .. } => 0,
+        };
+        (self.plan.operators[self.operator_of(edge)].name.clone(), input)
+    }
+
     /// The edges into a sink: its inputs in order, then those that only tell how far operators are.
     pub fn edges_to_sink(&self, sink: usize) -> Vec<usize> {
         let leads_to = |consumer| match consumer {
@@ -125,9 +151,13 @@ impl Topology {
     }
 }
 
-/// With a splitter for every worker, each may as well split what it has, without sending it anywhere before.
-fn needs_splitters(split: &SplitPlan, workers: u32) -> bool {
-    split.fan_outs().len() > 1 || split.splitters() < workers
+/// Levels of splitters that an edge has whose plan may change: enough for a tree with fan-outs 2, 4, 8, 16.
+const LEVELS_OF_AUTO: usize = 4;
+
+/// How many levels of splitters an edge needs that begins with this plan.
+fn levels_of(split: &SplitPlan, is_auto: bool, workers: u32) -> usize {
+    let own = if split.needs_splitters(workers) { split.fan_outs().len() } else { 0 };
+    if is_auto { own.max(LEVELS_OF_AUTO) } else { own }
 }
 
 /// Without an edge, an operator that no one reads could fall behind the cycles that are committed, and with

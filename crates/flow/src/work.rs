@@ -2,13 +2,18 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidemill_plan::Plan;
+use crate::topology::{Edge, EdgeKind, Topology};
 
 /// A part of the plan that works on rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Transform(usize),
     Operator(usize),
+    /// The writers of an edge, then each level of its splitters.
+    Split {
+        edge: usize,
+        stage: usize,
+    },
 }
 
 /// What one transform or operator has done so far, on all workers together.
@@ -28,6 +33,8 @@ pub struct Work {
 pub(crate) struct WorkTable {
     transforms: Vec<Entry>,
     operators: Vec<Entry>,
+    /// By edge and stage.
+    splits: Vec<Vec<Entry>>,
 }
 
 struct Entry {
@@ -38,22 +45,47 @@ struct Entry {
 }
 
 impl WorkTable {
-    pub fn new(plan: &Plan) -> Self {
+    pub fn new(topology: &Topology) -> Self {
+        let plan = &topology.plan;
+        let stages = |edge: &Edge| match &edge.kind {
+            EdgeKind::Split(split) => (0..=split.levels).map(|_| Entry::new("")).collect(),
+            EdgeKind::Whole { .. } | EdgeKind::Empty => Vec::new(),
+        };
         WorkTable {
             transforms: plan.transforms.iter().map(|transform| Entry::new(&transform.name)).collect(),
             operators: plan.operators.iter().map(|operator| Entry::new(&operator.name)).collect(),
+            splits: topology.edges.iter().map(stages).collect(),
+        }
+    }
+
+    fn entry(&self, part: Part) -> &Entry {
+        match part {
+            Part::Transform(index) => &self.transforms[index],
+            Part::Operator(index) => &self.operators[index],
+            Part::Split { edge, stage } => &self.splits[edge][stage],
         }
     }
 
     pub fn add(&self, part: Part, time_ns: u64, rows_in: u64, rows_out: u64) {
-        let entry = match part {
-            Part::Transform(index) => &self.transforms[index],
-            Part::Operator(index) => &self.operators[index],
-        };
+        let entry = self.entry(part);
         // Figures for people: no other memory depends on them.
         entry.time_ns.fetch_add(time_ns, Ordering::Relaxed);
         entry.rows_in.fetch_add(rows_in, Ordering::Relaxed);
         entry.rows_out.fetch_add(rows_out, Ordering::Relaxed);
+    }
+
+    /// What a part has done.
+    pub fn read(&self, part: Part) -> Work {
+        self.entry(part).read()
+    }
+
+    /// Counts the splits of an edge anew.
+    pub fn forget_splits(&self, edge: usize) {
+        for entry in &self.splits[edge] {
+            for count in [&entry.time_ns, &entry.rows_in, &entry.rows_out] {
+                count.store(0, Ordering::Relaxed);
+            }
+        }
     }
 
     /// The transforms, then the operators, each in the plan's order.

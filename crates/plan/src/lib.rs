@@ -23,12 +23,14 @@
 //! plan.validate().unwrap();
 //! ```
 
+mod auto_split;
 mod contract;
 mod operator;
 mod plan;
 mod stream;
 mod transform;
 
+pub use auto_split::AutoSplit;
 pub use contract::{CyclePolicy, Limits};
 pub use operator::{Factory, InputPlan, OperatorPlan};
 pub use plan::{Plan, PlanError, SinkPlan, SourcePlan};

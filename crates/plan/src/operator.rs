@@ -6,6 +6,7 @@ use arrow_schema::SchemaRef;
 use tidemill_core::Operator;
 use tidemill_split::{Route, SplitPlan};
 
+use crate::auto_split::AutoSplit;
 use crate::stream::StreamRef;
 
 /// Makes the instance of a logical partition.
@@ -22,6 +23,8 @@ pub struct InputPlan {
     pub route: Arc<Route>,
     /// Who splits the rows; `None`: every worker those that it has. The results do not depend on it.
     pub split: Option<SplitPlan>,
+    /// Whether the engine chooses another split while the query runs; `None`: it stays as it is.
+    pub auto_split: Option<AutoSplit>,
 }
 
 /// An operator: so many logical partitions of one kind.
@@ -59,7 +62,7 @@ impl OperatorPlan {
     #[must_use]
     pub fn input(mut self, stream: StreamRef, columns: &[&str], route: impl Into<Arc<Route>>) -> Self {
         let columns = columns.iter().map(|column| column.to_string()).collect();
-        self.inputs.push(InputPlan { stream, columns, route: route.into(), split: None });
+        self.inputs.push(InputPlan { stream, columns, route: route.into(), split: None, auto_split: None });
         self
     }
 
@@ -68,6 +71,16 @@ impl OperatorPlan {
     pub fn split(mut self, plan: SplitPlan) -> Self {
         if let Some(input) = self.inputs.last_mut() {
             input.split = Some(plan);
+        }
+        self
+    }
+
+    /// Lets the engine choose how the input that was added last is split, and choose again while the query runs.
+    /// It begins with the plan that [`split`](Self::split) says.
+    #[must_use]
+    pub fn auto_split(mut self, auto: AutoSplit) -> Self {
+        if let Some(input) = self.inputs.last_mut() {
+            input.auto_split = Some(auto);
         }
         self
     }

@@ -1,98 +1,39 @@
 //! Which split plan: what each would cost and reach, and the cheapest that is fast enough.
 
-use crate::cost::{load_cores, nodes_of_level, rate_max, splitters_for_rate};
+use std::fmt;
+
+use crate::cost::splitters_for_rate;
+use crate::predict::{Prediction, millions, predict};
 use crate::profile::SplitProfile;
-use crate::split_plan::{Shape, SplitPlan};
+use crate::split_plan::SplitPlan;
 
-/// One stage of a split plan, by the model.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PredictedStage {
-    /// What it is: `splitters of level 2`.
-    pub name: String,
-    /// How many there are of it.
-    pub processes: u32,
-    /// What one of them costs per event of the plan's input.
-    pub cost_ns: f64,
-}
-
-/// A split plan with what the model says of it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Prediction {
-    /// The plan.
-    pub plan: SplitPlan,
-    /// Its stages, in the order of events.
-    pub stages: Vec<PredictedStage>,
-    /// All processes of all stages together, per event.
-    pub total_ns: f64,
-    /// The rate, in events per second, that it reaches on so many cores.
-    pub rate_max: f64,
-}
-
-impl Prediction {
-    /// The stage that is busy first.
-    pub fn bottleneck(&self) -> Option<&PredictedStage> {
-        self.stages.iter().max_by(|a, b| a.cost_ns.total_cmp(&b.cost_ns))
-    }
-
-    /// How many cores it keeps busy at a rate of events per second.
-    ///
-    /// ```
-    /// use tidemill_split::{SplitPlan, choose::Prediction};
-    /// let prediction = Prediction { plan: SplitPlan::fsplit(2), stages: vec![], total_ns: 10.0, rate_max: 1e8 };
-    /// assert_eq!(prediction.load_cores(5e7), 0.5);
-    /// ```
-    pub fn load_cores(&self, rate: f64) -> f64 {
-        load_cores(self.total_ns, rate)
-    }
-}
-
-/// What the model says of a plan on so many cores.
-pub fn predict(plan: SplitPlan, profile: &SplitProfile, cores: u32) -> Prediction {
-    let router_ns = profile.lattice(plan.window_rows).router_ns();
-    let mut stages = vec![PredictedStage { name: "window router".into(), processes: 1, cost_ns: router_ns }];
-    let (costs, parts) = (&profile.splitter, profile.parts);
-    match &plan.shape {
-        Shape::Fsplit => stages.push(splitters(costs.fsplit(parts, plan.partitions), 1)),
-        Shape::Lattice { splitters: p } => {
-            // Each takes in, routes and writes its share of the events.
-            let all_ns = costs.fsplit(parts, plan.partitions);
-            stages.push(splitters(all_ns / f64::from(*p), *p));
-        }
-        Shape::Tree { fan_outs } => {
-            for (level, cost_ns) in (1..).zip(costs.tree_levels(parts, fan_outs)) {
-                let processes = nodes_of_level(fan_outs, level, plan.partitions);
-                stages.push(PredictedStage {
-                    name: format!("splitters of level {level}"),
-                    processes,
-                    cost_ns,
-                });
-            }
-        }
-    }
-    let total_ns = stages.iter().map(|stage| f64::from(stage.processes) * stage.cost_ns).sum();
-    let slowest_ns = stages.iter().map(|stage| stage.cost_ns).fold(0.0, f64::max);
-    let rate_max = rate_max(slowest_ns).min(f64::from(cores) * rate_max(total_ns));
-    Prediction { plan, stages, total_ns, rate_max }
-}
-
-fn splitters(cost_ns: f64, processes: u32) -> PredictedStage {
-    PredictedStage { name: "splitters".into(), processes, cost_ns }
-}
-
-/// The plans that are worth looking at: one splitter, both trees, and the lattice that the rate needs.
-pub fn candidates(profile: &SplitProfile, partitions: u32, desired_rate: f64, cores: u32) -> Vec<SplitPlan> {
-    let (costs, parts) = (&profile.splitter, profile.parts);
+/// The plans that are worth looking at: that in which every worker splits what it has, which needs no window
+/// router; one splitter, both trees, and the lattice that the rate needs.
+pub fn candidates(
+    profile: &SplitProfile,
+    partitions: u32,
+    desired_rate: f64,
+    workers: u32,
+) -> Vec<SplitPlan> {
+    let (costs, parts, workers) = (&profile.splitter, profile.parts, workers.max(1));
     let lattice = profile.lattice(SplitPlan::fsplit(partitions).window_rows);
-    let splitters = splitters_for_rate(&lattice, desired_rate, parts, partitions).clamp(1, cores.max(1));
-    vec![
+    let splitters = splitters_for_rate(&lattice, desired_rate, parts, partitions).clamp(1, workers);
+    let mut plans = vec![
+        SplitPlan::parasplit(partitions, workers),
         SplitPlan::fsplit(partitions),
         SplitPlan::exptree(partitions),
         SplitPlan::maxtree(partitions, parts, costs.consume_ratio()),
-        SplitPlan::parasplit(partitions, splitters),
-    ]
+    ];
+    if splitters < workers {
+        plans.push(SplitPlan::parasplit(partitions, splitters));
+    }
+    plans.dedup();
+    plans
 }
 
 /// A choice, with all that it was chosen from.
+///
+/// As text it is what an explanation shows: the chosen plan stage by stage, and what the others would have cost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
     /// The place of the chosen one.
@@ -108,7 +49,20 @@ impl Choice {
     }
 }
 
-/// The cheapest plan that reaches the desired rate of events per second on so many cores; if none does, the
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.prediction())?;
+        for (place, other) in self.predictions.iter().enumerate().filter(|(place, _)| *place != self.chosen) {
+            let rate = millions(other.rate_max);
+            let lead =
+                if place == usize::from(self.chosen == 0) { "\nnot chosen: " } else { "\n            " };
+            write!(f, "{lead}{}, {:.1} ns per event, {rate} M events/s", other.plan, other.total_ns)?;
+        }
+        Ok(())
+    }
+}
+
+/// The cheapest plan that reaches the desired rate of events per second on so many workers; if none does, the
 /// fastest. Of equal ones the first, which is the simplest.
 ///
 /// ```
@@ -119,28 +73,37 @@ impl Choice {
 ///     splitter: SplitterCosts { consume_ns: 2.0, process_ns: 3.0, emit_ns: 5.0 },
 ///     router: RouterCosts { read_ns: 0.0, split_ns: 0.0, emit_ns: 100.0 },
 ///     parts: Proportions::broadcast_part(0.0).unwrap(),
+///     query_ns: 0.0,
 /// };
-/// assert_eq!(choose(&profile, 64, 50e6, 8).prediction().plan.to_string(), "1 splitter to 64 partitions");
-/// let fast = choose(&profile, 64, 250e6, 8);
-/// assert_eq!(fast.prediction().plan.to_string(), "lattice of 3 splitters to 64 partitions");
+/// let choice = choose(&profile, 64, 50e6, 2);
+/// assert_eq!(choice.prediction().plan.to_string(), "lattice of 2 splitters to 64 partitions");
 /// ```
-pub fn choose(profile: &SplitProfile, partitions: u32, desired_rate: f64, cores: u32) -> Choice {
-    let plans = candidates(profile, partitions, desired_rate, cores);
-    let predictions: Vec<Prediction> = plans.into_iter().map(|plan| predict(plan, profile, cores)).collect();
-    // The rounding of a rate that is just reached does not count.
-    let reaches = |prediction: &Prediction| prediction.rate_max >= desired_rate * (1.0 - 1e-9);
-    let better = |a: &Prediction, b: &Prediction| match (reaches(a), reaches(b)) {
-        (true, true) => a.total_ns < b.total_ns,
-        (false, false) => a.rate_max > b.rate_max,
-        (a, _) => a,
-    };
+pub fn choose(profile: &SplitProfile, partitions: u32, desired_rate: f64, workers: u32) -> Choice {
+    let plans = candidates(profile, partitions, desired_rate, workers);
+    choose_of(plans, profile, desired_rate, workers)
+}
+
+/// The same among plans of one's own, of which there must be at least one.
+pub fn choose_of(plans: Vec<SplitPlan>, profile: &SplitProfile, desired_rate: f64, workers: u32) -> Choice {
+    let predictions: Vec<Prediction> =
+        plans.into_iter().map(|plan| predict(plan, profile, workers)).collect();
     let mut chosen = 0;
     for place in 1..predictions.len() {
-        if better(&predictions[place], &predictions[chosen]) {
+        if is_better(&predictions[place], &predictions[chosen], desired_rate) {
             chosen = place;
         }
     }
     Choice { chosen, predictions }
+}
+
+fn is_better(a: &Prediction, b: &Prediction, desired_rate: f64) -> bool {
+    // The rounding of a rate that is just reached, or of equal costs, does not count.
+    let reaches = |prediction: &Prediction| prediction.rate_max >= desired_rate * (1.0 - 1e-9);
+    match (reaches(a), reaches(b)) {
+        (true, true) => a.total_ns < b.total_ns * (1.0 - 1e-9),
+        (false, false) => a.rate_max > b.rate_max * (1.0 + 1e-9),
+        (a, _) => a,
+    }
 }
 
 #[cfg(test)]
@@ -155,32 +118,37 @@ mod tests {
             splitter: SplitterCosts { consume_ns: 2.0, process_ns: 3.0, emit_ns: 5.0 },
             router: RouterCosts { read_ns: 0.0, split_ns: 0.0, emit_ns: 100.0 },
             parts: Proportions::broadcast_part(broadcast).unwrap(),
+            query_ns: 0.0,
         }
     }
 
     #[test]
-    fn little_is_done_by_one_and_much_by_several() {
+    fn every_worker_splits_and_of_other_plans_the_cheapest_that_reaches_the_rate() {
         let plan =
             |broadcast, rate, cores| choose(&profile(broadcast), 64, rate, cores).prediction().plan.clone();
-        assert_eq!(plan(0.0, 1e6, 4), SplitPlan::fsplit(64));
-        assert_eq!(plan(0.1, 3e6, 1), SplitPlan::fsplit(64));
-        assert_eq!(plan(0.0, 3e8, 4), SplitPlan::parasplit(64, 3));
+        assert_eq!(plan(0.0, 1e6, 4), SplitPlan::parasplit(64, 4));
+        assert_eq!(plan(0.1, 3e6, 1), SplitPlan::parasplit(64, 1));
         // More than the machine can do: as much as it can.
-        assert_eq!(plan(0.0, 1e12, 4), SplitPlan::parasplit(64, 4));
         assert_eq!(plan(0.0, f64::INFINITY, 2), SplitPlan::parasplit(64, 2));
+        let other = |broadcast, rate| {
+            let (profile, mut plans) = (profile(broadcast), candidates(&profile(broadcast), 64, rate, 64));
+            plans.remove(0);
+            choose_of(plans, &profile, rate, 64).prediction().plan.clone()
+        };
+        assert_eq!(other(0.0, 1e6), SplitPlan::fsplit(64));
+        assert_eq!(other(0.0, 2.5e8), SplitPlan::parasplit(64, 3));
     }
 
     #[test]
-    fn a_prediction_names_its_bottleneck() {
-        let prediction = predict(SplitPlan::exptree(8), &profile(0.0), 100);
-        let processes: Vec<u32> = prediction.stages.iter().map(|stage| stage.processes).collect();
-        assert_eq!(processes, [1, 1, 2]);
-        assert_eq!(prediction.bottleneck().unwrap().name, "splitters of level 1");
-        assert!((prediction.rate_max - 1e8).abs() < 1.0);
-        assert!((prediction.total_ns - (100.0 / 8192.0 + 10.0 + 10.0)).abs() < 1e-9);
-        // On one core all stages share it.
-        let one = predict(SplitPlan::exptree(8), &profile(0.0), 1);
-        assert!((one.rate_max - 1e9 / one.total_ns).abs() < 1.0);
+    fn an_explanation_shows_the_others_too() {
+        let lines: Vec<String> =
+            choose(&profile(0.0), 4, 1.0, 2).to_string().lines().map(Into::into).collect();
+        assert!(
+            lines[0]
+                .starts_with("lattice of 2 splitters to 4 partitions (p = 2, q = 4, W = 8192 rows): 10.0")
+        );
+        assert_eq!(lines[3], "not chosen: 1 splitter to 4 partitions, 10.0 ns per event, 99.9 M events/s");
+        assert!(lines[4].starts_with("            tree of fan-outs 2, 2 to 4 partitions, 20.0 ns per event"));
     }
 
     proptest! {
@@ -193,9 +161,10 @@ mod tests {
             prop_assert!(chosen.plan.validate(partitions).is_ok());
             for other in &choice.predictions {
                 if chosen.rate_max >= rate {
-                    prop_assert!(other.rate_max < rate * (1.0 - 1e-9) || other.total_ns >= chosen.total_ns);
+                    let costs_as_much = other.total_ns >= chosen.total_ns * (1.0 - 1e-8);
+                    prop_assert!(other.rate_max < rate * (1.0 - 1e-9) || costs_as_much);
                 } else if chosen.rate_max < rate * (1.0 - 1e-9) {
-                    prop_assert!(other.rate_max <= chosen.rate_max);
+                    prop_assert!(other.rate_max <= chosen.rate_max * (1.0 + 1e-8));
                 }
             }
         }

@@ -12,6 +12,7 @@ pub mod hash;
 pub mod merge;
 pub mod order;
 pub mod placement;
+pub mod predict;
 pub mod profile;
 pub mod route;
 pub mod split;

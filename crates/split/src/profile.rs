@@ -7,7 +7,7 @@ use tidemill_core::Batch;
 use crate::cost::{LatticeCosts, Proportions, RouterCosts, SplitterCosts};
 use crate::placement::Placement;
 use crate::route::{BROADCAST, OMIT, Route, RouteError};
-use crate::split::Splitter;
+use crate::split::{Share, Splitter};
 
 /// The costs of splitting one stream by one routing function on this machine.
 ///
@@ -21,72 +21,130 @@ pub struct SplitProfile {
     pub router: RouterCosts,
     /// Which part of the rows is routed, broadcast, omitted.
     pub parts: Proportions,
+    /// What the query costs per event that a partition is given; 0 if no one knows.
+    pub query_ns: f64,
 }
 
 /// How often each thing is measured; the shortest time counts, for what else the machine does only adds to it.
 const ROUNDS: u32 = 5;
 
-/// Measures the splitting of a sample to so many partitions, with all of its columns.
+/// The most copies that are written while costs are measured; with 64 bytes each, 32 MiB.
+const COPIES_MAX: f64 = 524_288.0;
+
+/// Measures the splitting of samples to so many partitions, with these of their columns. Several samples, which
+/// together are larger than the caches, are what a stream is.
 ///
 /// `clock` gives the time in nanoseconds; it does nothing to what the split gives.
 ///
 /// # Errors
 /// If the routing function names a partition that does not exist.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow_array::{RecordBatch, UInt32Array, types::UInt32Type};
+/// use tidemill_core::Batch;
+/// use tidemill_split::{profile::profile, route_by_value};
+/// let columns = [("xway", Arc::new(UInt32Array::from(vec![0, 3, 1, 2])) as _)];
+/// let sample = Batch::from_source(RecordBatch::try_from_iter(columns).unwrap(), (0..4).collect());
+/// let start = std::time::Instant::now();
+/// let clock = || start.elapsed().as_nanos() as u64;
+/// let profile = profile(&[sample], &route_by_value::<UInt32Type>(0).into(), 4, &[0], &clock)?;
+/// assert_eq!(profile.parts.routed(), 1.0);
+/// # Ok::<(), tidemill_split::RouteError>(())
+/// ```
 pub fn profile(
-    sample: &Batch,
+    samples: &[Batch],
     route: &Arc<Route>,
     partitions: u32,
+    columns: &[usize],
     clock: &dyn Fn() -> u64,
 ) -> Result<SplitProfile, RouteError> {
     let placement = Arc::new(Placement::spread(partitions, 1));
     let splitter = |columns| Splitter::new(Arc::clone(route), Arc::clone(&placement), columns);
     let mut without_columns = splitter(Vec::new());
-    let mut with_columns = splitter((0..sample.rows.num_columns()).collect());
+    let mut with_columns = splitter(columns.to_vec());
 
+    let parts = proportions(samples, route);
+    let samples = &within_limit(samples, parts.copies(partitions));
     let mut destinations = Vec::new();
     let route_ns = shortest(clock, || {
         destinations.clear();
-        route(&sample.rows, &mut destinations);
-        Ok(())
+        samples.iter().for_each(|sample| route(&sample.rows, &mut destinations));
+        Ok(Vec::new())
     })?;
-    let place_ns = shortest(clock, || without_columns.split(sample, 0).map(drop))?;
-    let all_ns = shortest(clock, || with_columns.split(sample, 0).map(drop))?;
+    let place_ns = shortest(clock, || split_all(samples, &mut without_columns))?;
+    let all_ns = shortest(clock, || split_all(samples, &mut with_columns))?;
     let window_ns = shortest(clock, || {
-        drop(std::hint::black_box(sample.slice(0, sample.len())));
-        Ok(())
+        samples.iter().for_each(|sample| drop(std::hint::black_box(sample.slice(0, sample.len()))));
+        Ok(Vec::new())
     })?;
 
-    let parts = proportions(&destinations);
-    let (rows, copies) = (sample.len().max(1) as f64, parts.copies(partitions) * sample.len().max(1) as f64);
+    let rows = samples.iter().map(Batch::len).sum::<usize>().max(1) as f64;
+    let copies = parts.copies(partitions) * rows;
     let splitter = SplitterCosts {
         consume_ns: (route_ns + window_ns) / rows,
         process_ns: (place_ns - route_ns).max(0.0) / (copies + parts.omitted() * rows),
         emit_ns: if copies > 0.0 { (all_ns - place_ns).max(0.0) / copies } else { 0.0 },
     };
-    let router = RouterCosts { read_ns: 0.0, split_ns: 0.0, emit_ns: window_ns };
-    Ok(SplitProfile { splitter, router, parts })
+    let emit_ns = window_ns / samples.len().max(1) as f64;
+    let router = RouterCosts { read_ns: 0.0, split_ns: 0.0, emit_ns };
+    Ok(SplitProfile { splitter, router, parts, query_ns: 0.0 })
 }
 
+/// What is split is kept until all is, as it is until the partitions have taken it.
+fn split_all(samples: &[Batch], splitter: &mut Splitter) -> Result<Vec<Share>, RouteError> {
+    let mut shares = Vec::new();
+    for sample in samples {
+        shares.extend(splitter.split(sample, 0)?);
+    }
+    Ok(shares)
+}
+
+/// The shortest time of a round, without that of giving its results back.
 fn shortest(
     clock: &dyn Fn() -> u64,
-    mut what: impl FnMut() -> Result<(), RouteError>,
+    mut what: impl FnMut() -> Result<Vec<Share>, RouteError>,
 ) -> Result<f64, RouteError> {
     let mut shortest_ns = u64::MAX;
     for _ in 0..ROUNDS {
         let start_ns = clock();
-        what()?;
+        let results = what()?;
         shortest_ns = shortest_ns.min(clock().saturating_sub(start_ns));
+        drop(results);
     }
     Ok(shortest_ns as f64)
 }
 
-fn proportions(destinations: &[u32]) -> Proportions {
+fn proportions(samples: &[Batch], route: &Arc<Route>) -> Proportions {
+    let mut destinations = Vec::new();
+    samples.iter().for_each(|sample| route(&sample.rows, &mut destinations));
     let count = |wanted| destinations.iter().filter(|destination| **destination == wanted).count() as u64;
     let (broadcast, omitted) = (count(BROADCAST), count(OMIT));
     Proportions::counted(destinations.len() as u64 - broadcast - omitted, broadcast, omitted)
 }
 
+/// As many rows, but at least one, as make so many copies that they can be kept.
+fn within_limit(samples: &[Batch], copies_per_row: f64) -> Vec<Batch> {
+    let mut room = ((COPIES_MAX / copies_per_row.max(1.0)) as usize).max(1);
+    let mut kept = Vec::new();
+    for sample in samples {
+        let rows = sample.len().min(room);
+        kept.push(sample.slice(0, rows));
+        room -= rows;
+        if room == 0 {
+            break;
+        }
+    }
+    kept
+}
+
 impl SplitProfile {
+    /// The same for a query that costs so much per event that a partition is given.
+    #[must_use]
+    pub fn with_query_ns(self, query_ns: f64) -> Self {
+        SplitProfile { query_ns, ..self }
+    }
+
     /// The same as costs of a lattice. Its query processors have nothing to merge: what several splitters send
     /// is in order once it is sorted by window.
     pub fn lattice(&self, window_rows: u32) -> LatticeCosts {
@@ -96,6 +154,7 @@ impl SplitProfile {
             window_rows,
             split_ns: self.splitter.process_ns,
             emit_ns: self.splitter.emit_ns,
+            query_ns: self.query_ns,
             ..LatticeCosts::default()
         }
     }
@@ -119,11 +178,11 @@ mod tests {
         // Each reading of the clock is 100 ns after the last: everything takes 100 ns.
         let now = Cell::new(0);
         let clock = || now.replace(now.get() + 100);
-        let profile = profile(&sample, &route, 3, &clock).unwrap();
+        let profile = profile(std::slice::from_ref(&sample), &route, 3, &[0], &clock).unwrap();
         assert_eq!(profile.parts, Proportions::counted(8, 1, 1));
         assert_eq!(profile.splitter, SplitterCosts { consume_ns: 20.0, process_ns: 0.0, emit_ns: 0.0 });
         assert_eq!(profile.router.emit_ns, 100.0);
         let wrong: Arc<Route> = Arc::new(|_: &RecordBatch, out: &mut Vec<u32>| out.extend([7; 10]));
-        assert!(super::profile(&sample, &wrong, 3, &clock).is_err());
+        assert!(super::profile(&[sample], &wrong, 3, &[0], &clock).is_err());
     }
 }

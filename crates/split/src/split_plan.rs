@@ -6,7 +6,7 @@ use thiserror::Error;
 use tidemill_core::error::Cause;
 use tidemill_core::{SnapshotReader, SnapshotWriter};
 
-use crate::cost::{Proportions, exptree, maxtree};
+use crate::cost::{Proportions, exptree, maxtree, nodes_of_level};
 
 /// The splitters, and how they are connected.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,6 +129,26 @@ impl SplitPlan {
         }
     }
 
+    /// Whether it takes splitters of its own on so many workers. With a splitter for every worker, each may as
+    /// well split what it has, without sending it anywhere before.
+    pub fn needs_splitters(&self, workers: u32) -> bool {
+        self.fan_outs().len() > 1 || self.splitters() < workers
+    }
+
+    /// The worker of a splitter of a level, from 1: one after the other, level after level.
+    ///
+    /// ```
+    /// let tree = tidemill_split::SplitPlan::exptree(8);
+    /// let workers: Vec<u32> = [(1, 0), (2, 0), (2, 1)].map(|(level, node)| tree.worker_of_splitter(level, node, 2)).into();
+    /// assert_eq!(workers, [0, 1, 0]);
+    /// ```
+    pub fn worker_of_splitter(&self, level: usize, splitter: u32, workers: u32) -> u32 {
+        let fan_outs = self.fan_outs();
+        let above = |level| u64::from(nodes_of_level(&fan_outs, level, self.partitions));
+        let before: u64 = (1..level).map(above).sum();
+        ((before + u64::from(splitter)) % u64::from(workers.max(1))) as u32
+    }
+
     /// Checks that the plan can run for an operator with so many partitions.
     ///
     /// # Errors
@@ -208,9 +228,10 @@ impl fmt::Display for SplitPlan {
                 let fan_outs: Vec<String> = fan_outs.iter().map(u32::to_string).collect();
                 write!(f, "tree of fan-outs {}", fan_outs.join(", "))?;
             }
+            Shape::Lattice { splitters: 1 } => write!(f, "lattice of 1 splitter")?,
             Shape::Lattice { splitters } => write!(f, "lattice of {splitters} splitters")?,
         }
-        write!(f, " to {} partitions", self.partitions)
+        write!(f, " to {} partition{}", self.partitions, if self.partitions == 1 { "" } else { "s" })
     }
 }
 

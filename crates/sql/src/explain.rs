@@ -154,6 +154,9 @@ fn split_text(prepared: &Prepared, operator: &OperatorPlan) -> String {
     let by_hand = operator.inputs.iter().enumerate().filter_map(|(index, input)| {
         let text = prepared.splits.get(&(operator.name.clone(), index))?;
         Some(match &input.split {
+            Some(plan) if input.auto_split.is_some() => {
+                format!("{}: {plan} to begin with, then as measured", readable(text))
+            }
             Some(plan) => format!("{}: {plan}", readable(text)),
             None => readable(text),
         })

@@ -1,54 +1,99 @@
 //! The sending end of an edge.
 
+use std::sync::Arc;
+
 use tidemill_core::error::Cause;
 use tidemill_core::{Batch, PartitionedBatch, Run};
 use tidemill_split::{RouteError, Share, SplitPlan, Splitter};
 
+use super::outlets::Place;
 use crate::panics::guard;
 use crate::parcel::{Parcel, Parcels};
-use crate::shared::Failure;
+use crate::shared::{Failure, Shared};
 use crate::topology::{Edge, EdgeKind, SplitEdge};
+use crate::work::Part;
 
 /// Turns batches into parcels for an edge's consumer.
 pub(crate) enum EdgeWriter {
-    Split { splitter: Box<Splitter>, name: String },
-    Deal(Dealer),
+    Split(Box<SplitWriter>),
     Whole { worker: u32 },
     Empty,
 }
 
 impl EdgeWriter {
-    pub fn new(edge: &Edge, worker: usize, workers: u32) -> Self {
+    pub fn new(index: usize, edge: &Edge, worker: usize, workers: u32) -> Self {
         match &edge.kind {
             EdgeKind::Empty => EdgeWriter::Empty,
             EdgeKind::Whole { worker } => EdgeWriter::Whole { worker: *worker },
-            EdgeKind::Split(edge) => match &edge.plan {
-                Some(plan) => EdgeWriter::Deal(Dealer::new(plan, edge, worker, workers)),
-                None => {
-                    let (route, placement) = (edge.route.clone(), edge.placement.clone());
-                    let splitter = Box::new(Splitter::new(route, placement, edge.columns.clone()));
-                    EdgeWriter::Split { splitter, name: edge.name.clone() }
-                }
-            },
+            EdgeKind::Split(split) => {
+                let (split, worker) = (split.clone(), worker as u64);
+                EdgeWriter::Split(Box::new(SplitWriter { edge: index, split, worker, workers, way: None }))
+            }
         }
     }
 
-    /// The parcels of a batch of a cycle; positions get `base` added.
-    pub fn parcels(&mut self, batch: &Batch, base: u32, chunk: u32, cycle: u64) -> Result<Parcels, Failure> {
+    /// The parcels of a batch of a cycle.
+    pub fn parcels(&mut self, batch: &Batch, place: &Place<'_>, shared: &Shared) -> Result<Parcels, Failure> {
         match self {
             EdgeWriter::Empty => Ok(Parcels::default()),
             EdgeWriter::Whole { worker } => {
-                let rows = PartitionedBatch { batch: based(batch, base), runs: Vec::new() };
-                Ok(Parcels(vec![Parcel { target: *worker, chunk, window: 0, rows }]))
+                let rows = PartitionedBatch { batch: based(batch, place.base), runs: Vec::new() };
+                Ok(Parcels(vec![Parcel::new(*worker, place.chunk, rows)]))
             }
-            EdgeWriter::Deal(dealer) => Ok(dealer.deal(&based(batch, base), chunk, cycle)),
-            EdgeWriter::Split { splitter, name } => {
-                let shares = split_guarded(name, cycle, || splitter.split(batch, base))?;
-                let parcel =
-                    |share: Share| Parcel { target: share.worker, chunk, window: 0, rows: share.rows };
-                Ok(Parcels(shares.into_iter().map(parcel).collect()))
-            }
+            EdgeWriter::Split(writer) => writer.parcels(batch, place, shared),
         }
+    }
+}
+
+/// Writes an edge to an operator, by the split plan that is in force in the cycle.
+pub(crate) struct SplitWriter {
+    edge: usize,
+    split: SplitEdge,
+    worker: u64,
+    workers: u32,
+    /// The way of the last batch, and the plan that it is by.
+    way: Option<(Arc<SplitPlan>, Way)>,
+}
+
+enum Way {
+    /// To the partitions at once.
+    Split(Box<Splitter>),
+    /// To splitters.
+    Deal(Dealer),
+}
+
+impl SplitWriter {
+    fn parcels(&mut self, batch: &Batch, place: &Place<'_>, shared: &Shared) -> Result<Parcels, Failure> {
+        let start_ns = shared.clock.now_ns();
+        shared.splits.offer_sample(self.edge, batch);
+        let plan = place.splits[self.edge].as_ref().expect("an edge to an operator has a plan");
+        let (plan, way) = match self.way.take() {
+            Some((known, way)) if Arc::ptr_eq(&known, plan) => (known, way),
+            _ => (Arc::clone(plan), self.way_of(plan)),
+        };
+        let (_, way) = self.way.insert((Arc::clone(&plan), way));
+        let parcels = match way {
+            Way::Deal(dealer) => dealer.deal(&based(batch, place.base), place, &plan),
+            Way::Split(splitter) => {
+                let split = || splitter.split(batch, place.base);
+                let shares = split_guarded(&self.split.name, place.cut.cycle, split)?;
+                let parcel = |share: Share| Parcel::new(share.worker, place.chunk, share.rows).by(&plan);
+                Parcels(shares.into_iter().map(parcel).collect())
+            }
+        };
+        let (rows_in, time_ns) = (batch.len() as u64, shared.clock.now_ns() - start_ns);
+        let parcels = shared.hold_copies(parcels, rows_in);
+        shared.work.add(Part::Split { edge: self.edge, stage: 0 }, time_ns, rows_in, parcels.rows());
+        Ok(parcels)
+    }
+
+    fn way_of(&self, plan: &SplitPlan) -> Way {
+        if plan.needs_splitters(self.workers) {
+            let (first_worker, workers) = (self.split.first_worker, self.workers);
+            return Way::Deal(Dealer { workers, first_worker, worker: self.worker, cycle: 0, dealt: 0 });
+        }
+        let (route, placement) = (Arc::clone(&self.split.route), Arc::clone(&self.split.placement));
+        Way::Split(Box::new(Splitter::new(route, placement, self.split.columns.clone())))
     }
 }
 
@@ -72,9 +117,7 @@ fn based(batch: &Batch, base: u32) -> Batch {
 }
 
 /// The window router: hands whole windows to splitters without looking into them.
-pub(crate) struct Dealer {
-    splitters: u64,
-    window_rows: usize,
+struct Dealer {
     workers: u32,
     first_worker: u32,
     worker: u64,
@@ -83,32 +126,23 @@ pub(crate) struct Dealer {
 }
 
 impl Dealer {
-    fn new(plan: &SplitPlan, edge: &SplitEdge, worker: usize, workers: u32) -> Self {
-        Dealer {
-            splitters: u64::from(plan.splitters()),
-            window_rows: plan.window_rows as usize,
-            workers,
-            first_worker: edge.first_worker,
-            worker: worker as u64,
-            cycle: 0,
-            dealt: 0,
-        }
-    }
-
     /// One splitter after the other, beginning with another one in each cycle and on each worker.
-    fn deal(&mut self, batch: &Batch, chunk: u32, cycle: u64) -> Parcels {
+    fn deal(&mut self, batch: &Batch, place: &Place<'_>, plan: &Arc<SplitPlan>) -> Parcels {
+        let cycle = place.cut.cycle;
         if cycle != self.cycle {
             (self.cycle, self.dealt) = (cycle, 0);
         }
-        let starts = (0..batch.len()).step_by(self.window_rows);
-        let window = |(window, start): (usize, usize)| {
-            let batch = batch.slice(start, (start + self.window_rows).min(batch.len()));
-            let splitter = (cycle + self.worker + self.dealt) % self.splitters;
+        let (splitters, rows) = (u64::from(plan.splitters()), plan.window_rows as usize);
+        let window = |(number, start): (usize, usize)| {
+            let batch = batch.slice(start, (start + rows).min(batch.len()));
+            let splitter = ((cycle + self.worker + self.dealt) % splitters) as u32;
             self.dealt += 1;
+            let worker = plan.worker_of_splitter(1, splitter, self.workers);
+            let target = (self.first_worker + worker) % self.workers;
             let runs = vec![Run { partition: 0, start: 0, end: batch.len() as u32 }];
-            let target = (self.first_worker + (splitter % u64::from(self.workers)) as u32) % self.workers;
-            Parcel { target, chunk, window: window as u32, rows: PartitionedBatch { batch, runs } }
+            let parcel = Parcel::new(target, place.chunk, PartitionedBatch { batch, runs });
+            Parcel { window: number as u32, ..parcel.by(plan) }
         };
-        Parcels(starts.enumerate().map(window).collect())
+        Parcels((0..batch.len()).step_by(rows).enumerate().map(window).collect())
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidemill_core::counters::Counter;
 use tidemill_core::error::Cause;
 use tidemill_core::snapshot::StateSource;
-use tidemill_core::{Batch, Cut, OperatorError, Output};
+use tidemill_core::{Batch, OperatorError, Output};
 use tidemill_plan::Producer;
 use tidemill_split::order::Sorter;
 use timely::container::NoopBuilder;
@@ -120,6 +120,7 @@ impl OperatorStage {
     fn run_cycle(&mut self, posted: &Posted) -> Result<Vec<Parcels>, Failure> {
         let start_ns = self.shared.clock.now_ns();
         let parcels = self.inputs.take();
+        let held_bytes = parcels.iter().flatten().map(|parcel| parcel.held_bytes).sum();
         let positions_end = posted.arrivals.events + 1;
         let mut inputs = Vec::with_capacity(parcels.len());
         for (parcels, order) in parcels.into_iter().zip(&self.orders) {
@@ -128,6 +129,7 @@ impl OperatorStage {
         }
         self.output.begin_cycle(posted.arrivals.events);
         self.table.run_cycle(&posted.cut, &inputs, &mut self.output)?;
+        self.shared.release_copies(held_bytes);
         if posted.cut.snapshot {
             let states = self.table.snapshot(posted.cut.cycle)?;
             self.shared.snapshots.contribute(&self.name, self.table.watermark(), states);
@@ -138,7 +140,7 @@ impl OperatorStage {
         let rows_out = batches.iter().flatten().map(|batch| batch.len() as u64).sum();
         let time_ns = self.shared.clock.now_ns() - start_ns;
         self.shared.work.add(Part::Operator(self.operator), time_ns, rows_in, rows_out);
-        let sent = self.write(&posted.cut, &batches);
+        let sent = self.write(posted, &batches);
         self.inputs.advance();
         self.shared.counters.add(Counter::OperatorTime, self.shared.clock.now_ns() - start_ns);
         sent
@@ -152,9 +154,9 @@ impl OperatorStage {
     }
 
     /// Sends on what was written and is read.
-    fn write(&mut self, cut: &Cut, batches: &[Option<Batch>]) -> Result<Vec<Parcels>, Failure> {
+    fn write(&mut self, posted: &Posted, batches: &[Option<Batch>]) -> Result<Vec<Parcels>, Failure> {
         let mut sent = nothing_sent(self.outlets.edges().len());
-        let place = Place { cut, base: 0, chunk: self.worker };
+        let place = Place { cut: &posted.cut, splits: &posted.splits, base: 0, chunk: self.worker };
         for (port, batch) in batches.iter().enumerate() {
             let Some(batch) = batch else { continue };
             self.check_positions(batch)?;

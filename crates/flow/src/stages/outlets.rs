@@ -13,12 +13,15 @@ use super::edge_writer::EdgeWriter;
 use crate::panics::guard;
 use crate::parcel::Parcels;
 use crate::shared::{Failure, Shared};
+use crate::split_desk::Splits;
 use crate::topology::Topology;
 use crate::work::Part;
 
 /// Where a batch comes from.
 pub(crate) struct Place<'a> {
     pub cut: &'a Cut,
+    /// How each edge is split.
+    pub splits: &'a Splits,
     /// What is added to its positions.
     pub base: u32,
     /// Its rank among the batches of the producer's cycle.
@@ -76,7 +79,7 @@ impl Outlets {
         for (index, edge) in topology.edges.iter().enumerate().filter(|(_, edge)| edge.stream == stream) {
             readers.push(Outlet::Edge {
                 slot: self.edges.len(),
-                writer: EdgeWriter::new(edge, self.worker, topology.workers),
+                writer: EdgeWriter::new(index, edge, self.worker, topology.workers),
             });
             self.edges.push(index);
         }
@@ -122,7 +125,7 @@ fn write_all(
     for outlet in outlets {
         match outlet {
             Outlet::Edge { slot, writer } => {
-                let parcels = writer.parcels(batch, place.base, place.chunk, place.cut.cycle)?;
+                let parcels = writer.parcels(batch, place, shared)?;
                 sent[*slot].0.extend(parcels.0);
             }
             Outlet::Transform(transform) => {

@@ -60,12 +60,13 @@ impl Source {
     /// Splits this worker's share of a cycle and moves on to the next.
     pub fn introduce(&mut self, cycle: &Cycle) -> Result<(), Failure> {
         let start_ns = self.shared.clock.now_ns();
-        let posted = Posted { cut: Arc::clone(&cycle.cut), arrivals: Arc::clone(&cycle.arrivals) };
+        let (cut, arrivals) = (Arc::clone(&cycle.cut), Arc::clone(&cycle.arrivals));
+        let posted = Posted { cut, arrivals, splits: Arc::clone(&cycle.splits) };
         self.board.post(posted, self.shared.committed_cycles());
         for (source, batches) in self.sources.iter_mut().zip(&cycle.streams) {
             for (stream, batches) in batches.iter().enumerate() {
                 for (row, base, batch) in share(batches, self.worker, self.workers, cycle.cut.cycle) {
-                    let place = Place { cut: &cycle.cut, base, chunk: row as u32 };
+                    let place = Place { cut: &cycle.cut, splits: &cycle.splits, base, chunk: row as u32 };
                     source.send(stream, &batch, &place, &self.shared)?;
                 }
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidemill_core::counters::Counter;
 use tidemill_split::cost::nodes_of_level;
-use tidemill_split::{Placement, Share, Splitter};
+use tidemill_split::{Placement, Share, SplitPlan, Splitter};
 use timely::container::NoopBuilder;
 use timely::dataflow::Stream;
 use timely::dataflow::operators::generic::Operator;
@@ -15,55 +15,47 @@ use crate::distribute::by_target;
 use crate::parcel::{Parcel, Parcels};
 use crate::shared::{Failure, Shared};
 use crate::topology::{EdgeKind, SplitEdge, Topology};
+use crate::work::Part;
 
-/// Adds the splitters that an edge's split plan asks for; the stream behind them.
+/// Adds the splitters that an edge's split plan asks for, or may ask for while it runs; the stream behind them.
 pub(crate) fn build<'scope>(
     site: &Site<'_>,
     edge: usize,
     mut stream: Stream<'scope, u64, Parcels>,
 ) -> Stream<'scope, u64, Parcels> {
     let EdgeKind::Split(split) = &site.topology.edges[edge].kind else { return stream };
-    for splitter in splitters(split, site.topology, edge) {
-        let (name, shared) = (split.name.clone(), Arc::clone(site.shared));
-        stream = add_level(stream, SplitterStage { splitter, name, shared });
+    for level in 1..=split.levels {
+        let (split, shared) = (split.clone(), Arc::clone(site.shared));
+        let (all_columns, workers) = (all_columns(site.topology, edge), site.topology.workers);
+        stream = add_level(
+            stream,
+            SplitterStage { edge, level, split, all_columns, workers, shared, splitter: None },
+        );
     }
     stream
 }
 
-/// A worker's splitters of one level.
-struct SplitterStage {
-    splitter: Splitter,
-    name: String,
-    shared: Arc<Shared>,
+fn all_columns(topology: &Topology, edge: usize) -> usize {
+    topology.plan.schema(topology.edges[edge].stream).map_or(0, |schema| schema.fields().len())
 }
 
-/// The splitters of each level. All but the last hand on all columns, for the routing function sees them all.
-fn splitters(split: &SplitEdge, topology: &Topology, edge: usize) -> Vec<Splitter> {
-    let Some(plan) = &split.plan else { return Vec::new() };
-    let fan_outs = plan.fan_outs();
-    let all_columns =
-        topology.plan.schema(topology.edges[edge].stream).map_or(0, |schema| schema.fields().len());
-    let level = |level: usize| {
-        let nodes = nodes_of_level(&fan_outs, level, plan.partitions);
-        let (placement, columns) = match level == fan_outs.len() {
-            true => (Arc::clone(&split.placement), split.columns.clone()),
-            false => {
-                let outputs = nodes_of_level(&fan_outs, level + 1, plan.partitions);
-                let worker_of = |node| (split.first_worker + node % topology.workers) % topology.workers;
-                let placement = Placement::new(topology.workers, (0..outputs).map(worker_of).collect());
-                (Arc::new(placement), (0..all_columns).collect())
-            }
-        };
-        Splitter::of_level(Arc::clone(&split.route), plan.partitions, nodes, placement, columns)
-    };
-    (1..=fan_outs.len()).map(level).collect()
+/// A worker's splitters of one level.
+struct SplitterStage {
+    edge: usize,
+    level: usize,
+    split: SplitEdge,
+    all_columns: usize,
+    workers: u32,
+    shared: Arc<Shared>,
+    /// Of the last parcel's plan.
+    splitter: Option<(Arc<SplitPlan>, Splitter)>,
 }
 
 fn add_level<'scope>(
     stream: Stream<'scope, u64, Parcels>,
     mut stage: SplitterStage,
 ) -> Stream<'scope, u64, Parcels> {
-    let name = format!("splitters of {}", stage.name);
+    let name = format!("splitters of level {} of {}", stage.level, stage.split.name);
     stream.unary::<NoopBuilder<Parcels>, _, _, _>(by_target(), &name, move |_, _| {
         move |input, output| {
             input.for_each(|time, parcels| {
@@ -80,15 +72,67 @@ fn add_level<'scope>(
 
 impl SplitterStage {
     fn split(&mut self, parcels: Parcels, cycle: u64) -> Result<Parcels, Failure> {
-        let start_ns = self.shared.clock.now_ns();
         let mut sent = Vec::new();
         for parcel in parcels.0 {
-            let (chunk, window) = (parcel.chunk, parcel.window);
-            let shares = split_guarded(&self.name, cycle, || self.splitter.split_level(&parcel.rows))?;
-            let part = |share: Share| Parcel { target: share.worker, chunk, window, rows: share.rows };
-            sent.extend(shares.into_iter().map(part));
+            let plan = parcel.plan.as_ref().filter(|plan| self.is_level_of(plan)).cloned();
+            match plan {
+                Some(plan) => sent.extend(self.split_parcel(parcel, &plan, cycle)?.0),
+                // It has been split.
+                None => sent.push(parcel),
+            }
         }
-        self.shared.counters.add(Counter::SplitTime, self.shared.clock.now_ns() - start_ns);
         Ok(Parcels(sent))
+    }
+
+    /// Whether a plan has splitters on this level.
+    fn is_level_of(&self, plan: &SplitPlan) -> bool {
+        plan.needs_splitters(self.workers) && self.level <= plan.fan_outs().len()
+    }
+
+    fn split_parcel(
+        &mut self,
+        parcel: Parcel,
+        plan: &Arc<SplitPlan>,
+        cycle: u64,
+    ) -> Result<Parcels, Failure> {
+        let start_ns = self.shared.clock.now_ns();
+        let mut splitter = match self.splitter.take() {
+            Some((known, splitter)) if Arc::ptr_eq(&known, plan) => splitter,
+            _ => self.splitter_of(plan),
+        };
+        let shares = split_guarded(&self.split.name, cycle, || splitter.split_level(&parcel.rows))?;
+        self.splitter = Some((Arc::clone(plan), splitter));
+        let part = |share: Share| Parcel {
+            window: parcel.window,
+            ..Parcel::new(share.worker, parcel.chunk, share.rows).by(plan)
+        };
+        let rows_in = parcel.rows.batch.len() as u64;
+        let sent = self.shared.hold_copies(Parcels(shares.into_iter().map(part).collect()), rows_in);
+        self.shared.release_copies(parcel.held_bytes);
+        let time_ns = self.shared.clock.now_ns() - start_ns;
+        let part = Part::Split { edge: self.edge, stage: self.level };
+        self.shared.work.add(part, time_ns, rows_in, sent.rows());
+        self.shared.counters.add(Counter::SplitTime, time_ns);
+        Ok(sent)
+    }
+
+    /// The splitters of this level. All levels but the last hand on all columns, for the routing function sees
+    /// them all.
+    fn splitter_of(&self, plan: &SplitPlan) -> Splitter {
+        let fan_outs = plan.fan_outs();
+        let nodes = nodes_of_level(&fan_outs, self.level, plan.partitions);
+        let (placement, columns) = match self.level == fan_outs.len() {
+            true => (Arc::clone(&self.split.placement), self.split.columns.clone()),
+            false => {
+                let outputs = nodes_of_level(&fan_outs, self.level + 1, plan.partitions);
+                let worker_of = |node| {
+                    let worker = plan.worker_of_splitter(self.level + 1, node, self.workers);
+                    (self.split.first_worker + worker) % self.workers
+                };
+                let placement = Placement::new(self.workers, (0..outputs).map(worker_of).collect());
+                (Arc::new(placement), (0..self.all_columns).collect())
+            }
+        };
+        Splitter::of_level(Arc::clone(&self.split.route), plan.partitions, nodes, placement, columns)
     }
 }

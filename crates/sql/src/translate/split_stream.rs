@@ -6,7 +6,9 @@ use datafusion::arrow::array::cast::AsArray;
 use datafusion::arrow::datatypes::Int64Type;
 use datafusion::common::Result;
 use datafusion::logical_expr::{Expr, LogicalPlan};
-use tidemill_engine::{OperatorPlan, Proportions, Route, SplitPlan, route_by_value, route_or_broadcast};
+use tidemill_engine::{
+    AutoSplit, OperatorPlan, Proportions, Route, SplitPlan, route_by_value, route_or_broadcast,
+};
 use tidemill_operators::forward::{Forward, ForwardSpec};
 
 use super::join::Side;
@@ -18,6 +20,8 @@ pub(super) struct SplitInput {
     /// The columns of the sub-streams, then those that the route reads.
     side: Side,
     plan: SplitPlan,
+    /// Whether the engine chooses, and chooses again while the query runs.
+    is_auto: bool,
     /// Whether rows are broadcast.
     has_broadcast: bool,
     /// How it is shown.
@@ -67,7 +71,8 @@ impl Translator {
         let broadcast = split.broadcast.as_ref().map(|broadcast| format!(", broadcast {broadcast}"));
         let text = format!("split by {}{}", split.route, broadcast.unwrap_or_default());
         let plan = self.split_plan(split);
-        Ok(SplitInput { side, plan, has_broadcast: split.broadcast.is_some(), text })
+        let is_auto = split.choice.shape == SplitShape::Auto;
+        Ok(SplitInput { side, plan, is_auto, has_broadcast: split.broadcast.is_some(), text })
     }
 
     fn split_plan(&self, split: &SplitStream) -> SplitPlan {
@@ -107,7 +112,10 @@ impl Translator {
         };
         let operator = operator.input(side.relation.stream, &names, route).split(input.plan.clone());
         self.splits.insert((operator.name.clone(), operator.inputs.len() - 1), input.text.clone());
-        operator
+        match input.is_auto {
+            true => operator.auto_split(AutoSplit::default()),
+            false => operator,
+        }
     }
 }
 

@@ -1,0 +1,63 @@
+//! The input of a measurement: tuples, the routing function, and the profile of splitting them.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tidemill_engine::{Batch, Route, SplitPlan, SplitProfile, profile};
+
+use crate::Arguments;
+use crate::measure::{Measured, Run, measure};
+use crate::tuples::{self, TUPLE_BYTES};
+
+const BATCH_ROWS: usize = 8192;
+/// Together 32 MiB: more than the second-level caches.
+const BATCHES: usize = (32 << 20) / (BATCH_ROWS * TUPLE_BYTES);
+
+/// What is measured.
+pub struct Input {
+    pub batches: Vec<Batch>,
+    pub profile: SplitProfile,
+    route: Arc<Route>,
+    partitions: u32,
+}
+
+impl Input {
+    /// Tuples for so many partitions, of which the part `broadcast` goes to all; with the costs of splitting them,
+    /// and of the query that takes them on so many workers.
+    pub fn new(partitions: u32, broadcast: f64, workers: usize) -> anyhow::Result<Self> {
+        let batches = tuples::batches(BATCHES, BATCH_ROWS, partitions, broadcast);
+        let route = if broadcast > 0.0 { tuples::route() } else { tuples::route_only() };
+        let start = Instant::now();
+        let clock = || start.elapsed().as_nanos() as u64;
+        let columns: Vec<usize> = (0..tuples::columns().len()).collect();
+        let profile = profile(&batches, &route, partitions, &columns, &clock)?;
+        let input = Input { batches, route, profile, partitions };
+        let query_ns =
+            input.measure(&SplitPlan::parasplit(partitions, workers as u32), workers, 64)?.query_ns;
+        Ok(Input { profile: profile.with_query_ns(query_ns), ..input })
+    }
+
+    /// The best of several runs, each of about the asked time if the rate is about this.
+    pub fn best(
+        &self,
+        plan: &SplitPlan,
+        workers: usize,
+        rate: f64,
+        arguments: &Arguments,
+    ) -> anyhow::Result<Measured> {
+        let pushes = ((rate * arguments.seconds / BATCH_ROWS as f64) as usize).clamp(16, 100_000);
+        let mut best = self.measure(plan, workers, pushes)?;
+        for _ in 1..arguments.runs {
+            let other = self.measure(plan, workers, pushes)?;
+            if other.rate > best.rate {
+                best = other;
+            }
+        }
+        Ok(best)
+    }
+
+    fn measure(&self, split: &SplitPlan, workers: usize, pushes: usize) -> anyhow::Result<Measured> {
+        let (batches, route, partitions) = (&self.batches[..], &self.route, self.partitions);
+        measure(&Run { batches, route, split, partitions, workers, pushes })
+    }
+}

@@ -1,0 +1,124 @@
+//! Splitting, plan by plan: what the model says, and what is. Every partition's rows are checked; wrong ones
+//! fail the run. Beside it, a plain copy of the same bytes.
+
+mod copy;
+mod input;
+mod measure;
+mod picture;
+mod sweep;
+mod table;
+mod tuples;
+
+use std::path::PathBuf;
+
+use clap::Parser;
+use input::Input;
+use tidemill_engine::SplitPlan;
+
+#[global_allocator]
+static ALLOCATOR: tidemill_allocator::Allocator = tidemill_allocator::Allocator;
+
+/// Splitting a stream of 64-byte tuples.
+#[derive(Parser)]
+struct Arguments {
+    /// Numbers of partitions of the scale-up, 0.5 % broadcast.
+    #[arg(long, value_delimiter = ',', default_value = "2,4,8,16,32,64,128,256,512")]
+    partitions: Vec<u32>,
+    /// Parts that are broadcast to 64 partitions, of the robustness.
+    #[arg(long, value_delimiter = ',', default_value = "0,0.0001,0.001,0.01,0.1,0.3,1")]
+    broadcast: Vec<f64>,
+    /// Rows of a window, of the window sizes.
+    #[arg(long, value_delimiter = ',', default_value = "64,128,256,512,1024,2048,4096,8192")]
+    windows: Vec<u32>,
+    /// Numbers of splitters behind the window router; each has a worker of its own, and the router one more.
+    #[arg(long, value_delimiter = ',', default_value = "1,2,4,8")]
+    splitters: Vec<u32>,
+    /// The number of workers.
+    #[arg(long, default_value_t = 2)]
+    workers: usize,
+    /// About how long each run takes.
+    #[arg(long, default_value_t = 0.4)]
+    seconds: f64,
+    /// How many runs of each; the best counts, for what else the machine does only takes time away.
+    #[arg(long, default_value_t = 3)]
+    runs: usize,
+    /// The folder of the pictures.
+    #[arg(long)]
+    pictures: Option<PathBuf>,
+}
+
+fn main() -> anyhow::Result<()> {
+    tidemill_allocator::tune();
+    let arguments = Arguments::parse();
+    peak(&arguments)?;
+    println!("\n## Scale-up: 0.5 % broadcast\n");
+    let points = arguments.partitions.iter().map(|q| (f64::from(*q), *q, 0.005));
+    sweep::sweep(&arguments, "scale-up", "q", points)?;
+    println!("\n## Robustness: 64 partitions\n");
+    let points = arguments.broadcast.iter().map(|b| (*b, 64, *b));
+    sweep::sweep(&arguments, "robustness", "b", points)?;
+    router(&arguments)?;
+    windows(&arguments)
+}
+
+/// The goal: nothing broadcast, 64 partitions, every worker a splitter.
+fn peak(arguments: &Arguments) -> anyhow::Result<()> {
+    println!("## 64 partitions, nothing broadcast, every worker splits\n");
+    println!(
+        "| workers | M tuples/s | splitting, ns | looking at them, ns | plain copy, M tuples/s | ratio |"
+    );
+    println!("|---|---|---|---|---|---|");
+    for workers in 1..=arguments.workers {
+        let input = Input::new(64, 0.0, workers)?;
+        let plan = SplitPlan::parasplit(64, workers as u32);
+        let copied = copy::rate(&input.batches, workers, 20);
+        let measured = input.best(&plan, workers, 100e6, arguments)?;
+        let (rate, copied) = (measured.rate / 1e6, copied / 1e6);
+        let (split_ns, operator_ns) = (measured.splitting_ns(), measured.operator_ns);
+        println!(
+            "| {workers} | {rate:.1} | {split_ns:.1} | {operator_ns:.1} | {copied:.1} | {:.2} |",
+            rate / copied
+        );
+    }
+    Ok(())
+}
+
+/// The window router with some splitters behind it, windows of 16 KiB as in the paper.
+fn router(arguments: &Arguments) -> anyhow::Result<()> {
+    println!("\n## Window router: windows of 256 tuples (16 KiB), 64 partitions, nothing broadcast\n");
+    println!("| p | router, ns per window | router alone, M tuples/s | the whole, M tuples/s |");
+    println!("|---|---|---|---|");
+    for splitters in &arguments.splitters {
+        let workers = *splitters as usize + 1;
+        let input = Input::new(64, 0.0, workers)?;
+        let plan = SplitPlan::parasplit(64, *splitters).with_window_rows(256);
+        let measured = input.best(&plan, workers, 20e6, arguments)?;
+        let (router_ns, rate) = (measured.stages[0].1, measured.rate / 1e6);
+        println!("| {splitters} | {:.0} | {:.0} | {rate:.1} |", 256.0 * router_ns, 1e3 / router_ns);
+    }
+    Ok(())
+}
+
+/// The physical window: all windows go over one router to one splitter.
+fn windows(arguments: &Arguments) -> anyhow::Result<()> {
+    println!("\n## Window size: one splitter, 64 partitions, nothing broadcast\n");
+    println!("| W, tuples | M tuples/s | router, ns per tuple | splitter, ns per tuple |");
+    println!("|---|---|---|---|");
+    let input = Input::new(64, 0.0, arguments.workers)?;
+    let mut rates = Vec::new();
+    for rows in &arguments.windows {
+        let plan = SplitPlan::fsplit(64).with_window_rows(*rows);
+        let measured = input.best(&plan, arguments.workers, 10e6, arguments)?;
+        let splitter_ns = measured.stages.get(1).map_or(0.0, |stage| stage.1);
+        println!("| {rows} | {:.1} | {:.2} | {splitter_ns:.1} |", measured.rate / 1e6, measured.stages[0].1);
+        rates.push((*rows, measured.rate));
+    }
+    if let (Some(least), Some(most)) = (arguments.windows.first(), arguments.windows.last()) {
+        let rate_of = |rows| rates.iter().rfind(|(known, _)| *known <= rows).map_or(0.0, |(_, rate)| *rate);
+        let chosen = tidemill_split::cost::window_rows(*least, *most, rate_of);
+        println!(
+            "\nBy the rule of the paper (double it until that gains less than 0.15 %): {chosen} tuples."
+        );
+    }
+    Ok(())
+}

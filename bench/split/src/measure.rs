@@ -1,0 +1,144 @@
+//! One run of the engine: source, split, an operator that only looks at the numbers, sink.
+
+use std::ops::RangeInclusive;
+use std::sync::{Arc, Mutex};
+
+use anyhow::ensure;
+use tidemill_engine::arrow::array::types::UInt32Type;
+use tidemill_engine::{
+    Batch, Cause, Chunk, Cut, CycleOutput, Engine, Operator, OperatorPlan, Output, Plan, Route, Rows, Sink,
+    SnapshotReader, SnapshotWriter, SplitPlan,
+};
+
+use crate::tuples::{NUMBER, Tally, columns, expected, schema};
+
+/// What to run.
+pub struct Run<'a> {
+    pub batches: &'a [Batch],
+    pub route: &'a Arc<Route>,
+    pub split: &'a SplitPlan,
+    pub partitions: u32,
+    pub workers: usize,
+    /// How many batches are pushed.
+    pub pushes: usize,
+}
+
+/// What came of it.
+pub struct Measured {
+    /// Events per second.
+    pub rate: f64,
+    /// Worker time of each stage of the split, of all workers, per event.
+    pub stages: Vec<(String, f64)>,
+    /// Worker time of the operator, of all workers, per event.
+    pub operator_ns: f64,
+    /// The same per row that a partition was given.
+    pub query_ns: f64,
+}
+
+impl Measured {
+    /// All splitting, per event.
+    pub fn splitting_ns(&self) -> f64 {
+        self.stages.iter().map(|(_, cost_ns)| cost_ns).sum()
+    }
+
+    /// The stages that split, rather than hand on windows.
+    pub fn splitters(&self) -> impl Iterator<Item = &(String, f64)> {
+        self.stages.iter().filter(|(name, _)| !name.contains("router"))
+    }
+}
+
+/// All partitions' tallies, written when the input has ended.
+type Tallies = Arc<Mutex<Vec<Tally>>>;
+
+struct Look {
+    partition: u32,
+    tally: Tally,
+    tallies: Tallies,
+}
+
+impl Operator for Look {
+    fn rows(&mut self, _input: usize, rows: Rows<'_>, _output: &mut Output) -> Result<(), Cause> {
+        self.tally.add(rows.column::<UInt32Type>(NUMBER));
+        Ok(())
+    }
+    fn end_of_cycle(&mut self, _cut: &Cut, _output: &mut Output) -> Result<(), Cause> {
+        Ok(())
+    }
+    fn snapshot(&self, _writer: &mut SnapshotWriter) {}
+    fn restore(&mut self, _reader: &mut SnapshotReader<'_>) -> Result<(), Cause> {
+        Ok(())
+    }
+}
+
+impl Drop for Look {
+    fn drop(&mut self) {
+        if let Ok(mut tallies) = self.tallies.lock() {
+            tallies[self.partition as usize] = self.tally;
+        }
+    }
+}
+
+struct Nowhere;
+
+impl Sink for Nowhere {
+    fn prepare(&mut self, _output: CycleOutput) -> Result<(), Cause> {
+        Ok(())
+    }
+    fn commit(&mut self, _cycles: RangeInclusive<u64>) -> Result<(), Cause> {
+        Ok(())
+    }
+}
+
+/// Runs it; wrong answers are an error.
+pub fn measure(run: &Run<'_>) -> anyhow::Result<Measured> {
+    let tallies: Tallies = Arc::new(Mutex::new(vec![Tally::default(); run.partitions as usize]));
+    let mut running = Engine::new().workers(run.workers).run(plan(run, &tallies), vec![Box::new(Nowhere)])?;
+    let gateway = running.gateway(0).expect("the plan has a source");
+    running.wait_until_ready()?;
+    let start = std::time::Instant::now();
+    let mut times = vec![0; run.batches.len()];
+    for push in 0..run.pushes {
+        let place = push % run.batches.len();
+        times[place] += 1;
+        let batch = run.batches[place].clone();
+        let events = batch.len() as u32;
+        gateway.push(Chunk {
+            streams: vec![Some(batch)],
+            events,
+            watermark: 0,
+            arrived_ns: None,
+            idle: false,
+        })?;
+    }
+    drop(gateway);
+    let summary = running.join()?;
+    let elapsed_s = start.elapsed().as_secs_f64();
+    let tallies = std::mem::take(&mut *tallies.lock().expect("no operator panicked"));
+    ensure!(tallies == expected(run.batches, &times, run.partitions), "the partitions got other rows");
+    let events = (run.pushes * run.batches[0].len()) as f64;
+    let stages = summary.splits[0].stages.iter();
+    let operator = &summary.work[0];
+    Ok(Measured {
+        rate: events / elapsed_s,
+        stages: stages.map(|stage| (stage.name.clone(), stage.time_ns as f64 / events)).collect(),
+        operator_ns: operator.time_ns as f64 / events,
+        query_ns: operator.time_ns as f64 / operator.rows_in.max(1) as f64,
+    })
+}
+
+fn plan(run: &Run<'_>, tallies: &Tallies) -> Plan {
+    let mut plan = Plan::new("split");
+    let input = plan.source("input", [schema()]);
+    let tallies = Arc::clone(tallies);
+    let look = move |partition| {
+        let (tally, tallies) = (Tally::default(), Arc::clone(&tallies));
+        Box::new(Look { partition, tally, tallies }) as Box<dyn Operator>
+    };
+    let operator = OperatorPlan::new("look", run.partitions, look)
+        .input(input[0], columns(), Arc::clone(run.route))
+        .split(run.split.clone())
+        .output(schema());
+    let output = plan.operator(operator);
+    plan.sink("nowhere", output);
+    plan
+}

@@ -1,0 +1,44 @@
+//! An experiment: all plans at each of several points, in a table and a picture.
+
+use tidemill_engine::predict;
+use tidemill_split::choose::{candidates, choose};
+
+use crate::Arguments;
+use crate::input::Input;
+use crate::picture::{self, Curve};
+use crate::table::{self, Line};
+
+/// The plans' names, in the order of the candidates for the highest rate.
+const NAMES: [&str; 4] = ["parasplit", "fsplit", "exptree", "maxtree"];
+
+/// Measures all plans at each point: its place on the axis, the number of partitions, the part that is broadcast.
+pub fn sweep(
+    arguments: &Arguments,
+    name: &str,
+    x_name: &str,
+    points: impl Iterator<Item = (f64, u32, f64)>,
+) -> anyhow::Result<()> {
+    let workers = arguments.workers as u32;
+    let mut curves: Vec<Curve> =
+        NAMES.iter().map(|name| Curve { name: name.to_string(), points: Vec::new() }).collect();
+    table::heading(x_name);
+    for (x, partitions, broadcast) in points {
+        let input = Input::new(partitions, broadcast, arguments.workers)?;
+        let auto = choose(&input.profile, partitions, f64::INFINITY, workers);
+        let mut lines = Vec::new();
+        for plan in candidates(&input.profile, partitions, f64::INFINITY, workers) {
+            let prediction = predict(plan.clone(), &input.profile, workers);
+            let measured = input.best(&plan, arguments.workers, prediction.rate_max, arguments)?;
+            let is_auto = auto.prediction().plan == plan;
+            lines.push(Line { x, prediction, measured, is_auto });
+        }
+        table::print(&lines);
+        for (curve, line) in curves.iter_mut().zip(&lines) {
+            curve.points.push((x, line.measured.rate, line.prediction.rate_max));
+        }
+    }
+    if let Some(folder) = &arguments.pictures {
+        std::fs::write(folder.join(format!("{name}.svg")), picture::draw(name, x_name, &curves))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,188 @@
+//! Another split plan while the query runs: whenever it takes over, the output is that of a run without.
+
+mod fixture;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use fixture::mixer::Kind;
+use fixture::oracle::{Spec, random_chunks, random_events};
+use fixture::sink::{Given, Remember};
+use fixture::{Random, chunk, eventually, forward, watched};
+use proptest::prelude::*;
+use tidemill_engine::{
+    AutoSplit, Chunk, Counter, CyclePolicy, Engine, FlowError, ManualClock, Plan, Replan, Running, Shape,
+    Sink, SplitPlan, Status,
+};
+
+fn random_plan(random: &mut Random, partitions: u32) -> SplitPlan {
+    let plan = match random.below(5) {
+        0 => SplitPlan::fsplit(partitions),
+        1 => SplitPlan::exptree(partitions),
+        2 | 3 => SplitPlan::parasplit(partitions, 1 + random.below(6) as u32),
+        _ => {
+            let fan_outs = vec![1 + random.below(4) as u32, 1 + random.below(3) as u32, partitions];
+            SplitPlan { shape: Shape::Tree { fan_outs }, ..SplitPlan::fsplit(partitions) }
+        }
+    };
+    plan.with_window_rows([1, 7, 100, 8192][random.below(4) as usize])
+}
+
+/// Every input of every operator may change its split.
+fn changeable(mut plan: Plan) -> Plan {
+    let inputs = plan.operators.iter_mut().flat_map(|operator| &mut operator.inputs);
+    inputs.for_each(|input| input.auto_split = Some(AutoSplit::by_hand()));
+    plan
+}
+
+/// Operators by name, number of inputs, and partitions.
+type Operators = [(String, usize, u32)];
+
+/// Changes the split of a random input.
+fn change(running: &Running, operators: &Operators, random: &mut Random) {
+    let (name, inputs, partitions) = &operators[random.below(operators.len() as u64) as usize];
+    let input = random.below(*inputs as u64) as usize;
+    running.replan(name, input, random_plan(random, *partitions)).unwrap();
+}
+
+/// Does so every now and then, until told to stop.
+fn keep_changing(running: &Running, operators: &Operators, mut random: Random, stop: &AtomicBool) {
+    while !stop.load(Ordering::SeqCst) {
+        change(running, operators, &mut random);
+        std::thread::sleep(Duration::from_micros(random.below(300)));
+    }
+}
+
+/// Runs a plan whose splits change all the time; gives what each sink was given, and the status at the end.
+fn run_changing(
+    spec: &Spec,
+    chunks: &[Vec<Chunk>],
+    workers: usize,
+    cycle: u32,
+    seed: u64,
+) -> (Vec<Vec<Given>>, Status) {
+    let (spec, chunks) = (spec.clone(), chunks.to_vec());
+    watched("changing splits", move || {
+        let sinks: Vec<Remember> = spec.sinks.iter().map(|_| Remember::default()).collect();
+        let plan = changeable(spec.plan());
+        let operators: Vec<_> = plan
+            .operators
+            .iter()
+            .map(|operator| (operator.name.clone(), operator.inputs.len(), operator.partitions))
+            .collect();
+        let mut running = Engine::new()
+            .workers(workers)
+            .cycles(CyclePolicy::fixed(cycle))
+            .clock(Arc::new(ManualClock::default()))
+            .run(plan, sinks.iter().map(|sink| Box::new(sink.clone()) as Box<dyn Sink>).collect())
+            .unwrap();
+        let gateway = running.gateway(0).unwrap();
+        let stop = AtomicBool::new(false);
+        change(&running, &operators, &mut Random(!seed));
+        std::thread::scope(|scope| {
+            scope.spawn(|| keep_changing(&running, &operators, Random(seed), &stop));
+            chunks[0].iter().for_each(|chunk| gateway.push(chunk.clone()).unwrap());
+            stop.store(true, Ordering::SeqCst);
+        });
+        drop(gateway);
+        let status = running.join().unwrap();
+        (sinks.iter().map(Remember::given).collect(), status)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_changes_in_stateful_queries_change_no_output(seed in any::<u64>()) {
+        let mut random = Random(seed);
+        let spec = Spec::random(&mut random, Kind::Order, 1);
+        let (cycle, events_max) = [(10, 1500), (100, 5000), (1500, 20_000)][random.below(3) as usize];
+        let count = random.below(events_max) as usize;
+        let events = random_events(&mut random, count);
+        let chunks = vec![random_chunks(&mut random, &events, true)];
+        for workers in [1, 2, 5] {
+            let (given, status) = run_changing(&spec, &chunks, workers, cycle, random.next());
+            // Each cycle's cut is what the sinks were given, so the oracle needs no log.
+            let cuts: Vec<_> = given[0].iter().map(|given| given.cut.clone()).collect();
+            let expected = spec.expected(std::slice::from_ref(&events), &cuts);
+            prop_assert!(given == expected, "{} workers give something else", workers);
+            prop_assert!(!status.replans.is_empty());
+        }
+    }
+}
+
+/// Runs the plan of `forward` until all was taken, and calls `meanwhile` before the end.
+fn run_forward(
+    auto: Option<AutoSplit>,
+    rows: u32,
+    meanwhile: impl FnOnce(&Running) + Send + 'static,
+) -> Status {
+    watched("forward", move || {
+        let mut plan = forward::plan();
+        plan.operators[0].inputs[0].auto_split = auto;
+        let sink = Remember::default();
+        let engine =
+            Engine::new().workers(2).cycles(CyclePolicy { events_max: 2000, ..CyclePolicy::default() });
+        let mut running = engine.run(plan, sink.boxed()).unwrap();
+        let gateway = running.gateway(0).unwrap();
+        let all = fixture::numbered(0..rows);
+        all.chunks(1000).take(rows as usize / 2000).for_each(|rows| gateway.push(chunk(rows)).unwrap());
+        meanwhile(&running);
+        all.chunks(1000).skip(rows as usize / 2000).for_each(|rows| gateway.push(chunk(rows)).unwrap());
+        drop(gateway);
+        let status = running.join().unwrap();
+        assert_eq!(sink.rows(0).len(), rows as usize);
+        status
+    })
+}
+
+#[test]
+fn a_change_is_told_with_its_first_cycle_and_what_was_measured_is_of_the_new_plan() {
+    let plan = SplitPlan::exptree(7);
+    let wanted = plan.clone();
+    let status = run_forward(Some(AutoSplit::by_hand()), 40_000, move |running| {
+        let refused = |operator: &str, input, plan: SplitPlan| {
+            let Err(FlowError::Settings(reason)) = running.replan(operator, input, plan) else { panic!() };
+            reason
+        };
+        assert!(refused("backward", 0, wanted.clone()).contains("the plan has no such input"));
+        assert!(refused("forward", 1, wanted.clone()).contains("the plan has no such input"));
+        assert!(refused("forward", 0, SplitPlan::fsplit(8)).contains("for 8 partitions"));
+        let deep = SplitPlan { shape: Shape::Tree { fan_outs: vec![2; 5] }, ..SplitPlan::fsplit(7) };
+        assert!(refused("forward", 0, deep).contains("a tree of 5 levels"));
+        eventually("the first half", || running.status().get(Counter::EventsCommitted) == 20_000);
+        running.replan("forward", 0, wanted).unwrap();
+    });
+    let [Replan { operator, input: 0, first_cycle, plan: taken }] = &status.replans[..] else { panic!() };
+    assert!(operator == "forward" && *taken == plan && *first_cycle > 0);
+    let split = &status.splits[0];
+    assert_eq!(split.plan, plan);
+    let names: Vec<&str> = split.stages.iter().map(|stage| stage.name.as_str()).collect();
+    assert_eq!(names, ["window router", "splitters of level 1", "splitters of level 2"]);
+    assert_eq!(split.stages[2].rows_out, 20_000, "{split}");
+    assert!(
+        split.to_string().starts_with("operator 'forward', input 0: tree of fan-outs 2, 4 to 7 partitions\n")
+    );
+}
+
+#[test]
+fn a_fixed_split_does_not_change() {
+    let status = run_forward(None, 4000, |running| {
+        let Err(error) = running.replan("forward", 0, SplitPlan::fsplit(7)) else { panic!() };
+        assert!(error.to_string().contains("auto_split"), "{error}");
+    });
+    assert!(status.replans.is_empty());
+}
+
+#[test]
+fn the_engine_chooses_by_what_it_measures() {
+    let auto = AutoSplit { every: Some(Duration::from_millis(5)), ..AutoSplit::default() };
+    let status = run_forward(Some(auto), 40_000, |running| {
+        eventually("a choice", || running.status().splits[0].choice.is_some());
+    });
+    let choice = status.splits[0].choice.as_ref().unwrap();
+    assert!(choice.predictions.iter().all(|prediction| prediction.plan.validate(7).is_ok()));
+    assert!(status.splits[0].to_string().contains("the last choice: "));
+}

@@ -1,0 +1,168 @@
+//! Where the split plans of a running query are: what is in force from the next cycle on, what was before, and
+//! samples to choose by. Touched per cycle and per batch, never per row.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use tidemill_core::Batch;
+use tidemill_split::choose::Choice;
+use tidemill_split::{SplitPlan, SplitPlanError};
+
+use crate::shared::lock;
+use crate::topology::{EdgeKind, Topology};
+
+/// The split plan of each edge in a cycle; `None` for edges that are not split.
+pub(crate) type Splits = Arc<[Option<Arc<SplitPlan>>]>;
+
+/// A split plan that took the place of another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replan {
+    /// The operator whose input is split.
+    pub operator: String,
+    /// The number of the input.
+    pub input: usize,
+    /// The first cycle that is split so.
+    pub first_cycle: u64,
+    /// The plan.
+    pub plan: SplitPlan,
+}
+
+/// The most changes that are remembered.
+const CHANGES_MAX: usize = 256;
+
+pub(crate) struct SplitDesk {
+    state: Mutex<State>,
+    samples: Vec<SampleBox>,
+    /// For the one who chooses: the query has ended.
+    ended: Mutex<bool>,
+    changed: Condvar,
+}
+
+struct State {
+    splits: Splits,
+    /// For each edge, what takes over at the next cut.
+    next: Vec<Option<SplitPlan>>,
+    /// For each edge, the last choice.
+    choices: Vec<Option<Choice>>,
+    changes: VecDeque<Replan>,
+}
+
+/// A batch of an edge's rows, if one is wanted.
+#[derive(Default)]
+struct SampleBox {
+    wanted: AtomicBool,
+    batch: Mutex<Option<Batch>>,
+}
+
+impl SplitDesk {
+    pub fn new(topology: &Topology) -> Self {
+        let plan_of = |kind: &EdgeKind| match kind {
+            EdgeKind::Split(split) => Some(Arc::new(split.plan.clone())),
+            EdgeKind::Whole { .. } | EdgeKind::Empty => None,
+        };
+        let edges = topology.edges.len();
+        let state = State {
+            splits: topology.edges.iter().map(|edge| plan_of(&edge.kind)).collect(),
+            next: vec![None; edges],
+            choices: vec![None; edges],
+            changes: VecDeque::new(),
+        };
+        SplitDesk {
+            state: Mutex::new(state),
+            samples: (0..edges).map(|_| SampleBox::default()).collect(),
+            ended: Mutex::new(false),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// The plans in force.
+    pub fn splits(&self) -> Splits {
+        Arc::clone(&lock(&self.state).splits)
+    }
+
+    /// Lets a plan take over at the next cut.
+    pub fn propose(&self, edge: usize, plan: SplitPlan) {
+        lock(&self.state).next[edge] = Some(plan);
+    }
+
+    /// What was chosen last for an edge, and from what.
+    pub fn set_choice(&self, edge: usize, choice: Choice) {
+        lock(&self.state).choices[edge] = Some(choice);
+    }
+
+    pub fn choice(&self, edge: usize) -> Option<Choice> {
+        lock(&self.state).choices[edge].clone()
+    }
+
+    /// The changes that are remembered, oldest first.
+    pub fn changes(&self) -> Vec<Replan> {
+        lock(&self.state).changes.iter().cloned().collect()
+    }
+
+    /// At a cut: the plans of the cycle, and the edges whose plan is another one than before.
+    pub fn at_cut(&self, cycle: u64, topology: &Topology) -> (Splits, Vec<usize>) {
+        let mut state = lock(&self.state);
+        let changed: Vec<usize> = (0..state.next.len()).filter(|edge| state.next[*edge].is_some()).collect();
+        if !changed.is_empty() {
+            let mut splits = state.splits.to_vec();
+            for edge in &changed {
+                let Some(plan) = state.next[*edge].take() else { continue };
+                let (operator, input) = topology.reader_of(*edge);
+                if state.changes.len() == CHANGES_MAX {
+                    state.changes.pop_front();
+                }
+                state.changes.push_back(Replan { operator, input, first_cycle: cycle, plan: plan.clone() });
+                splits[*edge] = Some(Arc::new(plan));
+            }
+            state.splits = splits.into();
+        }
+        (Arc::clone(&state.splits), changed)
+    }
+
+    /// Asks for a sample of an edge's rows.
+    pub fn want_sample(&self, edge: usize) {
+        self.samples[edge].wanted.store(true, Ordering::Relaxed);
+    }
+
+    /// Gives a batch, by reference, if one is wanted.
+    pub fn offer_sample(&self, edge: usize, batch: &Batch) {
+        let sample = &self.samples[edge];
+        if sample.wanted.load(Ordering::Relaxed) {
+            *lock(&sample.batch) = Some(batch.clone());
+            sample.wanted.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// The sample, if one was given.
+    pub fn take_sample(&self, edge: usize) -> Option<Batch> {
+        lock(&self.samples[edge].batch).take()
+    }
+
+    /// Waits so long; false if the query ends before.
+    pub fn wait(&self, time: Duration) -> bool {
+        let ended = lock(&self.ended);
+        let waited = self.changed.wait_timeout_while(ended, time, |ended| !*ended);
+        let (ended, _) = waited.unwrap_or_else(|poisoned| poisoned.into_inner());
+        !*ended
+    }
+
+    /// The query has ended.
+    pub fn end(&self) {
+        *lock(&self.ended) = true;
+        self.changed.notify_all();
+    }
+}
+
+/// Checks that a plan can run on an edge with so many partitions and levels of splitters.
+pub(crate) fn check(plan: &SplitPlan, partitions: u32, levels: usize) -> Result<(), String> {
+    plan.validate(partitions).map_err(|error: SplitPlanError| error.to_string())?;
+    let planned = plan.fan_outs().len();
+    if planned > levels {
+        return Err(format!(
+            "a tree of {planned} levels; a split that changes while it runs has at most {levels}"
+        ));
+    }
+    Ok(())
+}

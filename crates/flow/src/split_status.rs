@@ -1,0 +1,99 @@
+//! How an input of an operator is split, and what that costs: the model beside what was measured.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tidemill_split::SplitPlan;
+use tidemill_split::choose::Choice;
+use tidemill_split::predict::{SPLITTERS, WINDOW_ROUTER, name_of_level};
+
+use crate::shared::Shared;
+use crate::topology::{EdgeKind, SplitEdge};
+use crate::work::{Part, Work};
+
+/// The split of one input of an operator. As text, each stage's measured cost stands beside the predicted one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SplitStatus {
+    /// The operator.
+    pub operator: String,
+    /// The number of its input.
+    pub input: usize,
+    /// The plan in force.
+    pub plan: SplitPlan,
+    /// What was chosen last, if the engine chooses.
+    pub choice: Option<Choice>,
+    /// What each stage of the plan has done since the plan is in force, in the order of events.
+    pub stages: Vec<Work>,
+}
+
+impl SplitStatus {
+    pub(crate) fn list(shared: &Shared) -> Vec<SplitStatus> {
+        let splits = shared.splits.splits();
+        let topology = shared.topology();
+        let status = |(index, plan): (usize, &Option<Arc<SplitPlan>>)| {
+            let plan = SplitPlan::clone(plan.as_ref()?);
+            let EdgeKind::Split(split) = &topology.edges[index].kind else { return None };
+            let (operator, input) = topology.reader_of(index);
+            let stages = stages(shared, index, split, &plan, topology.workers);
+            Some(SplitStatus { operator, input, choice: shared.splits.choice(index), plan, stages })
+        };
+        splits.iter().enumerate().filter_map(status).collect()
+    }
+
+    /// Worker time of splitting per row that came in.
+    pub fn splitting_ns(&self) -> f64 {
+        let all_ns: u64 = self.stages.iter().map(|stage| stage.time_ns).sum();
+        all_ns as f64 / self.rows_in()
+    }
+
+    /// The stage that took the most worker time.
+    pub fn bottleneck(&self) -> Option<&Work> {
+        self.stages.iter().max_by_key(|stage| stage.time_ns)
+    }
+
+    fn rows_in(&self) -> f64 {
+        self.stages.first().map_or(1, |stage| stage.rows_in.max(1)) as f64
+    }
+}
+
+fn stages(shared: &Shared, edge: usize, split: &SplitEdge, plan: &SplitPlan, workers: u32) -> Vec<Work> {
+    let levels = if plan.needs_splitters(workers) { plan.fan_outs().len().min(split.levels) } else { 0 };
+    let name = |stage| match (stage, levels) {
+        (0, 0) => SPLITTERS.to_string(),
+        (0, _) => WINDOW_ROUTER.to_string(),
+        _ => name_of_level(stage, levels),
+    };
+    let work = |stage| Work { name: name(stage), ..shared.work.read(Part::Split { edge, stage }) };
+    (0..=levels).map(work).collect()
+}
+
+impl fmt::Display for SplitStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SplitStatus { operator, input, plan, .. } = self;
+        write!(f, "operator '{operator}', input {input}: {plan}")?;
+        let slowest = self.bottleneck().map(|stage| &stage.name);
+        for stage in &self.stages {
+            let measured_ns = stage.time_ns as f64 / self.rows_in();
+            write!(f, "\n  {:<22} {measured_ns:>8.1} ns per event", stage.name)?;
+            if let Some(predicted_ns) = self.predicted_ns(&stage.name) {
+                write!(f, ", predicted {predicted_ns:>8.1}")?;
+            }
+            write!(f, "; {} rows in, {} out", stage.rows_in, stage.rows_out)?;
+            if slowest == Some(&stage.name) {
+                write!(f, "  <- the most work")?;
+            }
+        }
+        match &self.choice {
+            Some(choice) => write!(f, "\nthe last choice: {choice}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl SplitStatus {
+    /// What the last choice says of a stage of the plan in force.
+    fn predicted_ns(&self, stage: &str) -> Option<f64> {
+        let prediction = self.choice.as_ref()?.predictions.iter().find(|one| one.plan == self.plan)?;
+        prediction.stages.iter().find(|one| one.name == stage).map(|one| one.total_ns())
+    }
+}

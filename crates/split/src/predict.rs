@@ -1,0 +1,225 @@
+//! What the model says of a split plan: its stages, what they cost, and the rate that they reach.
+
+use std::fmt;
+
+use crate::cost::{load_cores, nodes_of_level, rate_max};
+use crate::profile::SplitProfile;
+use crate::split_plan::{Shape, SplitPlan};
+
+/// One stage of a split plan, by the model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PredictedStage {
+    /// What it is: `splitters of level 2`.
+    pub name: String,
+    /// How many there are of it.
+    pub processes: u32,
+    /// What one of them costs per event of the plan's input.
+    pub cost_ns: f64,
+}
+
+impl PredictedStage {
+    /// All processes of the stage together, per event of the plan's input.
+    pub fn total_ns(&self) -> f64 {
+        f64::from(self.processes) * self.cost_ns
+    }
+
+    /// The rate, in events per second of the plan's input, that it reaches with a core for each process.
+    ///
+    /// ```
+    /// use tidemill_split::predict::PredictedStage;
+    /// let stage = PredictedStage { name: "splitters".into(), processes: 2, cost_ns: 5.0 };
+    /// assert_eq!((stage.total_ns(), stage.rate_max()), (10.0, 200e6));
+    /// ```
+    pub fn rate_max(&self) -> f64 {
+        rate_max(self.cost_ns)
+    }
+}
+
+/// A split plan with what the model says of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prediction {
+    /// The plan.
+    pub plan: SplitPlan,
+    /// Its stages, in the order of events; the query's partitions are the last.
+    pub stages: Vec<PredictedStage>,
+    /// All processes of all stages together, per event.
+    pub total_ns: f64,
+    /// The rate, in events per second, that it reaches on so many workers: that of the busiest one.
+    pub rate_max: f64,
+}
+
+impl Prediction {
+    /// The stage that is busy first, were there a core for each process.
+    pub fn bottleneck(&self) -> Option<&PredictedStage> {
+        // Of equal ones the first.
+        self.stages.iter().rev().max_by(|a, b| a.cost_ns.total_cmp(&b.cost_ns))
+    }
+
+    /// All splitting, without the query's partitions, per event.
+    pub fn splitting_ns(&self) -> f64 {
+        self.stages.iter().filter(|stage| stage.name != QUERY).map(PredictedStage::total_ns).sum()
+    }
+
+    /// How many cores it keeps busy at a rate of events per second.
+    ///
+    /// ```
+    /// use tidemill_split::{SplitPlan, predict::Prediction};
+    /// let prediction = Prediction { plan: SplitPlan::fsplit(2), stages: vec![], total_ns: 10.0, rate_max: 1e8 };
+    /// assert_eq!(prediction.load_cores(5e7), 0.5);
+    /// ```
+    pub fn load_cores(&self, rate: f64) -> f64 {
+        load_cores(self.total_ns, rate)
+    }
+}
+
+/// The name of the stage of the query's own partitions.
+pub const QUERY: &str = "query";
+/// The name of the stage that deals windows.
+pub const WINDOW_ROUTER: &str = "window router";
+/// The name of the only level of splitters.
+pub const SPLITTERS: &str = "splitters";
+
+/// The name of a level of splitters, from 1, of so many.
+pub fn name_of_level(level: usize, levels: usize) -> String {
+    if levels == 1 { SPLITTERS.into() } else { format!("splitters of level {level}") }
+}
+
+/// What the model says of a plan on so many workers, each with a core of its own.
+///
+/// ```
+/// use tidemill_split::cost::{Proportions, RouterCosts, SplitterCosts};
+/// use tidemill_split::{SplitPlan, predict::predict, profile::SplitProfile};
+/// let profile = SplitProfile {
+///     splitter: SplitterCosts { consume_ns: 2.0, process_ns: 3.0, emit_ns: 5.0 },
+///     router: RouterCosts { read_ns: 0.0, split_ns: 0.0, emit_ns: 8192.0 },
+///     parts: Proportions::broadcast_part(0.0).unwrap(),
+///     query_ns: 20.0,
+/// };
+/// let text = predict(SplitPlan::exptree(8), &profile, 2).to_string();
+/// assert_eq!(text, "\
+/// tree of fan-outs 2, 4 to 8 partitions (p = 1, q = 8, W = 8192 rows): 41.0 ns per event, 39.2 M events/s
+///   window router            1 of    1.0 ns per event, 1000.0 M events/s
+///   splitters of level 1     1 of   10.0 ns per event,  100.0 M events/s  <- busy first
+///   splitters of level 2     2 of    5.0 ns per event,  200.0 M events/s
+///   query                    8 of    2.5 ns per event,  400.0 M events/s");
+/// ```
+pub fn predict(plan: SplitPlan, profile: &SplitProfile, workers: u32) -> Prediction {
+    let workers = workers.max(1);
+    let stages = stages(&plan, profile, workers);
+    let total_ns = stages.iter().map(PredictedStage::total_ns).sum();
+    let busiest_ns = loads(&plan, &stages, workers).into_iter().fold(0.0, f64::max);
+    Prediction { plan, stages, total_ns, rate_max: rate_max(busiest_ns) }
+}
+
+fn stages(plan: &SplitPlan, profile: &SplitProfile, workers: u32) -> Vec<PredictedStage> {
+    let (costs, parts, width) = (&profile.splitter, profile.parts, plan.partitions);
+    let mut stages = Vec::new();
+    let mut add = |name: String, processes, cost_ns| stages.push(PredictedStage { name, processes, cost_ns });
+    if plan.needs_splitters(workers) {
+        let router_ns = profile.lattice(plan.window_rows).router_ns();
+        add(WINDOW_ROUTER.into(), 1, router_ns);
+    }
+    match &plan.shape {
+        Shape::Fsplit => add(SPLITTERS.into(), 1, costs.fsplit(parts, width)),
+        Shape::Lattice { splitters } => {
+            // Each takes in, routes and writes its share of the events.
+            add(SPLITTERS.into(), *splitters, costs.fsplit(parts, width) / f64::from(*splitters));
+        }
+        Shape::Tree { fan_outs } => {
+            for (level, cost_ns) in (1..).zip(costs.tree_levels(parts, fan_outs)) {
+                let processes = nodes_of_level(fan_outs, level, width);
+                add(name_of_level(level, fan_outs.len()), processes, cost_ns);
+            }
+        }
+    }
+    add(QUERY.into(), width, profile.query_ns * parts.output_rate(1.0, width));
+    stages
+}
+
+/// What each worker has to do per event of the input.
+fn loads(plan: &SplitPlan, stages: &[PredictedStage], workers: u32) -> Vec<f64> {
+    let mut loads = vec![0.0; workers as usize];
+    let spread = plan.needs_splitters(workers);
+    let mut level = 0;
+    for stage in stages {
+        if stage.name == WINDOW_ROUTER || (stage.name == SPLITTERS && !spread) {
+            // Every worker does it for the events that it has.
+            loads.iter_mut().for_each(|load| *load += stage.total_ns() / f64::from(workers));
+            continue;
+        }
+        level += usize::from(stage.name != QUERY);
+        for process in 0..stage.processes {
+            let worker = match stage.name == QUERY {
+                true => process % workers,
+                false => plan.worker_of_splitter(level, process, workers),
+            };
+            loads[worker as usize] += stage.cost_ns;
+        }
+    }
+    loads
+}
+
+impl fmt::Display for Prediction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SplitPlan { partitions, window_rows, .. } = self.plan;
+        let (plan, splitters) = (&self.plan, self.plan.splitters());
+        write!(f, "{plan} (p = {splitters}, q = {partitions}, W = {window_rows} rows): ")?;
+        write!(f, "{:.1} ns per event, {} M events/s", self.total_ns, millions(self.rate_max))?;
+        let first = self.bottleneck().map(|stage| &stage.name);
+        for stage in &self.stages {
+            let PredictedStage { name, processes, cost_ns } = stage;
+            let rate = millions(stage.rate_max());
+            write!(f, "\n  {name:<22} {processes:>3} of {cost_ns:>6.1} ns per event, {rate:>6} M events/s")?;
+            if first == Some(name) {
+                write!(f, "  <- busy first")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A rate in millions; what costs nothing has no limit.
+pub(crate) fn millions(rate: f64) -> String {
+    if rate.is_finite() { format!("{:.1}", rate / 1e6) } else { "any".into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::{Proportions, RouterCosts, SplitterCosts};
+
+    fn profile(broadcast: f64, query_ns: f64) -> SplitProfile {
+        SplitProfile {
+            splitter: SplitterCosts { consume_ns: 2.0, process_ns: 3.0, emit_ns: 5.0 },
+            router: RouterCosts::default(),
+            parts: Proportions::broadcast_part(broadcast).unwrap(),
+            query_ns,
+        }
+    }
+
+    #[test]
+    fn a_prediction_names_its_bottleneck() {
+        let prediction = predict(SplitPlan::exptree(8), &profile(0.0, 0.0), 100);
+        let processes: Vec<u32> = prediction.stages.iter().map(|stage| stage.processes).collect();
+        assert_eq!(processes, [1, 1, 2, 8]);
+        assert_eq!(prediction.bottleneck().unwrap().name, "splitters of level 1");
+        // Each splitter has a worker of its own.
+        assert_eq!((prediction.rate_max, prediction.total_ns), (1e8, 20.0));
+        // On one worker all share it.
+        assert_eq!(predict(SplitPlan::exptree(8), &profile(0.0, 0.0), 1).rate_max, 5e7);
+    }
+
+    #[test]
+    fn a_splitter_takes_its_time_from_the_partitions_beside_it() {
+        // 10 ns of splitting, and 30 of the query: 25 on the worker with the splitter, 15 on the other.
+        let one = predict(SplitPlan::fsplit(8), &profile(0.0, 30.0), 2);
+        assert!((one.rate_max - 1e9 / 25.0).abs() < 1.0);
+        assert_eq!(one.splitting_ns(), 10.0);
+        let all = predict(SplitPlan::parasplit(8, 2), &profile(0.0, 30.0), 2);
+        assert!((all.rate_max - 1e9 / 20.0).abs() < 1.0);
+        // More splitters than workers are as many as workers; three of four is uneven.
+        assert_eq!(predict(SplitPlan::parasplit(8, 7), &profile(0.0, 30.0), 2).rate_max, all.rate_max);
+        let three = predict(SplitPlan::parasplit(8, 3), &profile(0.0, 0.0), 4);
+        assert!((three.rate_max - 3e8).abs() < 1.0);
+    }
+}
