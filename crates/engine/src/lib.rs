@@ -105,7 +105,6 @@ pub use tidemill_plan::{
 };
 pub use tidemill_split::choose::{Choice, choose};
 pub use tidemill_split::cost::Proportions;
-pub use tidemill_split::cost::Proportions;
 pub use tidemill_split::predict::{PredictedStage, Prediction, predict};
 pub use tidemill_split::profile::{SplitProfile, profile};
 pub use tidemill_split::{

@@ -63,6 +63,9 @@ impl Explained {
         for line in &self.lines {
             line.write(&mut text, Some(status));
         }
+        for split in &status.engine.splits {
+            let _ = writeln!(text, "{split}");
+        }
         text
     }
 }

@@ -376,7 +376,7 @@ fn mistakes_are_told_without_the_password() {
     let nowhere = PostgresSinkSettings { url: server.url() + "ql", ..settings(server, "mistaken") };
     assert!(user_error(PostgresSink::connect(&schema(), nowhere)).contains("create the database"));
     let absent = PostgresSinkSettings { create: false, ..settings(server, "mistaken") };
-    assert!(user_error(PostgresSink::connect(&schema(), absent)).contains("create => true"));
+    assert!(user_error(PostgresSink::connect(&schema(), absent)).contains("create = true"));
     let url = format!("postgres://guarded:right@127.0.0.1:{}/postgres", server.port);
     let forbidden = PostgresSinkSettings { url, ..settings(server, "mistaken") };
     assert!(user_error(PostgresSink::connect(&schema(), forbidden)).contains("permission denied"));

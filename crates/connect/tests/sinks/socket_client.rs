@@ -149,5 +149,5 @@ fn a_reader_that_never_reads_does_not_keep_the_query_from_stopping() {
 fn other_machines_must_be_allowed() {
     let address = SocketAddress::Tcp("192.0.2.1:9".into());
     let refused = SocketClientSink::connect(&address, &schema(), &settings(TextFormat::csv())).err();
-    assert!(matches!(refused, Some(Cause::User(text)) if text.contains("allow_remote => true")));
+    assert!(matches!(refused, Some(Cause::User(text)) if text.contains("allow_remote = true")));
 }

@@ -222,7 +222,7 @@ fn what_others_can_reach_must_be_allowed() {
     let mut settings = SocketServerSettings::new(TextFormat::csv());
     let address = SocketAddress::Tcp("0.0.0.0:0".into());
     let refused = SocketServerSink::listen(&address, &schema(), &settings).err();
-    assert!(matches!(refused, Some(Cause::User(text)) if text.contains("allow_remote => true")));
+    assert!(matches!(refused, Some(Cause::User(text)) if text.contains("allow_remote = true")));
     settings.allow_remote = true;
     SocketServerSink::listen(&address, &schema(), &settings).unwrap().finish().unwrap();
     settings.format = TextFormat::table();
