@@ -1,5 +1,6 @@
 //! An operator written in Rust, called in SQL: the tolls of Linear Road, counted by query.
 //!
+//! Expressways are split by hand: each is a sub-stream, with an operator of its own.
 //! `cargo run --example linear_road_operator [WORKERS]`: what it prints does not depend on the number of workers.
 
 use std::error::Error;
@@ -33,7 +34,7 @@ const SCRIPT: &str = "
 
     SELECT time / 60 + 1 AS minute, count(*) AS told, count(*) FILTER (WHERE toll > 0) AS with_toll,
            max(toll) AS highest
-    FROM linear_road(TABLE(reports), answers => 'tolls')
+    FROM mergestream(linear_road(splitstream(TABLE(reports), 4, route => xway), answers => 'tolls'))
     GROUP BY time / 60 + 1
     ORDER BY minute";
 

@@ -71,8 +71,11 @@ fn fields(text: &str, kind: i64, places: &[usize]) -> BTreeSet<Row> {
     rows
 }
 
+/// All reports, divided by the operator's own key.
+const REPORTS: &str = "TABLE(native_reports)";
+
 /// What the native operator tells, called in SQL.
-fn told_by_operator(input: &Path, workers: usize) -> Told {
+fn told_by_operator(input: &Path, workers: usize, reports: &str) -> Told {
     let mut session = Session::new();
     session.register_operator("linear_road", Arc::new(operator::LinearRoad));
     let folder = tempfile::tempdir().expect("a folder");
@@ -96,12 +99,10 @@ fn told_by_operator(input: &Path, workers: usize) -> Told {
         rows.collect::<BTreeSet<Row>>()
     };
     Told {
-        tolls: told(
-            "SELECT vid, time, lav, toll FROM linear_road(TABLE(native_reports), answers => 'tolls')",
-        ),
-        accidents: told(
-            "SELECT time, vid, seg FROM linear_road(TABLE(native_reports), answers => 'accidents')",
-        ),
+        tolls: told(&format!("SELECT vid, time, lav, toll FROM linear_road({reports}, answers => 'tolls')")),
+        accidents: told(&format!(
+            "SELECT time, vid, seg FROM linear_road({reports}, answers => 'accidents')"
+        )),
     }
 }
 
@@ -139,20 +140,40 @@ fn traffic(folder: &Path, config: GeneratorConfig) -> std::path::PathBuf {
 }
 
 #[test]
+fn sub_streams_of_expressways_give_the_answers_of_the_whole_stream() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = GeneratorConfig {
+        expressways: 2,
+        minutes: 10,
+        seed: 7,
+        peak_reports_per_second: 200,
+        ..GeneratorConfig::default()
+    };
+    let input = traffic(folder.path(), config);
+    let expected = told_by_operator(&input, 1, REPORTS);
+    assert!(!expected.tolls.is_empty() && !expected.accidents.is_empty());
+    for (plan, workers) in [("auto", 2), ("exptree", 5), ("parasplit", 2)] {
+        let reports = format!("splitstream(TABLE(native_reports), 2, route => xway, plan => '{plan}')");
+        let told = told_by_operator(&input, workers, &reports);
+        assert!(told == expected, "{plan}, {workers} workers: {}", difference(&told, &expected));
+    }
+}
+
+#[test]
 fn generated_traffic_gets_the_answers_of_the_native_operator() {
     let folder = tempfile::tempdir().expect("a folder");
     // Crowded from the second minute on, and with an accident from the ninth on.
     let config =
         GeneratorConfig { minutes: 12, seed: 6, peak_reports_per_second: 1000, ..GeneratorConfig::default() };
     let input = traffic(folder.path(), config);
-    let expected = told_by_operator(&input, 1);
+    let expected = told_by_operator(&input, 1, REPORTS);
     assert!(expected.tolls.iter().filter(|row| row[3] > 0).count() > 1000, "the traffic has tolls");
     assert!(expected.accidents.len() > 100, "the traffic has {} accident notices", expected.accidents.len());
     for workers in [1, 2] {
         let told = told_in_sql(&input, workers);
         assert!(told == expected, "{workers} workers: {}", difference(&told, &expected));
     }
-    assert!(told_by_operator(&input, 2) == expected, "the operator at 2 workers");
+    assert!(told_by_operator(&input, 2, REPORTS) == expected, "the operator at 2 workers");
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! The plan that will run, for people.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use tidemill_engine::{OperatorPlan, Plan, Producer, StreamRef};
+use tidemill_engine::{OperatorPlan, Plan, Producer, SplitStatus, StreamRef};
 
 use crate::prepared::Prepared;
 use crate::running::QueryStatus;
@@ -17,7 +18,8 @@ impl Prepared {
 
     /// A description of the plan that can be filled in with what was measured.
     pub fn explained(&self) -> Explained {
-        Explained { settings: self.settings_text(), lines: plan_lines(self) }
+        let splits = self.splits.keys().cloned().collect();
+        Explained { settings: self.settings_text(), lines: plan_lines(self), splits }
     }
 
     fn settings_text(&self) -> String {
@@ -54,6 +56,8 @@ impl Prepared {
 pub struct Explained {
     settings: String,
     lines: Vec<Line>,
+    /// The inputs that are split by hand, whose splits are measured against their models.
+    splits: BTreeSet<(String, usize)>,
 }
 
 impl Explained {
@@ -63,7 +67,8 @@ impl Explained {
         for line in &self.lines {
             line.write(&mut text, Some(status));
         }
-        for split in &status.engine.splits {
+        let by_hand = |split: &&SplitStatus| self.splits.contains(&(split.operator.clone(), split.input));
+        for split in status.engine.splits.iter().filter(by_hand) {
             let _ = writeln!(text, "{split}");
         }
         text

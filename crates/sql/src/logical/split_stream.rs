@@ -60,8 +60,8 @@ impl SplitStream {
             wanted if wanted.is_integer() || wanted.is_null() => cast(route, DataType::Int64),
             other => {
                 return plan_err!(
-                    "route must be the number of a sub-stream, a whole number, but it is {other}; write floor(...) \
-                     and CAST(... AS BIGINT)"
+                    "route must be the number of a sub-stream, a whole number, but it is {other}; write CAST(floor(x) \
+                     AS BIGINT)"
                 );
             }
         };

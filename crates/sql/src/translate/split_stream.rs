@@ -68,8 +68,9 @@ impl Translator {
         }
         let routing: Vec<&Expr> = std::iter::once(&split.route).chain(&split.broadcast).collect();
         let side = self.side(relation, &split.input, &routing)?;
-        let broadcast = split.broadcast.as_ref().map(|broadcast| format!(", broadcast {broadcast}"));
-        let text = format!("split by {}{}", split.route, broadcast.unwrap_or_default());
+        let shown = |expression: &Expr| expression.clone().unalias();
+        let broadcast = split.broadcast.as_ref().map(|broadcast| format!(", broadcast {}", shown(broadcast)));
+        let text = format!("split by {}{}", shown(&split.route), broadcast.unwrap_or_default());
         let plan = self.split_plan(split);
         let is_auto = split.choice.shape == SplitShape::Auto;
         Ok(SplitInput { side, plan, is_auto, has_broadcast: split.broadcast.is_some(), text })
