@@ -85,7 +85,10 @@ proptest! {
 
     #[test]
     fn adaptive_regions_are_those_of_the_points_of_the_last_while(
-        points in skewed(300, 2), steps in prop::collection::vec(0..40i64, 300), sparse in any::<bool>(), at in 0..300usize
+        points in skewed(300, 2),
+        steps in prop::collection::vec(0..40i64, 300),
+        sparse in any::<bool>(),
+        at in 0..300usize
     ) {
         let cuts = if sparse { Cuts::Sparse { least: 0.3 } } else { Cuts::Median };
         let method = Method::KdTree { levels: 3, cuts };
