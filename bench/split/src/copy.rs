@@ -1,25 +1,43 @@
 //! The physical limit: a plain copy of the same bytes, column by column.
 
-use std::hint::black_box;
-use std::time::Instant;
+use std::collections::VecDeque;
 
-use tidemill_engine::Batch;
 use tidemill_engine::arrow::array::{cast::AsArray, types::UInt32Type};
+use tidemill_engine::{Batch, Clock};
 
-/// Events per second that so many threads copy, each all of the batches `rounds` times.
-pub fn rate(batches: &[Batch], threads: usize, rounds: usize) -> f64 {
-    let start = Instant::now();
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| (0..rounds).for_each(|_| batches.iter().for_each(copy)));
+use crate::cpu_clock::CpuClock;
+
+/// Processor time per event: so many threads copy, each all of the batches `rounds` times, and keep the last `kept`
+/// copies, as a split has to until its rows are taken. With none kept, each copy goes where the last one was, in the
+/// first-level cache.
+pub fn measure(batches: &[Batch], threads: usize, rounds: usize, kept: usize) -> f64 {
+    let copy_all = || {
+        let start_ns = CpuClock.now_ns();
+        let mut copies = VecDeque::with_capacity(kept + 1);
+        for batch in (0..rounds).flat_map(|_| batches) {
+            copies.push_back(copy(batch, kept > 0));
+            if copies.len() > kept {
+                copies.pop_front();
+            }
         }
+        CpuClock.now_ns() - start_ns
+    };
+    let cpu_ns: u64 = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(copy_all)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("copying does not panic")).sum()
     });
-    let events: usize = batches.iter().map(Batch::len).sum();
-    (events * rounds * threads) as f64 / start.elapsed().as_secs_f64()
+    let events = (batches.iter().map(Batch::len).sum::<usize>() * rounds * threads) as f64;
+    cpu_ns as f64 / events
 }
 
-fn copy(batch: &Batch) {
+/// The copied columns, if they are kept.
+fn copy(batch: &Batch, keep: bool) -> Vec<Vec<u32>> {
+    let mut columns = Vec::new();
     for column in batch.rows.columns() {
-        black_box(column.as_primitive::<UInt32Type>().values().to_vec());
+        let copied = std::hint::black_box(column.as_primitive::<UInt32Type>().values().to_vec());
+        if keep {
+            columns.push(copied);
+        }
     }
+    columns
 }

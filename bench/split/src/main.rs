@@ -2,6 +2,7 @@
 //! fail the run. Beside it, a plain copy of the same bytes.
 
 mod copy;
+mod cpu_clock;
 mod input;
 mod measure;
 mod picture;
@@ -14,6 +15,7 @@ use std::path::PathBuf;
 use clap::Parser;
 use input::Input;
 use tidemill_engine::SplitPlan;
+use tidemill_split::cost::SplitterCosts;
 
 #[global_allocator]
 static ALLOCATOR: tidemill_allocator::Allocator = tidemill_allocator::Allocator;
@@ -65,20 +67,31 @@ fn main() -> anyhow::Result<()> {
 fn peak(arguments: &Arguments) -> anyhow::Result<()> {
     println!("## 64 partitions, nothing broadcast, every worker splits\n");
     println!(
-        "| workers | M tuples/s | splitting, ns | looking at them, ns | plain copy, M tuples/s | ratio |"
+        "| workers | M tuples/s | splitting, ns | looking at them, ns | all threads, ns | copy, kept for a cycle, \
+         ns | copy, dropped at once, ns | splitting / kept copy |"
     );
-    println!("|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|");
+    let mut costs = None;
     for workers in 1..=arguments.workers {
         let input = Input::new(64, 0.0, workers)?;
         let plan = SplitPlan::parasplit(64, workers as u32);
-        let copied = copy::rate(&input.batches, workers, 20);
-        let measured = input.best(&plan, workers, 100e6, arguments)?;
-        let (rate, copied) = (measured.rate / 1e6, copied / 1e6);
-        let (split_ns, operator_ns) = (measured.splitting_ns(), measured.operator_ns);
+        let kept_ns = copy::measure(&input.batches, workers, 10, input::BATCHES_OF_A_CYCLE);
+        let dropped_ns = copy::measure(&input.batches, workers, 10, 0);
+        let measured = input.best(&plan, workers, 50e6, arguments)?;
         println!(
-            "| {workers} | {rate:.1} | {split_ns:.1} | {operator_ns:.1} | {copied:.1} | {:.2} |",
-            rate / copied
+            "| {workers} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.2} |",
+            measured.rate / 1e6,
+            measured.splitting_ns(),
+            measured.operator_ns,
+            measured.process_ns,
+            kept_ns,
+            dropped_ns,
+            measured.splitting_ns() / kept_ns,
         );
+        costs = Some(input.profile.splitter);
+    }
+    if let Some(SplitterCosts { consume_ns, process_ns, emit_ns }) = costs {
+        println!("\nProfile: cc {consume_ns:.1}, cp {process_ns:.1}, ce {emit_ns:.1} ns per tuple.");
     }
     Ok(())
 }

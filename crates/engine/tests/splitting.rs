@@ -4,14 +4,15 @@
 mod fixture;
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex};
 
 use fixture::sink::{Given, Remember};
-use fixture::{COLUMNS, Random, Row, chunk, rows_of, schema, watched};
+use fixture::{COLUMNS, Random, Row, chunk, eventually, rows_of, schema, watched};
 use proptest::prelude::*;
 use tidemill_engine::arrow::array::types::{Int64Type, UInt32Type, UInt64Type};
 use tidemill_engine::{
-    BROADCAST, Cause, CyclePolicy, Engine, Failure, FlowError, OMIT, Operator, OperatorPlan, Output, Plan,
-    Proportions, Rows, SnapshotReader, SnapshotWriter, SplitPlan, route_by_value,
+    BROADCAST, Cause, Counter, CyclePolicy, Engine, Failure, FlowError, Limits, OMIT, Operator, OperatorPlan,
+    Output, Plan, Proportions, Rows, SnapshotReader, SnapshotWriter, SplitPlan, route_by_value,
 };
 
 /// The key of a row that goes to all partitions, and of one that goes to none. Others go to the partition of
@@ -250,5 +251,68 @@ fn a_value_that_is_no_partition_is_an_error_that_shows_the_row_with_every_plan()
             let shown = "to partition 19, but there are only 19; the row is key: 19, time: 1234, value: 7";
             assert!(error.contains(shown), "{error}");
         }
+    }
+}
+
+/// Partition 1 waits until it is let go.
+#[derive(Clone, Default)]
+struct Gate(Arc<(Mutex<bool>, Condvar)>);
+
+impl Gate {
+    fn open(&self) {
+        *self.0.0.lock().unwrap() = true;
+        self.0.1.notify_all();
+    }
+}
+
+struct Slow {
+    partition: u32,
+    gate: Gate,
+}
+
+impl Operator for Slow {
+    fn rows(&mut self, _input: usize, _rows: Rows<'_>, _output: &mut Output) -> Result<(), Cause> {
+        let (open, changed) = &*self.gate.0;
+        if self.partition == 1 {
+            drop(changed.wait_while(open.lock().unwrap(), |open| !*open).unwrap());
+        }
+        Ok(())
+    }
+    fn snapshot(&self, _writer: &mut SnapshotWriter) {}
+    fn restore(&mut self, _reader: &mut SnapshotReader<'_>) -> Result<(), Cause> {
+        Ok(())
+    }
+}
+
+#[test]
+fn copies_for_a_slow_partition_do_not_pile_up() {
+    for split in [None, Some(SplitPlan::exptree(256)), Some(SplitPlan::fsplit(256))] {
+        watched("a slow partition", move || {
+            let gate = Gate::default();
+            let mut plan = plan(256, split, false, None);
+            let slow = gate.clone();
+            plan.operators[0].factory =
+                Arc::new(move |partition| Box::new(Slow { partition, gate: slow.clone() }));
+            // A cycle of ten rows makes copies of about 60 KB, half of which are for the worker that waits.
+            let limits =
+                Limits { cycles_in_flight_max: 100, uncommitted_bytes_max: 100_000, ..Limits::default() };
+            let engine = Engine::new().workers(2).cycles(CyclePolicy::fixed(10)).limits(limits);
+            let mut running = engine.run(plan, Remember::default().boxed()).unwrap();
+            let gateway = running.gateway(0).unwrap();
+            let pusher = std::thread::spawn(move || {
+                for number in 0..200 {
+                    let rows: Vec<Row> = (0..10).map(|row| (TO_ALL, number * 10 + row, 0)).collect();
+                    gateway.push(chunk(&rows)).unwrap();
+                }
+            });
+            eventually("no credit", || running.status().get(Counter::Stalls) > 0);
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            let cut = running.status().get(Counter::CyclesCut);
+            gate.open();
+            pusher.join().unwrap();
+            let summary = running.join().unwrap();
+            assert!(cut < 30, "{cut} cycles were closed");
+            assert_eq!(summary.get(Counter::EventsCommitted), 2000);
+        });
     }
 }

@@ -15,6 +15,7 @@ pub mod placement;
 pub mod predict;
 pub mod profile;
 pub mod route;
+pub mod spatial;
 pub mod split;
 pub mod split_plan;
 

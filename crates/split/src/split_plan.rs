@@ -139,8 +139,8 @@ impl SplitPlan {
     ///
     /// ```
     /// let tree = tidemill_split::SplitPlan::exptree(8);
-    /// let workers: Vec<u32> = [(1, 0), (2, 0), (2, 1)].map(|(level, node)| tree.worker_of_splitter(level, node, 2)).into();
-    /// assert_eq!(workers, [0, 1, 0]);
+    /// let worker_of = |(level, node)| tree.worker_of_splitter(level, node, 2);
+    /// assert_eq!([(1, 0), (2, 0), (2, 1)].map(worker_of), [0, 1, 0]);
     /// ```
     pub fn worker_of_splitter(&self, level: usize, splitter: u32, workers: u32) -> u32 {
         let fan_outs = self.fan_outs();

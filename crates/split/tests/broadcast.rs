@@ -10,7 +10,7 @@ use arrow_array::{BooleanArray, Int64Array, RecordBatch, UInt32Array};
 use proptest::prelude::*;
 use tidemill_core::{Batch, PartitionedBatch, Run};
 use tidemill_split::cost::{exptree, nodes_of_level};
-use tidemill_split::{Placement, Route, RouteError, Splitter, route_by_value, route_or_broadcast};
+use tidemill_split::{Placement, Route, RouteError, Share, Splitter, route_by_value, route_or_broadcast};
 
 /// A row: the value of the routing function, the value of the broadcast function.
 type Row = (Option<i64>, Option<bool>);
@@ -115,9 +115,8 @@ proptest! {
         for _ in 0..2 {
             let mut streams = Streams::new();
             let shares = splitter.split(&batch(&rows), 0).unwrap();
-            for share in &shares {
-                prop_assert!(share.rows.runs.iter().all(|run| run.partition % workers == share.worker));
-            }
+            let is_at_home = |share: &Share| share.rows.runs.iter().all(|r| r.partition % workers == share.worker);
+            prop_assert!(shares.iter().all(is_at_home));
             shares.iter().for_each(|share| add(&mut streams, &share.rows));
             prop_assert_eq!(&streams, &naive(&rows, width));
         }

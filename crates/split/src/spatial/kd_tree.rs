@@ -1,0 +1,100 @@
+//! Dimension after dimension split, each part at its own median or in a sparse place near it.
+
+use super::{Regions, is_above, median};
+
+/// Where a part is cut.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Cuts {
+    /// At its median: both sides get equally many points.
+    Median,
+    /// In the widest gap between points that leaves each side at least this part of them, which is at most a half:
+    /// few points are near a cut, and so are torn from their neighbours; 0.5 is the median.
+    Sparse {
+        /// The least part of the points that a side gets.
+        least: f64,
+    },
+}
+
+/// A k-d tree of regions: `2^levels`, with splits in the order of a heap (the root is 0, below `i` are `2i + 1` and
+/// `2i + 2`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct KdTree {
+    dimensions: usize,
+    levels: u32,
+    splits: Vec<f64>,
+}
+
+/// Four billion regions are more than there are partitions.
+const LEVELS_MAX: u32 = 16;
+
+impl KdTree {
+    /// From points of the past, which all have the same number of coordinates: the dimensions are split in turn, on
+    /// so many levels, at most 16. Of no points there is one region.
+    ///
+    /// ```
+    /// use tidemill_split::spatial::{Cuts, KdTree, Regions};
+    /// let tree = KdTree::from_points(&[[0.0, 0.0], [0.0, 9.0], [5.0, 20.0], [5.0, 30.0]], 2, Cuts::Median);
+    /// let regions = [[0.0, 0.0], [0.0, 9.0], [5.0, 20.0], [5.0, 30.0]].map(|point| tree.region(&point));
+    /// assert_eq!(regions, [0, 1, 2, 3]);
+    /// ```
+    pub fn from_points<P: AsRef<[f64]>>(points: &[P], levels: u32, cuts: Cuts) -> Self {
+        let dimensions = points.first().map_or(0, |point| point.as_ref().len());
+        let levels = if dimensions == 0 { 0 } else { levels.min(LEVELS_MAX) };
+        let mut splits = vec![f64::NAN; (1 << levels) - 1];
+        let mut points: Vec<&[f64]> = points.iter().map(AsRef::as_ref).collect();
+        split_part(&mut points, 0, 0, levels, cuts, &mut splits);
+        KdTree { dimensions, levels, splits }
+    }
+}
+
+/// Splits the points of a node on a level, and what is below it.
+fn split_part(points: &mut [&[f64]], node: usize, level: u32, levels: u32, cuts: Cuts, splits: &mut [f64]) {
+    if level == levels || points.is_empty() {
+        return;
+    }
+    let dimension = level as usize % points[0].len();
+    points.sort_unstable_by(|a, b| a[dimension].total_cmp(&b[dimension]));
+    let mut values: Vec<f64> = points.iter().map(|point| point[dimension]).collect();
+    let split = match cuts {
+        Cuts::Median => median(&mut values),
+        Cuts::Sparse { least } => sparsest(&values, least),
+    };
+    splits[node] = split.unwrap_or(f64::NAN);
+    let lower = points.partition_point(|point| !is_above(point[dimension], splits[node]));
+    let (below, above) = points.split_at_mut(lower);
+    split_part(below, 2 * node + 1, level + 1, levels, cuts, splits);
+    split_part(above, 2 * node + 2, level + 1, levels, cuts, splits);
+}
+
+/// The middle of the widest gap between ascending values that leaves enough of them on each side; of equally wide
+/// ones the nearest to the median.
+fn sparsest(values: &[f64], least: f64) -> Option<f64> {
+    let middle = values.len() / 2;
+    let median = *values.get(middle)?;
+    let margin = ((values.len() as f64 * least.clamp(0.0, 0.5)).ceil() as usize).clamp(1, middle.max(1));
+    // A cut at `i` has the values before `i` on its lower side.
+    let cut_at = |i: usize| (values[i] - values[i - 1], usize::MAX - middle.abs_diff(i), i);
+    let wider = |a: &(f64, usize, usize), b: &(f64, usize, usize)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
+    let cuts = (margin..=values.len() - margin).filter(|i| *i < values.len()).map(cut_at);
+    let widest = cuts.filter(|(gap, ..)| *gap > 0.0).max_by(wider);
+    Some(widest.map_or(median, |(gap, _, i)| {
+        let between = values[i - 1] + gap / 2.0;
+        // Rounding may put it on the lower value itself, or nowhere at all.
+        if between > values[i - 1] && between < values[i] { between } else { values[i] }
+    }))
+}
+
+impl Regions for KdTree {
+    fn count(&self) -> u32 {
+        1 << self.levels
+    }
+
+    fn region(&self, point: &[f64]) -> u32 {
+        let mut node = 0;
+        for level in 0..self.levels as usize {
+            let coordinate = point.get(level % self.dimensions).copied().unwrap_or(f64::NAN);
+            node = 2 * node + 1 + usize::from(is_above(coordinate, self.splits[node]));
+        }
+        (node - self.splits.len()) as u32
+    }
+}

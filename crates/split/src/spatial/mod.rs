@@ -1,0 +1,71 @@
+//! Routing by place: points that are near each other go to one partition, and all partitions get about as many.
+//!
+//! The regions are made from points of the past (Zeitler, Paper III): a point quad splits each dimension once at
+//! its median; a k-d tree splits dimension after dimension at the median of what it has left. [`AdaptiveRegions`]
+//! makes them anew from time to time. All of it is a function of the points alone: no clock, no chance.
+
+mod adaptive;
+mod kd_tree;
+mod point_quad;
+mod round_robin;
+
+pub use adaptive::{AdaptiveRegions, Method};
+pub use kd_tree::{Cuts, KdTree};
+pub use point_quad::PointQuad;
+pub use round_robin::RoundRobin;
+
+use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::types::Float64Type;
+use arrow_array::{Array, ArrayRef};
+
+use crate::route::{OMIT, Route};
+
+/// Something that divides space into regions, which are numbered from 0.
+pub trait Regions: Send + Sync {
+    /// How many there are.
+    fn count(&self) -> u32;
+
+    /// The region of a point, which has as many coordinates as the points that the regions were made from.
+    fn region(&self, point: &[f64]) -> u32;
+}
+
+/// Routes by the region of a point, whose coordinates are in these columns of 64-bit floats: region `r` of `n` goes
+/// to partition `r mod partitions`. Points that lack a coordinate go nowhere.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow_array::{Float64Array, RecordBatch};
+/// use tidemill_split::spatial::{PointQuad, route_by_region};
+/// let quad = PointQuad::from_points(&[[0.0, 0.0], [10.0, 10.0], [20.0, 20.0]]);
+/// let column = |values: Vec<f64>| Arc::new(Float64Array::from(values)) as _;
+/// let rows = RecordBatch::try_from_iter([("x", column(vec![1.0, 30.0])), ("y", column(vec![2.0, 2.0]))]);
+/// let mut destinations = Vec::new();
+/// route_by_region(quad, vec![0, 1], 4)(&rows.unwrap(), &mut destinations);
+/// assert_eq!(destinations, [0, 1]);
+/// ```
+pub fn route_by_region(regions: impl Regions + 'static, columns: Vec<usize>, partitions: u32) -> Box<Route> {
+    Box::new(move |rows: &RecordBatch, destinations: &mut Vec<u32>| {
+        let columns: Vec<&ArrayRef> = columns.iter().map(|column| rows.column(*column)).collect();
+        let mut point = vec![0.0; columns.len()];
+        for row in 0..rows.num_rows() {
+            let known = columns.iter().all(|column| column.is_valid(row));
+            for (coordinate, column) in point.iter_mut().zip(&columns) {
+                *coordinate = column.as_primitive::<Float64Type>().value(row);
+            }
+            destinations.push(if known { regions.region(&point) % partitions } else { OMIT });
+        }
+    })
+}
+
+/// The value before which half of the values are; of an even number the upper of the two in the middle. Values are
+/// put in order by it. `None` of no values.
+fn median(values: &mut [f64]) -> Option<f64> {
+    let middle = values.len() / 2;
+    (!values.is_empty()).then(|| *values.select_nth_unstable_by(middle, f64::total_cmp).1)
+}
+
+/// Whether a coordinate is on the upper side of a split. What is no number is on the lower one.
+fn is_above(coordinate: f64, split: f64) -> bool {
+    coordinate >= split
+}

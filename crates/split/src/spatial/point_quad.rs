@@ -1,0 +1,44 @@
+//! Each dimension split once, at its median.
+
+use super::{Regions, is_above, median};
+
+/// Regions on both sides of the median of each dimension: `2^k` of them in `k` dimensions. They get equally many
+/// points only if the dimensions have nothing to do with each other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PointQuad {
+    splits: Vec<f64>,
+}
+
+impl PointQuad {
+    /// From points of the past, which all have the same number of coordinates, at most 31. Of no points there is
+    /// one region.
+    ///
+    /// ```
+    /// use tidemill_split::spatial::{PointQuad, Regions};
+    /// let quad = PointQuad::from_points(&[[1.0, 5.0], [2.0, 6.0], [3.0, 7.0]]);
+    /// assert_eq!(quad.count(), 4);
+    /// assert_eq!(quad.region(&[9.0, 0.0]), 1);
+    /// assert_eq!(quad.region(&[0.0, 9.0]), 2);
+    /// ```
+    pub fn from_points<P: AsRef<[f64]>>(points: &[P]) -> Self {
+        let dimensions = points.first().map_or(0, |point| point.as_ref().len());
+        let split = |dimension: usize| {
+            let mut values: Vec<f64> = points.iter().map(|point| point.as_ref()[dimension]).collect();
+            median(&mut values)
+        };
+        PointQuad { splits: (0..dimensions.min(31)).filter_map(split).collect() }
+    }
+}
+
+impl Regions for PointQuad {
+    fn count(&self) -> u32 {
+        1 << self.splits.len()
+    }
+
+    fn region(&self, point: &[f64]) -> u32 {
+        let sides = self.splits.iter().zip(point).enumerate();
+        sides.fold(0, |region, (dimension, (split, coordinate))| {
+            region | u32::from(is_above(*coordinate, *split)) << dimension
+        })
+    }
+}
