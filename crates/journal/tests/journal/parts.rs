@@ -42,7 +42,11 @@ fn snapshot(cycle: u64) -> StoredSnapshot {
     let partitions = BTreeMap::from([(0, vec![1, 2, 3]), (7, vec![9; 3_000_000])]);
     let operators = BTreeMap::from([("count".to_owned(), partitions), ("sum".to_owned(), BTreeMap::new())]);
     let watermarks = BTreeMap::from([("count".to_owned(), 1_700_000_000), ("sum".to_owned(), i64::MIN)]);
-    StoredSnapshot { cut: cut(cycle), plan: "count/8".into(), state: Snapshot { cycle, operators, watermarks } }
+    StoredSnapshot {
+        cut: cut(cycle),
+        plan: "count/8".into(),
+        state: Snapshot { cycle, operators, watermarks },
+    }
 }
 
 #[test]
