@@ -56,16 +56,10 @@ impl Scan {
 
     /// The next record. After anything else it stays where it is.
     pub(crate) fn next(&mut self) -> Result<Next, Cause> {
-        let next = self.record_at(self.offset)?;
-        match &next {
-            Next::Record(found) if found.head.start != self.position => {
-                return Ok(Next::Bad("the record has another position than the one that is due"));
-            }
-            Next::Record(found) => {
-                self.offset += found.head.length as u64;
-                self.position = found.head.end();
-            }
-            Next::End | Next::Bad(_) => {}
+        let next = self.due()?;
+        if let Next::Record(found) = &next {
+            self.offset += found.head.length as u64;
+            self.position = found.head.end();
         }
         Ok(next)
     }
@@ -73,7 +67,17 @@ impl Scan {
     /// The next record, without going on behind it; the file may have grown.
     pub(crate) fn peek(&mut self) -> Result<Next, Cause> {
         self.length = self.file.length().map_err(|error| failed("read", &self.path, &error))?;
-        self.record_at(self.offset)
+        self.due()
+    }
+
+    /// What stands here: a record only if it has the position that is due.
+    fn due(&self) -> Result<Next, Cause> {
+        match self.record_at(self.offset)? {
+            Next::Record(found) if found.head.start != self.position => {
+                Ok(Next::Bad("the record has another position than the one that is due"))
+            }
+            next => Ok(next),
+        }
     }
 
     fn record_at(&self, offset: u64) -> Result<Next, Cause> {

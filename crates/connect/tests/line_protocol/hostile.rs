@@ -8,7 +8,7 @@ use tidemill_connect::formats::line_protocol::{LineProtocolDecoder, LineProtocol
 use tidemill_connect::formats::{DecoderSettings, RecordDecoder};
 use tidemill_core::arrow::schema::{DataType, Field, Schema};
 
-use super::points::{decoder, rows, schema};
+use super::compared::{decoder, rows, schema};
 
 proptest! {
     #[test]

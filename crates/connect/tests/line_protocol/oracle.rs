@@ -63,12 +63,25 @@ pub fn parse(line: &str) -> Result<Option<Point>, ()> {
 }
 
 fn set(point: &mut Point, name: String, value: String) -> Result<(), ()> {
-    // Time and measurement are the point's own columns, not those of tags and fields.
-    let is_own = name == "time" || name == "measurement";
-    if is_own || super::points::schema().index_of(&name).is_err() {
-        return Ok(());
+    match column(&name) {
+        Some(name) => point.insert(name, value).map_or(Ok(()), |_| Err(())),
+        None => Ok(()),
     }
-    point.insert(name, value).map_or(Ok(()), |_| Err(()))
+}
+
+/// The column of a name, in another case if there is none like it. Time and measurement are the point's own columns,
+/// not those of tags and fields.
+fn column(name: &str) -> Option<String> {
+    let schema = super::compared::schema();
+    let names = || {
+        schema
+            .fields()
+            .iter()
+            .map(|field| field.name())
+            .filter(|name| !["time", "measurement"].contains(&name.as_str()))
+    };
+    let exact = names().find(|candidate| *candidate == name);
+    exact.or_else(|| names().find(|candidate| candidate.eq_ignore_ascii_case(name))).cloned()
 }
 
 /// What stands before the first of `stops` that has no backslash, without the backslashes.

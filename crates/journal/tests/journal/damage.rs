@@ -138,6 +138,22 @@ fn a_missing_segment_is_told_of() {
 }
 
 #[test]
+fn a_record_that_another_one_took_the_place_of_is_told_of() {
+    let disk = filled(20);
+    let path = segments(&disk)[0].clone();
+    disk.corrupt(&path, |bytes| {
+        let records: Vec<usize> =
+            (0..bytes.len() - 4).filter(|at| bytes[*at..].starts_with(b"TIDR")).collect();
+        let (second, third) = (records[1] - 52, records[2] - 52);
+        bytes.copy_within(third.., second);
+    });
+    let records: Vec<_> =
+        inspect::records_on(Box::new(disk), Path::new(FOLDER), "orders", 0).unwrap().collect();
+    assert!(records.len() == 2 && records[0].is_ok(), "{}", records.len());
+    assert!(matches!(&records[1], Err(Cause::Operation(text)) if text.contains("another position")));
+}
+
+#[test]
 fn a_version_from_the_future_is_refused() {
     for name in ["/journal/journal", "/journal/streams/orders/00000000000000000000.segment"] {
         let disk = filled(1);

@@ -1,0 +1,103 @@
+//! A durable query on a slow disk, with a sink that is away: intake goes on until the journal has reached its limit, then
+//! the sender is held back; when the sink is back, nothing is lost.
+
+#[path = "../../journal/tests/journal/support/fault_disk.rs"]
+#[allow(dead_code)]
+mod fault_disk;
+mod fixture;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use fault_disk::FaultDisk;
+use fixture::forward::{Forward, plan_of};
+use fixture::numbers::{by_partition, expected};
+use fixture::slow_disk::SlowDisk;
+use fixture::watched;
+use fixture::world::{Sender, Transactions, World};
+use tidemill_engine::{
+    Durability, DurableRun, DurableSource, Engine, FeedSettings, Journal, StreamSettings, SyncPolicy, inspect,
+};
+
+const LAST: u64 = 3000;
+const SEGMENT_BYTES: u64 = 16 << 10;
+const JOURNAL_BYTES_MAX: u64 = 256 << 10;
+/// A row of these tests has at most so many bytes in the journal.
+const RECORD_BYTES_MAX: u64 = 1024;
+
+fn start(disk: &FaultDisk, world: &Arc<Mutex<World>>, sync: SyncPolicy) -> DurableRun {
+    let settings = StreamSettings {
+        segment_bytes: SEGMENT_BYTES,
+        bytes_max: JOURNAL_BYTES_MAX,
+        ..StreamSettings::default()
+    };
+    let source = DurableSource {
+        source: Box::new(Sender::new(world, LAST)),
+        feed: FeedSettings::default(),
+        stream: settings,
+        sync,
+    };
+    let durability = Durability { snapshot_every: Duration::from_millis(20), ..Durability::new("forward") };
+    let medium = SlowDisk::new(Arc::new(disk.clone()), Duration::from_millis(2));
+    let journal = Journal::open_on(Arc::new(medium), Path::new("/journal")).unwrap();
+    let plan = plan_of(|_| Box::new(Forward::default()));
+    let sinks: Vec<Box<dyn tidemill_engine::Sink>> = vec![Box::new(Transactions::new(world))];
+    Engine::new().workers(2).run_durable(plan, sinks, vec![source], journal, &durability).unwrap()
+}
+
+/// Waits until nothing has been sent for a while; returns how much was.
+fn when_held_back(world: &Arc<Mutex<World>>) -> u64 {
+    let (mut sent, mut since) = (0, Instant::now());
+    while since.elapsed() < Duration::from_millis(500) {
+        let now = world.lock().unwrap().sent;
+        if now > sent {
+            (sent, since) = (now, Instant::now());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    sent
+}
+
+fn held_back_and_going_on(sync: SyncPolicy, restarted: bool) {
+    let (disk, mut world) =
+        (FaultDisk::new(), Arc::new(Mutex::new(World { held: true, ..World::default() })));
+    let mut run = start(&disk, &world, sync);
+    let sent = when_held_back(&world);
+    assert!(sent > JOURNAL_BYTES_MAX / RECORD_BYTES_MAX, "{sent} requests are less than the journal takes");
+    assert!(sent < LAST, "nobody held the sender back");
+    let stream = inspect::list_on(&disk, Path::new("/journal")).unwrap().streams.remove(0);
+    assert!(stream.bytes >= JOURNAL_BYTES_MAX, "{} bytes: there was room", stream.bytes);
+    assert!(stream.bytes <= JOURNAL_BYTES_MAX + SEGMENT_BYTES, "{} bytes are over the limit", stream.bytes);
+    {
+        let world = world.lock().unwrap();
+        assert_eq!((world.committed, stream.end), (None, sent));
+        assert!(world.acknowledged <= stream.end);
+    }
+    if restarted {
+        run.running.abort();
+        world.lock().unwrap().held = false;
+        drop((run.feeds, run.running.join(), run.keeper));
+        let seen = world.lock().unwrap().seen();
+        world = seen;
+        run = start(&disk, &world, sync);
+    }
+    world.lock().unwrap().held = false;
+    run.running.join().unwrap();
+    drop((run.feeds, run.keeper));
+    let world = world.lock().unwrap();
+    assert_eq!(world.acknowledged, LAST);
+    assert_eq!(by_partition(world.lines.iter().map(String::as_str)), expected(LAST));
+}
+
+#[test]
+fn intake_goes_on_until_the_limit_and_nothing_is_lost() {
+    for sync in [SyncPolicy::AtOnce, SyncPolicy::Every(Duration::from_millis(10))] {
+        watched("a slow disk", move || held_back_and_going_on(sync, false));
+    }
+}
+
+#[test]
+fn a_query_that_was_held_back_goes_on_after_a_restart() {
+    watched("a slow disk", || held_back_and_going_on(SyncPolicy::AtOnce, true));
+}
