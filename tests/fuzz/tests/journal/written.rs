@@ -43,8 +43,9 @@ pub fn rows(stream: &str, start: u64, count: u64) -> RecordBatch {
 
 pub fn record(stream: &str, number: u64) -> Record {
     let start = number * ROWS;
-    let request =
-        (number % 2 == 0).then(|| Request { client: format!("agent {}", number % 3), sequence: number });
+    let request = number
+        .is_multiple_of(2)
+        .then(|| Request { client: format!("agent {}", number % 3), sequence: number });
     Record { start, rows: rows(stream, start, ROWS), arrived_ns: number * 1000, request }
 }
 
