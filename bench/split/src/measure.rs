@@ -149,3 +149,31 @@ fn plan(run: &Run<'_>, tallies: &Tallies) -> Plan {
     plan.sink("nowhere", output);
     plan
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tuples;
+
+    fn run_tiny(route: &Arc<Route>, split: &SplitPlan) -> anyhow::Result<Measured> {
+        let batches = tuples::batches(3, 300, 5, 0.1);
+        measure(&Run { batches: &batches, route, split, partitions: 5, workers: 2, pushes: 7 })
+    }
+
+    #[test]
+    fn every_plan_gives_the_right_answers_and_each_stage_its_costs() {
+        let plans = [(SplitPlan::parasplit(5, 2), 1), (SplitPlan::fsplit(5), 2), (SplitPlan::exptree(5), 3)];
+        for (plan, stages) in plans {
+            let measured = run_tiny(&tuples::route(), &plan).unwrap();
+            assert_eq!(measured.stages.len(), stages, "{plan}");
+            assert!(measured.rate > 0.0 && measured.splitting_ns() > 0.0 && measured.query_ns > 0.0);
+        }
+    }
+
+    #[test]
+    fn wrong_answers_are_an_error() {
+        let wrong: Arc<Route> = tidemill_engine::route_by_value::<UInt32Type>(4).into();
+        let error = run_tiny(&wrong, &SplitPlan::fsplit(5)).err().unwrap();
+        assert!(error.to_string().contains("other rows"));
+    }
+}

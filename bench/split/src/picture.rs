@@ -65,7 +65,9 @@ struct Axis {
 
 impl Axis {
     fn of(values: impl Iterator<Item = f64> + Clone, from: f64, to: f64) -> Self {
-        let (low, high) = (values.clone().fold(f64::MAX, f64::min), values.fold(0.0, f64::max));
+        // Zero has no place on a logarithmic axis: it is drawn where the axis begins.
+        let positive = values.filter(|value| *value > 0.0);
+        let (low, high) = (positive.clone().fold(f64::MAX, f64::min), positive.fold(0.0, f64::max));
         Axis { low, high, from, to }
     }
 
@@ -74,7 +76,7 @@ impl Axis {
     }
 
     fn at(&self, value: f64) -> f64 {
-        let part = (value / self.low).ln() / (self.high / self.low).ln();
+        let part = (value.max(self.low) / self.low).ln() / (self.high / self.low).ln();
         self.from + (self.to - self.from) * if part.is_finite() { part } else { 0.0 }
     }
 }
