@@ -57,7 +57,8 @@ pub fn measure(folder: &Path, journal_bytes: u64, sensors: u64) -> Result<()> {
     break_off(run);
 
     let mut messages = sensors;
-    let per_message = 450;
+    // So much a message takes in the journal.
+    let per_message = 266;
     let run = start(
         &folder,
         &table,

@@ -13,6 +13,8 @@ use tidemill_operators::{AggregateCall, AggregateSpec, TableAggregate};
 use crate::points;
 
 pub const PARTITIONS: u32 = 8;
+/// The column of the key among those of the points.
+const SENSOR: usize = 2;
 const COLUMNS: [&str; 2] = ["sensor", "field_name_0"];
 
 pub fn input() -> SchemaRef {
@@ -55,7 +57,7 @@ pub fn plan() -> Result<Plan, Cause> {
     let points = plan.source("points", [points::schema(false)]);
     // That it can be made was just seen.
     let operator = OperatorPlan::new("statistics", PARTITIONS, |_| Box::new(operator().expect("as before")))
-        .input(points[0], &COLUMNS, route_by_hash(vec![0], PARTITIONS))
+        .input(points[0], &COLUMNS, route_by_hash(vec![SENSOR], PARTITIONS))
         .output(output()?);
     let rows = plan.operator(operator);
     plan.sink("rows", rows);
