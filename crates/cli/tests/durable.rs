@@ -18,7 +18,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use sender::Sender;
-use support::child::{end, interrupt, wait_until};
+use support::child::{interrupt, wait_until};
 use support::*;
 
 const REQUESTS: u64 = 240;
@@ -66,21 +66,31 @@ fn source(port: u16, options: &str) -> String {
 const STATISTICS: &str = "SELECT window_start, host, count(*) AS points, min(v) AS least, max(v) AS most, sum(v) AS \
                           total FROM tumble(TABLE(m), time, INTERVAL '10 seconds') GROUP BY window_start, host";
 
-fn begin(folder: &Path) -> Child {
+/// A run that does not outlive the test.
+struct Run(Child);
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn begin(folder: &Path) -> Run {
     let log = fs::OpenOptions::new().create(true).append(true).open(folder.join("log")).unwrap();
     let mut command = tidemill(folder, &["run", "p.sql"]);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap()
+    Run(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap())
 }
 
-fn interrupted(mut child: Child) {
-    interrupt(&child);
-    assert_eq!(child.wait().unwrap().code(), Some(130));
+fn interrupted(mut run: Run) {
+    interrupt(&run.0);
+    assert_eq!(run.0.wait().unwrap().code(), Some(130));
 }
 
-fn kill(mut child: Child) {
+fn kill(mut run: Run) {
     // SIGKILL: nothing is written or closed any more.
-    child.kill().unwrap();
-    child.wait().unwrap();
+    run.0.kill().unwrap();
+    run.0.wait().unwrap();
 }
 
 /// Runs the pipeline until a sink has all, killing it after so many answers each time.
@@ -89,7 +99,7 @@ fn killed_after(folder: &Path, port: u16, kills: &[u64], mut has_all: impl FnMut
     let sender = Sender::start(port, "agent-7", bodies());
     for &answers in kills {
         wait_until("so many are answered", || {
-            if let Some(status) = child.try_wait().unwrap() {
+            if let Some(status) = child.0.try_wait().unwrap() {
                 panic!("it ended by itself ({status}):\n{}", fs::read_to_string(folder.join("log")).unwrap());
             }
             sender.answered() >= answers
@@ -235,9 +245,9 @@ fn another_query_over_the_same_journal_is_refused() {
     interrupted(child);
     fs::write(folder.path().join("p.sql"), source(port, "") + &raw.replace("n FROM", "n + 1 AS n FROM"))
         .unwrap();
-    let child = begin(folder.path());
-    let refused = end(child);
-    assert_eq!(refused.code, Some(2), "{}", fs::read_to_string(folder.path().join("log")).unwrap());
+    let mut refused = begin(folder.path());
+    wait_until("it has ended", || refused.0.try_wait().unwrap().is_some());
+    assert_eq!(refused.0.wait().unwrap().code(), Some(2));
     let log = fs::read_to_string(folder.path().join("log")).unwrap();
     assert!(log.contains("journal"), "{log}");
 }

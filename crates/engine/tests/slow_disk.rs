@@ -14,10 +14,11 @@ use fault_disk::FaultDisk;
 use fixture::forward::{Forward, plan_of};
 use fixture::numbers::{by_partition, expected};
 use fixture::slow_disk::SlowDisk;
-use fixture::watched;
 use fixture::world::{Sender, Transactions, World};
+use fixture::{eventually, watched};
 use tidemill_engine::{
-    Durability, DurableRun, DurableSource, Engine, FeedSettings, Journal, StreamSettings, SyncPolicy, inspect,
+    Durability, DurableRun, DurableSource, Engine, FeedSettings, Journal, Limits, StreamSettings, SyncPolicy,
+    inspect,
 };
 
 const LAST: u64 = 3000;
@@ -38,12 +39,18 @@ fn start(disk: &FaultDisk, world: &Arc<Mutex<World>>, sync: SyncPolicy) -> Durab
         stream: settings,
         sync,
     };
-    let durability = Durability { snapshot_every: Duration::from_millis(20), ..Durability::new("forward") };
+    let durability = Durability { snapshot_every: Duration::from_millis(5), ..Durability::new("forward") };
     let medium = SlowDisk::new(Arc::new(disk.clone()), Duration::from_millis(2));
     let journal = Journal::open_on(Arc::new(medium), Path::new("/journal")).unwrap();
     let plan = plan_of(|_| Box::new(Forward::default()));
     let sinks: Vec<Box<dyn tidemill_engine::Sink>> = vec![Box::new(Transactions::new(world))];
-    Engine::new().workers(2).run_durable(plan, sinks, vec![source], journal, &durability).unwrap()
+    // A sink that is away does not stop the cycles at once.
+    let limits = Limits { cycles_in_flight_max: 10_000, ..Limits::default() };
+    Engine::new()
+        .workers(2)
+        .limits(limits)
+        .run_durable(plan, sinks, vec![source], journal, &durability)
+        .unwrap()
 }
 
 /// Waits until nothing has been sent for a while; returns how much was.
@@ -100,4 +107,30 @@ fn intake_goes_on_until_the_limit_and_nothing_is_lost() {
 #[test]
 fn a_query_that_was_held_back_goes_on_after_a_restart() {
     watched("a slow disk", || held_back_and_going_on(SyncPolicy::AtOnce, true));
+}
+
+#[test]
+fn what_a_sink_has_not_committed_is_made_again_though_snapshots_are_newer() {
+    watched("a sink that is away", || {
+        let (disk, world) = (FaultDisk::new(), Arc::new(Mutex::new(World::default())));
+        let run = start(&disk, &world, SyncPolicy::AtOnce);
+        eventually("some rows are committed", || world.lock().unwrap().committed > Some(3));
+        world.lock().unwrap().held = true;
+        let committed = world.lock().unwrap().committed;
+        eventually("a snapshot is newer", || {
+            let listing = inspect::list_on(&disk, Path::new("/journal")).unwrap();
+            listing.snapshots.last().copied() > committed.map(|cycle| cycle + 1)
+        });
+        // The sink is gone for good: what it does from here on, nobody sees.
+        let seen = world.lock().unwrap().seen();
+        run.running.abort();
+        world.lock().unwrap().held = false;
+        drop((run.feeds, run.running.join(), run.keeper));
+
+        let run = start(&disk, &seen, SyncPolicy::AtOnce);
+        run.running.join().unwrap();
+        drop((run.feeds, run.keeper));
+        let world = seen.lock().unwrap();
+        assert_eq!(by_partition(world.lines.iter().map(String::as_str)), expected(LAST));
+    });
 }

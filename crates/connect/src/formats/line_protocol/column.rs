@@ -12,12 +12,11 @@ use super::numbers::Number;
 use super::texts::{Dictionary, Plain};
 use crate::formats::sql_type;
 
-/// A value of a field.
+/// A value of a field that is no text.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Value<'a> {
+pub(super) enum Value {
     Number(Number),
     Boolean(bool),
-    Text(&'a [u8]),
 }
 
 /// The values so far. Narrow numbers are kept wide, and narrowed with the whole batch.
@@ -105,12 +104,13 @@ impl Column {
         self.rows += 1;
     }
 
+    /// The text with which `rest` begins, of this length.
     #[inline(always)]
-    pub(super) fn push_text(&mut self, row: usize, text: &[u8]) -> Result<(), Refused> {
+    pub(super) fn push_text(&mut self, row: usize, rest: &[u8], length: usize) -> Result<(), Refused> {
         self.begin(row)?;
         match &mut self.values {
-            Values::Dictionary(dictionary) => dictionary.push(text),
-            Values::Plain(plain) => plain.push(text),
+            Values::Dictionary(dictionary) => dictionary.push(&rest[..length]),
+            Values::Plain(plain) => plain.push(rest, length),
             _ => return Err(Refused::Mismatch),
         }
         self.set();
@@ -118,9 +118,8 @@ impl Column {
     }
 
     #[inline(always)]
-    pub(super) fn push(&mut self, row: usize, value: Value<'_>) -> Result<(), Refused> {
+    pub(super) fn push(&mut self, row: usize, value: Value) -> Result<(), Refused> {
         let number = match value {
-            Value::Text(text) => return self.push_text(row, text),
             Value::Boolean(value) => return self.push_boolean(row, value),
             Value::Number(number) => number,
         };

@@ -42,18 +42,18 @@ impl Found {
     /// `None` if the line is no point.
     fn line(&mut self, line: &[u8]) -> Option<()> {
         let end = line.len();
-        let mut at = end_of_value(line, 0, end, *b", \\");
+        let (mut at, _) = end_of_value(line, 0, end, *b", \\");
         if at == 0 || line[0] == b'#' {
             return None;
         }
         while line.get(at) == Some(&b',') {
-            let equals = end_of_value(line, at + 1, end, *b"= ,\\");
+            let (equals, _) = end_of_value(line, at + 1, end, *b"= ,\\");
             self.add(line.get(at + 1..equals)?, DataType::Utf8);
-            at = end_of_value(line, equals + 1, end, *b", =\\");
+            at = end_of_value(line, equals + 1, end, *b", =\\").0;
         }
         at = skip_spaces(line, at, end);
         loop {
-            let equals = end_of_value(line, at, end, *b"= ,\\");
+            let (equals, _) = end_of_value(line, at, end, *b"= ,\\");
             let name =
                 line.get(at..equals).filter(|name| !name.is_empty() && line.get(equals) == Some(&b'='))?;
             let (data_type, next) = field(line, equals + 1)?;
@@ -84,7 +84,7 @@ fn field(line: &[u8], at: usize) -> Option<(DataType, usize)> {
     let end = line.len();
     match line.get(at)? {
         b'"' => {
-            let quote = end_of_value(line, at + 1, end, *b"\"\\");
+            let (quote, _) = end_of_value(line, at + 1, end, *b"\"\\");
             (quote < end).then_some((DataType::Utf8, quote + 1))
         }
         b'0'..=b'9' | b'-' | b'.' => {
@@ -96,7 +96,7 @@ fn field(line: &[u8], at: usize) -> Option<(DataType, usize)> {
             };
             Some((data_type, next))
         }
-        _ => Some((DataType::Boolean, end_of_value(line, at, end, *b", \\"))),
+        _ => Some((DataType::Boolean, end_of_value(line, at, end, *b", \\").0)),
     }
 }
 

@@ -12,6 +12,7 @@
 //!   NULL in a column that is NOT NULL, a time out of range, bytes that are not UTF-8, a line or point over its
 //!   limits. The lines around it are kept.
 
+mod block;
 mod column;
 mod decoder;
 mod discovery;

@@ -159,7 +159,7 @@ impl Points {
         if at == end || text[at] == b'#' {
             return Ok(false);
         }
-        let stop = end_of_value(text, at, end, *b", \\");
+        let (stop, has_backslash) = end_of_value(text, at, end, *b", \\");
         if stop == at {
             return Err("the measurement is missing".to_owned());
         }
@@ -169,7 +169,8 @@ impl Points {
         }
         self.measurement = self.names.measurement(self.measurement, name);
         if let Some(column) = self.measurement_column {
-            self.push_escaped(column, name, b", ").map_err(|refused| self.refusal(refused, column, name))?;
+            self.push_text(column, &text[at..], name.len(), has_backslash.then_some(&b", "[..]))
+                .map_err(|refused| self.refusal(refused, column, name))?;
         }
         let mut before = self.measurement.unwrap_or(usize::MAX);
         let mut left = self.settings.values_max;
@@ -219,13 +220,13 @@ impl Points {
     #[inline(always)]
     fn tag(&mut self, text: &[u8], at: usize, end: usize, before: usize) -> Result<(usize, usize), String> {
         let found = self.name(text, at, end, before, Part::Tag)?;
-        let stop = end_of_value(text, found.value, end, *b", =\\");
+        let (stop, has_backslash) = end_of_value(text, found.value, end, *b", =\\");
         let value = &text[found.value..stop];
         if value.is_empty() || text[..end].get(stop) == Some(&b'=') {
             return Err(self.bad_tag(value, &text[at..found.value]));
         }
         if let Target::Column(column) = found.target {
-            self.push_escaped(column, value, b", =")
+            self.push_text(column, &text[found.value..], value.len(), has_backslash.then_some(&b", ="[..]))
                 .map_err(|refused| self.refusal(refused, column, value))?;
         }
         Ok((stop, found.number))
@@ -245,14 +246,19 @@ impl Points {
         let found = self.name(text, at, end, before, Part::Field)?;
         let (value, stop) = match text[..end].get(found.value) {
             Some(b'"') => {
-                let stop = end_of_value(text, found.value + 1, end, *b"\"\\");
+                let (stop, has_backslash) = end_of_value(text, found.value + 1, end, *b"\"\\");
                 if stop >= end {
                     return Err("a string has no closing quote; a line's end ends the point".to_owned());
                 }
-                (Value::Text(&text[found.value + 1..stop]), stop + 1)
+                let escaped = has_backslash.then_some(&b"\"\\"[..]);
+                if let Target::Column(column) = found.target {
+                    self.push_text(column, &text[found.value + 1..], stop - found.value - 1, escaped)
+                        .map_err(|refused| self.refusal(refused, column, &text[found.value..=stop]))?;
+                }
+                (None, stop + 1)
             }
             Some(b'0'..=b'9' | b'-' | b'.') => match number(text, found.value, end) {
-                Some((value, stop)) => (Value::Number(value), stop),
+                Some((value, stop)) => (Some(Value::Number(value)), stop),
                 None => return Err(bad_value(text, found.value, end)),
             },
             _ => boolean(text, found.value, end).ok_or_else(|| bad_value(text, found.value, end))?,
@@ -260,12 +266,10 @@ impl Points {
         if stop < end && !matches!(text[stop], b',' | b' ') {
             return Err(bad_value(text, found.value, end));
         }
-        if let Target::Column(column) = found.target {
-            let pushed = match value {
-                Value::Text(value) => self.push_escaped(column, value, b"\"\\"),
-                value => self.columns[column].push(self.rows, value),
-            };
-            pushed.map_err(|refused| self.refusal(refused, column, &text[found.value..stop]))?;
+        if let (Target::Column(column), Some(value)) = (found.target, value) {
+            self.columns[column]
+                .push(self.rows, value)
+                .map_err(|refused| self.refusal(refused, column, &text[found.value..stop]))?;
         }
         Ok((stop, found.number))
     }
@@ -299,15 +303,26 @@ impl Points {
         Ok(names.look_up(before, text, at, end, resolve)?)
     }
 
-    /// Puts a text in which some bytes have a backslash before them.
+    /// Puts the text with which `rest` begins; in it these bytes may have a backslash before them.
     #[inline(always)]
-    fn push_escaped(&mut self, column: usize, raw: &[u8], escaped: &[u8]) -> Result<(), Refused> {
-        if find(raw, 0, raw.len(), [b'\\']) == raw.len() {
-            return self.columns[column].push_text(self.rows, raw);
+    fn push_text(
+        &mut self,
+        column: usize,
+        rest: &[u8],
+        length: usize,
+        escaped: Option<&[u8]>,
+    ) -> Result<(), Refused> {
+        match escaped {
+            None => self.columns[column].push_text(self.rows, rest, length),
+            Some(escaped) => self.push_escaped(column, &rest[..length], escaped),
         }
+    }
+
+    #[cold]
+    fn push_escaped(&mut self, column: usize, raw: &[u8], escaped: &[u8]) -> Result<(), Refused> {
         self.scratch.clear();
         unescape(raw, escaped, &mut self.scratch);
-        self.columns[column].push_text(self.rows, &self.scratch)
+        self.columns[column].push_text(self.rows, &self.scratch, self.scratch.len())
     }
 
     #[inline(always)]
@@ -377,16 +392,29 @@ pub(super) fn skip_spaces(text: &[u8], mut at: usize, end: usize) -> usize {
     at
 }
 
-/// The first of the bytes that has no backslash before it; the last of them is the backslash.
+/// The first of the bytes that has no backslash before it, the last of them is the backslash; and whether there was one.
 #[inline(always)]
-pub(super) fn end_of_value<const N: usize>(text: &[u8], mut at: usize, end: usize, stops: [u8; N]) -> usize {
-    loop {
-        at = find(text, at, end, stops);
-        if at >= end || text[at] != b'\\' {
-            return at;
-        }
-        at = behind_backslash(text, at, end, stops[0] == b'"');
+pub(super) fn end_of_value<const N: usize>(
+    text: &[u8],
+    at: usize,
+    end: usize,
+    stops: [u8; N],
+) -> (usize, bool) {
+    let stop = find(text, at, end, stops);
+    if stop >= end || text[stop] != b'\\' {
+        return (stop, false);
     }
+    (behind_backslashes(text, stop, end, stops), true)
+}
+
+/// As [`end_of_value`], from the first backslash on.
+#[cold]
+fn behind_backslashes<const N: usize>(text: &[u8], mut at: usize, end: usize, stops: [u8; N]) -> usize {
+    while at < end && text[at] == b'\\' {
+        at = behind_backslash(text, at, end, stops[0] == b'"');
+        at = find(text, at, end, stops);
+    }
+    at
 }
 
 /// Where to go on behind a backslash and what it stands before. Only in a string that can be a backslash.
@@ -421,14 +449,14 @@ pub(super) fn plain(raw: &[u8], escaped: &[u8]) -> Vec<u8> {
     name
 }
 
-fn boolean(text: &[u8], at: usize, end: usize) -> Option<(Value<'_>, usize)> {
+fn boolean(text: &[u8], at: usize, end: usize) -> Option<(Option<Value>, usize)> {
     let stop = find(text, at, end, *b", ");
     let value = match &text[at.min(stop)..stop] {
         b"t" | b"T" | b"true" | b"True" | b"TRUE" => true,
         b"f" | b"F" | b"false" | b"False" | b"FALSE" => false,
         _ => return None,
     };
-    Some((Value::Boolean(value), stop))
+    Some((Some(Value::Boolean(value)), stop))
 }
 
 #[cold]

@@ -1,4 +1,6 @@
-//! Looking for separators and comparing names, eight bytes at a time.
+//! Looking for separators and comparing names, many bytes at a time.
+
+use super::block::{BLOCK_BYTES, first_in};
 
 const LOW_BITS: u64 = 0x0101_0101_0101_0101;
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
@@ -13,20 +15,15 @@ pub(super) fn load(text: &[u8], at: usize) -> Option<u64> {
 #[inline(always)]
 pub(super) fn find<const N: usize>(text: &[u8], mut at: usize, end: usize, wanted: [u8; N]) -> usize {
     while at < end {
-        let Some(word) = load(text, at) else {
+        let Some(block) = text.get(at..).and_then(|rest| rest.first_chunk()) else {
             let rest = text[at..end].iter().position(|byte| wanted.contains(byte));
             return rest.map_or(end, |offset| at + offset);
         };
-        let mut hits = 0;
-        for byte in wanted {
-            // The top bit of each byte that is zero. Bytes above one that is may be marked wrongly, never below.
-            let differences = word ^ (LOW_BITS * u64::from(byte));
-            hits |= differences.wrapping_sub(LOW_BITS) & !differences & HIGH_BITS;
+        let offset = first_in(block, wanted);
+        if offset < BLOCK_BYTES {
+            return end.min(at + offset);
         }
-        if hits != 0 {
-            return end.min(at + (hits.trailing_zeros() / 8) as usize);
-        }
-        at += 8;
+        at += BLOCK_BYTES;
     }
     end
 }
@@ -38,6 +35,8 @@ pub(super) struct Pattern {
     /// The first eight bytes, and which of them count.
     head: u64,
     mask: u64,
+    /// The last eight bytes, if there are as many.
+    tail: u64,
 }
 
 impl Pattern {
@@ -47,7 +46,8 @@ impl Pattern {
         let mut head = [0; 8];
         head[..count].copy_from_slice(&bytes[..count]);
         let mask = if count == 8 { u64::MAX } else { (1 << (count * 8)) - 1 };
-        Pattern { bytes: bytes.into(), head: u64::from_le_bytes(head), mask }
+        let tail = bytes.last_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        Pattern { bytes: bytes.into(), head: u64::from_le_bytes(head), mask, tail }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -65,6 +65,7 @@ impl Pattern {
         match load(text, at) {
             Some(word) if (word ^ self.head) & self.mask != 0 => false,
             Some(_) if self.bytes.len() <= 8 => true,
+            Some(_) if self.bytes.len() <= 16 => load(text, at + self.bytes.len() - 8) == Some(self.tail),
             _ => text.get(at..at + self.bytes.len()) == Some(&self.bytes[..]),
         }
     }
@@ -92,7 +93,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_first_wanted_byte_is_found(text in "[a-d,= ]{0,40}", from in 0usize..20, to in 0usize..40) {
+        fn the_first_wanted_byte_is_found(text in "[a-d,= \\u{e9}]{0,40}", from in 0usize..20, to in 0usize..40) {
             let text = text.as_bytes();
             let (at, end) = (from.min(text.len()), to.min(text.len()));
             let found = (at..end).find(|at| b",=".contains(&text[*at])).unwrap_or(end.max(at));
@@ -109,9 +110,11 @@ mod tests {
         }
 
         #[test]
-        fn a_pattern_is_where_its_bytes_are(name in "[ab]{1,12}", text in "[ab]{0,20}", at in 0usize..24) {
+        fn a_pattern_is_where_its_bytes_are(name in "[ab]{1,20}", text in "[ab]{0,24}", at in 0usize..28) {
             let expected = text.as_bytes().get(at..).is_some_and(|rest| rest.starts_with(name.as_bytes()));
-            prop_assert_eq!(Pattern::new(name.into_bytes()).is_at(text.as_bytes(), at), expected);
+            prop_assert_eq!(Pattern::new(name.clone().into_bytes()).is_at(text.as_bytes(), at), expected);
+            let with_name = format!("{text}{name}{text}");
+            prop_assert!(Pattern::new(name.into_bytes()).is_at(with_name.as_bytes(), text.len()));
         }
     }
 }
