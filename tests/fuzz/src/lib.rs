@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `TIDEMILL_FUZZ_SECONDS` | how long each target is fuzzed; by default 5 |
 //! | `TIDEMILL_FUZZ_CASES` | how many cases instead, however long they take |
-//! | `TIDEMILL_FUZZ_SEED` | the seed of the first case; the next has the next number |
+//! | `TIDEMILL_FUZZ_SEED` | the seed of the first case, by default 0, `new` for others each time; the next case has the next number |
 //!
 //! A failure prints the seed of its case: that, and one case, repeat it.
 
