@@ -91,7 +91,8 @@ pub fn measure(folder: &Path, journal_bytes: u64, sensors: u64) -> Result<()> {
 
 fn tell(kind: &str, time: Duration, opened: Duration, recovered: &Recovered, journal_bytes: u64) {
     println!(
-        "| recovery, {kind} | {:.2} | {:.2} | {time:.2?}, of it {opened:.2?} until it runs; {} cycles, {} messages behind the snapshot |",
+        "| recovery, {kind} | {:.2} | {:.2} | {time:.2?}, of it {opened:.2?} until it runs; {} cycles, {} messages \
+         behind the snapshot |",
         recovered.events as f64 / time.as_secs_f64() / 1e6,
         journal_bytes as f64 / time.as_secs_f64() / 1e9,
         recovered.cycles,
