@@ -32,7 +32,7 @@ pub(crate) enum SplitShape {
 }
 
 /// See the module.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SplitStream {
     pub input: LogicalPlan,
     /// The number of the sub-stream, a BIGINT; of rows with NULL: none.
@@ -72,16 +72,6 @@ impl SplitStream {
             }
         }
         Ok(SplitStream { input, route, broadcast, partitions, choice })
-    }
-}
-
-impl PartialEq for SplitStream {
-    fn eq(&self, other: &Self) -> bool {
-        self.input == other.input
-            && self.route == other.route
-            && self.broadcast == other.broadcast
-            && self.partitions == other.partitions
-            && self.choice == other.choice
     }
 }
 
