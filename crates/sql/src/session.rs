@@ -328,12 +328,11 @@ fn sink_use(output: &Output, resume: bool) -> SinkUse<'_> {
 }
 
 fn max_latency(options: &Options) -> Result<Option<Duration>, TextError> {
-    let bound_ns = options.duration_ns("max_latency")?;
-    match bound_ns {
-        Some(bound_ns) if bound_ns <= 0 => {
+    match options.duration("max_latency")? {
+        Some(bound) if bound.is_zero() => {
             Err(options.error("max_latency", "the bound must be longer than 0"))
         }
-        bound_ns => Ok(bound_ns.map(|bound_ns| Duration::from_nanos(bound_ns as u64))),
+        bound => Ok(bound),
     }
 }
 

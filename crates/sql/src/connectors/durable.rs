@@ -1,7 +1,5 @@
 //! `durable = true`: the options of a source whose rows are journaled.
 
-use std::time::Duration;
-
 use tidemill_engine::{StreamSettings, SyncPolicy};
 
 use crate::definition::DurableStream;
@@ -60,10 +58,8 @@ fn sync(options: &Options) -> Result<SyncPolicy, TextError> {
     match options.text("sync")?.map(str::to_ascii_lowercase).as_deref() {
         None | Some("every cycle" | "every_cycle") => Ok(SyncPolicy::AtOnce),
         Some("never") => Ok(SyncPolicy::Never),
-        Some(_) => match options.duration_ns("sync") {
-            Ok(Some(interval_ns)) if interval_ns > 0 => {
-                Ok(SyncPolicy::Every(Duration::from_nanos(interval_ns as u64)))
-            }
+        Some(_) => match options.duration("sync") {
+            Ok(Some(interval)) if !interval.is_zero() => Ok(SyncPolicy::Every(interval)),
             _ => Err(options.error("sync", "say sync = 'every cycle', a time such as '50 ms', or 'never'")),
         },
     }

@@ -82,8 +82,8 @@ fn limits(options: &Options, settings: &mut HttpSettings) -> Result<(), TextErro
     if let Some(most) = options.bytes("queue")? {
         settings.queue_bytes = most as usize;
     }
-    if let Some(limit_ns) = options.duration_ns("answer_timeout")? {
-        settings.answer_timeout = Duration::from_nanos(limit_ns.max(1) as u64);
+    if let Some(limit) = options.duration("answer_timeout")? {
+        settings.answer_timeout = limit.max(Duration::from_nanos(1));
     }
     Ok(())
 }

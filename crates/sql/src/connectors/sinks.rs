@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use datafusion::arrow::datatypes::SchemaRef;
 use tidemill_connect::sinks::postgres::{PostgresSink, PostgresSinkSettings};
@@ -79,7 +78,7 @@ pub(crate) fn define_sink(options: &Options) -> Result<SinkDefinition, TextError
             if let Some(bytes) = options.bytes("bytes_max")? {
                 settings.bytes_max = bytes.max(1);
             }
-            settings.age_max = duration(options, "age_max")?.unwrap_or(settings.age_max);
+            settings.age_max = options.duration("age_max")?.unwrap_or(settings.age_max);
             Arc::new(move |of| {
                 let settings = DirectorySinkSettings { resume: of.resume, ..settings.clone() };
                 Ok(Box::new(DirectorySink::create(&path, of.schema, &settings)?))
@@ -132,9 +131,9 @@ fn socket(options: &Options, connector: &str) -> Result<Arc<OpenSink>, TextError
                 settings.buffer_bytes = bytes as usize;
             }
             refuse_option(options, "connect_wait", "no one is connected to")?;
-            let wait = duration(options, "first_reader_wait")?;
+            let wait = options.duration("first_reader_wait")?;
             settings.first_reader_wait = wait.unwrap_or(settings.first_reader_wait);
-            settings.linger = duration(options, "linger")?.unwrap_or(settings.linger);
+            settings.linger = options.duration("linger")?.unwrap_or(settings.linger);
             Ok(Arc::new(move |of| Ok(Box::new(SocketServerSink::listen(&address, of.schema, &settings)?))))
         }
         (None, Some(connect)) => {
@@ -144,8 +143,8 @@ fn socket(options: &Options, connector: &str) -> Result<Arc<OpenSink>, TextError
             for option in ["readers_max", "buffer", "first_reader_wait"] {
                 refuse_option(options, option, "there is one reader, which is connected to")?;
             }
-            settings.connect_wait = duration(options, "connect_wait")?.unwrap_or(settings.connect_wait);
-            settings.linger = duration(options, "linger")?.unwrap_or(settings.linger);
+            settings.connect_wait = options.duration("connect_wait")?.unwrap_or(settings.connect_wait);
+            settings.linger = options.duration("linger")?.unwrap_or(settings.linger);
             Ok(Arc::new(move |of| Ok(Box::new(SocketClientSink::connect(&address, of.schema, &settings)?))))
         }
         _ => Err(options.error("listen", "say either where to listen or whom to connect to")),
@@ -158,7 +157,7 @@ fn postgres(options: &Options) -> Result<Arc<OpenSink>, TextError> {
     let mut settings =
         PostgresSinkSettings::new(options.required_text("url")?, options.required_text("table")?, "");
     settings.create = options.boolean("create")?.unwrap_or(settings.create);
-    settings.retry_for = duration(options, "retry_for")?.unwrap_or(settings.retry_for);
+    settings.retry_for = options.duration("retry_for")?.unwrap_or(settings.retry_for);
     let key = options.text("key")?.map(|key| key.split(',').map(|name| name.trim().to_string()).collect());
     let commit_name = options.text("commit_name")?.map(str::to_string);
     Ok(Arc::new(move |of| {
@@ -168,10 +167,6 @@ fn postgres(options: &Options) -> Result<Arc<OpenSink>, TextError> {
         settings.resume = of.resume;
         Ok(Box::new(PostgresSink::connect(of.schema, settings)?))
     }))
-}
-
-fn duration(options: &Options, name: &str) -> Result<Option<Duration>, TextError> {
-    Ok(options.duration_ns(name)?.map(|length_ns| Duration::from_nanos(length_ns as u64)))
 }
 
 /// Refuses an option that would have no effect.

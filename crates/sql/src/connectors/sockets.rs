@@ -103,8 +103,8 @@ fn stream(
     if let Some(most) = options.integer("connections_max", 1..=65_536)? {
         settings.connections_max = most as usize;
     }
-    if let Some(limit_ns) = options.duration_ns("idle_timeout")? {
-        settings.idle_timeout = Some(Duration::from_nanos(limit_ns.max(1) as u64));
+    if let Some(limit) = options.duration("idle_timeout")? {
+        settings.idle_timeout = Some(limit.max(Duration::from_nanos(1)));
     }
     if let Some(most) = options.integer("attempts_max", 1..=i64::from(u32::MAX))? {
         settings.attempts_max = most as u32;

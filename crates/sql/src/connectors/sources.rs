@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use datafusion::common::DFSchema;
@@ -70,10 +69,7 @@ pub(crate) fn define_source(
         .map_err(|error| statement.error(create.name.span, error.to_string()))?;
     let (mut schema, mut computed) = visible_columns(create, &opened.raw, &raw, statement, provider)?;
     let event_time = watermark(create, &mut schema, &mut computed, &raw, statement)?;
-    let idle_after = match options.duration_ns("idle_after")? {
-        Some(length_ns) => Duration::from_nanos(length_ns.max(0) as u64),
-        None => settings.idle_after,
-    };
+    let idle_after = options.duration("idle_after")?.unwrap_or(settings.idle_after);
     Ok(SourceDefinition {
         name: create.name.value.clone(),
         raw: opened.raw,

@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::time::Duration;
 
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::tokenizer::Token;
@@ -247,6 +248,14 @@ impl Options {
             return Err(self.error(name, format!("`{name}` must not be negative")));
         }
         Ok(Some(nanoseconds))
+    }
+
+    /// A duration, 0 or more, written as for [`duration_ns`](Options::duration_ns).
+    ///
+    /// # Errors
+    /// It is no duration, or negative.
+    pub fn duration(&self, name: &str) -> Result<Option<Duration>, TextError> {
+        Ok(self.duration_ns(name)?.map(|length_ns| Duration::from_nanos(length_ns as u64)))
     }
 
     /// A size in bytes: `4096`, `'64 KB'`, `'256 MB'`.
