@@ -37,25 +37,17 @@ pub(crate) fn register(session: &mut Session, batches: &Arc<Vec<RecordBatch>>, e
     let generator = move |_: &tidemill_sql::Arguments| {
         let schema = batches[0].schema();
         let batches = Arc::clone(&batches);
+        let open = move |columns: Option<&[usize]>| -> Result<Box<dyn Source>, Cause> {
+            let all: Vec<usize> = (0..batches[0].num_columns()).collect();
+            let columns = columns.map_or(all, <[usize]>::to_vec);
+            Ok(Box::new(Memory { batches: Arc::clone(&batches), columns, next: 0 }))
+        };
         Ok(SourceDefinition {
-            name: "memory".into(),
-            raw: Arc::clone(&schema),
-            schema,
-            computed: None,
             event_time: event_time.map(|column| EventTime { column, delay_ns: 0 }),
             ordered: true,
-            idle_after: None,
-            is_table: false,
-            key: Vec::new(),
-            // So that a table over it gives out its upserts as it goes; the feed's end is known all the same.
-            is_finite: false,
+            // It has no end, so that a table over it gives out its upserts as it goes; the feed's is known all the same.
             is_repeatable: true,
-            durable: None,
-            open: Arc::new(move |columns| {
-                let all: Vec<usize> = (0..batches[0].num_columns()).collect();
-                let columns = columns.map_or(all, <[usize]>::to_vec);
-                Ok(Box::new(Memory { batches: Arc::clone(&batches), columns, next: 0 }))
-            }),
+            ..SourceDefinition::new("memory", schema, Arc::new(open))
         })
     };
     session.register_generator("memory", Arc::new(generator));

@@ -44,6 +44,41 @@ pub struct SourceDefinition {
     pub open: Arc<Open>,
 }
 
+impl SourceDefinition {
+    /// A stream of these columns without event time, which never ends, gives other rows each time it is opened, and is
+    /// not journaled: what is otherwise is said of it.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tidemill_connect::generators::{Sequence, SequenceConfig};
+    /// use tidemill_connect::generators::sequence::sequence_schema;
+    /// use tidemill_sql::{Projected, SourceDefinition};
+    ///
+    /// let config = SequenceConfig { count: Some(9), ..Default::default() };
+    /// let open = move |columns: Option<&[usize]>| Projected::open(Sequence::new(config)?, columns);
+    /// let nine = SourceDefinition::new("nine", sequence_schema(), Arc::new(open));
+    /// let nine = SourceDefinition { is_finite: true, is_repeatable: true, ..nine };
+    /// assert!((nine.open)(Some(&[0])).unwrap().is_finite());
+    /// ```
+    pub fn new(name: &str, schema: SchemaRef, open: Arc<Open>) -> SourceDefinition {
+        SourceDefinition {
+            name: name.to_string(),
+            raw: Arc::clone(&schema),
+            schema,
+            computed: None,
+            event_time: None,
+            ordered: false,
+            idle_after: None,
+            is_table: false,
+            key: Vec::new(),
+            is_finite: false,
+            is_repeatable: false,
+            durable: None,
+            open,
+        }
+    }
+}
+
 /// How the rows of a source are journaled.
 #[derive(Clone, Debug, Default)]
 pub struct DurableStream {

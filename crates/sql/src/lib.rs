@@ -16,6 +16,7 @@ mod limited;
 mod logical;
 mod own_aggregate;
 mod prepared;
+mod projected;
 mod refusal;
 mod running;
 mod session;
@@ -29,13 +30,14 @@ mod view;
 mod windows;
 
 pub use self::arguments::{Arguments, Value};
-pub use self::definition::{Open, SourceDefinition};
+pub use self::definition::{DurableStream, Open, SourceDefinition};
 pub use self::discard::Discard;
 pub use self::duration::{parse_bytes, parse_duration_ns};
 pub use self::explain::Explained;
 pub use self::extension::{BoundOperator, Generator, TableOperator};
 
 pub use self::prepared::{Output, Prepared};
+pub use self::projected::Projected;
 pub use self::running::{QueryStatus, RunningQuery};
 pub use self::session::{Pipeline, Reply, Session};
 pub use self::settings::Settings;

@@ -10,6 +10,7 @@ use tidemill_engine::{Cause, Polled, Sink, Source};
 
 use crate::definition::SourceDefinition;
 use crate::prepared::Output;
+use crate::projected::Projected;
 
 /// What keeps rows.
 #[derive(Clone)]
@@ -78,28 +79,12 @@ impl ViewHandle {
     /// The view as a table that is read anew by each query.
     pub(crate) fn definition(&self) -> SourceDefinition {
         let view = self.clone();
-        SourceDefinition {
-            name: self.name.clone(),
-            raw: Arc::clone(&self.schema),
-            schema: Arc::clone(&self.schema),
-            computed: None,
-            event_time: None,
-            ordered: false,
-            idle_after: None,
-            is_table: true,
-            key: Vec::new(),
-            is_finite: true,
-            is_repeatable: true,
-            durable: None,
-            open: Arc::new(move |columns| {
-                let rows = view.read()?;
-                let rows = match columns {
-                    None => rows,
-                    Some(columns) => rows.project(columns).map_err(|error| Cause::Bug(error.to_string()))?,
-                };
-                Ok(Box::new(Once { schema: rows.schema(), rows: Some(rows) }))
-            }),
-        }
+        let open = move |columns: Option<&[usize]>| {
+            let rows = view.read()?;
+            Projected::open(Once { schema: rows.schema(), rows: Some(rows) }, columns)
+        };
+        let definition = SourceDefinition::new(&self.name, Arc::clone(&self.schema), Arc::new(open));
+        SourceDefinition { is_table: true, is_finite: true, is_repeatable: true, ..definition }
     }
 }
 

@@ -87,21 +87,8 @@ fn session() -> Session {
             let rows = columns.map_or(Ok(rows()), |columns| rows().project(columns)).unwrap();
             Ok(Box::new(Once { schema: rows.schema(), rows: Some(rows) }))
         };
-        Ok(SourceDefinition {
-            name: "odd".into(),
-            raw: Arc::clone(&schema),
-            schema,
-            computed: None,
-            event_time: None,
-            ordered: false,
-            idle_after: None,
-            is_table: false,
-            key: Vec::new(),
-            is_finite: true,
-            is_repeatable: false,
-            durable: None,
-            open: Arc::new(open),
-        })
+        let definition = SourceDefinition::new("odd", schema, Arc::new(open));
+        Ok(SourceDefinition { is_finite: true, ..definition })
     };
     session.register_generator("odd", Arc::new(generator));
     session

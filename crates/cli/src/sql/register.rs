@@ -1,13 +1,11 @@
 //! What the command knows by name beyond the language itself: the traffic of Linear Road.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use tidemill_engine::arrow::schema::SchemaRef;
-use tidemill_engine::{Cause, EventTime, Faults, Polled, Progress, Source};
+use tidemill_engine::{Cause, EventTime};
 use tidemill_linear_road::generator::{GeneratorConfig, MINUTES_MAX, PEAK_REPORTS_PER_SECOND_MAX};
 use tidemill_linear_road::source::{LinearRoadReports, linear_road_reports_schema};
-use tidemill_sql::{Arguments, Session, SourceDefinition};
+use tidemill_sql::{Arguments, Projected, Session, SourceDefinition};
 
 const NAME: &str = "linear_road_reports";
 /// The event time's column.
@@ -40,68 +38,12 @@ fn linear_road_reports(arguments: &Arguments) -> Result<SourceDefinition, Cause>
     LinearRoadReports::new(config)?;
     let schema = linear_road_reports_schema();
     let column = schema.index_of(TIME).map_err(|error| Cause::Bug(error.to_string()))?;
-    let open = move |columns: Option<&[usize]>| -> Result<Box<dyn Source>, Cause> {
-        let reports = LinearRoadReports::new(config)?;
-        Ok(match columns {
-            None => Box::new(reports),
-            Some(columns) => Box::new(Projected::new(reports, columns)?),
-        })
-    };
+    let open = move |columns: Option<&[usize]>| Projected::open(LinearRoadReports::new(config)?, columns);
     Ok(SourceDefinition {
-        name: NAME.into(),
-        raw: Arc::clone(&schema),
-        schema,
-        computed: None,
         event_time: Some(EventTime { column, delay_ns: 0 }),
         ordered: true,
-        idle_after: None,
-        is_table: false,
-        key: Vec::new(),
         is_finite: true,
         is_repeatable: true,
-        durable: None,
-        open: Arc::new(open),
+        ..SourceDefinition::new(NAME, schema, Arc::new(open))
     })
-}
-
-/// Some columns of a source that always makes all of them.
-struct Projected<S> {
-    source: S,
-    columns: Vec<usize>,
-    schema: SchemaRef,
-}
-
-impl<S: Source> Projected<S> {
-    fn new(source: S, columns: &[usize]) -> Result<Self, Cause> {
-        let schema = source.schema().project(columns).map_err(|error| Cause::Bug(error.to_string()))?;
-        Ok(Projected { source, columns: columns.to_vec(), schema: Arc::new(schema) })
-    }
-}
-
-impl<S: Source> Source for Projected<S> {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
-    }
-
-    fn poll(&mut self, wait: Duration) -> Result<Polled, Cause> {
-        match self.source.poll(wait)? {
-            Polled::Rows(rows) => {
-                let rows = rows.project(&self.columns).map_err(|error| Cause::Bug(error.to_string()))?;
-                Ok(Polled::Rows(rows))
-            }
-            other => Ok(other),
-        }
-    }
-
-    fn faults(&mut self) -> Faults {
-        self.source.faults()
-    }
-
-    fn progress(&self) -> Progress {
-        self.source.progress()
-    }
-
-    fn is_finite(&self) -> bool {
-        self.source.is_finite()
-    }
 }

@@ -23,21 +23,9 @@ fn define(path: &str) -> std::result::Result<SourceDefinition, Cause> {
     let mut settings = FileSettings::new(path);
     let schema = FileSource::infer(&settings)?;
     settings.schema = Some(Arc::clone(&schema));
-    Ok(SourceDefinition {
-        name: path.to_string(),
-        raw: Arc::clone(&schema),
-        schema,
-        computed: None,
-        event_time: None,
-        ordered: false,
-        idle_after: None,
-        is_table: false,
-        key: Vec::new(),
-        is_finite: true,
-        is_repeatable: true,
-        durable: None,
-        open: Arc::new(move |columns| open(settings.clone(), columns)),
-    })
+    let open = Arc::new(move |columns: Option<&[usize]>| open(settings.clone(), columns));
+    let definition = SourceDefinition::new(path, schema, open);
+    Ok(SourceDefinition { is_finite: true, is_repeatable: true, ..definition })
 }
 
 /// Opens files, with some of their columns.

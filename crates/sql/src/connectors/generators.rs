@@ -11,6 +11,7 @@ use tidemill_engine::{Cause, EventTime, arrow::schema::SchemaRef};
 use crate::arguments::{Arguments, Value};
 use crate::definition::{Open, SourceDefinition};
 use crate::extension::Registry;
+use crate::projected::Projected;
 
 /// Adds them.
 pub(crate) fn register(registry: &mut Registry) {
@@ -40,7 +41,7 @@ fn sequence(arguments: &Arguments) -> Result<SourceDefinition, Cause> {
     };
     Sequence::new(config)?;
     let open = move |columns: Option<&[usize]>| -> Result<Box<dyn tidemill_engine::Source>, Cause> {
-        Ok(projected(Sequence::new(config)?, columns))
+        Projected::open(Sequence::new(config)?, columns)
     };
     let event_time = Some(EventTime { column: 1, delay_ns: 0 });
     Ok(definition("sequence", sequence_schema(), event_time, config.count.is_some(), Arc::new(open)))
@@ -88,52 +89,11 @@ fn yahoo_campaigns(arguments: &Arguments) -> Result<SourceDefinition, Cause> {
     let (campaigns, ads) =
         (number("campaigns", defaults.campaigns)?, number("ads_per_campaign", defaults.ads_per_campaign)?);
     let open = move |columns: Option<&[usize]>| -> Result<Box<dyn tidemill_engine::Source>, Cause> {
-        Ok(projected(YahooCampaigns::new(campaigns, ads)?, columns))
+        Projected::open(YahooCampaigns::new(campaigns, ads)?, columns)
     };
     let mut table = definition("yahoo_campaigns", yahoo_campaigns_schema(), None, true, Arc::new(open));
     table.is_table = true;
     Ok(table)
-}
-
-/// Some columns of a source that always makes all of them.
-struct Projected {
-    source: Box<dyn tidemill_engine::Source>,
-    columns: Vec<usize>,
-}
-
-fn projected(
-    source: impl tidemill_engine::Source + 'static,
-    columns: Option<&[usize]>,
-) -> Box<dyn tidemill_engine::Source> {
-    match columns {
-        None => Box::new(source),
-        Some(columns) => Box::new(Projected { source: Box::new(source), columns: columns.to_vec() }),
-    }
-}
-
-impl tidemill_engine::Source for Projected {
-    fn schema(&self) -> SchemaRef {
-        let schema = self.source.schema();
-        Arc::new(schema.project(&self.columns).expect("the columns are those of the source"))
-    }
-
-    fn poll(&mut self, wait: std::time::Duration) -> Result<tidemill_engine::Polled, Cause> {
-        match self.source.poll(wait)? {
-            tidemill_engine::Polled::Rows(rows) => {
-                let rows = rows.project(&self.columns).map_err(|error| Cause::Bug(error.to_string()))?;
-                Ok(tidemill_engine::Polled::Rows(rows))
-            }
-            other => Ok(other),
-        }
-    }
-
-    fn is_finite(&self) -> bool {
-        self.source.is_finite()
-    }
-
-    fn is_repeatable(&self) -> bool {
-        self.source.is_repeatable()
-    }
 }
 
 fn rate(arguments: &Arguments) -> Result<Option<u64>, Cause> {
@@ -148,19 +108,11 @@ fn definition(
     open: Arc<Open>,
 ) -> SourceDefinition {
     SourceDefinition {
-        name: name.to_string(),
-        raw: Arc::clone(&schema),
-        schema,
-        computed: None,
         // Generators say themselves how far behind a row may be.
         ordered: event_time.is_some_and(|event_time| event_time.delay_ns == 0),
         event_time,
-        idle_after: None,
-        is_table: false,
-        key: Vec::new(),
         is_finite,
         is_repeatable: is_finite,
-        durable: None,
-        open,
+        ..SourceDefinition::new(name, schema, open)
     }
 }

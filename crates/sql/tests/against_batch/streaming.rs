@@ -60,19 +60,12 @@ fn definition(name: &str, rows: RecordBatch, delay_ms: Option<i64>, sizes: &[usi
         Ok(Box::new(Batches { schema: rows.schema(), left }))
     };
     SourceDefinition {
-        name: name.to_string(),
-        raw: Arc::clone(&schema),
-        schema,
-        computed: None,
         event_time,
         ordered: delay_ms == Some(0),
-        idle_after: None,
         is_table: delay_ms.is_none(),
-        key: Vec::new(),
         is_finite: true,
         is_repeatable: true,
-        durable: None,
-        open: Arc::new(open),
+        ..SourceDefinition::new(name, schema, Arc::new(open))
     }
 }
 
