@@ -185,22 +185,25 @@ impl NdjsonDecoder {
     fn emit(
         &mut self,
         buffer: &[u8],
-        lines: &[Line],
+        mut lines: &[Line],
         batches: &mut VecDeque<RecordBatch>,
     ) -> Result<(), Cause> {
         if lines.is_empty() {
             return Ok(());
         }
-        if self.raw.is_none() {
-            // Lines before the first object are broken, however their keys would be written.
-            self.raw = lines.iter().find_map(|line| self.raw_schema(&buffer[line.begin..line.end]));
-        }
-        let Some(raw) = self.raw.clone() else {
-            for line in lines {
-                self.fault(line.number, NO_OBJECT);
+        // One after the other, so that it does not matter which lines come together.
+        while self.raw.is_none()
+            && let Some((first, others)) = lines.split_first()
+        {
+            match self.raw_schema(&buffer[first.begin..first.end]) {
+                Ok(raw) => self.raw = Some(raw),
+                Err(reason) => {
+                    self.fault(first.number, reason);
+                    lines = others;
+                }
             }
-            return Ok(());
-        };
+        }
+        let Some(raw) = self.raw.clone() else { return Ok(()) };
         let mut parts = Vec::new();
         let mut kept = Vec::with_capacity(lines.len());
         self.decode_lines(&raw, buffer, lines, &mut parts, &mut kept);
@@ -264,20 +267,19 @@ impl NdjsonDecoder {
         Ok(batch)
     }
 
-    /// The columns as an object writes their names; `None` if the line is no object.
-    fn raw_schema(&self, line: &[u8]) -> Option<SchemaRef> {
-        let (keys, _) = arrow_json::reader::infer_json_schema(line, Some(1)).ok()?;
-        let spelled = |name: &str| match keys.index_of(name) {
-            Ok(_) => name.to_owned(),
-            Err(_) => keys
-                .fields()
-                .iter()
-                .find(|key| key.name().to_lowercase() == name.to_lowercase())
-                .map_or(name, |key| key.name())
-                .to_owned(),
+    /// The columns as an object writes their names; says why if the line is no object.
+    fn raw_schema(&self, line: &[u8]) -> Result<SchemaRef, String> {
+        let keys: serde_json::Map<String, serde_json::Value> =
+            serde_json::from_slice(line).map_err(|error| format!("{NO_OBJECT}: {error}"))?;
+        let spelled = |name: &str| match keys.contains_key(name) {
+            true => name.to_owned(),
+            false => {
+                let same = keys.keys().find(|key| key.to_lowercase() == name.to_lowercase());
+                same.map_or(name, |key| key).to_owned()
+            }
         };
         let fields = self.schema.fields().iter().map(|field| raw_field(field, &spelled(field.name())));
-        Some(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
+        Ok(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
     }
 }
 

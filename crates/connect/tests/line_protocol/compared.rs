@@ -33,7 +33,7 @@ pub fn schema() -> SchemaRef {
 }
 
 pub fn decoder() -> LineProtocolDecoder {
-    let settings = DecoderSettings { schema: schema(), csv: Default::default(), batch_rows: 5 };
+    let settings = DecoderSettings { schema: schema(), csv: Default::default(), batch_rows: 50 };
     let mut decoder = LineProtocolDecoder::new(settings, LineProtocolSettings::default()).expect("served");
     decoder.set_arrival(Some(-1));
     decoder

@@ -82,6 +82,10 @@ impl Column {
         Ok(Column { field, values, nulls: NullBufferBuilder::new(0), rows: 0 })
     }
 
+    pub(super) fn is_boolean(&self) -> bool {
+        matches!(self.values, Values::Boolean(_))
+    }
+
     pub(super) fn is_text(&self) -> bool {
         matches!(self.values, Values::Plain(_) | Values::Dictionary(_))
     }
@@ -126,18 +130,12 @@ impl Column {
         self.begin(row)?;
         match &mut self.values {
             Values::Float(values) => values.push(float(number)),
-            Values::Signed { values, least, most } => values.push(match number {
-                Number::Signed(value) | Number::Whole(value) if (*least..=*most).contains(&value) => value,
-                Number::Unsigned(value) if value <= *most as u64 => value as i64,
-                _ => return Err(Refused::Mismatch),
-            }),
-            Values::Unsigned { values, most } => values.push(match number {
-                Number::Unsigned(value) if value <= *most => value,
-                Number::Signed(value) | Number::Whole(value) if value >= 0 && value as u64 <= *most => {
-                    value as u64
-                }
-                _ => return Err(Refused::Mismatch),
-            }),
+            Values::Signed { values, least, most } => {
+                values.push(signed(number, *least, *most).ok_or(Refused::Mismatch)?);
+            }
+            Values::Unsigned { values, most } => {
+                values.push(unsigned(number, *most).ok_or(Refused::Mismatch)?);
+            }
             _ => return Err(Refused::Mismatch),
         }
         self.set();
@@ -160,6 +158,64 @@ impl Column {
         values.push(value);
         self.set();
         Ok(())
+    }
+
+    /// Texts at these places, from this row on; says how many were taken.
+    #[inline(always)]
+    pub(super) fn push_texts(
+        &mut self,
+        row: usize,
+        text: &[u8],
+        places: impl Iterator<Item = (usize, usize)>,
+    ) -> usize {
+        self.push_all(row, |values| match values {
+            Values::Dictionary(dictionary) => places.map(|(at, end)| dictionary.push(&text[at..end])).count(),
+            Values::Plain(plain) => places.map(|(at, end)| plain.push(&text[at..], end - at)).count(),
+            _ => 0,
+        })
+    }
+
+    /// Numbers from this row on, up to the first that does not fit; says how many were taken.
+    #[inline(always)]
+    pub(super) fn push_numbers(&mut self, row: usize, numbers: impl Iterator<Item = Number>) -> usize {
+        self.push_all(row, |values| match values {
+            Values::Float(values) => append(values, numbers.map(float)),
+            Values::Signed { values, least, most } => {
+                append(values, numbers.map_while(|number| signed(number, *least, *most)))
+            }
+            Values::Unsigned { values, most } => {
+                append(values, numbers.map_while(|number| unsigned(number, *most)))
+            }
+            _ => 0,
+        })
+    }
+
+    /// As [`Column::push_numbers`].
+    pub(super) fn push_booleans(&mut self, row: usize, booleans: impl Iterator<Item = bool>) -> usize {
+        self.push_all(row, |values| match values {
+            Values::Boolean(values) => append(values, booleans),
+            _ => 0,
+        })
+    }
+
+    /// As [`Column::push_numbers`], times in the column's unit.
+    #[inline(always)]
+    pub(super) fn push_times(&mut self, row: usize, times: impl Iterator<Item = i64>) -> usize {
+        self.push_all(row, |values| match values {
+            Values::Time(values) => append(values, times),
+            _ => 0,
+        })
+    }
+
+    #[inline(always)]
+    fn push_all(&mut self, row: usize, push: impl FnOnce(&mut Values) -> usize) -> usize {
+        if self.begin(row).is_err() {
+            return 0;
+        }
+        let count = push(&mut self.values);
+        self.nulls.append_n_non_nulls(count);
+        self.rows += count;
+        count
     }
 
     /// Whether a row that is complete lacks a value that must be there.
@@ -231,6 +287,32 @@ fn float(number: Number) -> f64 {
         Number::Whole(value) | Number::Signed(value) => value as f64,
         Number::Unsigned(value) => value as f64,
     }
+}
+
+fn signed(number: Number, least: i64, most: i64) -> Option<i64> {
+    match number {
+        Number::Signed(value) | Number::Whole(value) if (least..=most).contains(&value) => Some(value),
+        Number::Unsigned(value) if value <= most as u64 => Some(value as i64),
+        _ => None,
+    }
+}
+
+fn unsigned(number: Number, most: u64) -> Option<u64> {
+    match number {
+        Number::Unsigned(value) if value <= most => Some(value),
+        Number::Signed(value) | Number::Whole(value) if value >= 0 && value as u64 <= most => {
+            Some(value as u64)
+        }
+        _ => None,
+    }
+}
+
+/// Appends values, and counts them.
+#[inline(always)]
+fn append<T>(target: &mut Vec<T>, values: impl Iterator<Item = T>) -> usize {
+    let before = target.len();
+    target.extend(values);
+    target.len() - before
 }
 
 fn wide<T: ArrowPrimitiveType>(values: &mut Vec<T::Native>, nulls: Option<NullBuffer>) -> ArrayRef {

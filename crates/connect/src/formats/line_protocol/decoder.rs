@@ -8,12 +8,17 @@ use arrow_schema::SchemaRef;
 use tidemill_core::error::Cause;
 use tidemill_core::source::Faults;
 
+use super::marks::Marks;
 use super::points::Points;
+use super::shape::Line;
 use super::{LineProtocolSettings, Precision};
 use crate::formats::{DecoderSettings, RecordDecoder};
 
 /// The most bytes of lines that become one batch, whatever the number of rows.
 const BATCH_BYTES_MAX: usize = 256 << 20;
+
+/// Lines are looked at in pieces of so many bytes.
+const PIECE_BYTES: usize = 64 * 1024;
 
 /// Decodes line protocol.
 ///
@@ -41,6 +46,8 @@ const BATCH_BYTES_MAX: usize = 256 << 20;
 pub struct LineProtocolDecoder {
     declared: SchemaRef,
     points: Points,
+    /// Of the text that is being looked at.
+    marks: Marks,
     settings: LineProtocolSettings,
     batch_rows: usize,
     /// The time of points without one; `None`: that of the clock.
@@ -69,6 +76,7 @@ impl LineProtocolDecoder {
         Ok(LineProtocolDecoder {
             points: Points::new(&decoder.schema, &all, settings.clone())?,
             declared: decoder.schema,
+            marks: Marks::default(),
             settings,
             batch_rows: decoder.batch_rows.max(1),
             arrival: None,
@@ -148,21 +156,48 @@ impl LineProtocolDecoder {
     /// Takes complete lines.
     fn lines(
         &mut self,
-        text: &[u8],
+        mut text: &[u8],
         batch_rows: usize,
         batches: &mut VecDeque<RecordBatch>,
     ) -> Result<(), Cause> {
-        // Looked at once for all lines; where it fails, line by line.
-        let is_checked = std::str::from_utf8(text).is_ok();
+        while !text.is_empty() {
+            let (piece, rest) = text.split_at(end_of_piece(text));
+            let mut marks = std::mem::take(&mut self.marks);
+            // Looked at once for all lines; where it fails, line by line.
+            let is_checked = marks.find(piece) || std::str::from_utf8(piece).is_ok();
+            let result = self.piece(piece, marks.places(), is_checked, batch_rows, batches);
+            self.marks = marks;
+            result?;
+            text = rest;
+        }
+        Ok(())
+    }
+
+    /// Takes complete lines with these marks, of which the last is a line's end.
+    fn piece(
+        &mut self,
+        text: &[u8],
+        mut marks: &[u32],
+        is_checked: bool,
+        batch_rows: usize,
+        batches: &mut VecDeque<RecordBatch>,
+    ) -> Result<(), Cause> {
         let arrival = self.arrival();
         let mut start = 0;
-        for end in memchr::memchr_iter(b'\n', text) {
-            match is_checked {
-                true => self.take(text, start, end, arrival),
-                false => self.take_checked(text, start, end),
-            }
-            self.line += 1;
-            start = end + 1;
+        while !marks.is_empty() {
+            let line = Line { start, marks };
+            let (lines, count) = match is_checked {
+                true => self.points.push_alike(text, line, batch_rows, arrival),
+                false => (0, 0),
+            };
+            let (lines, count) = match lines {
+                0 => (1, self.take_line(text, line, is_checked, arrival)),
+                _ => (lines, count),
+            };
+            let behind = marks[count - 1] as usize + 1;
+            self.batch_bytes += behind - start;
+            self.line += lines as u64;
+            (start, marks) = (behind, &marks[count..]);
             if self.points.rows() >= batch_rows
                 || self.batch_bytes >= BATCH_BYTES_MAX && batch_rows < usize::MAX
             {
@@ -172,20 +207,35 @@ impl LineProtocolDecoder {
         Ok(())
     }
 
-    #[inline(always)]
-    fn take(&mut self, text: &[u8], start: usize, end: usize, arrival: i64) {
+    /// Takes one line by itself; says how many marks it has.
+    fn take_line(&mut self, text: &[u8], line: Line, is_checked: bool, arrival: i64) -> usize {
+        let is_end = |mark: &u32| text[*mark as usize] == b'\n';
+        let count = line.marks.iter().position(is_end).map_or(line.marks.len(), |index| index + 1);
+        let end = line.marks[count - 1] as usize;
+        if !is_checked {
+            self.take_checked(text, line.start, end);
+        } else if self.take(text, line.start, end, arrival) {
+            self.points.learn(text, Line { marks: &line.marks[..count], ..line });
+        }
+        count
+    }
+
+    /// Whether it is a point.
+    fn take(&mut self, text: &[u8], start: usize, end: usize, arrival: i64) -> bool {
         let end = if end > start && text[end - 1] == b'\r' { end - 1 } else { end };
-        self.batch_bytes += end - start;
         if end - start > self.settings.line_bytes_max {
             self.too_long();
-        } else if let Err(reason) = self.points.push(text, start, end, arrival) {
-            self.fault(&reason);
+            return false;
         }
+        self.points.push(text, start, end, arrival).unwrap_or_else(|reason| {
+            self.fault(&reason);
+            false
+        })
     }
 
     fn take_checked(&mut self, text: &[u8], start: usize, end: usize) {
         match std::str::from_utf8(&text[start..end]) {
-            Ok(_) => self.take(text, start, end, self.arrival()),
+            Ok(_) => _ = self.take(text, start, end, self.arrival()),
             Err(_) => self.fault("bytes that are not UTF-8"),
         }
     }
@@ -232,6 +282,15 @@ impl LineProtocolDecoder {
     pub fn take_faults(&mut self) -> Faults {
         std::mem::take(&mut self.faults)
     }
+}
+
+/// Where a piece of complete lines ends: a line that is longer than a piece is one by itself.
+fn end_of_piece(text: &[u8]) -> usize {
+    if text.len() <= PIECE_BYTES {
+        return text.len();
+    }
+    let last = memchr::memrchr(b'\n', &text[..PIECE_BYTES]);
+    last.or_else(|| memchr::memchr(b'\n', text)).map_or(text.len(), |end| end + 1)
 }
 
 impl RecordDecoder for LineProtocolDecoder {

@@ -12,14 +12,17 @@
 //!   NULL in a column that is NOT NULL, a time out of range, bytes that are not UTF-8, a line or point over its
 //!   limits. The lines around it are kept.
 
+mod alike;
 mod block;
 mod column;
 mod decoder;
 mod discovery;
+mod marks;
 mod names;
 mod numbers;
 mod points;
 mod scan;
+mod shape;
 mod texts;
 
 use tidemill_core::error::Cause;

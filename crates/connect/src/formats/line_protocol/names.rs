@@ -86,6 +86,11 @@ impl Names {
         Ok(Found { target: self.known[number].target, number, value: equals + 1 })
     }
 
+    /// Where the values of a name go, if it was met.
+    pub(super) fn target(&self, name: &[u8]) -> Option<Target> {
+        self.table.get(name).map(|number| self.known[*number].target)
+    }
+
     fn add(&mut self, name: &[u8], target: Target) -> usize {
         let number = self.known.len();
         let pattern = Pattern::new([name, b"="].concat());
@@ -98,7 +103,7 @@ impl Names {
     #[inline(always)]
     pub(super) fn measurement(&mut self, last: Option<usize>, name: &[u8]) -> Option<usize> {
         match last.and_then(|number| Some((number, self.known.get(number)?))) {
-            Some((number, known)) if known.pattern.is_name(name) => Some(number),
+            Some((number, known)) if *known.pattern.bytes() == *name => Some(number),
             _ => self.new_measurement(name),
         }
     }

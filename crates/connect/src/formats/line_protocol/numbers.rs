@@ -1,6 +1,6 @@
 //! Numbers as line protocol writes them.
 
-use super::scan::{leading_digits, load};
+use super::scan::{ZEROS, eight_digits, leading_digits, load, no_digits};
 
 /// Powers of ten that a double holds exactly.
 const POWERS: [f64; 23] = [
@@ -115,6 +115,42 @@ pub(super) fn number(text: &[u8], at: usize, end: usize) -> Option<(Number, usiz
     }
 }
 
+/// The number that takes all of `at..end`; `None` if that is none, or it is out of range.
+#[inline(always)]
+pub(super) fn number_of(text: &[u8], at: usize, end: usize) -> Option<Number> {
+    if let Some(number) = short_number(text, at, end) {
+        return Some(number);
+    }
+    if at >= end || !matches!(text[at], b'0'..=b'9' | b'-' | b'.') {
+        return None;
+    }
+    number(text, at, end).filter(|(_, stop)| *stop == end).map(|(number, _)| number)
+}
+
+/// As [`number_of`] for most numbers of up to eight bytes: they are read from one word; `None` leaves it to the others.
+#[inline(always)]
+fn short_number(text: &[u8], at: usize, end: usize) -> Option<Number> {
+    let length = end.checked_sub(at).filter(|length| (1..=8).contains(length))?;
+    // The last byte becomes the highest. The lowest are zeros then, which are digits that come before it.
+    let word = (load(text, at)? ^ ZEROS) << (64 - 8 * length);
+    let others = no_digits(word);
+    if others == 0 {
+        return Some(Number::Whole(eight_digits(word) as i64));
+    }
+    let place = others.trailing_zeros() / 8;
+    match text[end + place as usize - 8] {
+        b'i' if place == 7 && length > 1 => Some(Number::Signed(eight_digits(word << 8) as i64)),
+        b'u' if place == 7 && length > 1 => Some(Number::Unsigned(eight_digits(word << 8))),
+        b'.' if length > 1 => {
+            let before = word & ((1 << (8 * place)) - 1);
+            let digits = word & !(0xff << (8 * place)) ^ before | before << 8;
+            (no_digits(digits) == 0)
+                .then(|| Number::Float(eight_digits(digits) as f64 / POWERS[7 - place as usize]))
+        }
+        _ => None,
+    }
+}
+
 /// Any float, by the standard library.
 #[cold]
 fn slow_float(text: &[u8], at: usize, end: usize) -> Option<(Number, usize)> {
@@ -156,6 +192,12 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_number_is_the_same_with_what_follows(text in "-?[0-9]{0,9}[.iue]?[0-9]{0,9}[iu]?", rest in "[ ,0-9.]{0,9}") {
+            let found = number_of(format!("{text}{rest}").as_bytes(), 0, text.len());
+            prop_assert_eq!(found, all(&text));
+        }
+
         #[test]
         fn floats_are_those_of_the_standard_library(text in "-?[0-9]{0,22}\\.?[0-9]{0,24}(e-?[0-9]{1,3})?") {
             let expected = text.parse::<f64>().ok().filter(|value| value.is_finite());

@@ -7,10 +7,12 @@ use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::{DataType, Schema, SchemaRef, TimeUnit};
 use tidemill_core::error::Cause;
 
+use super::alike::Alike;
 use super::column::{Column, Refused, Value};
 use super::names::{Found, Names, Target};
 use super::numbers::{number, whole};
 use super::scan::find;
+use super::shape::{Line, Shapes};
 use super::{LineProtocolSettings, Precision};
 use crate::formats::sql_type;
 
@@ -26,6 +28,7 @@ pub(super) struct Points {
     declared: SchemaRef,
     columns: Vec<Column>,
     names: Names,
+    shapes: Shapes,
     time_column: Option<usize>,
     measurement_column: Option<usize>,
     /// Columns that must have a value in each row.
@@ -68,6 +71,7 @@ impl Points {
             schema,
             columns,
             names: Names::default(),
+            shapes: Shapes::default(),
             settings,
             measurement: None,
             rows: 0,
@@ -119,7 +123,42 @@ impl Points {
         std::mem::take(&mut self.news)
     }
 
-    /// Takes the line `at..end` of a text that is UTF-8, without its line end.
+    /// Takes lines that are UTF-8 and look like earlier ones, from this one on. Says how many lines, and how many marks
+    /// they have; none if the first looks otherwise or is not good. There will be no more rows than `rows_max`.
+    pub(super) fn push_alike(
+        &mut self,
+        text: &[u8],
+        line: Line,
+        rows_max: usize,
+        arrival: Arrival,
+    ) -> (usize, usize) {
+        let Points { shapes, columns, settings, measurement_column, time_column, rows, .. } = self;
+        let Some(shape) = shapes.find(text, line) else { return (0, 0) };
+        let alike = Alike::new(text, line, shape, settings.line_bytes_max);
+        let mut lines = alike.lines().min(rows_max.saturating_sub(*rows));
+        if let Some(column) = measurement_column {
+            let places = std::iter::repeat_n(alike.measurement(), lines);
+            lines = columns[*column].push_texts(*rows, text, places);
+        }
+        if let Some(column) = time_column {
+            let column = &mut columns[*column];
+            let DataType::Timestamp(unit, _) = *column.field.data_type() else { return (0, 0) };
+            let times = alike.times().take(lines);
+            let times = times.map_while(|given| in_unit(unit, given, settings.precision, arrival));
+            lines = column.push_times(*rows, times);
+        }
+        let lines = alike.first(lines).push(columns, *rows);
+        *rows += lines;
+        columns.iter_mut().for_each(|column| column.truncate(*rows));
+        (lines, lines * shape.marks())
+    }
+
+    /// Remembers what a line looks like that was taken just now, with all its marks.
+    pub(super) fn learn(&mut self, text: &[u8], line: Line) {
+        self.shapes.learn(text, line, &self.names);
+    }
+
+    /// Takes the line `at..end` of a text that is UTF-8, without its line end; says whether it was a point.
     ///
     /// # Errors
     /// What is wrong with it; nothing of it is kept then.
@@ -130,13 +169,13 @@ impl Points {
         at: usize,
         end: usize,
         arrival: Arrival,
-    ) -> Result<(), String> {
+    ) -> Result<bool, String> {
         let result = self.point(text, at, end, arrival);
         if !matches!(result, Ok(true)) {
             self.columns.iter_mut().for_each(|column| column.truncate(self.rows));
         }
         self.rows += usize::from(matches!(result, Ok(true)));
-        result.map(|_| ())
+        result
     }
 
     /// The rows so far; the next batch begins.
@@ -261,7 +300,11 @@ impl Points {
                 Some((value, stop)) => (Some(Value::Number(value)), stop),
                 None => return Err(bad_value(text, found.value, end)),
             },
-            _ => boolean(text, found.value, end).ok_or_else(|| bad_value(text, found.value, end))?,
+            _ => {
+                let stop = find(text, found.value, end, *b", ");
+                let value = boolean(&text[found.value.min(stop)..stop]);
+                (Some(Value::Boolean(value.ok_or_else(|| bad_value(text, found.value, end))?)), stop)
+            }
         };
         if stop < end && !matches!(text[stop], b',' | b' ') {
             return Err(bad_value(text, found.value, end));
@@ -338,12 +381,8 @@ impl Points {
             })?),
         };
         let Some(column) = self.time_column else { return Ok(()) };
-        let DataType::Timestamp(unit, _) = self.columns[column].field.data_type() else { return Ok(()) };
-        let time = match given {
-            Some(time) => rescale(time, self.settings.precision.per_second(), unit),
-            None => rescale(arrival, Precision::Nanoseconds.per_second(), unit),
-        };
-        let Some(time) = time else {
+        let DataType::Timestamp(unit, _) = *self.columns[column].field.data_type() else { return Ok(()) };
+        let Some(time) = in_unit(unit, given, self.settings.precision, arrival) else {
             return Err(format!("the time {} is out of range; check the precision", shown(&text[at..stop])));
         };
         self.columns[column]
@@ -449,14 +488,12 @@ pub(super) fn plain(raw: &[u8], escaped: &[u8]) -> Vec<u8> {
     name
 }
 
-fn boolean(text: &[u8], at: usize, end: usize) -> Option<(Option<Value>, usize)> {
-    let stop = find(text, at, end, *b", ");
-    let value = match &text[at.min(stop)..stop] {
-        b"t" | b"T" | b"true" | b"True" | b"TRUE" => true,
-        b"f" | b"F" | b"false" | b"False" | b"FALSE" => false,
-        _ => return None,
-    };
-    Some((Some(Value::Boolean(value)), stop))
+pub(super) fn boolean(value: &[u8]) -> Option<bool> {
+    match value {
+        b"t" | b"T" | b"true" | b"True" | b"TRUE" => Some(true),
+        b"f" | b"F" | b"false" | b"False" | b"FALSE" => Some(false),
+        _ => None,
+    }
 }
 
 #[cold]
@@ -466,14 +503,18 @@ fn bad_value(text: &[u8], at: usize, end: usize) -> String {
     format!("'{value}' is no value; write 1.5, 7i, 7u, true or \"text\"")
 }
 
-/// From one unit to another, rounded towards the past; `None` if it does not fit.
+/// A point's time in a column's unit, rounded towards the past; `None` if it does not fit.
 #[inline(always)]
-fn rescale(value: i64, per_second: i64, unit: &TimeUnit) -> Option<i64> {
+fn in_unit(unit: TimeUnit, given: Option<i64>, precision: Precision, arrival: Arrival) -> Option<i64> {
     let wanted = match unit {
         TimeUnit::Second => 1,
         TimeUnit::Millisecond => 1_000,
         TimeUnit::Microsecond => 1_000_000,
         TimeUnit::Nanosecond => 1_000_000_000,
+    };
+    let (value, per_second) = match given {
+        Some(time) => (time, precision.per_second()),
+        None => (arrival, Precision::Nanoseconds.per_second()),
     };
     match wanted >= per_second {
         true => value.checked_mul(wanted / per_second),

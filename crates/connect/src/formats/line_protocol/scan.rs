@@ -54,9 +54,8 @@ impl Pattern {
         self.bytes.len()
     }
 
-    /// Whether it is this name.
-    pub(super) fn is_name(&self, name: &[u8]) -> bool {
-        *self.bytes == *name
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// Whether it stands at this place.
@@ -71,19 +70,32 @@ impl Pattern {
     }
 }
 
+/// Eight times the digit zero; digits are zero to nine without it.
+pub(super) const ZEROS: u64 = LOW_BITS * b'0' as u64;
+
 /// How many digits eight bytes begin with, and their value.
 #[inline(always)]
 pub(super) fn leading_digits(word: u64) -> (usize, u64) {
-    let digits = word ^ (LOW_BITS * u64::from(b'0'));
-    // What is above 9 is carried into the top bit, or has it. Bytes above one that is no digit may be marked wrongly.
-    let others = (digits.wrapping_add(LOW_BITS * 118) | digits) & HIGH_BITS;
-    let count = (others.trailing_zeros() / 8) as usize;
+    let digits = word ^ ZEROS;
+    let count = (no_digits(digits).trailing_zeros() / 8) as usize;
     // The first digit is the lowest byte: pushed up, zeros come before it.
-    let digits = if count == 0 { 0 } else { digits << (64 - count * 8) };
+    (count, eight_digits(if count == 0 { 0 } else { digits << (64 - count * 8) }))
+}
+
+/// The top bits of the bytes that are more than nine. Bytes above one that is may be marked wrongly.
+#[inline(always)]
+pub(super) fn no_digits(word: u64) -> u64 {
+    // What is above nine is carried into the top bit, or has it.
+    (word.wrapping_add(LOW_BITS * 118) | word) & HIGH_BITS
+}
+
+/// The value of eight bytes of zero to nine, the lowest first.
+#[inline(always)]
+pub(super) fn eight_digits(digits: u64) -> u64 {
     let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8);
     let low = (pairs & 0x0000_00ff_0000_00ff).wrapping_mul(0x000f_4240_0000_0064);
     let high = ((pairs >> 16) & 0x0000_00ff_0000_00ff).wrapping_mul(0x0000_2710_0000_0001);
-    (count, low.wrapping_add(high) >> 32)
+    low.wrapping_add(high) >> 32
 }
 
 #[cfg(test)]

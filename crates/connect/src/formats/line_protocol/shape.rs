@@ -1,0 +1,131 @@
+//! What a line looks like: its names and separators. Most lines look like one that came shortly before.
+
+use super::names::{Names, Target};
+use super::scan::Pattern;
+
+/// A tag or field of the lines of a shape.
+#[derive(Debug)]
+pub(super) struct Pair {
+    /// The separator before the name, the name, the `=` behind it.
+    text: Pattern,
+    /// Where its values go.
+    pub(super) target: Target,
+}
+
+/// Lines of the same measurement with the same names in the same order, without strings, backslashes or blanks to spare.
+#[derive(Debug)]
+pub(super) struct Shape {
+    measurement: Box<[u8]>,
+    pub(super) pairs: Box<[Pair]>,
+    /// How many of the pairs are tags; the others are fields.
+    pub(super) tags: usize,
+    pub(super) has_time: bool,
+}
+
+/// A line in its text: from where, and its marks. Those of the lines behind it may follow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Line<'a> {
+    pub(super) start: usize,
+    pub(super) marks: &'a [u32],
+}
+
+impl Shape {
+    /// The shape of a line that is a good point, and that has just these marks; `None` if they do not tell it.
+    pub(super) fn of(text: &[u8], line: Line, names: &Names) -> Option<Shape> {
+        // The end of the measurement or of a value before each pair's name, the `=` behind it, what the time is behind, the
+        // line's end.
+        let has_time = line.marks.len().is_multiple_of(2);
+        let count = line.marks.len().checked_sub(1 + usize::from(has_time))? / 2;
+        let mark = |index: usize| line.marks[index] as usize;
+        let pair = |index: usize| {
+            let (at, equals) = (mark(index * 2), mark(index * 2 + 1));
+            let target = names.target(text.get(at + 1..equals)?)?;
+            Some(Pair { text: Pattern::new(text[at..=equals].to_vec()), target })
+        };
+        let pairs: Box<[Pair]> = (0..count).map(pair).collect::<Option<_>>()?;
+        let tags = pairs.iter().take_while(|pair| pair.text.bytes()[0] == b',').count();
+        let measurement = text[line.start..mark(0)].into();
+        let shape = Shape { measurement, tags, pairs, has_time };
+        (shape.has_kinds() && shape.fits(text, line)).then_some(shape)
+    }
+
+    /// Whether it has what a point has: tags behind commas, a field behind a blank, more of them behind commas.
+    fn has_kinds(&self) -> bool {
+        let is_kind = |(index, pair): (usize, &Pair)| match pair.text.bytes()[0] {
+            b' ' => index == self.tags,
+            first => first == b',' && index != self.tags,
+        };
+        self.tags < self.pairs.len()
+            && self.pairs.iter().enumerate().all(is_kind)
+            && self.pairs.iter().all(|pair| pair.text.bytes().ends_with(b"="))
+    }
+
+    /// The marks of one line.
+    pub(super) fn marks(&self) -> usize {
+        self.pairs.len() * 2 + 1 + usize::from(self.has_time)
+    }
+
+    /// Whether a line looks like this. Its values may still be none.
+    #[inline(always)]
+    pub(super) fn fits(&self, text: &[u8], line: Line) -> bool {
+        let Some(last) = line.marks.get(self.marks() - 1) else { return false };
+        let behind = line.marks[self.pairs.len() * 2] as usize;
+        // Between two marks is none, so where a pair's text stands, its marks are those of the pair.
+        text[*last as usize] == b'\n'
+            && (!self.has_time || text[behind] == b' ')
+            && text[line.start..line.marks[0] as usize] == *self.measurement
+            && self
+                .pairs
+                .iter()
+                .zip(line.marks.chunks_exact(2))
+                .all(|(pair, marks)| pair.text.is_at(text, marks[0] as usize))
+    }
+}
+
+/// The shapes that were met, as far as they are kept.
+#[derive(Debug, Default)]
+pub(super) struct Shapes {
+    known: Vec<Known>,
+    /// The one of the last line.
+    last: usize,
+    /// Lines that had none.
+    strange: usize,
+}
+
+#[derive(Debug)]
+struct Known {
+    shape: Shape,
+    /// The one that came after it last time.
+    next: usize,
+}
+
+/// The most shapes that are kept.
+const SHAPES_MAX: usize = 64;
+/// When as many are kept, one line of so many that fit none is learned from.
+const STRANGE_PER_LEARNED: usize = 16;
+
+impl Shapes {
+    /// The shape that this line has, if it is known.
+    pub(super) fn find(&mut self, text: &[u8], line: Line) -> Option<&Shape> {
+        let fits = |index: &usize| self.known[*index].shape.fits(text, line);
+        let next = self.known.get(self.last)?.next;
+        let found = [self.last, next].into_iter().find(fits).or_else(|| (0..self.known.len()).find(fits))?;
+        self.known[self.last].next = found;
+        self.last = found;
+        Some(&self.known[found].shape)
+    }
+
+    /// Keeps the shape of a good point that has none of the known ones.
+    pub(super) fn learn(&mut self, text: &[u8], line: Line, names: &Names) {
+        self.strange += 1;
+        if self.known.len() == SHAPES_MAX && !self.strange.is_multiple_of(STRANGE_PER_LEARNED) {
+            return;
+        }
+        let Some(shape) = Shape::of(text, line, names) else { return };
+        let known = Known { shape, next: 0 };
+        match self.known.len() < SHAPES_MAX {
+            true => self.known.push(known),
+            false => self.known[self.strange / STRANGE_PER_LEARNED % SHAPES_MAX] = known,
+        }
+    }
+}
