@@ -25,6 +25,20 @@ pub struct Cut {
     pub snapshot: bool,
     /// Whether all gateways have ended: no cycle follows.
     pub last: bool,
+    /// The inputs of operators that are split in another way from this cycle on.
+    pub splits: Vec<SplitChange>,
+}
+
+/// A change of how an input is split. It changes no result; it is logged to tell why a cycle took the time it took, and
+/// for a replay to take the same way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SplitChange {
+    /// The operator's name.
+    pub operator: String,
+    /// The number of its input.
+    pub input: u32,
+    /// The split plan, as versioned bytes.
+    pub plan: Vec<u8>,
 }
 
 impl Cut {
@@ -38,6 +52,7 @@ impl Cut {
             closed_at_ns: 0,
             snapshot: false,
             last: false,
+            splits: Vec::new(),
         }
     }
 
@@ -71,7 +86,7 @@ pub trait CutLog: Send {
 /// use tidemill_core::{Cut, CutLog, MemoryCutLog};
 /// let mut log = MemoryCutLog::new(2);
 /// for cycle in 0..3 {
-///     let cut = Cut { cycle, positions: vec![cycle * 10], watermarks: vec![0], idle: vec![], closed_at_ns: 0, snapshot: false, last: false };
+///     let cut = Cut { cycle, positions: vec![cycle * 10], ..Cut::first() };
 ///     log.append(&cut).unwrap();
 /// }
 /// assert_eq!(log.cuts().iter().map(|cut| cut.cycle).collect::<Vec<_>>(), [1, 2]);

@@ -24,7 +24,7 @@ pub mod transform;
 
 pub use batch::{Batch, PartitionedBatch, Rows, Run};
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use cut::{Cut, CutLog, MemoryCutLog};
+pub use cut::{Cut, CutLog, MemoryCutLog, SplitChange};
 pub use error::{Cause, OperatorError, SinkError};
 pub use expression::Expression;
 pub use operator::Operator;

@@ -93,7 +93,7 @@ pub use tidemill_core::snapshot::{Snapshot, StateSource};
 pub use tidemill_core::{
     Batch, Clock, CommitGuard, Cut, CutLog, CycleOutput, Expression, Faults, Guarantee, ManualClock,
     MemoryCutLog, Operator, Output, Polled, Progress, Request, Rows, Sink, SnapshotReader, SnapshotWriter,
-    Source, SystemClock, Transform, Transformed, arrow, prefetch,
+    Source, SplitChange, SystemClock, Transform, Transformed, arrow, prefetch,
 };
 pub use tidemill_flow::{
     Chunk, Failure, FlowError, Gateway, Replan, Resume, Running, Snapshots, SplitStatus, Status, Stopped,

@@ -166,13 +166,10 @@ proptest! {
         let spec = Spec::random(&mut random, Kind::EventTime, 2);
         let (events, chunks) = input(&mut random, 2, 2000, false);
         let all = Cut {
-            cycle: 0,
             positions: events.iter().map(|events| events.len() as u64).collect(),
             watermarks: vec![i64::MAX; 2],
-            idle: Vec::new(),
-            closed_at_ns: 0,
-            snapshot: false,
             last: true,
+            ..Cut::first()
         };
         let expected = sorted_rows(&spec.expected(&events, &[all]));
         for (workers, cycle) in [(2, 50), (1, 333), (2, 100_000)] {

@@ -9,11 +9,11 @@ use std::time::Duration;
 use fixture::mixer::Kind;
 use fixture::oracle::{Spec, random_chunks, random_events};
 use fixture::sink::{Given, Remember};
-use fixture::{Random, chunk, eventually, forward, watched};
+use fixture::{Random, chunk, eventually, forward, numbered, watched};
 use proptest::prelude::*;
 use tidemill_engine::{
-    AutoSplit, Chunk, Counter, CyclePolicy, Engine, FlowError, ManualClock, Plan, Replan, Running, Shape,
-    Sink, SplitPlan, Status,
+    AutoSplit, Chunk, Counter, CyclePolicy, Engine, FlowError, ManualClock, MemoryCutLog, Plan, Replan,
+    Resume, Running, Shape, Sink, SplitChange, SplitPlan, Status,
 };
 
 fn random_plan(random: &mut Random, partitions: u32) -> SplitPlan {
@@ -127,7 +127,7 @@ fn run_forward(
             Engine::new().workers(2).cycles(CyclePolicy { events_max: 2000, ..CyclePolicy::default() });
         let mut running = engine.run(plan, sink.boxed()).unwrap();
         let gateway = running.gateway(0).unwrap();
-        let all = fixture::numbered(0..rows);
+        let all = numbered(0..rows);
         all.chunks(1000).take(rows as usize / 2000).for_each(|rows| gateway.push(chunk(rows)).unwrap());
         meanwhile(&running);
         all.chunks(1000).skip(rows as usize / 2000).for_each(|rows| gateway.push(chunk(rows)).unwrap());
@@ -165,6 +165,39 @@ fn a_change_is_told_with_its_first_cycle_and_what_was_measured_is_of_the_new_pla
     assert!(
         split.to_string().starts_with("operator 'forward', input 0: tree of fan-outs 2, 4 to 7 partitions\n")
     );
+}
+
+#[test]
+fn a_change_is_logged_in_its_cut_and_a_replay_makes_it_again() {
+    let events: Vec<_> = numbered(0..4000).chunks(100).map(chunk).collect();
+    let run = |log: &MemoryCutLog, resume: Resume, plan: Option<SplitPlan>| {
+        let mut forward = forward::plan();
+        forward.operators[0].inputs[0].auto_split = Some(AutoSplit::by_hand());
+        let cycles = CyclePolicy { events_max: 100, ..CyclePolicy::default() };
+        let engine = Engine::new().workers(2).cycles(cycles).cut_log(log.clone()).resume(resume);
+        let mut running = engine.run(forward, Remember::default().boxed()).unwrap();
+        let gateway = running.gateway(0).unwrap();
+        for (index, chunk) in events.iter().enumerate() {
+            if let (20, Some(plan)) = (index, &plan) {
+                running.replan("forward", 0, plan.clone()).unwrap();
+            }
+            gateway.push(chunk.clone()).unwrap();
+        }
+        drop(gateway);
+        running.join().unwrap().replans
+    };
+    let (log, again) = (MemoryCutLog::new(1000), MemoryCutLog::new(1000));
+    let plan = SplitPlan::exptree(7);
+    let fresh = || Resume { sinks: vec![0], ..Resume::default() };
+    let replans = run(&log, fresh(), Some(plan.clone()));
+    let changes: Vec<_> = log
+        .cuts()
+        .into_iter()
+        .flat_map(|cut| cut.splits.into_iter().map(move |change| (cut.cycle, change)))
+        .collect();
+    let change = SplitChange { operator: "forward".into(), input: 0, plan: plan.to_bytes() };
+    assert_eq!(changes, [(replans[0].first_cycle, change)]);
+    assert_eq!(run(&again, Resume { replay: log.cuts(), ..fresh() }, None), replans);
 }
 
 #[test]

@@ -214,6 +214,7 @@ impl Cutter {
             closed_at_ns: now_ns,
             snapshot: self.shared.snapshots.take_request(self.next_cycle, self.events_cut, last),
             last,
+            splits: self.shared.proposed_splits(),
         };
         guard(|| self.log.append(&cut))?;
         self.count(reason);
@@ -232,7 +233,7 @@ impl Cutter {
     fn introduce(&mut self, cut: Cut, arrivals: Arrivals, streams: Vec<SourceBatches>) -> Cycle {
         self.next_cycle += 1;
         self.ended = cut.last;
-        let splits = self.shared.splits_at_cut(cut.cycle);
+        let splits = self.shared.splits_at_cut(&cut);
         let cycle = Cycle { cut: Arc::new(cut), arrivals: Arc::new(arrivals), splits, streams };
         self.shared.cycle_closed(&cycle);
         cycle

@@ -24,7 +24,7 @@ use crate::shared::{Failure, Shared};
 use crate::split_desk;
 use crate::stages::sink_stage::SinkWay;
 use crate::status::{Status, Summary};
-use crate::topology::{Consumer, EdgeKind, Topology};
+use crate::topology::{EdgeKind, Topology};
 use crate::worker::{self, CycleSource, WorkerParts};
 
 /// How a plan is run.
@@ -284,9 +284,7 @@ impl Running {
     /// If there is no such input, its split may not change, or the plan does not fit it.
     pub fn replan(&self, operator: &str, input: usize, plan: SplitPlan) -> Result<(), FlowError> {
         let topology = self.shared.topology();
-        let named = |place: &usize| topology.plan.operators[*place].name == operator;
-        let place = (0..topology.plan.operators.len()).find(named);
-        let edge = place.and_then(|operator| topology.edge_to(Consumer::Operator { operator, input }));
+        let edge = topology.edge_named(operator, input);
         let refuse =
             |reason: String| FlowError::Settings(format!("operator '{operator}', input {input}: {reason}"));
         let Some((edge, EdgeKind::Split(split))) = edge.map(|edge| (edge, &topology.edges[edge].kind)) else {

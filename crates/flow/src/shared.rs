@@ -13,7 +13,7 @@ use tidemill_core::counters::{Counter, Counters};
 use tidemill_core::error::Cause;
 use tidemill_core::latency::ResponseTimes;
 use tidemill_core::sink::Arrivals;
-use tidemill_core::{OperatorError, SinkError};
+use tidemill_core::{Cut, OperatorError, SinkError, SplitChange};
 use tidemill_plan::Limits;
 
 use crate::cycle::Cycle;
@@ -206,9 +206,14 @@ impl Shared {
         &self.topology
     }
 
+    /// What is to change at the next cut.
+    pub fn proposed_splits(&self) -> Vec<SplitChange> {
+        self.splits.take_proposals(&self.topology)
+    }
+
     /// The split plans of a cycle that is being cut.
-    pub fn splits_at_cut(&self, cycle: u64) -> Splits {
-        let (splits, changed) = self.splits.at_cut(cycle, &self.topology);
+    pub fn splits_at_cut(&self, cut: &Cut) -> Splits {
+        let (splits, changed) = self.splits.at_cut(cut.cycle, &cut.splits, &self.topology);
         // What was measured of another plan says nothing of this one.
         changed.into_iter().for_each(|edge| self.work.forget_splits(edge));
         splits

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use tidemill_core::Batch;
+use tidemill_core::{Batch, SplitChange};
 use tidemill_split::choose::Choice;
 use tidemill_split::{SplitPlan, SplitPlanError};
 
@@ -101,24 +101,35 @@ impl SplitDesk {
         lock(&self.state).changes.iter().cloned().collect()
     }
 
-    /// At a cut: the plans of the cycle, and the edges whose plan is another one than before.
-    pub fn at_cut(&self, cycle: u64, topology: &Topology) -> (Splits, Vec<usize>) {
+    /// What is to change at the next cut, for its record.
+    pub fn take_proposals(&self, topology: &Topology) -> Vec<SplitChange> {
         let mut state = lock(&self.state);
-        let changed: Vec<usize> = (0..state.next.len()).filter(|edge| state.next[*edge].is_some()).collect();
+        let proposals = state.next.iter_mut().enumerate();
+        let change = |(edge, plan): (usize, SplitPlan)| {
+            let (operator, input) = topology.reader_of(edge);
+            SplitChange { operator, input: input as u32, plan: plan.to_bytes() }
+        };
+        proposals.filter_map(|(edge, plan)| Some((edge, plan.take()?))).map(change).collect()
+    }
+
+    /// At a cut with these changes: the plans of the cycle, and the edges whose plan is another one than before. What does
+    /// not fit this run, whose plan may have other levels than that of the run which logged it, is passed over.
+    pub fn at_cut(&self, cycle: u64, changes: &[SplitChange], topology: &Topology) -> (Splits, Vec<usize>) {
+        let mut state = lock(&self.state);
+        let changed: Vec<(usize, Replan)> =
+            changes.iter().filter_map(|change| replan(change, cycle, topology)).collect();
         if !changed.is_empty() {
             let mut splits = state.splits.to_vec();
-            for edge in &changed {
-                let Some(plan) = state.next[*edge].take() else { continue };
-                let (operator, input) = topology.reader_of(*edge);
+            for (edge, change) in &changed {
                 if state.changes.len() == CHANGES_MAX {
                     state.changes.pop_front();
                 }
-                state.changes.push_back(Replan { operator, input, first_cycle: cycle, plan: plan.clone() });
-                splits[*edge] = Some(Arc::new(plan));
+                splits[*edge] = Some(Arc::new(change.plan.clone()));
+                state.changes.push_back(change.clone());
             }
             state.splits = splits.into();
         }
-        (Arc::clone(&state.splits), changed)
+        (Arc::clone(&state.splits), changed.into_iter().map(|(edge, _)| edge).collect())
     }
 
     /// Asks for a sample of an edge's rows.
@@ -153,6 +164,17 @@ impl SplitDesk {
         *lock(&self.ended) = true;
         self.changed.notify_all();
     }
+}
+
+/// A logged change, with its edge.
+fn replan(change: &SplitChange, first_cycle: u64, topology: &Topology) -> Option<(usize, Replan)> {
+    let SplitChange { operator, input, plan } = change;
+    let input = *input as usize;
+    let edge = topology.edge_named(operator, input)?;
+    let EdgeKind::Split(split) = &topology.edges[edge].kind else { return None };
+    let plan = SplitPlan::from_bytes(plan).ok()?;
+    check(&plan, split.plan.partitions, split.levels).ok()?;
+    Some((edge, Replan { operator: operator.clone(), input, first_cycle, plan }))
 }
 
 /// Checks that a plan can run on an edge with so many partitions and levels of splitters.

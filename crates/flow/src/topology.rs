@@ -123,6 +123,12 @@ impl Topology {
         }
     }
 
+    /// The edge into an input of an operator.
+    pub fn edge_named(&self, operator: &str, input: usize) -> Option<usize> {
+        let operator = self.plan.operators.iter().position(|planned| planned.name == operator)?;
+        self.edge_to(Consumer::Operator { operator, input })
+    }
+
     /// The name of the operator that reads a split edge, and the number of its input.
     pub fn reader_of(&self, edge: usize) -> (String, usize) {
         let input = match self.edges[edge].consumer {

@@ -1,10 +1,11 @@
 //! A cut as bytes, in the log of cuts and in snapshots.
 
-use tidemill_core::Cut;
+use tidemill_core::{Cut, SplitChange};
 
 use crate::fields::{EndsEarly, Fields, PutFields};
 
-const VERSION: u8 = 1;
+/// Version 1 had no split plans; it is still read.
+const VERSION: u8 = 2;
 const SNAPSHOT: u8 = 1;
 const LAST: u8 = 2;
 
@@ -20,11 +21,18 @@ pub(crate) fn encode_cut(cut: &Cut, bytes: &mut Vec<u8>) {
     cut.watermarks.iter().for_each(|watermark| bytes.put(&watermark.to_le_bytes()));
     bytes.put_u32(cut.idle.len() as u32);
     cut.idle.iter().for_each(|idle| bytes.put_u8(u8::from(*idle)));
+    bytes.put_u32(cut.splits.len() as u32);
+    for change in &cut.splits {
+        bytes.put_bytes(change.operator.as_bytes());
+        bytes.put_u32(change.input);
+        bytes.put_bytes(&change.plan);
+    }
 }
 
 /// Reads what [`encode_cut`] wrote; another version counts as damage, for the file's version would be another, too.
 pub(crate) fn decode_cut(fields: &mut Fields) -> Result<Cut, EndsEarly> {
-    if fields.u8()? != VERSION {
+    let version = fields.u8()?;
+    if !(1..=VERSION).contains(&version) {
         return Err(EndsEarly);
     }
     let flags = fields.u8()?;
@@ -32,8 +40,13 @@ pub(crate) fn decode_cut(fields: &mut Fields) -> Result<Cut, EndsEarly> {
     let positions = list(fields, Fields::u64)?;
     let watermarks = list(fields, |fields| Ok(fields.u64()? as i64))?;
     let idle = list(fields, |fields| Ok(fields.u8()? != 0))?;
+    let splits = if version == 1 { Vec::new() } else { list(fields, split_change)? };
     let (snapshot, last) = (flags & SNAPSHOT != 0, flags & LAST != 0);
-    Ok(Cut { cycle, positions, watermarks, idle, closed_at_ns, snapshot, last })
+    Ok(Cut { cycle, positions, watermarks, idle, closed_at_ns, snapshot, last, splits })
+}
+
+fn split_change(fields: &mut Fields) -> Result<SplitChange, EndsEarly> {
+    Ok(SplitChange { operator: fields.text()?, input: fields.u32()?, plan: fields.bytes()?.to_vec() })
 }
 
 fn list<'a, T>(
@@ -41,4 +54,24 @@ fn list<'a, T>(
     one: impl Fn(&mut Fields<'a>) -> Result<T, EndsEarly>,
 ) -> Result<Vec<T>, EndsEarly> {
     (0..fields.u32()?).map(|_| one(fields)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_of_version_1_is_read() {
+        let cut =
+            Cut { cycle: 3, positions: vec![5], watermarks: vec![-1], idle: vec![true], ..Cut::first() };
+        let mut bytes = Vec::new();
+        encode_cut(&cut, &mut bytes);
+        let without_splits = bytes.len() - 4;
+        bytes.truncate(without_splits);
+        assert_eq!(decode_cut(&mut Fields(&bytes)), Err(EndsEarly));
+        bytes[0] = 1;
+        assert_eq!(decode_cut(&mut Fields(&bytes)), Ok(cut));
+        bytes[0] = 3;
+        assert_eq!(decode_cut(&mut Fields(&bytes)), Err(EndsEarly));
+    }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use arrow_schema::SchemaRef;
+use tidemill_core::Cut;
 use tidemill_core::error::Cause;
 
 use crate::commits::CommitFile;
@@ -305,6 +306,34 @@ pub fn records_on(medium: Box<dyn Medium>, folder: &Path, stream: &str, from: u6
     let schema = schema_of(&head).map_err(|reason| damaged(&scan.path, 0, reason))?;
     let decoder = RowDecoder::new(schema.clone(), schema.clone());
     Ok(Records { medium, folder, schema, decoder, scan, from, failed: false })
+}
+
+/// The cuts that are logged, in order, up to one that is torn or being written.
+///
+/// # Errors
+/// If it is no journal's folder, or a segment or a cut cannot be read.
+///
+/// ```
+/// # use tidemill_core::{Cut, CutLog as _};
+/// # use tidemill_journal::{Journal, inspect};
+/// # let folder = tempfile::tempdir()?;
+/// # let journal = Journal::open(folder.path())?;
+/// journal.cuts()?.append(&Cut { positions: vec![7], ..Cut::first() })?;
+/// assert_eq!(inspect::cuts(folder.path())?[0].positions, [7]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn cuts(folder: &Path) -> Result<Vec<Cut>, Cause> {
+    refuse_others(&Disk, folder)?;
+    let folder = layout::cuts(folder);
+    let mut cuts = Vec::new();
+    for first in segments(&Disk, &folder)? {
+        let (_, mut scan) = open_segment(&Disk, &folder, first)?;
+        while let Next::Record(found) = scan.next()? {
+            let cut = decode_cut(&mut Fields(&found.bytes[found.head.content()]));
+            cuts.push(cut.map_err(|_| damaged(&scan.path, found.offset, "this is no cut"))?);
+        }
+    }
+    Ok(cuts)
 }
 
 /// The records of a stream; see [`records`].

@@ -1,15 +1,17 @@
 //! `tidemill journal show DIR`
 
+use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
 use tidemill_engine::inspect::{self, Records};
+use tidemill_engine::{Cut, SplitChange, SplitPlan};
 
 use crate::exit::Exit;
 use crate::sql::{Failed, RowFormat, user_error};
 use crate::terminal;
 
-/// Show the rows of a stream
+/// Show the rows of a stream, or the cuts
 #[derive(Debug, clap::Args)]
 #[command(after_help = exit_codes!())]
 pub(crate) struct Show {
@@ -19,10 +21,13 @@ pub(crate) struct Show {
     /// The stream; needed only if there are several
     #[arg(long, value_name = "NAME")]
     stream: Option<String>,
-    /// The first position
+    /// The logged cuts instead of rows: where each cycle ends
+    #[arg(long, conflicts_with_all = ["stream", "format"])]
+    cuts: bool,
+    /// The first position, or the first cycle
     #[arg(long, value_name = "POSITION", default_value_t = 0)]
     from: u64,
-    /// At most so many rows
+    /// At most so many rows, or cuts
     #[arg(long, value_name = "ROWS", default_value_t = 20)]
     limit: usize,
     /// How rows are shown
@@ -32,6 +37,9 @@ pub(crate) struct Show {
 
 impl Show {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        if self.cuts {
+            return self.show_cuts().map(|()| Exit::Done);
+        }
         let listing = inspect::list(&self.folder).map_err(Failed)?;
         let names: Vec<&str> = listing.streams.iter().map(|stream| stream.name.as_str()).collect();
         let stream = match (&self.stream, names.as_slice()) {
@@ -43,6 +51,19 @@ impl Show {
         let records = inspect::records(&self.folder, stream, self.from.max(first)).map_err(Failed)?;
         self.show(records)?;
         Ok(Exit::Done)
+    }
+
+    fn show_cuts(&self) -> anyhow::Result<()> {
+        let cuts = inspect::cuts(&self.folder).map_err(Failed)?;
+        let mut cuts = cuts.into_iter().filter(|cut| cut.cycle >= self.from);
+        let mut output = std::io::stdout().lock();
+        for cut in cuts.by_ref().take(self.limit) {
+            writeln!(output, "{}", cut_text(&cut))?;
+        }
+        if cuts.next().is_some() {
+            terminal::tell(&format!("(the first {}; --limit and --from show others)", self.limit));
+        }
+        Ok(())
     }
 
     fn show(&self, records: Records) -> anyhow::Result<()> {
@@ -65,6 +86,28 @@ impl Show {
         }
         Ok(())
     }
+}
+
+fn cut_text(cut: &Cut) -> String {
+    let list = |values: Vec<String>| values.join(", ");
+    let positions = list(cut.positions.iter().map(u64::to_string).collect());
+    let mut text = format!("cycle {} up to {positions}, closed at {} ns", cut.cycle, cut.closed_at_ns);
+    let idle = (0..cut.idle.len()).filter(|source| cut.idle[*source]).map(|source| source.to_string());
+    let idle = list(idle.collect());
+    if !idle.is_empty() {
+        text += &format!("; idle sources: {idle}");
+    }
+    for SplitChange { operator, input, plan } in &cut.splits {
+        let plan = SplitPlan::from_bytes(plan).map_or("of another version".into(), |plan| plan.to_string());
+        text += &format!("; from here on operator '{operator}', input {input}: {plan}");
+    }
+    if cut.snapshot {
+        text += "; snapshot";
+    }
+    if cut.last {
+        text += "; the last";
+    }
+    text
 }
 
 fn ambiguous(folder: &str, names: &[&str]) -> String {

@@ -14,8 +14,10 @@ use tidemill_core::source::Faults;
 
 use crate::formats::RecordDecoder;
 
-/// The most bytes read at once.
+/// The bytes that are read at once at first.
 const READ_BYTES: usize = 64 * 1024;
+/// The most bytes that are read at once, where a sender is fast.
+const READ_BYTES_MAX: usize = 256 * 1024;
 
 /// A connected socket.
 #[derive(Debug)]
@@ -127,7 +129,7 @@ impl Connection<'_> {
     /// Reads until the end; `received` is told how many bytes came.
     pub(super) fn read(mut self, mut received: impl FnMut(usize)) -> End {
         self.decoder.begin(self.name);
-        let mut buffer = vec![0; READ_BYTES].into_boxed_slice();
+        let mut buffer = vec![0; READ_BYTES];
         // Of the last byte: whether the last line is complete.
         let mut in_line = false;
         let ended = loop {
@@ -139,8 +141,12 @@ impl Connection<'_> {
             };
             received(bytes.len());
             in_line = bytes.last() != Some(&b'\n');
+            let is_full = bytes.len() == buffer.len();
             let mut batches = VecDeque::new();
             let decoded = self.decoder.decode(bytes, &mut batches);
+            if is_full && buffer.len() < READ_BYTES_MAX {
+                buffer.resize(buffer.len() * 2, 0);
+            }
             match self.deliver(batches).and_then(|()| self.check(decoded)) {
                 Ok(true) => {}
                 Ok(false) => break Ok(()),

@@ -12,9 +12,12 @@ use tidemill_core::source::Faults;
 use super::connection::Delivery;
 use crate::formats::BATCH_ROWS;
 
-/// The most deliveries that wait. Each is what one read of at most 64 KiB brought, or a record of at most 1
+/// The most deliveries that wait. Each is what one read of at most 256 KiB brought, or a record of at most 1
 /// MiB.
 const QUEUE_DELIVERIES: usize = 64;
+
+/// So many rows are worth a batch of their own; copying them together with others costs more than it saves.
+const ROWS_ENOUGH: usize = 512;
 
 /// Takes what connections deliver.
 #[derive(Debug)]
@@ -50,7 +53,7 @@ impl Intake {
             batches.push(batch);
         }
         for _ in 0..QUEUE_DELIVERIES {
-            if rows == 0 || rows >= BATCH_ROWS {
+            if rows == 0 || rows >= ROWS_ENOUGH {
                 break;
             }
             let delivery = match self.receiver.try_recv() {

@@ -3,7 +3,8 @@
 //!
 //! Each connection is read and decoded on a thread of its own. Decoded rows wait in one short queue; while
 //! the query does not take them, the threads wait, the sockets are not read, and the senders are held back by
-//! the operating system. UDP ([`udp`]) has no such means: what does not fit is dropped, and counted. Rows of one connection stay in order; those of several mix as they come. Nothing is
+//! the operating system. UDP ([`udp`]) has no such means: what does not fit is dropped, and
+//! counted. Rows of one connection stay in order; those of several mix as they come. Nothing is
 //! acknowledged: what is on the way when either side ends is lost, so a stream from a socket is volatile.
 
 mod client;
@@ -38,7 +39,7 @@ pub struct SocketSettings {
     /// How line protocol is read; other formats do not look at it.
     pub line_protocol: LineProtocolSettings,
     /// When listening: the most connections at a time; one more is closed at once and counted as a fault.
-    /// Each takes a thread, 64 KiB and the record that is not yet complete.
+    /// Each takes a thread, 64 to 256 KiB and the record that is not yet complete.
     pub connections_max: usize,
     /// A connection that sends nothing for so long is closed; `None`: never.
     pub idle_timeout: Option<Duration>,

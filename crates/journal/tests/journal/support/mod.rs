@@ -6,8 +6,8 @@ pub mod fault_disk;
 use std::sync::Arc;
 
 use arrow_array::{Int64Array, RecordBatch, StringArray};
-use tidemill_core::Cut;
 use tidemill_core::source::Request;
+use tidemill_core::{Cut, SplitChange};
 
 /// Rows whose columns say which positions they have.
 pub fn rows(start: u64, count: usize) -> RecordBatch {
@@ -31,5 +31,9 @@ pub fn cut(cycle: u64) -> Cut {
         closed_at_ns: cycle * 1000,
         snapshot: cycle.is_multiple_of(3),
         last: false,
+        splits: match cycle % 5 {
+            4 => vec![SplitChange { operator: "count".into(), input: 1, plan: vec![cycle as u8; 9] }],
+            _ => vec![],
+        },
     }
 }
