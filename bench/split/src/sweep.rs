@@ -1,5 +1,6 @@
 //! An experiment: all plans at each of several points, in a table and a picture.
 
+use anyhow::Context;
 use tidemill_engine::predict;
 use tidemill_split::choose::{candidates, choose};
 
@@ -38,7 +39,9 @@ pub fn sweep(
         }
     }
     if let Some(folder) = &arguments.pictures {
-        std::fs::write(folder.join(format!("{name}.svg")), picture::draw(name, x_name, &curves))?;
+        let path = folder.join(format!("{name}.svg"));
+        std::fs::write(&path, picture::draw(name, x_name, &curves))
+            .with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(())
 }

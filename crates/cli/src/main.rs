@@ -2,6 +2,7 @@
 
 #[macro_use]
 mod exit;
+mod bench;
 mod interrupt;
 #[cfg(feature = "sql")]
 mod journal;
@@ -38,6 +39,8 @@ struct Arguments {
 enum Command {
     #[command(subcommand)]
     LinearRoad(linear_road::LinearRoad),
+    #[command(subcommand)]
+    Bench(bench::Bench),
     #[cfg(feature = "sql")]
     Sql(sql::Prompt),
     #[cfg(feature = "sql")]
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
     tidemill_allocator::tune();
     let ended = match Arguments::parse().command {
         Command::LinearRoad(command) => command.run(),
+        Command::Bench(command) => command.run(),
         #[cfg(feature = "sql")]
         Command::Sql(command) => command.run(),
         #[cfg(feature = "sql")]

@@ -32,7 +32,14 @@ pub const ALLOWED: &[(&str, &[&str])] = &[
     ("tidemill-allocator", &[]),
     (
         "tidemill-cli",
-        &["tidemill-allocator", "tidemill-engine", "tidemill-connect", "tidemill-sql", "apps/*"],
+        &[
+            "tidemill-allocator",
+            "tidemill-bench-split",
+            "tidemill-engine",
+            "tidemill-connect",
+            "tidemill-sql",
+            "apps/*",
+        ],
     ),
 ];
 

@@ -12,55 +12,76 @@ mod tuples;
 
 use std::path::PathBuf;
 
-use clap::Parser;
+use anyhow::Context;
+use clap::value_parser;
+
 use input::Input;
 use tidemill_engine::SplitPlan;
 use tidemill_split::cost::SplitterCosts;
 
-#[global_allocator]
-static ALLOCATOR: tidemill_allocator::Allocator = tidemill_allocator::Allocator;
-
-/// Splitting a stream of 64-byte tuples.
-#[derive(Parser)]
-struct Arguments {
+/// Measure what splitting a stream costs, plan by plan, beside what the model says
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
     /// Numbers of partitions of the scale-up, 0.5 % broadcast.
-    #[arg(long, value_delimiter = ',', default_value = "2,4,8,16,32,64,128,256,512")]
+    #[arg(long, value_delimiter = ',', default_value = "2,4,8,16,32,64,128,256,512",
+        value_parser = value_parser!(u32).range(1..=4096))]
     partitions: Vec<u32>,
     /// Parts that are broadcast to 64 partitions, of the robustness.
-    #[arg(long, value_delimiter = ',', default_value = "0,0.0001,0.001,0.01,0.1,0.3,1")]
+    #[arg(long, value_delimiter = ',', default_value = "0,0.0001,0.001,0.01,0.1,0.3,1", value_parser = part)]
     broadcast: Vec<f64>,
     /// Rows of a window, of the window sizes.
-    #[arg(long, value_delimiter = ',', default_value = "64,128,256,512,1024,2048,4096,8192")]
+    #[arg(long, value_delimiter = ',', default_value = "64,128,256,512,1024,2048,4096,8192",
+        value_parser = value_parser!(u32).range(1..=65536))]
     windows: Vec<u32>,
     /// Numbers of splitters behind the window router; each has a worker of its own, and the router one more.
-    #[arg(long, value_delimiter = ',', default_value = "1,2,4,8")]
+    #[arg(long, value_delimiter = ',', default_value = "1,2,4,8", value_parser = value_parser!(u32).range(1..=64))]
     splitters: Vec<u32>,
     /// The number of workers.
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, default_value = "2", value_parser = workers)]
     workers: usize,
     /// About how long each run takes.
-    #[arg(long, default_value_t = 0.4)]
+    #[arg(long, default_value_t = 0.4, value_parser = seconds)]
     seconds: f64,
     /// How many runs of each; the best counts, for what else the machine does only takes time away.
-    #[arg(long, default_value_t = 3)]
-    runs: usize,
+    #[arg(long, default_value_t = 3, value_parser = value_parser!(u32).range(1..=1000))]
+    runs: u32,
     /// The folder of the pictures.
     #[arg(long)]
     pictures: Option<PathBuf>,
 }
 
-fn main() -> anyhow::Result<()> {
-    tidemill_allocator::tune();
-    let arguments = Arguments::parse();
-    peak(&arguments)?;
+/// Measures, and prints tables while it goes on.
+///
+/// # Errors
+/// If the arguments cannot be served, a row goes astray, or a picture cannot be written.
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    // Before anything that takes long.
+    if let Some(folder) = &arguments.pictures {
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    }
+    peak(arguments)?;
     println!("\n## Scale-up: 0.5 % broadcast\n");
     let points = arguments.partitions.iter().map(|q| (f64::from(*q), *q, 0.005));
-    sweep::sweep(&arguments, "scale-up", "q", points)?;
+    sweep::sweep(arguments, "scale-up", "q", points)?;
     println!("\n## Robustness: 64 partitions\n");
     let points = arguments.broadcast.iter().map(|b| (*b, 64, *b));
-    sweep::sweep(&arguments, "robustness", "b", points)?;
-    router(&arguments)?;
-    windows(&arguments)
+    sweep::sweep(arguments, "robustness", "b", points)?;
+    router(arguments)?;
+    windows(arguments)
+}
+
+fn part(text: &str) -> Result<f64, String> {
+    let part = text.parse().ok().filter(|part| (0.0..=1.0).contains(part));
+    part.ok_or_else(|| "it is a part of all tuples: take 0 to 1".to_owned())
+}
+
+fn workers(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|workers| (1..=64).contains(workers)).ok_or_else(|| "take 1 to 64".to_owned())
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|seconds| (0.001..=3600.0).contains(seconds));
+    seconds.ok_or_else(|| "take 0.001 to 3600".to_owned())
 }
 
 /// The goal: nothing broadcast, 64 partitions, every worker a splitter.

@@ -1,0 +1,22 @@
+//! `tidemill bench ...`
+
+use clap::Subcommand;
+
+use crate::exit::Exit;
+
+/// Measurements of this machine, each beside what was to be expected
+#[derive(Debug, Subcommand)]
+pub(crate) enum Bench {
+    /// Split a stream of 64-byte tuples, plan by plan; takes some minutes
+    #[command(after_help = exit_codes!())]
+    Split(tidemill_bench_split::Arguments),
+}
+
+impl Bench {
+    pub(crate) fn run(self) -> anyhow::Result<Exit> {
+        match self {
+            Bench::Split(arguments) => tidemill_bench_split::run(&arguments)?,
+        }
+        Ok(Exit::Done)
+    }
+}
