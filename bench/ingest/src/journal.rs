@@ -10,7 +10,7 @@ use tidemill_journal::{Journal, StreamSettings};
 
 use crate::{points, report};
 
-/// A sync after so many batches: of 8192 messages, so of about 32 MB.
+/// A sync after so many batches: of 8192 messages, so of about 17 MB.
 const SYNC_EVERY: usize = 8;
 
 pub fn measure(folder: &Path, messages: u64, kind: &str) -> Result<()> {
@@ -53,7 +53,7 @@ fn journal(folder: &Path, batches: &[arrow_array::RecordBatch]) -> Result<(u64, 
     Ok((bytes, time))
 }
 
-/// In a preallocated file, as the journal's are.
+/// Into a new file, in pieces as large as the journal's.
 fn plain_write(folder: &Path, bytes: u64, writes: usize) -> Result<((), Duration)> {
     let path = folder.join("plain");
     let file = OpenOptions::new().create(true).truncate(true).write(true).open(&path)?;

@@ -69,8 +69,16 @@ pub fn plan() -> Result<Plan, Cause> {
 pub struct Expected {
     count: i64,
     sum: f64,
+    /// Squared distances from the mean, summed.
+    squares: f64,
     least: f64,
     most: f64,
+}
+
+impl Expected {
+    fn mean(&self) -> f64 {
+        self.sum / self.count as f64
+    }
 }
 
 /// By sensor, after this many messages.
@@ -82,6 +90,10 @@ pub fn expected(messages: u64, sensors: u64) -> Vec<Expected> {
         sensor.count += 1;
         sensor.sum += value;
         (sensor.least, sensor.most) = (sensor.least.min(value), sensor.most.max(value));
+    }
+    for message in 0..messages {
+        let sensor = &mut all[points::sensor(message, sensors) as usize];
+        sensor.squares += (points::value(message) - sensor.mean()).powi(2);
     }
     all
 }
@@ -103,13 +115,16 @@ pub fn check(rows: &[RecordBatch], expected: &[Expected]) -> anyhow::Result<()> 
         };
         let float = |column: usize| rows[*index].column(column).as_primitive::<Float64Type>().value(*row);
         let count = rows[*index].column(1).as_primitive::<Int64Type>().value(*row);
-        let mean = expected.sum / expected.count as f64;
+        let variance = expected.squares / expected.count as f64;
+        let is_near = |found: f64, due: f64| (found - due).abs() < 1e-9 * due.abs().max(1.0);
         let found = (count, float(2), float(3));
         anyhow::ensure!(
             found == (expected.count, expected.least, expected.most)
-                && (float(4) - mean).abs() < 1e-9 * mean.abs().max(1.0),
-            "sensor {sensor}: {found:?}, mean {} where {expected:?} is due",
-            float(4)
+                && is_near(float(4), expected.mean())
+                && is_near(float(5), variance),
+            "sensor {sensor}: {found:?}, mean {}, variance {} where {expected:?} is due",
+            float(4),
+            float(5)
         );
     }
     Ok(())
