@@ -23,6 +23,7 @@ fn trial(expressways: u16, workers: usize, pace: Pace) -> TrialOptions {
         ticks_per_second: 50,
         check_every: 1,
         cycles: CyclePolicy::default(),
+        auto_split: workers == 2,
         stop: Arc::default(),
     }
 }

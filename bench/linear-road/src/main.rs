@@ -40,6 +40,9 @@ struct Arguments {
     /// The most events in a cycle.
     #[arg(long, default_value_t = 65_536)]
     cycle_events: u32,
+    /// The engine chooses how inputs are split while it runs.
+    #[arg(long)]
+    auto_split: bool,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -80,6 +83,7 @@ fn measure(arguments: &Arguments, base: &BaseGroup, expressways: u16, workers: u
         ticks_per_second: 200,
         check_every: 100,
         cycles: CyclePolicy { events_max: arguments.cycle_events, ..CyclePolicy::default() },
+        auto_split: arguments.auto_split,
         stop: Arc::default(),
     };
     let result = run_trial(base, &options, |_, _| {})?;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use tidemill_engine::{Clock, CyclePolicy, Engine, Gateway, Limits, Status, SystemClock};
+use tidemill_engine::{AutoSplit, Clock, CyclePolicy, Engine, Gateway, Limits, Status, SystemClock};
 
 use super::base_group::{BaseGroup, RatingError};
 use super::check::CopyCheck;
@@ -42,6 +42,8 @@ pub struct TrialOptions {
     pub check_every: u16,
     /// When cycles close.
     pub cycles: CyclePolicy,
+    /// Whether the engine chooses how inputs are split while it runs; if not, every worker splits.
+    pub auto_split: bool,
     /// Set from outside: the trial is given up.
     pub stop: Arc<AtomicBool>,
 }
@@ -119,7 +121,11 @@ pub fn run_trial(
         written: Arc::clone(&written),
     };
     let partitions = Partitions { expressways, vehicles: base.vehicle_partitions };
-    let plan = query::plan(partitions, Arc::new(base.history_of(copies)));
+    let mut plan = query::plan(partitions, Arc::new(base.history_of(copies)));
+    if options.auto_split {
+        let inputs = plan.operators.iter_mut().flat_map(|operator| &mut operator.inputs);
+        inputs.for_each(|input| input.auto_split = Some(AutoSplit::default()));
+    }
     let mut running = Engine::new()
         .workers(options.workers)
         .cycles(options.cycles.clone())

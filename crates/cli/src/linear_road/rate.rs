@@ -71,6 +71,9 @@ pub(crate) struct Rate {
     /// How often a second the driver delivers what has fallen due
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     ticks_per_second: u16,
+    /// Let the engine choose how inputs are split while it runs
+    #[arg(long)]
+    auto_split: bool,
 }
 
 fn parse_precision(text: &str) -> Result<f64, String> {
@@ -106,6 +109,7 @@ impl Rate {
                 ticks_per_second: self.ticks_per_second.into(),
                 check_every: self.check_every,
                 cycles: CyclePolicy::default(),
+                auto_split: self.auto_split,
                 stop: Arc::clone(&stop),
             },
         };
