@@ -1,9 +1,14 @@
 //! Many lines that look alike, as senders write them, with some among them that do not: read by both parsers, and compared.
 
+use std::collections::VecDeque;
+
 use proptest::prelude::*;
 use proptest::sample::subsequence;
+use tidemill_connect::formats::line_protocol::{LineProtocolDecoder, LineProtocolSettings};
+use tidemill_connect::formats::{DecoderSettings, RecordDecoder};
 
-use super::compared::{expected, read};
+use super::compared::{expected, read, schema};
+use super::oracle::Point;
 
 /// Names as they are written, and values that most often, but not always, fit their columns.
 const TAGS: [&str; 3] = ["host", "a\\ b", "unknown"];
@@ -87,4 +92,37 @@ proptest! {
         let text: String = text.into_iter().collect();
         prop_assert_eq!(read(text.as_bytes(), pieces), expected(&text), "{}", text);
     }
+}
+
+/// What comes of a text after lines that it could be taken for.
+fn read_after_alike(text: &str) -> (Vec<Point>, u64) {
+    let alike = "m,host=a float=1.5 1\n".repeat(3);
+    let (points, faults) = read(format!("{alike}{text}").as_bytes(), 10_000);
+    (points[3..].to_vec(), faults)
+}
+
+#[test]
+fn a_line_is_not_taken_for_another() {
+    for text in
+        ["n,host=a float=1.5 1\n", "m,host=a float=1.5,1\n", "m,host=a,float=1.5 1\n", "m,host=a float=1.5 1"]
+    {
+        assert_eq!(read_after_alike(text), expected(text), "{text}");
+    }
+}
+
+#[test]
+fn lines_that_are_alike_have_numbers_limits_and_batches_as_others() {
+    let schema = schema();
+    let settings = DecoderSettings { schema, csv: Default::default(), batch_rows: 10 };
+    let limits = LineProtocolSettings { line_bytes_max: 30, ..Default::default() };
+    let mut decoder = LineProtocolDecoder::new(settings, limits).expect("served");
+    let mut lines = vec!["m,host=a float=1.5 1".to_owned(); 25];
+    lines[20] = format!("m,host={} float=1.5 1", "a".repeat(20));
+    lines[23] = "m,host=a float=x 1".to_owned();
+    let mut batches = VecDeque::new();
+    decoder.decode((lines.join("\n") + "\n").as_bytes(), &mut batches).expect("decoded");
+    assert_eq!(batches.iter().map(|batch| batch.num_rows()).collect::<Vec<_>>(), [10, 10, 3]);
+    let samples = decoder.take_faults().samples;
+    assert!(samples[0].starts_with("input, line 21: longer than 30 bytes"), "{samples:?}");
+    assert!(samples[1].starts_with("input, line 24: "), "{samples:?}");
 }
