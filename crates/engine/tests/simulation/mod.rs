@@ -1,0 +1,56 @@
+//! The commit protocol of durable queries, simulated: thousands of schedules, each a random order of steps with faults
+//! and crashes, on one thread, and all from one number. What decides is the code of production: feeds, guard, keeper,
+//! recovery and the journal, on a disk that loses what was not synced. Only the dataflow between them is another one.
+//!
+//! `TIDEMILL_SIMULATION_SEED=n` runs one schedule, as a failure says; `TIDEMILL_SIMULATION_SCHEDULES=n` so many.
+
+#[path = "../../../journal/tests/journal/support/fault_disk.rs"]
+#[allow(dead_code)]
+mod fault_disk;
+mod flow;
+mod oracle;
+mod process;
+mod schedule;
+mod world;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use schedule::{Counts, Schedule};
+
+/// For every change.
+const SCHEDULES: u64 = 3000;
+
+fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+}
+
+/// Runs a schedule. If it fails, it runs again, which gives the same, and its steps are told.
+fn simulate(seed: u64) -> Counts {
+    let mut schedule = Schedule::new(seed, false);
+    if catch_unwind(AssertUnwindSafe(|| schedule.run())).is_ok() {
+        return schedule.counts;
+    }
+    let mut schedule = Schedule::new(seed, true);
+    let failed = catch_unwind(AssertUnwindSafe(|| schedule.run())).is_err();
+    let steps = schedule.trace.unwrap_or_default();
+    let again = if failed { "" } else { " (but not when it was run again)" };
+    panic!(
+        "schedule {seed} fails{again}; TIDEMILL_SIMULATION_SEED={seed} repeats it. Its steps:\n{}",
+        steps.join("\n")
+    );
+}
+
+#[test]
+fn whatever_fails_and_whenever_nothing_is_lost_and_nothing_comes_twice() {
+    if let Some(seed) = number("TIDEMILL_SIMULATION_SEED") {
+        println!("{:?}", simulate(seed));
+        return;
+    }
+    let schedules = number("TIDEMILL_SIMULATION_SCHEDULES").unwrap_or(SCHEDULES);
+    let mut counts = Counts::new();
+    for seed in 1..=schedules {
+        simulate(seed).into_iter().for_each(|(what, count)| *counts.entry(what).or_default() += count);
+    }
+    println!("{schedules} schedules: {counts:#?}");
+}

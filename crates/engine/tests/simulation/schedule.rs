@@ -1,0 +1,662 @@
+//! One schedule: steps of all parts in a random order, with faults and crashes between and within them; after each what
+//! must be true is checked, and in the end the results.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
+
+use tidemill_core::arrow::array::cast::AsArray;
+use tidemill_core::arrow::array::types::{TimestampNanosecondType, UInt64Type};
+use tidemill_core::error::Cause;
+use tidemill_core::{CommitGuard, Cut, ManualClock};
+use tidemill_journal::{Journal, StreamReader};
+
+use super::fault_disk::{FaultDisk, Random};
+use super::oracle::expected;
+use super::process::{CUT_SEGMENT_BYTES, FOLDER, Process, Settings, moment};
+use super::world::{Row, SinkWorld, SourceWorld, World, schema};
+use crate::durable::SyncPolicy;
+use crate::durable::protocol::Missing;
+use crate::durable::write;
+
+/// So many rounds are enough to come to the end without faults.
+const ROUNDS_MAX: usize = 5000;
+
+/// What a part of the process does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Write(usize),
+    Forward(usize),
+    Cut,
+    Work,
+    Sink(usize),
+    SyncCuts,
+    AskSnapshot,
+    StoreSnapshot,
+    Release,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Crash {
+    /// The process ends: what was written is there.
+    Kill,
+    /// The machine loses power: what was not synced may be there, or not, or in part.
+    PowerLoss,
+    /// It is stopped in order.
+    Stop,
+}
+
+/// How often something has happened, so that it is seen that the schedules come by.
+pub type Counts = BTreeMap<&'static str, u64>;
+
+pub struct Schedule {
+    random: Random,
+    torn: Random,
+    disk: FaultDisk,
+    world: Arc<Mutex<World>>,
+    settings: Settings,
+    base: Instant,
+    clock: Arc<ManualClock>,
+    /// All rows that the journals were given and still have, or had until they were not needed any more.
+    rows: Vec<Vec<Row>>,
+    /// By source and number the position of a row.
+    positions: Vec<BTreeMap<u64, u64>>,
+    /// The same of cuts.
+    cuts: Vec<Cut>,
+    /// What was noted of each sink that does not remember.
+    noted: Vec<Option<u64>>,
+    /// What the journals claimed to be synced before the machine lost power.
+    claims: Option<(Vec<u64>, Option<u64>)>,
+    /// Whether the machine has lost power since the query ran last, and whether it ever has.
+    power_is_lost: bool,
+    power_was_lost: bool,
+    fails_sync: bool,
+    is_full: bool,
+    sink_fails: bool,
+    has_faults: bool,
+    pub counts: Counts,
+    pub trace: Option<Vec<String>>,
+}
+
+impl Schedule {
+    pub fn new(seed: u64, traced: bool) -> Schedule {
+        let mut random = Random(seed);
+        let sources: Vec<_> = (0..1 + random.below(3)).map(|_| SourceWorld::random(&mut random)).collect();
+        let sink = |remembers| SinkWorld { remembers, committed: None, cycles: Vec::new() };
+        let sinks: Vec<_> = (0..1 + random.below(2)).map(|_| sink(!random.is_once_in(3))).collect();
+        let mut schedule = Schedule {
+            torn: Random(random.next()),
+            settings: Settings::random(&mut random),
+            random,
+            disk: FaultDisk::new(),
+            base: Instant::now(),
+            clock: Arc::default(),
+            rows: vec![Vec::new(); sources.len()],
+            positions: vec![BTreeMap::new(); sources.len()],
+            cuts: Vec::new(),
+            noted: vec![None; sinks.len()],
+            claims: None,
+            power_is_lost: false,
+            power_was_lost: false,
+            fails_sync: false,
+            is_full: false,
+            sink_fails: false,
+            has_faults: true,
+            counts: Counts::new(),
+            trace: traced.then(Vec::new),
+            world: Arc::new(Mutex::new(World { sources, sinks })),
+        };
+        schedule.tell_beginning();
+        schedule
+    }
+
+    fn tell_beginning(&mut self) {
+        let world = Arc::clone(&self.world);
+        for (index, source) in world.lock().unwrap().sources.iter().enumerate() {
+            self.note(|| format!("source {index}: {:?}, sync {:?}", source.kind, source.sync));
+        }
+        for (index, sink) in world.lock().unwrap().sinks.iter().enumerate() {
+            let what = if sink.remembers { "remembers its last cycle" } else { "is noted by us" };
+            self.note(|| format!("sink {index} {what}"));
+        }
+        let settings = self.settings.clone();
+        self.note(|| format!("{settings:?}"));
+    }
+
+    fn note(&mut self, text: impl FnOnce() -> String) {
+        if let Some(trace) = &mut self.trace {
+            trace.push(text());
+        }
+    }
+
+    fn count(&mut self, what: &'static str) {
+        *self.counts.entry(what).or_default() += 1;
+    }
+
+    fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap()
+    }
+
+    /// The whole schedule.
+    pub fn run(&mut self) {
+        let Some(mut process) = self.start() else { return };
+        let mut weights = self.weights(&process);
+        for _ in 0..50 + self.random.below(350) {
+            self.clock.advance_ns(self.random.below(3_000_000));
+            self.disturb();
+            let step = self.choose(&weights);
+            let crash = match self.step(&mut process, step) {
+                Ok(()) => self.random.is_once_in(80).then(|| self.random_crash()),
+                Err(cause) => Some(self.failed(&cause)),
+            };
+            if let Some(crash) = crash {
+                self.crash(process, crash);
+                let Some(next) = self.start() else { return };
+                process = next;
+                weights = self.weights(&process);
+            }
+        }
+        self.finish(process);
+    }
+
+    /// All steps, and how often each part has its turn: some are slow.
+    fn weights(&mut self, process: &Process) -> Vec<(Step, u64)> {
+        let sources = 0..process.writers.len();
+        let mut steps: Vec<Step> =
+            sources.flat_map(|index| [Step::Write(index), Step::Forward(index)]).collect();
+        steps.extend((0..process.flow.sinks.len()).map(Step::Sink));
+        steps.extend([Step::Cut, Step::Work]);
+        let mut weight = |step| (step, [1, 4, 8, 12][self.random.below(4) as usize]);
+        let mut weights: Vec<_> = steps.into_iter().map(&mut weight).collect();
+        let seldom = [Step::SyncCuts, Step::AskSnapshot, Step::StoreSnapshot, Step::Release];
+        weights.extend(seldom.map(|step| (step, 1 + self.random.below(3))));
+        weights
+    }
+
+    fn choose(&mut self, weights: &[(Step, u64)]) -> Step {
+        let mut at = self.random.below(weights.iter().map(|(_, weight)| weight).sum());
+        let chosen = weights.iter().find(|(_, weight)| match at.checked_sub(*weight) {
+            Some(rest) => {
+                at = rest;
+                false
+            }
+            None => true,
+        });
+        chosen.expect("a step").0
+    }
+
+    /// Lets something go wrong from now on.
+    fn disturb(&mut self) {
+        match self.random.below(600) {
+            0..=3 => {
+                let after = self.random.below(25);
+                self.disk.halt(after);
+                self.note(|| format!("* the machine halts after {after} more changes of the disk"));
+            }
+            4..=5 => {
+                let after = self.random.below(4);
+                self.disk.fail_sync(after);
+                self.fails_sync = true;
+                self.note(|| format!("* a sync fails after {after} more"));
+            }
+            6..=8 => {
+                let left = self.random.below(9000);
+                self.disk.limit(self.disk.bytes() + left as usize);
+                self.is_full = true;
+                self.note(|| format!("* the disk has {left} bytes left"));
+            }
+            9..=28 if self.is_full => self.make_room(),
+            _ => {}
+        }
+    }
+
+    fn make_room(&mut self) {
+        self.disk.limit(usize::MAX);
+        self.is_full = false;
+        self.note(|| "* the disk has room again".into());
+    }
+
+    fn random_crash(&mut self) -> Crash {
+        [Crash::Kill, Crash::PowerLoss, Crash::PowerLoss, Crash::Stop][self.random.below(4) as usize]
+    }
+
+    /// A part has failed, which ends the process. It may only if something was done to it.
+    fn failed(&mut self, cause: &Cause) -> Crash {
+        self.note(|| format!("  failed: {cause:?}"));
+        let is_full = self.is_full && matches!(cause, Cause::Resource(_));
+        let sync_failed = self.fails_sync && self.disk.has_failed_sync();
+        let excused = self.disk.is_halted() || sync_failed || is_full || self.sink_fails;
+        assert!(excused && !matches!(cause, Cause::Bug(_)), "without a reason: {cause:?}");
+        self.count(if is_full { "stopped by a full disk" } else { "stopped by a failure" });
+        // What a failed sync leaves behind is anyone's guess.
+        if self.random.is_once_in(2) { Crash::Kill } else { Crash::PowerLoss }
+    }
+
+    fn step(&mut self, process: &mut Process, step: Step) -> Result<(), Cause> {
+        let result = match step {
+            Step::Write(source) => self.write(process, source),
+            Step::Forward(source) => self.forward(process, source),
+            Step::Cut => self.cut(process),
+            Step::Work => {
+                process.flow.work();
+                Ok(())
+            }
+            Step::Sink(sink) => self.sink(process, sink),
+            Step::SyncCuts => process.kept.cuts.sync(),
+            Step::AskSnapshot => {
+                process.flow.wants_snapshot = process.flow.snapshot.is_none();
+                Ok(())
+            }
+            Step::StoreSnapshot => self.store_snapshot(process),
+            Step::Release => process.kept.release(),
+        };
+        self.note(|| tell(step, process));
+        self.check_kept(process);
+        result
+    }
+
+    fn write(&mut self, process: &mut Process, index: usize) -> Result<(), Cause> {
+        let Some(writer) = &mut process.writers[index] else { return Ok(()) };
+        let result = writer.step(moment(self.base, &self.clock));
+        self.take_over(process, index);
+        if let write::Step::Ended(_) = result? {
+            process.writers[index] = None;
+        }
+        Ok(())
+    }
+
+    /// Notes what was written to the journal, and checks what was acknowledged.
+    fn take_over(&mut self, process: &Process, index: usize) {
+        let progress = &process.kept.progress[index];
+        let mut world = self.world.lock().unwrap();
+        let source = &mut world.sources[index];
+        // What is new in the journal are the last rows of what was given last.
+        let new = (progress.end() - self.rows[index].len() as u64) as usize;
+        assert!(new <= source.last_given.len(), "{new} rows are new in the journal");
+        for row in &source.last_given[source.last_given.len() - new..] {
+            let before = self.positions[index].insert(row.id, self.rows[index].len() as u64);
+            assert_eq!(before, None, "row {} is in the journal twice", row.id);
+            self.rows[index].push(*row);
+        }
+        for id in std::mem::take(&mut source.newly_acknowledged) {
+            let Some(position) = self.positions[index].get(&id) else {
+                // It was lost before, and a later request of its client was not.
+                let was_lost = source.sync == SyncPolicy::Never && self.power_was_lost;
+                assert!(was_lost, "row {id} is acknowledged and not written");
+                continue;
+            };
+            let is_safe = source.sync == SyncPolicy::Never || *position < progress.synced();
+            assert!(is_safe, "row {id} at {position} is acknowledged and not synced");
+            source.acknowledged.insert(id);
+        }
+    }
+
+    fn forward(&mut self, process: &mut Process, index: usize) -> Result<(), Cause> {
+        let Some(forwarder) = &mut process.forwarders[index] else { return Ok(()) };
+        let ended = forwarder.step(std::time::Duration::ZERO)?;
+        let pushed = forwarder.look_idle(moment(self.base, &self.clock));
+        assert_eq!(pushed, Ok(()));
+        if ended.is_some() {
+            process.forwarders[index] = None;
+        }
+        Ok(())
+    }
+
+    fn cut(&mut self, process: &mut Process) -> Result<(), Cause> {
+        let flow = &mut process.flow;
+        if flow.replay() {
+            self.count("cycles made again");
+        } else if !flow.has_ended {
+            let cut = flow.cut(&mut self.random)?;
+            self.cuts.extend(cut);
+        }
+        Ok(())
+    }
+
+    fn sink(&mut self, process: &mut Process, index: usize) -> Result<(), Cause> {
+        let sink = &mut process.flow.sinks[index];
+        if let Some(cycle) = sink.unnoted {
+            process.kept.guard.after_commit(index, cycle)?;
+            self.noted[index] = Some(cycle);
+            (sink.unnoted, sink.last) = (None, None);
+            sink.progress.done(cycle);
+            return Ok(());
+        }
+        let commits = sink.last.is_some() && self.random.is_once_in(2);
+        if !commits && sink.prepare() {
+            return Ok(());
+        }
+        let Some(cut) = sink.last.clone() else { return Ok(()) };
+        let Some(cycles) = sink.progress.due(cut.cycle) else {
+            sink.progress.done(cut.cycle);
+            sink.last = None;
+            return Ok(());
+        };
+        if let Some(Missing::Rows { .. }) = process.kept.guard.missing(&cut) {
+            self.count("commits that waited for rows");
+            return Ok(());
+        }
+        process.kept.guard.before_commit(&cut, &|| false)?;
+        self.check_durable(process, &cut);
+        let sink = &mut process.flow.sinks[index];
+        let fails = self.has_faults && self.random.is_once_in(100);
+        self.sink_fails |= fails;
+        if !fails || self.random.is_once_in(2) {
+            let prepared = std::mem::take(&mut sink.prepared);
+            self.world.lock().unwrap().sinks[index].commit(cycles, prepared);
+            sink.unnoted = Some(cut.cycle);
+        }
+        if fails { Err(Cause::Operation("the sink does not answer".into())) } else { Ok(()) }
+    }
+
+    fn store_snapshot(&mut self, process: &mut Process) -> Result<(), Cause> {
+        let Some(state) = process.flow.snapshot.take() else { return Ok(()) };
+        let what = if process.kept.store(state)? { "snapshots" } else { "snapshots without room" };
+        self.count(what);
+        Ok(())
+    }
+
+    /// No commit without its rows and its cut on the disk.
+    fn check_durable(&self, process: &Process, cut: &Cut) {
+        let world = self.world();
+        let waiting =
+            (0..world.sources.len()).filter(|source| world.sources[*source].sync != SyncPolicy::Never);
+        let waiting: Vec<usize> = waiting.collect();
+        for source in &waiting {
+            let (synced, needed) = (process.kept.progress[*source].synced(), cut.positions[*source]);
+            assert!(synced >= needed, "source {source} is synced up to {synced}, the commit needs {needed}");
+        }
+        let synced = process.kept.cuts.synced();
+        let is_safe = waiting.is_empty() || synced >= Some(cut.cycle);
+        assert!(is_safe, "cycle {} is committed, cuts are synced up to {synced:?}", cut.cycle);
+    }
+
+    /// Nothing is gone that a run would need that goes on from the commits.
+    fn check_kept(&mut self, process: &Process) {
+        let world = self.world.lock().unwrap();
+        let places = world.sinks.iter().zip(&self.noted);
+        let committed = places.map(|(sink, noted)| if sink.remembers { sink.committed } else { *noted });
+        let committed = committed.min().flatten();
+        drop(world);
+        let mut snapshots = process.kept.journal.snapshots().cycles().unwrap();
+        snapshots.retain(|cycle| Some(*cycle) <= committed);
+        for (source, progress) in process.kept.progress.iter().enumerate() {
+            let needed = snapshots.last().map_or(0, |cycle| self.cuts[*cycle as usize].positions[source]);
+            let first = progress.first();
+            assert!(first <= needed, "source {source} begins with {first}, {needed} is needed");
+            if first > 0 {
+                *self.counts.entry("steps with rows removed").or_default() += 1;
+            }
+        }
+    }
+
+    fn crash(&mut self, mut process: Process, crash: Crash) {
+        self.note(|| format!("* {crash:?}"));
+        self.count(match crash {
+            Crash::Kill => "kills",
+            Crash::PowerLoss => "losses of power",
+            Crash::Stop => "stops",
+        });
+        if crash == Crash::Stop {
+            process.stop(moment(self.base, &self.clock));
+            (0..process.writers.len()).for_each(|index| self.take_over(&process, index));
+        }
+        let synced = process.kept.progress.iter().map(|progress| progress.synced()).collect();
+        self.claims = Some((synced, process.kept.cuts.synced()));
+        drop(process);
+        self.lose(crash == Crash::PowerLoss);
+    }
+
+    /// Takes what the disk loses, and ends what was done to it.
+    fn lose(&mut self, power: bool) {
+        self.disk = if power { self.disk.power_loss(&mut self.torn) } else { self.disk.killed() };
+        self.power_is_lost |= power;
+        self.power_was_lost |= power;
+        (self.fails_sync, self.sink_fails) = (false, false);
+        self.is_full &= !power;
+    }
+
+    /// Starts the query until it runs; `None`: it refuses to, and rightly, because rows are lost that nobody synced.
+    fn start(&mut self) -> Option<Process> {
+        loop {
+            if self.has_faults && self.random.is_once_in(6) {
+                let after = self.random.below(40);
+                self.disk.halt(after);
+                self.note(|| format!("* the machine halts after {after} changes of the disk"));
+            }
+            let mut random = Random(self.random.next());
+            let clock = (self.base, &self.clock);
+            let rows = &self.rows;
+            let look = |source: usize, reader: &mut StreamReader, range| look(reader, &rows[source], range);
+            match Process::start(&self.disk, &self.world, &self.settings, clock, &mut random, look) {
+                Ok(process) => {
+                    self.check_start(&process);
+                    return Some(process);
+                }
+                Err(cause) if self.disk.is_halted() => {
+                    self.note(|| format!("  the start failed: {cause:?}"));
+                    self.count("crashes of a start");
+                    let power = self.random.is_once_in(2);
+                    self.lose(power);
+                }
+                Err(Cause::Resource(_)) if self.is_full => self.make_room(),
+                Err(cause) => {
+                    self.note(|| format!("  refused: {cause:?}"));
+                    assert!(self.has_lost_commits(), "it refuses to go on: {cause}");
+                    self.count("refused, for rows are lost that nobody synced");
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Whether the disk lacks rows or cuts of committed cycles, as it may if a source is never synced.
+    fn has_lost_commits(&self) -> bool {
+        let world = self.world();
+        let is_never = |source: &SourceWorld| source.sync == SyncPolicy::Never;
+        assert!(self.power_was_lost && world.sources.iter().any(is_never), "nothing can be lost");
+        let disk = self.disk.killed();
+        let journal = Journal::open_on(Arc::new(disk), Path::new(FOLDER)).unwrap();
+        let cuts_end = journal.cuts_in_segments(CUT_SEGMENT_BYTES).unwrap().end();
+        let end = |source: usize| {
+            let (writer, _) =
+                journal.stream(&format!("source {source}"), schema(), &self.settings.stream).unwrap();
+            writer.end()
+        };
+        let ends: Vec<u64> = (0..world.sources.len()).map(end).collect();
+        let noted = journal.commits().read().unwrap();
+        let place = |(index, sink): (usize, &SinkWorld)| match sink.remembers {
+            true => sink.committed,
+            false => noted.get(&format!("sink {index}")).copied(),
+        };
+        let mut places = world.sinks.iter().enumerate().filter_map(place);
+        places.any(|cycle| !self.is_there(cycle, cuts_end, &ends))
+    }
+
+    /// Whether a cycle's cut is logged and its rows are in the journals.
+    fn is_there(&self, cycle: u64, cuts_end: u64, ends: &[u64]) -> bool {
+        let cut = &self.cuts[cycle as usize];
+        cycle < cuts_end && cut.positions.iter().zip(ends).all(|(position, end)| position <= end)
+    }
+
+    /// What is left after a crash is what must be.
+    fn check_start(&mut self, process: &Process) {
+        let ends: Vec<u64> = process.kept.progress.iter().map(|progress| progress.end()).collect();
+        let cuts_end = process.kept.cuts.end();
+        let had: Vec<u64> = self.rows.iter().map(|rows| rows.len() as u64).collect();
+        let recovered = &process.recovered;
+        self.note(|| {
+            format!("> goes on: journals {had:?} -> {ends:?}, cuts up to {cuts_end}, {recovered:?}")
+        });
+        let fits = ends.iter().zip(&had).all(|(end, had)| end <= had) && cuts_end <= self.cuts.len() as u64;
+        assert!(fits, "{ends:?} rows and {cuts_end} cuts were never written");
+        if !self.power_is_lost {
+            let there = (&ends, cuts_end, recovered.cuts_forgotten);
+            assert_eq!(there, (&had, self.cuts.len() as u64, 0), "all that was written is there");
+        }
+        if let Some((synced, cuts_synced)) = self.claims.take() {
+            let kept = ends.iter().zip(&synced).all(|(end, synced)| end >= synced);
+            assert!(kept, "{synced:?} were synced, {ends:?} are there");
+            let lost = (cuts_end..cuts_synced.map_or(0, |cycle| cycle + 1))
+                .find(|cycle| self.is_there(*cycle, u64::MAX, &ends));
+            assert_eq!(lost, None, "a cut that was synced is lost");
+        }
+        self.count_start(process, cuts_end);
+        let remembered: Vec<u64> = self
+            .world()
+            .sinks
+            .iter()
+            .filter(|sink| sink.remembers)
+            .filter_map(|sink| sink.committed)
+            .collect();
+        let lost = remembered.into_iter().find(|cycle| !self.is_there(*cycle, cuts_end, &ends));
+        assert_eq!(lost, None, "a committed cycle is lost, and nobody says so");
+        self.forget(&ends, cuts_end);
+    }
+
+    fn count_start(&mut self, process: &Process, cuts_end: u64) {
+        let recovered = &process.recovered;
+        if recovered.cuts_forgotten > 0 {
+            self.count("starts that forget cuts");
+        }
+        if cuts_end < self.cuts.len() as u64 {
+            self.count("starts without the last cuts");
+        }
+        if recovered.snapshot.is_some() {
+            self.count("starts from a snapshot");
+        }
+    }
+
+    /// What the disk has lost never was, and of what was acknowledged nothing may be in it.
+    fn forget(&mut self, ends: &[u64], cuts_end: u64) {
+        self.cuts.truncate(cuts_end as usize);
+        let mut world = self.world.lock().unwrap();
+        for (index, source) in world.sources.iter_mut().enumerate() {
+            for row in self.rows[index].drain(ends[index] as usize..) {
+                self.positions[index].remove(&row.id);
+                let was_acknowledged = source.acknowledged.remove(&row.id);
+                let may_be_lost = source.sync == SyncPolicy::Never;
+                assert!(may_be_lost || !was_acknowledged, "row {} was acknowledged and is lost", row.id);
+            }
+        }
+        for (sink, noted) in world.sinks.iter().zip(&mut self.noted) {
+            *noted = if sink.remembers { sink.committed } else { *noted };
+        }
+        self.power_is_lost = false;
+    }
+
+    /// Without any more faults the query comes to its end, and all results are there.
+    fn finish(&mut self, process: Process) {
+        self.note(|| "* nothing goes wrong any more".into());
+        self.has_faults = false;
+        let halted = self.disk.is_halted();
+        self.disk.mend();
+        self.is_full = false;
+        let mut process = process;
+        if halted || self.random.is_once_in(2) {
+            self.crash(process, Crash::PowerLoss);
+            let Some(next) = self.start() else { return };
+            process = next;
+        }
+        self.world().sources.iter_mut().for_each(|source| source.ends = true);
+        self.come_to_end(&mut process);
+        self.check_results();
+        self.crash(process, Crash::PowerLoss);
+        if let Some(process) = self.start() {
+            drop(process);
+            self.check_results();
+        }
+        self.count("schedules that came to their end");
+    }
+
+    fn come_to_end(&mut self, process: &mut Process) {
+        let steps = self.weights(process);
+        for round in 0.. {
+            assert!(round < ROUNDS_MAX, "it does not come to its end");
+            self.clock.advance_ns(1_000_000);
+            for (step, _) in &steps {
+                if *step == Step::AskSnapshot && round % 10 != 0 {
+                    continue;
+                }
+                let result = self.step(process, *step);
+                result.unwrap_or_else(|cause| panic!("{step:?} fails without a reason: {cause:?}"));
+            }
+            let feeds_ended = process.forwarders.iter().all(Option::is_none);
+            let flow = &mut process.flow;
+            if flow.is_done() {
+                return;
+            }
+            if feeds_ended && !flow.has_ended && !flow.replay() {
+                let cut = flow.end().unwrap();
+                self.cuts.push(cut);
+            }
+        }
+    }
+
+    fn check_results(&self) {
+        let world = self.world();
+        for (index, source) in world.sources.iter().enumerate() {
+            source.check_complete(&self.rows[index], self.power_was_lost);
+            let lost = source.acknowledged.iter().find(|id| !self.positions[index].contains_key(id));
+            assert_eq!(lost, None, "an acknowledged row is lost");
+        }
+        let expected = expected(&self.rows, &self.cuts);
+        // What was committed before rows were lost that nobody synced may differ from what came in their place.
+        let loses =
+            self.power_was_lost && world.sources.iter().any(|source| source.sync == SyncPolicy::Never);
+        for (index, sink) in world.sinks.iter().enumerate() {
+            if sink.remembers || !loses {
+                for (cycle, given) in &sink.cycles {
+                    assert_eq!(given, &expected[*cycle as usize], "sink {index}, cycle {cycle}");
+                }
+            }
+            let given: Vec<&Vec<_>> = sink.last_given().into_values().collect();
+            assert_eq!(given.len(), expected.len(), "cycles that sink {index} has");
+            assert!(given.into_iter().eq(&expected), "sink {index} has other results");
+        }
+    }
+}
+
+/// What the journal has are the rows that it was given.
+fn look(reader: &mut StreamReader, given: &[Row], (first, end): (u64, u64)) {
+    let mut position = first;
+    while position < end {
+        let record = reader.read(position).unwrap().expect("a record");
+        let ids = record.rows.column(0).as_primitive::<UInt64Type>().values();
+        let times = record.rows.column(1).as_primitive::<TimestampNanosecondType>().values();
+        let rows = ids.iter().zip(times).map(|(id, time_ns)| Row { id: *id, time_ns: *time_ns });
+        let rows: Vec<Row> = rows.collect();
+        let range = record.start as usize..record.start as usize + rows.len();
+        assert_eq!(given.get(range), Some(&rows[..]), "the journal at {position}");
+        position = record.start + rows.len() as u64;
+    }
+}
+
+/// A step, and where things are after it.
+fn tell(step: Step, process: &Process) -> String {
+    let at = match step {
+        Step::Write(source) => {
+            let progress = &process.kept.progress[source];
+            format!("{} to {}, synced {}", progress.first(), progress.end(), progress.synced())
+        }
+        Step::Forward(source) => {
+            let next = process.forwarders[source].as_ref().map(|forwarder| forwarder.forwarding.next());
+            next.map_or("ended".into(), |next| format!("up to {next}"))
+        }
+        Step::Cut | Step::SyncCuts => {
+            let last = process.kept.cuts.last().map(|cut| format!("{} at {:?}", cut.cycle, cut.positions));
+            format!("last {}, synced {:?}", last.unwrap_or_default(), process.kept.cuts.synced())
+        }
+        Step::Sink(sink) => {
+            let sink = &process.flow.sinks[sink];
+            let last = sink.last.as_ref().map(|cut| cut.cycle);
+            format!("given up to {last:?}, next {}, not noted {:?}", sink.progress.next(), sink.unnoted)
+        }
+        Step::StoreSnapshot | Step::Release => {
+            format!("{:?}", process.kept.journal.snapshots().cycles())
+        }
+        Step::Work | Step::AskSnapshot => String::new(),
+    };
+    format!("{step:?}: {at}")
+}
