@@ -88,7 +88,8 @@ impl Forwarder {
 
     fn forward(&mut self) -> Result<End, Cause> {
         loop {
-            if let Some(end) = self.step(POLL_WAIT)? {
+            let received = self.queue.recv_timeout(POLL_WAIT);
+            if let Some(end) = self.step(received)? {
                 return Ok(end);
             }
             if let Err(stopped) = self.look_idle(Instant::now()) {
@@ -99,12 +100,11 @@ impl Forwarder {
 }
 
 impl<E: Entrance> Forwarder<E> {
-    /// Forwards what is there, for which it waits so long.
-    pub fn step(&mut self, wait: Duration) -> Result<Option<End>, Cause> {
+    /// Forwards what came from the queue, and what is in the journal before it.
+    pub fn step(&mut self, received: Result<Record, RecvTimeoutError>) -> Result<Option<End>, Cause> {
         if self.state.is_stopped() {
             return Ok(Some(End::Stop));
         }
-        let received = self.queue.recv_timeout(wait);
         let end = match &received {
             Ok(record) => record.start,
             Err(_) => self.progress.end(),

@@ -149,6 +149,7 @@ impl Writer {
             Err(Cause::Resource(reason)) if !self.state.is_stopped() => {
                 self.held = Some((rows, request));
                 self.tell_of_full_disk(&reason);
+                self.settle(now, false)?;
                 return Ok(Step::Wait(DISK_WAIT));
             }
             Err(cause) => return Err(cause),

@@ -182,7 +182,7 @@ impl Flow {
             _ => random.below(intake.pending() + 1),
         };
         let shares: Vec<u64> = self.intakes.iter().map(share).collect();
-        if shares.iter().sum::<u64>() == 0 && !self.wants_snapshot {
+        if shares.iter().sum::<u64>() == 0 && !self.wants_snapshot && !random.is_once_in(8) {
             return Ok(None);
         }
         self.close(&shares, false).map(Some)

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use tidemill_core::arrow::array::cast::AsArray;
 use tidemill_core::arrow::array::types::{TimestampNanosecondType, UInt64Type};
+use crossbeam_channel::{RecvTimeoutError, TryRecvError};
 use tidemill_core::error::Cause;
 use tidemill_core::{CommitGuard, Cut, ManualClock};
 use tidemill_journal::{Journal, StreamReader};
@@ -56,6 +57,7 @@ pub struct Schedule {
     disk: FaultDisk,
     world: Arc<Mutex<World>>,
     settings: Settings,
+    steps: u64,
     base: Instant,
     clock: Arc<ManualClock>,
     /// All rows that the journals were given and still have, or had until they were not needed any more.
@@ -82,12 +84,17 @@ pub struct Schedule {
 impl Schedule {
     pub fn new(seed: u64, traced: bool) -> Schedule {
         let mut random = Random(seed);
-        let sources: Vec<_> = (0..1 + random.below(3)).map(|_| SourceWorld::random(&mut random)).collect();
+        let is_long = random.is_once_in(10);
+        let is_synced = !random.is_once_in(8);
+        let count = 1 + random.below(3);
+        let sources = (0..count).map(|_| SourceWorld::random(&mut random, is_synced, is_long));
+        let sources: Vec<_> = sources.collect();
         let sink = |remembers| SinkWorld { remembers, committed: None, cycles: Vec::new() };
         let sinks: Vec<_> = (0..1 + random.below(2)).map(|_| sink(!random.is_once_in(3))).collect();
         let mut schedule = Schedule {
             torn: Random(random.next()),
             settings: Settings::random(&mut random),
+            steps: if is_long { 1000 } else { 50 + random.below(350) },
             random,
             disk: FaultDisk::new(),
             base: Instant::now(),
@@ -142,7 +149,7 @@ impl Schedule {
     pub fn run(&mut self) {
         let Some(mut process) = self.start() else { return };
         let mut weights = self.weights(&process);
-        for _ in 0..50 + self.random.below(350) {
+        for _ in 0..self.steps {
             self.clock.advance_ns(self.random.below(3_000_000));
             self.disturb();
             let step = self.choose(&weights);
@@ -200,13 +207,13 @@ impl Schedule {
                 self.fails_sync = true;
                 self.note(|| format!("* a sync fails after {after} more"));
             }
-            6..=8 => {
-                let left = self.random.below(9000);
+            6..=17 => {
+                let left = self.random.below(500);
                 self.disk.limit(self.disk.bytes() + left as usize);
                 self.is_full = true;
                 self.note(|| format!("* the disk has {left} bytes left"));
             }
-            9..=28 if self.is_full => self.make_room(),
+            18..=37 if self.is_full => self.make_room(),
             _ => {}
         }
     }
@@ -252,7 +259,9 @@ impl Schedule {
             Step::Release => process.kept.release(),
         };
         self.note(|| tell(step, process));
-        self.check_kept(process);
+        if matches!(step, Step::Write(_) | Step::Release | Step::StoreSnapshot) {
+            self.check_kept(process);
+        }
         result
     }
 
@@ -260,8 +269,10 @@ impl Schedule {
         let Some(writer) = &mut process.writers[index] else { return Ok(()) };
         let result = writer.step(moment(self.base, &self.clock));
         self.take_over(process, index);
-        if let write::Step::Ended(_) = result? {
-            process.writers[index] = None;
+        match result? {
+            write::Step::Ended(_) => process.writers[index] = None,
+            write::Step::Wait(_) => self.count("writes that wait for room"),
+            write::Step::Next => {}
         }
         Ok(())
     }
@@ -294,7 +305,11 @@ impl Schedule {
 
     fn forward(&mut self, process: &mut Process, index: usize) -> Result<(), Cause> {
         let Some(forwarder) = &mut process.forwarders[index] else { return Ok(()) };
-        let ended = forwarder.step(std::time::Duration::ZERO)?;
+        let received = forwarder.queue.try_recv().map_err(|error| match error {
+            TryRecvError::Empty => RecvTimeoutError::Timeout,
+            TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
+        });
+        let ended = forwarder.step(received)?;
         let pushed = forwarder.look_idle(moment(self.base, &self.clock));
         assert_eq!(pushed, Ok(()));
         if ended.is_some() {
@@ -513,6 +528,10 @@ impl Schedule {
         let lost = remembered.into_iter().find(|cycle| !self.is_there(*cycle, cuts_end, &ends));
         assert_eq!(lost, None, "a committed cycle is lost, and nobody says so");
         self.forget(&ends, cuts_end);
+        // A note that failed may be there all the same.
+        let noted = process.kept.journal.commits().read().unwrap();
+        let noted_of = |sink| noted.get(&format!("sink {sink}")).copied();
+        self.noted = (0..self.noted.len()).map(noted_of).collect();
     }
 
     fn count_start(&mut self, process: &Process, cuts_end: u64) {
@@ -539,9 +558,6 @@ impl Schedule {
                 let may_be_lost = source.sync == SyncPolicy::Never;
                 assert!(may_be_lost || !was_acknowledged, "row {} was acknowledged and is lost", row.id);
             }
-        }
-        for (sink, noted) in world.sinks.iter().zip(&mut self.noted) {
-            *noted = if sink.remembers { sink.committed } else { *noted };
         }
         self.power_is_lost = false;
     }

@@ -79,10 +79,12 @@ pub struct SourceWorld {
 }
 
 impl SourceWorld {
-    pub fn random(random: &mut Random) -> SourceWorld {
+    pub fn random(random: &mut Random, is_synced: bool, is_long: bool) -> SourceWorld {
         let kind = [Kind::Requests, Kind::Repeatable, Kind::Plain][random.below(3) as usize];
         let interval = Duration::from_millis(random.below(40));
+        let length = if is_long { 4 } else { 1 };
         let sync = match random.below(8) {
+            _ if !is_synced => SyncPolicy::Never,
             0 => SyncPolicy::Never,
             1..=3 => SyncPolicy::Every(interval),
             _ => SyncPolicy::AtOnce,
@@ -92,9 +94,9 @@ impl SourceWorld {
             kind,
             sync,
             ends: false,
-            clients: (0..1 + random.below(3)).map(|_| client(3 + random.below(15))).collect(),
+            clients: (0..1 + random.below(3)).map(|_| client(length * (3 + random.below(15)))).collect(),
             next: 0,
-            total: 10 + random.below(100),
+            total: length * (10 + random.below(100)),
             given: Vec::new(),
             rows_acknowledged: 0,
             last_given: Vec::new(),

@@ -81,16 +81,21 @@ struct FileState {
 
 #[derive(Clone)]
 enum NameChange {
-    Add(PathBuf, Arc<Mutex<FileState>>),
-    Rename(PathBuf, PathBuf),
-    Remove(PathBuf),
+    Add(String, Arc<Mutex<FileState>>),
+    Rename(String, String),
+    Remove(String),
 }
 
-type Names = BTreeMap<PathBuf, Arc<Mutex<FileState>>>;
+/// By path, as text: that is compared faster.
+type Names = BTreeMap<String, Arc<Mutex<FileState>>>;
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
 
 #[derive(Default)]
 struct State {
-    folders: BTreeSet<PathBuf>,
+    folders: BTreeSet<String>,
     synced: Names,
     now: Names,
     changes: Vec<NameChange>,
@@ -164,7 +169,7 @@ impl FaultDisk {
 
     /// The content of a file, to be changed as if the disk had gone bad.
     pub fn corrupt(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
-        let file = self.state().now[path].clone();
+        let file = self.state().now[&text(path)].clone();
         let mut file = file.lock().unwrap();
         let mut bytes = vec![0; file.now.length];
         file.now.read(&mut bytes, 0);
@@ -175,7 +180,7 @@ impl FaultDisk {
     }
 
     pub fn paths(&self) -> Vec<PathBuf> {
-        self.state().now.keys().cloned().collect()
+        self.state().now.keys().map(PathBuf::from).collect()
     }
 
     /// What is on the disk after a loss of power, as a new disk.
@@ -309,7 +314,7 @@ impl State {
     }
 
     fn file(&self, path: &Path) -> io::Result<Arc<Mutex<FileState>>> {
-        self.now.get(path).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
+        self.now.get(&text(path)).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 }
 
@@ -317,21 +322,26 @@ impl Medium for FaultDisk {
     fn create_folder(&self, folder: &Path) -> io::Result<()> {
         self.check_halt()?;
         let mut state = self.state();
-        state.folders.extend(folder.ancestors().map(Path::to_owned));
+        state.folders.extend(folder.ancestors().map(text));
         Ok(())
     }
 
     fn names(&self, folder: &Path) -> io::Result<Vec<String>> {
         let state = self.state();
-        let paths = state.now.keys().chain(&state.folders);
-        let inside = paths.filter(|path| path.parent() == Some(folder));
-        Ok(inside.map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect())
+        let inside = format!("{}/", text(folder));
+        let mut files = state.now.range(inside.clone()..).map(|(path, _)| path);
+        let mut folders = state.folders.range(inside.clone()..);
+        let names = |paths: &mut dyn Iterator<Item = &String>| -> Vec<String> {
+            let names = paths.map_while(|path| path.strip_prefix(&inside));
+            names.filter(|name| !name.contains('/')).map(str::to_owned).collect()
+        };
+        Ok([names(&mut files), names(&mut folders)].concat())
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn MediumFile>> {
         self.check_halt()?;
         let file = Arc::new(Mutex::new(FileState::default()));
-        self.state().change(NameChange::Add(path.to_owned(), file.clone()));
+        self.state().change(NameChange::Add(text(path), file.clone()));
         Ok(self.open_file(file))
     }
 
@@ -343,14 +353,14 @@ impl Medium for FaultDisk {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.state().file(from)?;
         self.check_halt()?;
-        self.state().change(NameChange::Rename(from.to_owned(), to.to_owned()));
+        self.state().change(NameChange::Rename(text(from), text(to)));
         Ok(())
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.state().file(path)?;
         self.check_halt()?;
-        self.state().change(NameChange::Remove(path.to_owned()));
+        self.state().change(NameChange::Remove(text(path)));
         Ok(())
     }
 
