@@ -13,12 +13,13 @@ mod process;
 mod schedule;
 mod world;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use schedule::{Counts, Schedule};
 
 /// For every change.
-const SCHEDULES: u64 = 3000;
+const SCHEDULES: u64 = 2000;
 
 fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
@@ -48,9 +49,38 @@ fn whatever_fails_and_whenever_nothing_is_lost_and_nothing_comes_twice() {
         return;
     }
     let schedules = number("TIDEMILL_SIMULATION_SCHEDULES").unwrap_or(SCHEDULES);
-    let mut counts = Counts::new();
-    for seed in 1..=schedules {
-        simulate(seed).into_iter().for_each(|(what, count)| *counts.entry(what).or_default() += count);
-    }
+    let counts = simulate_all(schedules);
     println!("{schedules} schedules: {counts:#?}");
+}
+
+/// Runs the schedules from 1 on, some on each core.
+fn simulate_all(schedules: u64) -> Counts {
+    let next = AtomicU64::new(1);
+    let some = || {
+        let mut counts = Counts::new();
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed > schedules {
+                return counts;
+            }
+            let of_one = catch_unwind(|| simulate(seed)).unwrap_or_else(|panic| {
+                next.store(schedules + 1, Ordering::Relaxed);
+                resume_unwind(panic)
+            });
+            add(&mut counts, of_one);
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(some)).collect();
+        let mut counts = Counts::new();
+        for thread in threads {
+            add(&mut counts, thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        }
+        counts
+    })
+}
+
+fn add(counts: &mut Counts, others: Counts) {
+    others.into_iter().for_each(|(what, count)| *counts.entry(what).or_default() += count);
 }
