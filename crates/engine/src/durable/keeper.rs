@@ -33,10 +33,11 @@ impl Kept {
     /// Writes a snapshot; false if there is no room for it.
     pub fn store(&mut self, state: Snapshot) -> Result<bool, Cause> {
         let cycle = state.cycle;
+        if !self.retention.wants(cycle) {
+            return Ok(true);
+        }
         let cut = self.cuts.cut(cycle)?;
         let cut = cut.ok_or_else(|| Cause::Bug(format!("the cut of cycle {cycle} was not logged")))?;
-        // A run that goes on from the snapshot logs its cuts behind this one.
-        self.cuts.sync()?;
         let (stored, plan) = (cut.clone(), self.text.clone());
         match self.journal.snapshots().write(&StoredSnapshot { cut, plan, state }) {
             Ok(()) => self.retention.stored(&stored),
@@ -55,9 +56,7 @@ impl Kept {
             progress.release(position);
         }
         self.journal.snapshots().remove_before(snapshot)?;
-        if let Some(before) = snapshot.checked_sub(1) {
-            self.cuts.release(before);
-        }
+        self.cuts.release(snapshot);
         Ok(())
     }
 }

@@ -259,8 +259,8 @@ impl Schedule {
             Step::Release => process.kept.release(),
         };
         self.note(|| tell(step, process));
-        if matches!(step, Step::Write(_) | Step::Release | Step::StoreSnapshot) {
-            self.check_kept(process);
+        if matches!(step, Step::Write(_) | Step::Release) && !self.disk.is_halted() {
+            self.check_kept(process, step == Step::Release);
         }
         result
     }
@@ -387,23 +387,32 @@ impl Schedule {
         assert!(is_safe, "cycle {} is committed, cuts are synced up to {synced:?}", cut.cycle);
     }
 
-    /// Nothing is gone that a run would need that goes on from the commits.
-    fn check_kept(&mut self, process: &Process) {
-        if process.kept.progress.iter().all(|progress| progress.first() == 0) {
+    /// Nothing is gone that a run would need that goes on from the commits; nor is anything else kept, once the keeper
+    /// `has_released` it.
+    fn check_kept(&mut self, process: &Process, has_released: bool) {
+        if process.kept.progress.iter().any(|progress| progress.first() > 0) {
+            self.count("steps with rows removed");
+        } else if !has_released {
             return;
         }
-        self.count("steps with rows removed");
-        let world = self.world.lock().unwrap();
+        let world = self.world();
         let places = world.sinks.iter().zip(&self.noted);
         let committed = places.map(|(sink, noted)| if sink.remembers { sink.committed } else { *noted });
         let committed = committed.min().flatten();
-        drop(world);
-        let mut snapshots = process.kept.journal.snapshots().cycles().unwrap();
-        snapshots.retain(|cycle| Some(*cycle) <= committed);
+        let snapshots = process.kept.journal.snapshots().cycles().unwrap();
+        let usable = |committed| snapshots.iter().filter(move |cycle| Some(**cycle) <= committed);
+        let needed = |committed, source: usize| {
+            usable(committed).last().map_or(0, |cycle| self.cuts[*cycle as usize].positions[source])
+        };
+        // The keeper hears of a commit a little later.
+        let heard = process.kept.guard.committed();
+        let old = usable(heard).count().saturating_sub(1);
+        assert!(!has_released || old == 0, "{snapshots:?} are kept, {heard:?} is committed");
         for (source, progress) in process.kept.progress.iter().enumerate() {
-            let needed = snapshots.last().map_or(0, |cycle| self.cuts[*cycle as usize].positions[source]);
-            let first = progress.first();
+            let (first, released) = (progress.first(), progress.released());
+            let (needed, due) = (needed(committed, source), needed(heard, source));
             assert!(first <= needed, "source {source} begins with {first}, {needed} is needed");
+            assert!(!has_released || released == due, "source {source}: {released} is released, {due} is due");
         }
     }
 

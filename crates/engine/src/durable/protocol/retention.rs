@@ -9,7 +9,7 @@ use tidemill_core::Cut;
 pub(crate) struct Release {
     /// For each stream the position before its first row that is needed.
     pub positions: Vec<u64>,
-    /// The cycle of the snapshot from which a run would go on: older snapshots go, and cuts. Its own cut stays.
+    /// The cycle of the snapshot from which a run would go on: older snapshots go, and the cuts up to its own.
     pub snapshot: u64,
 }
 
@@ -25,6 +25,11 @@ impl Retention {
     pub fn new(snapshots: impl IntoIterator<Item = Cut>) -> Self {
         let snapshots = snapshots.into_iter().map(|cut| (cut.cycle, cut.positions)).collect();
         Retention { snapshots, released: None }
+    }
+
+    /// Whether a snapshot of this cycle is of use: no run begins with one that is older than the one that is kept.
+    pub fn wants(&self, cycle: u64) -> bool {
+        self.released < Some(cycle)
     }
 
     /// A snapshot is safe on the disk.
