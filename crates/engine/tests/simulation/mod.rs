@@ -8,6 +8,7 @@
 #[allow(dead_code)]
 mod fault_disk;
 mod flow;
+mod ledger;
 mod oracle;
 mod process;
 mod schedule;
@@ -20,6 +21,27 @@ use schedule::{Counts, Schedule};
 
 /// For every change.
 const SCHEDULES: u64 = 2000;
+
+/// What the schedules must come by, or they show nothing.
+const SEEN: [&str; 17] = [
+    "commits that waited for rows",
+    "crashes of a start",
+    "cycles made again",
+    "kills",
+    "losses of power",
+    "refused, for rows are lost that nobody synced",
+    "schedules that came to their end",
+    "snapshots",
+    "snapshots without room",
+    "starts from a snapshot",
+    "starts that forget cuts",
+    "starts without the last cuts",
+    "steps with rows removed",
+    "stopped by a failure",
+    "stopped by a full disk",
+    "stops",
+    "writes that wait for room",
+];
 
 fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
@@ -51,6 +73,9 @@ fn whatever_fails_and_whenever_nothing_is_lost_and_nothing_comes_twice() {
     let schedules = number("TIDEMILL_SIMULATION_SCHEDULES").unwrap_or(SCHEDULES);
     let counts = simulate_all(schedules);
     println!("{schedules} schedules: {counts:#?}");
+    for what in SEEN {
+        assert!(schedules < SCHEDULES || counts.contains_key(what), "no schedule comes by '{what}'");
+    }
 }
 
 /// Runs the schedules from 1 on, some on each core.

@@ -2,22 +2,18 @@
 //! must be true is checked, and in the end the results.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
-use tidemill_core::arrow::array::cast::AsArray;
-use tidemill_core::arrow::array::types::{TimestampNanosecondType, UInt64Type};
 use crossbeam_channel::{RecvTimeoutError, TryRecvError};
 use tidemill_core::error::Cause;
-use tidemill_core::{CommitGuard, Cut, ManualClock};
-use tidemill_journal::{Journal, StreamReader};
+use tidemill_core::{CommitGuard, ManualClock};
+use tidemill_journal::StreamReader;
 
 use super::fault_disk::{FaultDisk, Random};
-use super::oracle::expected;
-use super::process::{CUT_SEGMENT_BYTES, FOLDER, Process, Settings, moment};
-use super::world::{Row, SinkWorld, SourceWorld, World, schema};
-use crate::durable::SyncPolicy;
+use super::ledger::Ledger;
+use super::process::{Process, Settings, moment};
+use super::world::{SinkWorld, SourceWorld, World};
 use crate::durable::protocol::Missing;
 use crate::durable::write;
 
@@ -60,19 +56,7 @@ pub struct Schedule {
     steps: u64,
     base: Instant,
     clock: Arc<ManualClock>,
-    /// All rows that the journals were given and still have, or had until they were not needed any more.
-    rows: Vec<Vec<Row>>,
-    /// By source and number the position of a row.
-    positions: Vec<BTreeMap<u64, u64>>,
-    /// The same of cuts.
-    cuts: Vec<Cut>,
-    /// What was noted of each sink that does not remember.
-    noted: Vec<Option<u64>>,
-    /// What the journals claimed to be synced before the machine lost power.
-    claims: Option<(Vec<u64>, Option<u64>)>,
-    /// Whether the machine has lost power since the query ran last, and whether it ever has.
-    power_is_lost: bool,
-    power_was_lost: bool,
+    ledger: Ledger,
     fails_sync: bool,
     is_full: bool,
     sink_fails: bool,
@@ -91,6 +75,7 @@ impl Schedule {
         let sources: Vec<_> = sources.collect();
         let sink = |remembers| SinkWorld { remembers, committed: None, cycles: Vec::new() };
         let sinks: Vec<_> = (0..1 + random.below(2)).map(|_| sink(!random.is_once_in(3))).collect();
+        let world = Arc::new(Mutex::new(World { sources, sinks }));
         let mut schedule = Schedule {
             torn: Random(random.next()),
             settings: Settings::random(&mut random),
@@ -99,20 +84,14 @@ impl Schedule {
             disk: FaultDisk::new(),
             base: Instant::now(),
             clock: Arc::default(),
-            rows: vec![Vec::new(); sources.len()],
-            positions: vec![BTreeMap::new(); sources.len()],
-            cuts: Vec::new(),
-            noted: vec![None; sinks.len()],
-            claims: None,
-            power_is_lost: false,
-            power_was_lost: false,
+            ledger: Ledger::new(Arc::clone(&world)),
             fails_sync: false,
             is_full: false,
             sink_fails: false,
             has_faults: true,
             counts: Counts::new(),
             trace: traced.then(Vec::new),
-            world: Arc::new(Mutex::new(World { sources, sinks })),
+            world,
         };
         schedule.tell_beginning();
         schedule
@@ -260,7 +239,10 @@ impl Schedule {
         };
         self.note(|| tell(step, process));
         if matches!(step, Step::Write(_) | Step::Release) && !self.disk.is_halted() {
-            self.check_kept(process, step == Step::Release);
+            self.ledger.check_kept(process, step == Step::Release);
+            if process.kept.progress.iter().any(|progress| progress.first() > 0) {
+                self.count("steps with rows removed");
+            }
         }
         result
     }
@@ -268,39 +250,13 @@ impl Schedule {
     fn write(&mut self, process: &mut Process, index: usize) -> Result<(), Cause> {
         let Some(writer) = &mut process.writers[index] else { return Ok(()) };
         let result = writer.step(moment(self.base, &self.clock));
-        self.take_over(process, index);
+        self.ledger.written(process, index);
         match result? {
             write::Step::Ended(_) => process.writers[index] = None,
             write::Step::Wait(_) => self.count("writes that wait for room"),
             write::Step::Next => {}
         }
         Ok(())
-    }
-
-    /// Notes what was written to the journal, and checks what was acknowledged.
-    fn take_over(&mut self, process: &Process, index: usize) {
-        let progress = &process.kept.progress[index];
-        let mut world = self.world.lock().unwrap();
-        let source = &mut world.sources[index];
-        // What is new in the journal are the last rows of what was given last.
-        let new = (progress.end() - self.rows[index].len() as u64) as usize;
-        assert!(new <= source.last_given.len(), "{new} rows are new in the journal");
-        for row in &source.last_given[source.last_given.len() - new..] {
-            let before = self.positions[index].insert(row.id, self.rows[index].len() as u64);
-            assert_eq!(before, None, "row {} is in the journal twice", row.id);
-            self.rows[index].push(*row);
-        }
-        for id in std::mem::take(&mut source.newly_acknowledged) {
-            let Some(position) = self.positions[index].get(&id) else {
-                // It was lost before, and a later request of its client was not.
-                let was_lost = source.sync == SyncPolicy::Never && self.power_was_lost;
-                assert!(was_lost, "row {id} is acknowledged and not written");
-                continue;
-            };
-            let is_safe = source.sync == SyncPolicy::Never || *position < progress.synced();
-            assert!(is_safe, "row {id} at {position} is acknowledged and not synced");
-            source.acknowledged.insert(id);
-        }
     }
 
     fn forward(&mut self, process: &mut Process, index: usize) -> Result<(), Cause> {
@@ -324,7 +280,7 @@ impl Schedule {
             self.count("cycles made again");
         } else if !flow.has_ended {
             let cut = flow.cut(&mut self.random)?;
-            self.cuts.extend(cut);
+            self.ledger.cuts.extend(cut);
         }
         Ok(())
     }
@@ -333,7 +289,7 @@ impl Schedule {
         let sink = &mut process.flow.sinks[index];
         if let Some(cycle) = sink.unnoted {
             process.kept.guard.after_commit(index, cycle)?;
-            self.noted[index] = Some(cycle);
+            self.ledger.noted[index] = Some(cycle);
             (sink.unnoted, sink.last) = (None, None);
             sink.progress.done(cycle);
             return Ok(());
@@ -353,7 +309,7 @@ impl Schedule {
             return Ok(());
         }
         process.kept.guard.before_commit(&cut, &|| false)?;
-        self.check_durable(process, &cut);
+        self.ledger.check_durable(process, &cut);
         let sink = &mut process.flow.sinks[index];
         let fails = self.has_faults && self.random.is_once_in(100);
         self.sink_fails |= fails;
@@ -372,50 +328,6 @@ impl Schedule {
         Ok(())
     }
 
-    /// No commit without its rows and its cut on the disk.
-    fn check_durable(&self, process: &Process, cut: &Cut) {
-        let world = self.world();
-        let waiting =
-            (0..world.sources.len()).filter(|source| world.sources[*source].sync != SyncPolicy::Never);
-        let waiting: Vec<usize> = waiting.collect();
-        for source in &waiting {
-            let (synced, needed) = (process.kept.progress[*source].synced(), cut.positions[*source]);
-            assert!(synced >= needed, "source {source} is synced up to {synced}, the commit needs {needed}");
-        }
-        let synced = process.kept.cuts.synced();
-        let is_safe = waiting.is_empty() || synced >= Some(cut.cycle);
-        assert!(is_safe, "cycle {} is committed, cuts are synced up to {synced:?}", cut.cycle);
-    }
-
-    /// Nothing is gone that a run would need that goes on from the commits; nor is anything else kept, once the keeper
-    /// `has_released` it.
-    fn check_kept(&mut self, process: &Process, has_released: bool) {
-        if process.kept.progress.iter().any(|progress| progress.first() > 0) {
-            self.count("steps with rows removed");
-        } else if !has_released {
-            return;
-        }
-        let world = self.world();
-        let places = world.sinks.iter().zip(&self.noted);
-        let committed = places.map(|(sink, noted)| if sink.remembers { sink.committed } else { *noted });
-        let committed = committed.min().flatten();
-        let snapshots = process.kept.journal.snapshots().cycles().unwrap();
-        let usable = |committed| snapshots.iter().filter(move |cycle| Some(**cycle) <= committed);
-        let needed = |committed, source: usize| {
-            usable(committed).last().map_or(0, |cycle| self.cuts[*cycle as usize].positions[source])
-        };
-        // The keeper hears of a commit a little later.
-        let heard = process.kept.guard.committed();
-        let old = usable(heard).count().saturating_sub(1);
-        assert!(!has_released || old == 0, "{snapshots:?} are kept, {heard:?} is committed");
-        for (source, progress) in process.kept.progress.iter().enumerate() {
-            let (first, released) = (progress.first(), progress.released());
-            let (needed, due) = (needed(committed, source), needed(heard, source));
-            assert!(first <= needed, "source {source} begins with {first}, {needed} is needed");
-            assert!(!has_released || released == due, "source {source}: {released} is released, {due} is due");
-        }
-    }
-
     fn crash(&mut self, mut process: Process, crash: Crash) {
         self.note(|| format!("* {crash:?}"));
         self.count(match crash {
@@ -425,10 +337,9 @@ impl Schedule {
         });
         if crash == Crash::Stop {
             process.stop(moment(self.base, &self.clock));
-            (0..process.writers.len()).for_each(|index| self.take_over(&process, index));
+            (0..process.writers.len()).for_each(|index| self.ledger.written(&process, index));
         }
-        let synced = process.kept.progress.iter().map(|progress| progress.synced()).collect();
-        self.claims = Some((synced, process.kept.cuts.synced()));
+        self.ledger.ended(&process);
         drop(process);
         self.lose(crash == Crash::PowerLoss);
     }
@@ -436,8 +347,9 @@ impl Schedule {
     /// Takes what the disk loses, and ends what was done to it.
     fn lose(&mut self, power: bool) {
         self.disk = if power { self.disk.power_loss(&mut self.torn) } else { self.disk.killed() };
-        self.power_is_lost |= power;
-        self.power_was_lost |= power;
+        if power {
+            self.ledger.power_lost();
+        }
         (self.fails_sync, self.sink_fails) = (false, false);
         self.is_full &= !power;
     }
@@ -452,15 +364,16 @@ impl Schedule {
             }
             let mut random = Random(self.random.next());
             let clock = (self.base, &self.clock);
-            let (rows, looks) = (&self.rows, self.random.is_once_in(4));
+            let (ledger, looks) = (&self.ledger, self.random.is_once_in(4));
             let look = |source: usize, reader: &mut StreamReader, range| {
                 if looks {
-                    look(reader, &rows[source], range);
+                    ledger.check_journal(source, reader, range);
                 }
             };
             match Process::start(&self.disk, &self.world, &self.settings, clock, &mut random, look) {
                 Ok(process) => {
-                    self.check_start(&process);
+                    self.tell_start(&process);
+                    self.ledger.started(&process);
                     return Some(process);
                 }
                 Err(cause) if self.disk.is_halted() => {
@@ -472,7 +385,8 @@ impl Schedule {
                 Err(Cause::Resource(_)) if self.is_full => self.make_room(),
                 Err(cause) => {
                     self.note(|| format!("  refused: {cause:?}"));
-                    assert!(self.has_lost_commits(), "it refuses to go on: {cause}");
+                    let is_right = self.ledger.has_lost_commits(&self.disk.killed(), &self.settings);
+                    assert!(is_right, "it refuses to go on: {cause}");
                     self.count("refused, for rows are lost that nobody synced");
                     return None;
                 }
@@ -480,100 +394,20 @@ impl Schedule {
         }
     }
 
-    /// Whether the disk lacks rows or cuts of committed cycles, as it may if a source is never synced.
-    fn has_lost_commits(&self) -> bool {
-        let world = self.world();
-        let is_never = |source: &SourceWorld| source.sync == SyncPolicy::Never;
-        assert!(self.power_was_lost && world.sources.iter().any(is_never), "nothing can be lost");
-        let disk = self.disk.killed();
-        let journal = Journal::open_on(Arc::new(disk), Path::new(FOLDER)).unwrap();
-        let cuts_end = journal.cuts_in_segments(CUT_SEGMENT_BYTES).unwrap().end();
-        let end = |source: usize| {
-            let (writer, _) =
-                journal.stream(&format!("source {source}"), schema(), &self.settings.stream).unwrap();
-            writer.end()
-        };
-        let ends: Vec<u64> = (0..world.sources.len()).map(end).collect();
-        let noted = journal.commits().read().unwrap();
-        let place = |(index, sink): (usize, &SinkWorld)| match sink.remembers {
-            true => sink.committed,
-            false => noted.get(&format!("sink {index}")).copied(),
-        };
-        let mut places = world.sinks.iter().enumerate().filter_map(place);
-        places.any(|cycle| !self.is_there(cycle, cuts_end, &ends))
-    }
-
-    /// Whether a cycle's cut is logged and its rows are in the journals.
-    fn is_there(&self, cycle: u64, cuts_end: u64, ends: &[u64]) -> bool {
-        let cut = &self.cuts[cycle as usize];
-        cycle < cuts_end && cut.positions.iter().zip(ends).all(|(position, end)| position <= end)
-    }
-
-    /// What is left after a crash is what must be.
-    fn check_start(&mut self, process: &Process) {
-        let ends: Vec<u64> = process.kept.progress.iter().map(|progress| progress.end()).collect();
-        let cuts_end = process.kept.cuts.end();
-        let had: Vec<u64> = self.rows.iter().map(|rows| rows.len() as u64).collect();
-        let recovered = &process.recovered;
-        self.note(|| {
-            format!("> goes on: journals {had:?} -> {ends:?}, cuts up to {cuts_end}, {recovered:?}")
-        });
-        let fits = ends.iter().zip(&had).all(|(end, had)| end <= had) && cuts_end <= self.cuts.len() as u64;
-        assert!(fits, "{ends:?} rows and {cuts_end} cuts were never written");
-        if !self.power_is_lost {
-            let there = (&ends, cuts_end, recovered.cuts_forgotten);
-            assert_eq!(there, (&had, self.cuts.len() as u64, 0), "all that was written is there");
-        }
-        if let Some((synced, cuts_synced)) = self.claims.take() {
-            let kept = ends.iter().zip(&synced).all(|(end, synced)| end >= synced);
-            assert!(kept, "{synced:?} were synced, {ends:?} are there");
-            let lost = (cuts_end..cuts_synced.map_or(0, |cycle| cycle + 1))
-                .find(|cycle| self.is_there(*cycle, u64::MAX, &ends));
-            assert_eq!(lost, None, "a cut that was synced is lost");
-        }
-        self.count_start(process, cuts_end);
-        let remembered: Vec<u64> = self
-            .world()
-            .sinks
-            .iter()
-            .filter(|sink| sink.remembers)
-            .filter_map(|sink| sink.committed)
-            .collect();
-        let lost = remembered.into_iter().find(|cycle| !self.is_there(*cycle, cuts_end, &ends));
-        assert_eq!(lost, None, "a committed cycle is lost, and nobody says so");
-        self.forget(&ends, cuts_end);
-        // A note that failed may be there all the same.
-        let noted = process.kept.journal.commits().read().unwrap();
-        let noted_of = |sink| noted.get(&format!("sink {sink}")).copied();
-        self.noted = (0..self.noted.len()).map(noted_of).collect();
-    }
-
-    fn count_start(&mut self, process: &Process, cuts_end: u64) {
-        let recovered = &process.recovered;
+    fn tell_start(&mut self, process: &Process) {
+        let Process { recovered, kept, .. } = process;
+        let ends: Vec<u64> = kept.progress.iter().map(|progress| progress.end()).collect();
+        let (cuts_end, cuts_had) = (kept.cuts.end(), self.ledger.cuts.len() as u64);
+        self.note(|| format!("> goes on: rows {ends:?}, cuts {cuts_end} of {cuts_had}, {recovered:?}"));
         if recovered.cuts_forgotten > 0 {
             self.count("starts that forget cuts");
         }
-        if cuts_end < self.cuts.len() as u64 {
+        if cuts_end < cuts_had {
             self.count("starts without the last cuts");
         }
         if recovered.snapshot.is_some() {
             self.count("starts from a snapshot");
         }
-    }
-
-    /// What the disk has lost never was, and of what was acknowledged nothing may be in it.
-    fn forget(&mut self, ends: &[u64], cuts_end: u64) {
-        self.cuts.truncate(cuts_end as usize);
-        let mut world = self.world.lock().unwrap();
-        for (index, source) in world.sources.iter_mut().enumerate() {
-            for row in self.rows[index].drain(ends[index] as usize..) {
-                self.positions[index].remove(&row.id);
-                let was_acknowledged = source.acknowledged.remove(&row.id);
-                let may_be_lost = source.sync == SyncPolicy::Never;
-                assert!(may_be_lost || !was_acknowledged, "row {} was acknowledged and is lost", row.id);
-            }
-        }
-        self.power_is_lost = false;
     }
 
     /// Without any more faults the query comes to its end, and all results are there.
@@ -591,11 +425,11 @@ impl Schedule {
         }
         self.world().sources.iter_mut().for_each(|source| source.ends = true);
         self.come_to_end(&mut process);
-        self.check_results();
+        self.ledger.check_results();
         self.crash(process, Crash::PowerLoss);
         if let Some(process) = self.start() {
             drop(process);
-            self.check_results();
+            self.ledger.check_results();
         }
         self.count("schedules that came to their end");
     }
@@ -619,47 +453,9 @@ impl Schedule {
             }
             if feeds_ended && !flow.has_ended && !flow.replay() {
                 let cut = flow.end().unwrap();
-                self.cuts.push(cut);
+                self.ledger.cuts.push(cut);
             }
         }
-    }
-
-    fn check_results(&self) {
-        let world = self.world();
-        for (index, source) in world.sources.iter().enumerate() {
-            source.check_complete(&self.rows[index], self.power_was_lost);
-            let lost = source.acknowledged.iter().find(|id| !self.positions[index].contains_key(id));
-            assert_eq!(lost, None, "an acknowledged row is lost");
-        }
-        let expected = expected(&self.rows, &self.cuts);
-        // What was committed before rows were lost that nobody synced may differ from what came in their place.
-        let loses =
-            self.power_was_lost && world.sources.iter().any(|source| source.sync == SyncPolicy::Never);
-        for (index, sink) in world.sinks.iter().enumerate() {
-            if sink.remembers || !loses {
-                for (cycle, given) in &sink.cycles {
-                    assert_eq!(given, &expected[*cycle as usize], "sink {index}, cycle {cycle}");
-                }
-            }
-            let given: Vec<&Vec<_>> = sink.last_given().into_values().collect();
-            assert_eq!(given.len(), expected.len(), "cycles that sink {index} has");
-            assert!(given.into_iter().eq(&expected), "sink {index} has other results");
-        }
-    }
-}
-
-/// What the journal has are the rows that it was given.
-fn look(reader: &mut StreamReader, given: &[Row], (first, end): (u64, u64)) {
-    let mut position = first;
-    while position < end {
-        let record = reader.read(position).unwrap().expect("a record");
-        let ids = record.rows.column(0).as_primitive::<UInt64Type>().values();
-        let times = record.rows.column(1).as_primitive::<TimestampNanosecondType>().values();
-        let rows = ids.iter().zip(times).map(|(id, time_ns)| Row { id: *id, time_ns: *time_ns });
-        let rows: Vec<Row> = rows.collect();
-        let range = record.start as usize..record.start as usize + rows.len();
-        assert_eq!(given.get(range), Some(&rows[..]), "the journal at {position}");
-        position = record.start + rows.len() as u64;
     }
 }
 
