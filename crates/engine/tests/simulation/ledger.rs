@@ -241,14 +241,14 @@ impl Ledger {
         let loses =
             self.power_was_lost && world.sources.iter().any(|source| source.sync == SyncPolicy::Never);
         for (index, sink) in world.sinks.iter().enumerate() {
-            if sink.remembers || !loses {
-                for (cycle, given) in &sink.cycles {
-                    assert_eq!(given, &expected[*cycle as usize], "sink {index}, cycle {cycle}");
-                }
+            let may_differ = loses && !sink.remembers;
+            for (cycle, given) in sink.cycles.iter().filter(|_| !may_differ) {
+                assert_eq!(Some(given), expected.get(*cycle as usize), "sink {index}, cycle {cycle}");
             }
             let given: Vec<&Vec<_>> = sink.last_given().into_values().collect();
-            assert_eq!(given.len(), expected.len(), "cycles that sink {index} has");
-            assert!(given.into_iter().eq(&expected), "sink {index} has other results");
+            let (given, rest) = given.split_at(expected.len().min(given.len()));
+            assert!(given.iter().copied().eq(&expected), "sink {index} has other results");
+            assert!(rest.is_empty() || may_differ, "sink {index} has results of cycles that never were");
         }
     }
 }
