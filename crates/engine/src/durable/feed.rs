@@ -67,6 +67,6 @@ pub(super) fn parts<E: Entrance>(
         pause: Pause::since(start.now, start.position),
     };
     let DurableSource { source, sync, .. } = source;
-    let writer = Writer::new(source, writer, sync, sender, start.clock, state, ending, start.now);
+    let writer = Writer::new(source, writer, sync, sender, (state, ending), start);
     (writer, forwarder)
 }

@@ -10,6 +10,7 @@ use tidemill_core::{Clock, Faults, Polled, Request, Source};
 use tidemill_journal::{Record, StreamWriter};
 
 use super::SyncPolicy;
+use super::feed::Start;
 use super::protocol::{Settle, Taking};
 use crate::feed::{FeedState, POLL_WAIT};
 
@@ -65,13 +66,12 @@ impl Writer {
         journal: StreamWriter,
         policy: SyncPolicy,
         queue: Sender<Record>,
-        clock: Arc<dyn Clock>,
-        state: Arc<FeedState>,
-        ending: Arc<Ending>,
-        now: Instant,
+        (state, ending): (Arc<FeedState>, Arc<Ending>),
+        start: Start,
     ) -> Self {
         let taking = Taking::new(policy, source.is_repeatable(), journal.end());
-        Writer { source, journal, taking, held: None, queue, clock, state, ending, synced_at: now }
+        let Start { clock, now: synced_at, .. } = start;
+        Writer { source, journal, taking, held: None, queue, clock, state, ending, synced_at }
     }
 
     pub fn run(mut self) {

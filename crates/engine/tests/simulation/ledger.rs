@@ -108,7 +108,7 @@ impl Ledger {
         let snapshots = process.kept.journal.snapshots().cycles().unwrap();
         let usable = |committed| snapshots.iter().filter(move |cycle| Some(**cycle) <= committed);
         let needed = |committed, source: usize| {
-            usable(committed).last().map_or(0, |cycle| self.cuts[*cycle as usize].positions[source])
+            usable(committed).next_back().map_or(0, |cycle| self.cuts[*cycle as usize].positions[source])
         };
         // The keeper hears of a commit a little later.
         let heard = process.kept.guard.committed();

@@ -25,3 +25,18 @@ impl Forwarding {
         Some(known)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_goes_on_inside_a_record_leaves_out_what_was_forwarded() {
+        let mut forwarding = Forwarding::from(7);
+        assert_eq!(forwarding.take(4, 3), None, "all of it was");
+        assert_eq!(forwarding.take(8, 2), None, "position 7 is missing before it");
+        assert_eq!(forwarding.take(5, 4), Some(2));
+        assert_eq!(forwarding.take(5, 4), None);
+        assert_eq!((forwarding.take(9, 1), forwarding.next()), (Some(0), 10));
+    }
+}

@@ -110,3 +110,71 @@ fn check_streams(streams: &[Reach], positions: &[u64]) -> Result<(), Cause> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(cycle: u64, position: u64) -> Cut {
+        Cut { cycle, positions: vec![position], watermarks: vec![0], ..Cut::first() }
+    }
+
+    fn sink(committed: Option<u64>) -> SinkPlace {
+        SinkPlace { name: "output".into(), remembers: true, committed }
+    }
+
+    /// How to go on with cuts 3 to 5 at 30 to 50 after a snapshot of cycle 2, and with these positions.
+    fn way(committed: u64, first: u64, end: u64) -> Result<Way, String> {
+        let left = Left {
+            sinks: &[sink(Some(committed))],
+            snapshot: Some(&cut(2, 20)),
+            cuts: vec![cut(3, 30), cut(4, 40), cut(5, 50)],
+            cuts_end: 6,
+            streams: &[Reach { first, end }],
+        };
+        left.way().map_err(|cause| cause.to_string())
+    }
+
+    #[test]
+    fn cuts_are_made_again_as_far_as_their_events_are_there() {
+        let found = way(3, 10, 45).unwrap();
+        let replay: Vec<u64> = found.replay.iter().map(|cut| cut.cycle).collect();
+        assert_eq!((replay, found.last, found.cuts_forgotten), (vec![3, 4], Some(4), 1));
+        assert_eq!((found.first_new, found.positions), (vec![4], vec![20]));
+        assert_eq!(way(3, 20, 20).unwrap_err(), way(3, 0, 29).unwrap_err(), "no cut is left of those");
+    }
+
+    #[test]
+    fn the_snapshot_alone_is_enough() {
+        let found = way(2, 20, 20).unwrap();
+        assert_eq!((found.replay, found.last, found.cuts_forgotten), (vec![], Some(2), 3));
+    }
+
+    #[test]
+    fn what_is_lost_is_said() {
+        let reason = way(5, 10, 45).unwrap_err();
+        assert!(
+            reason.contains("sink 'output' has committed cycle 5") && reason.contains("cycles up to 4 only")
+        );
+        let reason = way(3, 21, 50).unwrap_err();
+        assert!(reason.contains("source 0 has positions 21 to 50, but 20 is needed"), "{reason}");
+        let left = |snapshot, cuts: Vec<Cut>, cuts_end| Left {
+            sinks: &[],
+            snapshot,
+            cuts,
+            cuts_end,
+            streams: &[Reach { first: 0, end: 90 }],
+        };
+        let reason = left(None, vec![cut(1, 10)], 2).way().unwrap_err().to_string();
+        assert!(reason.contains("begins with cycle 1, but cycle 0 is needed"), "{reason}");
+        let snapshot = cut(7, 70);
+        let reason = left(Some(&snapshot), vec![], 4).way().unwrap_err().to_string();
+        assert!(reason.contains("ends before cycle 4, but cycle 8 is needed"), "{reason}");
+    }
+
+    #[test]
+    fn it_begins_where_the_slowest_sink_is() {
+        assert_eq!(Left::snapshot_max(&[sink(Some(4)), sink(Some(2))]), Some(2));
+        assert_eq!(Left::snapshot_max(&[sink(Some(4)), sink(None)]), None);
+    }
+}
