@@ -8,9 +8,6 @@ mod keeper;
 mod opening;
 mod protocol;
 mod recovery;
-#[cfg(test)]
-#[path = "../../tests/simulation/mod.rs"]
-mod simulation;
 mod write;
 
 use std::sync::Arc;
@@ -141,3 +138,7 @@ fn cause_of(error: FlowError) -> Cause {
         FlowError::Failed(failure) => Cause::Operation(failure.to_string()),
     }
 }
+
+#[cfg(test)]
+#[path = "../../tests/simulation/mod.rs"]
+mod simulation;
