@@ -55,6 +55,10 @@ impl FeedState {
         self.stop.load(Ordering::Relaxed)
     }
 
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::SeqCst);
+    }
+
     pub fn add_rows(&self, rows: usize) {
         self.rows.fetch_add(rows as u64, Ordering::Relaxed);
     }
@@ -137,7 +141,7 @@ impl Feed {
 
     /// Tells the source to stop. What it gave before is still processed; windows that are open stay so.
     pub fn stop(&self) {
-        self.state.stop.store(true, Ordering::SeqCst);
+        self.state.stop();
     }
 
     /// Where it is.

@@ -1,6 +1,7 @@
 //! What is done with a sink's results: merged into the defined order, prepared, committed in ranges. On the
 //! sink's own thread, or on a worker if the sink never blocks.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use crossbeam_channel::Receiver;
@@ -12,6 +13,7 @@ use tidemill_split::merge_by_position;
 use tidemill_split::order::Sorter;
 
 use crate::panics::{guard, guard_size};
+use crate::resume::SinkProgress;
 use crate::shared::{Failure, Shared};
 
 /// The results of a cycle for a sink, as the workers wrote them.
@@ -32,23 +34,21 @@ pub(crate) struct Committer {
     sink: Box<dyn Sink>,
     shared: Arc<Shared>,
     sorter: Sorter,
-    /// The first cycle that is not committed.
-    next_cycle: u64,
-    /// The first cycle that the sink does not have from an earlier run.
-    first_new: u64,
+    progress: SinkProgress,
     guard: Option<Arc<dyn CommitGuard>>,
 }
 
 impl Committer {
     pub fn new(index: usize, name: String, sink: Box<dyn Sink>, shared: Arc<Shared>) -> Self {
-        let next_cycle = shared.first_cycle;
-        let (sorter, first_new, guard) = (Sorter::default(), next_cycle, None);
-        Committer { index, name, sink, shared, sorter, next_cycle, first_new, guard }
+        let first = shared.first_cycle;
+        let (sorter, progress, guard) = (Sorter::default(), SinkProgress::new(first, first), None);
+        Committer { index, name, sink, shared, sorter, progress, guard }
     }
 
     /// For a query that goes on: the sink has the cycles before `first_new`, and commits only when the guard says so.
     pub fn resumed(self, first_new: u64, guard: Option<Arc<dyn CommitGuard>>) -> Self {
-        Committer { first_new, guard, ..self }
+        let progress = SinkProgress::new(self.shared.first_cycle, first_new);
+        Committer { progress, guard, ..self }
     }
 
     /// A sink's thread: runs until the query has ended or failed.
@@ -70,7 +70,7 @@ impl Committer {
 
     fn report(&self, result: Result<(), Cause>) {
         if let Err(cause) = result {
-            let (sink, cycle) = (self.name.clone(), self.next_cycle);
+            let (sink, cycle) = (self.name.clone(), self.progress.next());
             self.shared.fail(Failure::Sink(SinkError { sink, cycle, cause }));
         }
     }
@@ -83,7 +83,7 @@ impl Committer {
             let mut last = Arc::clone(&first.cut);
             let mut bytes = first.bytes;
             self.prepare(first)?;
-            while last.cycle - self.next_cycle + 1 < CYCLES_PER_COMMIT {
+            while last.cycle - self.progress.next() + 1 < CYCLES_PER_COMMIT {
                 let Ok(next) = results.try_recv() else { break };
                 last = Arc::clone(&next.cut);
                 bytes += next.bytes;
@@ -96,7 +96,7 @@ impl Committer {
 
     /// Gives the sink a cycle's results, unless it has them.
     fn prepare(&mut self, results: CycleResults) -> Result<(), Cause> {
-        if results.cut.cycle < self.first_new {
+        if !self.progress.takes(results.cut.cycle) {
             return Ok(());
         }
         let start_ns = self.shared.clock.now_ns();
@@ -114,18 +114,20 @@ impl Committer {
     fn commit(&mut self, cut: &Cut, bytes: u64) -> Result<(), Cause> {
         let start_ns = self.shared.clock.now_ns();
         let last = cut.cycle;
-        if last >= self.first_new && !self.commit_new(cut)? {
+        if let Some(cycles) = self.progress.due(last)
+            && !self.commit_new(cut, cycles)?
+        {
             return Ok(());
         }
         self.shared.counters.add(Counter::CommitTime, self.shared.clock.now_ns() - start_ns);
         self.shared.counters.subtract(Counter::UncommittedBytes, bytes);
-        self.next_cycle = last + 1;
+        self.progress.done(last);
         self.shared.cycles_committed(self.index, last);
         Ok(())
     }
 
     /// Commits what the sink does not have; false if the query has stopped before.
-    fn commit_new(&mut self, cut: &Cut) -> Result<bool, Cause> {
+    fn commit_new(&mut self, cut: &Cut, cycles: RangeInclusive<u64>) -> Result<bool, Cause> {
         let is_stopped = || self.shared.is_stopped();
         if let Some(guard) = &self.guard {
             guard.before_commit(cut, &is_stopped)?;
@@ -133,7 +135,7 @@ impl Committer {
                 return Ok(false);
             }
         }
-        self.sink.commit(self.next_cycle.max(self.first_new)..=cut.cycle)?;
+        self.sink.commit(cycles)?;
         if let Some(guard) = &self.guard {
             guard.after_commit(self.index, cut.cycle)?;
         }

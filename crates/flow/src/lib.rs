@@ -29,7 +29,7 @@ mod work;
 mod worker;
 
 pub use gateway::{Chunk, Gateway, Stopped};
-pub use resume::Resume;
+pub use resume::{Replay, Resume, SinkProgress};
 pub use running::{FlowError, Running, Settings, Snapshots, start};
 pub use shared::Failure;
 pub use split_desk::Replan;

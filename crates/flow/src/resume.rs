@@ -1,6 +1,7 @@
 //! Going on where an earlier run stopped: from a state, over cuts that were logged, to cuts of one's own.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 
 use tidemill_core::Cut;
 
@@ -29,8 +30,8 @@ impl Resume {
         self.after.as_ref().map_or(0, |cut| cut.cycle + 1)
     }
 
-    /// What cannot be gone on with, if anything.
-    pub(crate) fn fault(&self, gateways: usize, sinks: usize) -> Option<String> {
+    /// What cannot be gone on with, if anything, by a plan with so many sources and sinks.
+    pub fn fault(&self, gateways: usize, sinks: usize) -> Option<String> {
         if self.sinks.len() != sinks {
             let given = self.sinks.len();
             return Some(format!("a run goes on with {given} sinks, but the plan has {sinks}"));
@@ -53,12 +54,22 @@ impl Resume {
 }
 
 /// The cuts that are still to be made again.
-pub(crate) struct Replay {
+///
+/// ```
+/// use tidemill_core::Cut;
+/// use tidemill_flow::{Replay, Resume};
+/// let mut replay = Replay::new(Resume { after: None, replay: vec![Cut::first()], sinks: vec![] });
+/// assert_eq!(replay.next(), Some(Cut::first()));
+/// replay.advance();
+/// assert_eq!(replay.next(), None);
+/// ```
+pub struct Replay {
     after: Option<Cut>,
     cuts: VecDeque<Cut>,
 }
 
 impl Replay {
+    /// Those of a run that goes on.
     pub fn new(resume: Resume) -> Self {
         Replay { after: resume.after, cuts: resume.replay.into() }
     }
@@ -74,6 +85,7 @@ impl Replay {
         }
     }
 
+    /// The cut that is to be made next; `None`: they are all made.
     pub fn next(&self) -> Option<Cut> {
         self.cuts.front().cloned()
     }
@@ -81,5 +93,52 @@ impl Replay {
     /// The next cut was made.
     pub fn advance(&mut self) {
         self.cuts.pop_front();
+    }
+}
+
+/// How far a sink is: it is given each cycle that it does not have, in order, and commits ranges of them.
+///
+/// ```
+/// // A run begins with cycle 3; the sink has the cycles up to 4 from an earlier run.
+/// let mut progress = tidemill_flow::SinkProgress::new(3, 5);
+/// assert!(!progress.takes(4) && progress.takes(5));
+/// assert_eq!(progress.due(4), None);
+/// assert_eq!(progress.due(7), Some(5..=7));
+/// progress.done(7);
+/// assert_eq!(progress.due(8), Some(8..=8));
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct SinkProgress {
+    /// The first cycle that is not done.
+    next: u64,
+    /// The first cycle that the sink does not have from an earlier run.
+    first_new: u64,
+}
+
+impl SinkProgress {
+    /// Of a run that begins with cycle `first`; the sink has the cycles before `first_new`.
+    pub fn new(first: u64, first_new: u64) -> Self {
+        SinkProgress { next: first, first_new }
+    }
+
+    /// The first cycle that is not done.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Whether the sink is given this cycle; if not, it has it.
+    pub fn takes(&self, cycle: u64) -> bool {
+        cycle >= self.first_new
+    }
+
+    /// What the sink is to commit once it was given the cycles up to `last`; `None`: it has them all.
+    pub fn due(&self, last: u64) -> Option<RangeInclusive<u64>> {
+        let first = self.next.max(self.first_new);
+        (first <= last).then_some(first..=last)
+    }
+
+    /// The cycles up to this one are done.
+    pub fn done(&mut self, last: u64) {
+        self.next = last + 1;
     }
 }

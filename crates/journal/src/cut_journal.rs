@@ -45,6 +45,11 @@ impl CutJournal {
         self.progress.synced().checked_sub(1)
     }
 
+    /// One past the last cycle whose cut is logged.
+    pub fn end(&self) -> u64 {
+        self.progress.end()
+    }
+
     /// The logged cuts of greater number, ascending and without a gap.
     ///
     /// # Errors

@@ -125,6 +125,14 @@ impl Journal {
     /// # Errors
     /// If a segment is missing or damaged, or the disk fails.
     pub fn cuts(&self) -> Result<CutJournal, Cause> {
+        self.cuts_in_segments(CUTS_SEGMENT_BYTES)
+    }
+
+    /// The log of cuts, in segments of so many bytes if it is not open yet.
+    ///
+    /// # Errors
+    /// As [`Journal::cuts`].
+    pub fn cuts_in_segments(&self, segment_bytes: u64) -> Result<CutJournal, Cause> {
         let mut cuts = self.cuts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(cuts) = &*cuts {
             return Ok(cuts.clone());
@@ -133,7 +141,7 @@ impl Journal {
             folder: layout::cuts(&self.folder),
             content: Content::Cuts,
             identity: Vec::new(),
-            segment_bytes: CUTS_SEGMENT_BYTES,
+            segment_bytes,
             bytes_max: u64::MAX,
             retain_bytes: 0,
             clients_max: 1,

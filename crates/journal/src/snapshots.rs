@@ -126,6 +126,22 @@ impl SnapshotFolder {
         Ok(())
     }
 
+    /// Removes, durably, the snapshots of cycles above this one; `None`: all.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub fn remove_after(&self, cycle: Option<u64>) -> Result<(), Cause> {
+        let newer: Vec<u64> = self.cycles()?.into_iter().filter(|newer| Some(*newer) > cycle).collect();
+        for newer in &newer {
+            let path = self.path(*newer);
+            self.medium.remove(&path).map_err(|error| failed("remove", &path, &error))?;
+        }
+        if newer.is_empty() {
+            return Ok(());
+        }
+        self.medium.sync_folder(&self.folder).map_err(|error| failed("sync the folder", &self.folder, &error))
+    }
+
     /// The damaged snapshots that were passed over, the first few, each with file, offset and reason.
     pub fn faults(&self) -> Vec<String> {
         self.faults.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -2,15 +2,18 @@
 //! waits for the second: what the engine cannot take yet is read from the journal later.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use crossbeam_channel::bounded;
 use tidemill_core::Clock;
+use tidemill_core::arrow::schema::SchemaRef;
 use tidemill_core::error::Cause;
 use tidemill_flow::Gateway;
 use tidemill_journal::{StreamReader, StreamWriter};
 
 use super::DurableSource;
-use super::forward::Forwarder;
+use super::forward::{Entrance, Forwarder, Pause};
+use super::protocol::Forwarding;
 use super::write::{Ending, Writer};
 use crate::feed::{Feed, FeedState, spawn};
 use crate::intake::Intake;
@@ -18,30 +21,52 @@ use crate::intake::Intake;
 /// Batches that are handed on without being read from the journal again.
 const BATCHES_HANDED_ON: usize = 64;
 
-/// Starts to feed a durable source into its gateway, from this position, with this watermark.
+/// What a feed begins with.
+pub(super) struct Start {
+    pub position: u64,
+    pub watermark: i64,
+    pub now: Instant,
+    pub clock: Arc<dyn Clock>,
+}
+
+/// Starts to feed a durable source into its gateway.
 pub(super) fn start(
     source: DurableSource,
-    (writer, reader): (StreamWriter, StreamReader),
+    stream: (StreamWriter, StreamReader),
     gateway: Gateway,
-    clock: Arc<dyn Clock>,
-    (position, watermark): (u64, i64),
+    start: Start,
 ) -> Result<Feed, Cause> {
+    let streams = gateway.streams().to_vec();
+    let (writer, forwarder) = parts(source, stream, (gateway, &streams), BATCHES_HANDED_ON, start);
+    let state = Arc::clone(&forwarder.state);
+    let threads = vec![spawn("intake", move || writer.run())?, spawn("forward", move || forwarder.run())?];
+    Ok(Feed::of(state, threads))
+}
+
+/// The two halves of a feed, which hand on so many batches at most.
+pub(super) fn parts<E: Entrance>(
+    source: DurableSource,
+    (writer, reader): (StreamWriter, StreamReader),
+    (gateway, streams): (E, &[SchemaRef]),
+    batches_handed_on: usize,
+    start: Start,
+) -> (Writer, Forwarder<E>) {
     let state = Arc::new(FeedState::default());
     let ending = Arc::new(Ending::default());
-    let (sender, queue) = bounded(BATCHES_HANDED_ON);
-    let intake = Intake::new(&source.feed, gateway.streams()).resumed(watermark);
+    let (sender, queue) = bounded(batches_handed_on);
     let forwarder = Forwarder {
         journal: reader,
         progress: writer.progress(),
         queue,
         gateway,
-        intake,
+        intake: Intake::new(&source.feed, streams).resumed(start.watermark),
         idle_after: source.feed.idle_after,
-        next: position,
+        forwarding: Forwarding::from(start.position),
         state: Arc::clone(&state),
         ending: Arc::clone(&ending),
+        pause: Pause::since(start.now, start.position),
     };
-    let writer = Writer::new(source.source, writer, source.sync, sender, clock, Arc::clone(&state), ending);
-    let threads = vec![spawn("intake", move || writer.run())?, spawn("forward", move || forwarder.run())?];
-    Ok(Feed::of(state, threads))
+    let DurableSource { source, sync, .. } = source;
+    let writer = Writer::new(source, writer, sync, sender, (state, ending), start);
+    (writer, forwarder)
 }

@@ -5,29 +5,61 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use tidemill_core::error::Cause;
-use tidemill_flow::{Gateway, Stopped};
+use tidemill_flow::{Chunk, Gateway, Stopped};
 use tidemill_journal::{Record, StreamProgress, StreamReader};
 
+use super::protocol::Forwarding;
 use super::write::Ending;
 use crate::feed::{FeedState, POLL_WAIT};
 use crate::intake::Intake;
 
-pub(super) struct Forwarder {
+/// Where a forwarder's chunks go: a gateway.
+pub(super) trait Entrance {
+    fn push(&self, chunk: Chunk) -> Result<(), Stopped>;
+    /// The engine's clock, on which arrivals are stamped.
+    fn now_ns(&self) -> u64;
+}
+
+impl Entrance for Gateway {
+    fn push(&self, chunk: Chunk) -> Result<(), Stopped> {
+        Gateway::push(self, chunk)
+    }
+    fn now_ns(&self) -> u64 {
+        Gateway::now_ns(self)
+    }
+}
+
+pub(super) struct Forwarder<E = Gateway> {
     pub journal: StreamReader,
     pub progress: Arc<StreamProgress>,
     /// What was just journaled. It has gaps where the writer found no room in it.
     pub queue: Receiver<Record>,
-    pub gateway: Gateway,
+    pub gateway: E,
     pub intake: Intake,
     pub idle_after: Option<Duration>,
-    /// The position that is forwarded next.
-    pub next: u64,
+    pub forwarding: Forwarding,
     pub state: Arc<FeedState>,
     pub ending: Arc<Ending>,
+    pub pause: Pause,
+}
+
+/// Whether the source is silent, and since when.
+pub(super) struct Pause {
+    since: Instant,
+    /// The position that was next then.
+    position: u64,
+    is_idle: bool,
+}
+
+impl Pause {
+    pub fn since(since: Instant, position: u64) -> Self {
+        Pause { since, position, is_idle: false }
+    }
 }
 
 /// Why forwarding ends.
-enum End {
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum End {
     /// Everything was forwarded, and nothing comes any more.
     Source,
     /// The feed was told to stop: what is left stays in the journal.
@@ -55,53 +87,53 @@ impl Forwarder {
     }
 
     fn forward(&mut self) -> Result<End, Cause> {
-        let mut last_rows = Instant::now();
-        let mut idle = false;
         loop {
-            if self.state.is_stopped() {
-                return Ok(End::Stop);
-            }
-            let (before, received) = (self.next, self.queue.recv_timeout(POLL_WAIT));
-            let end = match &received {
-                Ok(record) => record.start,
-                Err(_) => self.progress.end(),
-            };
-            if let Some(end) = self.catch_up(end)? {
+            let received = self.queue.recv_timeout(POLL_WAIT);
+            if let Some(end) = self.step(received)? {
                 return Ok(end);
             }
-            match received {
-                Ok(record) if record.start + record.rows.num_rows() as u64 > self.next => {
-                    if self.push(&record)? == Err(Stopped) {
-                        return Ok(End::Query);
-                    }
-                }
-                Ok(_) | Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) if self.next < self.progress.end() => {}
-                Err(RecvTimeoutError::Disconnected) => return Ok(End::Source),
-            }
-            if self.next > before {
-                (last_rows, idle) = (Instant::now(), false);
-            } else if !idle && self.idle_after.is_some_and(|limit| last_rows.elapsed() >= limit) {
-                idle = true;
-                if self.gateway.push(self.intake.idle()).is_err() {
-                    return Ok(End::Query);
-                }
+            if let Err(stopped) = self.look_idle(Instant::now()) {
+                return Ok(stopped.into());
             }
         }
+    }
+}
+
+impl<E: Entrance> Forwarder<E> {
+    /// Forwards what came from the queue, and what is in the journal before it.
+    pub fn step(&mut self, received: Result<Record, RecvTimeoutError>) -> Result<Option<End>, Cause> {
+        if self.state.is_stopped() {
+            return Ok(Some(End::Stop));
+        }
+        let end = match &received {
+            Ok(record) => record.start,
+            Err(_) => self.progress.end(),
+        };
+        if let Some(end) = self.catch_up(end)? {
+            return Ok(Some(end));
+        }
+        let forwarded = match received {
+            Ok(record) => self.push(&record)?,
+            Err(RecvTimeoutError::Disconnected) if self.forwarding.next() >= self.progress.end() => {
+                return Ok(Some(End::Source));
+            }
+            Err(_) => Ok(()),
+        };
+        Ok(forwarded.err().map(End::from))
     }
 
     /// Forwards from the journal what lies before `end`.
     fn catch_up(&mut self, end: u64) -> Result<Option<End>, Cause> {
-        while self.next < end {
+        while self.forwarding.next() < end {
             if self.state.is_stopped() {
                 return Ok(Some(End::Stop));
             }
-            let Some(record) = self.journal.read(self.next)? else {
-                let (next, end) = (self.next, self.progress.end());
+            let Some(record) = self.journal.read(self.forwarding.next())? else {
+                let (next, end) = (self.forwarding.next(), self.progress.end());
                 return Err(Cause::Bug(format!("the journal ends at {end} and has nothing at {next}")));
             };
-            if self.push(&record)?.is_err() {
-                return Ok(Some(End::Query));
+            if let Err(stopped) = self.push(&record)? {
+                return Ok(Some(stopped.into()));
             }
         }
         Ok(None)
@@ -109,14 +141,29 @@ impl Forwarder {
 
     /// Forwards a record, but for the events of it that were forwarded before.
     fn push(&mut self, record: &Record) -> Result<Result<(), Stopped>, Cause> {
-        let known = self.next - record.start;
+        let Some(known) = self.forwarding.take(record.start, record.rows.num_rows() as u64) else {
+            return Ok(Ok(()));
+        };
         let mut chunk = self.intake.take(&record.rows)?;
         // The clock of the run that took it in may have been ahead of this one's: it waits no longer for that.
         chunk.arrived_ns = Some(record.arrived_ns.min(self.gateway.now_ns()));
-        self.next = record.start + record.rows.num_rows() as u64;
         self.state.set_late(self.intake.late());
         self.state.add_faults(self.intake.faults());
         let chunk = if known == 0 { Some(chunk) } else { chunk.split_at(known as u32).1 };
         Ok(chunk.map_or(Ok(()), |chunk| self.gateway.push(chunk)))
+    }
+
+    /// Tells the gateway that the source is idle, once it has been silent for so long.
+    pub fn look_idle(&mut self, now: Instant) -> Result<(), Stopped> {
+        if self.forwarding.next() > self.pause.position {
+            self.pause = Pause::since(now, self.forwarding.next());
+            return Ok(());
+        }
+        let silent = now.saturating_duration_since(self.pause.since);
+        if self.pause.is_idle || self.idle_after.is_none_or(|limit| silent < limit) {
+            return Ok(());
+        }
+        self.pause.is_idle = true;
+        self.gateway.push(self.intake.idle())
     }
 }

@@ -1,6 +1,5 @@
 //! What stands between a durable query and its sinks' commits.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -8,78 +7,69 @@ use tidemill_core::error::Cause;
 use tidemill_core::{CommitGuard, Cut};
 use tidemill_journal::{CommitFile, CutJournal, StreamProgress};
 
+use super::protocol::{Commits, Durable, Missing, SinkPlace};
+
 /// How long a wait for a disk goes on without asking whether the query still runs.
 const WAIT: Duration = Duration::from_millis(50);
 
-/// A sink as recovery found it.
-#[derive(Clone, Debug)]
-pub(super) struct SinkPlace {
-    pub name: String,
-    /// Whether the sink itself knows how far it is; if not, we note it.
-    pub remembers: bool,
-    /// Its last committed cycle.
-    pub committed: Option<u64>,
-}
-
 pub(super) struct Guard {
-    /// Each stream, and whether a commit waits for its sync.
-    streams: Vec<(Arc<StreamProgress>, bool)>,
+    streams: Vec<Arc<StreamProgress>>,
     cuts: CutJournal,
-    places: Mutex<Vec<SinkPlace>>,
+    durable: Durable,
+    commits: Mutex<Commits>,
     file: CommitFile,
 }
 
 impl Guard {
+    /// For each stream, `waits` says whether a commit waits for its sync.
     pub fn new(
-        streams: Vec<(Arc<StreamProgress>, bool)>,
+        streams: Vec<Arc<StreamProgress>>,
+        waits: Vec<bool>,
         cuts: CutJournal,
         file: CommitFile,
-        places: Vec<SinkPlace>,
+        sinks: Vec<SinkPlace>,
     ) -> Self {
-        Guard { streams, cuts, places: Mutex::new(places), file }
+        let (durable, commits) = (Durable::new(waits), Mutex::new(Commits::new(sinks)));
+        Guard { streams, cuts, durable, commits, file }
     }
 
     /// The last cycle that all sinks have committed, if there is one.
     pub fn committed(&self) -> Option<u64> {
-        let places = self.lock();
-        // `None` is less than any cycle.
-        places.iter().map(|place| place.committed).min().flatten()
+        self.lock().by_all()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<SinkPlace>> {
-        self.places.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    /// What a commit up to this cut still waits for.
+    pub fn missing(&self, cut: &Cut) -> Option<Missing> {
+        self.durable.missing(cut, |stream| self.streams[stream].synced(), self.cuts.synced())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Commits> {
+        self.commits.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
 impl CommitGuard for Guard {
     fn before_commit(&self, cut: &Cut, is_stopped: &dyn Fn() -> bool) -> Result<(), Cause> {
-        let mut any_waits = false;
-        for ((progress, waits), position) in self.streams.iter().zip(&cut.positions) {
-            any_waits |= waits;
-            while *waits && !progress.wait_synced(*position, WAIT) {
-                if let Some(cause) = progress.failure() {
-                    return Err(cause);
-                }
-                if is_stopped() {
-                    return Ok(());
+        while let Some(missing) = self.missing(cut) {
+            match missing {
+                Missing::Cuts => self.cuts.sync()?,
+                Missing::Rows { stream, position } => {
+                    let progress = &self.streams[stream];
+                    let synced = progress.wait_synced(position, WAIT);
+                    match progress.failure() {
+                        Some(cause) if !synced => return Err(cause),
+                        _ if is_stopped() => return Ok(()),
+                        _ => {}
+                    }
                 }
             }
         }
-        match any_waits && self.cuts.synced() < Some(cut.cycle) {
-            true => self.cuts.sync(),
-            false => Ok(()),
-        }
+        Ok(())
     }
 
     fn after_commit(&self, sink: usize, cycle: u64) -> Result<(), Cause> {
-        let mut places = self.lock();
-        places[sink].committed = Some(cycle);
-        if places[sink].remembers {
-            return Ok(());
-        }
-        let noted = places.iter().filter(|place| !place.remembers);
-        let noted = noted.filter_map(|place| Some((place.name.clone(), place.committed?)));
+        let mut commits = self.lock();
         // Under the lock, so that an older list does not take the place of a newer one.
-        self.file.write(&noted.collect::<BTreeMap<_, _>>())
+        commits.committed(sink, cycle).map_or(Ok(()), |noted| self.file.write(&noted))
     }
 }

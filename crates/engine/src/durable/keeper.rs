@@ -6,11 +6,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tidemill_core::error::Cause;
+use tidemill_core::snapshot::Snapshot;
 use tidemill_flow::Snapshots;
 use tidemill_journal::{CutJournal, Journal, StoredSnapshot, StreamProgress};
 
 use super::Durability;
 use super::guard::Guard;
+use super::protocol::{Release, Retention};
 use crate::feed::spawn;
 
 /// How often it looks.
@@ -18,11 +20,45 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// What the keeper looks after.
 pub(super) struct Kept {
+    pub journal: Journal,
     pub cuts: CutJournal,
     pub progress: Vec<Arc<StreamProgress>>,
     pub guard: Arc<Guard>,
+    pub retention: Retention,
     /// The query's description.
     pub text: String,
+}
+
+impl Kept {
+    /// Writes a snapshot; false if there is no room for it.
+    pub fn store(&mut self, state: Snapshot) -> Result<bool, Cause> {
+        let cycle = state.cycle;
+        if !self.retention.wants(cycle) {
+            return Ok(true);
+        }
+        let cut = self.cuts.cut(cycle)?;
+        let cut = cut.ok_or_else(|| Cause::Bug(format!("the cut of cycle {cycle} was not logged")))?;
+        let (stored, plan) = (cut.clone(), self.text.clone());
+        match self.journal.snapshots().write(&StoredSnapshot { cut, plan, state }) {
+            Ok(()) => self.retention.stored(&stored),
+            // Without it, more is replayed. There may be room for the next one.
+            Err(Cause::Resource(_)) => return Ok(false),
+            Err(cause) => return Err(cause),
+        }
+        Ok(true)
+    }
+
+    /// Lets go of what a run that goes on from the commits would not need.
+    pub fn release(&mut self) -> Result<(), Cause> {
+        let Some(release) = self.retention.release(self.guard.committed()) else { return Ok(()) };
+        let Release { positions, snapshot } = release;
+        for (progress, position) in self.progress.iter().zip(positions) {
+            progress.release(position);
+        }
+        self.journal.snapshots().remove_before(snapshot)?;
+        self.cuts.release(snapshot);
+        Ok(())
+    }
 }
 
 /// See the module. Dropping it ends its thread; do that after the query has ended.
@@ -32,16 +68,11 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    pub(super) fn start(
-        journal: Journal,
-        kept: Kept,
-        snapshots: Snapshots,
-        durability: &Durability,
-    ) -> Result<Keeper, Cause> {
+    pub(super) fn start(kept: Kept, snapshots: Snapshots, durability: &Durability) -> Result<Keeper, Cause> {
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, every) = (Arc::clone(&stop), durability.snapshot_every);
         let body = move || {
-            let mut work = Work { journal, kept, snapshots, snapshot_cycle: None };
+            let mut work = Work { kept, snapshots, snapshot_cycle: None };
             if let Err(cause) = work.run(&stopped, every) {
                 work.snapshots.fail("the keeper of snapshots", cause);
             }
@@ -61,7 +92,6 @@ impl Drop for Keeper {
 }
 
 struct Work {
-    journal: Journal,
     kept: Kept,
     snapshots: Snapshots,
     /// The newest snapshot of this run.
@@ -71,7 +101,6 @@ struct Work {
 impl Work {
     fn run(&mut self, stop: &AtomicBool, every: Duration) -> Result<(), Cause> {
         let mut last = Instant::now();
-        let mut released = None;
         while !stop.load(Ordering::SeqCst) {
             if last.elapsed() >= every {
                 if !self.snapshot()? {
@@ -79,11 +108,7 @@ impl Work {
                 }
                 last = Instant::now();
             }
-            let committed = self.kept.guard.committed();
-            if committed > released {
-                self.release(committed)?;
-                released = committed;
-            }
+            self.kept.release()?;
             std::thread::park_timeout(LOOK_EVERY);
         }
         Ok(())
@@ -97,31 +122,9 @@ impl Work {
         }
         let Ok(state) = self.snapshots.take() else { return Ok(false) };
         let cycle = state.cycle;
-        let cut = self.kept.cuts.cut(cycle)?;
-        let cut = cut.ok_or_else(|| Cause::Bug(format!("the cut of cycle {cycle} was not logged")))?;
-        let plan = self.kept.text.clone();
-        match self.journal.snapshots().write(&StoredSnapshot { cut, plan, state }) {
-            Ok(()) => self.snapshot_cycle = Some(cycle),
-            // Without it, more is replayed. There may be room for the next one.
-            Err(Cause::Resource(_)) => {}
-            Err(cause) => return Err(cause),
+        if self.kept.store(state)? {
+            self.snapshot_cycle = Some(cycle);
         }
         Ok(true)
-    }
-
-    /// Lets go of what a run that goes on from the commits would not need.
-    fn release(&self, committed: Option<u64>) -> Result<(), Cause> {
-        let snapshots = self.journal.snapshots();
-        let usable = snapshots.cycles()?.into_iter().filter(|cycle| Some(*cycle) <= committed).max();
-        let Some(cycle) = usable else { return Ok(()) };
-        let Some(cut) = self.kept.cuts.cut(cycle)? else {
-            return Ok(());
-        };
-        for (progress, position) in self.kept.progress.iter().zip(&cut.positions) {
-            progress.release(*position);
-        }
-        snapshots.remove_before(cycle)?;
-        self.kept.cuts.release(cycle);
-        Ok(())
     }
 }

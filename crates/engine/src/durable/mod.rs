@@ -5,11 +5,13 @@ mod feed;
 mod forward;
 mod guard;
 mod keeper;
+mod opening;
+mod protocol;
 mod recovery;
 mod write;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tidemill_core::error::Cause;
 use tidemill_core::{Sink, Source};
@@ -19,8 +21,8 @@ use tidemill_plan::Plan;
 
 use crate::engine::Engine;
 use crate::feed::{Feed, FeedSettings};
-use guard::Guard;
 pub use keeper::Keeper;
+use opening::Opened;
 pub use recovery::Recovered;
 
 /// When what was journaled is forced to the disk, and with that acknowledged.
@@ -96,41 +98,25 @@ impl Engine {
         durability: &Durability,
     ) -> Result<DurableRun, Cause> {
         check(&plan, &sinks, &sources)?;
-        let mut streams = Vec::new();
-        for (source, planned) in sources.iter().zip(&plan.sources) {
-            streams.push(journal.stream(&planned.name, source.source.schema(), &source.stream)?);
-        }
-        let progress: Vec<_> = streams.iter().map(|(writer, _)| writer.progress()).collect();
-        let cuts = journal.cuts()?;
-        let names: Vec<String> = plan.sinks.iter().map(|sink| sink.name.clone()).collect();
-        let text = recovery::describe(&plan, &durability.query);
-        let found = recovery::find(&journal, &cuts, &text, &names, &mut sinks, &progress)?;
-        let waits = sources.iter().map(|source| source.sync != SyncPolicy::Never);
-        let synced = progress.iter().cloned().zip(waits).collect();
-        let guard = Arc::new(Guard::new(synced, cuts.clone(), journal.commits(), found.sinks));
-
+        let opened = opening::open(journal, &plan, &durability.query, &mut sinks, &sources)?;
         let clock = self.clock_of();
-        let after = found.resume.after.clone();
-        let mut engine =
-            self.cut_log(cuts.clone()).resume(found.resume).commit_guard(Arc::clone(&guard) as _);
-        if let Some(state) = found.state {
+        let starts: Vec<_> = (0..sources.len()).map(|source| opened.start_of(source)).collect();
+        let Opened { streams, kept, resume, state, recovered } = opened;
+        let guard = Arc::clone(&kept.guard) as _;
+        let mut engine = self.cut_log(kept.cuts.clone()).resume(resume).commit_guard(guard);
+        if let Some(state) = state {
             engine = engine.state(Arc::new(state));
         }
         let mut running = engine.run(plan, sinks).map_err(cause_of)?;
         let mut feeds = Vec::new();
-        for (index, (source, stream)) in sources.into_iter().zip(streams).enumerate() {
+        for (index, ((source, stream), start)) in sources.into_iter().zip(streams).zip(starts).enumerate() {
             let gateway = running.gateway(index).ok_or_else(|| Cause::Bug("a gateway is missing".into()))?;
-            let start =
-                after.as_ref().map_or((0, i64::MIN), |cut| (cut.positions[index], cut.watermarks[index]));
-            feeds.push(feed::start(source, stream, gateway, Arc::clone(&clock), start)?);
+            let (position, watermark) = start;
+            let start = feed::Start { position, watermark, now: Instant::now(), clock: Arc::clone(&clock) };
+            feeds.push(feed::start(source, stream, gateway, start)?);
         }
-        let keeper = Keeper::start(
-            journal,
-            keeper::Kept { cuts, progress, guard, text },
-            running.snapshots(),
-            durability,
-        )?;
-        Ok(DurableRun { feeds, running, keeper, recovered: found.recovered })
+        let keeper = Keeper::start(kept, running.snapshots(), durability)?;
+        Ok(DurableRun { feeds, running, keeper, recovered })
     }
 }
 
@@ -152,3 +138,7 @@ fn cause_of(error: FlowError) -> Cause {
         FlowError::Failed(failure) => Cause::Operation(failure.to_string()),
     }
 }
+
+#[cfg(test)]
+#[path = "../../tests/simulation/mod.rs"]
+mod simulation;

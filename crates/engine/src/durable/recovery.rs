@@ -11,7 +11,7 @@ use tidemill_flow::Resume;
 use tidemill_journal::{CutJournal, Journal, StoredSnapshot, StreamProgress};
 use tidemill_plan::Plan;
 
-use super::guard::SinkPlace;
+use super::protocol::{Left, Reach, Retention, SinkPlace};
 
 /// What was found from earlier runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,10 +31,11 @@ pub(super) struct Found {
     pub resume: Resume,
     pub state: Option<Snapshot>,
     pub sinks: Vec<SinkPlace>,
+    pub retention: Retention,
     pub recovered: Recovered,
 }
 
-/// Finds out how to go on.
+/// Finds out how to go on, and removes what does not count any more.
 pub(super) fn find(
     journal: &Journal,
     cuts: &CutJournal,
@@ -47,33 +48,49 @@ pub(super) fn find(
         Some(known) => check_text(&known, text)?,
         None => journal.set_query(text)?,
     }
-    let places = places(&journal.commits().read()?, names, sinks)?;
-    let oldest = places.iter().map(|place| place.committed).min().flatten();
-    let stored = match oldest {
-        Some(oldest) => journal.snapshots().newest(Some(oldest))?,
+    let sinks = places(&journal.commits().read()?, names, sinks)?;
+    let stored = match Left::snapshot_max(&sinks) {
+        Some(cycle) => journal.snapshots().newest(Some(cycle))?,
         None => None,
     };
     if let Some(stored) = &stored {
         check_text(&stored.plan, text)?;
     }
-    let mut replay = cuts.cuts_after(stored.as_ref().map(|stored| stored.cut.cycle))?;
-    let cuts_forgotten = forget_cuts(&mut replay, cuts, stored.as_ref(), streams)?;
-    let last = replay.last().or(stored.as_ref().map(|stored| &stored.cut));
-    check_commits(&places, last)?;
-    check_start(&replay, stored.as_ref(), streams)?;
-    let start = stored.as_ref().map_or(vec![0; streams.len()], |stored| stored.cut.positions.clone());
+    let snapshot = stored.as_ref().map(|stored| &stored.cut);
+    let reach = |stream: &Arc<StreamProgress>| Reach { first: stream.first(), end: stream.end() };
+    let left = Left {
+        sinks: &sinks,
+        snapshot,
+        cuts: cuts.cuts_after(snapshot.map(|cut| cut.cycle))?,
+        cuts_end: cuts.end(),
+        streams: &streams.iter().map(reach).collect::<Vec<_>>(),
+    };
+    let way = left.way()?;
+    forget_behind(way.last, journal, cuts)?;
+    let retention = retention(journal, snapshot, &way.replay)?;
+    let events = |(stream, start): (&Arc<StreamProgress>, &u64)| stream.end().saturating_sub(*start);
     let recovered = Recovered {
-        snapshot: stored.as_ref().map(|stored| stored.cut.cycle),
-        cycles: replay.len() as u64,
-        events: streams.iter().zip(&start).map(|(stream, start)| stream.end().saturating_sub(*start)).sum(),
-        cuts_forgotten,
+        snapshot: snapshot.map(|cut| cut.cycle),
+        cycles: way.replay.len() as u64,
+        events: streams.iter().zip(&way.positions).map(events).sum(),
+        cuts_forgotten: way.cuts_forgotten,
     };
-    let first_new = places.iter().map(|place| place.committed.map_or(0, |cycle| cycle + 1)).collect();
-    let (after, state) = match stored {
-        Some(StoredSnapshot { cut, state, .. }) => (Some(cut), Some(state)),
-        None => (None, None),
-    };
-    Ok(Found { resume: Resume { after, replay, sinks: first_new }, state, sinks: places, recovered })
+    let (after, state) = stored.map(|StoredSnapshot { cut, state, .. }| (cut, state)).unzip();
+    let resume = Resume { after, replay: way.replay, sinks: way.first_new };
+    Ok(Found { resume, state, sinks, retention, recovered })
+}
+
+/// Removes the cuts and snapshots of later cycles: their events are lost, and others will have their numbers.
+fn forget_behind(last: Option<u64>, journal: &Journal, cuts: &CutJournal) -> Result<(), Cause> {
+    journal.snapshots().remove_after(last)?;
+    cuts.discard_after(last)
+}
+
+/// The snapshots that are there: the one to go on from, and those of cycles that are made again.
+fn retention(journal: &Journal, snapshot: Option<&Cut>, replay: &[Cut]) -> Result<Retention, Cause> {
+    let there = journal.snapshots().cycles()?;
+    let newer = replay.iter().filter(|cut| there.contains(&cut.cycle));
+    Ok(Retention::new(snapshot.into_iter().chain(newer).cloned()))
 }
 
 /// How far each sink is: by its own word, or by our note.
@@ -88,70 +105,6 @@ fn places(
         Ok(SinkPlace { name: name.clone(), remembers, committed })
     };
     names.iter().zip(sinks).map(place).collect()
-}
-
-/// A crash of the machine may leave cuts on the disk whose events are not. No sink has committed them, for a commit
-/// waits for both; they are forgotten, and the cycles are cut anew.
-fn forget_cuts(
-    replay: &mut Vec<Cut>,
-    cuts: &CutJournal,
-    stored: Option<&StoredSnapshot>,
-    streams: &[Arc<StreamProgress>],
-) -> Result<u64, Cause> {
-    let is_there =
-        |cut: &Cut| cut.positions.iter().zip(streams).all(|(position, stream)| *position <= stream.end());
-    let good = replay.iter().take_while(|cut| is_there(cut)).count();
-    let forgotten = replay.len() - good;
-    if forgotten > 0 {
-        replay.truncate(good);
-        let last = replay.last().or(stored.map(|stored| &stored.cut)).map(|cut| cut.cycle);
-        cuts.discard_after(last)?;
-    }
-    Ok(forgotten as u64)
-}
-
-fn check_commits(places: &[SinkPlace], last: Option<&Cut>) -> Result<(), Cause> {
-    let last = last.map(|cut| cut.cycle);
-    match places.iter().find(|place| place.committed > last) {
-        None => Ok(()),
-        Some(place) => {
-            let committed = place.committed.unwrap_or(0);
-            let known = last.map_or("no cycle at all".into(), |last| format!("cycles up to {last} only"));
-            Err(Cause::Operation(format!(
-                "sink '{}' has committed cycle {committed}, but the journal knows {known}: its end is lost (a crash of \
-                 the machine with sync = 'never', or another journal's folder). Restore the journal, or give the sink \
-                 another name to start anew",
-                place.name
-            )))
-        }
-    }
-}
-
-/// Whether the journals have what is to be replayed.
-fn check_start(
-    replay: &[Cut],
-    stored: Option<&StoredSnapshot>,
-    streams: &[Arc<StreamProgress>],
-) -> Result<(), Cause> {
-    let start = stored.map_or(0, |stored| stored.cut.cycle + 1);
-    if let Some(first) = replay.first().filter(|first| first.cycle != start) {
-        let found = first.cycle;
-        return Err(Cause::Operation(format!(
-            "the log of cuts begins with cycle {found}, but cycle {start} is needed to go on; restore the journal's \
-             folder, or start anew in another one"
-        )));
-    }
-    for (index, stream) in streams.iter().enumerate() {
-        let needed = stored.map_or(0, |stored| stored.cut.positions[index]);
-        if stream.first() > needed || stream.end() < needed {
-            let (first, end) = (stream.first(), stream.end());
-            return Err(Cause::Operation(format!(
-                "the journal of source {index} has positions {first} to {end}, but {needed} is needed to go on; \
-                 restore the journal's folder, or start anew in another one"
-            )));
-        }
-    }
-    Ok(())
 }
 
 /// The query as text: what must be the same for its state to be taken over.

@@ -6,16 +6,18 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Sender;
 use tidemill_core::arrow::array::RecordBatch;
 use tidemill_core::error::Cause;
-use tidemill_core::{Clock, Faults, Polled, Source};
+use tidemill_core::{Clock, Faults, Polled, Request, Source};
 use tidemill_journal::{Record, StreamWriter};
 
 use super::SyncPolicy;
+use super::feed::Start;
+use super::protocol::{Settle, Taking};
 use crate::feed::{FeedState, POLL_WAIT};
 
-/// At most so many rows wait for one sync.
-const ROWS_PER_SYNC: u64 = 262_144;
 /// How long to wait until room is asked for again.
 const ROOM_WAIT: Duration = Duration::from_millis(5);
+/// And on a full disk, where each time is an attempt to write.
+const DISK_WAIT: Duration = Duration::from_secs(1);
 
 /// How the taking in has ended, for the forwarder, which has the gateway.
 #[derive(Default)]
@@ -34,20 +36,27 @@ impl Ending {
     }
 }
 
+/// What a step of the taking in has come to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Next,
+    /// There is no room: the next step has time.
+    Wait(Duration),
+    /// True: the source has come to its end; false: it was stopped before.
+    Ended(bool),
+}
+
 pub(super) struct Writer {
     source: Box<dyn Source>,
     journal: StreamWriter,
-    policy: SyncPolicy,
+    taking: Taking,
+    /// Rows for which the disk had no room, and whose they are.
+    held: Option<(RecordBatch, Option<Request>)>,
     /// What is handed on without a detour over the journal, as long as there is room.
     queue: Sender<Record>,
     clock: Arc<dyn Clock>,
     state: Arc<FeedState>,
     ending: Arc<Ending>,
-    /// Rows that the source gives again and the journal has.
-    known_rows: u64,
-    /// Rows that the source has given, and those of them that were acknowledged.
-    given: u64,
-    acknowledged: u64,
     synced_at: Instant,
 }
 
@@ -57,24 +66,12 @@ impl Writer {
         journal: StreamWriter,
         policy: SyncPolicy,
         queue: Sender<Record>,
-        clock: Arc<dyn Clock>,
-        state: Arc<FeedState>,
-        ending: Arc<Ending>,
+        (state, ending): (Arc<FeedState>, Arc<Ending>),
+        start: Start,
     ) -> Self {
-        let known_rows = if source.is_repeatable() { journal.end() } else { 0 };
-        Writer {
-            source,
-            journal,
-            policy,
-            queue,
-            clock,
-            state,
-            ending,
-            known_rows,
-            given: 0,
-            acknowledged: 0,
-            synced_at: Instant::now(),
-        }
+        let taking = Taking::new(policy, source.is_repeatable(), journal.end());
+        let Start { clock, now: synced_at, .. } = start;
+        Writer { source, journal, taking, held: None, queue, clock, state, ending, synced_at }
     }
 
     pub fn run(mut self) {
@@ -85,102 +82,110 @@ impl Writer {
 
     fn take_in(&mut self) -> Result<bool, Cause> {
         loop {
-            if self.state.is_stopped() {
-                self.sync()?;
-                return Ok(false);
-            }
-            if !self.journal.has_room() {
-                // What is no longer needed goes with the next sync.
-                self.sync()?;
-                std::thread::sleep(ROOM_WAIT);
-                continue;
-            }
-            let polled = self.source.poll(self.poll_wait())?;
-            self.tell();
-            match polled {
-                Polled::Rows(rows) => {
-                    self.take(rows)?;
-                    if self.given - self.acknowledged >= ROWS_PER_SYNC {
-                        self.settle()?;
-                    }
-                }
-                Polled::Nothing => self.settle()?,
-                Polled::Ended => {
-                    self.sync()?;
-                    return Ok(true);
-                }
+            match self.step(Instant::now())? {
+                Step::Next => {}
+                Step::Wait(wait) => self.sleep(wait),
+                Step::Ended(at_end) => return Ok(at_end),
             }
         }
     }
 
-    /// How long the source may wait for rows: not at all while others wait for a sync.
-    fn poll_wait(&self) -> Duration {
-        match self.policy {
-            _ if self.given == self.acknowledged => POLL_WAIT,
-            SyncPolicy::Every(interval) => POLL_WAIT.min(interval.saturating_sub(self.synced_at.elapsed())),
-            _ => Duration::ZERO,
-        }
-    }
-
-    fn take(&mut self, rows: RecordBatch) -> Result<(), Cause> {
-        let count = rows.num_rows() as u64;
-        self.given += count;
-        let known = count.min(self.known_rows);
-        self.known_rows -= known;
-        let request = self.source.request();
-        let is_repeated = request.as_ref().is_some_and(|request| self.journal.is_repeated(request));
-        if is_repeated || known == count {
-            return Ok(());
-        }
-        let rows = rows.slice(known as usize, (count - known) as usize);
-        let (start, arrived_ns) = (self.journal.end(), self.clock.now_ns());
-        loop {
-            match self.journal.append(&rows, arrived_ns, request.as_ref()) {
-                Ok(_) => break,
-                // A full disk holds the senders back, as a full journal does.
-                Err(Cause::Resource(reason)) if !self.state.is_stopped() => self.wait_for_room(&reason),
-                Err(cause) => return Err(cause),
-            }
-        }
-        self.state.add_rows(rows.num_rows());
-        // If there is no room, the forwarder reads it from the journal.
-        let _ = self.queue.try_send(Record { start, rows, arrived_ns, request: None });
-        Ok(())
-    }
-
-    fn wait_for_room(&mut self, reason: &str) {
-        let mut faults = Faults::default();
-        faults.add(format!("nothing is taken in until there is room: {reason}"));
-        self.state.add_faults(faults);
-        let until = Instant::now() + Duration::from_secs(1);
+    fn sleep(&self, wait: Duration) {
+        let until = Instant::now() + wait;
         while Instant::now() < until && !self.state.is_stopped() {
             std::thread::sleep(ROOM_WAIT);
         }
     }
 
-    /// Syncs and acknowledges, if the policy says that it is time.
-    fn settle(&mut self) -> Result<(), Cause> {
-        let is_due = match self.policy {
-            SyncPolicy::AtOnce => true,
-            SyncPolicy::Every(interval) => self.synced_at.elapsed() >= interval,
-            SyncPolicy::Never => {
-                self.acknowledge();
-                false
+    /// Takes in what the source has next, or looks for room.
+    pub fn step(&mut self, now: Instant) -> Result<Step, Cause> {
+        if self.held.is_some() {
+            return self.write(now);
+        }
+        if self.state.is_stopped() {
+            self.sync(now)?;
+            return Ok(Step::Ended(false));
+        }
+        if !self.journal.has_room() {
+            // What is no longer needed goes with the next sync.
+            self.sync(now)?;
+            return Ok(Step::Wait(ROOM_WAIT));
+        }
+        let polled = self.source.poll(self.poll_wait(now))?;
+        self.tell();
+        match polled {
+            Polled::Rows(rows) => self.take(rows, now),
+            Polled::Nothing => self.settle(now, false),
+            Polled::Ended => {
+                self.sync(now)?;
+                Ok(Step::Ended(true))
             }
-        };
-        if is_due && self.given > self.acknowledged { self.sync() } else { Ok(()) }
+        }
     }
 
-    fn sync(&mut self) -> Result<(), Cause> {
+    /// How long the source may wait for rows: not at all while others wait for a sync.
+    fn poll_wait(&self, now: Instant) -> Duration {
+        let until_sync = self.taking.until_sync(now.saturating_duration_since(self.synced_at));
+        until_sync.map_or(POLL_WAIT, |wait| wait.min(POLL_WAIT))
+    }
+
+    fn take(&mut self, rows: RecordBatch, now: Instant) -> Result<Step, Cause> {
+        let request = self.source.request();
+        let is_repeated = request.as_ref().is_some_and(|request| self.journal.is_repeated(request));
+        let Some(known) = self.taking.given(rows.num_rows() as u64, is_repeated) else {
+            return self.settle(now, true);
+        };
+        let known = known as usize;
+        self.held = Some((rows.slice(known, rows.num_rows() - known), request));
+        self.write(now)
+    }
+
+    /// Writes the rows that are held. A full disk holds the senders back, as a full journal does.
+    fn write(&mut self, now: Instant) -> Result<Step, Cause> {
+        let Some((rows, request)) = self.held.take() else { return Ok(Step::Next) };
+        let (start, arrived_ns) = (self.journal.end(), self.clock.now_ns());
+        match self.journal.append(&rows, arrived_ns, request.as_ref()) {
+            Ok(_) => {}
+            Err(Cause::Resource(reason)) if !self.state.is_stopped() => {
+                self.held = Some((rows, request));
+                self.tell_of_full_disk(&reason);
+                self.settle(now, false)?;
+                return Ok(Step::Wait(DISK_WAIT));
+            }
+            Err(cause) => return Err(cause),
+        }
+        self.taking.written();
+        self.state.add_rows(rows.num_rows());
+        // If there is no room, the forwarder reads it from the journal.
+        let _ = self.queue.try_send(Record { start, rows, arrived_ns, request: None });
+        self.settle(now, true)
+    }
+
+    /// Syncs and acknowledges, if it is time.
+    fn settle(&mut self, now: Instant, has_more: bool) -> Result<Step, Cause> {
+        match self.taking.settle(now.saturating_duration_since(self.synced_at), has_more) {
+            Settle::Nothing => {}
+            Settle::Sync => self.sync(now)?,
+            Settle::Acknowledge => self.acknowledge(),
+        }
+        Ok(Step::Next)
+    }
+
+    fn sync(&mut self, now: Instant) -> Result<(), Cause> {
         self.journal.sync()?;
-        self.synced_at = Instant::now();
+        self.synced_at = now;
         self.acknowledge();
         Ok(())
     }
 
     fn acknowledge(&mut self) {
-        self.acknowledged = self.given;
-        self.source.acknowledge(self.given);
+        self.source.acknowledge(self.taking.acknowledge());
+    }
+
+    fn tell_of_full_disk(&self, reason: &str) {
+        let mut faults = Faults::default();
+        faults.add(format!("nothing is taken in until there is room: {reason}"));
+        self.state.add_faults(faults);
     }
 
     fn tell(&mut self) {

@@ -39,31 +39,71 @@ enum Change {
     Length(usize),
 }
 
+/// The bytes of a file. Those that were never written, at its end, are zeros and take no memory.
+#[derive(Clone, Default)]
+struct Bytes {
+    written: Vec<u8>,
+    length: usize,
+}
+
+impl Bytes {
+    fn set_length(&mut self, length: usize) {
+        self.written.truncate(length);
+        self.length = length;
+    }
+
+    fn write(&mut self, offset: usize, bytes: &[u8]) {
+        let end = offset + bytes.len();
+        if self.written.len() < end {
+            self.written.resize(end, 0);
+        }
+        self.written[offset..end].copy_from_slice(bytes);
+        self.length = self.length.max(end);
+    }
+
+    fn read(&self, target: &mut [u8], offset: usize) -> usize {
+        let count = self.length.saturating_sub(offset).min(target.len());
+        let written = self.written.get(offset..).unwrap_or_default();
+        let found = written.len().min(count);
+        target[..found].copy_from_slice(&written[..found]);
+        target[found..count].fill(0);
+        count
+    }
+}
+
 #[derive(Default)]
 struct FileState {
-    synced: Vec<u8>,
-    now: Vec<u8>,
+    synced: Bytes,
+    now: Bytes,
     /// Since the last sync.
     changes: Vec<Change>,
 }
 
+#[derive(Clone)]
 enum NameChange {
-    Add(PathBuf, Arc<Mutex<FileState>>),
-    Rename(PathBuf, PathBuf),
-    Remove(PathBuf),
+    Add(String, Arc<Mutex<FileState>>),
+    Rename(String, String),
+    Remove(String),
 }
 
-type Names = BTreeMap<PathBuf, Arc<Mutex<FileState>>>;
+/// By path, as text: that is compared faster.
+type Names = BTreeMap<String, Arc<Mutex<FileState>>>;
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
 
 #[derive(Default)]
 struct State {
-    folders: BTreeSet<PathBuf>,
+    folders: BTreeSet<String>,
     synced: Names,
     now: Names,
     changes: Vec<NameChange>,
     bytes_max: usize,
     /// How many syncs go well before one fails.
     fails_sync: Option<u64>,
+    /// How many operations go well before the machine stands still.
+    halts: Option<u64>,
     locks: BTreeMap<PathBuf, std::sync::Weak<()>>,
 }
 
@@ -83,7 +123,7 @@ impl FaultDisk {
 
     /// How many bytes all files have.
     pub fn bytes(&self) -> usize {
-        self.state().now.values().map(|file| file.lock().unwrap().now.len()).sum()
+        self.state().now.values().map(|file| file.lock().unwrap().now.length).sum()
     }
 
     /// After so many more syncs that go well, one fails.
@@ -91,17 +131,56 @@ impl FaultDisk {
         self.state().fails_sync = Some(after);
     }
 
+    /// Whether the sync that was to fail has done so, or none was.
+    pub fn has_failed_sync(&self) -> bool {
+        self.state().fails_sync.is_none()
+    }
+
+    /// After so many more changes the machine stands still: nothing works any more, and what is there stays as it is.
+    pub fn halt(&self, after: u64) {
+        self.state().halts = Some(after);
+    }
+
+    /// Nothing goes wrong any more.
+    pub fn mend(&self) {
+        let mut state = self.state();
+        (state.fails_sync, state.halts, state.bytes_max) = (None, None, usize::MAX);
+    }
+
+    /// Whether the machine stands still.
+    pub fn is_halted(&self) -> bool {
+        self.state().halts == Some(0)
+    }
+
+    /// What is on the disk after the end of the process, as a new disk: all that was written.
+    pub fn killed(&self) -> FaultDisk {
+        let state = self.state();
+        let (folders, bytes_max) = (state.folders.clone(), state.bytes_max);
+        let (synced, now, changes) = (state.synced.clone(), state.now.clone(), state.changes.clone());
+        FaultDisk(Arc::new(Mutex::new(State {
+            folders,
+            synced,
+            now,
+            changes,
+            bytes_max,
+            ..State::default()
+        })))
+    }
+
     /// The content of a file, to be changed as if the disk had gone bad.
     pub fn corrupt(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
-        let file = self.state().now[path].clone();
+        let file = self.state().now[&text(path)].clone();
         let mut file = file.lock().unwrap();
-        change(&mut file.now);
+        let mut bytes = vec![0; file.now.length];
+        file.now.read(&mut bytes, 0);
+        change(&mut bytes);
+        file.now = Bytes { length: bytes.len(), written: bytes };
         file.synced = file.now.clone();
         file.changes.clear();
     }
 
     pub fn paths(&self) -> Vec<PathBuf> {
-        self.state().now.keys().cloned().collect()
+        self.state().now.keys().map(PathBuf::from).collect()
     }
 
     /// What is on the disk after a loss of power, as a new disk.
@@ -148,7 +227,18 @@ impl FaultDisk {
         }
     }
 
+    /// Whether the machine still works, and one change more.
+    fn check_halt(&self) -> io::Result<()> {
+        let mut state = self.state();
+        if state.halts == Some(0) {
+            return Err(io::Error::other("the machine stands still"));
+        }
+        state.halts = state.halts.map(|after| after - 1);
+        Ok(())
+    }
+
     fn check_sync(&self) -> io::Result<()> {
+        self.check_halt()?;
         let mut state = self.state();
         match state.fails_sync {
             Some(0) => {
@@ -175,11 +265,11 @@ impl FileState {
             match change {
                 Change::Length(length) if lengths_kept > 0 => {
                     lengths_kept -= 1;
-                    bytes.resize(*length, 0);
+                    bytes.set_length(*length);
                 }
                 Change::Length(_) => {}
                 Change::Write { offset, bytes: written } if all || random.is_once_in(2) => {
-                    write(&mut bytes, *offset, written);
+                    bytes.write(*offset, written);
                 }
                 Change::Write { offset, bytes: written } => tear(&mut bytes, *offset, written, random),
             }
@@ -189,23 +279,16 @@ impl FileState {
 }
 
 /// Writes some of the sectors.
-fn tear(target: &mut Vec<u8>, offset: usize, bytes: &[u8], random: &mut Random) {
+fn tear(target: &mut Bytes, offset: usize, bytes: &[u8], random: &mut Random) {
     let mut at = 0;
     while at < bytes.len() {
         let sector_end = ((offset + at) / SECTOR_BYTES + 1) * SECTOR_BYTES - offset;
         let end = sector_end.min(bytes.len());
         if random.is_once_in(2) {
-            write(target, offset + at, &bytes[at..end]);
+            target.write(offset + at, &bytes[at..end]);
         }
         at = end;
     }
-}
-
-fn write(target: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
-    if target.len() < offset + bytes.len() {
-        target.resize(offset + bytes.len(), 0);
-    }
-    target[offset..offset + bytes.len()].copy_from_slice(bytes);
 }
 
 fn apply(names: &mut Names, change: &NameChange) {
@@ -231,27 +314,34 @@ impl State {
     }
 
     fn file(&self, path: &Path) -> io::Result<Arc<Mutex<FileState>>> {
-        self.now.get(path).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
+        self.now.get(&text(path)).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 }
 
 impl Medium for FaultDisk {
     fn create_folder(&self, folder: &Path) -> io::Result<()> {
+        self.check_halt()?;
         let mut state = self.state();
-        state.folders.extend(folder.ancestors().map(Path::to_owned));
+        state.folders.extend(folder.ancestors().map(text));
         Ok(())
     }
 
     fn names(&self, folder: &Path) -> io::Result<Vec<String>> {
         let state = self.state();
-        let paths = state.now.keys().chain(&state.folders);
-        let inside = paths.filter(|path| path.parent() == Some(folder));
-        Ok(inside.map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect())
+        let inside = format!("{}/", text(folder));
+        let mut files = state.now.range(inside.clone()..).map(|(path, _)| path);
+        let mut folders = state.folders.range(inside.clone()..);
+        let names = |paths: &mut dyn Iterator<Item = &String>| -> Vec<String> {
+            let names = paths.map_while(|path| path.strip_prefix(&inside));
+            names.filter(|name| !name.contains('/')).map(str::to_owned).collect()
+        };
+        Ok([names(&mut files), names(&mut folders)].concat())
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn MediumFile>> {
+        self.check_halt()?;
         let file = Arc::new(Mutex::new(FileState::default()));
-        self.state().change(NameChange::Add(path.to_owned(), file.clone()));
+        self.state().change(NameChange::Add(text(path), file.clone()));
         Ok(self.open_file(file))
     }
 
@@ -262,13 +352,15 @@ impl Medium for FaultDisk {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.state().file(from)?;
-        self.state().change(NameChange::Rename(from.to_owned(), to.to_owned()));
+        self.check_halt()?;
+        self.state().change(NameChange::Rename(text(from), text(to)));
         Ok(())
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.state().file(path)?;
-        self.state().change(NameChange::Remove(path.to_owned()));
+        self.check_halt()?;
+        self.state().change(NameChange::Remove(text(path)));
         Ok(())
     }
 
@@ -297,55 +389,55 @@ struct FaultFile {
 }
 
 impl FaultFile {
-    fn set_length(&self, length: usize) {
+    fn set_length(&self, length: usize) -> io::Result<()> {
+        self.disk.check_halt()?;
         let mut file = self.file.lock().unwrap();
-        file.now.resize(length, 0);
+        file.now.set_length(length);
         file.changes.push(Change::Length(length));
+        Ok(())
     }
 }
 
 impl MediumFile for FaultFile {
     fn length(&self) -> io::Result<u64> {
-        Ok(self.file.lock().unwrap().now.len() as u64)
+        Ok(self.file.lock().unwrap().now.length as u64)
     }
 
     fn write_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()> {
+        self.disk.check_halt()?;
         let (bytes, offset) = (parts.concat(), offset as usize);
-        let length = self.file.lock().unwrap().now.len();
+        let length = self.file.lock().unwrap().now.length;
         let more = (offset + bytes.len()).saturating_sub(length);
         let fits = self.disk.check_space(more);
         let mut file = self.file.lock().unwrap();
         // A write to a full disk leaves what found room.
         let bytes = if fits.is_ok() { bytes } else { bytes[..bytes.len() - more].to_vec() };
-        write(&mut file.now, offset, &bytes);
+        file.now.write(offset, &bytes);
         file.changes.push(Change::Write { offset, bytes });
         fits
     }
 
     fn read_at(&self, target: &mut [u8], offset: u64) -> io::Result<usize> {
-        let file = self.file.lock().unwrap();
-        let rest = file.now.get(offset as usize..).unwrap_or_default();
-        let count = rest.len().min(target.len());
-        target[..count].copy_from_slice(&rest[..count]);
-        Ok(count)
+        Ok(self.file.lock().unwrap().now.read(target, offset as usize))
     }
 
     fn map(&self, length: u64) -> io::Result<Buffer> {
-        Ok(Buffer::from(&self.file.lock().unwrap().now[..length as usize]))
+        let mut bytes = vec![0; length as usize];
+        self.file.lock().unwrap().now.read(&mut bytes, 0);
+        Ok(Buffer::from(bytes))
     }
 
     fn allocate(&self, length: u64) -> io::Result<()> {
         let now = self.length()?;
         if length > now {
             self.disk.check_space((length - now) as usize)?;
-            self.set_length(length as usize);
+            self.set_length(length as usize)?;
         }
         Ok(())
     }
 
     fn truncate(&self, length: u64) -> io::Result<()> {
-        self.set_length(length as usize);
-        Ok(())
+        self.set_length(length as usize)
     }
 
     fn sync(&self) -> io::Result<()> {

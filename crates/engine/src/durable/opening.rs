@@ -1,0 +1,57 @@
+//! Opening a durable query's folder: journals, cuts, and how to go on.
+
+use std::sync::Arc;
+
+use tidemill_core::Sink;
+use tidemill_core::error::Cause;
+use tidemill_core::snapshot::Snapshot;
+use tidemill_flow::Resume;
+use tidemill_journal::{Journal, StreamReader, StreamWriter};
+use tidemill_plan::Plan;
+
+use super::guard::Guard;
+use super::keeper::Kept;
+use super::recovery::{self, Found, Recovered};
+use super::{DurableSource, SyncPolicy};
+
+/// A folder that is open, with all that a run begins with.
+pub(super) struct Opened {
+    /// In the plan's order.
+    pub streams: Vec<(StreamWriter, StreamReader)>,
+    pub kept: Kept,
+    pub resume: Resume,
+    pub state: Option<Snapshot>,
+    pub recovered: Recovered,
+}
+
+impl Opened {
+    /// From where, and with which watermark, a source is fed.
+    pub fn start_of(&self, source: usize) -> (u64, i64) {
+        let after = self.resume.after.as_ref();
+        after.map_or((0, i64::MIN), |cut| (cut.positions[source], cut.watermarks[source]))
+    }
+}
+
+/// Opens the folder of a query.
+pub(super) fn open(
+    journal: Journal,
+    plan: &Plan,
+    query: &str,
+    sinks: &mut [Box<dyn Sink>],
+    sources: &[DurableSource],
+) -> Result<Opened, Cause> {
+    let mut streams = Vec::new();
+    for (source, planned) in sources.iter().zip(&plan.sources) {
+        streams.push(journal.stream(&planned.name, source.source.schema(), &source.stream)?);
+    }
+    let progress: Vec<_> = streams.iter().map(|(writer, _)| writer.progress()).collect();
+    let cuts = journal.cuts()?;
+    let names: Vec<String> = plan.sinks.iter().map(|sink| sink.name.clone()).collect();
+    let text = recovery::describe(plan, query);
+    let found = recovery::find(&journal, &cuts, &text, &names, sinks, &progress)?;
+    let Found { resume, state, sinks, retention, recovered } = found;
+    let waits = sources.iter().map(|source| source.sync != SyncPolicy::Never).collect();
+    let guard = Arc::new(Guard::new(progress.clone(), waits, cuts.clone(), journal.commits(), sinks));
+    let kept = Kept { journal, cuts, progress, guard, retention, text };
+    Ok(Opened { streams, kept, resume, state, recovered })
+}

@@ -1,0 +1,84 @@
+//! Commits: what they wait for, and what follows from them.
+
+use std::collections::BTreeMap;
+
+use tidemill_core::Cut;
+
+/// What a commit waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// That a stream is synced up to a position.
+    Rows { stream: usize, position: u64 },
+    /// That the cuts are synced.
+    Cuts,
+}
+
+/// What a cycle was made of must be as durable as was promised before its results are, or a crash could take the one and
+/// leave the other.
+pub(crate) struct Durable {
+    /// For each stream, whether a commit waits for its sync.
+    waits: Vec<bool>,
+}
+
+impl Durable {
+    pub fn new(waits: Vec<bool>) -> Self {
+        Durable { waits }
+    }
+
+    /// What a commit of the cycles up to this cut still waits for: `synced` says up to where a stream is, `cuts_synced`
+    /// which cut is the last that is.
+    pub fn missing(
+        &self,
+        cut: &Cut,
+        synced: impl Fn(usize) -> u64,
+        cuts_synced: Option<u64>,
+    ) -> Option<Missing> {
+        let mut waiting = (0..self.waits.len()).filter(|stream| self.waits[*stream]);
+        if let Some(stream) = waiting.clone().find(|stream| synced(*stream) < cut.positions[*stream]) {
+            return Some(Missing::Rows { stream, position: cut.positions[stream] });
+        }
+        (waiting.next().is_some() && cuts_synced < Some(cut.cycle)).then_some(Missing::Cuts)
+    }
+}
+
+/// How far a sink is.
+#[derive(Clone, Debug)]
+pub(crate) struct SinkPlace {
+    pub name: String,
+    /// Whether the sink itself knows how far it is; if not, we note it.
+    pub remembers: bool,
+    /// Its last committed cycle.
+    pub committed: Option<u64>,
+}
+
+/// How far the sinks are, in the plan's order.
+pub(crate) struct Commits {
+    sinks: Vec<SinkPlace>,
+}
+
+impl Commits {
+    pub fn new(sinks: Vec<SinkPlace>) -> Self {
+        Commits { sinks }
+    }
+
+    /// A sink has committed the cycles up to this one. Returns what is to be noted in place of what was noted before.
+    pub fn committed(&mut self, sink: usize, cycle: u64) -> Option<BTreeMap<String, u64>> {
+        self.sinks[sink].committed = Some(cycle);
+        if self.sinks[sink].remembers {
+            return None;
+        }
+        let noted = self.sinks.iter().filter(|place| !place.remembers);
+        Some(noted.filter_map(|place| Some((place.name.clone(), place.committed?))).collect())
+    }
+
+    /// The last cycle that all sinks have.
+    pub fn by_all(&self) -> Option<u64> {
+        by_all(&self.sinks)
+    }
+}
+
+/// The last cycle that all of these sinks have.
+pub(super) fn by_all(sinks: &[SinkPlace]) -> Option<u64> {
+    // `None` is less than any cycle.
+    sinks.iter().map(|place| place.committed).min().flatten()
+}

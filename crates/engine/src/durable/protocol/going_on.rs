@@ -1,0 +1,180 @@
+//! Going on: what a crash left, and what follows from it.
+
+use tidemill_core::Cut;
+use tidemill_core::error::Cause;
+
+use super::commits::{SinkPlace, by_all};
+
+/// The positions that a stream's journal has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reach {
+    /// The first one.
+    pub first: u64,
+    /// One past the last.
+    pub end: u64,
+}
+
+/// What an earlier run left on the disk and in the sinks.
+pub(crate) struct Left<'a> {
+    pub sinks: &'a [SinkPlace],
+    /// The cut of the newest snapshot up to [`Left::snapshot_max`].
+    pub snapshot: Option<&'a Cut>,
+    /// The logged cuts after it.
+    pub cuts: Vec<Cut>,
+    /// One past the last cycle whose cut is logged.
+    pub cuts_end: u64,
+    pub streams: &'a [Reach],
+}
+
+/// How to go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Way {
+    /// The cuts to be made again, after the snapshot.
+    pub replay: Vec<Cut>,
+    /// The last cycle that is known. Cuts and snapshots behind it are of cycles whose events are lost: they must be gone
+    /// before their numbers are used again.
+    pub last: Option<u64>,
+    /// How many logged cuts are behind it.
+    pub cuts_forgotten: u64,
+    /// For each sink the first cycle that it does not have.
+    pub first_new: Vec<u64>,
+    /// For each stream the position to go on from.
+    pub positions: Vec<u64>,
+}
+
+impl Left<'_> {
+    /// The newest snapshot to go on from: no sink may lack the results of a cycle before it. `None`: from the beginning.
+    pub fn snapshot_max(sinks: &[SinkPlace]) -> Option<u64> {
+        by_all(sinks)
+    }
+
+    /// How to go on.
+    ///
+    /// # Errors
+    /// If what is needed is lost.
+    pub fn way(self) -> Result<Way, Cause> {
+        // A crash of the machine may leave cuts on the disk whose events are not. No sink has committed them, for a commit
+        // waits for both; they are forgotten, and the cycles are cut anew.
+        let is_there = |cut: &&Cut| {
+            cut.positions.iter().zip(self.streams).all(|(position, stream)| *position <= stream.end)
+        };
+        let good = self.cuts.iter().take_while(is_there).count();
+        let last = self.cuts[..good].last().or(self.snapshot).map(|cut| cut.cycle);
+        self.check_commits(last)?;
+        self.check_cuts()?;
+        let positions = self.snapshot.map_or(vec![0; self.streams.len()], |cut| cut.positions.clone());
+        check_streams(self.streams, &positions)?;
+        let first_new = |place: &SinkPlace| place.committed.map_or(0, |cycle| cycle + 1);
+        let first_new = self.sinks.iter().map(first_new).collect();
+        let cuts_forgotten = (self.cuts.len() - good) as u64;
+        let replay = self.cuts.into_iter().take(good).collect();
+        Ok(Way { replay, last, cuts_forgotten, first_new, positions })
+    }
+
+    fn check_commits(&self, last: Option<u64>) -> Result<(), Cause> {
+        let Some(place) = self.sinks.iter().find(|place| place.committed > last) else { return Ok(()) };
+        let committed = place.committed.unwrap_or(0);
+        let known = last.map_or("no cycle at all".into(), |last| format!("cycles up to {last} only"));
+        Err(Cause::Operation(format!(
+            "sink '{}' has committed cycle {committed}, but the journal knows {known}: its end is lost (a crash of \
+             the machine with sync = 'never', or another journal's folder). Restore the journal, or give the sink \
+             another name to start anew",
+            place.name
+        )))
+    }
+
+    /// Whether the log of cuts follows the snapshot without a gap.
+    fn check_cuts(&self) -> Result<(), Cause> {
+        let start = self.snapshot.map_or(0, |cut| cut.cycle + 1);
+        let found = match self.cuts.first() {
+            Some(first) if first.cycle != start => format!("begins with cycle {}", first.cycle),
+            None if self.cuts_end < start => format!("ends before cycle {}", self.cuts_end),
+            _ => return Ok(()),
+        };
+        Err(Cause::Operation(format!(
+            "the log of cuts {found}, but cycle {start} is needed to go on; restore the journal's folder, or start \
+             anew in another one"
+        )))
+    }
+}
+
+/// Whether the journals have what comes after these positions.
+fn check_streams(streams: &[Reach], positions: &[u64]) -> Result<(), Cause> {
+    for (index, (Reach { first, end }, needed)) in streams.iter().zip(positions).enumerate() {
+        if first > needed || end < needed {
+            return Err(Cause::Operation(format!(
+                "the journal of source {index} has positions {first} to {end}, but {needed} is needed to go on; \
+                 restore the journal's folder, or start anew in another one"
+            )));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(cycle: u64, position: u64) -> Cut {
+        Cut { cycle, positions: vec![position], watermarks: vec![0], ..Cut::first() }
+    }
+
+    fn sink(committed: Option<u64>) -> SinkPlace {
+        SinkPlace { name: "output".into(), remembers: true, committed }
+    }
+
+    /// How to go on with cuts 3 to 5 at 30 to 50 after a snapshot of cycle 2, and with these positions.
+    fn way(committed: u64, first: u64, end: u64) -> Result<Way, String> {
+        let left = Left {
+            sinks: &[sink(Some(committed))],
+            snapshot: Some(&cut(2, 20)),
+            cuts: vec![cut(3, 30), cut(4, 40), cut(5, 50)],
+            cuts_end: 6,
+            streams: &[Reach { first, end }],
+        };
+        left.way().map_err(|cause| cause.to_string())
+    }
+
+    #[test]
+    fn cuts_are_made_again_as_far_as_their_events_are_there() {
+        let found = way(3, 10, 45).unwrap();
+        let replay: Vec<u64> = found.replay.iter().map(|cut| cut.cycle).collect();
+        assert_eq!((replay, found.last, found.cuts_forgotten), (vec![3, 4], Some(4), 1));
+        assert_eq!((found.first_new, found.positions), (vec![4], vec![20]));
+        assert_eq!(way(3, 20, 20).unwrap_err(), way(3, 0, 29).unwrap_err(), "no cut is left of those");
+    }
+
+    #[test]
+    fn the_snapshot_alone_is_enough() {
+        let found = way(2, 20, 20).unwrap();
+        assert_eq!((found.replay, found.last, found.cuts_forgotten), (vec![], Some(2), 3));
+    }
+
+    #[test]
+    fn what_is_lost_is_said() {
+        let reason = way(5, 10, 45).unwrap_err();
+        assert!(
+            reason.contains("sink 'output' has committed cycle 5") && reason.contains("cycles up to 4 only")
+        );
+        let reason = way(3, 21, 50).unwrap_err();
+        assert!(reason.contains("source 0 has positions 21 to 50, but 20 is needed"), "{reason}");
+        let left = |snapshot, cuts: Vec<Cut>, cuts_end| Left {
+            sinks: &[],
+            snapshot,
+            cuts,
+            cuts_end,
+            streams: &[Reach { first: 0, end: 90 }],
+        };
+        let reason = left(None, vec![cut(1, 10)], 2).way().unwrap_err().to_string();
+        assert!(reason.contains("begins with cycle 1, but cycle 0 is needed"), "{reason}");
+        let snapshot = cut(7, 70);
+        let reason = left(Some(&snapshot), vec![], 4).way().unwrap_err().to_string();
+        assert!(reason.contains("ends before cycle 4, but cycle 8 is needed"), "{reason}");
+    }
+
+    #[test]
+    fn it_begins_where_the_slowest_sink_is() {
+        assert_eq!(Left::snapshot_max(&[sink(Some(4)), sink(Some(2))]), Some(2));
+        assert_eq!(Left::snapshot_max(&[sink(Some(4)), sink(None)]), None);
+    }
+}

@@ -1,0 +1,28 @@
+//! The commit protocol (docs/decisions/0013, 0016): what may be acknowledged, committed and let go of, and how a query
+//! goes on after a crash. Only the decisions: no thread, no clock, no disk.
+//!
+//! Each part is told what has happened and says what may or must happen next. The threads of a durable query each own
+//! their part and carry out what it says; the simulation (`tests/simulation`) runs the same code step by step.
+//!
+//! | part | is told | says |
+//! |---|---|---|
+//! | [`Taking`], of a source | rows given, written, synced | which rows to append, when to sync, how many to acknowledge |
+//! | [`Forwarding`], of a source | records at hand | which of their rows the gateway does not have |
+//! | [`Durable`] | how far rows and cuts are synced | what a cycle's commit still waits for |
+//! | [`Commits`] | commits of sinks | what to note, what all sinks have |
+//! | [`Retention`] | snapshots, commits | what nobody needs any more |
+//! | [`Left`] | what is on the disk after a crash | where to go on, what to forget |
+//!
+//! Which cycles a sink is given is decided where they are: [`tidemill_flow::SinkProgress`], [`tidemill_flow::Replay`].
+
+mod commits;
+mod forwarding;
+mod going_on;
+mod retention;
+mod taking;
+
+pub(super) use commits::{Commits, Durable, Missing, SinkPlace};
+pub(super) use forwarding::Forwarding;
+pub(super) use going_on::{Left, Reach};
+pub(super) use retention::{Release, Retention};
+pub(super) use taking::{Settle, Taking};

@@ -1,0 +1,51 @@
+//! Retention: what a run that goes on from the commits could need, and what nobody needs any more.
+
+use std::collections::BTreeMap;
+
+use tidemill_core::Cut;
+
+/// What nobody needs any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Release {
+    /// For each stream the position before its first row that is needed.
+    pub positions: Vec<u64>,
+    /// The cycle of the snapshot from which a run would go on: older snapshots go, and the cuts up to its own.
+    pub snapshot: u64,
+}
+
+/// The snapshots that are kept, and what they need.
+pub(crate) struct Retention {
+    /// By cycle the positions of its cut: where a run goes on that begins with the snapshot.
+    snapshots: BTreeMap<u64, Vec<u64>>,
+    released: Option<u64>,
+}
+
+impl Retention {
+    /// With the cuts of the snapshots that are there.
+    pub fn new(snapshots: impl IntoIterator<Item = Cut>) -> Self {
+        let snapshots = snapshots.into_iter().map(|cut| (cut.cycle, cut.positions)).collect();
+        Retention { snapshots, released: None }
+    }
+
+    /// Whether a snapshot of this cycle is of use: no run begins with one that is older than the one that is kept.
+    pub fn wants(&self, cycle: u64) -> bool {
+        self.released < Some(cycle)
+    }
+
+    /// A snapshot is safe on the disk.
+    pub fn stored(&mut self, cut: &Cut) {
+        self.snapshots.insert(cut.cycle, cut.positions.clone());
+    }
+
+    /// What can go now that all sinks have the cycles up to `committed`; `None`: nothing more than before.
+    pub fn release(&mut self, committed: Option<u64>) -> Option<Release> {
+        let (snapshot, positions) = self.snapshots.range(..=committed?).next_back()?;
+        if self.released >= Some(*snapshot) {
+            return None;
+        }
+        let release = Release { positions: positions.clone(), snapshot: *snapshot };
+        self.released = Some(release.snapshot);
+        self.snapshots = self.snapshots.split_off(&release.snapshot);
+        Some(release)
+    }
+}

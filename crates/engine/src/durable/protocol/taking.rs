@@ -1,0 +1,95 @@
+//! Taking in: which rows that a source gives are new, and how many of them it may be told of.
+
+use std::time::Duration;
+
+use crate::durable::SyncPolicy;
+
+/// At most so many rows wait for one sync.
+const ROWS_PER_SYNC: u64 = 262_144;
+
+/// What to do about the rows that are not acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Settle {
+    Nothing,
+    /// Sync, and then acknowledge.
+    Sync,
+    /// Acknowledge what is only written.
+    Acknowledge,
+}
+
+/// How far the taking in of one source is.
+///
+/// A row is acknowledged when it is synced, or only written if the policy says so; never while it waits to be written.
+pub(crate) struct Taking {
+    policy: SyncPolicy,
+    /// Rows that the source gives again and the journal has.
+    known: u64,
+    /// Rows that the source has given; those of them that could not be written yet; those that were acknowledged.
+    given: u64,
+    unwritten: u64,
+    acknowledged: u64,
+}
+
+impl Taking {
+    /// Of a source whose journal ends at a position.
+    pub fn new(policy: SyncPolicy, is_repeatable: bool, journal_end: u64) -> Self {
+        let known = if is_repeatable { journal_end } else { 0 };
+        Taking { policy, known, given: 0, unwritten: 0, acknowledged: 0 }
+    }
+
+    /// The source gave so many rows, of a request that the journal has if `is_repeated`. Returns the first of them that
+    /// is to be written, with all behind it; `None`: the journal has them all.
+    pub fn given(&mut self, rows: u64, is_repeated: bool) -> Option<u64> {
+        self.given += rows;
+        let known = rows.min(self.known);
+        self.known -= known;
+        if is_repeated || known == rows {
+            return None;
+        }
+        self.unwritten = rows;
+        Some(known)
+    }
+
+    /// What was given is written.
+    pub fn written(&mut self) {
+        self.unwritten = 0;
+    }
+
+    /// Whether rows wait for their acknowledgement, but for those that wait to be written.
+    pub fn is_waited_for(&self) -> bool {
+        self.given - self.unwritten > self.acknowledged
+    }
+
+    /// How long until a sync is due, so long after the last one; zero: now. Nothing may come meanwhile.
+    pub fn until_sync(&self, since_sync: Duration) -> Option<Duration> {
+        match self.policy {
+            _ if !self.is_waited_for() => None,
+            SyncPolicy::Every(interval) => Some(interval.saturating_sub(since_sync)),
+            SyncPolicy::AtOnce | SyncPolicy::Never => Some(Duration::ZERO),
+        }
+    }
+
+    /// What to do now, `has_more` if the source may have more rows at once.
+    pub fn settle(&self, since_sync: Duration, has_more: bool) -> Settle {
+        if has_more && self.given - self.acknowledged < ROWS_PER_SYNC {
+            return Settle::Nothing;
+        }
+        match (self.until_sync(since_sync), self.policy) {
+            (None, _) => Settle::Nothing,
+            (_, SyncPolicy::Never) => Settle::Acknowledge,
+            (Some(wait), _) => {
+                if wait.is_zero() {
+                    Settle::Sync
+                } else {
+                    Settle::Nothing
+                }
+            }
+        }
+    }
+
+    /// The journal is as durable as was promised: the first so many rows that the source gave may be acknowledged.
+    pub fn acknowledge(&mut self) -> u64 {
+        self.acknowledged = self.given - self.unwritten;
+        self.acknowledged
+    }
+}

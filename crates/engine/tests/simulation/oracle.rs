@@ -1,0 +1,78 @@
+//! The query that is simulated, and what an uninterrupted run of it gives over all rows and cuts.
+
+use tidemill_core::Cut;
+use tidemill_core::snapshot::Snapshot;
+
+use super::fault_disk::Random;
+use super::world::Row;
+
+/// A row is late if it is more than this behind the largest time before it.
+pub const DELAY_NS: i64 = 10;
+
+/// A row of the result. What stands in `order` depends on everything that came before it, and on the cuts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Out {
+    pub source: Option<usize>,
+    pub id: u64,
+    pub is_late: bool,
+    pub order: u64,
+}
+
+/// The state of the query.
+#[derive(Clone, Default)]
+pub struct State {
+    order: u64,
+}
+
+impl State {
+    pub fn of(snapshot: &Snapshot) -> State {
+        let bytes = &snapshot.operators["order"][&0];
+        State { order: u64::from_le_bytes(bytes.as_slice().try_into().unwrap()) }
+    }
+
+    pub fn snapshot(&self, cycle: u64) -> Snapshot {
+        let bytes = self.order.to_le_bytes().to_vec();
+        let operators = [("order".into(), [(0, bytes)].into())].into();
+        Snapshot { cycle, operators, ..Snapshot::default() }
+    }
+
+    pub fn row(&mut self, source: usize, id: u64, is_late: bool) -> Out {
+        self.follow(id * 8 + source as u64 * 2 + u64::from(is_late));
+        Out { source: Some(source), id, is_late, order: self.order }
+    }
+
+    pub fn end_of_cycle(&mut self, cut: &Cut) -> Out {
+        self.follow(cut.cycle);
+        self.follow(cut.closed_at_ns);
+        cut.watermarks.iter().for_each(|watermark| self.follow(*watermark as u64));
+        Out { source: None, id: cut.cycle, is_late: false, order: self.order }
+    }
+
+    fn follow(&mut self, value: u64) {
+        self.order = Random(self.order ^ value).next();
+    }
+}
+
+/// The results of each cycle, over the rows of each source.
+pub fn expected(rows: &[Vec<Row>], cuts: &[Cut]) -> Vec<Vec<Out>> {
+    let late: Vec<Vec<bool>> = rows.iter().map(|rows| late(rows)).collect();
+    let mut state = State::default();
+    let mut positions = vec![0; rows.len()];
+    let cycle = |cut: &Cut| {
+        let mut results = Vec::new();
+        for (source, end) in cut.positions.iter().enumerate() {
+            let range = positions[source] as usize..*end as usize;
+            results.extend(range.map(|at| state.row(source, rows[source][at].id, late[source][at])));
+            positions[source] = *end;
+        }
+        results.push(state.end_of_cycle(cut));
+        results
+    };
+    cuts.iter().map(cycle).collect()
+}
+
+fn late(rows: &[Row]) -> Vec<bool> {
+    let before = |row: usize| rows[..row].iter().map(|row| row.time_ns).max();
+    let is_late = |row: usize| before(row).is_some_and(|before| rows[row].time_ns < before - DELAY_NS);
+    (0..rows.len()).map(is_late).collect()
+}

@@ -1,0 +1,149 @@
+//! A run of the query in one process: the parts of a durable query that threads drive in production, on a simulated disk.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tidemill_core::error::Cause;
+use tidemill_core::{ManualClock, Sink};
+use tidemill_journal::{Journal, StreamReader, StreamSettings};
+use tidemill_plan::Plan;
+
+use super::fault_disk::{FaultDisk, Random};
+use super::flow::{Flow, Gateway};
+use super::oracle::DELAY_NS;
+use super::world::{SimulatedSink, SimulatedSource, World, schema};
+use crate::durable::forward::Forwarder;
+use crate::durable::keeper::Kept;
+use crate::durable::opening::{self, Opened};
+use crate::durable::recovery::Recovered;
+use crate::durable::write::Writer;
+use crate::durable::{DurableSource, feed};
+use crate::feed::FeedSettings;
+use crate::intake::EventTime;
+
+pub const FOLDER: &str = "/journal";
+/// The smallest ones: a few dozen cuts.
+pub const CUT_SEGMENT_BYTES: u64 = 4096;
+
+/// What stays the same over all runs of a query.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub stream: StreamSettings,
+    /// How many batches a feed hands on without the journal.
+    pub batches_handed_on: usize,
+    pub idle_after: Option<Duration>,
+}
+
+impl Settings {
+    pub fn random(random: &mut Random) -> Settings {
+        let bytes_max = if random.is_once_in(4) { 20_000 + random.below(20_000) } else { 1 << 30 };
+        let stream = StreamSettings {
+            segment_bytes: 4096 + random.below(8192),
+            bytes_max,
+            retain_bytes: if random.is_once_in(4) { random.below(8192) } else { 0 },
+            ..StreamSettings::default()
+        };
+        let idle_after = random.is_once_in(2).then_some(Duration::from_millis(5));
+        Settings { stream, batches_handed_on: 1 + random.below(4) as usize, idle_after }
+    }
+}
+
+pub struct Process {
+    /// `None`: the source has come to its end.
+    pub writers: Vec<Option<Writer>>,
+    pub forwarders: Vec<Option<Forwarder<Gateway>>>,
+    pub flow: Flow,
+    pub kept: Kept,
+    pub recovered: Recovered,
+}
+
+/// The moment of a clock, for what counts in moments.
+pub fn moment(base: Instant, clock: &ManualClock) -> Instant {
+    use tidemill_core::clock::Clock;
+    base + Duration::from_nanos(clock.now_ns())
+}
+
+impl Process {
+    /// Starts the query, or goes on with it. `look` is shown the journals before anything is done with them.
+    pub fn start(
+        disk: &FaultDisk,
+        world: &Arc<Mutex<World>>,
+        settings: &Settings,
+        (base, clock): (Instant, &Arc<ManualClock>),
+        random: &mut Random,
+        mut look: impl FnMut(usize, &mut StreamReader, (u64, u64)),
+    ) -> Result<Process, Cause> {
+        let journal = Journal::open_on(Arc::new(disk.clone()), Path::new(FOLDER))?;
+        journal.cuts_in_segments(CUT_SEGMENT_BYTES)?;
+        let sources = sources(world, settings, random);
+        let sink_count = world.lock().unwrap().sinks.len();
+        let mut plan = Plan::new("simulated");
+        for source in 0..sources.len() {
+            plan.source(format!("source {source}"), [schema(), schema()]);
+        }
+        let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
+        for index in 0..sink_count {
+            plan.sink(format!("sink {index}"), Vec::new());
+            sinks.push(Box::new(SimulatedSink { world: Arc::clone(world), index }));
+        }
+        let mut opened = opening::open(journal, &plan, "simulated", &mut sinks, &sources)?;
+        for (index, (_, reader)) in opened.streams.iter_mut().enumerate() {
+            let progress = &opened.kept.progress[index];
+            look(index, reader, (progress.first(), progress.end()));
+        }
+        Ok(Process::of(opened, sources, settings, (base, clock)))
+    }
+
+    fn of(
+        opened: Opened,
+        sources: Vec<DurableSource>,
+        settings: &Settings,
+        (base, clock): (Instant, &Arc<ManualClock>),
+    ) -> Process {
+        let starts: Vec<_> = (0..sources.len()).map(|source| opened.start_of(source)).collect();
+        let Opened { streams, kept, resume, state, recovered } = opened;
+        let gateway = || Gateway { chunks: Arc::default(), clock: Arc::clone(clock) };
+        let gateways: Vec<Gateway> = sources.iter().map(|_| gateway()).collect();
+        let (mut writers, mut forwarders) = (Vec::new(), Vec::new());
+        for (index, (source, stream)) in sources.into_iter().zip(streams).enumerate() {
+            let (position, watermark) = starts[index];
+            let now = moment(base, clock);
+            let start = feed::Start { position, watermark, now, clock: Arc::clone(clock) as _ };
+            let gateway = (gateways[index].clone(), &[schema(), schema()][..]);
+            let parts = feed::parts(source, stream, gateway, settings.batches_handed_on, start);
+            writers.push(Some(parts.0));
+            forwarders.push(Some(parts.1));
+        }
+        let flow = Flow::new(&gateways, resume, state.as_ref(), kept.cuts.clone());
+        Process { writers, forwarders, flow, kept, recovered }
+    }
+
+    /// Lets the feeds stop in order.
+    pub fn stop(&mut self, now: Instant) {
+        for (writer, forwarder) in self.writers.iter_mut().zip(&self.forwarders) {
+            if let (Some(writer), Some(forwarder)) = (writer, forwarder) {
+                forwarder.state.stop();
+                // What it has not written, it has not acknowledged.
+                let _ = writer.step(now);
+            }
+        }
+    }
+}
+
+fn sources(world: &Arc<Mutex<World>>, settings: &Settings, random: &mut Random) -> Vec<DurableSource> {
+    let mut state = world.lock().unwrap();
+    let event_time = Some(EventTime { column: 1, delay_ns: DELAY_NS });
+    let mut sources = Vec::new();
+    for (index, source) in state.sources.iter_mut().enumerate() {
+        source.reopened(random);
+        let simulated = SimulatedSource { world: Arc::clone(world), index, random: Random(random.next()) };
+        sources.push(DurableSource {
+            source: Box::new(simulated),
+            feed: FeedSettings { event_time, idle_after: settings.idle_after, ..FeedSettings::default() },
+            stream: settings.stream.clone(),
+            sync: source.sync,
+        });
+    }
+    sources
+}

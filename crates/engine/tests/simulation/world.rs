@@ -1,0 +1,291 @@
+//! What is outside of the query and survives its crashes: clients that send again what was not acknowledged, and sinks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tidemill_core::arrow::array::{RecordBatch, TimestampNanosecondArray, UInt64Array};
+use tidemill_core::arrow::schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use tidemill_core::error::Cause;
+use tidemill_core::{CycleOutput, Guarantee, Polled, Request, Sink, Source};
+
+use super::fault_disk::Random;
+use super::oracle::Out;
+use crate::durable::SyncPolicy;
+
+/// An event. Its time is a function of its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    pub id: u64,
+    pub time_ns: i64,
+}
+
+impl Row {
+    /// The event of a number whose time is about `near_ns`.
+    fn new(id: u64, near_ns: u64) -> Row {
+        Row { id, time_ns: (near_ns + Random(id).below(25)) as i64 }
+    }
+}
+
+pub fn schema() -> SchemaRef {
+    let time = DataType::Timestamp(TimeUnit::Nanosecond, None);
+    let fields = [("id", DataType::UInt64), ("time", time)];
+    Arc::new(Schema::new(fields.map(|(name, data_type)| Field::new(name, data_type, false)).to_vec()))
+}
+
+fn batch_of(rows: &[Row]) -> RecordBatch {
+    let ids = Arc::new(UInt64Array::from_iter_values(rows.iter().map(|row| row.id))) as _;
+    let times = Arc::new(TimestampNanosecondArray::from_iter_values(rows.iter().map(|row| row.time_ns))) as _;
+    RecordBatch::try_new(schema(), vec![ids, times]).unwrap()
+}
+
+/// What a source does after a crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Clients send numbered requests again from the first that is not acknowledged, or from before.
+    Requests,
+    /// It gives all rows again.
+    Repeatable,
+    /// What it gave is gone.
+    Plain,
+}
+
+struct Client {
+    next: u64,
+    last: u64,
+    acknowledged: u64,
+}
+
+/// Who sent some rows: client and number.
+type Sender = (usize, u64);
+
+pub struct SourceWorld {
+    pub kind: Kind,
+    pub sync: SyncPolicy,
+    /// Whether the source ends when it has given all.
+    pub ends: bool,
+    clients: Vec<Client>,
+    next: u64,
+    total: u64,
+    /// What this run was given and has not acknowledged, and how many rows it has.
+    given: Vec<(Vec<Row>, Option<Sender>)>,
+    rows_acknowledged: u64,
+    pub last_given: Vec<Row>,
+    last_sender: Option<Sender>,
+    /// The numbers of all acknowledged rows, and those since this was last looked at.
+    pub acknowledged: BTreeSet<u64>,
+    pub newly_acknowledged: Vec<u64>,
+}
+
+impl SourceWorld {
+    pub fn random(random: &mut Random, is_synced: bool, is_long: bool) -> SourceWorld {
+        let kind = [Kind::Requests, Kind::Repeatable, Kind::Plain][random.below(3) as usize];
+        let interval = Duration::from_millis(random.below(40));
+        let length = if is_long { 4 } else { 1 };
+        let sync = match random.below(8) {
+            _ if !is_synced => SyncPolicy::Never,
+            0 => SyncPolicy::Never,
+            1..=3 => SyncPolicy::Every(interval),
+            _ => SyncPolicy::AtOnce,
+        };
+        let client = |last| Client { next: 1, last, acknowledged: 0 };
+        SourceWorld {
+            kind,
+            sync,
+            ends: false,
+            clients: (0..1 + random.below(3)).map(|_| client(length * (3 + random.below(15)))).collect(),
+            next: 0,
+            total: length * (10 + random.below(100)),
+            given: Vec::new(),
+            rows_acknowledged: 0,
+            last_given: Vec::new(),
+            last_sender: None,
+            acknowledged: BTreeSet::new(),
+            newly_acknowledged: Vec::new(),
+        }
+    }
+
+    /// The query begins anew.
+    pub fn reopened(&mut self, random: &mut Random) {
+        self.given.clear();
+        self.rows_acknowledged = 0;
+        if self.kind == Kind::Repeatable {
+            self.next = 0;
+        }
+        for client in &mut self.clients {
+            client.next = (client.acknowledged + 1).saturating_sub(random.below(3)).max(1);
+        }
+    }
+
+    fn request_rows(client: usize, sequence: u64) -> Vec<Row> {
+        let first = (client as u64) << 40 | sequence << 8;
+        (0..1 + Random(first).below(6)).map(|index| Row::new(first + index, sequence * 10)).collect()
+    }
+
+    /// What the source has next; nothing if it pauses.
+    fn give(&mut self, random: &mut Random) -> Option<Vec<Row>> {
+        match self.kind {
+            Kind::Requests => {
+                let waiting = |client: &usize| self.clients[*client].next <= self.clients[*client].last;
+                let waiting: Vec<usize> = (0..self.clients.len()).filter(waiting).collect();
+                let number = *waiting.get(random.below(waiting.len() as u64) as usize)?;
+                let client = &mut self.clients[number];
+                if random.is_once_in(10) {
+                    // It has waited too long for an answer.
+                    client.next = client.next.min(client.acknowledged + 1);
+                }
+                self.last_sender = Some((number, client.next));
+                client.next += 1;
+                Some(SourceWorld::request_rows(number, client.next - 1))
+            }
+            Kind::Repeatable | Kind::Plain => {
+                self.last_sender = None;
+                let end = self.total.min(self.next + 1 + random.below(6));
+                let rows: Vec<Row> = (self.next..end).map(|id| Row::new(id, id * 3)).collect();
+                self.next = end;
+                (!rows.is_empty()).then_some(rows)
+            }
+        }
+    }
+
+    fn acknowledge(&mut self, rows: u64) {
+        while self.rows_acknowledged < rows {
+            assert!(!self.given.is_empty(), "more rows are acknowledged than were given");
+            let (batch, sender) = self.given.remove(0);
+            self.rows_acknowledged += batch.len() as u64;
+            assert!(self.rows_acknowledged <= rows, "a part of a batch is acknowledged");
+            self.newly_acknowledged.extend(batch.iter().map(|row| row.id));
+            if let Some((client, sequence)) = sender {
+                let acknowledged = &mut self.clients[client].acknowledged;
+                *acknowledged = sequence.max(*acknowledged);
+            }
+        }
+    }
+
+    /// Whether a source that has come to its end is in the journal as it must be: all of it, once, in its order. If
+    /// power `was_lost`, one that is never synced may lack what it has acknowledged.
+    pub fn check_complete(&self, journal: &[Row], was_lost: bool) {
+        let ids: Vec<u64> = journal.iter().map(|row| row.id).collect();
+        let mut sorted = ids.clone();
+        sorted.sort_unstable();
+        match self.kind {
+            Kind::Repeatable => assert_eq!(ids, (0..self.total).collect::<Vec<_>>(), "rows of the source"),
+            Kind::Plain => assert!(ids.windows(2).all(|pair| pair[0] < pair[1]), "each row once: {ids:?}"),
+            Kind::Requests => {
+                let clients = self.clients.iter().enumerate();
+                let all = clients.flat_map(|(client, state)| {
+                    (1..=state.last).flat_map(move |sequence| SourceWorld::request_rows(client, sequence))
+                });
+                let mut all: Vec<u64> = all.map(|row| row.id).collect();
+                if was_lost && self.sync == SyncPolicy::Never {
+                    all.retain(|id| sorted.binary_search(id).is_ok());
+                }
+                assert_eq!(sorted, all, "each request once");
+            }
+        }
+    }
+}
+
+/// A sink: one that remembers its last cycle, or one whose commits we note.
+pub struct SinkWorld {
+    pub remembers: bool,
+    pub committed: Option<u64>,
+    /// All that it was given, commit by commit.
+    pub cycles: Vec<(u64, Vec<Out>)>,
+}
+
+impl SinkWorld {
+    pub fn commit(&mut self, cycles: RangeInclusive<u64>, outputs: Vec<(u64, Vec<Out>)>) {
+        let next = self.committed.map_or(0, |cycle| cycle + 1);
+        let fits = if self.remembers { *cycles.start() == next } else { *cycles.start() <= next };
+        assert!(fits, "cycles {cycles:?} are committed where {next} is due");
+        let given: Vec<u64> = outputs.iter().map(|(cycle, _)| *cycle).collect();
+        assert_eq!(given, cycles.clone().collect::<Vec<_>>(), "what is committed was prepared");
+        self.cycles.extend(outputs);
+        self.committed = Some(*cycles.end());
+    }
+
+    /// What it has of each cycle: what came last.
+    pub fn last_given(&self) -> BTreeMap<u64, &Vec<Out>> {
+        self.cycles.iter().map(|(cycle, outputs)| (*cycle, outputs)).collect()
+    }
+}
+
+pub struct World {
+    pub sources: Vec<SourceWorld>,
+    pub sinks: Vec<SinkWorld>,
+}
+
+/// The source as the query sees it.
+pub struct SimulatedSource {
+    pub world: Arc<Mutex<World>>,
+    pub index: usize,
+    pub random: Random,
+}
+
+impl Source for SimulatedSource {
+    fn schema(&self) -> SchemaRef {
+        schema()
+    }
+
+    fn poll(&mut self, _wait: Duration) -> Result<Polled, Cause> {
+        let source = &mut self.world.lock().unwrap().sources[self.index];
+        if self.random.is_once_in(4) {
+            return Ok(Polled::Nothing);
+        }
+        match source.give(&mut self.random) {
+            Some(rows) => {
+                source.last_given.clone_from(&rows);
+                source.given.push((rows, source.last_sender));
+                Ok(Polled::Rows(batch_of(&source.last_given)))
+            }
+            None if source.ends => Ok(Polled::Ended),
+            None => Ok(Polled::Nothing),
+        }
+    }
+
+    fn request(&mut self) -> Option<Request> {
+        let sender = self.world.lock().unwrap().sources[self.index].last_sender;
+        sender.map(|(client, sequence)| Request { client: format!("client {client}"), sequence })
+    }
+
+    fn acknowledge(&mut self, rows: u64) {
+        self.world.lock().unwrap().sources[self.index].acknowledge(rows);
+    }
+
+    fn is_repeatable(&self) -> bool {
+        self.world.lock().unwrap().sources[self.index].kind == Kind::Repeatable
+    }
+
+    fn is_finite(&self) -> bool {
+        true
+    }
+}
+
+/// The sink as a query that begins asks it how far it is. What it is given goes to its [`SinkWorld`], step by step.
+pub struct SimulatedSink {
+    pub world: Arc<Mutex<World>>,
+    pub index: usize,
+}
+
+impl Sink for SimulatedSink {
+    fn guarantee(&self) -> Guarantee {
+        match self.world.lock().unwrap().sinks[self.index].remembers {
+            true => Guarantee::ExactlyOnce,
+            false => Guarantee::AtLeastOnce,
+        }
+    }
+
+    fn last_committed(&mut self) -> Result<Option<u64>, Cause> {
+        Ok(self.world.lock().unwrap().sinks[self.index].committed)
+    }
+
+    fn prepare(&mut self, _output: CycleOutput) -> Result<(), Cause> {
+        Err(Cause::Bug("a simulated sink is no part of a running dataflow".into()))
+    }
+
+    fn commit(&mut self, _cycles: RangeInclusive<u64>) -> Result<(), Cause> {
+        Err(Cause::Bug("a simulated sink is no part of a running dataflow".into()))
+    }
+}
