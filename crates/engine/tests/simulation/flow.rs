@@ -209,6 +209,7 @@ impl Flow {
             closed_at_ns: self.clock.now_ns(),
             snapshot: std::mem::take(&mut self.wants_snapshot),
             last,
+            splits: Vec::new(),
         };
         self.log.append(&cut)?;
         self.introduce(cut.clone(), events);
