@@ -421,6 +421,30 @@ proptest! {
     }
 
     #[test]
+    fn what_is_json_does_not_depend_on_the_pieces(
+        lines in prop::collection::vec(proptest::sample::select(vec![
+            r#"{"id":1}"#, r#"{"ID":2,"name":"a"}"#, r#"{"x":1-2,"id":3}"#, r#"{"x":1e999,"id":4}"#, r#"{"id":[5]}"#,
+            "{}", "[6]", r#"{"id":7}{"id":8}"#, r#"{"x":[1,"a"],"id":9}"#, r#"{"x":.5,"Id":"10"}"#, "{nonsense}",
+            r#"{"id":11,"id":12}"#, r#"{"x":{"id":13},"name":null}"#, "",
+        ]), 0..12),
+        cuts in prop::collection::vec(any::<usize>(), 0..6),
+        batch_rows in 1usize..5,
+    ) {
+        let bytes = lines.join("\n").into_bytes();
+        let mut whole = decoder(Format::Json, &id_and_name(), without_header(), 8192);
+        let (expected, expected_faults) = decode(&mut *whole, [&bytes]).unwrap();
+        let mut divided = decoder(Format::Json, &id_and_name(), without_header(), batch_rows);
+        let (found, faults) = decode(&mut *divided, pieces(&bytes, &cuts)).unwrap();
+        prop_assert_eq!(rows(&expected), rows(&found));
+        // Which of them is found first is not said.
+        let sorted = |mut samples: Vec<String>| {
+            samples.sort();
+            samples
+        };
+        prop_assert_eq!(sorted(expected_faults.samples), sorted(faults.samples));
+    }
+
+    #[test]
     fn good_neighbours_of_random_bytes_stay(
         garbage in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..60), 0..30),
         cuts in prop::collection::vec(any::<usize>(), 0..6),
