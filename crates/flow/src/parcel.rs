@@ -1,11 +1,13 @@
 //! What travels between workers: gathered batches, by reference within a process, as Arrow IPC between
 //! processes.
 
-use std::io::{Cursor, Write};
+use std::cell::OnceCell;
+use std::io::Write;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_ipc::reader::StreamReader;
+use arrow_buffer::Buffer;
+use arrow_ipc::reader::StreamDecoder;
 use arrow_ipc::writer::StreamWriter;
 use tidemill_core::{Batch, PartitionedBatch, Run};
 use tidemill_split::SplitPlan;
@@ -44,9 +46,20 @@ impl Parcel {
 
 /// The container that Timely moves. Timely counts parcels, not rows.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Parcels(pub Vec<Parcel>);
+pub(crate) struct Parcels(pub Vec<Parcel>, Encoded);
+
+/// The bytes of parcels that are sent to another process: Timely asks for their length first.
+type Encoded = OnceCell<Vec<u8>>;
 
 impl Parcels {
+    pub fn new(parcels: Vec<Parcel>) -> Self {
+        Parcels(parcels, Encoded::new())
+    }
+
+    fn encoded(&self) -> &[u8] {
+        self.1.get_or_init(|| encode(&self.0))
+    }
+
     /// All rows of all parcels.
     pub fn rows(&self) -> u64 {
         self.0.iter().map(|parcel| parcel.rows.batch.len() as u64).sum()
@@ -65,18 +78,19 @@ impl ContainerBytes for Parcels {
     }
 
     fn length_in_bytes(&self) -> usize {
-        encode(self).len()
+        self.encoded().len()
     }
 
     fn into_bytes<W: Write>(&self, writer: &mut W) {
-        writer.write_all(&encode(self)).expect("the transport's buffer has the announced length");
+        writer.write_all(self.encoded()).expect("the transport's buffer has the announced length");
     }
 }
 
-fn encode(parcels: &Parcels) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    put(&mut bytes, parcels.0.len());
-    for parcel in &parcels.0 {
+fn encode(parcels: &[Parcel]) -> Vec<u8> {
+    let rows: usize = parcels.iter().map(|parcel| parcel.rows.batch.bytes()).sum();
+    let mut bytes = Vec::with_capacity(rows + 4096);
+    put(&mut bytes, parcels.len());
+    for parcel in parcels {
         put(&mut bytes, parcel.target as usize);
         put(&mut bytes, parcel.chunk as usize);
         put(&mut bytes, parcel.window as usize);
@@ -90,7 +104,7 @@ fn encode(parcels: &Parcels) -> Vec<u8> {
         }
         put_integers(&mut bytes, &parcel.rows.batch.positions);
         put_integers(&mut bytes, &parcel.rows.batch.origins);
-        put_bytes(&mut bytes, &encode_columns(&parcel.rows.batch.rows));
+        put_columns(&mut bytes, &parcel.rows.batch.rows);
     }
     bytes.resize(bytes.len().next_multiple_of(8), 0);
     bytes
@@ -110,15 +124,33 @@ fn put_integers(bytes: &mut Vec<u8>, values: &[u32]) {
     bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
 }
 
-fn encode_columns(rows: &RecordBatch) -> Vec<u8> {
-    let mut writer = StreamWriter::try_new(Vec::new(), &rows.schema()).expect("writing to memory");
+/// Columns as a stream of Arrow IPC, behind its length.
+fn put_columns(bytes: &mut Vec<u8>, rows: &RecordBatch) {
+    let at = bytes.len();
+    put(bytes, 0);
+    let mut writer = StreamWriter::try_new(&mut *bytes, &rows.schema()).expect("writing to memory");
     writer.write(rows).expect("writing to memory");
-    writer.into_inner().expect("writing to memory")
+    writer.finish().expect("writing to memory");
+    drop(writer);
+    let length = bytes.len() - at - 8;
+    bytes[at..at + 8].copy_from_slice(&(length as u64).to_le_bytes());
+}
+
+/// The columns share one copy of the bytes, which is aligned as they need.
+fn decode_columns(bytes: &[u8]) -> Option<RecordBatch> {
+    let mut buffer = Buffer::from(bytes);
+    let mut decoder = StreamDecoder::new();
+    while !buffer.is_empty() {
+        if let Some(rows) = decoder.decode(&mut buffer).ok()? {
+            return Some(rows);
+        }
+    }
+    None
 }
 
 fn decode(mut bytes: &[u8]) -> Option<Parcels> {
     let count = take(&mut bytes)?;
-    (0..count).map(|_| decode_parcel(&mut bytes)).collect::<Option<Vec<_>>>().map(Parcels)
+    (0..count).map(|_| decode_parcel(&mut bytes)).collect::<Option<Vec<_>>>().map(Parcels::new)
 }
 
 fn decode_parcel(bytes: &mut &[u8]) -> Option<Parcel> {
@@ -136,8 +168,7 @@ fn decode_parcel(bytes: &mut &[u8]) -> Option<Parcel> {
     let runs = (0..run_count).map(|_| run()).collect::<Option<Vec<_>>>()?;
     let positions = take_integers(bytes)?;
     let origins = take_integers(bytes)?;
-    let columns = take_bytes(bytes)?;
-    let rows = StreamReader::try_new(Cursor::new(columns), None).ok()?.next()?.ok()?;
+    let rows = decode_columns(take_bytes(bytes)?)?;
     let batch = Batch { rows, positions: positions.into(), origins: origins.into() };
     Some(Parcel { target, chunk, window, plan, held_bytes, rows: PartitionedBatch { batch, runs } })
 }
@@ -176,7 +207,7 @@ mod tests {
         let runs = vec![Run { partition: 1, start: 0, end: 2 }, Run { partition: 4, start: 2, end: 3 }];
         let parcel = Parcel::new(1, 3, PartitionedBatch { batch, runs }).by(&Arc::new(SplitPlan::exptree(9)));
         let parcel = Parcel { window: 2, held_bytes: 77, ..parcel };
-        let parcels = Parcels(vec![parcel.clone(), parcel.clone()]);
+        let parcels = [parcel.clone(), parcel.clone()];
 
         let bytes = encode(&parcels);
         assert_eq!(bytes.len() % 8, 0);
