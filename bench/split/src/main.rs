@@ -6,6 +6,7 @@ mod cpu_clock;
 mod input;
 mod measure;
 mod picture;
+mod processes;
 mod sweep;
 mod table;
 mod tuples;
@@ -14,7 +15,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use input::Input;
-use tidemill_engine::SplitPlan;
+use tidemill_engine::{Member, SplitPlan};
 use tidemill_split::cost::SplitterCosts;
 
 #[global_allocator]
@@ -44,6 +45,9 @@ struct Arguments {
     /// How many runs of each; the best counts, for what else the machine does only takes time away.
     #[arg(long, default_value_t = 3)]
     runs: usize,
+    /// Only threads and processes side by side.
+    #[arg(long)]
+    processes: bool,
     /// The folder of the pictures.
     #[arg(long)]
     pictures: Option<PathBuf>,
@@ -51,7 +55,13 @@ struct Arguments {
 
 fn main() -> anyhow::Result<()> {
     tidemill_allocator::tune();
+    if let Some(member) = Member::from_environment()? {
+        return Ok(member.run(processes::plan())?);
+    }
     let arguments = Arguments::parse();
+    if arguments.processes {
+        return processes::compare(arguments.seconds, arguments.runs);
+    }
     peak(&arguments)?;
     println!("\n## Scale-up: 0.5 % broadcast\n");
     let points = arguments.partitions.iter().map(|q| (f64::from(*q), *q, 0.005));

@@ -4,17 +4,22 @@
 mod fixture;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use fixture::numbers::{by_partition, expected};
 use fixture::oracle::{Event, random_chunks, random_events};
 use fixture::processes::{
     TO_ALL, TO_NONE, assert_none_left, living, mixed, plan, processes, random_split, token,
 };
 use fixture::sink::{Given, Placed, Remember};
+use fixture::world::{Sender, Transactions, World};
 use fixture::{Random, Row, chunk, eventually, numbered, watched};
 use tidemill_engine::{
-    Chunk, Counter, Cut, CyclePolicy, Engine, Failure, FlowError, Limits, ManualClock, MemoryCutLog,
-    Processes, Running, Sink, Snapshot,
+    Chunk, Counter, Cut, CyclePolicy, Durability, DurableRun, DurableSource, Engine, Failure, FeedSettings,
+    FlowError, Journal, Limits, ManualClock, MemoryCutLog, Processes, Running, Sink, Snapshot,
+    StreamSettings, SyncPolicy,
 };
 
 #[test]
@@ -224,7 +229,10 @@ fn the_status_counts_the_work_of_all_processes() {
     for layout in LAYOUTS {
         watched("a status", move || {
             let sink = Remember::default();
-            let mut running = engine(layout, "forward", &token()).run(plan("forward"), sink.boxed()).unwrap();
+            // What is not released again, once it was processed elsewhere, would hold the query up.
+            let limits = Limits { uncommitted_bytes_max: 10_000, ..Limits::default() };
+            let engine = engine(layout, "forward", &token()).limits(limits);
+            let mut running = engine.run(plan("forward"), sink.boxed()).unwrap();
             running.wait_until_ready().unwrap();
             let gateway = running.gateway(0).unwrap();
             for number in 0..30 {
@@ -261,7 +269,7 @@ fn what_another_process_has_not_processed_does_not_pile_up() {
             }
         });
         eventually("no credit", || running.status().get(Counter::Stalls) > 0);
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        std::thread::sleep(Duration::from_millis(50));
         let cut = running.status().get(Counter::CyclesCut);
         std::fs::write(file, "").unwrap();
         pusher.join().unwrap();
@@ -291,7 +299,7 @@ fn processes_that_cannot_join_are_named_with_the_reason() {
     let error = refused(processes(2, "forward", &token).program("/no/such/program"), "forward");
     assert!(error.contains("process 1: '/no/such/program' could not be started"), "{error}");
     let silent = processes(2, "forward", &token).program("/bin/sleep").arguments(["600"]);
-    let error = refused(silent.join_time(std::time::Duration::from_millis(300)), "forward");
+    let error = refused(silent.join_time(Duration::from_millis(300)), "forward");
     assert!(error.contains("process 1: it did not join in time"), "{error}");
     let garbage = processes(2, "forward", &token).program("/bin/cat").arguments(["/dev/null"]);
     assert!(refused(garbage, "forward").contains("process 1: it ended before the query did"));
@@ -300,4 +308,43 @@ fn processes_that_cannot_join_are_named_with_the_reason() {
     let error = refused(Processes::new(0), "forward");
     assert_eq!(error, "0 processes; there must be 1 to 64");
     assert_none_left(&token);
+}
+
+/// Numbers as requests, into a file of rows by transactions; from the journal in a folder, over these processes.
+fn durable(layout: (usize, usize), folder: &Path, world: &Arc<Mutex<World>>, last: u64) -> DurableRun {
+    let source = DurableSource {
+        source: Box::new(Sender::new(world, last)),
+        feed: FeedSettings::default(),
+        stream: StreamSettings::default(),
+        sync: SyncPolicy::AtOnce,
+    };
+    let mut durability = Durability::new("forward");
+    durability.snapshot_every = Duration::from_millis(5);
+    let policy = CyclePolicy { events_max: 40, ..CyclePolicy::default() };
+    let sinks: Vec<Box<dyn Sink>> = vec![Box::new(Transactions::new(world))];
+    let journal = Journal::open(&folder.join("journal")).unwrap();
+    let engine = engine(layout, "forward", &token()).cycles(policy);
+    engine.run_durable(plan("forward"), sinks, vec![source], journal, &durability).unwrap()
+}
+
+#[test]
+fn a_durable_query_goes_on_over_other_processes() {
+    watched("a durable query", || {
+        let folder = tempfile::tempdir().unwrap();
+        let world = Arc::new(Mutex::new(World::default()));
+        // Each run is broken off somewhere, and the next one has other processes.
+        for layout in [(2, 1), (1, 2), (3, 1), (2, 2)] {
+            let run = durable(layout, folder.path(), &world, 3000);
+            let before = world.lock().unwrap().lines.len();
+            eventually("some more rows", || world.lock().unwrap().lines.len() > before + 200);
+            run.running.abort();
+            drop((run.feeds, run.running.join(), run.keeper));
+        }
+        let run = durable((2, 1), folder.path(), &world, 3000);
+        assert!(run.recovered.snapshot.is_some(), "it goes on from a state");
+        run.running.join().unwrap();
+        drop((run.feeds, run.keeper));
+        let lines = world.lock().unwrap().lines.clone();
+        assert_eq!(by_partition(lines.iter().map(String::as_str)), expected(3000));
+    });
 }

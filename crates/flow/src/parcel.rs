@@ -195,7 +195,13 @@ fn take_integers(bytes: &mut &[u8]) -> Option<Vec<u32>> {
 
 #[cfg(test)]
 mod tests {
-    use arrow_array::UInt16Array;
+    use arrow_array::types::Int32Type;
+    use arrow_array::{
+        ArrayRef, BooleanArray, DictionaryArray, ListArray, NullArray, RecordBatchOptions, StringArray,
+        StringViewArray, UInt16Array,
+    };
+    use arrow_buffer::ScalarBuffer;
+    use arrow_schema::Schema;
 
     use super::*;
 
@@ -224,6 +230,31 @@ mod tests {
                 decode(&bytes[..length])
                     .is_none_or(|parcels| parcels.0.len() < 2 || length > bytes.len() - 16)
             );
+        }
+    }
+
+    #[test]
+    fn columns_of_all_kinds_survive_the_wire() {
+        let kinds: DictionaryArray<Int32Type> = ["a", "b", "a", "c"].into_iter().collect();
+        let list = [Some(vec![Some(1), None]), None, Some(vec![]), Some(vec![Some(4)])];
+        let columns: Vec<(&str, ArrayRef)> = vec![
+            ("text", Arc::new(StringArray::from(vec![Some("one"), None, Some(""), Some("four")]))),
+            ("view", Arc::new(StringViewArray::from(vec!["short", "longer than twelve bytes", "", "x"]))),
+            ("kind", Arc::new(kinds)),
+            ("flag", Arc::new(BooleanArray::from(vec![Some(true), None, Some(false), Some(true)]))),
+            ("list", Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(list))),
+            ("nothing", Arc::new(NullArray::new(4))),
+        ];
+        let whole = RecordBatch::try_from_iter(columns).unwrap();
+        let no_columns = RecordBatchOptions::new().with_row_count(Some(3));
+        let no_columns =
+            RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &no_columns).unwrap();
+        for rows in [whole.clone(), whole.slice(1, 3), whole.slice(2, 0), no_columns] {
+            let positions = (0..rows.num_rows() as u32).collect();
+            let batch = Batch { rows: rows.clone(), positions, origins: ScalarBuffer::default() };
+            let parcel = Parcel::new(0, 0, PartitionedBatch { batch, runs: Vec::new() });
+            let back = decode(&encode(&[parcel])).unwrap();
+            assert_eq!(back.0[0].rows.batch.rows, rows);
         }
     }
 }
