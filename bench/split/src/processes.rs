@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use tidemill_engine::arrow::array::types::{UInt32Type, UInt64Type};
@@ -109,6 +109,30 @@ fn measure(batches: &[Batch], processes: usize, workers: usize, pushes: usize) -
     Ok(rows as f64 / elapsed_s)
 }
 
+/// Response times of single rows, one a millisecond: the median and the one that 1 in 100 exceeds, in microseconds.
+fn respond(batches: &[Batch], processes: usize, workers: usize) -> anyhow::Result<(f64, f64)> {
+    let engine = Engine::new().workers(workers).processes(Processes::new(processes));
+    let mut running = engine.run(plan(), vec![Box::new(Total::default())])?;
+    let gateway = running.gateway(0).expect("the plan has a source");
+    running.wait_until_ready()?;
+    for row in 0..1000 {
+        let mut batch = batches[0].slice(row, row + 1);
+        batch.positions = vec![0].into();
+        gateway.push(Chunk {
+            streams: vec![Some(batch)],
+            events: 1,
+            watermark: 0,
+            arrived_ns: None,
+            idle: false,
+        })?;
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    drop(gateway);
+    let times = running.join()?.per_event;
+    let us = |share| times.quantile(share).as_secs_f64() * 1e6;
+    Ok((us(0.5), us(0.99)))
+}
+
 /// Bytes per second of a plain copy over a socket of this machine, from one thread to another.
 fn loopback(bytes: usize) -> anyhow::Result<f64> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -133,8 +157,11 @@ fn loopback(bytes: usize) -> anyhow::Result<f64> {
 pub fn compare(seconds: f64, runs: usize) -> anyhow::Result<()> {
     let batches = tuples::batches(BATCHES, BATCH_ROWS, PARTITIONS, 0.0);
     println!("## {PARTITIONS} partitions over processes, nothing broadcast\n");
-    println!("| processes x workers | M tuples/s | over sockets, MB/s | plain socket, MB/s | part of it |");
-    println!("|---|---|---|---|---|");
+    println!(
+        "| processes x workers | M tuples/s | over sockets, MB/s | plain socket, MB/s | part of it \
+         | one row: median, us | 99 % |"
+    );
+    println!("|---|---|---|---|---|---|---|");
     for (processes, workers) in [(1, 1), (1, 2), (2, 1), (2, 2), (4, 1)] {
         let (mut rate, mut plain) = (0_f64, 0_f64);
         for _ in 0..runs {
@@ -143,9 +170,10 @@ pub fn compare(seconds: f64, runs: usize) -> anyhow::Result<()> {
             rate = rate.max(measure(&batches, processes, workers, pushes)?);
             plain = plain.max(loopback((guess * seconds) as usize * TUPLE_BYTES)?);
         }
+        let (median_us, rare_us) = respond(&batches, processes, workers)?;
         let sent = rate * TUPLE_BYTES as f64 * (processes - 1) as f64 / processes as f64;
         println!(
-            "| {processes} x {workers} | {:.1} | {:.0} | {:.0} | {:.2} |",
+            "| {processes} x {workers} | {:.1} | {:.0} | {:.0} | {:.2} | {median_us:.0} | {rare_us:.0} |",
             rate / 1e6,
             sent / 1e6,
             plain / 1e6,

@@ -35,7 +35,8 @@ const REASON_TIME: Duration = Duration::from_millis(500);
 pub(crate) struct Leader {
     members: Arc<Members>,
     end: Sender<End>,
-    threads: Vec<JoinHandle<()>>,
+    hearers: Vec<JoinHandle<()>>,
+    closer: Option<JoinHandle<()>>,
 }
 
 /// Why the others are to end.
@@ -76,12 +77,13 @@ impl Leader {
         let stop = end.clone();
         members.shared.add_stopper(Box::new(move || drop(stop.send(End::Failed))));
         let closer = Arc::clone(&members);
-        let mut threads = vec![spawn("processes".into(), move || closer.close(&ends))?];
+        let closer = spawn("processes".into(), move || closer.close(&ends))?;
+        let mut hearers = Vec::new();
         for (index, control) in (1..).zip(controls) {
             let members = Arc::clone(&members);
-            threads.push(spawn(format!("process-{index}"), move || members.hear(index, control))?);
+            hearers.push(spawn(format!("process-{index}"), move || members.hear(index, control))?);
         }
-        Ok(Leader { members, end, threads })
+        Ok(Leader { members, end, hearers, closer: Some(closer) })
     }
 
     pub fn members(&self) -> Arc<Members> {
@@ -90,9 +92,13 @@ impl Leader {
 
     /// Waits for the end of the others, which come to it by themselves.
     pub fn finish(mut self) {
+        // Until they have said that they are done, however long that takes, or have died.
+        for hearer in self.hearers.drain(..) {
+            let _ = hearer.join();
+        }
         let _ = self.end.send(End::Done);
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
+        if let Some(closer) = self.closer.take() {
+            let _ = closer.join();
         }
     }
 }
