@@ -11,7 +11,7 @@ use std::time::Duration;
 use fixture::numbers::{by_partition, expected};
 use fixture::oracle::{Event, random_chunks, random_events};
 use fixture::processes::{
-    TO_ALL, TO_NONE, assert_none_left, living, mixed, plan, processes, random_split, token,
+    TO_ALL, TO_NONE, assert_none_left, kill, living, mixed, plan, processes, random_split, token,
 };
 use fixture::sink::{Given, Placed, Remember};
 use fixture::world::{Sender, Transactions, World};
@@ -25,6 +25,18 @@ use tidemill_engine::{
 #[test]
 fn child() {
     fixture::processes::child();
+}
+
+/// A program that does not ask whether it is one of several processes.
+#[test]
+fn forgetful() {
+    if std::env::var_os("TIDEMILL_PROCESS").is_some() {
+        let run =
+            Engine::new().processes(Processes::new(2)).run(plan("forward"), Remember::default().boxed());
+        let Err(FlowError::Settings(error)) = run else { panic!("it starts a query") };
+        assert!(error.starts_with("this process was started as process 1 of a query"), "{error}");
+        std::process::exit(9);
+    }
 }
 
 /// Processes, and workers of each.
@@ -303,6 +315,10 @@ fn processes_that_cannot_join_are_named_with_the_reason() {
     assert!(error.contains("process 1: it did not join in time"), "{error}");
     let garbage = processes(2, "forward", &token).program("/bin/cat").arguments(["/dev/null"]);
     assert!(refused(garbage, "forward").contains("process 1: it ended before the query did"));
+    let forgetful = processes(2, "forward", &token).arguments(["--exact", "forgetful", "--nocapture"]);
+    assert!(
+        refused(forgetful, "forward").contains("process 1: it ended before the query did (exit status: 9)")
+    );
     let error = refused(processes(65, "forward", &token), "forward");
     assert_eq!(error, "65 processes; there must be 1 to 64");
     let error = refused(Processes::new(0), "forward");
@@ -311,7 +327,13 @@ fn processes_that_cannot_join_are_named_with_the_reason() {
 }
 
 /// Numbers as requests, into a file of rows by transactions; from the journal in a folder, over these processes.
-fn durable(layout: (usize, usize), folder: &Path, world: &Arc<Mutex<World>>, last: u64) -> DurableRun {
+fn durable(
+    layout: (usize, usize),
+    folder: &Path,
+    world: &Arc<Mutex<World>>,
+    last: u64,
+    token: &str,
+) -> DurableRun {
     let source = DurableSource {
         source: Box::new(Sender::new(world, last)),
         feed: FeedSettings::default(),
@@ -323,7 +345,7 @@ fn durable(layout: (usize, usize), folder: &Path, world: &Arc<Mutex<World>>, las
     let policy = CyclePolicy { events_max: 40, ..CyclePolicy::default() };
     let sinks: Vec<Box<dyn Sink>> = vec![Box::new(Transactions::new(world))];
     let journal = Journal::open(&folder.join("journal")).unwrap();
-    let engine = engine(layout, "forward", &token()).cycles(policy);
+    let engine = engine(layout, "forward", token).cycles(policy);
     engine.run_durable(plan("forward"), sinks, vec![source], journal, &durability).unwrap()
 }
 
@@ -334,13 +356,18 @@ fn a_durable_query_goes_on_over_other_processes() {
         let world = Arc::new(Mutex::new(World::default()));
         // Each run is broken off somewhere, and the next one has other processes.
         for layout in [(2, 1), (1, 2), (3, 1), (2, 2)] {
-            let run = durable(layout, folder.path(), &world, 3000);
+            let token = token();
+            let run = durable(layout, folder.path(), &world, 3000, &token);
             let before = world.lock().unwrap().lines.len();
             eventually("some more rows", || world.lock().unwrap().lines.len() > before + 200);
-            run.running.abort();
+            match living(&token).first() {
+                Some(process) => kill(*process),
+                None => run.running.abort(),
+            }
+            eventually("the failure", || run.running.has_failed());
             drop((run.feeds, run.running.join(), run.keeper));
         }
-        let run = durable((2, 1), folder.path(), &world, 3000);
+        let run = durable((2, 1), folder.path(), &world, 3000, &token());
         assert!(run.recovered.snapshot.is_some(), "it goes on from a state");
         run.running.join().unwrap();
         drop((run.feeds, run.keeper));

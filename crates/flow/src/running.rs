@@ -19,7 +19,7 @@ use crate::committer::Committer;
 use crate::cutter::Cutter;
 use crate::gateway::{Gateway, gateway};
 use crate::launch::{Network, launch, spawn};
-use crate::processes::{Leader, PROCESSES_MAX, Processes};
+use crate::processes::{Leader, PROCESSES_MAX, Processes, check_is_no_member};
 use crate::resume::{Replay, Resume};
 use crate::shared::{Failure, Shared};
 use crate::split_desk;
@@ -101,6 +101,7 @@ pub struct Running {
 /// # Errors
 /// If the plan or the settings cannot run.
 pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Result<Running, FlowError> {
+    check_is_no_member()?;
     let workers = settings.workers;
     let layout = check_layout(workers, settings.processes.as_ref())?;
     if sinks.len() != plan.sinks.len() {

@@ -11,6 +11,8 @@ const MAGIC: &[u8; 8] = b"TIDEMILL";
 /// Of everything that processes say to each other. Other versions are refused.
 const VERSION: u16 = 1;
 const HELLO_BYTES: usize = 8 + 2 + 1 + 4 + 4 + 8 + SECRET_BYTES;
+/// How often a process calls that was hung up on: whoever floods the other end may have pushed it out.
+const CALLS_MAX: u32 = 20;
 /// How long each side may take over its part.
 pub(crate) const HANDSHAKE_TIME: Duration = Duration::from_secs(2);
 
@@ -75,6 +77,21 @@ impl Badge {
 
     /// The calling side: a connection to a process of the run at this port.
     pub fn call(&self, kind: Kind, to: usize, port: u16) -> io::Result<TcpStream> {
+        for _ in 1..CALLS_MAX {
+            match self.call_once(kind, to, port) {
+                Err(error)
+                    if [ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset].contains(&error.kind()) =>
+                {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                result => return result,
+            }
+        }
+        self.call_once(kind, to, port)
+    }
+
+    /// One try.
+    pub fn call_once(&self, kind: Kind, to: usize, port: u16) -> io::Result<TcpStream> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let mut stream = TcpStream::connect_timeout(&address, HANDSHAKE_TIME)?;
         stream.set_write_timeout(Some(HANDSHAKE_TIME))?;

@@ -17,6 +17,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::running::FlowError;
+
 pub(crate) use leader::{Leader, Members};
 pub(crate) use link::{Lines, Link};
 pub use member::Member;
@@ -24,6 +26,18 @@ pub(crate) use member::Outbox;
 
 /// Tells a process that it is one of a run, and which. No secret.
 const PROCESS_VARIABLE: &str = "TIDEMILL_PROCESS";
+/// Refuses to start a query of its own in a process that was started as a part of one: it would do all once more, and
+/// start others that do the same.
+pub(crate) fn check_is_no_member() -> Result<(), FlowError> {
+    match std::env::var(PROCESS_VARIABLE) {
+        Err(_) => Ok(()),
+        Ok(index) => Err(FlowError::Settings(format!(
+            "this process was started as process {index} of a query, and must not start one of its own; give its plan \
+             to Member::run first of all, or unset {PROCESS_VARIABLE} if no query has started it"
+        ))),
+    }
+}
+
 /// The most processes of a run: each is connected to each.
 pub(crate) const PROCESSES_MAX: usize = 64;
 

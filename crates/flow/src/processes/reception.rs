@@ -113,6 +113,8 @@ impl Drop for Reception {
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::super::handshake::tests::badge;
     use super::super::secret::Secret;
@@ -144,9 +146,9 @@ mod tests {
             let wrong_generation = Badge { generation: 2, ..badge(1) };
             let wrong_index = badge(4);
             for stranger in [wrong_secret, wrong_generation, wrong_index] {
-                assert!(stranger.call(Kind::Control, 0, port).is_err());
+                assert!(stranger.call_once(Kind::Control, 0, port).is_err());
             }
-            assert!(badge(2).call(Kind::Control, 1, port).is_err(), "it wants another one");
+            assert!(badge(2).call_once(Kind::Control, 1, port).is_err(), "it wants another one");
             [1, 2, 3].map(|index| badge(index).call(Kind::Control, 0, port).unwrap())
         });
         let mut streams = reception.receive(Kind::Control, &[1, 2, 3], soon(), &|| Ok(())).unwrap();
@@ -160,6 +162,31 @@ mod tests {
         drop(reception);
         assert!(closed_without_a_word(&mut loud));
         assert!(silent.iter_mut().all(closed_without_a_word));
+    }
+
+    #[test]
+    fn a_flood_of_strangers_keeps_no_one_out() {
+        let mut reception = Reception::open(badge(0)).unwrap();
+        let port = reception.port().unwrap();
+        let over = Arc::new(AtomicBool::new(false));
+        let flooding = Arc::clone(&over);
+        let flood = std::thread::spawn(move || {
+            let mut silent = VecDeque::new();
+            while !flooding.load(Ordering::SeqCst) {
+                silent.extend(TcpStream::connect((Ipv4Addr::LOCALHOST, port)));
+                if silent.len() > 100 {
+                    silent.pop_front();
+                }
+            }
+        });
+        let callers = std::thread::spawn(move || {
+            [1, 2, 3].map(|index| badge(index).call(Kind::Control, 0, port).unwrap())
+        });
+        let streams = reception.receive(Kind::Control, &[1, 2, 3], soon(), &|| Ok(())).unwrap();
+        over.store(true, Ordering::SeqCst);
+        assert_eq!(streams.len(), 3);
+        callers.join().unwrap();
+        flood.join().unwrap();
     }
 
     #[test]
