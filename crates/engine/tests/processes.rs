@@ -18,7 +18,7 @@ use fixture::world::{Sender, Transactions, World};
 use fixture::{Random, Row, chunk, eventually, numbered, watched};
 use tidemill_engine::{
     Chunk, Counter, Cut, CyclePolicy, Durability, DurableRun, DurableSource, Engine, Failure, FeedSettings,
-    FlowError, Journal, Limits, ManualClock, MemoryCutLog, Processes, Running, Sink, Snapshot,
+    FlowError, Journal, Limits, ManualClock, MemoryCutLog, Processes, Running, Sink, Snapshot, SplitPlan,
     StreamSettings, SyncPolicy,
 };
 
@@ -156,6 +156,48 @@ fn every_partition_gets_its_rows_in_order_however_they_are_split() {
             let first = first.get_or_insert_with(|| given.clone());
             assert!(given == *first, "{split} over {layout:?}: other output");
         }
+    }
+}
+
+#[test]
+fn all_processes_split_by_a_new_plan_from_its_cycle_on() {
+    for layout in [(2, 1), (1, 2), (2, 2)] {
+        watched("a change", move || {
+            let sink = Remember::default();
+            let engine = engine(layout, "chain", &token()).cycles(CyclePolicy::fixed(500));
+            let mut running = engine.run(plan("chain"), sink.boxed()).unwrap();
+            let gateway = running.gateway(0).unwrap();
+            gateway.push(chunk(&numbered(0..500))).unwrap();
+            eventually("the first cycle", || sink.committed() == 1);
+            running.replan("second", 0, SplitPlan::fsplit(7)).unwrap();
+            gateway.push(chunk(&numbered(500..3000))).unwrap();
+            drop(gateway);
+            let summary = running.join().unwrap();
+            // The splitter gets every row, whichever process has written it.
+            assert_eq!(summary.splits[1].stages[1].rows_in, 2500, "{layout:?}");
+            assert_eq!(sink.rows(0).len(), 3000);
+        });
+    }
+}
+
+#[test]
+fn timers_are_held_against_the_time_of_the_state() {
+    for layout in LAYOUTS {
+        watched("timers", move || {
+            let sink = Remember::default();
+            let watermarks = BTreeMap::from([("forward".to_string(), 100)]);
+            let state = Snapshot { watermarks, ..Snapshot::default() };
+            let engine = engine(layout, "alarm", &token()).cycles(CyclePolicy::fixed(1));
+            let mut running = engine.state(Arc::new(state)).run(plan("alarm"), sink.boxed()).unwrap();
+            let gateway = running.gateway(0).unwrap();
+            // The source itself is not as far as it was.
+            gateway.push(chunk(&[(3, 50, 0)])).unwrap();
+            eventually("the cycle", || sink.committed() == 1);
+            let partitions: Vec<u32> = sink.rows(0).iter().map(|row| row.0).collect();
+            assert_eq!(partitions, (0..7).collect::<Vec<_>>(), "{layout:?}");
+            drop(gateway);
+            running.join().unwrap();
+        });
     }
 }
 

@@ -204,7 +204,8 @@ fn wait(shared: &Shared, outbox: &Outbox, happened: &Receiver<Event>) -> Result<
     outbox.send(&ToLeader::Failed(failure.clone()));
     if matches!(first, Ok(Event::Stopped)) {
         // Those that hang in a user's code end with the process.
-        let _ = happened.recv_timeout(STOP_TIME);
+        let deadline = Instant::now() + STOP_TIME;
+        while let Ok(Event::Stopped) = happened.recv_deadline(deadline) {}
     }
     Err(failure.into())
 }
