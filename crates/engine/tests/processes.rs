@@ -386,9 +386,15 @@ fn durable(
     durability.snapshot_every = Duration::from_millis(5);
     let policy = CyclePolicy { events_max: 40, ..CyclePolicy::default() };
     let sinks: Vec<Box<dyn Sink>> = vec![Box::new(Transactions::new(world))];
-    let journal = Journal::open(&folder.join("journal")).unwrap();
+    // Processes that other tests start at this moment hold our files, and with them the journal's lock, until they have
+    // become other programs.
+    let mut journal = None;
+    eventually("the journal's lock", || {
+        journal = Journal::open(&folder.join("journal")).ok();
+        journal.is_some()
+    });
     let engine = engine(layout, "forward", token).cycles(policy);
-    engine.run_durable(plan("forward"), sinks, vec![source], journal, &durability).unwrap()
+    engine.run_durable(plan("forward"), sinks, vec![source], journal.unwrap(), &durability).unwrap()
 }
 
 #[test]
