@@ -6,6 +6,7 @@ mod cpu_clock;
 mod input;
 mod measure;
 mod picture;
+mod processes;
 mod sweep;
 mod table;
 mod tuples;
@@ -16,7 +17,7 @@ use anyhow::Context;
 use clap::value_parser;
 
 use input::Input;
-use tidemill_engine::SplitPlan;
+use tidemill_engine::{Member, SplitPlan};
 use tidemill_split::cost::SplitterCosts;
 
 /// Measure what splitting a stream costs, plan by plan, beside what the model says
@@ -45,6 +46,9 @@ pub struct Arguments {
     /// How many runs of each; the best counts, for what else the machine does only takes time away.
     #[arg(long, default_value_t = 3, value_parser = value_parser!(u32).range(1..=1000))]
     runs: u32,
+    /// Only threads and processes side by side.
+    #[arg(long)]
+    processes: bool,
     /// The folder of the pictures.
     #[arg(long)]
     pictures: Option<PathBuf>,
@@ -55,6 +59,12 @@ pub struct Arguments {
 /// # Errors
 /// If the arguments cannot be served, a row goes astray, or a picture cannot be written.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    if let Some(member) = Member::from_environment()? {
+        return Ok(member.run(processes::plan())?);
+    }
+    if arguments.processes {
+        return processes::compare(arguments.seconds, arguments.runs);
+    }
     // Before anything that takes long.
     if let Some(folder) = &arguments.pictures {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;

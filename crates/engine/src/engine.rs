@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidemill_core::clock::Clock;
 use tidemill_core::snapshot::StateSource;
 use tidemill_core::{CommitGuard, CutLog, Sink};
-use tidemill_flow::{FlowError, Resume, Running, Settings};
+use tidemill_flow::{FlowError, Processes, Resume, Running, Settings};
 use tidemill_plan::{CyclePolicy, Limits, Plan};
 
 /// Settings under which a plan runs. Several engines live in one process without knowing of each other.
@@ -23,10 +23,19 @@ impl Engine {
         Engine::default()
     }
 
-    /// The number of worker threads. The results do not depend on it.
+    /// The number of worker threads, in each process. The results do not depend on it.
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
         self.settings.workers = workers;
+        self
+    }
+
+    /// The processes over which the query runs, each with its own workers. The results do not depend on it.
+    ///
+    /// See `docs/guide/processes.md`.
+    #[must_use]
+    pub fn processes(mut self, processes: Processes) -> Self {
+        self.settings.processes = Some(processes);
         self
     }
 

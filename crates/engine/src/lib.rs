@@ -96,8 +96,8 @@ pub use tidemill_core::{
     Source, SplitChange, SystemClock, Transform, Transformed, arrow, prefetch,
 };
 pub use tidemill_flow::{
-    Chunk, Failure, FlowError, Gateway, Replan, Resume, Running, Snapshots, SplitStatus, Status, Stopped,
-    Summary, Work,
+    Chunk, Failure, FlowError, Gateway, Member, Processes, Replan, Resume, Running, Snapshots, SplitStatus,
+    Status, Stopped, Summary, Work,
 };
 pub use tidemill_journal::{Journal, StreamSettings, inspect};
 pub use tidemill_plan::{

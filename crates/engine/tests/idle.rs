@@ -5,19 +5,30 @@ mod fixture;
 use std::time::Duration;
 
 use fixture::forward::plan;
+use fixture::processes::{living, processes, token};
 use fixture::sink::Remember;
 use fixture::{chunk, numbered, watched};
 use tidemill_engine::{CyclePolicy, Engine, Failure, FlowError};
 
+#[test]
+fn child() {
+    fixture::processes::child();
+}
+
 /// The processor time that this process has used, in hundredths of a second; `None` where it is not told.
 fn used() -> Option<u64> {
-    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    used_by("self")
+}
+
+/// The processor time of a process.
+fn used_by(process: &str) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     // Fields 14 and 15 of the file: user and system time; the first two are before the bracket.
     Some(fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?)
 }
 
-// One test, so that no other one's work counts.
+// One test (beside the one that does nothing), so that no other one's work counts.
 #[test]
 fn engines_live_side_by_side_and_an_idle_one_parks() {
     let sinks: Vec<Remember> = (0..4).map(|_| Remember::default()).collect();
@@ -67,6 +78,31 @@ fn engines_live_side_by_side_and_an_idle_one_parks() {
             running.join().unwrap();
         });
     }
+
+    // Nor do several processes do anything, before the first rows or after them.
+    watched("idle processes", || {
+        let (token, sink) = (token(), Remember::default());
+        let engine = Engine::new().workers(2).processes(processes(3, "forward", &token));
+        let mut running = engine.run(plan(), sink.boxed()).unwrap();
+        let gateway = running.gateway(0).unwrap();
+        running.wait_until_ready().unwrap();
+        let all = || {
+            let others = living(&token).into_iter().filter_map(|pid| used_by(&pid.to_string()));
+            used().into_iter().chain(others).collect::<Vec<_>>()
+        };
+        for rows in [0..10, 10..500] {
+            let before = all();
+            assert_eq!(before.len(), 3);
+            std::thread::sleep(Duration::from_secs(1));
+            for (process, (before, after)) in before.into_iter().zip(all()).enumerate() {
+                assert!(after - before < 20, "process {process} used {} % of a core", after - before);
+            }
+            gateway.push(chunk(&numbered(rows.clone()))).unwrap();
+            fixture::eventually("the rows", || sink.rows(0).len() == rows.end as usize);
+        }
+        drop(gateway);
+        running.join().unwrap();
+    });
 
     // Held back by a sink, it parks as well.
     watched("a stalled engine", || {

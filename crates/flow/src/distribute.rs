@@ -1,14 +1,23 @@
 //! The exchange: parcels already know their worker, so distributing them is moving them.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use timely::communication::Push;
 use timely::dataflow::channels::Message;
 use timely::dataflow::channels::pact::DistributorPact;
 use timely::dataflow::channels::pushers::exchange::Distributor;
 
 use crate::parcel::Parcels;
+use crate::shared::Shared;
+use crate::topology::Layout;
 
 /// Moves each parcel to its target.
-pub(crate) struct ByTarget;
+pub(crate) struct ByTarget {
+    /// The workers of this process.
+    own: Range<u32>,
+    shared: Arc<Shared>,
+}
 
 impl Distributor<Parcels> for ByTarget {
     fn partition<T: Clone, P: Push<Message<T, Parcels>>>(
@@ -17,9 +26,12 @@ impl Distributor<Parcels> for ByTarget {
         time: &T,
         pushers: &mut [P],
     ) {
-        for parcel in container.0.drain(..) {
+        for mut parcel in container.0.drain(..) {
             let target = parcel.target as usize;
-            Message::push_at(&mut Parcels(vec![parcel]), time.clone(), &mut pushers[target]);
+            if !self.own.contains(&parcel.target) {
+                self.shared.hold_sent(&mut parcel);
+            }
+            Message::push_at(&mut Parcels::new(vec![parcel]), time.clone(), &mut pushers[target]);
         }
     }
 
@@ -27,6 +39,10 @@ impl Distributor<Parcels> for ByTarget {
 }
 
 /// The contract of every edge.
-pub(crate) fn by_target() -> DistributorPact<fn(usize) -> ByTarget> {
-    DistributorPact(|_peers| ByTarget)
+pub(crate) fn by_target(
+    layout: Layout,
+    shared: &Arc<Shared>,
+) -> DistributorPact<impl FnOnce(usize) -> ByTarget + use<>> {
+    let (own, shared) = (layout.workers_of(layout.process as usize), Arc::clone(shared));
+    DistributorPact(move |_peers| ByTarget { own, shared })
 }

@@ -1,11 +1,13 @@
 //! What travels between workers: gathered batches, by reference within a process, as Arrow IPC between
 //! processes.
 
-use std::io::{Cursor, Write};
+use std::cell::OnceCell;
+use std::io::Write;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_ipc::reader::StreamReader;
+use arrow_buffer::Buffer;
+use arrow_ipc::reader::StreamDecoder;
 use arrow_ipc::writer::StreamWriter;
 use tidemill_core::{Batch, PartitionedBatch, Run};
 use tidemill_split::SplitPlan;
@@ -44,9 +46,20 @@ impl Parcel {
 
 /// The container that Timely moves. Timely counts parcels, not rows.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Parcels(pub Vec<Parcel>);
+pub(crate) struct Parcels(pub Vec<Parcel>, Encoded);
+
+/// The bytes of parcels that are sent to another process: Timely asks for their length first.
+type Encoded = OnceCell<Vec<u8>>;
 
 impl Parcels {
+    pub fn new(parcels: Vec<Parcel>) -> Self {
+        Parcels(parcels, Encoded::new())
+    }
+
+    fn encoded(&self) -> &[u8] {
+        self.1.get_or_init(|| encode(&self.0))
+    }
+
     /// All rows of all parcels.
     pub fn rows(&self) -> u64 {
         self.0.iter().map(|parcel| parcel.rows.batch.len() as u64).sum()
@@ -65,18 +78,19 @@ impl ContainerBytes for Parcels {
     }
 
     fn length_in_bytes(&self) -> usize {
-        encode(self).len()
+        self.encoded().len()
     }
 
     fn into_bytes<W: Write>(&self, writer: &mut W) {
-        writer.write_all(&encode(self)).expect("the transport's buffer has the announced length");
+        writer.write_all(self.encoded()).expect("the transport's buffer has the announced length");
     }
 }
 
-fn encode(parcels: &Parcels) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    put(&mut bytes, parcels.0.len());
-    for parcel in &parcels.0 {
+fn encode(parcels: &[Parcel]) -> Vec<u8> {
+    let rows: usize = parcels.iter().map(|parcel| parcel.rows.batch.bytes()).sum();
+    let mut bytes = Vec::with_capacity(rows + 4096);
+    put(&mut bytes, parcels.len());
+    for parcel in parcels {
         put(&mut bytes, parcel.target as usize);
         put(&mut bytes, parcel.chunk as usize);
         put(&mut bytes, parcel.window as usize);
@@ -90,7 +104,7 @@ fn encode(parcels: &Parcels) -> Vec<u8> {
         }
         put_integers(&mut bytes, &parcel.rows.batch.positions);
         put_integers(&mut bytes, &parcel.rows.batch.origins);
-        put_bytes(&mut bytes, &encode_columns(&parcel.rows.batch.rows));
+        put_columns(&mut bytes, &parcel.rows.batch.rows);
     }
     bytes.resize(bytes.len().next_multiple_of(8), 0);
     bytes
@@ -110,15 +124,33 @@ fn put_integers(bytes: &mut Vec<u8>, values: &[u32]) {
     bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
 }
 
-fn encode_columns(rows: &RecordBatch) -> Vec<u8> {
-    let mut writer = StreamWriter::try_new(Vec::new(), &rows.schema()).expect("writing to memory");
+/// Columns as a stream of Arrow IPC, behind its length.
+fn put_columns(bytes: &mut Vec<u8>, rows: &RecordBatch) {
+    let at = bytes.len();
+    put(bytes, 0);
+    let mut writer = StreamWriter::try_new(&mut *bytes, &rows.schema()).expect("writing to memory");
     writer.write(rows).expect("writing to memory");
-    writer.into_inner().expect("writing to memory")
+    writer.finish().expect("writing to memory");
+    drop(writer);
+    let length = bytes.len() - at - 8;
+    bytes[at..at + 8].copy_from_slice(&(length as u64).to_le_bytes());
+}
+
+/// The columns share one copy of the bytes, which is aligned as they need.
+fn decode_columns(bytes: &[u8]) -> Option<RecordBatch> {
+    let mut buffer = Buffer::from(bytes);
+    let mut decoder = StreamDecoder::new();
+    while !buffer.is_empty() {
+        if let Some(rows) = decoder.decode(&mut buffer).ok()? {
+            return Some(rows);
+        }
+    }
+    None
 }
 
 fn decode(mut bytes: &[u8]) -> Option<Parcels> {
     let count = take(&mut bytes)?;
-    (0..count).map(|_| decode_parcel(&mut bytes)).collect::<Option<Vec<_>>>().map(Parcels)
+    (0..count).map(|_| decode_parcel(&mut bytes)).collect::<Option<Vec<_>>>().map(Parcels::new)
 }
 
 fn decode_parcel(bytes: &mut &[u8]) -> Option<Parcel> {
@@ -136,8 +168,7 @@ fn decode_parcel(bytes: &mut &[u8]) -> Option<Parcel> {
     let runs = (0..run_count).map(|_| run()).collect::<Option<Vec<_>>>()?;
     let positions = take_integers(bytes)?;
     let origins = take_integers(bytes)?;
-    let columns = take_bytes(bytes)?;
-    let rows = StreamReader::try_new(Cursor::new(columns), None).ok()?.next()?.ok()?;
+    let rows = decode_columns(take_bytes(bytes)?)?;
     let batch = Batch { rows, positions: positions.into(), origins: origins.into() };
     Some(Parcel { target, chunk, window, plan, held_bytes, rows: PartitionedBatch { batch, runs } })
 }
@@ -164,7 +195,13 @@ fn take_integers(bytes: &mut &[u8]) -> Option<Vec<u32>> {
 
 #[cfg(test)]
 mod tests {
-    use arrow_array::UInt16Array;
+    use arrow_array::types::Int32Type;
+    use arrow_array::{
+        ArrayRef, BooleanArray, DictionaryArray, ListArray, NullArray, RecordBatchOptions, StringArray,
+        StringViewArray, UInt16Array,
+    };
+    use arrow_buffer::ScalarBuffer;
+    use arrow_schema::Schema;
 
     use super::*;
 
@@ -176,7 +213,7 @@ mod tests {
         let runs = vec![Run { partition: 1, start: 0, end: 2 }, Run { partition: 4, start: 2, end: 3 }];
         let parcel = Parcel::new(1, 3, PartitionedBatch { batch, runs }).by(&Arc::new(SplitPlan::exptree(9)));
         let parcel = Parcel { window: 2, held_bytes: 77, ..parcel };
-        let parcels = Parcels(vec![parcel.clone(), parcel.clone()]);
+        let parcels = [parcel.clone(), parcel.clone()];
 
         let bytes = encode(&parcels);
         assert_eq!(bytes.len() % 8, 0);
@@ -193,6 +230,31 @@ mod tests {
                 decode(&bytes[..length])
                     .is_none_or(|parcels| parcels.0.len() < 2 || length > bytes.len() - 16)
             );
+        }
+    }
+
+    #[test]
+    fn columns_of_all_kinds_survive_the_wire() {
+        let kinds: DictionaryArray<Int32Type> = ["a", "b", "a", "c"].into_iter().collect();
+        let list = [Some(vec![Some(1), None]), None, Some(vec![]), Some(vec![Some(4)])];
+        let columns: Vec<(&str, ArrayRef)> = vec![
+            ("text", Arc::new(StringArray::from(vec![Some("one"), None, Some(""), Some("four")]))),
+            ("view", Arc::new(StringViewArray::from(vec!["short", "longer than twelve bytes", "", "x"]))),
+            ("kind", Arc::new(kinds)),
+            ("flag", Arc::new(BooleanArray::from(vec![Some(true), None, Some(false), Some(true)]))),
+            ("list", Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(list))),
+            ("nothing", Arc::new(NullArray::new(4))),
+        ];
+        let whole = RecordBatch::try_from_iter(columns).unwrap();
+        let no_columns = RecordBatchOptions::new().with_row_count(Some(3));
+        let no_columns =
+            RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &no_columns).unwrap();
+        for rows in [whole.clone(), whole.slice(1, 3), whole.slice(2, 0), no_columns] {
+            let positions = (0..rows.num_rows() as u32).collect();
+            let batch = Batch { rows: rows.clone(), positions, origins: ScalarBuffer::default() };
+            let parcel = Parcel::new(0, 0, PartitionedBatch { batch, runs: Vec::new() });
+            let back = decode(&encode(&[parcel])).unwrap();
+            assert_eq!(back.0[0].rows.batch.rows, rows);
         }
     }
 }

@@ -18,19 +18,22 @@ use crate::chooser;
 use crate::committer::Committer;
 use crate::cutter::Cutter;
 use crate::gateway::{Gateway, gateway};
-use crate::panics::guard;
+use crate::launch::{Network, launch, spawn};
+use crate::processes::{Leader, PROCESSES_MAX, Processes, check_is_no_member};
 use crate::resume::{Replay, Resume};
 use crate::shared::{Failure, Shared};
 use crate::split_desk;
 use crate::stages::sink_stage::SinkWay;
 use crate::status::{Status, Summary};
-use crate::topology::{EdgeKind, Topology};
-use crate::worker::{self, CycleSource, WorkerParts};
+use crate::topology::{EdgeKind, Layout, Topology};
+use crate::worker::{CycleSource, WorkerParts};
 
 /// How a plan is run.
 pub struct Settings {
-    /// Worker threads.
+    /// Worker threads, of each process.
     pub workers: usize,
+    /// The processes; `None`: this one.
+    pub processes: Option<Processes>,
     /// How long a worker that has nothing to do looks out for work before it parks.
     pub spin: Duration,
     /// When cycles close.
@@ -53,6 +56,7 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             workers: 1,
+            processes: None,
             spin: Duration::ZERO,
             cycles: CyclePolicy::default(),
             limits: Limits::default(),
@@ -85,6 +89,7 @@ pub struct Running {
     /// In a lock only so that a query can be watched and stopped from several threads.
     workers: Mutex<Option<WorkerGuards<()>>>,
     sinks: Vec<JoinHandle<()>>,
+    leader: Option<Leader>,
     chooser: Option<JoinHandle<()>>,
     gateways: Vec<Option<Gateway>>,
     snapshot_parts: usize,
@@ -96,16 +101,15 @@ pub struct Running {
 /// # Errors
 /// If the plan or the settings cannot run.
 pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Result<Running, FlowError> {
+    check_is_no_member()?;
     let workers = settings.workers;
-    if workers == 0 || workers > 1024 {
-        return Err(FlowError::Settings(format!("{workers} workers; there must be 1 to 1024")));
-    }
+    let layout = check_layout(workers, settings.processes.as_ref())?;
     if sinks.len() != plan.sinks.len() {
         let (given, planned) = (sinks.len(), plan.sinks.len());
         return Err(FlowError::Settings(format!("{given} sinks were given, the plan has {planned}")));
     }
     check_limits(&settings.cycles, &settings.limits)?;
-    let topology = Arc::new(Topology::new(plan, workers as u32)?);
+    let topology = Arc::new(Topology::new(plan, layout)?);
     let plan = &topology.plan;
     let resume =
         settings.resume.unwrap_or_else(|| Resume { sinks: vec![0; plan.sinks.len()], ..Resume::default() });
@@ -118,6 +122,14 @@ pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Resul
         Shared::new(settings.clock, settings.limits.clone(), workers, &topology, first_cycle, stoppers);
     let shared = Arc::new(shared);
     let started_ns = shared.clock.now_ns();
+    let (leader, network) = match settings.processes.filter(|processes| processes.count() > 1) {
+        None => (None, None),
+        Some(processes) => {
+            let state = settings.state.as_deref();
+            let (leader, sockets) = Leader::gather(&processes, &shared, state, settings.spin)?;
+            (Some(leader), Some(Network { sockets }))
+        }
+    };
 
     let (mut gateways, mut queues) = (Vec::new(), Vec::new());
     for source in &topology.plan.sources {
@@ -147,10 +159,11 @@ pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Resul
     }
 
     let (mailboxes, receivers): (Vec<_>, Vec<_>) = (0..workers).map(|_| unbounded()).unzip();
-    let mut cycles = Some(CycleSource { cutter, mailboxes });
+    let members = leader.as_ref().map(Leader::members);
+    let mut cycles = Some(CycleSource { cutter, mailboxes, members });
     let parts = receivers.into_iter().enumerate().map(|(index, mailbox)| {
-        let feeds = |sink| Topology::worker_of_sink(sink, workers as u32) as usize == index;
-        Mutex::new(Some(WorkerParts {
+        let feeds = |sink| layout.worker_of_sink(sink) as usize == index;
+        WorkerParts {
             topology: Arc::clone(&topology),
             shared: Arc::clone(&shared),
             state: settings.state.clone(),
@@ -158,21 +171,35 @@ pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Resul
             sinks: ways.iter_mut().enumerate().map(|(sink, way)| way.take_if(|_| feeds(sink))).collect(),
             spin: settings.spin,
             cutter: cycles.take(),
-        }))
+        }
     });
-    let parts: Vec<_> = parts.collect();
-    let snapshot_parts = topology.plan.operators.len() * workers;
-    let guards = start_workers(workers, parts, Arc::clone(&shared))?;
+    let snapshot_parts = topology.plan.operators.len() * layout.all_workers() as usize;
+    let guards = launch(parts.collect(), &shared, network)?;
     let chooser = start_chooser(&shared)?;
     Ok(Running {
         shared,
         workers: Mutex::new(Some(guards)),
         sinks: sink_threads,
+        leader,
         chooser,
         gateways,
         snapshot_parts,
         started_ns,
     })
+}
+
+/// Refuses numbers of workers and processes that cannot be.
+fn check_layout(workers: usize, processes: Option<&Processes>) -> Result<Layout, FlowError> {
+    if workers == 0 || workers > 1024 {
+        return Err(FlowError::Settings(format!("{workers} workers; there must be 1 to 1024")));
+    }
+    let processes = processes.map_or(1, Processes::count);
+    if processes == 0 || processes > PROCESSES_MAX {
+        return Err(FlowError::Settings(format!(
+            "{processes} processes; there must be 1 to {PROCESSES_MAX}"
+        )));
+    }
+    Ok(Layout { workers: workers as u32, processes: processes as u32, process: 0 })
 }
 
 /// Refuses limits under which nothing would move, or that are none.
@@ -191,28 +218,6 @@ fn check_limits(cycles: &CyclePolicy, limits: &Limits) -> Result<(), FlowError> 
     }
 }
 
-fn start_workers(
-    workers: usize,
-    parts: Vec<Mutex<Option<WorkerParts>>>,
-    shared: Arc<Shared>,
-) -> Result<WorkerGuards<()>, FlowError> {
-    let config = timely::Config::process(workers);
-    let started = timely::execute(config, move |timely_worker| {
-        let taken = parts[timely_worker.index()].lock().map(|mut parts| parts.take());
-        let Ok(Some(parts)) = taken else { return };
-        let body = || {
-            worker::run(timely_worker, parts);
-            Ok(())
-        };
-        if let Err(cause) = guard(body) {
-            shared.fail(Failure::Engine { part: format!("worker {}", timely_worker.index()), cause });
-            // Timely would go on with them, and wait for ever.
-            worker::drop_dataflows(timely_worker);
-        }
-    });
-    started.map_err(|error| FlowError::Settings(format!("the worker threads could not be started: {error}")))
-}
-
 /// A thread that chooses split plans, if any is to be chosen.
 fn start_chooser(shared: &Arc<Shared>) -> Result<Option<JoinHandle<()>>, FlowError> {
     if !chooser::is_needed(shared.topology()) {
@@ -220,13 +225,6 @@ fn start_chooser(shared: &Arc<Shared>) -> Result<Option<JoinHandle<()>>, FlowErr
     }
     let shared = Arc::clone(shared);
     spawn("split-chooser".into(), move || chooser::run(&shared, shared.topology())).map(Some)
-}
-
-fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, FlowError> {
-    std::thread::Builder::new()
-        .name(name)
-        .spawn(body)
-        .map_err(|error| FlowError::Settings(format!("a thread could not be started: {error}")))
 }
 
 /// Asks a running query for snapshots.
@@ -271,7 +269,8 @@ impl Running {
     /// # Errors
     /// If the query stops before.
     pub fn wait_until_ready(&self) -> Result<(), FlowError> {
-        match self.shared.wait_until_ready() {
+        let workers = self.shared.topology().workers as usize;
+        match self.shared.wait_until_ready(workers) {
             true => Ok(()),
             false => Err(self.shared.failure().unwrap_or(Failure::Aborted).into()),
         }
@@ -343,6 +342,9 @@ impl Running {
         }
         for sink in self.sinks.drain(..) {
             let _ = sink.join();
+        }
+        if let Some(leader) = self.leader.take() {
+            leader.finish();
         }
         self.shared.splits.end();
         if let Some(chooser) = self.chooser.take() {

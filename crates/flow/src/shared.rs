@@ -1,8 +1,8 @@
 //! What the threads of a running query share: counters, credits, failure, response times. Touched per cycle,
 //! never per event.
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::thread::Thread;
 use std::time::Duration;
@@ -17,7 +17,8 @@ use tidemill_core::{Cut, OperatorError, SinkError, SplitChange};
 use tidemill_plan::Limits;
 
 use crate::cycle::Cycle;
-use crate::parcel::Parcels;
+use crate::parcel::{Parcel, Parcels};
+use crate::processes::Outbox;
 use crate::snapshot_desk::SnapshotDesk;
 use crate::split_desk::{SplitDesk, Splits};
 use crate::topology::Topology;
@@ -45,7 +46,7 @@ pub enum Failure {
     Aborted,
 }
 
-/// Ends the wait of a sink.
+/// Ends the wait of a sink, or of another process.
 pub(crate) type Stopper = Box<dyn Fn() + Send + Sync>;
 
 pub(crate) struct Shared {
@@ -55,14 +56,17 @@ pub(crate) struct Shared {
     pub work: WorkTable,
     pub splits: SplitDesk,
     topology: Arc<Topology>,
-    /// Bytes of rows that were copied to several partitions and not yet processed.
-    copied_bytes: AtomicU64,
+    /// Bytes of rows that were copied to several partitions, or sent to other processes, and are not yet processed.
+    /// Less than zero where those are processed that others have counted.
+    held_bytes: AtomicI64,
+    /// In another process than the first, the way to that.
+    outbox: OnceLock<Arc<Outbox>>,
     /// The first cycle of this run.
     pub first_cycle: u64,
     limits: Limits,
     stopped: AtomicBool,
-    /// End the waits of sinks.
-    stoppers: Vec<Stopper>,
+    /// End the waits of sinks and other processes.
+    stoppers: Mutex<Vec<Stopper>>,
     failure: Mutex<Option<Failure>>,
     workers: Vec<OnceLock<Thread>>,
     /// How many workers have built their part of the dataflow.
@@ -102,11 +106,12 @@ impl Shared {
             work: WorkTable::new(topology),
             splits: SplitDesk::new(topology),
             topology: Arc::clone(topology),
-            copied_bytes: AtomicU64::new(0),
+            held_bytes: AtomicI64::new(0),
+            outbox: OnceLock::new(),
             first_cycle,
             limits,
             stopped: AtomicBool::new(false),
-            stoppers,
+            stoppers: Mutex::new(stoppers),
             failure: Mutex::new(None),
             workers: (0..workers).map(|_| OnceLock::new()).collect(),
             workers_ready: Mutex::new(0),
@@ -125,7 +130,7 @@ impl Shared {
 
     pub fn register_worker(&self, index: usize) {
         // A worker is registered once, by itself.
-        let _ = self.workers[index].set(std::thread::current());
+        let _ = self.workers[index - self.topology.layout.first_worker()].set(std::thread::current());
     }
 
     pub fn wake_worker(&self, index: usize) {
@@ -138,14 +143,13 @@ impl Shared {
         self.workers.iter().filter_map(OnceLock::get).for_each(Thread::unpark);
     }
 
-    pub fn worker_is_ready(&self) {
-        *lock(&self.workers_ready) += 1;
+    pub fn workers_are_ready(&self, workers: usize) {
+        *lock(&self.workers_ready) += workers;
         self.ready_changed.notify_all();
     }
 
-    /// Waits for all workers; false if the query stops before.
-    pub fn wait_until_ready(&self) -> bool {
-        let workers = self.workers.len();
+    /// Waits for so many workers; false if the query stops before.
+    pub fn wait_until_ready(&self, workers: usize) -> bool {
         let mut ready = lock(&self.workers_ready);
         while *ready < workers && !self.is_stopped() {
             let waited = self.ready_changed.wait_timeout(ready, Duration::from_millis(100));
@@ -160,9 +164,18 @@ impl Shared {
     pub fn fail(&self, failure: Failure) {
         lock(&self.failure).get_or_insert(failure);
         self.stopped.store(true, Ordering::SeqCst);
-        self.stoppers.iter().for_each(|stopper| stopper());
+        lock(&self.stoppers).iter().for_each(|stopper| stopper());
         self.wake_workers();
         self.snapshots.wake();
+    }
+
+    /// Has this called when the query stops, at once if it has.
+    pub fn add_stopper(&self, stopper: Stopper) {
+        let mut stoppers = lock(&self.stoppers);
+        if self.is_stopped() {
+            stopper();
+        }
+        stoppers.push(stopper);
     }
 
     pub fn is_stopped(&self) -> bool {
@@ -178,8 +191,26 @@ impl Shared {
     /// Whether one more cycle may be closed after `next_cycle` ones.
     pub fn has_credit(&self, next_cycle: u64) -> bool {
         next_cycle - self.committed_cycles() < self.limits.cycles_in_flight_max
-            && self.counters.get(Counter::UncommittedBytes) + self.copied_bytes.load(Ordering::Relaxed)
+            && self.counters.get(Counter::UncommittedBytes).saturating_add_signed(self.held_bytes())
                 < self.limits.uncommitted_bytes_max
+    }
+
+    /// What is held for rows on their way; of what other processes hold, what they have reported.
+    pub fn held_bytes(&self) -> i64 {
+        self.held_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Holds so many bytes more, or less.
+    pub fn hold(&self, bytes: i64) {
+        self.held_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts a parcel that leaves this process until it is processed, if it is not counted yet.
+    pub fn hold_sent(&self, parcel: &mut Parcel) {
+        if parcel.held_bytes == 0 {
+            parcel.held_bytes = parcel.rows.batch.bytes() as u64;
+            self.hold(parcel.held_bytes as i64);
+        }
     }
 
     /// Counts what is split into more rows than there were, until it is processed: what is broadcast must not
@@ -189,15 +220,43 @@ impl Shared {
             for parcel in &mut parcels.0 {
                 parcel.held_bytes = parcel.rows.batch.bytes() as u64;
             }
-            let held_bytes = parcels.0.iter().map(|parcel| parcel.held_bytes).sum();
-            self.copied_bytes.fetch_add(held_bytes, Ordering::Relaxed);
+            let held_bytes: u64 = parcels.0.iter().map(|parcel| parcel.held_bytes).sum();
+            self.hold(held_bytes as i64);
         }
         parcels
     }
 
-    /// Copies were processed.
-    pub fn release_copies(&self, held_bytes: u64) {
-        self.copied_bytes.fetch_sub(held_bytes, Ordering::Relaxed);
+    /// What was held was processed.
+    pub fn release(&self, held_bytes: u64) {
+        self.hold(-(held_bytes as i64));
+    }
+
+    // Other processes.
+
+    /// In another process than the first: the way to that.
+    pub fn set_outbox(&self, outbox: Arc<Outbox>) {
+        // There is one for a run.
+        let _ = self.outbox.set(outbox);
+    }
+
+    /// A worker has done something of which process 0 may want to know.
+    pub fn touch_outbox(&self) {
+        if let Some(outbox) = self.outbox.get() {
+            outbox.touch();
+        }
+    }
+
+    /// One operator's partitions on one worker, for a snapshot.
+    pub fn contribute(&self, operator: &str, watermark: i64, partitions: BTreeMap<u32, Vec<u8>>) {
+        match self.outbox.get() {
+            Some(outbox) => outbox.contribute(operator, watermark, partitions),
+            None => self.snapshots.contribute(operator, watermark, partitions),
+        }
+    }
+
+    /// In another process than the first, which has the sinks: how far they are.
+    pub fn set_committed(&self, cycle: u64) {
+        self.committed.iter().for_each(|committed| committed.store(cycle, Ordering::Release));
     }
 
     // Split plans.

@@ -1,5 +1,6 @@
 //! The edges of a plan: who writes to whom, and how rows are split on the way.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use tidemill_plan::{AutoSplit, Plan, PlanError, Producer, StreamRef};
@@ -61,17 +62,53 @@ pub(crate) struct SplitEdge {
     pub first_worker: u32,
 }
 
+/// How workers are spread over processes: process 0 has the first ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// Workers of each process.
+    pub workers: u32,
+    pub processes: u32,
+    /// This one.
+    pub process: u32,
+}
+
+impl Layout {
+    /// The workers of all processes.
+    pub fn all_workers(&self) -> u32 {
+        self.workers * self.processes
+    }
+
+    /// The first worker of this process.
+    pub fn first_worker(&self) -> usize {
+        (self.workers * self.process) as usize
+    }
+
+    /// The workers of a process.
+    pub fn workers_of(&self, process: usize) -> Range<u32> {
+        let first = self.workers * process as u32;
+        first..first + self.workers
+    }
+
+    /// The worker that feeds a sink: one of process 0.
+    pub fn worker_of_sink(&self, sink: usize) -> u32 {
+        sink as u32 % self.workers
+    }
+}
+
 /// A plan with its edges and partition tables, for a number of workers.
 pub(crate) struct Topology {
     pub plan: Plan,
     pub edges: Vec<Edge>,
     pub placements: Vec<Arc<Placement>>,
+    /// Of all processes.
     pub workers: u32,
+    pub layout: Layout,
 }
 
 impl Topology {
-    pub fn new(plan: Plan, workers: u32) -> Result<Self, PlanError> {
+    pub fn new(plan: Plan, layout: Layout) -> Result<Self, PlanError> {
         plan.validate()?;
+        let workers = layout.all_workers();
         let spread = |partitions| Arc::new(Placement::spread(partitions, workers));
         let placements: Vec<_> = plan.operators.iter().map(|operator| spread(operator.partitions)).collect();
         let mut edges = Vec::new();
@@ -95,19 +132,14 @@ impl Topology {
             }
         }
         for (index, sink) in plan.sinks.iter().enumerate() {
-            let worker = Topology::worker_of_sink(index, workers);
+            let worker = layout.worker_of_sink(index);
             for (input, stream) in sink.inputs.iter().enumerate() {
                 let consumer = Consumer::Sink { sink: index, input };
                 edges.push(Edge { stream: *stream, consumer, kind: EdgeKind::Whole { worker } });
             }
         }
         edges.extend(edges_from_unread(&plan));
-        Ok(Topology { plan, edges, placements, workers })
-    }
-
-    /// The worker that feeds a sink's thread.
-    pub fn worker_of_sink(sink: usize, workers: u32) -> u32 {
-        sink as u32 % workers
+        Ok(Topology { plan, edges, placements, workers, layout })
     }
 
     /// The edge into an input.

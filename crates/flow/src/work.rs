@@ -88,6 +88,27 @@ impl WorkTable {
         }
     }
 
+    fn counts(&self) -> impl Iterator<Item = &AtomicU64> {
+        let entries = self.transforms.iter().chain(&self.operators).chain(self.splits.iter().flatten());
+        entries.flat_map(|entry| [&entry.time_ns, &entry.rows_in, &entry.rows_out])
+    }
+
+    /// All counts, for another process.
+    pub fn values(&self) -> Vec<u64> {
+        self.counts().map(|count| count.load(Ordering::Relaxed)).collect()
+    }
+
+    /// Adds the counts of another process; `false` if they are not of this plan.
+    pub fn add_values(&self, values: &[u64]) -> bool {
+        if values.len() != self.counts().count() {
+            return false;
+        }
+        self.counts().zip(values).for_each(|(count, value)| {
+            count.fetch_add(*value, Ordering::Relaxed);
+        });
+        true
+    }
+
     /// The transforms, then the operators, each in the plan's order.
     pub fn list(&self) -> Vec<Work> {
         self.transforms.iter().chain(&self.operators).map(Entry::read).collect()

@@ -11,6 +11,7 @@ use timely::worker::Worker;
 use crate::board::Board;
 use crate::cutter::{Cutter, Decision};
 use crate::cycle::Cycle;
+use crate::processes::Members;
 use crate::shared::{Failure, Shared};
 use crate::stages::sink_stage::SinkWay;
 use crate::stages::source::Source;
@@ -35,6 +36,8 @@ pub(crate) struct WorkerParts {
 pub(crate) struct CycleSource {
     pub cutter: Cutter,
     pub mailboxes: Vec<Sender<Arc<Cycle>>>,
+    /// The other processes, if there are any.
+    pub members: Option<Arc<Members>>,
 }
 
 impl CycleSource {
@@ -42,6 +45,9 @@ impl CycleSource {
     fn advance(&mut self, shared: &Shared) -> Result<Step, Cause> {
         match self.cutter.poll()? {
             Decision::Closed(cycle) => {
+                if let Some(members) = &self.members {
+                    members.post(&cycle);
+                }
                 for mailbox in &self.mailboxes {
                     // A worker that is gone has failed, and the failure is reported.
                     let _ = mailbox.send(Arc::clone(&cycle));
@@ -118,7 +124,7 @@ pub(crate) fn drop_dataflows(worker: &mut Worker) {
 
 fn run_dataflow(worker: &mut Worker, parts: &mut WorkerParts) -> Result<(), Failure> {
     let mut source = Some(build(worker, parts)?);
-    parts.shared.worker_is_ready();
+    parts.shared.workers_are_ready(1);
     let mut lookout = Lookout { spin: parts.spin, until: None, asked: 0 };
     while worker.has_dataflows() && !parts.shared.is_stopped() {
         let mut park = None;
@@ -144,6 +150,7 @@ fn run_dataflow(worker: &mut Worker, parts: &mut WorkerParts) -> Result<(), Fail
             }
         }
         worker.step_or_park(lookout.park(park));
+        parts.shared.touch_outbox();
     }
     Ok(())
 }

@@ -32,7 +32,7 @@ impl CyclePolicy {
 pub struct Limits {
     /// Cycles closed and not yet committed.
     pub cycles_in_flight_max: u64,
-    /// Bytes of results not yet committed.
+    /// Bytes of results not yet committed, of copies of broadcast rows, and of rows between processes.
     pub uncommitted_bytes_max: u64,
     /// Batches that wait in a gateway before its sender is held back.
     pub gateway_batches_max: usize,

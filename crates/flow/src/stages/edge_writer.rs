@@ -38,7 +38,7 @@ impl EdgeWriter {
             EdgeWriter::Empty => Ok(Parcels::default()),
             EdgeWriter::Whole { worker } => {
                 let rows = PartitionedBatch { batch: based(batch, place.base), runs: Vec::new() };
-                Ok(Parcels(vec![Parcel::new(*worker, place.chunk, rows)]))
+                Ok(Parcels::new(vec![Parcel::new(*worker, place.chunk, rows)]))
             }
             EdgeWriter::Split(writer) => writer.parcels(batch, place, shared),
         }
@@ -78,7 +78,7 @@ impl SplitWriter {
                 let split = || splitter.split(batch, place.base);
                 let shares = split_guarded(&self.split.name, place.cut.cycle, split)?;
                 let parcel = |share: Share| Parcel::new(share.worker, place.chunk, share.rows).by(&plan);
-                Parcels(shares.into_iter().map(parcel).collect())
+                Parcels::new(shares.into_iter().map(parcel).collect())
             }
         };
         let (rows_in, time_ns) = (batch.len() as u64, shared.clock.now_ns() - start_ns);
@@ -143,6 +143,6 @@ impl Dealer {
             let parcel = Parcel::new(target, place.chunk, PartitionedBatch { batch, runs });
             Parcel { window: number as u32, ..parcel.by(plan) }
         };
-        Parcels((0..batch.len()).step_by(rows).enumerate().map(window).collect())
+        Parcels::new((0..batch.len()).step_by(rows).enumerate().map(window).collect())
     }
 }

@@ -63,7 +63,7 @@ pub(crate) fn build<'scope>(
         orders.push(topology.order_of(edge));
         let stream = streams[edge].take().expect("producers are built before their consumers");
         let stream = splitter_stage::build(site, edge, stream);
-        inputs.push(builder.new_input(stream, by_target()));
+        inputs.push(builder.new_input(stream, by_target(topology.layout, shared)));
     }
     let mut outputs = Vec::new();
     for edge in outlets.edges() {
@@ -129,10 +129,10 @@ impl OperatorStage {
         }
         self.output.begin_cycle(posted.arrivals.events);
         self.table.run_cycle(&posted.cut, &inputs, &mut self.output)?;
-        self.shared.release_copies(held_bytes);
+        self.shared.release(held_bytes);
         if posted.cut.snapshot {
             let states = self.table.snapshot(posted.cut.cycle)?;
-            self.shared.snapshots.contribute(&self.name, self.table.watermark(), states);
+            self.shared.contribute(&self.name, self.table.watermark(), states);
         }
         let rows_in = inputs.iter().flatten().map(|batch| batch.batch.len() as u64).sum();
         let batches = guard_size(|| (0..self.ports).map(|port| self.output.finish(port)).collect::<Vec<_>>());

@@ -47,7 +47,7 @@ pub(crate) fn build<'scope>(
     let mut inputs = Vec::new();
     for edge in topology.edges_to_sink(sink) {
         let stream = streams[edge].take().expect("producers are built before their consumers");
-        inputs.push(builder.new_input(stream, by_target()));
+        inputs.push(builder.new_input(stream, by_target(topology.layout, shared)));
     }
     let mut stage = SinkStage {
         sink,
@@ -76,10 +76,12 @@ impl SinkStage {
         let parcels = self.inputs.take();
         self.inputs.advance();
         let Some(way) = &mut self.way else { return };
+        let held_bytes = parcels.iter().flatten().map(|parcel| parcel.held_bytes).sum();
         let streams: Vec<Vec<Batch>> = parcels.into_iter().map(in_order).collect();
         let bytes = streams.iter().flatten().map(|batch| batch.bytes() as u64).sum();
         let rows = streams.iter().flatten().map(|batch| batch.len() as u64).sum();
         self.shared.counters.add(Counter::UncommittedBytes, bytes);
+        self.shared.release(held_bytes);
         self.shared.counters.add(Counter::RowsOut, rows);
         let results = CycleResults { cut: posted.cut, arrivals: posted.arrivals, streams, bytes };
         match way {

@@ -27,6 +27,7 @@ struct SourceOutlets {
 
 pub(crate) struct Source {
     worker: usize,
+    /// Of process 0, for rows come in there.
     workers: usize,
     sources: Vec<SourceOutlets>,
     board: Board,
@@ -54,7 +55,7 @@ impl Source {
             }
             sources.push(SourceOutlets { outlets, inputs });
         }
-        Ok(Source { worker, workers: topology.workers as usize, sources, board, shared })
+        Ok(Source { worker, workers: topology.layout.workers as usize, sources, board, shared })
     }
 
     /// Splits this worker's share of a cycle and moves on to the next.

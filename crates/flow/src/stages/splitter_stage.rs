@@ -14,7 +14,7 @@ use super::edge_writer::split_guarded;
 use crate::distribute::by_target;
 use crate::parcel::{Parcel, Parcels};
 use crate::shared::{Failure, Shared};
-use crate::topology::{EdgeKind, SplitEdge, Topology};
+use crate::topology::{EdgeKind, Layout, SplitEdge, Topology};
 use crate::work::Part;
 
 /// Adds the splitters that an edge's split plan asks for, or may ask for while it runs; the stream behind them.
@@ -27,9 +27,10 @@ pub(crate) fn build<'scope>(
     for level in 1..=split.levels {
         let (split, shared) = (split.clone(), Arc::clone(site.shared));
         let (all_columns, workers) = (all_columns(site.topology, edge), site.topology.workers);
+        let layout = site.topology.layout;
         stream = add_level(
             stream,
-            SplitterStage { edge, level, split, all_columns, workers, shared, splitter: None },
+            SplitterStage { edge, level, split, all_columns, workers, layout, shared, splitter: None },
         );
     }
     stream
@@ -46,6 +47,7 @@ struct SplitterStage {
     split: SplitEdge,
     all_columns: usize,
     workers: u32,
+    layout: Layout,
     shared: Arc<Shared>,
     /// Of the last parcel's plan.
     splitter: Option<(Arc<SplitPlan>, Splitter)>,
@@ -56,7 +58,8 @@ fn add_level<'scope>(
     mut stage: SplitterStage,
 ) -> Stream<'scope, u64, Parcels> {
     let name = format!("splitters of level {} of {}", stage.level, stage.split.name);
-    stream.unary::<NoopBuilder<Parcels>, _, _, _>(by_target(), &name, move |_, _| {
+    let pact = by_target(stage.layout, &stage.shared);
+    stream.unary::<NoopBuilder<Parcels>, _, _, _>(pact, &name, move |_, _| {
         move |input, output| {
             input.for_each(|time, parcels| {
                 // Rows go on as they come: it is the operator that waits for the whole cycle.
@@ -81,7 +84,7 @@ impl SplitterStage {
                 None => sent.push(parcel),
             }
         }
-        Ok(Parcels(sent))
+        Ok(Parcels::new(sent))
     }
 
     /// Whether a plan has splitters on this level.
@@ -97,7 +100,8 @@ impl SplitterStage {
     ) -> Result<Parcels, Failure> {
         let start_ns = self.shared.clock.now_ns();
         let mut splitter = match self.splitter.take() {
-            Some((known, splitter)) if Arc::ptr_eq(&known, plan) => splitter,
+            // Plans that came from another process are equal only.
+            Some((known, splitter)) if Arc::ptr_eq(&known, plan) || known == *plan => splitter,
             _ => self.splitter_of(plan),
         };
         let shares = split_guarded(&self.split.name, cycle, || splitter.split_level(&parcel.rows))?;
@@ -107,8 +111,8 @@ impl SplitterStage {
             ..Parcel::new(share.worker, parcel.chunk, share.rows).by(plan)
         };
         let rows_in = parcel.rows.batch.len() as u64;
-        let sent = self.shared.hold_copies(Parcels(shares.into_iter().map(part).collect()), rows_in);
-        self.shared.release_copies(parcel.held_bytes);
+        let sent = self.shared.hold_copies(Parcels::new(shares.into_iter().map(part).collect()), rows_in);
+        self.shared.release(parcel.held_bytes);
         let time_ns = self.shared.clock.now_ns() - start_ns;
         let part = Part::Split { edge: self.edge, stage: self.level };
         self.shared.work.add(part, time_ns, rows_in, sent.rows());

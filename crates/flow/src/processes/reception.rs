@@ -1,0 +1,241 @@
+//! Where a process is called by others of its run while the run starts. Strangers, silent and slow ones are turned
+//! away, and hold no one up.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use tidemill_core::error::Cause;
+
+use super::handshake::{Badge, Kind};
+
+/// The most callers that are listened to at once. One more, and the oldest of them is turned away: those of the run
+/// say at once who they are.
+const CALLERS_MAX: usize = 32;
+const POLL: Duration = Duration::from_millis(1);
+
+type Handshake = (u64, io::Result<(Kind, usize, TcpStream)>);
+
+/// A listener on a port of its own, on this machine only. Closed when dropped.
+pub(crate) struct Reception {
+    listener: TcpListener,
+    badge: Badge,
+    callers: VecDeque<(u64, TcpStream)>,
+    next_caller: u64,
+    sender: Sender<Handshake>,
+    handshakes: Receiver<Handshake>,
+}
+
+impl Reception {
+    pub fn open(badge: Badge) -> io::Result<Reception> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        listener.set_nonblocking(true)?;
+        let (sender, handshakes) = unbounded();
+        Ok(Reception { listener, badge, callers: VecDeque::new(), next_caller: 0, sender, handshakes })
+    }
+
+    pub fn port(&self) -> io::Result<u16> {
+        Ok(self.listener.local_addr()?.port())
+    }
+
+    /// Waits for a call of each of these processes; gives their connections in this order. `check` is asked all the
+    /// while whether to go on.
+    pub fn receive(
+        &mut self,
+        kind: Kind,
+        expected: &[usize],
+        deadline: Instant,
+        check: &dyn Fn() -> Result<(), (usize, Cause)>,
+    ) -> Result<Vec<TcpStream>, (usize, Cause)> {
+        let mut streams: Vec<Option<TcpStream>> = expected.iter().map(|_| None).collect();
+        while let Some(missing) = streams.iter().position(Option::is_none) {
+            check()?;
+            if Instant::now() > deadline {
+                let cause = Cause::Operation("it did not join in time; is it still planning?".into());
+                return Err((expected[missing], cause));
+            }
+            self.accept_all().map_err(|error| (self.badge.index, error.into()))?;
+            if let Ok((caller, handshake)) = self.handshakes.recv_timeout(POLL) {
+                self.callers.retain(|(other, _)| *other != caller);
+                let Ok((found, from, stream)) = handshake else { continue };
+                let place = expected.iter().position(|process| *process == from && found == kind);
+                // Who calls twice is as wrong as who is not expected: the first call counts.
+                if let Some(empty @ None) = place.map(|place| &mut streams[place]) {
+                    *empty = Some(stream);
+                }
+            }
+        }
+        Ok(streams.into_iter().flatten().collect())
+    }
+
+    fn accept_all(&mut self) -> io::Result<()> {
+        loop {
+            match self.listener.accept() {
+                Ok((stream, _)) => self.listen_to(stream)?,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn listen_to(&mut self, mut stream: TcpStream) -> io::Result<()> {
+        if self.callers.len() == CALLERS_MAX
+            && let Some((_, oldest)) = self.callers.pop_front()
+        {
+            let _ = oldest.shutdown(Shutdown::Both);
+        }
+        stream.set_nonblocking(false)?;
+        let caller = self.next_caller;
+        self.next_caller += 1;
+        self.callers.push_back((caller, stream.try_clone()?));
+        let (badge, sender) = (self.badge.clone(), self.sender.clone());
+        let listen = move || {
+            let known = badge.receive(&mut stream).map(|(kind, from)| (kind, from, stream));
+            let _ = sender.send((caller, known));
+        };
+        std::thread::Builder::new().name("handshake".into()).spawn(listen).map(drop)
+    }
+}
+
+impl Drop for Reception {
+    fn drop(&mut self) {
+        // Their threads end with them.
+        for (_, stream) in &self.callers {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::super::handshake::tests::badge;
+    use super::super::secret::Secret;
+    use super::*;
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(10)
+    }
+
+    fn closed_without_a_word(stream: &mut TcpStream) -> bool {
+        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        match stream.read(&mut [0; 64]) {
+            Ok(read) => read == 0,
+            Err(error) => error.kind() == ErrorKind::ConnectionReset,
+        }
+    }
+
+    #[test]
+    fn those_of_the_run_come_in_whatever_strangers_do() {
+        let mut reception = Reception::open(badge(0)).unwrap();
+        let port = reception.port().unwrap();
+        let address = (Ipv4Addr::LOCALHOST, port);
+        // More silent ones than are listened to, and one that sends other things.
+        let mut silent: Vec<_> = (0..CALLERS_MAX + 8).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let mut loud = TcpStream::connect(address).unwrap();
+        loud.write_all(&[b'x'; 4096]).unwrap();
+        let strangers = std::thread::spawn(move || {
+            let wrong_secret = Badge { call: Secret::from_bytes([1; 32]), ..badge(1) };
+            let wrong_generation = Badge { generation: 2, ..badge(1) };
+            let wrong_index = badge(4);
+            for stranger in [wrong_secret, wrong_generation, wrong_index] {
+                assert!(stranger.call_once(Kind::Control, 0, port).is_err());
+            }
+            assert!(badge(2).call_once(Kind::Control, 1, port).is_err(), "it wants another one");
+            [1, 2, 3].map(|index| badge(index).call(Kind::Control, 0, port).unwrap())
+        });
+        let mut streams = reception.receive(Kind::Control, &[1, 2, 3], soon(), &|| Ok(())).unwrap();
+        let mut members = strangers.join().unwrap();
+        for (index, (here, there)) in streams.iter_mut().zip(&mut members).enumerate() {
+            there.write_all(&[index as u8]).unwrap();
+            let mut byte = [9];
+            here.read_exact(&mut byte).unwrap();
+            assert_eq!(byte, [index as u8]);
+        }
+        drop(reception);
+        assert!(closed_without_a_word(&mut loud));
+        assert!(silent.iter_mut().all(closed_without_a_word));
+    }
+
+    #[test]
+    fn a_flood_of_strangers_keeps_no_one_out() {
+        let mut reception = Reception::open(badge(0)).unwrap();
+        let port = reception.port().unwrap();
+        let over = Arc::new(AtomicBool::new(false));
+        let flooding = Arc::clone(&over);
+        let flood = std::thread::spawn(move || {
+            let mut silent = VecDeque::new();
+            while !flooding.load(Ordering::SeqCst) {
+                silent.extend(TcpStream::connect((Ipv4Addr::LOCALHOST, port)));
+                if silent.len() > 100 {
+                    silent.pop_front();
+                }
+            }
+        });
+        let callers = std::thread::spawn(move || {
+            [1, 2, 3].map(|index| badge(index).call(Kind::Control, 0, port).unwrap())
+        });
+        let streams = reception.receive(Kind::Control, &[1, 2, 3], soon(), &|| Ok(())).unwrap();
+        over.store(true, Ordering::SeqCst);
+        assert_eq!(streams.len(), 3);
+        callers.join().unwrap();
+        flood.join().unwrap();
+    }
+
+    #[test]
+    fn the_first_of_two_that_claim_one_index_counts_and_the_wrong_kind_does_not() {
+        let mut reception = Reception::open(badge(0)).unwrap();
+        let port = reception.port().unwrap();
+        let callers = std::thread::spawn(move || {
+            let data = badge(1).call(Kind::Data, 0, port).unwrap();
+            let mut first = badge(1).call(Kind::Control, 0, port).unwrap();
+            let mut second = badge(1).call(Kind::Control, 0, port).unwrap();
+            first.write_all(b"1").unwrap();
+            assert!(closed_without_a_word(&mut second));
+            let other = badge(2).call(Kind::Control, 0, port).unwrap();
+            (data, first, second, other)
+        });
+        let mut streams = reception.receive(Kind::Control, &[1, 2], soon(), &|| Ok(())).unwrap();
+        let mut byte = [0];
+        streams[0].read_exact(&mut byte).unwrap();
+        assert_eq!(&byte, b"1");
+        callers.join().unwrap();
+    }
+
+    #[test]
+    fn who_trickles_is_turned_away_and_who_does_not_come_is_named() {
+        let mut reception = Reception::open(badge(0)).unwrap();
+        let port = reception.port().unwrap();
+        let slow = std::thread::spawn(move || {
+            let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+            let start = Instant::now();
+            while stream.write_all(b"T").is_ok() {
+                assert!(start.elapsed() < Duration::from_secs(8), "it was listened to for ever");
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        let deadline = Instant::now() + Duration::from_millis(2500);
+        let (index, cause) = reception.receive(Kind::Control, &[1], deadline, &|| Ok(())).unwrap_err();
+        assert!(index == 1 && matches!(cause, Cause::Operation(_)));
+        slow.join().unwrap();
+        let dead = || Err((1, Cause::Operation("it has ended".into())));
+        assert!(reception.receive(Kind::Control, &[1], soon(), &dead).is_err());
+    }
+
+    #[test]
+    fn a_caller_turns_away_from_one_who_does_not_know_the_answer() {
+        let impostor = Badge { answer: Secret::from_bytes([1; 32]), ..badge(0) };
+        let mut reception = Reception::open(impostor).unwrap();
+        let port = reception.port().unwrap();
+        let caller = std::thread::spawn(move || badge(1).call(Kind::Control, 0, port).unwrap_err());
+        let _ = reception.receive(Kind::Control, &[1], soon(), &|| Ok(()));
+        assert_eq!(caller.join().unwrap().kind(), ErrorKind::PermissionDenied);
+    }
+}
