@@ -16,6 +16,7 @@ mod limited;
 mod logical;
 mod own_aggregate;
 mod prepared;
+mod process;
 mod projected;
 mod refusal;
 mod running;
