@@ -12,6 +12,7 @@ mod expression;
 mod extension;
 mod finish;
 mod foreign_aggregate;
+mod fourier;
 mod limited;
 mod logical;
 mod own_aggregate;

@@ -52,6 +52,9 @@ impl Default for Functions {
         functions.add_scalar(Arc::new(ScalarUDF::new_from_impl(CycleTime::current_date())));
         functions.add_scalar(Arc::new(ScalarUDF::new_from_impl(CycleTime::current_time())));
         functions.add_scalar(Arc::new(window_start()));
+        for function in super::fourier_functions::functions() {
+            functions.add_scalar(Arc::new(function));
+        }
         functions
     }
 }

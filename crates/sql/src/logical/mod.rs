@@ -1,6 +1,7 @@
 //! From a query's syntax to an optimised logical plan, by DataFusion.
 
 mod arithmetic;
+mod fourier_functions;
 mod functions;
 mod operator_call;
 mod optimize;
