@@ -3,18 +3,17 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, ListArray, ListBuilder, PrimitiveBuilder, StructArray,
-};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, StructArray};
 use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Field, Fields, Float64Type};
+use datafusion::arrow::datatypes::{DataType, Field, Fields};
 use datafusion::common::{DataFusionError, Result, exec_err, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use tidemill_engine::Cause;
 
+use super::vectors::{Vectors, append, is_vector, vector_type, vectors};
 use crate::fourier::{Spectrum, combine, transform};
 
 /// The functions.
@@ -90,10 +89,6 @@ impl ScalarUDFImpl for Fourier {
     }
 }
 
-fn vector_type() -> DataType {
-    DataType::List(Arc::new(Field::new_list_field(DataType::Float64, true)))
-}
-
 fn spectrum_type() -> DataType {
     DataType::Struct(spectrum_fields())
 }
@@ -102,40 +97,9 @@ fn spectrum_fields() -> Fields {
     Fields::from(vec![Field::new("re", vector_type(), true), Field::new("im", vector_type(), true)])
 }
 
-fn is_vector(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
-            item.data_type().is_numeric() || item.data_type().is_null()
-        }
-        other => other.is_null(),
-    }
-}
-
 fn is_spectrum(data_type: &DataType) -> bool {
     let DataType::Struct(fields) = data_type else { return data_type.is_null() };
     fields.len() == 2 && fields[0].name() == "re" && fields[1].name() == "im"
-}
-
-/// A column of vectors.
-struct Vectors(ListArray);
-
-impl Vectors {
-    fn of(column: &ArrayRef) -> Result<Vectors> {
-        Ok(Vectors(cast(column, &vector_type())?.as_list().clone()))
-    }
-
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// `None` if it is NULL, or has a NULL in it.
-    fn at(&self, row: usize) -> Option<&[f64]> {
-        let whole = self.0.values().as_primitive::<Float64Type>();
-        let offsets = self.0.value_offsets();
-        let (start, end) = (offsets[row] as usize, offsets[row + 1] as usize);
-        let known = self.0.is_valid(row) && (start..end).all(|at| whole.is_valid(at));
-        known.then(|| &whole.values()[start..end])
-    }
 }
 
 /// A column of spectra.
@@ -186,15 +150,4 @@ fn magnitudes(spectra: &Spectra) -> ArrayRef {
         append(&mut made, lengths.as_deref());
     }
     Arc::new(made.finish())
-}
-
-fn vectors() -> ListBuilder<PrimitiveBuilder<Float64Type>> {
-    ListBuilder::new(PrimitiveBuilder::new())
-}
-
-fn append(vectors: &mut ListBuilder<PrimitiveBuilder<Float64Type>>, vector: Option<&[f64]>) {
-    if let Some(vector) = vector {
-        vectors.values().append_slice(vector);
-    }
-    vectors.append(vector.is_some());
 }

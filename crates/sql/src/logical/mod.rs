@@ -9,9 +9,11 @@ mod process;
 mod process_call;
 mod provider;
 mod refuse;
+mod region_functions;
 mod relations;
 mod split_call;
 mod split_stream;
+mod vectors;
 mod window_assign;
 
 pub(crate) use arithmetic::with_checks;
