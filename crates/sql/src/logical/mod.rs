@@ -1,5 +1,6 @@
 //! From a query's syntax to an optimised logical plan, by DataFusion.
 
+mod adaptive_regions;
 mod arithmetic;
 mod fourier_functions;
 mod functions;
@@ -16,6 +17,7 @@ mod split_stream;
 mod vectors;
 mod window_assign;
 
+pub(crate) use adaptive_regions::RegionsNode;
 pub(crate) use arithmetic::with_checks;
 pub(crate) use functions::{Functions, WINDOW_START, interval_ns, length_ns, window_start, with_now};
 pub(crate) use operator_call::OperatorCall;

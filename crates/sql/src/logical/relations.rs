@@ -11,6 +11,7 @@ use datafusion::logical_expr::{Expr, Extension, LogicalPlan, LogicalPlanBuilder}
 use datafusion::sql::sqlparser::ast::{self, FunctionArg, FunctionArgExpr, TableFactor};
 use tidemill_engine::Cause;
 
+use super::adaptive_regions;
 use super::operator_call::OperatorCall;
 use super::process_call;
 use super::split_call;
@@ -29,7 +30,8 @@ pub(crate) struct Relations {
 }
 
 /// The functions of tables that are always there.
-const OWN: [&str; 7] = ["tumble", "hop", "session", "late", "splitstream", "mergestream", "postfilter"];
+const OWN: [&str; 8] =
+    ["tumble", "hop", "session", "late", "splitstream", "mergestream", "postfilter", "adaptive_regions"];
 
 /// A call in FROM, its arguments sorted.
 struct Call {
@@ -73,6 +75,7 @@ impl Relations {
         match call.name.as_str() {
             "tumble" | "hop" | "session" => windows(call, context),
             "late" => late(call, context),
+            "adaptive_regions" => regions(call, context),
             name if self.registry.operators.contains_key(name) => self.operator(call, context),
             name if self.registry.generators.contains_key(name) => self.generator(&call),
             name => {
@@ -254,6 +257,17 @@ fn check_window_column(input: &LogicalPlan, time: &Column) -> Result<()> {
             time.name
         ),
     }
+}
+
+/// `adaptive_regions(table, time, coordinates..., every => ...)`
+fn regions(mut call: Call, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
+    let known = ["method", "levels", "least", "history", "every", "points_max"];
+    call.arguments.finish(&known).map_err(external)?;
+    if call.tables.len() != 1 {
+        return plan_err!("adaptive_regions takes one table");
+    }
+    let input = context.plan(call.tables.remove(0))?;
+    adaptive_regions::plan(input, call.expressions, &call.arguments, context)
 }
 
 /// `late(TABLE(source))`: the rows that came too late.

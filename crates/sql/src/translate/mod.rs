@@ -1,5 +1,6 @@
 //! From an optimised logical plan to the plan that runs: sources, transforms, operators. One file per kind of node.
 
+mod adaptive_regions;
 mod aggregate;
 mod aggregate_functions;
 mod columns;

@@ -7,7 +7,7 @@ use datafusion::logical_expr::{Expr, UserDefinedLogicalNode, cast, lit};
 use super::project::replace_columns;
 use super::{Relation, Role, Translator, Window, column_at, refuse};
 use crate::logical::{
-    OperatorCall, Postfilter, ProcessNode, SplitStream, WindowAssign, WindowKind, window_start,
+    OperatorCall, Postfilter, ProcessNode, RegionsNode, SplitStream, WindowAssign, WindowKind, window_start,
 };
 
 impl Translator {
@@ -24,6 +24,9 @@ impl Translator {
         }
         if let Some(postfilter) = any.downcast_ref::<Postfilter>() {
             return self.postfilter(postfilter);
+        }
+        if let Some(regions) = any.downcast_ref::<RegionsNode>() {
+            return self.adaptive_regions(regions);
         }
         match any.downcast_ref::<OperatorCall>() {
             Some(call) => self.operator_call(call),
