@@ -33,7 +33,7 @@ pub enum ParameterSet {
     /// `(SELECT ...)`: one process for each row.
     Query(Box<ast::Query>),
     /// `(1, 2, 3)`, or an array: one process for each value.
-    Values(ast::Expr),
+    Values(Box<ast::Expr>),
 }
 
 /// A step of an allocation sequence as it is written.
@@ -76,7 +76,7 @@ fn parameters(cursor: &mut Cursor<'_>) -> Result<(Vec<Name>, ParameterSet), Text
         cursor.expect_symbol(&Token::RParen)?;
         return Ok((names, ParameterSet::Query(query)));
     }
-    Ok((names, ParameterSet::Values(cursor.expression()?)))
+    Ok((names, ParameterSet::Values(Box::new(cursor.expression()?))))
 }
 
 fn steps(cursor: &mut Cursor<'_>) -> Result<Vec<PlaceStep>, TextError> {
