@@ -143,6 +143,25 @@ impl Plan {
     }
 
     /// Adds a process, of which operators can be [part](OperatorPlan::process); returns its number.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use tidemill_core::arrow::schema::Schema;
+    /// # use tidemill_core::{error::Cause, Operator, Output, Rows, SnapshotReader, SnapshotWriter};
+    /// # struct Copy;
+    /// # impl Operator for Copy {
+    /// #     fn rows(&mut self, _: usize, _: Rows<'_>, _: &mut Output) -> Result<(), Cause> { Ok(()) }
+    /// #     fn snapshot(&self, _: &mut SnapshotWriter) {}
+    /// #     fn restore(&mut self, _: &mut SnapshotReader<'_>) -> Result<(), Cause> { Ok(()) }
+    /// # }
+    /// use tidemill_plan::{OperatorPlan, PlaceChoice, Plan, ProcessPlan, places_of};
+    /// let mut plan = Plan::new("one process");
+    /// let process = plan.process(ProcessPlan::new("copies").prefer(vec![PlaceChoice::Place(3)]));
+    /// let copy = OperatorPlan::new("copy", 64, |_partition| Box::new(Copy)).process(process);
+    /// assert_eq!(copy.process, Some(0));
+    /// assert_eq!(places_of(&plan.processes, 4).unwrap(), [3]);
+    /// assert_eq!(places_of(&plan.processes, 2).unwrap(), [0]);
+    /// ```
     pub fn process(&mut self, process: ProcessPlan) -> usize {
         self.processes.push(process);
         self.processes.len() - 1

@@ -87,6 +87,51 @@ fn a_process_that_is_used_three_times_runs_once() {
 }
 
 #[test]
+fn queries_of_a_pipeline_share_a_process() {
+    let (mut session, noted) = session(3);
+    let script = "
+        CREATE PROCESS made AS SELECT noted('made', value) AS value FROM sequence(count => 9000);
+        CREATE MATERIALIZED VIEW few AS SELECT value FROM made WHERE value < 10;
+        CREATE MATERIALIZED VIEW many AS SELECT value FROM made WHERE value >= 10;
+    ";
+    for statement in parse(script, "test.sql").unwrap() {
+        session.execute(&statement).unwrap_or_else(|error| panic!("{error}"));
+    }
+    let (prepared, sinks) = session.pipeline().unwrap().unwrap();
+    let running = prepared.start(sinks).unwrap();
+    let views = running.views().to_vec();
+    running.wait().unwrap();
+    let rows: Vec<usize> = views.iter().map(|view| view.read().unwrap().num_rows()).collect();
+    assert_eq!(rows, [10, 8990]);
+    assert_eq!(noted.lock().unwrap()["made"].1, 9000);
+}
+
+/// The plan without the numbers of workers.
+fn plan_without_places(script: &str) -> String {
+    let (mut session, _) = session(5);
+    for statement in parse(script, "test.sql").unwrap() {
+        if let Reply::Query(prepared) = session.execute(&statement).unwrap_or_else(|error| panic!("{error}"))
+        {
+            let plan = prepared.explain();
+            let parts: Vec<&str> = plan.split(" at worker ").collect();
+            assert!(parts.len() > 4, "{plan}");
+            return parts
+                .iter()
+                .map(|part| part.trim_start_matches(|digit: char| digit.is_ascii_digit()))
+                .collect();
+        }
+    }
+    panic!("there is no query");
+}
+
+#[test]
+fn a_process_that_is_moved_keeps_the_names_by_which_its_state_is_found() {
+    let placed = plan_without_places(SCRIPT);
+    assert_eq!(placed, plan_without_places(&SCRIPT.replace("AT 3", "AT 0").replace("AT 1, 2", "PREFER 4")));
+    assert_eq!(placed, plan_without_places(&SCRIPT.replace("AT 3", "").replace("PREFER 99, 2", "")));
+}
+
+#[test]
 fn rows_and_their_order_do_not_depend_on_places() {
     let without = SCRIPT.replace("AT 3", "").replace("AT 1, 2", "").replace("PREFER 99, 2", "");
     // Of one source only: the rows of several come in whatever order their threads have.
