@@ -13,6 +13,7 @@ use tidemill_core::error::Cause;
 use crate::files::FileSettings;
 use crate::files::{TextInput, list_files};
 use crate::formats::line_protocol::discover;
+use crate::formats::text_lines::lines_schema;
 use crate::formats::{CsvSettings, Format, arrow_ipc, parquet};
 
 mod csv;
@@ -60,6 +61,7 @@ pub fn infer_text(
     let inferred = match format {
         Format::Csv => csv::infer(&complete, csv),
         Format::Json => json::infer(&complete)?,
+        Format::Lines => Some(lines_schema()),
         Format::LineProtocol => discover(&complete, RECORDS_MAX),
         other => return Err(Cause::Bug(format!("{other:?} is no text"))),
     };
@@ -91,6 +93,7 @@ fn infer_file(path: &Path, format: Format, csv: &mut CsvSettings) -> Result<Sche
     match format {
         Format::Parquet => parquet::schema(&place, open()?),
         Format::ArrowIpc => arrow_ipc::schema(&place, open()?),
+        Format::Lines => Ok(lines_schema()),
         Format::Csv | Format::Json | Format::LineProtocol => {
             let mut input = TextInput::open(path)?;
             let mut sample = vec![0; SAMPLE_BYTES];

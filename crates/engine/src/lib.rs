@@ -101,7 +101,8 @@ pub use tidemill_flow::{
 };
 pub use tidemill_journal::{Journal, StreamSettings, inspect};
 pub use tidemill_plan::{
-    AutoSplit, CyclePolicy, Limits, OperatorPlan, Plan, PlanError, Producer, StreamRef, TransformPlan,
+    AutoSplit, CyclePolicy, Limits, OperatorPlan, PlaceChoice, PlaceGroup, PlaceMember, Plan, PlanError,
+    ProcessPlan, Producer, StreamRef, TransformPlan, places_of,
 };
 pub use tidemill_split::choose::{Choice, choose};
 pub use tidemill_split::cost::Proportions;

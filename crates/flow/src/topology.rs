@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use tidemill_plan::{AutoSplit, Plan, PlanError, Producer, StreamRef};
+use tidemill_plan::{AutoSplit, OperatorPlan, Plan, PlanError, Producer, StreamRef, places_of};
 use tidemill_split::{Placement, Route, SplitPlan};
 
 use crate::regroup::InputOrder;
@@ -109,8 +109,9 @@ impl Topology {
     pub fn new(plan: Plan, layout: Layout) -> Result<Self, PlanError> {
         plan.validate()?;
         let workers = layout.all_workers();
-        let spread = |partitions| Arc::new(Placement::spread(partitions, workers));
-        let placements: Vec<_> = plan.operators.iter().map(|operator| spread(operator.partitions)).collect();
+        let places = places_of(&plan.processes, workers)?;
+        let placement = |operator| Arc::new(placement_of(operator, &places, workers));
+        let placements: Vec<_> = plan.operators.iter().map(placement).collect();
         let mut edges = Vec::new();
         for (index, operator) in plan.operators.iter().enumerate() {
             for (input, input_plan) in operator.inputs.iter().enumerate() {
@@ -186,6 +187,14 @@ impl Topology {
             Producer::Source(_) => InputOrder::ByChunk,
             _ => InputOrder::Interleaved,
         }
+    }
+}
+
+/// Which workers hold an operator's partitions: that of its process, or all.
+fn placement_of(operator: &OperatorPlan, places: &[u32], workers: u32) -> Placement {
+    match operator.process {
+        Some(process) => Placement::new(workers, vec![places[process]; operator.partitions as usize]),
+        None => Placement::spread(operator.partitions, workers),
     }
 }
 

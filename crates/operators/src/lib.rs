@@ -10,6 +10,7 @@ pub mod join;
 mod keys;
 pub mod lookup;
 pub mod over;
+pub mod regions;
 mod row_store;
 pub mod sort;
 mod stored_rows;

@@ -27,6 +27,7 @@ mod auto_split;
 mod contract;
 mod operator;
 mod plan;
+mod process;
 mod stream;
 mod transform;
 
@@ -34,5 +35,6 @@ pub use auto_split::AutoSplit;
 pub use contract::{CyclePolicy, Limits};
 pub use operator::{Factory, InputPlan, OperatorPlan};
 pub use plan::{Plan, PlanError, SinkPlan, SourcePlan};
+pub use process::{PlaceChoice, PlaceGroup, PlaceMember, ProcessPlan, places_of};
 pub use stream::{Producer, StreamRef};
 pub use transform::{TransformFactory, TransformPlan};

@@ -40,6 +40,8 @@ pub struct OperatorPlan {
     pub inputs: Vec<InputPlan>,
     /// The schema of each output port.
     pub outputs: Vec<SchemaRef>,
+    /// The process that it is part of, by its number in the plan; `None`: all workers share its partitions.
+    pub process: Option<usize>,
 }
 
 impl OperatorPlan {
@@ -55,6 +57,7 @@ impl OperatorPlan {
             factory: Arc::new(factory),
             inputs: Vec::new(),
             outputs: Vec::new(),
+            process: None,
         }
     }
 
@@ -82,6 +85,13 @@ impl OperatorPlan {
         if let Some(input) = self.inputs.last_mut() {
             input.auto_split = Some(auto);
         }
+        self
+    }
+
+    /// Makes it part of the process with this number, so that one worker holds all of its partitions.
+    #[must_use]
+    pub fn process(mut self, process: usize) -> Self {
+        self.process = Some(process);
         self
     }
 

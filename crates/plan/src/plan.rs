@@ -5,6 +5,7 @@ use thiserror::Error;
 use tidemill_split::SplitPlanError;
 
 use crate::operator::{InputPlan, OperatorPlan};
+use crate::process::ProcessPlan;
 use crate::stream::{Producer, StreamRef};
 use crate::transform::TransformPlan;
 
@@ -39,6 +40,8 @@ pub struct Plan {
     pub transforms: Vec<TransformPlan>,
     /// Its sinks.
     pub sinks: Vec<SinkPlan>,
+    /// Its processes: operators that are in one place together.
+    pub processes: Vec<ProcessPlan>,
 }
 
 /// A plan that cannot run.
@@ -83,6 +86,30 @@ pub enum PlanError {
         /// What is wrong.
         error: SplitPlanError,
     },
+    /// An operator is part of a process that is not there.
+    #[error("operator '{operator}' is part of process {process}, but there are only {processes}")]
+    NoSuchProcess {
+        /// The operator.
+        operator: String,
+        /// The number of the process.
+        process: usize,
+        /// How many there are.
+        processes: usize,
+    },
+    /// A process may only run where no place is.
+    #[error(
+        "process '{process}' must run at {asked}, but the workers are 0 to {}; run with more workers, or let it prefer \
+         the place instead of requiring it",
+        .places.saturating_sub(1)
+    )]
+    NoPlace {
+        /// The process.
+        process: String,
+        /// The places that it may take.
+        asked: String,
+        /// How many places there are.
+        places: usize,
+    },
     /// An operator has no partitions.
     #[error("operator '{0}' has 0 partitions; it needs at least 1")]
     NoPartitions(String),
@@ -113,6 +140,31 @@ impl Plan {
         let refs = (0..operator.outputs.len()).map(|port| StreamRef { producer, port }).collect();
         self.operators.push(operator);
         refs
+    }
+
+    /// Adds a process, of which operators can be [part](OperatorPlan::process); returns its number.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use tidemill_core::arrow::schema::Schema;
+    /// # use tidemill_core::{error::Cause, Operator, Output, Rows, SnapshotReader, SnapshotWriter};
+    /// # struct Copy;
+    /// # impl Operator for Copy {
+    /// #     fn rows(&mut self, _: usize, _: Rows<'_>, _: &mut Output) -> Result<(), Cause> { Ok(()) }
+    /// #     fn snapshot(&self, _: &mut SnapshotWriter) {}
+    /// #     fn restore(&mut self, _: &mut SnapshotReader<'_>) -> Result<(), Cause> { Ok(()) }
+    /// # }
+    /// use tidemill_plan::{OperatorPlan, PlaceChoice, Plan, ProcessPlan, places_of};
+    /// let mut plan = Plan::new("one process");
+    /// let process = plan.process(ProcessPlan::new("copies").prefer(vec![PlaceChoice::Place(3)]));
+    /// let copy = OperatorPlan::new("copy", 64, |_partition| Box::new(Copy)).process(process);
+    /// assert_eq!(copy.process, Some(0));
+    /// assert_eq!(places_of(&plan.processes, 4).unwrap(), [3]);
+    /// assert_eq!(places_of(&plan.processes, 2).unwrap(), [0]);
+    /// ```
+    pub fn process(&mut self, process: ProcessPlan) -> usize {
+        self.processes.push(process);
+        self.processes.len() - 1
     }
 
     /// Adds a transform; returns its stream.
@@ -240,6 +292,10 @@ impl Plan {
         }
         if operator.inputs.is_empty() {
             return Err(PlanError::NoInputs(operator.name.clone()));
+        }
+        if let Some(process) = operator.process.filter(|process| *process >= self.processes.len()) {
+            let (operator, processes) = (operator.name.clone(), self.processes.len());
+            return Err(PlanError::NoSuchProcess { operator, process, processes });
         }
         for (number, input) in operator.inputs.iter().enumerate() {
             self.columns_of(operator, input)?;

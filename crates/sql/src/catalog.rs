@@ -7,6 +7,7 @@ use std::time::Duration;
 use datafusion::logical_expr::LogicalPlan;
 
 use crate::definition::SourceDefinition;
+use crate::process::ProcessSet;
 
 /// A view: a query by name.
 #[derive(Clone, Debug)]
@@ -33,6 +34,7 @@ pub(crate) struct Materialized {
 pub(crate) enum Relation {
     Source(Arc<SourceDefinition>),
     View(Arc<ViewDefinition>),
+    Process(Arc<ProcessSet>),
 }
 
 /// Relations by name.

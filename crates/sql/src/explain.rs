@@ -148,13 +148,21 @@ fn stream_lines(prepared: &Prepared, plan: &Plan, stream: StreamRef, depth: usiz
         Producer::Operator(index) => {
             let operator = &plan.operators[index];
             let split = split_text(prepared, operator);
-            let text = format!("operator {} ({split})", readable(&operator.name));
+            let text =
+                format!("operator {} ({split}){}", readable(&operator.name), place_text(prepared, operator));
             lines.push(Line { depth, text, work: Some(plan.transforms.len() + index) });
             for input in &operator.inputs {
                 stream_lines(prepared, plan, input.stream, depth + 1, lines);
             }
         }
     }
+}
+
+/// Where an operator runs, if it is part of a process.
+fn place_text(prepared: &Prepared, operator: &OperatorPlan) -> String {
+    let Some(process) = operator.process else { return String::new() };
+    let (name, place) = (&prepared.plan.processes[process].name, prepared.places[process]);
+    format!(", process {name} at worker {place}")
 }
 
 /// How the rows come to the partitions of an operator.

@@ -8,6 +8,7 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, Tr
 use datafusion::common::{Column, Result, TableReference};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 
+use crate::logical::ProcessNode;
 use crate::translate::{Kind, Relation, StateLimits, Translator, is_static, read_static, scan_of};
 
 /// A query divided into what streams and what is left for the end.
@@ -63,9 +64,24 @@ fn divide(plan: &LogicalPlan, limits: &StateLimits, parts: &mut Vec<LogicalPlan>
             parts.push(plan.clone());
             placeholder(plan, parts.len() - 1)
         }
+        // What a process cannot stream is computed at the end with the rest, and what it can runs in its place.
+        Err(_) if is_process(plan) => divide_inputs(plan, limits, parts).map(dissolved),
         Err(error) if plan.inputs().is_empty() || matches!(plan, LogicalPlan::Extension(_)) => Err(error),
         // A reason further down says more than this one.
         Err(_) => divide_inputs(plan, limits, parts),
+    }
+}
+
+fn is_process(plan: &LogicalPlan) -> bool {
+    let LogicalPlan::Extension(extension) = plan else { return false };
+    extension.node.as_any().is::<ProcessNode>()
+}
+
+/// What a process computes, without the process.
+fn dissolved(plan: LogicalPlan) -> LogicalPlan {
+    match plan.inputs().as_slice() {
+        [input] => (*input).clone(),
+        _ => plan,
     }
 }
 

@@ -49,6 +49,8 @@ pub struct Prepared {
     pub(crate) splits: BTreeMap<(String, usize), String>,
     /// Whether rows are joined with those of a table as they are in their cycle.
     joins_as_of: bool,
+    /// The worker of each process of the plan.
+    pub(crate) places: Vec<u32>,
 }
 
 impl Prepared {
@@ -67,6 +69,7 @@ impl Prepared {
             translator.plan.sink(name, [relation.stream]);
             outputs.push(output(name, query, &relation));
         }
+        let places = translator.places()?;
         Ok(Prepared {
             plan: translator.plan,
             sources: translator.sources,
@@ -82,6 +85,7 @@ impl Prepared {
             journal: None,
             splits: translator.splits,
             joins_as_of: translator.joins_as_of,
+            places,
         })
     }
 

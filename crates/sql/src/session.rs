@@ -1,6 +1,7 @@
 //! A session: what was defined, what was registered, and what a statement does.
 
 mod define;
+mod processes;
 mod show;
 
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::DataFusionError;
 use datafusion::logical_expr::{ColumnarValue, LogicalPlan, Volatility, create_udf};
 use datafusion::sql::sqlparser::ast;
-use tidemill_engine::{Cause, Sink};
+use tidemill_engine::{Cause, PlaceGroup, Sink};
 use tidemill_operators::Aggregate;
 
 use crate::catalog::{Catalog, Relation, ViewDefinition};
@@ -68,6 +69,7 @@ pub struct Session {
     functions: Functions,
     registry: Arc<Registry>,
     sinks: BTreeMap<String, SinkEntry>,
+    places: BTreeMap<String, PlaceGroup>,
     settings: Settings,
 }
 
@@ -87,6 +89,7 @@ impl Session {
             functions: Functions::default(),
             registry: Arc::new(registry),
             sinks: BTreeMap::new(),
+            places: BTreeMap::new(),
             settings: Settings::default(),
         }
     }
@@ -146,14 +149,16 @@ impl Session {
 
     /// The columns of all sources and views, for completion.
     pub fn column_names(&self) -> Vec<String> {
+        let names_of = |plan: &LogicalPlan| {
+            plan.schema().fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>()
+        };
         let columns = |relation: &Relation| -> Vec<String> {
             match relation {
                 Relation::Source(source) => {
                     source.schema.fields().iter().map(|field| field.name().clone()).collect()
                 }
-                Relation::View(view) => {
-                    view.plan.schema().fields().iter().map(|field| field.name().clone()).collect()
-                }
+                Relation::View(view) => names_of(&view.plan),
+                Relation::Process(set) => names_of(&set.plan),
             }
         };
         self.catalog.iter().flat_map(|(_, relation)| columns(relation)).collect()
@@ -179,6 +184,8 @@ impl Session {
             StatementKind::CreateTable(create) => self.create_source(create, true, statement),
             StatementKind::CreateView(create) => self.create_view(create, statement),
             StatementKind::CreateMaterializedView(create) => self.create_materialized_view(create, statement),
+            StatementKind::CreateProcess(create) => self.create_process(create, statement),
+            StatementKind::CreatePlaces(create) => self.create_places(create, statement),
             StatementKind::CreateSink(create) => self.create_sink(create, statement),
             StatementKind::InsertInto { sink, query, options } => {
                 self.insert(sink, query, options, statement)

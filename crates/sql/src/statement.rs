@@ -3,6 +3,8 @@
 //! Each statement has its file. Nothing here is checked against the catalogue: that is the planner's work.
 
 mod columns;
+mod create_places;
+mod create_process;
 mod create_sink;
 mod create_source;
 mod create_view;
@@ -28,6 +30,8 @@ use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::ast::Spanned;
 
 pub use self::columns::{Column, Columns, Watermark};
+pub use self::create_places::{CreatePlaces, PlaceName};
+pub use self::create_process::{CreateProcess, ParameterSet, PlaceStep};
 pub use self::create_sink::{CreateSink, SinkInput};
 pub use self::create_source::CreateSource;
 pub use self::create_view::{CreateMaterializedView, CreateView};
@@ -66,6 +70,10 @@ pub enum StatementKind {
     CreateView(CreateView),
     /// `CREATE MATERIALIZED VIEW`: a view whose rows are kept in memory and can be read.
     CreateMaterializedView(CreateMaterializedView),
+    /// `CREATE PROCESS`: a query with a name and a place, or a set of them.
+    CreateProcess(CreateProcess),
+    /// `CREATE PLACES`: places by a name.
+    CreatePlaces(CreatePlaces),
     /// `CREATE SINK`: where rows go.
     CreateSink(CreateSink),
     /// `INSERT INTO sink SELECT ...`.
@@ -119,6 +127,10 @@ pub enum RelationKind {
     View,
     /// A query with a name, whose rows are kept.
     MaterializedView,
+    /// A query with a name and a place.
+    Process,
+    /// Places by a name.
+    Places,
     /// Where rows go.
     Sink,
 }
@@ -132,6 +144,8 @@ impl RelationKind {
             RelationKind::Table => "TABLE",
             RelationKind::View => "VIEW",
             RelationKind::MaterializedView => "MATERIALIZED VIEW",
+            RelationKind::Process => "PROCESS",
+            RelationKind::Places => "PLACES",
             RelationKind::Sink => "SINK",
         }
     }

@@ -188,6 +188,8 @@ fn small_statements() {
         ("DROP TABLE IF EXISTS x", RelationKind::Table, true),
         ("DROP VIEW x", RelationKind::View, false),
         ("DROP MATERIALIZED VIEW IF EXISTS X", RelationKind::MaterializedView, true),
+        ("DROP PROCESS IF EXISTS x", RelationKind::Process, true),
+        ("DROP PLACES x", RelationKind::Places, false),
         ("DROP SINK x", RelationKind::Sink, false),
     ] {
         let StatementKind::Drop { kind, name, if_exists } = one(text) else { panic!("{text}") };

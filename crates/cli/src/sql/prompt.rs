@@ -209,6 +209,8 @@ fn relations(executor: &Executor) -> anyhow::Result<Exit> {
         ("sources", ShowKind::Sources),
         ("tables", ShowKind::Tables),
         ("views", ShowKind::Views),
+        ("processes", ShowKind::Processes),
+        ("places", ShowKind::Places),
         ("sinks", ShowKind::Sinks),
     ];
     let mut is_empty = true;

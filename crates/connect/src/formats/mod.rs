@@ -12,6 +12,7 @@ mod fit;
 pub mod line_protocol;
 pub mod ndjson;
 pub mod parquet;
+pub mod text_lines;
 mod times;
 mod values;
 mod vectors;
@@ -42,6 +43,8 @@ pub enum Format {
     Csv,
     /// One JSON object per line ([`ndjson`]).
     Json,
+    /// Lines as they are ([`text_lines`]).
+    Lines,
     /// InfluxDB line protocol ([`line_protocol`]).
     LineProtocol,
     /// Apache Parquet ([`parquet`](mod@parquet)).
@@ -51,8 +54,8 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format of that name, in any case: csv, tsv, json, ndjson, jsonl, line_protocol, influx, parquet, arrow, ipc,
-    /// feather.
+    /// The format of that name, in any case: csv, tsv, json, ndjson, jsonl, lines, log, txt, line_protocol, influx,
+    /// parquet, arrow, ipc, feather.
     ///
     /// ```
     /// use tidemill_connect::formats::Format;
@@ -63,6 +66,7 @@ impl Format {
         match name.to_ascii_lowercase().as_str() {
             "csv" | "tsv" => Some(Format::Csv),
             "json" | "ndjson" | "jsonl" => Some(Format::Json),
+            "lines" | "log" | "txt" => Some(Format::Lines),
             "line_protocol" | "influx" => Some(Format::LineProtocol),
             "parquet" => Some(Format::Parquet),
             "arrow" | "ipc" | "feather" | "arrows" => Some(Format::ArrowIpc),
@@ -78,7 +82,7 @@ impl Format {
 
     /// Whether it is text, which a [`RecordDecoder`] reads.
     pub fn is_text(self) -> bool {
-        matches!(self, Format::Csv | Format::Json | Format::LineProtocol)
+        matches!(self, Format::Csv | Format::Json | Format::Lines | Format::LineProtocol)
     }
 }
 
@@ -174,6 +178,7 @@ pub fn text_decoder(format: Format, settings: DecoderSettings) -> Result<Box<dyn
     match format {
         Format::Csv => Ok(Box::new(csv::CsvDecoder::new(settings)?)),
         Format::Json => Ok(Box::new(ndjson::NdjsonDecoder::new(settings)?)),
+        Format::Lines => Ok(Box::new(text_lines::LinesDecoder::new(settings)?)),
         Format::LineProtocol => {
             Ok(Box::new(line_protocol::LineProtocolDecoder::new(settings, Default::default())?))
         }

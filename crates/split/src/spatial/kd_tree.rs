@@ -47,6 +47,28 @@ impl KdTree {
     }
 }
 
+impl KdTree {
+    /// From the splits of so many dimensions in the order of a heap, of whole levels; `None` if there are not as many.
+    ///
+    /// ```
+    /// use tidemill_split::spatial::{Cuts, KdTree};
+    /// let tree = KdTree::from_points(&[[0.0, 0.0], [0.0, 9.0], [5.0, 20.0], [5.0, 30.0]], 2, Cuts::Median);
+    /// assert_eq!(KdTree::from_splits(2, tree.splits()).unwrap().splits(), [5.0, 9.0, 30.0]);
+    /// assert!(KdTree::from_splits(2, &[5.0, 9.0]).is_none());
+    /// ```
+    pub fn from_splits(dimensions: usize, splits: &[f64]) -> Option<Self> {
+        let regions = splits.len() + 1;
+        let levels = regions.ilog2();
+        let is_whole = regions.is_power_of_two() && levels <= LEVELS_MAX && (dimensions > 0 || levels == 0);
+        is_whole.then(|| KdTree { dimensions, levels, splits: splits.to_vec() })
+    }
+
+    /// Its splits: what [`from_splits`](Self::from_splits) takes.
+    pub fn splits(&self) -> &[f64] {
+        &self.splits
+    }
+}
+
 /// Splits the points of a node on a level, and what is below it.
 fn split_part(points: &mut [&[f64]], node: usize, level: u32, levels: u32, cuts: Cuts, splits: &mut [f64]) {
     if level == levels || points.is_empty() {

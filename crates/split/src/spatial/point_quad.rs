@@ -9,6 +9,9 @@ pub struct PointQuad {
     splits: Vec<f64>,
 }
 
+/// The regions' numbers are of 32 bits.
+const DIMENSIONS_MAX: usize = 31;
+
 impl PointQuad {
     /// From points of the past, which all have the same number of coordinates, at most 31. Of no points there is
     /// one region.
@@ -26,7 +29,19 @@ impl PointQuad {
             let mut values: Vec<f64> = points.iter().map(|point| point.as_ref()[dimension]).collect();
             median(&mut values)
         };
-        PointQuad { splits: (0..dimensions.min(31)).filter_map(split).collect() }
+        PointQuad { splits: (0..dimensions.min(DIMENSIONS_MAX)).filter_map(split).collect() }
+    }
+}
+
+impl PointQuad {
+    /// From where each dimension is split.
+    pub fn from_splits(splits: &[f64]) -> Self {
+        PointQuad { splits: splits.iter().copied().take(DIMENSIONS_MAX).collect() }
+    }
+
+    /// Where each dimension is split: what [`from_splits`](Self::from_splits) takes.
+    pub fn splits(&self) -> &[f64] {
+        &self.splits
     }
 }
 

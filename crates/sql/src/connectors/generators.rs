@@ -1,7 +1,10 @@
-//! The generators that are always there: `sequence(...)`, `yahoo_events(...)`, `yahoo_campaigns(...)`.
+//! The generators that are always there: `sequence(...)`, `lines(...)`, `yahoo_events(...)`, `yahoo_campaigns(...)`.
 
 use std::sync::Arc;
 
+use tidemill_connect::files::{FileSettings, FileSource};
+use tidemill_connect::formats::Format;
+use tidemill_connect::formats::text_lines::lines_schema;
 use tidemill_connect::generators::sequence::sequence_schema;
 use tidemill_connect::generators::yahoo_campaigns::yahoo_campaigns_schema;
 use tidemill_connect::generators::yahoo_events::yahoo_events_schema;
@@ -16,6 +19,7 @@ use crate::projected::Projected;
 /// Adds them.
 pub(crate) fn register(registry: &mut Registry) {
     registry.generators.insert("sequence".into(), Arc::new(sequence));
+    registry.generators.insert("lines".into(), Arc::new(lines));
     registry.generators.insert("yahoo_events".into(), Arc::new(yahoo_events));
     registry.generators.insert("yahoo_campaigns".into(), Arc::new(yahoo_campaigns));
 }
@@ -45,6 +49,25 @@ fn sequence(arguments: &Arguments) -> Result<SourceDefinition, Cause> {
     };
     let event_time = Some(EventTime { column: 1, delay_ns: 0 });
     Ok(definition("sequence", sequence_schema(), event_time, config.count.is_some(), Arc::new(open)))
+}
+
+/// `lines('logs/*.log')`: the lines of files, whatever they are called.
+fn lines(arguments: &Arguments) -> Result<SourceDefinition, Cause> {
+    let path = match arguments.positional() {
+        [Value::Text(path)] => Some(path.as_str()),
+        _ => {
+            arguments.finish(&["path"])?;
+            arguments.text("path")?
+        }
+    };
+    let wanted = || Cause::User("lines() takes a file, a folder or a pattern: lines('messages')".into());
+    let path = path.ok_or_else(wanted)?;
+    let mut settings = FileSettings::new(path);
+    settings.format = Some(Format::Lines);
+    settings.schema = Some(lines_schema());
+    FileSource::infer(&settings)?;
+    let open = move |columns: Option<&[usize]>| super::files::open(settings.clone(), columns);
+    Ok(definition("lines", lines_schema(), None, true, Arc::new(open)))
 }
 
 fn yahoo_events(arguments: &Arguments) -> Result<SourceDefinition, Cause> {

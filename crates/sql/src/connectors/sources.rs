@@ -201,7 +201,9 @@ pub(super) fn format(options: &Options) -> Result<Option<Format>, TextError> {
         Some(name) => Format::named(name).map(Some).ok_or_else(|| {
             options.error(
                 "format",
-                format!("'{name}' is no format; there are csv, json, line_protocol, parquet and arrow"),
+                format!(
+                    "'{name}' is no format; there are csv, json, lines, line_protocol, parquet and arrow"
+                ),
             )
         }),
     }
@@ -263,8 +265,10 @@ pub(super) fn declared_or(
 pub(super) fn text_format(options: &Options) -> Result<Format, TextError> {
     match format(options)? {
         Some(format) if format.is_text() => Ok(format),
-        _ => Err(options
-            .error("format", "say which format the lines have: format = 'csv', 'json' or 'line_protocol'")),
+        _ => Err(options.error(
+            "format",
+            "say which format the lines have: format = 'csv', 'json', 'lines' or 'line_protocol'",
+        )),
     }
 }
 

@@ -52,6 +52,10 @@ impl Default for Functions {
         functions.add_scalar(Arc::new(ScalarUDF::new_from_impl(CycleTime::current_date())));
         functions.add_scalar(Arc::new(ScalarUDF::new_from_impl(CycleTime::current_time())));
         functions.add_scalar(Arc::new(window_start()));
+        let own = super::fourier_functions::functions().into_iter();
+        for function in own.chain(super::region_functions::functions()) {
+            functions.add_scalar(Arc::new(function));
+        }
         functions
     }
 }

@@ -1,20 +1,28 @@
 //! From a query's syntax to an optimised logical plan, by DataFusion.
 
+mod adaptive_regions;
 mod arithmetic;
+mod fourier_functions;
 mod functions;
 mod operator_call;
 mod optimize;
+mod process;
+mod process_call;
 mod provider;
 mod refuse;
+mod region_functions;
 mod relations;
 mod split_call;
 mod split_stream;
+mod vectors;
 mod window_assign;
 
+pub(crate) use adaptive_regions::RegionsNode;
 pub(crate) use arithmetic::with_checks;
 pub(crate) use functions::{Functions, WINDOW_START, interval_ns, length_ns, window_start, with_now};
 pub(crate) use operator_call::OperatorCall;
 pub(crate) use optimize::optimize;
+pub(crate) use process::{Postfilter, ProcessNode};
 pub(crate) use provider::Provider;
 pub(crate) use refuse::check_repeatable;
 pub(crate) use split_stream::{SplitShape, SplitStream};

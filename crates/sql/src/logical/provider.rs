@@ -1,6 +1,7 @@
 //! What DataFusion's planner asks for: relations, functions, options.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
@@ -19,6 +20,7 @@ use super::relations::Relations;
 use crate::catalog::{Catalog, Relation};
 use crate::definition::{Scanned, SourceDefinition};
 use crate::extension::Registry;
+use crate::process::ProcessSet;
 
 /// Opens a relation that is named in quotes, such as a file.
 pub(crate) type OpenByName = dyn Fn(&str) -> Option<Result<SourceDefinition>> + Send + Sync;
@@ -42,7 +44,7 @@ impl<'a> Provider<'a> {
         open_by_name: &'a OpenByName,
     ) -> Self {
         let relations: Vec<Arc<dyn RelationPlanner>> =
-            vec![Arc::new(Relations { registry: Arc::clone(registry) })];
+            vec![Arc::new(Relations { registry: Arc::clone(registry), processes: processes_of(catalog) })];
         let mut options = ConfigOptions::default();
         options.sql_parser.collect_spans = true;
         options.sql_parser.map_string_types_to_utf8view = false;
@@ -111,6 +113,14 @@ impl<'a> Provider<'a> {
     }
 }
 
+fn processes_of(catalog: &Catalog) -> BTreeMap<String, Arc<ProcessSet>> {
+    let processes = catalog.iter().filter_map(|(name, relation)| match relation {
+        Relation::Process(set) => Some((name.to_string(), Arc::clone(set))),
+        _ => None,
+    });
+    processes.collect()
+}
+
 fn parser_options() -> ParserOptions {
     ParserOptions { collect_spans: true, map_string_types_to_utf8view: false, ..ParserOptions::default() }
 }
@@ -119,6 +129,10 @@ fn parser_options() -> ParserOptions {
 struct View {
     plan: LogicalPlan,
     schema: SchemaRef,
+}
+
+fn inlined(plan: &LogicalPlan) -> Arc<dyn TableSource> {
+    Arc::new(View { schema: Arc::new(plan.schema().as_arrow().clone()), plan: plan.clone() })
 }
 
 impl TableSource for View {
@@ -139,11 +153,9 @@ impl ContextProvider for Provider<'_> {
             }
             Some(Relation::View(view)) => match &view.rows {
                 Some(rows) => Ok(Arc::new(Scanned { definition: Arc::clone(rows), late: false })),
-                None => {
-                    let schema = Arc::new(view.plan.schema().as_arrow().clone());
-                    Ok(Arc::new(View { plan: view.plan.clone(), schema }))
-                }
+                None => Ok(inlined(&view.plan)),
             },
+            Some(Relation::Process(set)) => Ok(inlined(&set.plan)),
             None => match self.opened(&name.to_string()) {
                 Some(definition) => Ok(Arc::new(Scanned { definition: definition?, late: false })),
                 None => plan_err!("table '{name}' not found"),

@@ -1,5 +1,6 @@
 //! Functions in FROM: windows, late rows, generators, and the user's operators.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use datafusion::common::{Column, DataFusionError, ExprSchema, Result, TableReference, plan_err};
@@ -10,18 +11,27 @@ use datafusion::logical_expr::{Expr, Extension, LogicalPlan, LogicalPlanBuilder}
 use datafusion::sql::sqlparser::ast::{self, FunctionArg, FunctionArgExpr, TableFactor};
 use tidemill_engine::Cause;
 
+use super::adaptive_regions;
 use super::operator_call::OperatorCall;
+use super::process_call;
 use super::split_call;
 use super::window_assign::{WindowAssign, WindowKind};
 use crate::arguments::{Arguments, Value, value_of};
 use crate::definition::{Scanned, scanned};
 use crate::extension::Registry;
+use crate::process::ProcessSet;
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Relations {
     pub registry: Arc<Registry>,
+    /// The sets of processes, by name.
+    pub processes: BTreeMap<String, Arc<ProcessSet>>,
 }
+
+/// The functions of tables that are always there.
+const OWN: [&str; 8] =
+    ["tumble", "hop", "session", "late", "splitstream", "mergestream", "postfilter", "adaptive_regions"];
 
 /// A call in FROM, its arguments sorted.
 struct Call {
@@ -50,6 +60,10 @@ impl RelationPlanner for Relations {
         let plan = match name.as_str() {
             "splitstream" => split_call::splitstream(args, context)?,
             "mergestream" => split_call::mergestream(args, context)?,
+            "postfilter" => process_call::postfilter(args, context)?,
+            name if self.processes.contains_key(name) => {
+                process_call::member(&self.processes[name], args, context)?
+            }
             _ => self.plan_call(sort_arguments(name, args)?, context)?,
         };
         Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias))))
@@ -61,10 +75,11 @@ impl Relations {
         match call.name.as_str() {
             "tumble" | "hop" | "session" => windows(call, context),
             "late" => late(call, context),
+            "adaptive_regions" => regions(call, context),
             name if self.registry.operators.contains_key(name) => self.operator(call, context),
             name if self.registry.generators.contains_key(name) => self.generator(&call),
             name => {
-                let own = ["tumble", "hop", "session", "late", "splitstream", "mergestream"].into_iter();
+                let own = OWN.into_iter();
                 let registered = self.registry.generators.keys().chain(self.registry.operators.keys());
                 let known: Vec<&str> = own.chain(registered.map(String::as_str)).collect();
                 plan_err!("Invalid table function '{name}': there are {}", known.join(", "))
@@ -242,6 +257,17 @@ fn check_window_column(input: &LogicalPlan, time: &Column) -> Result<()> {
             time.name
         ),
     }
+}
+
+/// `adaptive_regions(table, time, coordinates..., every => ...)`
+fn regions(mut call: Call, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
+    let known = ["method", "levels", "least", "history", "every", "points_max"];
+    call.arguments.finish(&known).map_err(external)?;
+    if call.tables.len() != 1 {
+        return plan_err!("adaptive_regions takes one table");
+    }
+    let input = context.plan(call.tables.remove(0))?;
+    adaptive_regions::plan(input, call.expressions, &call.arguments, context)
 }
 
 /// `late(TABLE(source))`: the rows that came too late.

@@ -2,6 +2,7 @@
 //! (thesis, Paper IV, section 3).
 
 use std::cmp::Ordering;
+use std::collections::HashSet;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -105,10 +106,26 @@ impl UserDefinedLogicalNodeCore for SplitStream {
         self.input.schema()
     }
 
-    /// The routing functions, then all columns of the input, so that none of them is optimised away.
+    /// The routing functions.
     fn expressions(&self) -> Vec<Expr> {
-        let own = std::iter::once(self.route.clone()).chain(self.broadcast.clone());
-        own.chain(self.input.schema().columns().into_iter().map(Expr::Column)).collect()
+        std::iter::once(self.route.clone()).chain(self.broadcast.clone()).collect()
+    }
+
+    /// None: sub-streams have the rows as they are, so those that nobody wants need not be split.
+    fn prevent_predicate_push_down_columns(&self) -> HashSet<String> {
+        HashSet::new()
+    }
+
+    /// The columns that are wanted, and those that say where a row goes.
+    fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
+        let schema = self.input.schema();
+        let routing = std::iter::once(&self.route).chain(&self.broadcast).flat_map(Expr::column_refs);
+        let mut needed: Vec<usize> =
+            routing.filter_map(|column| schema.maybe_index_of_column(column)).collect();
+        needed.extend(output_columns);
+        needed.sort_unstable();
+        needed.dedup();
+        Some(vec![needed])
     }
 
     fn fmt_for_explain(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -216,6 +216,8 @@ impl Session {
     ) -> Result<Reply, TextError> {
         let is_there = match (kind, self.catalog.relation(name.as_str())) {
             (RelationKind::Sink, _) => self.sinks.contains_key(name.as_str()),
+            (RelationKind::Places, _) => self.places.contains_key(name.as_str()),
+            (RelationKind::Process, Some(Relation::Process(_))) => true,
             (RelationKind::Source | RelationKind::Table, Some(Relation::Source(source))) => {
                 source.is_table == (kind == RelationKind::Table)
             }
@@ -224,13 +226,16 @@ impl Session {
             _ => false,
         };
         let what = kind.keyword().to_lowercase();
+        let none = if kind == RelationKind::Places { "are" } else { "is" };
+        let missing = format!("there {none} no {what} '{name}'");
         match is_there {
-            false if if_exists => Ok(Reply::Done(format!("there is no {what} '{name}'"))),
-            false => Err(statement.error(name.span, format!("there is no {what} '{name}'"))),
+            false if if_exists => Ok(Reply::Done(missing)),
+            false => Err(statement.error(name.span, missing)),
             true => {
-                self.sinks.remove(name.as_str());
-                if kind != RelationKind::Sink {
-                    self.catalog.remove(name.as_str());
+                match kind {
+                    RelationKind::Places => drop(self.places.remove(name.as_str())),
+                    RelationKind::Sink => drop(self.sinks.remove(name.as_str())),
+                    _ => drop(self.catalog.remove(name.as_str())),
                 }
                 Ok(Reply::Done(format!("{what} {name} dropped")))
             }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
 use datafusion::sql::sqlparser::ast;
+use tidemill_engine::ProcessPlan;
 
 use super::{Reply, Session, max_latency, select, select_all};
 use crate::catalog::Relation;
@@ -73,7 +74,7 @@ impl Session {
         let tables = |is_table: bool| {
             let wanted = |relation: &Relation| match relation {
                 Relation::Source(source) => source.is_table == is_table,
-                Relation::View(_) => false,
+                Relation::View(_) | Relation::Process(_) => false,
             };
             let names = self.catalog.iter().filter(|(_, relation)| wanted(relation));
             text_table(&["name"], vec![names.map(|(name, _)| name.to_string()).collect()])
@@ -87,10 +88,27 @@ impl Session {
                         let kind = if view.materialized.is_some() { "materialized view" } else { "view" };
                         Some((name.to_string(), kind.to_string()))
                     }
-                    Relation::Source(_) => None,
+                    Relation::Source(_) | Relation::Process(_) => None,
                 });
                 let (names, kinds) = views.unzip();
                 text_table(&["name", "kind"], vec![names, kinds])
+            }
+            ShowKind::Processes => {
+                let sets = self.catalog.iter().filter_map(|(_, relation)| match relation {
+                    Relation::Process(set) => Some(set.processes()),
+                    _ => None,
+                });
+                let (names, places) =
+                    sets.flatten().map(|process| (process.name.clone(), places_text(process))).unzip();
+                text_table(&["name", "places"], vec![names, places])
+            }
+            ShowKind::Places => {
+                let places = self.places.iter().map(|(name, group)| {
+                    let numbers: Vec<String> = group.places().iter().map(u32::to_string).collect();
+                    (name.clone(), numbers.join(", "))
+                });
+                let (names, workers) = places.unzip();
+                text_table(&["name", "workers"], vec![names, workers])
             }
             ShowKind::Sinks => {
                 let sinks = self.sinks.iter();
@@ -121,6 +139,16 @@ impl Session {
                 text_table(&["name", "value", "meaning"], columns)
             }
         }
+    }
+}
+
+/// Where a process may run.
+fn places_text(process: &ProcessPlan) -> String {
+    let choices: Vec<String> = process.places.iter().map(ToString::to_string).collect();
+    match (choices.is_empty(), process.required) {
+        (true, _) => "anywhere".to_string(),
+        (false, true) => format!("at {}", choices.join(", ")),
+        (false, false) => format!("preferably {}", choices.join(", ")),
     }
 }
 

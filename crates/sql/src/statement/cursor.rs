@@ -73,6 +73,11 @@ impl<'a> Cursor<'a> {
             .all(|(ahead, word)| is_word(&self.parser.peek_nth_token_ref(ahead).token, word))
     }
 
+    /// Whether the token after the next one is this word, unquoted.
+    pub(super) fn sees_second(&self, word: &str) -> bool {
+        is_word(&self.parser.peek_nth_token_ref(1).token, word)
+    }
+
     /// Whether the token after the next two is this word, unquoted.
     pub(super) fn sees_third(&self, word: &str) -> bool {
         is_word(&self.parser.peek_nth_token_ref(2).token, word)

@@ -53,6 +53,7 @@ pub(super) fn check(statement: &Statement) -> Result<(), TextError> {
         }
         StatementKind::CreateView(view) => deep(&view.query),
         StatementKind::CreateMaterializedView(view) => deep(&view.query),
+        StatementKind::CreateProcess(process) => deep(&process.query),
         StatementKind::CreateSink(sink) => match &sink.input {
             Some(SinkInput::Query(query)) => deep(query),
             _ => ControlFlow::Continue(()),
@@ -62,6 +63,7 @@ pub(super) fn check(statement: &Statement) -> Result<(), TextError> {
         StatementKind::Set { .. }
         | StatementKind::Show(_)
         | StatementKind::Describe(_)
+        | StatementKind::CreatePlaces(_)
         | StatementKind::Drop { .. } => ControlFlow::Continue(()),
     };
     if flow.is_continue() {

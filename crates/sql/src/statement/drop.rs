@@ -4,11 +4,13 @@ use super::cursor::Cursor;
 use super::{RelationKind, StatementKind};
 use crate::TextError;
 
-const KINDS: [RelationKind; 5] = [
+const KINDS: [RelationKind; 7] = [
     RelationKind::Source,
     RelationKind::Table,
     RelationKind::View,
     RelationKind::MaterializedView,
+    RelationKind::Process,
+    RelationKind::Places,
     RelationKind::Sink,
 ];
 

@@ -7,8 +7,8 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 use super::cursor::Cursor;
 use super::tokens::Tokens;
 use super::{
-    Options, RelationKind, Script, Span, Statement, StatementKind, create_sink, create_source, create_view,
-    depth, describe, drop, explain, insert, query, set, show,
+    Options, RelationKind, Script, Span, Statement, StatementKind, create_places, create_process,
+    create_sink, create_source, create_view, depth, describe, drop, explain, insert, query, set, show,
 };
 use crate::TextError;
 
@@ -17,7 +17,7 @@ const FIRST_WORDS: [&str; 11] =
     ["SELECT", "WITH", "VALUES", "FROM", "CREATE", "INSERT", "DROP", "EXPLAIN", "SHOW", "SET", "DESCRIBE"];
 
 /// What can be created.
-const CREATED: [&str; 5] = ["SOURCE", "TABLE", "VIEW", "MATERIALIZED VIEW", "SINK"];
+const CREATED: [&str; 7] = ["SOURCE", "TABLE", "VIEW", "MATERIALIZED VIEW", "PROCESS", "PLACES", "SINK"];
 
 /// Statements of databases that streams do not have, and what to do in their place.
 const NOT_HERE: [(&str, &str); 13] = [
@@ -106,11 +106,7 @@ fn kind(cursor: &mut Cursor<'_>, options: Options, span: Span) -> Result<Stateme
         return Err(unknown(cursor));
     };
     cursor.finish(&format!("{name} statement"))?;
-    options.finish(&[]).map(|()| kind).map_err(|error| TextError {
-        message: format!("{name} takes no options"),
-        hint: None,
-        ..error
-    })
+    without_options(&options, name, kind)
 }
 
 /// Whether a query begins here.
@@ -119,12 +115,28 @@ pub(super) fn starts_query(cursor: &Cursor<'_>) -> bool {
         || ["SELECT", "WITH", "VALUES", "FROM", "TABLE"].iter().any(|word| cursor.sees(&[word]))
 }
 
+/// Whether a query begins behind the next token.
+pub(super) fn second_starts_query(cursor: &Cursor<'_>) -> bool {
+    ["SELECT", "WITH", "VALUES"].iter().any(|word| cursor.sees_second(word))
+}
+
 fn unknown(cursor: &Cursor<'_>) -> TextError {
     let error = cursor.expected_one_of(&FIRST_WORDS);
     let Some((word, hint)) = NOT_HERE.iter().find(|(word, _)| cursor.sees(&[word])) else {
         return error;
     };
     TextError { message: format!("{word} is not part of the language"), ..error }.with_hint(*hint)
+}
+
+/// Reads a statement that takes no options.
+type Without = fn(&mut Cursor<'_>, bool) -> Result<StatementKind, TextError>;
+
+fn without_options(options: &Options, name: &str, kind: StatementKind) -> Result<StatementKind, TextError> {
+    options.finish(&[]).map(|()| kind).map_err(|error| TextError {
+        message: format!("{name} takes no options"),
+        hint: None,
+        ..error
+    })
 }
 
 fn create(cursor: &mut Cursor<'_>, options: Options) -> Result<StatementKind, TextError> {
@@ -137,6 +149,11 @@ fn create(cursor: &mut Cursor<'_>, options: Options) -> Result<StatementKind, Te
     }
     if cursor.take(&["VIEW"]) {
         return create_view::read(cursor, or_replace, options);
+    }
+    for (word, read) in [("PROCESS", create_process::read as Without), ("PLACES", create_places::read)] {
+        if cursor.take(&[word]) {
+            return without_options(&options, &format!("CREATE {word}"), read(cursor, or_replace)?);
+        }
     }
     if cursor.take(&["SINK"]) {
         return create_sink::read(cursor, or_replace, options);

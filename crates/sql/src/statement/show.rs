@@ -13,6 +13,10 @@ pub enum ShowKind {
     Tables,
     /// The views, materialized ones included.
     Views,
+    /// The processes and their places.
+    Processes,
+    /// The names of places.
+    Places,
     /// The sinks.
     Sinks,
     /// The functions that queries may call.
@@ -21,10 +25,12 @@ pub enum ShowKind {
     Settings,
 }
 
-const KINDS: [(&str, ShowKind); 6] = [
+const KINDS: [(&str, ShowKind); 8] = [
     ("SOURCES", ShowKind::Sources),
     ("TABLES", ShowKind::Tables),
     ("VIEWS", ShowKind::Views),
+    ("PROCESSES", ShowKind::Processes),
+    ("PLACES", ShowKind::Places),
     ("SINKS", ShowKind::Sinks),
     ("FUNCTIONS", ShowKind::Functions),
     ("SETTINGS", ShowKind::Settings),

@@ -1,5 +1,6 @@
 //! From an optimised logical plan to the plan that runs: sources, transforms, operators. One file per kind of node.
 
+mod adaptive_regions;
 mod aggregate;
 mod aggregate_functions;
 mod columns;
@@ -8,6 +9,7 @@ mod lookup;
 mod not_streaming;
 mod operator_call;
 mod over;
+mod process;
 mod project;
 mod read_as_tables;
 mod relation;
@@ -35,6 +37,7 @@ pub(crate) use scalar_subqueries::read_scalar_subqueries;
 pub(crate) use scan::UsedSource;
 pub(crate) use static_table::{batch_answer, is_static, read_static, scan_of};
 
+use crate::process::ProcessDefinition;
 use crate::refusal::refuse;
 use crate::steps::RowFaults;
 
@@ -64,8 +67,14 @@ pub(crate) struct Translator {
     limits: StateLimits,
     windows: u32,
     operators: usize,
-    /// What was translated before: a view that is used twice runs once.
-    done: Vec<(LogicalPlan, Relation)>,
+    /// What was translated before, and as part of which process: a view that is used twice runs once.
+    done: Vec<(Option<usize>, LogicalPlan, Relation)>,
+    /// The process that is being translated, by its number in the plan.
+    process: Option<usize>,
+    /// The processes that were translated: one that is used twice runs once.
+    processes: Vec<(Arc<ProcessDefinition>, Relation)>,
+    /// Streams that processes receive: the process, what it receives, and what it has then.
+    received: BTreeMap<(usize, StreamRef), StreamRef>,
 }
 
 impl Translator {
@@ -82,6 +91,9 @@ impl Translator {
             windows: 0,
             operators: 0,
             done: Vec::new(),
+            process: None,
+            processes: Vec::new(),
+            received: BTreeMap::new(),
         };
         translator.declare_sources(queries)?;
         Ok(translator)
@@ -89,12 +101,15 @@ impl Translator {
 
     /// The stream of a logical plan, with its columns in the plan's order.
     pub fn relation(&mut self, plan: &LogicalPlan) -> Result<Relation> {
-        if let Some((_, done)) = self.done.iter().find(|(known, _)| known == plan && same_scans(known, plan))
-        {
+        let process = self.process;
+        let is_same = |(part_of, known, _): &&(Option<usize>, LogicalPlan, Relation)| {
+            *part_of == process && known == plan && same_scans(known, plan)
+        };
+        if let Some((.., done)) = self.done.iter().find(is_same) {
             return Ok(done.clone());
         }
         let relation = self.translate(plan)?;
-        self.done.push((plan.clone(), relation.clone()));
+        self.done.push((process, plan.clone(), relation.clone()));
         Ok(relation)
     }
 
@@ -154,10 +169,11 @@ impl Translator {
         factory: impl Fn(u32) -> Box<dyn Operator> + Send + Sync + 'static,
     ) -> OperatorPlan {
         self.operators += 1;
-        OperatorPlan::new(format!("{} {name}", self.operators), partitions, factory)
+        let operator = OperatorPlan::new(format!("{} {name}", self.operators), partitions, factory);
+        OperatorPlan { process: self.process, ..operator }
     }
 
-    /// Adds a transform.
+    /// Adds a transform. What a process transforms, it receives first, for transforms run where the rows are.
     fn transform(
         &mut self,
         name: impl Into<String>,
@@ -165,6 +181,7 @@ impl Translator {
         output: arrow_schema::SchemaRef,
         factory: impl Fn() -> Box<dyn tidemill_engine::Transform> + Send + Sync + 'static,
     ) -> StreamRef {
+        let input = self.received(input);
         self.plan.transform(TransformPlan::new(name, input, output, factory))
     }
 

@@ -7,7 +7,7 @@ use datafusion::logical_expr::Union;
 use tidemill_operators::forward::{Forward, ForwardSpec};
 
 use super::columns::schema_of;
-use super::{Kind, Relation, Role, Translator, refuse};
+use super::{Kind, Relation, Role, Translator, Window, refuse};
 
 impl Translator {
     pub(super) fn union(&mut self, union: &Union) -> Result<Relation> {
@@ -47,11 +47,29 @@ impl Translator {
     }
 }
 
-/// A column is an event time of the union if it is one of every input.
+/// A column is an event time of the union if it is one of every input; and the bound of a window if it is the same
+/// bound of windows of the same kind in every input, so that what was aggregated in parts can be aggregated again.
 fn role(inputs: &[Relation], column: usize) -> Role {
+    if let Some(bound) = bound(inputs, column) {
+        return bound;
+    }
     let delays = inputs.iter().map(|input| input.roles[column].time_delay_ns());
     match delays.collect::<Option<Vec<i64>>>() {
         Some(delays) => Role::EventTime { delay_ns: delays.into_iter().max().unwrap_or(0) },
         None => Role::None,
+    }
+}
+
+fn bound(inputs: &[Relation], column: usize) -> Option<Role> {
+    let roles = || inputs.iter().map(|input| input.roles[column]);
+    let windows: Vec<Window> = roles().map(Role::window).collect::<Option<_>>()?;
+    let first = *windows.first()?;
+    let same = windows.iter().all(|window| window.is_computed && window.kind == first.kind);
+    let delay_ns = windows.iter().map(|window| window.delay_ns).max()?;
+    let window = Window { delay_ns, ..first };
+    match same {
+        true if roles().all(|role| matches!(role, Role::WindowStart(_))) => Some(Role::WindowStart(window)),
+        true if roles().all(|role| matches!(role, Role::WindowEnd(_))) => Some(Role::WindowEnd(window)),
+        _ => None,
     }
 }

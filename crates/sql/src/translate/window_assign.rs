@@ -6,7 +6,9 @@ use datafusion::logical_expr::{Expr, UserDefinedLogicalNode, cast, lit};
 
 use super::project::replace_columns;
 use super::{Relation, Role, Translator, Window, column_at, refuse};
-use crate::logical::{OperatorCall, SplitStream, WindowAssign, WindowKind, window_start};
+use crate::logical::{
+    OperatorCall, Postfilter, ProcessNode, RegionsNode, SplitStream, WindowAssign, WindowKind, window_start,
+};
 
 impl Translator {
     pub(super) fn extension(&mut self, node: &dyn UserDefinedLogicalNode) -> Result<Relation> {
@@ -16,6 +18,15 @@ impl Translator {
         }
         if let Some(split) = any.downcast_ref::<SplitStream>() {
             return self.split_stream(split);
+        }
+        if let Some(process) = any.downcast_ref::<ProcessNode>() {
+            return self.process(process);
+        }
+        if let Some(postfilter) = any.downcast_ref::<Postfilter>() {
+            return self.postfilter(postfilter);
+        }
+        if let Some(regions) = any.downcast_ref::<RegionsNode>() {
+            return self.adaptive_regions(regions);
         }
         match any.downcast_ref::<OperatorCall>() {
             Some(call) => self.operator_call(call),

@@ -1,0 +1,75 @@
+//! Processes: queries with a name and a place, alone or as a set over parameters.
+
+use std::sync::Arc;
+
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::LogicalPlan;
+use tidemill_engine::ProcessPlan;
+
+/// One process. It is known by its address: however often it is named, it runs once.
+#[derive(Debug)]
+pub(crate) struct ProcessDefinition {
+    /// Its name, with its parameters if it is one of a set, and where it may run.
+    pub plan: ProcessPlan,
+}
+
+/// A process, or a set of them.
+#[derive(Debug)]
+pub(crate) struct ProcessSet {
+    /// Its name.
+    pub name: String,
+    /// The rows of all of them.
+    pub plan: LogicalPlan,
+    /// Each of them.
+    pub members: Vec<Member>,
+}
+
+/// One of a set.
+#[derive(Debug)]
+pub(crate) struct Member {
+    /// The values of its parameters; none if it is no set.
+    pub parameters: Vec<ScalarValue>,
+    /// The process.
+    pub definition: Arc<ProcessDefinition>,
+    /// What it computes, as a node of its own.
+    pub plan: LogicalPlan,
+}
+
+impl ProcessSet {
+    /// Its processes.
+    pub fn processes(&self) -> impl Iterator<Item = &ProcessPlan> {
+        self.members.iter().map(|member| &member.definition.plan)
+    }
+
+    /// The member with these parameters, under their own types.
+    pub fn member(&self, parameters: &[ScalarValue]) -> Option<&Member> {
+        let is_equal = |(own, given): (&ScalarValue, &ScalarValue)| {
+            given.cast_to(&own.data_type()).is_ok_and(|given| given == *own)
+        };
+        let fits = |member: &&Member| {
+            member.parameters.len() == parameters.len()
+                && member.parameters.iter().zip(parameters).all(is_equal)
+        };
+        self.members.iter().find(fits)
+    }
+}
+
+/// `name(1, 'a')`
+pub(crate) fn call_text(name: &str, parameters: &[ScalarValue]) -> String {
+    if parameters.is_empty() {
+        return name.to_string();
+    }
+    let shown: Vec<String> = parameters.iter().map(value_text).collect();
+    format!("{name}({})", shown.join(", "))
+}
+
+fn value_text(value: &ScalarValue) -> String {
+    match value {
+        ScalarValue::Utf8(Some(text))
+        | ScalarValue::LargeUtf8(Some(text))
+        | ScalarValue::Utf8View(Some(text)) => {
+            format!("'{text}'")
+        }
+        other => other.to_string(),
+    }
+}

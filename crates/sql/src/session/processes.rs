@@ -1,0 +1,254 @@
+//! `CREATE PLACES` and `CREATE PROCESS`.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch};
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::{Extension, LogicalPlan, Union};
+use datafusion::sql::sqlparser::ast::{self, VisitMut, VisitorMut};
+use tidemill_engine::{PlaceChoice, PlaceGroup, PlaceMember, ProcessPlan};
+
+use super::{Reply, Session};
+use crate::catalog::Relation;
+use crate::logical::ProcessNode;
+use crate::process::{Member, ProcessDefinition, ProcessSet, call_text};
+use crate::statement::{
+    CreatePlaces, CreateProcess, Name, ParameterSet, PlaceName, PlaceStep, Statement, StatementKind,
+};
+use crate::text_error::TextError;
+use crate::translate::{is_static, read_static};
+
+/// The most processes that a set may have: each is a stage of every worker.
+const PROCESSES_MAX: usize = 1024;
+
+impl Session {
+    pub(super) fn create_places(
+        &mut self,
+        create: &CreatePlaces,
+        statement: &Statement,
+    ) -> Result<Reply, TextError> {
+        let name = create.name.as_str();
+        match self.places.contains_key(name) {
+            true if create.if_not_exists => return Ok(Reply::Done(format!("'{name}' is there already"))),
+            true if !create.or_replace => {
+                let error = statement.error(create.name.span, format!("there are places '{name}' already"));
+                return Err(error.with_hint("choose another name, or write CREATE OR REPLACE"));
+            }
+            _ => {}
+        }
+        let member = |place: &PlaceName| match place {
+            PlaceName::Number(number) => Ok(PlaceMember::Place(*number)),
+            PlaceName::Group(name) => self.group(name, statement).map(PlaceMember::Group),
+        };
+        let members = create.members.iter().map(member).collect::<Result<_, _>>()?;
+        self.places.insert(name.to_string(), PlaceGroup { name: name.to_string(), members });
+        Ok(Reply::Done(format!("places {name} created")))
+    }
+
+    fn group(&self, name: &Name, statement: &Statement) -> Result<PlaceGroup, TextError> {
+        if let Some(group) = self.places.get(name.as_str()) {
+            return Ok(group.clone());
+        }
+        let error = statement.error(name.span, format!("there are no places '{name}'"));
+        Err(match crate::suggest::closest(name.as_str(), self.places.keys().map(String::as_str)) {
+            Some(meant) => error.with_hint(format!("did you mean {meant}?")),
+            None => error.with_hint(format!("define them first: CREATE PLACES {name} (0, 1)")),
+        })
+    }
+
+    pub(super) fn create_process(
+        &mut self,
+        create: &CreateProcess,
+        statement: &Statement,
+    ) -> Result<Reply, TextError> {
+        if self.exists(&create.name, create.if_not_exists, create.or_replace, statement)? {
+            return Ok(Reply::Done(format!("'{}' is there already", create.name)));
+        }
+        let places: Vec<PlaceChoice> =
+            create.places.iter().map(|step| self.choice(step, statement)).collect::<Result<_, _>>()?;
+        let (names, rows) = match &create.parameters {
+            None => (&[][..], vec![Vec::new()]),
+            Some((names, set)) => (names.as_slice(), self.parameters(names, set, statement)?),
+        };
+        let mut members: Vec<Member> = Vec::new();
+        for parameters in rows {
+            let name = call_text(create.name.as_str(), &parameters);
+            let plan = ProcessPlan { name, places: places.clone(), required: create.required };
+            let query = with_parameters(&create.query, names, &parameters);
+            members.push(self.member(plan, parameters, &query, statement)?);
+        }
+        let name = create.name.value.clone();
+        let plan = united(&members).map_err(|error| self.text_error(&error, statement))?;
+        let said = match members.len() {
+            1 => format!("process {name} created"),
+            processes => format!("{processes} processes {name} created"),
+        };
+        let set = ProcessSet { name: name.clone(), plan, members };
+        self.catalog.add(&name, Relation::Process(Arc::new(set)));
+        Ok(Reply::Done(said))
+    }
+
+    fn choice(&self, step: &PlaceStep, statement: &Statement) -> Result<PlaceChoice, TextError> {
+        Ok(match step {
+            PlaceStep::At(PlaceName::Number(number)) => PlaceChoice::Place(*number),
+            PlaceStep::At(PlaceName::Group(name)) => PlaceChoice::AnyOf(self.group(name, statement)?),
+            PlaceStep::NextOf(name) => PlaceChoice::NextOf(self.group(name, statement)?),
+            PlaceStep::EachOf(name) => PlaceChoice::EachOf(self.group(name, statement)?),
+        })
+    }
+
+    fn member(
+        &self,
+        plan: ProcessPlan,
+        parameters: Vec<ScalarValue>,
+        query: &ast::Query,
+        statement: &Statement,
+    ) -> Result<Member, TextError> {
+        // Optimised once, so that what is wrong with it is found here and not where it is used.
+        self.plan(query, statement)?;
+        let input = self.with_provider(|provider| {
+            provider.plan_view(query).map_err(|error| provider.text_error(&error, statement))
+        })?;
+        let definition = Arc::new(ProcessDefinition { plan });
+        let node = ProcessNode { definition: Arc::clone(&definition), input };
+        let plan = LogicalPlan::Extension(Extension { node: Arc::new(node) });
+        Ok(Member { parameters, definition, plan })
+    }
+
+    /// The parameters of each process of a set.
+    fn parameters(
+        &self,
+        names: &[Name],
+        set: &ParameterSet,
+        statement: &Statement,
+    ) -> Result<Vec<Vec<ScalarValue>>, TextError> {
+        let place = names[0].span;
+        let query = match set {
+            ParameterSet::Query(query) => query.as_ref().clone(),
+            ParameterSet::Values(values) => query_of(values, statement)?,
+        };
+        let plan = self.plan(&query, statement)?;
+        if !is_static(&plan) {
+            let error = statement.error(place, "the set of parameters reads a stream, so it is never known");
+            return Err(error.with_hint("declare what it reads with CREATE TABLE"));
+        }
+        let rows = read_static(&plan).map_err(|error| self.text_error(&error, statement))?;
+        if rows.num_columns() != names.len() {
+            let (found, wanted) = (rows.num_columns(), names.len());
+            let message = format!("the set has {found} columns, but there are {wanted} parameters");
+            return Err(statement.error(place, message));
+        }
+        if rows.num_rows() == 0 || rows.num_rows() > PROCESSES_MAX {
+            let count = rows.num_rows();
+            let message =
+                format!("a set has 1 to {PROCESSES_MAX} processes, but there are {count} parameters");
+            return Err(statement.error(place, message));
+        }
+        let parameters = (0..rows.num_rows()).map(|row| parameters_at(&rows, row));
+        parameters.collect::<Result<_, _>>().map_err(|message| statement.error(place, message))
+    }
+}
+
+fn parameters_at(rows: &RecordBatch, row: usize) -> Result<Vec<ScalarValue>, String> {
+    let value = |column: &ArrayRef| {
+        let value = ScalarValue::try_from_array(column, row).map_err(|error| error.to_string())?;
+        match literal(&value) {
+            Some(_) => Ok(value),
+            None => Err(format!("a parameter must be a number, a text or a truth value, found {value}")),
+        }
+    };
+    rows.columns().iter().map(value).collect()
+}
+
+/// `SELECT unnest(values)`; values in parentheses are an array.
+fn query_of(values: &ast::Expr, statement: &Statement) -> Result<ast::Query, TextError> {
+    let listed = |values: &[ast::Expr]| {
+        let values: Vec<String> = values.iter().map(ToString::to_string).collect();
+        format!("[{}]", values.join(", "))
+    };
+    let array = match values {
+        ast::Expr::Tuple(values) => listed(values),
+        ast::Expr::Nested(value) => listed(std::slice::from_ref(value)),
+        other => other.to_string(),
+    };
+    let parsed = crate::statement::parse(&format!("SELECT unnest({array})"), statement.script().file())?;
+    match parsed.into_iter().next().map(|parsed| parsed.kind) {
+        Some(StatementKind::Query(query, _)) => Ok(*query),
+        _ => Err(statement.error(statement.span, "the set of parameters cannot be read")),
+    }
+}
+
+/// The query with the values in the place of the parameters' names.
+fn with_parameters(query: &ast::Query, names: &[Name], values: &[ScalarValue]) -> ast::Query {
+    let mut query = query.clone();
+    let _ = query.visit(&mut Parameters { names, values });
+    query
+}
+
+/// Puts values in the place of names.
+struct Parameters<'a> {
+    names: &'a [Name],
+    values: &'a [ScalarValue],
+}
+
+impl Parameters<'_> {
+    fn value_of(&self, expression: &ast::Expr) -> Option<ast::Expr> {
+        let ast::Expr::Identifier(ident) = expression else { return None };
+        let ident = match ident.quote_style {
+            None => ident.value.to_ascii_lowercase(),
+            Some(_) => ident.value.clone(),
+        };
+        let mut pairs = self.names.iter().zip(self.values);
+        let (_, value) = pairs.find(|(name, _)| name.as_str() == ident)?;
+        literal(value).map(ast::Expr::value)
+    }
+}
+
+impl VisitorMut for Parameters<'_> {
+    type Break = ();
+
+    /// A column that is a parameter has its name.
+    fn pre_visit_select(&mut self, select: &mut ast::Select) -> ControlFlow<()> {
+        for item in &mut select.projection {
+            if let ast::SelectItem::UnnamedExpr(ast::Expr::Identifier(ident)) = item
+                && let Some(expr) = self.value_of(&ast::Expr::Identifier(ident.clone()))
+            {
+                *item = ast::SelectItem::ExprWithAlias { expr, alias: ident.clone() };
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expression: &mut ast::Expr) -> ControlFlow<()> {
+        if let Some(value) = self.value_of(expression) {
+            *expression = value;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// A value as it is written in a query.
+fn literal(value: &ScalarValue) -> Option<ast::Value> {
+    match value {
+        value if value.is_null() => None,
+        ScalarValue::Boolean(Some(value)) => Some(ast::Value::Boolean(*value)),
+        ScalarValue::Utf8(Some(text))
+        | ScalarValue::LargeUtf8(Some(text))
+        | ScalarValue::Utf8View(Some(text)) => Some(ast::Value::SingleQuotedString(text.clone())),
+        value if value.data_type().is_integer() => Some(ast::Value::Number(value.to_string(), false)),
+        ScalarValue::Float64(Some(value)) => Some(ast::Value::Number(format!("{value:e}"), false)),
+        _ => None,
+    }
+}
+
+/// The rows of all processes of a set.
+fn united(members: &[Member]) -> datafusion::common::Result<LogicalPlan> {
+    match members {
+        [one] => Ok(one.plan.clone()),
+        _ => {
+            let plans = members.iter().map(|member| Arc::new(member.plan.clone())).collect();
+            Ok(LogicalPlan::Union(Union::try_new_with_loose_types(plans)?))
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Selections over split streams: rows that nobody wants are dropped before they are split, where that changes nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use datafusion::arrow::array::{ArrayRef, AsArray, Int64Array};
+use datafusion::arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
+use proptest::prelude::*;
+use tidemill_connect::sinks::MemorySink;
+use tidemill_engine::{Cause, Operator, Output, Rows, SnapshotReader, SnapshotWriter};
+use tidemill_sql::{Arguments, BoundOperator, Reply, Session, TableOperator, parse};
+
+/// Numbers the rows of each instance.
+struct Number(i64);
+
+impl Operator for Number {
+    fn rows(&mut self, _input: usize, rows: Rows<'_>, output: &mut Output) -> Result<(), Cause> {
+        for (value, position) in rows.column::<Int64Type>(0).iter().zip(rows.positions()) {
+            output.port(0).push(*position, (*value, self.0));
+            self.0 += 1;
+        }
+        Ok(())
+    }
+    fn snapshot(&self, _writer: &mut SnapshotWriter) {}
+    fn restore(&mut self, _reader: &mut SnapshotReader<'_>) -> Result<(), Cause> {
+        Ok(())
+    }
+}
+
+struct NumberFunction;
+
+impl TableOperator for NumberFunction {
+    fn bind(&self, _inputs: &[SchemaRef], _arguments: &Arguments) -> Result<BoundOperator, Cause> {
+        let field = |name: &str| Field::new(name, DataType::Int64, false);
+        Ok(BoundOperator {
+            output: Arc::new(Schema::new(vec![field("value"), field("place")])),
+            keys: vec![Vec::new()],
+            factory: Arc::new(|_| Box::new(Number(0))),
+        })
+    }
+}
+
+/// The rows of a query, in their order, and how many rows were routed.
+fn rows(query: &str) -> (Vec<Vec<i64>>, usize) {
+    let routed = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&routed);
+    let route = move |arguments: &[ArrayRef]| {
+        counted.fetch_add(arguments[0].len(), Ordering::Relaxed);
+        let values = arguments[0].as_primitive::<Int64Type>().iter();
+        Ok(Arc::new(values.map(|value| Some(value? % 5)).collect::<Int64Array>()) as ArrayRef)
+    };
+    let mut session = Session::new();
+    session.settings_mut().workers = 3;
+    session.register_function("route_of", vec![DataType::Int64], DataType::Int64, route);
+    session.register_operator("number", Arc::new(NumberFunction));
+    let statement = parse(query, "test.sql").unwrap().remove(0);
+    let Reply::Query(query) = session.execute(&statement).unwrap_or_else(|error| panic!("{error}")) else {
+        panic!("it is no query");
+    };
+    let (sink, kept) = MemorySink::new(&query.outputs()[0].schema, 10_000);
+    query.start(vec![Box::new(sink)]).unwrap().wait().unwrap();
+    let batch = kept.read().unwrap();
+    let columns: Vec<_> = batch.columns().iter().map(|column| column.as_primitive::<Int64Type>()).collect();
+    let row = |row: usize| columns.iter().map(|column| column.value(row)).collect();
+    ((0..batch.num_rows()).map(row).collect(), routed.load(Ordering::Relaxed))
+}
+
+const SPLIT: &str = "splitstream((SELECT value FROM sequence(300)), 5, route => route_of(value), \
+                     broadcast => value % 50 = 0, plan => 'fsplit')";
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_selection_gives_what_it_gives_after_the_split(modulus in 1..40_i64, rest in 0..40_i64, above in 0..300_i64) {
+        let condition = format!("value % {modulus} = {rest} OR value > {above}");
+        let holds = |value: i64| value % modulus == rest || value > above;
+        let (all, _) = rows(&format!("SELECT value FROM mergestream({SPLIT})"));
+        let (some, routed) = rows(&format!("SELECT value FROM mergestream({SPLIT}) WHERE {condition}"));
+        let expected: Vec<Vec<i64>> = all.into_iter().filter(|row| holds(row[0])).collect();
+        prop_assert_eq!(some, expected);
+        prop_assert_eq!(routed, (0..300).filter(|value| holds(*value)).count(), "rows were routed for nothing");
+    }
+
+    #[test]
+    fn no_selection_is_moved_into_what_an_operator_has_seen(modulus in 2..20_i64) {
+        let mapped = format!("mergestream(number({SPLIT}))");
+        let (all, _) = rows(&format!("SELECT value, place FROM {mapped}"));
+        let (some, routed) = rows(&format!("SELECT value, place FROM {mapped} WHERE value % {modulus} = 0"));
+        let expected: Vec<Vec<i64>> = all.into_iter().filter(|row| row[0] % modulus == 0).collect();
+        prop_assert_eq!(some, expected, "the places are those among all rows");
+        prop_assert_eq!(routed, 300);
+    }
+}
+
+#[test]
+fn a_row_that_would_go_nowhere_valid_is_no_error_if_nobody_wants_it() {
+    let split =
+        "mergestream(splitstream((SELECT value FROM sequence(9)), 4, route => value, plan => 'fsplit'))";
+    let (some, _) = rows(&format!("SELECT value FROM {split} WHERE value < 4"));
+    assert_eq!(some, [[0], [1], [2], [3]]);
+}
