@@ -17,7 +17,7 @@ use crate::formats::RecordDecoder;
 /// The bytes that are read at once at first.
 const READ_BYTES: usize = 64 * 1024;
 /// The most bytes that are read at once, where a sender is fast.
-const READ_BYTES_MAX: usize = 256 * 1024;
+const READ_BYTES_MAX: usize = 1024 * 1024;
 
 /// A connected socket.
 #[derive(Debug)]

@@ -12,8 +12,7 @@ use tidemill_core::source::Faults;
 use super::connection::Delivery;
 use crate::formats::BATCH_ROWS;
 
-/// The most deliveries that wait. Each is what one read of at most 256 KiB brought, or a record of at most 1
-/// MiB.
+/// The most deliveries that wait. Each is what one read of at most 1 MiB brought, or a record of at most 1 MiB.
 const QUEUE_DELIVERIES: usize = 64;
 
 /// So many rows are worth a batch of their own; copying them together with others costs more than it saves.

@@ -39,7 +39,7 @@ pub struct SocketSettings {
     /// How line protocol is read; other formats do not look at it.
     pub line_protocol: LineProtocolSettings,
     /// When listening: the most connections at a time; one more is closed at once and counted as a fault.
-    /// Each takes a thread, 64 to 256 KiB and the record that is not yet complete.
+    /// Each takes a thread, 64 KiB to 1 MiB and the record that is not yet complete.
     pub connections_max: usize,
     /// A connection that sends nothing for so long is closed; `None`: never.
     pub idle_timeout: Option<Duration>,
