@@ -7,7 +7,8 @@ use support::*;
 #[test]
 fn splitting_is_measured_beside_its_model() {
     let folder = tempfile::TempDir::new().unwrap();
-    let arguments = "bench split --partitions 2,8 --broadcast 0,1 --windows 64,128 --splitters 1 --seconds 0.001 --runs 1";
+    let arguments = "bench split --partitions 2,8 --broadcast 0,1 --windows 64,128 --splitters 1 \
+                     --seconds 0.001 --runs 1";
     let pictures = folder.path().join("pictures");
     let mut arguments: Vec<&str> = arguments.split(' ').collect();
     arguments.extend(["--pictures", pictures.to_str().unwrap()]);

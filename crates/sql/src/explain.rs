@@ -30,9 +30,13 @@ impl Prepared {
         let bound = self
             .max_latency
             .map_or("none".to_string(), |bound| crate::duration::display_ns(bound.as_nanos() as i64));
+        let processes = match self.settings.processes {
+            1 => String::new(),
+            processes => format!(" in each of {processes} processes"),
+        };
         let idle = if cycles.close_when_idle { ", or when workers are idle" } else { "" };
         let mut text = format!(
-            "workers: {}; latency bound: {bound}\ncycles: up to {} events, an event waits {wait}{idle}\n",
+            "workers: {}{processes}; latency bound: {bound}\ncycles: up to {} events, an event waits {wait}{idle}\n",
             self.settings.workers, cycles.events_max
         );
         if let Some((folder, durability)) = &self.durability {

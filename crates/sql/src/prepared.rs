@@ -95,6 +95,8 @@ impl Prepared {
         settings: &Settings,
         max_latency: Option<Duration>,
     ) -> Result<Prepared> {
+        // Only the pipeline runs over several: others of them can make its plan again, for they have the script.
+        let settings = &Settings { processes: 1, ..settings.clone() };
         let (inner, rows_max) = without_limit(query);
         let name = "query".to_string();
         let streamed = Prepared::pipeline("query", &[(name, inner.clone())], settings, max_latency);
@@ -218,7 +220,7 @@ fn limits(settings: &Settings) -> StateLimits {
         partitions: settings.partitions,
         groups_max: settings.max_groups,
         rows_max: settings.max_state_rows,
-        workers: u32::try_from(settings.workers.max(1)).unwrap_or(u32::MAX),
+        workers: u32::try_from(settings.workers.max(1) * settings.processes).unwrap_or(u32::MAX),
     }
 }
 

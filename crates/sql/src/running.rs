@@ -8,7 +8,8 @@ use datafusion::arrow::array::RecordBatch;
 use tidemill_connect::sinks::is_output_closed;
 use tidemill_engine::{
     Cause, Durability, DurableRun, DurableSource, Engine, Expression, Faults, Feed, FeedSettings, FeedStatus,
-    FlowError, Journal, Keeper, Plan, Progress, Recovered, Running, Sink, Source, Status, SystemClock,
+    FlowError, Journal, Keeper, Member, Plan, Processes, Progress, Recovered, Running, Sink, Source, Status,
+    SystemClock,
 };
 
 use crate::definition::DurableStream;
@@ -88,11 +89,14 @@ impl Prepared {
         let opened = self.sources.iter().map(open).collect::<Result<Vec<_>, Cause>>()?;
         let names = self.sources.iter().map(|source| source.definition.name.clone());
         let names: Vec<String> = names.collect();
-        let engine = Engine::new()
+        let mut engine = Engine::new()
             .workers(self.settings.workers)
             .cycles(cycles)
             .spin(spin(self.max_latency))
             .clock(Arc::new(SystemClock::since_1970()));
+        if self.settings.processes > 1 {
+            engine = engine.processes(Processes::new(self.settings.processes));
+        }
         let started = match self.durability {
             Some((folder, durability)) => {
                 let journal = self.journal.map_or_else(|| Journal::open(&folder), Ok)?;
@@ -113,6 +117,15 @@ impl Prepared {
             enough,
             max_latency: self.max_latency,
         })
+    }
+
+    /// Runs the part of the query that this process has, which another one has started for it. Sources, sinks and the
+    /// journal are opened there.
+    ///
+    /// # Errors
+    /// If the query fails, here or elsewhere. Process 0 says why.
+    pub fn run_member(self, member: Member) -> Result<(), Cause> {
+        member.run(self.plan).map_err(cause_of)
     }
 
     fn keeping_sinks(&self, kept: &mut Vec<Kept>) -> Result<Vec<Box<dyn Sink>>, Cause> {

@@ -9,8 +9,10 @@ use crate::text_error::TextError;
 /// How queries of a session run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Worker threads.
+    /// Worker threads, of each process.
     pub workers: usize,
+    /// Processes of this machine over which a pipeline runs, this one included. Not for `SET`.
+    pub processes: usize,
     /// Logical partitions of each operator with keys. Part of a query: with another number, state cannot be taken over.
     pub partitions: u32,
     /// The most events in a cycle.
@@ -41,6 +43,7 @@ impl Default for Settings {
         let workers = std::thread::available_parallelism().map_or(1, usize::from);
         Settings {
             workers,
+            processes: 1,
             partitions: 16,
             cycle_events: 262_144,
             cycle_fixed: false,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use tidemill_engine::{Counter, Engine, Running, Status};
+use tidemill_engine::{Counter, Engine, Member, Processes, Running, Status};
 
 use super::control::Control;
 use super::error::RunError;
@@ -97,12 +97,25 @@ impl Run {
         let tally = Tally::default();
         let files = AnswerFiles::create(&options.out, tally.clone()).map_err(RunError::Answers)?;
         let plan = query::plan(options.partitions, history);
-        let engine = Engine::new().workers(options.workers).cycles(options.cycles);
+        let mut engine = Engine::new().workers(options.workers).cycles(options.cycles);
+        if options.processes > 1 {
+            engine = engine.processes(Processes::new(options.processes));
+        }
         let mut running = engine.run(plan, vec![Box::new(files)])?;
         let gateway = running.gateway(0).expect("the plan has one source, and its gateway was not taken yet");
         let feeder = Feeder::new(gateway, options.pace, Arc::clone(&control));
         let intake = IntakeThread::start(reader, first, feeder, &control)?;
         Ok(Run { running, intake, control, tally, input: options.input, history_rows, history_bad_lines })
+    }
+
+    /// Runs the part of the query that this process has, which a run with these options has started for it.
+    ///
+    /// # Errors
+    /// If the history cannot be read, or the run fails, here or elsewhere; process 0 says why.
+    pub fn run_member(options: &RunOptions, member: Member) -> Result<(), RunError> {
+        let control = Control::new(Arc::default(), options.strict);
+        let history = Arc::new(history(options, &control)?);
+        Ok(member.run(query::plan(options.partitions, history))?)
     }
 
     /// Rows of the history.

@@ -82,6 +82,8 @@ pub struct RunOptions {
     pub out: PathBuf,
     /// Worker threads.
     pub workers: usize,
+    /// Processes of this machine, this one included.
+    pub processes: usize,
     /// How fast events are taken in.
     pub pace: Pace,
     /// Whether the first bad line ends the run.
@@ -100,6 +102,7 @@ impl RunOptions {
             history: None,
             out: out.into(),
             workers: 1,
+            processes: 1,
             pace: Pace::Max,
             strict: false,
             cycles: CyclePolicy::default(),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use clap::Args;
-use tidemill_engine::CyclePolicy;
+use tidemill_engine::{CyclePolicy, Member};
 use tidemill_linear_road::query::Partitions;
 use tidemill_linear_road::run::{FailedRun, Input, Pace, Run, RunOptions, RunSummary};
 
@@ -39,6 +39,9 @@ pub(crate) struct RunArguments {
     /// Worker threads [default: one per core]
     #[arg(long, value_name = "N", value_parser = super::parse_workers)]
     workers: Option<usize>,
+    /// Processes of this machine; --workers are those of each
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    processes: u16,
     /// max, real (a second per second), or how many times faster than real
     #[arg(long, value_name = "max|real|X", default_value = "max", allow_negative_numbers = true)]
     pace: Pace,
@@ -60,8 +63,12 @@ pub(crate) struct RunArguments {
 
 impl RunArguments {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
-        let stop = interrupt::flag()?;
         let options = self.options();
+        if let Some(member) = Member::from_environment()? {
+            // Process 0 says what fails.
+            return Ok(Run::run_member(&options, member).map_or(Exit::Failed, |()| Exit::Done));
+        }
+        let stop = interrupt::flag()?;
         terminal::tell(&self.describe(&options));
         if self.history.is_none() && self.is_long_traffic() {
             terminal::tell("note: first the history is made, which such long traffic takes a while for");
@@ -97,6 +104,7 @@ impl RunArguments {
         RunOptions {
             history: self.history.clone(),
             workers: self.workers.unwrap_or_else(available),
+            processes: self.processes.into(),
             pace: self.pace,
             strict: self.strict,
             cycles: self.cycles(),
@@ -140,8 +148,12 @@ impl RunArguments {
         };
         let workers = options.workers;
         let plural = if workers == 1 { "" } else { "s" };
+        let processes = match options.processes {
+            1 => String::new(),
+            processes => format!(" in each of {processes} processes"),
+        };
         format!(
-            "Linear Road: {input}, {pace}, {workers} worker{plural}; answers go to {}",
+            "Linear Road: {input}, {pace}, {workers} worker{plural}{processes}; answers go to {}",
             options.out.display()
         )
     }

@@ -57,7 +57,7 @@ pub fn cut(cycle: u64) -> Cut {
         idle: vec![cycle.is_multiple_of(2), false],
         closed_at_ns: cycle * 1000,
         snapshot: SNAPSHOTS.contains(&cycle),
-        last: false,
+        ..Cut::first()
     }
 }
 

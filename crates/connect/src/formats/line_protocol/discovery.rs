@@ -6,8 +6,9 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
 use super::LineProtocolSettings;
+use super::escapes::{end_of_value, plain};
 use super::numbers::{Number, number};
-use super::points::{end_of_value, plain, skip_spaces};
+use super::points::skip_spaces;
 
 /// The most columns that are found.
 const COLUMNS_MAX: usize = 1024;

@@ -17,6 +17,7 @@ mod block;
 mod column;
 mod decoder;
 mod discovery;
+mod escapes;
 mod marks;
 mod names;
 mod numbers;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::points::behind_backslash;
+use super::escapes::behind_backslash;
 use super::scan::{Pattern, find};
 
 /// The most names that are kept; others are looked up anew each time.

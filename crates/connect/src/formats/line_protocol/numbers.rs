@@ -193,7 +193,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_number_is_the_same_with_what_follows(text in "-?[0-9]{0,9}[.iue]?[0-9]{0,9}[iu]?", rest in "[ ,0-9.]{0,9}") {
+        fn a_number_is_the_same_with_what_follows(
+            text in "-?[0-9]{0,9}[.iue]?[0-9]{0,9}[iu]?",
+            rest in "[ ,0-9.]{0,9}",
+        ) {
             let found = number_of(format!("{text}{rest}").as_bytes(), 0, text.len());
             prop_assert_eq!(found, all(&text));
         }

@@ -9,6 +9,7 @@ use tidemill_core::error::Cause;
 
 use super::alike::Alike;
 use super::column::{Column, Refused, Value};
+use super::escapes::{end_of_value, plain, unescape};
 use super::names::{Found, Names, Target};
 use super::numbers::{number, whole};
 use super::scan::find;
@@ -429,63 +430,6 @@ pub(super) fn skip_spaces(text: &[u8], mut at: usize, end: usize) -> usize {
         at += 1;
     }
     at
-}
-
-/// The first of the bytes that has no backslash before it, the last of them is the backslash; and whether there was one.
-#[inline(always)]
-pub(super) fn end_of_value<const N: usize>(
-    text: &[u8],
-    at: usize,
-    end: usize,
-    stops: [u8; N],
-) -> (usize, bool) {
-    let stop = find(text, at, end, stops);
-    if stop >= end || text[stop] != b'\\' {
-        return (stop, false);
-    }
-    (behind_backslashes(text, stop, end, stops), true)
-}
-
-/// As [`end_of_value`], from the first backslash on.
-#[cold]
-fn behind_backslashes<const N: usize>(text: &[u8], mut at: usize, end: usize, stops: [u8; N]) -> usize {
-    while at < end && text[at] == b'\\' {
-        at = behind_backslash(text, at, end, stops[0] == b'"');
-        at = find(text, at, end, stops);
-    }
-    at
-}
-
-/// Where to go on behind a backslash and what it stands before. Only in a string that can be a backslash.
-#[inline(always)]
-pub(super) fn behind_backslash(text: &[u8], at: usize, end: usize, is_string: bool) -> usize {
-    match text.get(at + 1) {
-        Some(b'\\') if !is_string => at + 1,
-        _ => (at + 2).min(end),
-    }
-}
-
-/// Leaves out the backslash before these bytes; before others it is a backslash.
-fn unescape(raw: &[u8], escaped: &[u8], target: &mut Vec<u8>) {
-    let mut rest = raw;
-    while let Some((&byte, after)) = rest.split_first() {
-        match after.first() {
-            Some(next) if byte == b'\\' && escaped.contains(next) => {
-                target.push(*next);
-                rest = &after[1..];
-            }
-            _ => {
-                target.push(byte);
-                rest = after;
-            }
-        }
-    }
-}
-
-pub(super) fn plain(raw: &[u8], escaped: &[u8]) -> Vec<u8> {
-    let mut name = Vec::with_capacity(raw.len());
-    unescape(raw, escaped, &mut name);
-    name
 }
 
 pub(super) fn boolean(value: &[u8]) -> Option<bool> {

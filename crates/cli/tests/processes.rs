@@ -1,0 +1,130 @@
+//! `--processes N`: the same answers over several processes, and a clear end when one of them dies.
+#![cfg(unix)]
+
+mod support;
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use support::*;
+
+#[test]
+fn linear_road_answers_the_same_over_processes() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let run = |processes: usize| {
+        let out = format!("answers-{processes}");
+        let arguments = format!(
+            "run --minutes 20 --out {out} --workers 1 --processes {processes} --cycle-events 5000 --fixed-cycles"
+        );
+        linear_road(folder.path(), &arguments).expect(0);
+        let out = folder.path().join(out);
+        (0..EMIT_FIELDS.len()).map(|kind| without_emit(&out, kind)).collect::<Vec<_>>()
+    };
+    let alone = run(1);
+    assert!(alone.iter().any(|answers| answers.len() > 1000));
+    assert!(alone == run(3));
+}
+
+/// The answers of a kind in their order, without the time of their writing.
+fn without_emit(folder: &Path, kind: usize) -> Vec<String> {
+    let without = |line: String| {
+        let mut fields: Vec<&str> = line.split(',').collect();
+        fields.remove(EMIT_FIELDS[kind]);
+        fields.join(",")
+    };
+    answers(folder, kind).into_iter().map(without).collect()
+}
+
+const SCRIPT: &str = "
+    CREATE TABLE names (rest BIGINT, name VARCHAR) WITH (path = 'names.csv');
+    CREATE PROCESS odd AT 2 AS SELECT value FROM sequence(count => 200000) WHERE value % 2 = 1;
+    CREATE SINK sums FROM (
+        SELECT value % 7 AS rest, sum(value) AS total, count(DISTINCT value % 100) AS hundreds FROM odd GROUP BY 1
+    ) WITH (path = 'sums.csv');
+    CREATE SINK named FROM (
+        SELECT name, value FROM sequence(count => 1000) JOIN names ON value % 7 = rest
+    ) WITH (path = 'named.csv');
+";
+
+#[test]
+fn a_pipeline_has_the_same_rows_over_processes() {
+    let run = |arguments: &[&str]| {
+        let folder = folder_with(&[("p.sql", SCRIPT), ("names.csv", "rest,name\n0,zero\n3,three\n")]);
+        ended(folder.path(), &[&["run", "p.sql"], arguments].concat()).expect(0);
+        let sorted = |name| {
+            let text = std::fs::read_to_string(folder.path().join(name)).unwrap();
+            let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+            lines.sort();
+            lines
+        };
+        // Of a table, the last row of each key: sums only grow.
+        let sums = sorted("sums.csv");
+        let last = (0..7).map(|rest| {
+            sums.iter()
+                .filter(|line| line.starts_with(&format!("{rest},")))
+                .max_by_key(|line| line.len())
+                .cloned()
+        });
+        (last.collect::<Vec<_>>(), sorted("named.csv"))
+    };
+    let alone = run(&["--workers", "3"]);
+    assert!(alone.1.len() > 200, "{alone:?}");
+    assert_eq!(run(&["--workers", "1", "--processes", "3"]), alone);
+}
+
+#[test]
+fn what_is_wrong_is_said_once() {
+    let folder = folder_with(&[("p.sql", SCRIPT), ("names.csv", "rest,name\n0,zero\n")]);
+    let text = ended(folder.path(), &["run", "p.sql", "--workers", "1", "--processes", "2"]).expect(2).stderr;
+    assert_eq!(text.matches("error").count(), 1, "{text}");
+    assert!(text.contains("worker") && text.contains('2'), "{text}");
+    ended_with_input(folder.path(), &["run", "-", "--processes", "2"], SCRIPT)
+        .expect(2)
+        .tells(&["--processes", "name a file instead of -"]);
+    ended(folder.path(), &["run", "p.sql", "--processes", "0"]).expect(2).tells(&["invalid value"]);
+}
+
+/// The processes that this one has started.
+fn children(parent: &Child) -> Vec<String> {
+    let output =
+        Command::new("ps").args(["-o", "pid=", "--ppid", &parent.id().to_string()]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().split_whitespace().map(str::to_owned).collect()
+}
+
+fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "{what} takes too long");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn the_death_of_one_ends_all() {
+    let script =
+        "CREATE SINK s FROM (SELECT value % 3 AS rest, count(*) FROM sequence(rate => 1000) GROUP BY 1)
+        WITH (path = 's.csv');";
+    for dies in ["member", "leader"] {
+        let folder = folder_with(&[("p.sql", script)]);
+        let arguments = ["run", "p.sql", "--workers", "1", "--processes", "3"];
+        let run = tidemill(folder.path(), &arguments).stderr(Stdio::piped()).spawn().unwrap();
+        let members = eventually("starting", || Some(children(&run)).filter(|members| members.len() == 2));
+        eventually("the first rows", || {
+            std::fs::read(folder.path().join("s.csv")).ok().filter(|rows| rows.len() > 20)
+        });
+        let victim = if dies == "member" { members[0].clone() } else { run.id().to_string() };
+        assert!(Command::new("kill").args(["-9", &victim]).status().unwrap().success());
+        let ended: Ended = run.wait_with_output().unwrap().into();
+        if dies == "member" {
+            ended.expect(1).tells(&["it was killed by signal 9"]);
+        }
+        for member in members {
+            let is_gone = || !Path::new("/proc").join(&member).exists();
+            eventually("the end of a member", || is_gone().then_some(()));
+        }
+    }
+}

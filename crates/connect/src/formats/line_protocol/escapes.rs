@@ -1,0 +1,61 @@
+//! Backslashes before separators.
+
+use super::scan::find;
+
+/// The first of the bytes that has no backslash before it, the last of them is the backslash; and whether there was
+/// one.
+#[inline(always)]
+pub(super) fn end_of_value<const N: usize>(
+    text: &[u8],
+    at: usize,
+    end: usize,
+    stops: [u8; N],
+) -> (usize, bool) {
+    let stop = find(text, at, end, stops);
+    if stop >= end || text[stop] != b'\\' {
+        return (stop, false);
+    }
+    (behind_backslashes(text, stop, end, stops), true)
+}
+
+/// As [`end_of_value`], from the first backslash on.
+#[cold]
+fn behind_backslashes<const N: usize>(text: &[u8], mut at: usize, end: usize, stops: [u8; N]) -> usize {
+    while at < end && text[at] == b'\\' {
+        at = behind_backslash(text, at, end, stops[0] == b'"');
+        at = find(text, at, end, stops);
+    }
+    at
+}
+
+/// Where to go on behind a backslash and what it stands before. Only in a string that can be a backslash.
+#[inline(always)]
+pub(super) fn behind_backslash(text: &[u8], at: usize, end: usize, is_string: bool) -> usize {
+    match text.get(at + 1) {
+        Some(b'\\') if !is_string => at + 1,
+        _ => (at + 2).min(end),
+    }
+}
+
+/// Leaves out the backslash before these bytes; before others it is a backslash.
+pub(super) fn unescape(raw: &[u8], escaped: &[u8], target: &mut Vec<u8>) {
+    let mut rest = raw;
+    while let Some((&byte, after)) = rest.split_first() {
+        match after.first() {
+            Some(next) if byte == b'\\' && escaped.contains(next) => {
+                target.push(*next);
+                rest = &after[1..];
+            }
+            _ => {
+                target.push(byte);
+                rest = after;
+            }
+        }
+    }
+}
+
+pub(super) fn plain(raw: &[u8], escaped: &[u8]) -> Vec<u8> {
+    let mut name = Vec::with_capacity(raw.len());
+    unescape(raw, escaped, &mut name);
+    name
+}
