@@ -30,13 +30,18 @@ impl Input {
     pub fn new(partitions: u32, broadcast: f64, workers: usize) -> anyhow::Result<Self> {
         let batches = tuples::batches(BATCHES, BATCH_ROWS, partitions, broadcast);
         let route = if broadcast > 0.0 { tuples::route() } else { tuples::route_only() };
-        let clock = || CpuClock.now_ns();
-        let columns: Vec<usize> = (0..tuples::columns().len()).collect();
-        let profile = profile(&batches, &route, partitions, &columns, &clock)?;
+        let profile = profile_of(&batches, &route, partitions)?;
         let input = Input { batches, route, profile, partitions };
         let query_ns =
             input.measure(&SplitPlan::parasplit(partitions, workers as u32), workers, 64)?.query_ns;
         Ok(Input { profile: profile.with_query_ns(query_ns), ..input })
+    }
+
+    /// Takes the profile once more: the machine may have become faster or slower.
+    pub fn profile_again(&mut self) -> anyhow::Result<()> {
+        let profile = profile_of(&self.batches, &self.route, self.partitions)?;
+        self.profile = profile.with_query_ns(self.profile.query_ns);
+        Ok(())
     }
 
     /// The best of several runs, each of about the asked time if the rate is about this: the highest rate, and the
@@ -65,4 +70,9 @@ impl Input {
         let (batches, route, partitions) = (&self.batches[..], &self.route, self.partitions);
         measure(&Run { batches, route, split, partitions, workers, pushes })
     }
+}
+
+fn profile_of(batches: &[Batch], route: &Arc<Route>, partitions: u32) -> anyhow::Result<SplitProfile> {
+    let columns: Vec<usize> = (0..tuples::columns().len()).collect();
+    Ok(profile(batches, route, partitions, &columns, &|| CpuClock.now_ns())?)
 }

@@ -24,10 +24,12 @@ pub fn sweep(
         NAMES.iter().map(|name| Curve { name: name.to_string(), points: Vec::new() }).collect();
     table::heading(x_name);
     for (x, partitions, broadcast) in points {
-        let input = Input::new(partitions, broadcast, arguments.workers)?;
+        let mut input = Input::new(partitions, broadcast, arguments.workers)?;
         let auto = choose(&input.profile, partitions, f64::INFINITY, workers);
         let mut lines = Vec::new();
         for plan in candidates(&input.profile, partitions, f64::INFINITY, workers) {
+            // Beside the measurement, for other programs on the machine come and go.
+            input.profile_again()?;
             let prediction = predict(plan.clone(), &input.profile, workers);
             let measured = input.best(&plan, arguments.workers, prediction.rate_max, arguments)?;
             let is_auto = auto.prediction().plan == plan;
