@@ -5,8 +5,8 @@ mod support;
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
+use support::child::{end, wait_until};
 use support::*;
 
 #[test]
@@ -18,22 +18,11 @@ fn linear_road_answers_the_same_over_processes() {
             "run --minutes 20 --out {out} --workers 1 --processes {processes} --cycle-events 5000 --fixed-cycles"
         );
         linear_road(folder.path(), &arguments).expect(0);
-        let out = folder.path().join(out);
-        (0..EMIT_FIELDS.len()).map(|kind| without_emit(&out, kind)).collect::<Vec<_>>()
+        all_answers(&folder.path().join(out))
     };
     let alone = run(1);
     assert!(alone.iter().any(|answers| answers.len() > 1000));
     assert!(alone == run(3));
-}
-
-/// The answers of a kind in their order, without the time of their writing.
-fn without_emit(folder: &Path, kind: usize) -> Vec<String> {
-    let without = |line: String| {
-        let mut fields: Vec<&str> = line.split(',').collect();
-        fields.remove(EMIT_FIELDS[kind]);
-        fields.join(",")
-    };
-    answers(folder, kind).into_iter().map(without).collect()
 }
 
 const SCRIPT: &str = "
@@ -92,17 +81,6 @@ fn children(parent: &Child) -> Vec<String> {
     String::from_utf8(output.stdout).unwrap().split_whitespace().map(str::to_owned).collect()
 }
 
-fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(start.elapsed() < Duration::from_secs(60), "{what} takes too long");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 #[test]
 fn the_death_of_one_ends_all() {
     let script =
@@ -112,19 +90,18 @@ fn the_death_of_one_ends_all() {
         let folder = folder_with(&[("p.sql", script)]);
         let arguments = ["run", "p.sql", "--workers", "1", "--processes", "3"];
         let run = tidemill(folder.path(), &arguments).stderr(Stdio::piped()).spawn().unwrap();
-        let members = eventually("starting", || Some(children(&run)).filter(|members| members.len() == 2));
-        eventually("the first rows", || {
-            std::fs::read(folder.path().join("s.csv")).ok().filter(|rows| rows.len() > 20)
-        });
+        wait_until("the others are started", || children(&run).len() == 2);
+        let members = children(&run);
+        let rows = folder.path().join("s.csv");
+        wait_until("the first rows are there", || std::fs::read(&rows).is_ok_and(|rows| rows.len() > 20));
         let victim = if dies == "member" { members[0].clone() } else { run.id().to_string() };
         assert!(Command::new("kill").args(["-9", &victim]).status().unwrap().success());
-        let ended: Ended = run.wait_with_output().unwrap().into();
+        let ended = end(run);
         if dies == "member" {
             ended.expect(1).tells(&["it was killed by signal 9"]);
         }
         for member in members {
-            let is_gone = || !Path::new("/proc").join(&member).exists();
-            eventually("the end of a member", || is_gone().then_some(()));
+            wait_until("no process is left", || !Path::new("/proc").join(&member).exists());
         }
     }
 }

@@ -7,13 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fixture::mixer::Kind;
-use fixture::oracle::{Event, Spec, random_chunks, random_events};
+use fixture::oracle::{Event, Spec, random_chunks, random_events, random_split};
 use fixture::sink::{Given, Remember};
 use fixture::{Random, Row, watched};
 use proptest::prelude::*;
-use tidemill_engine::{
-    Chunk, Cut, CyclePolicy, Engine, Limits, ManualClock, MemoryCutLog, Plan, Shape, Sink, SplitPlan,
-};
+use tidemill_engine::{Chunk, Cut, CyclePolicy, Engine, Limits, ManualClock, MemoryCutLog, Plan, Sink};
 
 /// Runs a plan on chunks, pushed by one thread per source; gives the logged cuts and what each sink was
 /// given.
@@ -86,21 +84,6 @@ fn with_random_splits(mut plan: Plan, random: &mut Random) -> Plan {
         }
     }
     plan
-}
-
-fn random_split(random: &mut Random, partitions: u32) -> SplitPlan {
-    let plan = match random.below(4) {
-        0 => SplitPlan::fsplit(partitions),
-        1 => SplitPlan::exptree(partitions),
-        2 => SplitPlan::parasplit(partitions, 1 + random.below(6) as u32),
-        _ => {
-            let mut fan_outs: Vec<u32> = (0..random.below(4)).map(|_| 1 + random.below(4) as u32).collect();
-            let outputs: u32 = fan_outs.iter().product();
-            fan_outs.push(partitions.div_ceil(outputs));
-            SplitPlan { shape: Shape::Tree { fan_outs }, ..SplitPlan::fsplit(partitions) }
-        }
-    };
-    plan.with_window_rows([1, 7, 100, 8192][random.below(4) as usize])
 }
 
 fn sorted_rows(given: &[Vec<Given>]) -> Vec<Vec<Row>> {

@@ -9,10 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fixture::numbers::{by_partition, expected};
-use fixture::oracle::{Event, random_chunks, random_events};
-use fixture::processes::{
-    TO_ALL, TO_NONE, assert_none_left, kill, living, mixed, plan, processes, random_split, token,
-};
+use fixture::oracle::{one_chunk, random_chunks, random_events, random_split};
+use fixture::processes::{TO_ALL, TO_NONE, assert_none_left, kill, living, mixed, plan, processes, token};
 use fixture::sink::{Given, Placed, Remember};
 use fixture::world::{Sender, Transactions, World};
 use fixture::{Random, Row, chunk, eventually, numbered, watched};
@@ -199,21 +197,6 @@ fn timers_are_held_against_the_time_of_the_state() {
             running.join().unwrap();
         });
     }
-}
-
-fn one_chunk(events: &[Event]) -> Chunk {
-    let rows = |stream| {
-        let rows: Vec<_> = events
-            .iter()
-            .enumerate()
-            .filter(|(_, event)| event.stream == Some(stream))
-            .map(|(position, event)| (position as u32, event.row))
-            .collect();
-        Some(fixture::batch(&rows))
-    };
-    let watermark = events.last().map_or(i64::MIN, |event| event.row.1);
-    let (streams, count) = (vec![rows(0), rows(1)], events.len() as u32);
-    Chunk { streams, events: count, watermark, arrived_ns: None, idle: false }
 }
 
 fn start(layout: (usize, usize), seed: u64, state: Option<Snapshot>) -> (Running, Vec<Remember>) {

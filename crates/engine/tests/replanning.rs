@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fixture::mixer::Kind;
-use fixture::oracle::{Spec, random_chunks, random_events};
+use fixture::oracle::{Spec, random_chunks, random_events, random_split};
 use fixture::sink::{Given, Remember};
 use fixture::{Random, chunk, eventually, forward, numbered, watched};
 use proptest::prelude::*;
@@ -15,19 +15,6 @@ use tidemill_engine::{
     AutoSplit, Chunk, Counter, CyclePolicy, Engine, FlowError, ManualClock, MemoryCutLog, Plan, Replan,
     Resume, Running, Shape, Sink, SplitChange, SplitPlan, Status,
 };
-
-fn random_plan(random: &mut Random, partitions: u32) -> SplitPlan {
-    let plan = match random.below(5) {
-        0 => SplitPlan::fsplit(partitions),
-        1 => SplitPlan::exptree(partitions),
-        2 | 3 => SplitPlan::parasplit(partitions, 1 + random.below(6) as u32),
-        _ => {
-            let fan_outs = vec![1 + random.below(4) as u32, 1 + random.below(3) as u32, partitions];
-            SplitPlan { shape: Shape::Tree { fan_outs }, ..SplitPlan::fsplit(partitions) }
-        }
-    };
-    plan.with_window_rows([1, 7, 100, 8192][random.below(4) as usize])
-}
 
 /// Every input of every operator may change its split.
 fn changeable(mut plan: Plan) -> Plan {
@@ -43,7 +30,7 @@ type Operators = [(String, usize, u32)];
 fn change(running: &Running, operators: &Operators, random: &mut Random) {
     let (name, inputs, partitions) = &operators[random.below(operators.len() as u64) as usize];
     let input = random.below(*inputs as u64) as usize;
-    running.replan(name, input, random_plan(random, *partitions)).unwrap();
+    running.replan(name, input, random_split(random, *partitions)).unwrap();
 }
 
 /// Does so every now and then, until told to stop.

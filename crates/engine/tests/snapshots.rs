@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fixture::forward::{plan, plan_without_operators};
 use fixture::mixer::Kind;
-use fixture::oracle::{Event, Spec, random_events};
+use fixture::oracle::{Spec, one_chunk, random_events};
 use fixture::sink::{Placed, Remember};
 use fixture::{Random, chunk, numbered, watched};
 use tidemill_engine::{Chunk, Counter, CyclePolicy, Engine, FlowError, Limits, Running, Sink, Snapshot};
@@ -68,26 +68,6 @@ fn a_run_that_goes_on_from_a_snapshot_gives_the_rest() {
                 assert!(parts.len() + rest.len() <= whole.len());
             }
         });
-    }
-}
-
-fn one_chunk(events: &[Event]) -> Chunk {
-    let rows = |stream| {
-        let rows: Vec<_> = events
-            .iter()
-            .enumerate()
-            .filter(|(_, event)| event.stream == Some(stream))
-            .map(|(position, event)| (position as u32, event.row))
-            .collect();
-        Some(fixture::batch(&rows))
-    };
-    let watermark = events.last().map_or(i64::MIN, |event| event.row.1);
-    Chunk {
-        streams: vec![rows(0), rows(1)],
-        events: events.len() as u32,
-        watermark,
-        arrived_ns: None,
-        idle: false,
     }
 }
 

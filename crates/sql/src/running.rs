@@ -89,14 +89,12 @@ impl Prepared {
         let opened = self.sources.iter().map(open).collect::<Result<Vec<_>, Cause>>()?;
         let names = self.sources.iter().map(|source| source.definition.name.clone());
         let names: Vec<String> = names.collect();
-        let mut engine = Engine::new()
+        let engine = Engine::new()
             .workers(self.settings.workers)
+            .processes(Processes::new(self.settings.processes))
             .cycles(cycles)
             .spin(spin(self.max_latency))
             .clock(Arc::new(SystemClock::since_1970()));
-        if self.settings.processes > 1 {
-            engine = engine.processes(Processes::new(self.settings.processes));
-        }
         let started = match self.durability {
             Some((folder, durability)) => {
                 let journal = self.journal.map_or_else(|| Journal::open(&folder), Ok)?;

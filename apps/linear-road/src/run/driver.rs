@@ -97,10 +97,8 @@ impl Run {
         let tally = Tally::default();
         let files = AnswerFiles::create(&options.out, tally.clone()).map_err(RunError::Answers)?;
         let plan = query::plan(options.partitions, history);
-        let mut engine = Engine::new().workers(options.workers).cycles(options.cycles);
-        if options.processes > 1 {
-            engine = engine.processes(Processes::new(options.processes));
-        }
+        let processes = Processes::new(options.processes);
+        let engine = Engine::new().workers(options.workers).processes(processes).cycles(options.cycles);
         let mut running = engine.run(plan, vec![Box::new(files)])?;
         let gateway = running.gateway(0).expect("the plan has one source, and its gateway was not taken yet");
         let feeder = Feeder::new(gateway, options.pace, Arc::clone(&control));

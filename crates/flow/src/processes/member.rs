@@ -225,6 +225,7 @@ fn hear(mut control: TcpStream, shared: &Arc<Shared>, mailboxes: &[Sender<Arc<Cy
 
 fn cycle_of(post: Post, shared: &Shared) -> Arc<Cycle> {
     shared.set_committed(post.committed);
+    // What was measured of the plans before is not forgotten, as process 0 does: it goes there as differences.
     let (splits, _) = shared.splits.at_cut(post.cut.cycle, &post.cut.splits, shared.topology());
     Arc::new(Cycle {
         cut: Arc::new(post.cut),

@@ -32,7 +32,7 @@ impl<'a> Alike<'a> {
         let (mut lines, mut start) = (0, line.start);
         while let Some(marks) = line.marks.get(lines * stride..)
             && lines < LINES_MAX
-            && shape.fits(text, Line { start, marks })
+            && (lines == 0 || shape.fits(text, Line { start, marks }))
         {
             let end = marks[stride - 1] as usize;
             if end - start > bytes_max {
