@@ -1,34 +1,18 @@
 //! fft() and fft_combine() against the transform as it is defined, alone and divided among processes.
 
+mod memory_source;
+
 use std::f64::consts::PI;
 use std::sync::Arc;
-use std::time::Duration;
 
 use datafusion::arrow::array::{
     ArrayRef, AsArray, Int64Array, ListArray, RecordBatch, TimestampNanosecondArray,
 };
-use datafusion::arrow::datatypes::{Float64Type, Int64Type, SchemaRef};
+use datafusion::arrow::datatypes::{Float64Type, Int64Type};
+use memory_source::Once;
 use tidemill_connect::sinks::MemorySink;
-use tidemill_engine::{Cause, EventTime, Polled, Source};
+use tidemill_engine::EventTime;
 use tidemill_sql::{Projected, Reply, Session, SourceDefinition, parse};
-
-/// Rows in memory.
-struct Once {
-    schema: SchemaRef,
-    rows: Option<RecordBatch>,
-}
-
-impl Source for Once {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
-    }
-    fn poll(&mut self, _wait: Duration) -> Result<Polled, Cause> {
-        Ok(self.rows.take().map_or(Polled::Ended, Polled::Rows))
-    }
-    fn is_finite(&self) -> bool {
-        true
-    }
-}
 
 /// Vectors of so many pseudo-random numbers each.
 fn signals(lengths: &[usize]) -> Vec<Vec<f64>> {

@@ -4,42 +4,22 @@
 #[allow(dead_code)]
 #[path = "against_batch/compare.rs"]
 mod compare;
+mod memory_source;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use datafusion::arrow::array::{
     ArrayRef, BooleanArray, Date32Array, Float64Array, Int64Array, RecordBatch, StringArray,
     TimestampNanosecondArray, UInt64Array,
 };
 use datafusion::arrow::compute::{concat_batches, take_record_batch};
-use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::execution::SessionStateDefaults;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use memory_source::Once;
 use tidemill_connect::sinks::MemorySink;
-use tidemill_engine::{Cause, Polled, Source};
+use tidemill_engine::{Cause, Source};
 use tidemill_sql::{Reply, Session, SourceDefinition, parse};
-
-/// Rows in memory.
-struct Once {
-    schema: SchemaRef,
-    rows: Option<RecordBatch>,
-}
-
-impl Source for Once {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
-    }
-
-    fn poll(&mut self, _wait: Duration) -> Result<Polled, Cause> {
-        Ok(self.rows.take().map_or(Polled::Ended, Polled::Rows))
-    }
-
-    fn is_finite(&self) -> bool {
-        true
-    }
-}
 
 fn rows() -> RecordBatch {
     let second_ns = 1_000_000_000;
