@@ -1,7 +1,7 @@
 //! Batches: the rows of a stream within one cycle, as Arrow columns, each row with its position.
 
 use arrow_array::cast::AsArray;
-use arrow_array::{ArrowPrimitiveType, RecordBatch};
+use arrow_array::{Array, ArrowPrimitiveType, RecordBatch};
 use arrow_buffer::ScalarBuffer;
 
 /// Rows of one stream within one cycle.
@@ -40,9 +40,11 @@ impl Batch {
         self.positions.is_empty()
     }
 
-    /// Bytes held by the columns and positions.
+    /// Bytes held by the columns and positions; of memory that is shared with other batches only its part, where
+    /// columns are numbers.
     pub fn bytes(&self) -> usize {
-        self.rows.get_array_memory_size() + 4 * (self.positions.len() + self.origins.len())
+        let columns: usize = self.rows.columns().iter().map(|column| bytes_of(column)).sum();
+        columns + 4 * (self.positions.len() + self.origins.len())
     }
 
     /// Rows `start..end`, by reference.
@@ -65,7 +67,14 @@ impl Batch {
     }
 }
 
-/// Consecutive rows of one partition within a gathered batch.
+fn bytes_of(column: &dyn Array) -> usize {
+    match column.data_type().primitive_width() {
+        Some(width) => column.len() * width + column.nulls().map_or(0, |nulls| nulls.len().div_ceil(8)),
+        None => column.get_array_memory_size(),
+    }
+}
+
+/// Consecutive rows of one partition within a grouped batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// The logical partition.
@@ -76,13 +85,32 @@ pub struct Run {
     pub end: u32,
 }
 
-/// A batch whose rows are gathered by partition: `runs` are ascending in partition and cover the batch.
+/// A batch whose rows are grouped by partition: `runs` are ascending in partition and follow each other over the
+/// whole batch. Of a batch that is for several partitions alike, each of their runs is the whole of it.
 #[derive(Clone, Debug)]
 pub struct PartitionedBatch {
     /// The gathered rows.
     pub batch: Batch,
     /// Which rows belong to which partition.
     pub runs: Vec<Run>,
+}
+
+impl PartitionedBatch {
+    /// How many rows all partitions together are given.
+    ///
+    /// ```
+    /// use tidemill_core::arrow::array::{RecordBatch, UInt32Array};
+    /// use tidemill_core::{Batch, PartitionedBatch, Run};
+    ///
+    /// let column = std::sync::Arc::new(UInt32Array::from(vec![7, 8, 9])) as _;
+    /// let rows = RecordBatch::try_from_iter([("vid", column)]).unwrap();
+    /// let batch = Batch::from_source(rows, (0..3).collect());
+    /// let runs = (0..4).map(|partition| Run { partition, start: 0, end: 3 }).collect();
+    /// assert_eq!(PartitionedBatch { batch, runs }.rows_given(), 12);
+    /// ```
+    pub fn rows_given(&self) -> u64 {
+        self.runs.iter().map(|run| u64::from(run.end - run.start)).sum()
+    }
 }
 
 /// Some consecutive rows of a batch, as an operator sees them: typed columns as slices.

@@ -177,7 +177,8 @@ fn check_batch(batch: &Batch, planned: &SchemaRef, events: u32) -> Result<(), St
     if batch.positions.len() != batch.rows.num_rows() || !batch.origins.is_empty() {
         return Err("a batch of a source has one position for each row, and no origins".into());
     }
-    let ascending = batch.positions.windows(2).fold(true, |all, pair| all & (pair[0] <= pair[1]));
+    let (positions, after) = (&batch.positions[..], batch.positions.get(1..).unwrap_or_default());
+    let ascending = positions.iter().zip(after).fold(true, |all, (position, next)| all & (position <= next));
     match batch.positions.last() {
         _ if !ascending => Err("its positions do not ascend".into()),
         Some(last) if *last >= events => {

@@ -60,9 +60,13 @@ impl Parcels {
         self.1.get_or_init(|| encode(&self.0))
     }
 
-    /// All rows of all parcels.
+    /// All rows that all parcels bring, as often as partitions are given them.
     pub fn rows(&self) -> u64 {
-        self.0.iter().map(|parcel| parcel.rows.batch.len() as u64).sum()
+        let rows = |rows: &PartitionedBatch| match rows.runs.is_empty() {
+            true => rows.batch.len() as u64,
+            false => rows.rows_given(),
+        };
+        self.0.iter().map(|parcel| rows(&parcel.rows)).sum()
     }
 }
 

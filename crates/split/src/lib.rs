@@ -1,13 +1,13 @@
 //! Splitting: which partition each row of a batch goes to, and gathering the rows by partition and worker.
 //!
 //! Pure functions over batches, without input or output. A split looks at a whole batch at once: one pass
-//! computes the destinations ([`route`]), one stable counting sort orders the row numbers ([`order`]), and
-//! one pass per column gathers ([`gather`]). The way back, from many partitions to one ordered stream, is
+//! computes the destinations ([`route`]), two find the place of each row among those of its destination ([`group`]),
+//! and one pass for each two columns brings the rows there ([`scatter`]). The way back, from many partitions to one ordered stream, is
 //! [`merge`].
 
 pub mod choose;
 pub mod cost;
-pub mod gather;
+pub mod group;
 pub mod hash;
 pub mod merge;
 pub mod order;
@@ -15,6 +15,7 @@ pub mod placement;
 pub mod predict;
 pub mod profile;
 pub mod route;
+pub mod scatter;
 pub mod spatial;
 pub mod split;
 pub mod split_plan;

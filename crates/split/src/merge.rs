@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use tidemill_core::{Batch, PartitionedBatch, Run, concatenate};
 
-use crate::gather::{self, Gather};
 use crate::order::Sorter;
+use crate::scatter::Scatter;
 
 /// One batch with the rows of all, in the order of (position, origin). `positions_end` is one past the
 /// largest position. `None` if there are no rows.
@@ -29,15 +29,55 @@ pub fn merge_by_partition(
     positions_end: u32,
     sorter: &mut Sorter,
 ) -> Option<PartitionedBatch> {
+    if are_for_the_same(batches) {
+        let all: Vec<Batch> = batches.iter().map(|batch| batch.batch.clone()).collect();
+        return merge_by_position(&all, positions_end, sorter)
+            .map(|batch| for_each_of(batch, &batches[0].runs));
+    }
+    let batches: Vec<PartitionedBatch> = batches.iter().map(each_given_once).collect();
     let all = concatenate(&batches.iter().map(|batch| batch.batch.clone()).collect::<Vec<_>>())?;
-    let partitions = concatenate_partitions(batches);
+    let partitions = concatenate_partitions(&batches);
     let mut by_position = sorter.sort(&all.positions, positions_end as usize).to_vec();
     order_ties_by_origin(&mut by_position, &all);
-    let keys: Vec<u32> = gather::values(&partitions, &by_position);
+    let keys = values_at(&partitions, &by_position);
     let key_count = partitions.iter().max().map_or(0, |partition| *partition as usize + 1);
-    let order: Vec<u32> = gather::values(&by_position, sorter.sort(&keys, key_count));
-    let runs = runs_of(&gather::values(&partitions, &order));
+    let order = values_at(&by_position, sorter.sort(&keys, key_count));
+    let runs = runs_of(&values_at(&partitions, &order));
     Some(PartitionedBatch { batch: reorder(&all, &order), runs })
+}
+
+/// Whether each batch as a whole is for several partitions, the same of each batch.
+fn are_for_the_same(batches: &[PartitionedBatch]) -> bool {
+    let partitions =
+        |batch: &PartitionedBatch| batch.runs.iter().map(|run| run.partition).collect::<Vec<_>>();
+    let is_shared = |batch: &PartitionedBatch| batch.rows_given() > batch.batch.len() as u64;
+    let is_alike =
+        |batch: &PartitionedBatch| is_shared(batch) && partitions(batch) == partitions(&batches[0]);
+    batches.iter().all(is_alike)
+}
+
+fn for_each_of(batch: Batch, runs: &[Run]) -> PartitionedBatch {
+    let whole = |run: &Run| Run { partition: run.partition, start: 0, end: batch.len() as u32 };
+    let runs = runs.iter().map(whole).collect();
+    PartitionedBatch { batch, runs }
+}
+
+/// The same with a row of its own for each partition that is given it, in the order of runs.
+fn each_given_once(batch: &PartitionedBatch) -> PartitionedBatch {
+    let given = batch.rows_given() as u32;
+    if given as usize == batch.batch.len() {
+        return batch.clone();
+    }
+    let rows: Vec<u32> = batch.runs.iter().flat_map(|run| run.start..run.end).collect();
+    let mut start = 0;
+    let follow = |run: &Run| {
+        let run = Run { partition: run.partition, start, end: start + run.end - run.start };
+        start = run.end;
+        run
+    };
+    let runs = batch.runs.iter().map(follow).collect();
+    let places: Vec<u32> = (0..given).collect();
+    PartitionedBatch { batch: scattered(&batch.batch, &Scatter::new(&places, Some(&rows)), rows.len()), runs }
 }
 
 fn concatenate(batches: &[Batch]) -> Option<Batch> {
@@ -100,12 +140,22 @@ fn order_ties_by_origin(order: &mut [u32], batch: &Batch) {
 }
 
 fn reorder(batch: &Batch, order: &[u32]) -> Batch {
-    let gather = Gather::new(order);
-    let columns = batch.rows.columns().iter().map(|column| gather.column(column)).collect();
-    let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(order.len()));
+    let mut places = vec![0; order.len()];
+    (0..).zip(order).for_each(|(place, row)| places[*row as usize] = place);
+    scattered(batch, &Scatter::new(&places, None), order.len())
+}
+
+fn scattered(batch: &Batch, scatter: &Scatter<'_>, length: usize) -> Batch {
+    let columns = scatter.columns(&batch.rows.columns().iter().collect::<Vec<_>>());
+    let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(length));
     let rows = RecordBatch::try_new_with_options(Arc::clone(batch.rows.schema_ref()), columns, &options)
-        .expect("gathering keeps types and gives equal lengths");
-    Batch { rows, positions: gather.buffer(&batch.positions), origins: gather.buffer(&batch.origins) }
+        .expect("scattering keeps types and gives equal lengths");
+    Batch { rows, positions: scatter.buffer(&batch.positions), origins: scatter.buffer(&batch.origins) }
+}
+
+/// `values[row]` for each row.
+fn values_at(values: &[u32], rows: &[u32]) -> Vec<u32> {
+    rows.iter().map(|row| values[*row as usize]).collect()
 }
 
 fn runs_of(partitions: &[u32]) -> Vec<Run> {

@@ -12,7 +12,9 @@ pub struct Placement {
     workers: u32,
     worker_of: Vec<u32>,
     partitions_of: Vec<Vec<u32>>,
-    /// Partitions in the order (worker, partition), as ranks: the split's sort key.
+    /// The partitions in the order of (worker, partition).
+    in_order: Vec<u32>,
+    /// The rank of each partition in that order.
     rank_of: Vec<u32>,
 }
 
@@ -31,11 +33,12 @@ impl Placement {
         for (partition, worker) in worker_of.iter().enumerate() {
             partitions_of[*worker as usize].push(partition as u32);
         }
+        let in_order: Vec<u32> = partitions_of.iter().flatten().copied().collect();
         let mut rank_of = vec![0; worker_of.len()];
-        for (rank, partition) in partitions_of.iter().flatten().enumerate() {
+        for (rank, partition) in in_order.iter().enumerate() {
             rank_of[*partition as usize] = rank as u32;
         }
-        Placement { workers, worker_of, partitions_of, rank_of }
+        Placement { workers, worker_of, partitions_of, in_order, rank_of }
     }
 
     /// The number of workers.
@@ -58,7 +61,12 @@ impl Placement {
         &self.partitions_of[worker as usize]
     }
 
-    /// The rank of each partition in the order (worker, partition).
+    /// All partitions in the order of (worker, partition).
+    pub(crate) fn in_order(&self) -> &[u32] {
+        &self.in_order
+    }
+
+    /// The rank of each partition in that order.
     pub(crate) fn ranks(&self) -> &[u32] {
         &self.rank_of
     }

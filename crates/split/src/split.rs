@@ -1,15 +1,16 @@
-//! One batch in, one gathered batch per worker out.
+//! One batch in, its rows grouped by partition out, for each worker its part.
 
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_buffer::ScalarBuffer;
 use arrow_schema::SchemaRef;
 use tidemill_core::{Batch, PartitionedBatch, Run};
 
-use crate::gather::{self, Gather};
-use crate::order::Sorter;
+use crate::group::Grouper;
 use crate::placement::Placement;
 use crate::route::{self, BROADCAST, OMIT, Route, RouteError};
+use crate::scatter::Scatter;
 
 /// What one worker gets of a batch.
 #[derive(Debug)]
@@ -32,17 +33,15 @@ pub struct Splitter {
     columns: Vec<usize>,
     schema: Option<SchemaRef>,
     copies: Copies,
-    ranks: Vec<u32>,
-    rows: Vec<u32>,
-    sorter: Sorter,
+    grouper: Grouper,
 }
 
 /// What is to be written of a batch: for each copy the output, and the row that it is a copy of.
 #[derive(Default)]
 struct Copies {
     outputs: Vec<u32>,
-    /// Empty if copy `i` is of row `i`.
-    rows: Vec<u32>,
+    /// `None` if copy `i` is of row `i`.
+    rows: Option<Vec<u32>>,
 }
 
 impl Splitter {
@@ -74,9 +73,7 @@ impl Splitter {
             columns,
             schema: None,
             copies: Copies::default(),
-            ranks: Vec::new(),
-            rows: Vec::new(),
-            sorter: Sorter::default(),
+            grouper: Grouper::default(),
         }
     }
 
@@ -99,44 +96,73 @@ impl Splitter {
     }
 
     fn split_runs(&mut self, batch: &Batch, runs: &[Run], base: u32) -> Result<Vec<Share>, RouteError> {
-        let outputs = self.placement.partitions();
         self.copies.outputs.clear();
+        self.copies.rows = None;
         (self.route)(&batch.rows, &mut self.copies.outputs);
-        route::check(&self.copies.outputs, self.width, &batch.rows)?;
-        if outputs < self.width {
-            reduce(&mut self.copies.outputs, outputs);
-        }
-        self.copies.expand(runs, self.nodes, outputs);
-
-        let ranks_of = self.placement.ranks();
-        let rank = |output: &u32| ranks_of.get(*output as usize).copied().unwrap_or(u32::MAX);
-        self.ranks.clear();
-        self.ranks.extend(self.copies.outputs.iter().map(rank));
-        let order = self.sorter.sort(&self.ranks, outputs as usize);
-        let rows = match self.copies.rows.is_empty() {
-            true => order,
-            false => {
-                self.rows.clear();
-                self.rows.extend(order.iter().map(|copy| self.copies.rows[*copy as usize]));
-                &self.rows
+        if !self.is_each_for_one(batch) {
+            route::check(&self.copies.outputs, self.width, &batch.rows)?;
+            if is_all_for_all(&self.copies.outputs, runs, batch.len()) {
+                return Ok(self.share_all(batch, runs, base));
             }
-        };
-
-        let schema = self.schema.get_or_insert_with(|| {
-            Arc::new(batch.rows.schema().project(&self.columns).expect("the plan's columns exist"))
-        });
-        let mut shares = Vec::with_capacity(self.placement.workers() as usize);
-        let mut start = 0;
-        while start < order.len() {
-            let worker = self.placement.worker_of(self.copies.outputs[order[start] as usize]);
-            let runs = runs_of_worker(&order[start..], &self.copies.outputs, &self.placement, worker);
-            let end = start + runs.last().map_or(0, |run| run.end as usize);
-            let gathered = gather_rows(batch, base, &rows[start..end], &self.columns, schema);
-            shares.push(Share { worker, rows: PartitionedBatch { batch: gathered, runs } });
-            start = end;
+            let outputs = self.placement.partitions();
+            if outputs < self.width {
+                reduce(&mut self.copies.outputs, outputs);
+            }
+            self.copies.expand(runs, self.nodes, outputs);
+            let exist = self.grouper.group(&self.copies.outputs, &self.placement);
+            debug_assert!(exist, "what is checked, and no copy of a broadcast, is for an output");
         }
-        Ok(shares)
+        let grouped = self.grouped(batch, base);
+        Ok(shares_of(&grouped, self.grouper.runs(), &self.placement))
     }
+
+    /// Groups the rows if each is for one partition, as most often; the quick way of asking that.
+    fn is_each_for_one(&mut self, batch: &Batch) -> bool {
+        let destinations = &self.copies.outputs;
+        let are_outputs = self.placement.partitions() == self.width && destinations.len() == batch.len();
+        are_outputs && self.grouper.group(destinations, &self.placement)
+    }
+
+    /// The copies in their places.
+    fn grouped(&mut self, batch: &Batch, base: u32) -> Batch {
+        let schema = self.schema_of(batch);
+        let columns: Vec<&ArrayRef> = self.columns.iter().map(|index| batch.rows.column(*index)).collect();
+        let (places, rows) = (self.grouper.places(), self.copies.rows.as_deref());
+        if rows.is_none() && (0..).zip(places).all(|(row, place)| row == *place) {
+            let columns = columns.into_iter().cloned().collect();
+            return batch_of(schema, columns, based(&batch.positions, base), batch.origins.clone());
+        }
+        let scatter = Scatter::new(places, rows);
+        let positions = scatter.buffer_plus(&batch.positions, base);
+        batch_of(schema, scatter.columns(&columns), positions, scatter.buffer(&batch.origins))
+    }
+
+    fn schema_of(&mut self, batch: &Batch) -> SchemaRef {
+        let project = || batch.rows.schema().project(&self.columns).expect("the plan's columns exist");
+        Arc::clone(self.schema.get_or_insert_with(|| Arc::new(project())))
+    }
+
+    /// All rows for all outputs of their splitters: one and the same batch for all.
+    fn share_all(&mut self, batch: &Batch, runs: &[Run], base: u32) -> Vec<Share> {
+        let schema = self.schema_of(batch);
+        let columns = self.columns.iter().map(|index| Arc::clone(batch.rows.column(*index))).collect();
+        let batch = batch_of(schema, columns, based(&batch.positions, base), batch.origins.clone());
+        let is_output = |output: u32| runs.iter().any(|run| output % self.nodes == run.partition);
+        let share = |worker| {
+            let outputs = self.placement.partitions_of(worker).iter().filter(|output| is_output(**output));
+            let run = |output: &u32| Run { partition: *output, start: 0, end: batch.len() as u32 };
+            let runs: Vec<Run> = outputs.map(run).collect();
+            Share { worker, rows: PartitionedBatch { batch: batch.clone(), runs } }
+        };
+        (0..self.placement.workers()).map(share).filter(|share| !share.rows.runs.is_empty()).collect()
+    }
+}
+
+/// Whether all rows are to be given to all outputs, by splitters that all have all rows.
+fn is_all_for_all(destinations: &[u32], runs: &[Run], rows: usize) -> bool {
+    let is_whole = |run: &Run| run.start == 0 && run.end as usize == rows;
+    // Where the first row is not broadcast, no more need be looked at.
+    rows > 0 && destinations.iter().all(|destination| *destination == BROADCAST) && runs.iter().all(is_whole)
 }
 
 /// Destinations become numbers of outputs.
@@ -147,59 +173,67 @@ fn reduce(destinations: &mut [u32], outputs: u32) {
 }
 
 impl Copies {
-    /// Puts a copy for each output of its splitter in the place of each row that is broadcast.
+    /// Puts a copy for each output of its splitter in the place of each row that is broadcast, and none in that of a
+    /// row that goes nowhere.
     fn expand(&mut self, runs: &[Run], nodes: u32, outputs: u32) {
-        self.rows.clear();
         // A sum has no branches, unlike a search.
-        let count = self.outputs.iter().fold(0, |count, output| count + usize::from(*output == BROADCAST));
-        if count == 0 {
+        let count =
+            |wanted| self.outputs.iter().fold(0, |count, output| count + usize::from(*output == wanted));
+        let (broadcast, omitted) = (count(BROADCAST), count(OMIT));
+        if broadcast + omitted == 0 {
             return;
         }
-        let destinations = std::mem::take(&mut self.outputs);
-        self.outputs.reserve(destinations.len() + count * (outputs / nodes) as usize);
-        self.rows.reserve(destinations.len() + count * (outputs / nodes) as usize);
+        let copies = self.outputs.len() - omitted + broadcast * (outputs / nodes) as usize;
+        let destinations = std::mem::replace(&mut self.outputs, Vec::with_capacity(copies));
+        let mut rows = Vec::with_capacity(copies);
         for run in runs {
             for row in run.start..run.end {
                 match destinations[row as usize] {
                     OMIT => {}
                     BROADCAST => {
                         self.outputs.extend((run.partition..outputs).step_by(nodes as usize));
-                        self.rows.resize(self.outputs.len(), row);
+                        rows.resize(self.outputs.len(), row);
                     }
                     output => {
                         self.outputs.push(output);
-                        self.rows.push(row);
+                        rows.push(row);
                     }
                 }
             }
         }
+        self.rows = Some(rows);
     }
 }
 
-/// The runs at the beginning of `order` whose partitions live on `worker`.
-fn runs_of_worker(order: &[u32], outputs: &[u32], placement: &Placement, worker: u32) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
-    for (index, copy) in order.iter().enumerate() {
-        let partition = outputs[*copy as usize];
-        match runs.last_mut() {
-            Some(run) if run.partition == partition => run.end = index as u32 + 1,
-            _ if placement.worker_of(partition) != worker => break,
-            _ => runs.push(Run { partition, start: index as u32, end: index as u32 + 1 }),
-        }
+fn based(positions: &ScalarBuffer<u32>, base: u32) -> ScalarBuffer<u32> {
+    match base {
+        0 => positions.clone(),
+        _ => positions.iter().map(|position| position + base).collect::<Vec<u32>>().into(),
     }
-    runs
 }
 
-fn gather_rows(batch: &Batch, base: u32, rows: &[u32], columns: &[usize], schema: &SchemaRef) -> Batch {
-    let gather = Gather::new(rows);
-    let gathered = columns.iter().map(|index| gather.column(batch.rows.column(*index))).collect();
-    let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(rows.len()));
-    let positions = match base {
-        0 => gather.buffer(&batch.positions),
-        _ => gather::map_values(&batch.positions, rows, |position| position + base).into(),
-    };
-    let origins = gather.buffer(&batch.origins);
-    let rows = RecordBatch::try_new_with_options(Arc::clone(schema), gathered, &options)
-        .expect("gathering keeps types and gives equal lengths");
+fn batch_of(
+    schema: SchemaRef,
+    columns: Vec<ArrayRef>,
+    positions: ScalarBuffer<u32>,
+    origins: ScalarBuffer<u32>,
+) -> Batch {
+    let options = RecordBatchOptions::new().with_row_count(Some(positions.len()));
+    let rows = RecordBatch::try_new_with_options(schema, columns, &options)
+        .expect("splitting keeps types and gives equal lengths");
     Batch { rows, positions, origins }
+}
+
+/// Each worker's part of grouped rows, by reference.
+fn shares_of(grouped: &Batch, runs: &[Run], placement: &Placement) -> Vec<Share> {
+    let worker_of = |run: &Run| placement.worker_of(run.partition);
+    let is_one_workers = |a: &Run, b: &Run| worker_of(a) == worker_of(b);
+    let share = |runs: &[Run]| {
+        let (start, end) = (runs[0].start, runs[runs.len() - 1].end);
+        let run = |run: &Run| Run { start: run.start - start, end: run.end - start, ..*run };
+        let batch = grouped.slice(start as usize, end as usize);
+        let rows = PartitionedBatch { batch, runs: runs.iter().map(run).collect() };
+        Share { worker: worker_of(&runs[0]), rows }
+    };
+    runs.chunk_by(is_one_workers).map(share).collect()
 }

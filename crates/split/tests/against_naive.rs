@@ -177,6 +177,41 @@ proptest! {
             }
         }
     }
+
+    #[test]
+    fn what_all_are_given_is_not_copied_and_can_be_merged(
+        rows in unordered_rows(), senders in 1..4u32, workers in 1..4u32, partitions in 1..7u32, last_is_copied in any::<bool>()
+    ) {
+        let (mut parts, end) = dealt(&rows, senders, false);
+        parts.retain(|part| !part.is_empty());
+        let route: Arc<Route> = Arc::new(|rows: &RecordBatch, to: &mut Vec<u32>| to.extend(vec![BROADCAST; rows.num_rows()]));
+        let mut splitter = Splitter::new(route, Arc::new(Placement::spread(partitions, workers)), vec![0, 1, 2]);
+        let mut of_worker = vec![Vec::new(); workers as usize];
+        for part in &parts {
+            let sent = batch(part);
+            for share in splitter.split(&sent, 0).unwrap() {
+                prop_assert!(Arc::ptr_eq(share.rows.batch.rows.column(0), sent.rows.column(0)));
+                of_worker[share.worker as usize].push(share.rows);
+            }
+        }
+        let mut expected: Vec<Placed> = parts.concat();
+        expected.sort_by_key(|row| (row.0, row.1));
+        for (worker, batches) in of_worker.iter_mut().enumerate() {
+            if let Some(last) = batches.last_mut().filter(|_| last_is_copied) {
+                *last = copied(last);
+            }
+            let Some(merged) = merge_by_partition(batches, end, &mut Sorter::default()) else {
+                prop_assert!(rows.is_empty() || worker as u32 >= partitions);
+                continue;
+            };
+            let got = placed(&merged.batch);
+            let theirs: Vec<u32> = (0..partitions).filter(|p| p % workers == worker as u32).collect();
+            prop_assert_eq!(merged.runs.iter().map(|run| run.partition).collect::<Vec<_>>(), theirs);
+            for run in &merged.runs {
+                prop_assert_eq!(&got[run.start as usize..run.end as usize], &expected[..]);
+            }
+        }
+    }
 }
 
 #[test]
@@ -188,6 +223,16 @@ fn a_route_that_gives_too_few_or_too_many_destinations_is_an_error() {
         let error = splitter.split(&batch(&rows), 0).unwrap_err();
         assert_eq!(error, RouteError::Count { destinations: count, rows: 3 });
     }
+}
+
+/// The same with rows of its own for each partition.
+fn copied(shared: &PartitionedBatch) -> PartitionedBatch {
+    let rows = placed(&shared.batch);
+    let of_run = |run: &Run| rows[run.start as usize..run.end as usize].to_vec();
+    let all: Vec<Placed> = shared.runs.iter().flat_map(of_run).collect();
+    let length = rows.len() as u32;
+    let run = |(index, run): (u32, &Run)| Run { start: index * length, end: (index + 1) * length, ..*run };
+    PartitionedBatch { batch: batch(&all), runs: (0..).zip(&shared.runs).map(run).collect() }
 }
 
 fn runs(rows: &[Placed]) -> Vec<Run> {

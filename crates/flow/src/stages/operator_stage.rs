@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidemill_core::counters::Counter;
 use tidemill_core::error::Cause;
 use tidemill_core::snapshot::StateSource;
-use tidemill_core::{Batch, OperatorError, Output};
+use tidemill_core::{Batch, OperatorError, Output, PartitionedBatch};
 use tidemill_plan::Producer;
 use tidemill_split::order::Sorter;
 use timely::container::NoopBuilder;
@@ -134,7 +134,7 @@ impl OperatorStage {
             let states = self.table.snapshot(posted.cut.cycle)?;
             self.shared.contribute(&self.name, self.table.watermark(), states);
         }
-        let rows_in = inputs.iter().flatten().map(|batch| batch.batch.len() as u64).sum();
+        let rows_in = inputs.iter().flatten().map(PartitionedBatch::rows_given).sum();
         let batches = guard_size(|| (0..self.ports).map(|port| self.output.finish(port)).collect::<Vec<_>>());
         let batches = batches.map_err(|cause| self.too_large("output", cause))?;
         let rows_out = batches.iter().flatten().map(|batch| batch.len() as u64).sum();
