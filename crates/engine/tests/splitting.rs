@@ -293,8 +293,8 @@ fn copies_for_a_slow_partition_do_not_pile_up() {
             let slow = gate.clone();
             plan.operators[0].factory =
                 Arc::new(move |partition| Box::new(Slow { partition, gate: slow.clone() }));
-            // A cycle of ten rows, of which nine are for all, makes copies of about 55 KB, half of which are for the
-            // worker that waits.
+            // A cycle of ten rows, of which one is for the slow partition alone, makes copies of about 55 KB, half
+            // of them for the worker that waits.
             let limits =
                 Limits { cycles_in_flight_max: 100, uncommitted_bytes_max: 100_000, ..Limits::default() };
             let engine = Engine::new().workers(2).cycles(CyclePolicy::fixed(10)).limits(limits);
@@ -302,7 +302,7 @@ fn copies_for_a_slow_partition_do_not_pile_up() {
             let gateway = running.gateway(0).unwrap();
             let pusher = std::thread::spawn(move || {
                 for number in 0..200 {
-                    let to = |row| if row == 0 { 0 } else { TO_ALL };
+                    let to = |row| if row == 0 { 1 } else { TO_ALL };
                     let rows: Vec<Row> = (0..10).map(|row| (to(row), number * 10 + row, 0)).collect();
                     gateway.push(chunk(&rows)).unwrap();
                 }
