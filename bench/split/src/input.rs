@@ -14,7 +14,7 @@ const BATCH_ROWS: usize = 8192;
 const BATCHES: usize = (32 << 20) / (BATCH_ROWS * TUPLE_BYTES);
 
 /// A full cycle.
-pub const BATCHES_OF_A_CYCLE: usize = 65_536 / BATCH_ROWS;
+pub const BATCHES_OF_A_CYCLE: usize = 32_768 / BATCH_ROWS;
 
 /// What is measured.
 pub struct Input {

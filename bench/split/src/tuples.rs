@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tidemill_engine::arrow::array::{ArrayRef, BooleanArray, RecordBatch, UInt32Array};
 use tidemill_engine::arrow::array::{cast::AsArray, types::UInt32Type};
+use tidemill_engine::arrow::buffer::BooleanBuffer;
 use tidemill_engine::arrow::schema::{DataType, Field, Schema, SchemaRef};
 use tidemill_engine::{Batch, Route, route_by_value, route_or_broadcast};
 
@@ -33,7 +34,7 @@ pub fn columns() -> &'static [&'static str] {
 pub fn route() -> Arc<Route> {
     let is_query = |rows: &RecordBatch| {
         let types = rows.column(TYPE).as_primitive::<UInt32Type>().values();
-        BooleanArray::from_iter(types.iter().map(|kind| Some(*kind == 2)))
+        BooleanArray::new(BooleanBuffer::collect_bool(types.len(), |row| types[row] == 2), None)
     };
     route_or_broadcast(route_by_value::<UInt32Type>(XWAY), is_query).into()
 }

@@ -1,17 +1,33 @@
-//! Grouping: the place of each row if those of one partition stand together, and the partitions of one worker.
+//! Grouping: where each row goes so that those of one partition stand together, and the partitions of one worker.
 
 use tidemill_core::Run;
 
 use crate::placement::Placement;
+use crate::route::{BROADCAST, OMIT};
 
 /// Below this many partitions per row, counting is cheaper than comparing.
 const PARTITIONS_PER_ROW_FOR_COUNTING: usize = 8;
 
-/// Reusable buffers of grouping.
+/// Where the rows of a batch go: found by [`Grouper`].
+#[derive(Debug, Default)]
+pub struct Places {
+    /// Of each row; of one that goes nowhere the place behind all others. Empty if most rows go nowhere: then the copies
+    /// below are all that there is.
+    pub of_rows: Vec<u32>,
+    /// Rows that go to more places, ascending.
+    pub copied_rows: Vec<u32>,
+    /// One place for each of those.
+    pub of_copies: Vec<u32>,
+    /// How many places there are.
+    pub count: u32,
+    /// The places of each partition that has rows, in the order of (worker, partition).
+    pub runs: Vec<Run>,
+}
+
+/// Finds places; keeps the memory that it needs for that.
 #[derive(Debug, Default)]
 pub struct Grouper {
-    places: Vec<u32>,
-    runs: Vec<Run>,
+    places: Places,
     /// Of each partition how many rows it has, then its next free place.
     next: Vec<u32>,
     /// Rank and row, as one number.
@@ -29,78 +45,166 @@ impl Grouper {
     /// let placement = Placement::spread(3, 2);
     /// let mut grouper = Grouper::default();
     /// assert!(grouper.group(&[2, 1, 1, 2], &placement));
-    /// assert_eq!(grouper.places(), [0, 2, 3, 1]);
+    /// assert_eq!(grouper.places().of_rows, [0, 2, 3, 1]);
     /// let (first, second) = (Run { partition: 2, start: 0, end: 2 }, Run { partition: 1, start: 2, end: 4 });
-    /// assert_eq!(grouper.runs(), [first, second]);
+    /// assert_eq!(grouper.places().runs, [first, second]);
     /// assert!(!grouper.group(&[3], &placement));
     /// ```
     pub fn group(&mut self, partitions: &[u32], placement: &Placement) -> bool {
-        self.places.clear();
-        self.runs.clear();
-        let counted_max = partitions.len().saturating_mul(PARTITIONS_PER_ROW_FOR_COUNTING);
-        match placement.partitions() as usize <= counted_max {
-            true => self.by_counting(partitions, placement),
-            false => self.by_comparing(partitions, placement),
+        self.clear();
+        if is_sparse(partitions, placement) {
+            let exist = partitions.iter().all(|partition| *partition < placement.partitions());
+            if exist {
+                self.by_comparing(partitions, placement);
+            }
+            return exist;
+        }
+        let none = self.count(partitions, placement);
+        if none > 0 {
+            return false;
+        }
+        self.make_runs(placement);
+        let next = &mut self.next[..];
+        self.places.of_rows.extend(partitions.iter().map(|partition| place(next, *partition)));
+        true
+    }
+
+    /// The same for rows that may be broadcast or go nowhere. Each run of rows is broadcast to the partitions `p` with
+    /// `p mod nodes` its number.
+    ///
+    /// # Panics
+    /// If a row is for a partition that there is not: a bug of the caller.
+    ///
+    /// ```
+    /// use tidemill_core::Run;
+    /// use tidemill_split::{BROADCAST, OMIT, Placement, group::Grouper};
+    /// let (placement, all) = (Placement::spread(3, 1), Run { partition: 0, start: 0, end: 3 });
+    /// let mut grouper = Grouper::default();
+    /// grouper.group_copies(&[1, OMIT, BROADCAST], &[all], 1, &placement);
+    /// let places = grouper.places();
+    /// assert_eq!((places.count, &places.of_rows[..]), (4, &[1, 4, 0][..]));
+    /// assert_eq!((&places.copied_rows[..], &places.of_copies[..]), (&[2, 2][..], &[2, 3][..]));
+    /// ```
+    pub fn group_copies(&mut self, destinations: &[u32], runs: &[Run], nodes: u32, placement: &Placement) {
+        self.clear();
+        let number_of = |wanted| destinations.iter().filter(|destination| **destination == wanted).count();
+        let (broadcast, omitted) = (number_of(BROADCAST), number_of(OMIT));
+        if broadcast == 0 && is_sparse(destinations, placement) {
+            return self.by_comparing(destinations, placement);
+        }
+        self.count(destinations, placement);
+        if broadcast > 0 {
+            self.count_copies(destinations, runs, nodes, placement.partitions());
+        }
+        self.make_runs(placement);
+        let outputs = |run: &Run| (run.partition..placement.partitions()).step_by(nodes as usize);
+        let only_copies = omitted > destinations.len() / 2;
+        for run in runs {
+            for row in run.start..run.end {
+                match destinations[row as usize] {
+                    OMIT if only_copies => {}
+                    OMIT => self.places.of_rows.push(self.places.count),
+                    BROADCAST => self.add_copies(row, outputs(run), only_copies),
+                    partition if only_copies => self.add_copies(row, partition..partition + 1, true),
+                    partition => self.places.of_rows.push(place(&mut self.next, partition)),
+                }
+            }
         }
     }
 
-    /// Where each row goes.
-    pub fn places(&self) -> &[u32] {
+    /// What was found last.
+    pub fn places(&self) -> &Places {
         &self.places
     }
 
-    /// The runs of places of the partitions that have rows, in the order of (worker, partition).
-    pub fn runs(&self) -> &[Run] {
-        &self.runs
+    fn clear(&mut self) {
+        let Places { of_rows, copied_rows, of_copies, count, runs } = &mut self.places;
+        [of_rows, copied_rows, of_copies].into_iter().for_each(Vec::clear);
+        runs.clear();
+        *count = 0;
     }
 
-    fn by_counting(&mut self, partitions: &[u32], placement: &Placement) -> bool {
+    /// Counts the rows of each partition; returns how many rows are for none.
+    fn count(&mut self, partitions: &[u32], placement: &Placement) -> u32 {
         let none = placement.partitions() as usize;
         self.next.clear();
         self.next.resize(none + 1, 0);
         let next = &mut self.next[..];
         // Counted with the others, for a question about each row would cost more.
         partitions.iter().for_each(|partition| next[(*partition as usize).min(none)] += 1);
-        if next[none] > 0 {
-            return false;
+        next[none]
+    }
+
+    fn count_copies(&mut self, destinations: &[u32], runs: &[Run], nodes: u32, partitions: u32) {
+        for run in runs {
+            let rows = &destinations[run.start as usize..run.end as usize];
+            let copies = rows.iter().filter(|destination| **destination == BROADCAST).count() as u32;
+            for partition in (run.partition..partitions).step_by(nodes as usize) {
+                self.next[partition as usize] += copies;
+            }
         }
+    }
+
+    /// Counts become first places.
+    fn make_runs(&mut self, placement: &Placement) {
         let mut start = 0;
         for partition in placement.in_order() {
-            let rows = std::mem::replace(&mut next[*partition as usize], start);
+            let rows = std::mem::replace(&mut self.next[*partition as usize], start);
             if rows > 0 {
-                self.runs.push(Run { partition: *partition, start, end: start + rows });
+                self.places.runs.push(Run { partition: *partition, start, end: start + rows });
                 start += rows;
             }
         }
-        self.places.extend(partitions.iter().map(|partition| {
-            let next = &mut next[*partition as usize];
-            *next += 1;
-            *next - 1
-        }));
-        true
+        self.places.count = start;
+    }
+
+    /// Gives a row a place in each of these partitions; the first one as its own, unless only copies have places.
+    fn add_copies(&mut self, row: u32, partitions: impl Iterator<Item = u32>, only_copies: bool) {
+        let places = &mut self.places;
+        let mut is_own = !only_copies;
+        for partition in partitions {
+            let place = place(&mut self.next, partition);
+            if std::mem::take(&mut is_own) {
+                places.of_rows.push(place);
+            } else {
+                places.copied_rows.push(row);
+                places.of_copies.push(place);
+            }
+        }
     }
 
     /// Touches only the partitions that have rows.
-    fn by_comparing(&mut self, partitions: &[u32], placement: &Placement) -> bool {
+    fn by_comparing(&mut self, partitions: &[u32], placement: &Placement) {
         let ranks = placement.ranks();
-        if partitions.iter().any(|partition| *partition as usize >= ranks.len()) {
-            return false;
-        }
-        let rank = |partition: u32| u64::from(ranks[partition as usize]);
+        let rows = (0..).zip(partitions).filter(|(_, partition)| **partition != OMIT);
         self.pairs.clear();
-        self.pairs.extend((0..).zip(partitions).map(|(row, partition)| rank(*partition) << 32 | row));
+        self.pairs.extend(rows.map(|(row, partition)| u64::from(ranks[*partition as usize]) << 32 | row));
         self.pairs.sort_unstable();
-        self.places.resize(partitions.len(), 0);
+        let places = &mut self.places;
+        places.count = self.pairs.len() as u32;
+        places.of_rows.resize(partitions.len(), places.count);
         for (place, pair) in (0..).zip(&self.pairs) {
             let row = *pair as u32 as usize;
-            self.places[row] = place;
-            match self.runs.last_mut() {
+            places.of_rows[row] = place;
+            match places.runs.last_mut() {
                 Some(run) if run.partition == partitions[row] => run.end = place + 1,
-                _ => self.runs.push(Run { partition: partitions[row], start: place, end: place + 1 }),
+                _ => places.runs.push(Run { partition: partitions[row], start: place, end: place + 1 }),
             }
         }
-        true
     }
+}
+
+/// Whether comparing is cheaper than counting.
+fn is_sparse(rows: &[u32], placement: &Placement) -> bool {
+    placement.partitions() as usize > rows.len().saturating_mul(PARTITIONS_PER_ROW_FOR_COUNTING)
+}
+
+/// The next free place of a partition, which is free no more.
+#[inline(always)]
+fn place(next: &mut [u32], partition: u32) -> u32 {
+    let next = &mut next[partition as usize];
+    *next += 1;
+    *next - 1
 }
 
 #[cfg(test)]
@@ -109,25 +213,59 @@ mod tests {
 
     use super::*;
 
+    /// The rows of each partition that is on a worker, by the worker and partition.
+    fn naive(destinations: &[u32], placement: &Placement) -> Vec<(u32, u32, Vec<u32>)> {
+        let is_for = |partition, to: u32| to == partition || to == BROADCAST;
+        let rows = |partition| {
+            let rows = (0..).zip(destinations).filter(|(_, to)| is_for(partition, **to));
+            rows.map(|(row, _)| row).collect::<Vec<u32>>()
+        };
+        let mut expected: Vec<_> =
+            (0..placement.partitions()).map(|p| (placement.worker_of(p), p, rows(p))).collect();
+        expected.retain(|(.., rows)| !rows.is_empty());
+        expected.sort();
+        expected
+    }
+
+    fn found(places: &Places, placement: &Placement) -> Vec<(u32, u32, Vec<u32>)> {
+        let mut row_at = vec![u32::MAX; places.count as usize];
+        let own = (0..).zip(&places.of_rows).filter(|(_, place)| **place < places.count);
+        let copies = places.copied_rows.iter().copied().zip(&places.of_copies);
+        for (row, place) in own.chain(copies) {
+            assert_eq!(std::mem::replace(&mut row_at[*place as usize], row), u32::MAX, "a place taken twice");
+        }
+        let rows = |run: &Run| row_at[run.start as usize..run.end as usize].to_vec();
+        let group = |run: &Run| (placement.worker_of(run.partition), run.partition, rows(run));
+        places.runs.iter().map(group).collect()
+    }
+
+    fn destinations() -> impl Strategy<Value = Vec<u32>> {
+        (0..=5u32, 0..=5u32).prop_flat_map(|(broadcast, omitted)| {
+            let to = prop_oneof![4 => 0..40u32, broadcast => Just(BROADCAST), omitted * 4 => Just(OMIT)];
+            prop::collection::vec(to, 0..60)
+        })
+    }
+
     proptest! {
         #[test]
-        fn both_ways_give_what_sorting_gives(
-            partitions in prop::collection::vec(0..40u32, 0..300),
-            worker_of in prop::collection::vec(0..3u32, 40),
+        fn rows_are_placed_as_a_naive_one_places_them(
+            to in destinations(), worker_of in prop::collection::vec(0..3u32, 40)
         ) {
             let placement = Placement::new(3, worker_of);
-            let mut expected: Vec<usize> = (0..partitions.len()).collect();
-            expected.sort_by_key(|row| (placement.worker_of(partitions[*row]), partitions[*row]));
-            for way in [Grouper::by_counting, Grouper::by_comparing] {
-                let mut grouper = Grouper::default();
-                prop_assert!(way(&mut grouper, &partitions, &placement));
-                let mut rows = vec![usize::MAX; partitions.len()];
-                (0..).zip(&grouper.places).for_each(|(row, place)| rows[*place as usize] = row);
-                prop_assert_eq!(&rows, &expected);
-                let of_runs = |run: &Run| vec![run.partition; (run.end - run.start) as usize];
-                let in_runs: Vec<u32> = grouper.runs.iter().flat_map(of_runs).collect();
-                prop_assert_eq!(in_runs, expected.iter().map(|row| partitions[*row]).collect::<Vec<u32>>());
-                prop_assert!(grouper.runs.iter().all(|run| run.start < run.end));
+            let expected = naive(&to, &placement);
+            let mut grouper = Grouper::default();
+            let is_one = |to: &u32| *to < 40;
+            prop_assert_eq!(grouper.group(&to, &placement), to.iter().all(is_one));
+            if to.iter().all(is_one) {
+                prop_assert_eq!(&found(grouper.places(), &placement), &expected);
+            }
+            let all = Run { partition: 0, start: 0, end: to.len() as u32 };
+            grouper.group_copies(&to, &[all], 1, &placement);
+            prop_assert_eq!(&found(grouper.places(), &placement), &expected);
+            if !to.contains(&BROADCAST) {
+                grouper.clear();
+                grouper.by_comparing(&to, &placement);
+                prop_assert_eq!(&found(grouper.places(), &placement), &expected);
             }
         }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use tidemill_core::{Batch, PartitionedBatch, Run, concatenate};
 
+use crate::group::Places;
 use crate::order::Sorter;
 use crate::scatter::Scatter;
 
@@ -76,8 +77,9 @@ fn each_given_once(batch: &PartitionedBatch) -> PartitionedBatch {
         run
     };
     let runs = batch.runs.iter().map(follow).collect();
-    let places: Vec<u32> = (0..given).collect();
-    PartitionedBatch { batch: scattered(&batch.batch, &Scatter::new(&places, Some(&rows)), rows.len()), runs }
+    let places =
+        Places { copied_rows: rows, of_copies: (0..given).collect(), count: given, ..Places::default() };
+    PartitionedBatch { batch: scattered(&batch.batch, &places), runs }
 }
 
 fn concatenate(batches: &[Batch]) -> Option<Batch> {
@@ -140,14 +142,15 @@ fn order_ties_by_origin(order: &mut [u32], batch: &Batch) {
 }
 
 fn reorder(batch: &Batch, order: &[u32]) -> Batch {
-    let mut places = vec![0; order.len()];
-    (0..).zip(order).for_each(|(place, row)| places[*row as usize] = place);
-    scattered(batch, &Scatter::new(&places, None), order.len())
+    let mut of_rows = vec![0; order.len()];
+    (0..).zip(order).for_each(|(place, row)| of_rows[*row as usize] = place);
+    scattered(batch, &Places { of_rows, count: order.len() as u32, ..Places::default() })
 }
 
-fn scattered(batch: &Batch, scatter: &Scatter<'_>, length: usize) -> Batch {
+fn scattered(batch: &Batch, places: &Places) -> Batch {
+    let scatter = Scatter::new(places);
     let columns = scatter.columns(&batch.rows.columns().iter().collect::<Vec<_>>());
-    let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(length));
+    let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(places.count as usize));
     let rows = RecordBatch::try_new_with_options(Arc::clone(batch.rows.schema_ref()), columns, &options)
         .expect("scattering keeps types and gives equal lengths");
     Batch { rows, positions: scatter.buffer(&batch.positions), origins: scatter.buffer(&batch.origins) }

@@ -1,5 +1,6 @@
 //! What splitting really costs, measured on a batch of the stream itself.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tidemill_core::Batch;
@@ -27,6 +28,9 @@ pub struct SplitProfile {
 
 /// How often each thing is measured; the shortest time counts, for what else the machine does only adds to it.
 const ROUNDS: u32 = 5;
+
+/// The rows of a full cycle.
+const CYCLE_ROWS: usize = 32_768;
 
 /// The most copies that are written while costs are measured; with 64 bytes each, 32 MiB.
 const COPIES_MAX: f64 = 524_288.0;
@@ -70,13 +74,13 @@ pub fn profile(
     let route_ns = shortest(clock, || {
         destinations.clear();
         samples.iter().for_each(|sample| route(&sample.rows, &mut destinations));
-        Ok(Vec::new())
+        Ok(VecDeque::new())
     })?;
     let place_ns = shortest(clock, || split_all(samples, &mut without_columns))?;
     let all_ns = shortest(clock, || split_all(samples, &mut with_columns))?;
     let window_ns = shortest(clock, || {
         samples.iter().for_each(|sample| drop(std::hint::black_box(sample.slice(0, sample.len()))));
-        Ok(Vec::new())
+        Ok(VecDeque::new())
     })?;
 
     let rows = samples.iter().map(Batch::len).sum::<usize>().max(1) as f64;
@@ -91,11 +95,17 @@ pub fn profile(
     Ok(SplitProfile { splitter, router, parts, query_ns: 0.0 })
 }
 
-/// What is split is kept until all is, as it is until the partitions have taken it.
-fn split_all(samples: &[Batch], splitter: &mut Splitter) -> Result<Vec<Share>, RouteError> {
-    let mut shares = Vec::new();
-    for sample in samples {
-        shares.extend(splitter.split(sample, 0)?);
+/// What is split is kept for as many rows as a cycle has, as it is until the partitions have taken it.
+fn split_all(samples: &[Batch], splitter: &mut Splitter) -> Result<VecDeque<Vec<Share>>, RouteError> {
+    let mut shares = VecDeque::new();
+    let mut kept_rows = 0;
+    for (number, sample) in samples.iter().enumerate() {
+        shares.push_back(splitter.split(sample, 0)?);
+        kept_rows += sample.len();
+        while kept_rows > CYCLE_ROWS && shares.len() > 1 {
+            kept_rows -= samples[number + 1 - shares.len()].len();
+            shares.pop_front();
+        }
     }
     Ok(shares)
 }
@@ -103,7 +113,7 @@ fn split_all(samples: &[Batch], splitter: &mut Splitter) -> Result<Vec<Share>, R
 /// The shortest time of a round, without that of giving its results back.
 fn shortest(
     clock: &dyn Fn() -> u64,
-    mut what: impl FnMut() -> Result<Vec<Share>, RouteError>,
+    mut what: impl FnMut() -> Result<VecDeque<Vec<Share>>, RouteError>,
 ) -> Result<f64, RouteError> {
     let mut shortest_ns = u64::MAX;
     for _ in 0..ROUNDS {

@@ -10,28 +10,27 @@ use arrow_buffer::{ArrowNativeType, Buffer, ScalarBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
-/// Copies of rows, and the place of each.
+use crate::group::Places;
+
+/// Columns by the places of their rows.
 pub struct Scatter<'a> {
-    /// Each number below their count once.
-    places: &'a [u32],
-    /// Which row each copy is of; `None`: copy `i` is of row `i`.
-    rows: Option<&'a [u32]>,
+    places: &'a Places,
     /// The row at each place as Arrow wants them, made for the first column that needs it.
     indices: OnceCell<UInt32Array>,
 }
 
 impl<'a> Scatter<'a> {
-    /// Copy `i`, of row `rows[i]` or else `i`, goes to `places[i]`; each place below their count is taken once.
+    /// Brings rows to these places.
     ///
     /// ```
     /// use arrow_buffer::ScalarBuffer;
-    /// use tidemill_split::scatter::Scatter;
+    /// use tidemill_split::{group::Places, scatter::Scatter};
+    /// let places = Places { of_rows: vec![2, 0, 1], count: 3, ..Places::default() };
     /// let letters: ScalarBuffer<u32> = vec![7, 8, 9].into();
-    /// assert_eq!(*Scatter::new(&[2, 0, 1], None).buffer(&letters), [8, 9, 7]);
-    /// assert_eq!(*Scatter::new(&[1, 0], Some(&[0, 2])).buffer(&letters), [9, 7]);
+    /// assert_eq!(*Scatter::new(&places).buffer(&letters), [8, 9, 7]);
     /// ```
-    pub fn new(places: &'a [u32], rows: Option<&'a [u32]>) -> Self {
-        Scatter { places, rows, indices: OnceCell::new() }
+    pub fn new(places: &'a Places) -> Self {
+        Scatter { places, indices: OnceCell::new() }
     }
 
     /// Columns of any types.
@@ -82,44 +81,54 @@ impl<'a> Scatter<'a> {
     }
 
     fn one<V: ArrowNativeType>(&self, from: &[V], map: impl Fn(V) -> V) -> Vec<V> {
-        let mut to = vec![V::default(); self.places.len()];
-        match self.rows {
-            None => from.iter().zip(self.places).for_each(|(value, place)| to[*place as usize] = map(*value)),
-            Some(rows) => rows.iter().zip(self.places).for_each(|(row, place)| {
-                to[*place as usize] = map(from[*row as usize]);
-            }),
+        let Places { of_rows, copied_rows, of_copies, .. } = self.places;
+        let mut to = self.empty();
+        for (value, place) in from.iter().zip(of_rows) {
+            to[*place as usize] = map(*value);
         }
-        to
+        for (row, place) in copied_rows.iter().zip(of_copies) {
+            to[*place as usize] = map(from[*row as usize]);
+        }
+        self.filled(to)
     }
 
     /// Faster than one after the other: a place is read and checked once for both.
     fn two<V: ArrowNativeType>(&self, from_a: &[V], from_b: &[V]) -> (Vec<V>, Vec<V>) {
-        let length = self.places.len();
-        let (mut a, mut b) = (vec![V::default(); length], vec![V::default(); length]);
+        let Places { of_rows, copied_rows, of_copies, .. } = self.places;
+        let (mut a, mut b) = (self.empty(), self.empty());
+        let length = a.len();
         let (to_a, to_b) = (&mut a[..length], &mut b[..length]);
-        match self.rows {
-            None => {
-                for ((value_a, value_b), place) in from_a.iter().zip(from_b).zip(self.places) {
-                    to_a[*place as usize] = *value_a;
-                    to_b[*place as usize] = *value_b;
-                }
-            }
-            Some(rows) => {
-                let from_b = &from_b[..from_a.len()];
-                for (row, place) in rows.iter().zip(self.places) {
-                    to_a[*place as usize] = from_a[*row as usize];
-                    to_b[*place as usize] = from_b[*row as usize];
-                }
-            }
+        for ((value_a, value_b), place) in from_a.iter().zip(from_b).zip(of_rows) {
+            to_a[*place as usize] = *value_a;
+            to_b[*place as usize] = *value_b;
         }
-        (a, b)
+        let from_b = &from_b[..from_a.len()];
+        for (row, place) in copied_rows.iter().zip(of_copies) {
+            to_a[*place as usize] = from_a[*row as usize];
+            to_b[*place as usize] = from_b[*row as usize];
+        }
+        (self.filled(a), self.filled(b))
+    }
+
+    /// A value for each place, and one for rows that go nowhere, if there may be such.
+    fn empty<V: ArrowNativeType>(&self) -> Vec<V> {
+        let count = self.places.count as usize;
+        vec![
+            V::default();
+            count + usize::from(self.places.of_rows.len() + self.places.of_copies.len() > count)
+        ]
+    }
+
+    fn filled<V>(&self, mut to: Vec<V>) -> Vec<V> {
+        to.truncate(self.places.count as usize);
+        to
     }
 
     /// A column with nulls, or of a type that is no number.
     fn other(&self, column: &ArrayRef) -> ArrayRef {
         let indices = self.indices.get_or_init(|| {
-            let rows = self.rows.map_or_else(|| (0..self.places.len() as u32).collect(), <[u32]>::to_vec);
-            UInt32Array::from(Scatter::new(self.places, None).one(&rows, |row| row))
+            let rows: Vec<u32> = (0..column.len() as u32).collect();
+            UInt32Array::from(self.one(&rows, |row| row))
         });
         arrow_select::take::take(column, indices, None).expect("the rows are within the column, of any type")
     }
@@ -183,20 +192,30 @@ mod tests {
     fn columns_of_all_types_are_scattered_as_arrow_takes_them() {
         let columns = columns_of_nine_rows();
         let columns: Vec<&ArrayRef> = columns.iter().collect();
-        let all: [u32; 9] = [3, 0, 8, 1, 2, 7, 4, 6, 5];
-        let few: [(Vec<u32>, Vec<u32>); 4] =
-            [(vec![], vec![]), (vec![4], vec![0]), (vec![8, 0, 0], vec![1, 2, 0]), (vec![2, 3], vec![0, 1])];
-        let few = few.iter().map(|(rows, places)| (Some(rows.as_slice()), places.as_slice()));
-        for (rows, places) in few.chain([(None, all.as_slice())]) {
-            let mut row_at = vec![0; places.len()];
-            for (copy, place) in places.iter().enumerate() {
-                row_at[*place as usize] = rows.map_or(copy as u32, |rows| rows[copy]);
+        let numbers = |numbers: &[u32]| numbers.to_vec();
+        let places = |of_rows: &[u32], copied_rows: &[u32], of_copies: &[u32], count| {
+            let (of_rows, copied_rows) = (numbers(of_rows), numbers(copied_rows));
+            Places { of_rows, copied_rows, of_copies: numbers(of_copies), count, runs: Vec::new() }
+        };
+        let cases = [
+            places(&[3, 0, 8, 1, 2, 7, 4, 6, 5], &[], &[], 9),
+            // Row 4 to three places, rows 0 and 8 nowhere.
+            places(&[9, 1, 2, 0, 8, 3, 7, 4, 9], &[4, 4], &[5, 6], 9),
+            places(&[], &[0, 0, 8], &[2, 1, 0], 3),
+            places(&[0; 9], &[], &[], 0),
+            places(&[], &[], &[], 0),
+        ];
+        for places in &cases {
+            let mut row_at = vec![0; places.count as usize];
+            let own = (0..).zip(&places.of_rows).filter(|(_, place)| **place < places.count);
+            for (row, place) in own.chain(places.copied_rows.iter().copied().zip(&places.of_copies)) {
+                row_at[*place as usize] = row;
             }
             let indices = UInt32Array::from(row_at.clone());
-            let scatter = Scatter::new(places, rows);
+            let scatter = Scatter::new(places);
             for (column, made) in columns.iter().zip(scatter.columns(&columns)) {
                 let expected = arrow_select::take::take(*column, &indices, None).unwrap();
-                assert_eq!(&made, &expected, "{rows:?} to {places:?} of {}", column.data_type());
+                assert_eq!(&made, &expected, "{places:?} of {}", column.data_type());
             }
             let buffer: ScalarBuffer<u32> = (10..19).collect();
             assert_eq!(

@@ -9,7 +9,7 @@ use tidemill_core::{Batch, PartitionedBatch, Run};
 
 use crate::group::Grouper;
 use crate::placement::Placement;
-use crate::route::{self, BROADCAST, OMIT, Route, RouteError};
+use crate::route::{self, BROADCAST, Route, RouteError};
 use crate::scatter::Scatter;
 
 /// What one worker gets of a batch.
@@ -32,16 +32,8 @@ pub struct Splitter {
     placement: Arc<Placement>,
     columns: Vec<usize>,
     schema: Option<SchemaRef>,
-    copies: Copies,
+    destinations: Vec<u32>,
     grouper: Grouper,
-}
-
-/// What is to be written of a batch: for each copy the output, and the row that it is a copy of.
-#[derive(Default)]
-struct Copies {
-    outputs: Vec<u32>,
-    /// `None` if copy `i` is of row `i`.
-    rows: Option<Vec<u32>>,
 }
 
 impl Splitter {
@@ -72,7 +64,7 @@ impl Splitter {
             placement,
             columns,
             schema: None,
-            copies: Copies::default(),
+            destinations: Vec::new(),
             grouper: Grouper::default(),
         }
     }
@@ -96,43 +88,43 @@ impl Splitter {
     }
 
     fn split_runs(&mut self, batch: &Batch, runs: &[Run], base: u32) -> Result<Vec<Share>, RouteError> {
-        self.copies.outputs.clear();
-        self.copies.rows = None;
-        (self.route)(&batch.rows, &mut self.copies.outputs);
+        self.destinations.clear();
+        (self.route)(&batch.rows, &mut self.destinations);
         if !self.is_each_for_one(batch) {
-            route::check(&self.copies.outputs, self.width, &batch.rows)?;
-            if is_all_for_all(&self.copies.outputs, runs, batch.len()) {
+            route::check(&self.destinations, self.width, &batch.rows)?;
+            if is_all_for_all(&self.destinations, runs, batch.len()) {
                 return Ok(self.share_all(batch, runs, base));
             }
             let outputs = self.placement.partitions();
             if outputs < self.width {
-                reduce(&mut self.copies.outputs, outputs);
+                reduce(&mut self.destinations, outputs);
             }
-            self.copies.expand(runs, self.nodes, outputs);
-            let exist = self.grouper.group(&self.copies.outputs, &self.placement);
-            debug_assert!(exist, "what is checked, and no copy of a broadcast, is for an output");
+            self.grouper.group_copies(&self.destinations, runs, self.nodes, &self.placement);
         }
         let grouped = self.grouped(batch, base);
-        Ok(shares_of(&grouped, self.grouper.runs(), &self.placement))
+        Ok(shares_of(&grouped, &self.grouper.places().runs, &self.placement))
     }
 
     /// Groups the rows if each is for one partition, as most often; the quick way of asking that.
     fn is_each_for_one(&mut self, batch: &Batch) -> bool {
-        let destinations = &self.copies.outputs;
-        let are_outputs = self.placement.partitions() == self.width && destinations.len() == batch.len();
-        are_outputs && self.grouper.group(destinations, &self.placement)
+        let are_outputs = self.placement.partitions() == self.width && self.destinations.len() == batch.len();
+        are_outputs && self.grouper.group(&self.destinations, &self.placement)
     }
 
-    /// The copies in their places.
+    /// The rows in their places.
     fn grouped(&mut self, batch: &Batch, base: u32) -> Batch {
         let schema = self.schema_of(batch);
         let columns: Vec<&ArrayRef> = self.columns.iter().map(|index| batch.rows.column(*index)).collect();
-        let (places, rows) = (self.grouper.places(), self.copies.rows.as_deref());
-        if rows.is_none() && (0..).zip(places).all(|(row, place)| row == *place) {
+        let places = self.grouper.places();
+        let stays = |(row, place): (u32, &u32)| row == *place;
+        if places.count as usize == batch.len()
+            && (0..).zip(&places.of_rows).all(stays)
+            && places.of_copies.is_empty()
+        {
             let columns = columns.into_iter().cloned().collect();
             return batch_of(schema, columns, based(&batch.positions, base), batch.origins.clone());
         }
-        let scatter = Scatter::new(places, rows);
+        let scatter = Scatter::new(places);
         let positions = scatter.buffer_plus(&batch.positions, base);
         batch_of(schema, scatter.columns(&columns), positions, scatter.buffer(&batch.origins))
     }
@@ -169,39 +161,6 @@ fn is_all_for_all(destinations: &[u32], runs: &[Run], rows: usize) -> bool {
 fn reduce(destinations: &mut [u32], outputs: u32) {
     for destination in destinations.iter_mut().filter(|destination| **destination < BROADCAST) {
         *destination %= outputs;
-    }
-}
-
-impl Copies {
-    /// Puts a copy for each output of its splitter in the place of each row that is broadcast, and none in that of a
-    /// row that goes nowhere.
-    fn expand(&mut self, runs: &[Run], nodes: u32, outputs: u32) {
-        // A sum has no branches, unlike a search.
-        let count =
-            |wanted| self.outputs.iter().fold(0, |count, output| count + usize::from(*output == wanted));
-        let (broadcast, omitted) = (count(BROADCAST), count(OMIT));
-        if broadcast + omitted == 0 {
-            return;
-        }
-        let copies = self.outputs.len() - omitted + broadcast * (outputs / nodes) as usize;
-        let destinations = std::mem::replace(&mut self.outputs, Vec::with_capacity(copies));
-        let mut rows = Vec::with_capacity(copies);
-        for run in runs {
-            for row in run.start..run.end {
-                match destinations[row as usize] {
-                    OMIT => {}
-                    BROADCAST => {
-                        self.outputs.extend((run.partition..outputs).step_by(nodes as usize));
-                        rows.resize(self.outputs.len(), row);
-                    }
-                    output => {
-                        self.outputs.push(output);
-                        rows.push(row);
-                    }
-                }
-            }
-        }
-        self.rows = Some(rows);
     }
 }
 
