@@ -28,6 +28,7 @@ impl TableOperator for LinearRoad {
             output: nullable(&port_schemas()[port]),
             // An expressway's state is in one partition.
             keys: vec![vec!["xway".into()]],
+            carried: Vec::new(),
             factory: Arc::new(move |_| {
                 Box::new(Chosen { tolls: Tolls::new(1), written: Output::new(&port_schemas()), port })
             }),

@@ -29,6 +29,10 @@ pub struct BoundOperator {
     /// For each input, the columns by whose values its rows are divided among the partitions: rows with equal
     /// values come to one partition. None: all rows go to one partition.
     pub keys: Vec<Vec<String>>,
+    /// Columns that each row of the output has from rows of the inputs that caused it, with the same name and type in
+    /// every input, where rows of other values have no part in it. Conditions of a query on these columns alone then
+    /// choose rows before the operator sees them, and before they are split. None, if in doubt.
+    pub carried: Vec<String>,
     /// Makes the instance of a partition. Its inputs have the columns of the call's inputs.
     pub factory: Arc<dyn Fn(u32) -> Box<dyn Operator> + Send + Sync>,
 }

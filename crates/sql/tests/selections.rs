@@ -1,5 +1,6 @@
 //! Selections over split streams: rows that nobody wants are dropped before they are split, where that changes nothing.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -35,7 +36,43 @@ impl TableOperator for NumberFunction {
         Ok(BoundOperator {
             output: Arc::new(Schema::new(vec![field("value"), field("place")])),
             keys: vec![Vec::new()],
+            carried: Vec::new(),
             factory: Arc::new(|_| Box::new(Number(0))),
+        })
+    }
+}
+
+/// Numbers the rows of each key.
+#[derive(Default)]
+struct NumberByKey(BTreeMap<i64, i64>);
+
+impl Operator for NumberByKey {
+    fn rows(&mut self, _input: usize, rows: Rows<'_>, output: &mut Output) -> Result<(), Cause> {
+        let (keys, values) = (rows.column::<Int64Type>(0), rows.column::<Int64Type>(1));
+        for ((key, value), position) in keys.iter().zip(values).zip(rows.positions()) {
+            let place = self.0.entry(*key).or_default();
+            output.port(0).push(*position, (*key, *value, *place));
+            *place += 1;
+        }
+        Ok(())
+    }
+    fn snapshot(&self, _writer: &mut SnapshotWriter) {}
+    fn restore(&mut self, _reader: &mut SnapshotReader<'_>) -> Result<(), Cause> {
+        Ok(())
+    }
+}
+
+/// Says that it carries these columns.
+struct NumberByKeyFunction(Vec<String>);
+
+impl TableOperator for NumberByKeyFunction {
+    fn bind(&self, _inputs: &[SchemaRef], _arguments: &Arguments) -> Result<BoundOperator, Cause> {
+        let field = |name: &str| Field::new(name, DataType::Int64, false);
+        Ok(BoundOperator {
+            output: Arc::new(Schema::new(vec![field("key"), field("value"), field("place")])),
+            keys: vec![vec!["key".into()]],
+            carried: self.0.clone(),
+            factory: Arc::new(|_| Box::<NumberByKey>::default()),
         })
     }
 }
@@ -53,6 +90,7 @@ fn rows(query: &str) -> (Vec<Vec<i64>>, usize) {
     session.settings_mut().workers = 3;
     session.register_function("route_of", vec![DataType::Int64], DataType::Int64, route);
     session.register_operator("number", Arc::new(NumberFunction));
+    session.register_operator("number_by_key", Arc::new(NumberByKeyFunction(vec!["key".into()])));
     let statement = parse(query, "test.sql").unwrap().remove(0);
     let Reply::Query(query) = session.execute(&statement).unwrap_or_else(|error| panic!("{error}")) else {
         panic!("it is no query");
@@ -90,6 +128,42 @@ proptest! {
         let expected: Vec<Vec<i64>> = all.into_iter().filter(|row| row[0] % modulus == 0).collect();
         prop_assert_eq!(some, expected, "the places are those among all rows");
         prop_assert_eq!(routed, 300);
+    }
+
+    #[test]
+    fn a_selection_of_what_an_operator_carries_comes_before_it(
+        key in 0..13_i64, above in 0..13_i64, value in 0..300_i64, is_split in any::<bool>()
+    ) {
+        let input = "(SELECT value % 13 AS key, value FROM sequence(300))";
+        let split = format!("splitstream({input}, 5, route => route_of(key), plan => 'fsplit')");
+        let numbered = match is_split {
+            true => format!("mergestream(number_by_key({split}))"),
+            false => format!("number_by_key({input})"),
+        };
+        let (all, _) = rows(&format!("SELECT key, value, place FROM {numbered} AS n"));
+        let on_key = |row: &[i64]| row[0] == key || (row[0] > above && row[0] != 11) || [3, 5].contains(&row[0]);
+        let condition = format!("(n.key = {key} OR (n.key > {above} AND NOT n.key = 11) OR n.key IN (3, 5)) \
+                                 AND value <= {value} AND 5 / (key + 1) >= 0");
+        let (some, routed) = rows(&format!("SELECT key, value, place FROM {numbered} AS n WHERE {condition}"));
+        let expected: Vec<Vec<i64>> = all.iter().filter(|row| on_key(row) && row[1] <= value).cloned().collect();
+        prop_assert_eq!(some, expected);
+        let wanted = all.iter().filter(|row| on_key(row)).count();
+        prop_assert_eq!(routed, if is_split { wanted } else { 0 }, "rows were routed for nothing");
+    }
+}
+
+#[test]
+fn what_is_carried_must_be_in_the_output_and_in_all_inputs() {
+    for (carried, input) in
+        [("place", "key, value"), ("other", "key, value"), ("key", "CAST(key AS INT) AS key, value")]
+    {
+        let mut session = Session::new();
+        session.register_operator("numbered", Arc::new(NumberByKeyFunction(vec![carried.into()])));
+        let query = format!(
+            "SELECT * FROM numbered((SELECT {input} FROM (SELECT value AS key, value FROM sequence(9))))"
+        );
+        let error = session.execute(&parse(&query, "test.sql").unwrap().remove(0)).err().unwrap().to_string();
+        assert!(error.contains(&format!("numbered() says that it carries '{carried}'")), "{error}");
     }
 }
 

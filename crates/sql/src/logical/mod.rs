@@ -12,6 +12,7 @@ mod provider;
 mod refuse;
 mod region_functions;
 mod relations;
+mod select_before;
 mod split_call;
 mod split_stream;
 mod vectors;

@@ -21,6 +21,7 @@ use datafusion::optimizer::simplify_expressions::SimplifyExpressions;
 use datafusion::optimizer::{Optimizer, OptimizerContext, OptimizerRule};
 
 use super::arithmetic::{with_checks, without_checks};
+use super::select_before::SelectBefore;
 
 /// Types are coerced, then the plan is rewritten until nothing changes.
 pub(crate) fn optimize(plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
@@ -36,6 +37,7 @@ pub(crate) fn optimize(plan: LogicalPlan, options: &ConfigOptions) -> Result<Log
         Arc::new(EliminateCrossJoin::new()),
         Arc::new(EliminateOuterJoin::new()),
         Arc::new(PushDownFilter::new()),
+        Arc::new(SelectBefore),
         Arc::new(EliminateGroupByConstant::new()),
         Arc::new(OptimizeProjections::new()),
     ];

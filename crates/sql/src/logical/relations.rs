@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::{Column, DataFusionError, ExprSchema, Result, TableReference, plan_err};
 use datafusion::logical_expr::planner::{
     PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
@@ -18,7 +19,7 @@ use super::split_call;
 use super::window_assign::{WindowAssign, WindowKind};
 use crate::arguments::{Arguments, Value, value_of};
 use crate::definition::{Scanned, scanned};
-use crate::extension::Registry;
+use crate::extension::{BoundOperator, Registry};
 use crate::process::ProcessSet;
 
 /// See the module.
@@ -105,9 +106,26 @@ impl Relations {
             return plan_err!("{}() takes tables, as TABLE(name) or (SELECT ...), then constants", call.name);
         }
         let bound = self.registry.operators[&call.name].bind(&schemas, &call.arguments).map_err(external)?;
+        check_carried(&call.name, &bound, &schemas)?;
         let node = OperatorCall::new(&call.name, inputs, Arc::new(bound))?;
         Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) }))
     }
+}
+
+/// Columns that an operator carries are the same in its output and in all inputs.
+fn check_carried(name: &str, bound: &BoundOperator, inputs: &[SchemaRef]) -> Result<()> {
+    let type_in = |schema: &SchemaRef, column: &str| {
+        schema.field_with_name(column).ok().map(|field| field.data_type().clone())
+    };
+    for column in &bound.carried {
+        let wanted = type_in(&bound.output, column);
+        if wanted.is_none() || inputs.iter().any(|input| type_in(input, column) != wanted) {
+            return plan_err!(
+                "{name}() says that it carries '{column}', which is not in its output and all of its inputs with one type"
+            );
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn external(cause: Cause) -> DataFusionError {
