@@ -18,11 +18,14 @@
 
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::types::ByteViewType;
+use arrow_array::{Array, ArrayRef, GenericByteViewArray, RecordBatch, RecordBatchOptions};
 use arrow_buffer::{Buffer, MutableBuffer, ScalarBuffer};
 use arrow_ipc::MetadataVersion;
 use arrow_ipc::reader::StreamDecoder;
 use arrow_ipc::writer::{IpcWriteOptions, StreamEncoder};
+use arrow_schema::{DataType, FieldRef};
 use tidemill_core::error::Cause;
 use tidemill_core::{Batch, PartitionedBatch, Run};
 use tidemill_split::SplitPlan;
@@ -74,10 +77,35 @@ fn encode_parcel(parcel: &Parcel, pieces: &mut Vec<Buffer>) {
 }
 
 fn encode_columns(rows: &RecordBatch) -> Vec<Buffer> {
+    let rows = &without_unseen_texts(rows);
     let options = IpcWriteOptions::try_new(ALIGNMENT, false, MetadataVersion::V5);
     let encoder = options.and_then(|options| StreamEncoder::try_new_with_options(rows.schema_ref(), options));
     let pieces = encoder.and_then(|mut encoder| Ok([encoder.encode(rows)?, encoder.finish()?].concat()));
     pieces.expect("Arrow IPC takes columns of all types that a plan may have")
+}
+
+/// A column of views refers to texts that other rows may show, too, and would take all of them along.
+fn without_unseen_texts(rows: &RecordBatch) -> RecordBatch {
+    let has_views = |field: &FieldRef| matches!(field.data_type(), DataType::Utf8View | DataType::BinaryView);
+    if !rows.schema_ref().fields().iter().any(has_views) {
+        return rows.clone();
+    }
+    let seen = |column: &ArrayRef| match column.data_type() {
+        DataType::Utf8View => Arc::new(compact(column.as_string_view())) as _,
+        DataType::BinaryView => Arc::new(compact(column.as_binary_view())) as _,
+        _ => Arc::clone(column),
+    };
+    let columns = rows.columns().iter().map(seen).collect();
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+    RecordBatch::try_new_with_options(rows.schema(), columns, &options).expect("the same types and lengths")
+}
+
+fn compact<T: ByteViewType>(views: &GenericByteViewArray<T>) -> GenericByteViewArray<T> {
+    let length: usize = views.data_buffers().iter().map(Buffer::len).sum();
+    match length / 2 > views.total_buffer_bytes_used() {
+        true => views.gc(),
+        false => views.clone(),
+    }
 }
 
 fn length(pieces: &[Buffer]) -> usize {
