@@ -1,43 +1,33 @@
 //! Parcels as bytes, between processes: one copy on the way out, none on the way in.
 //!
-//! A message is a number of parcels, 64 bits, and the parcels. A parcel is ten numbers of 64 bits:
+//! A message is the number of its parcels, and the parcels. A parcel is eleven numbers:
 //!
 //! ```text
-//! target, chunk, window, held bytes,
-//! the lengths in bytes of: plan, runs, positions, origins, columns,
-//! the number of rows
+//! target, chunk, window, held bytes, rows,
+//! the lengths in bytes of: plan, runs, positions, origins, fields, other columns
 //! ```
 //!
-//! and these five parts in this order, each filled up with zeros to a multiple of 8 bytes. The plan is as [`SplitPlan`]
-//! writes it, empty if there is none; a run is three numbers of 32 bits: partition, start, end; positions and origins are
-//! numbers of 32 bits; the columns are a stream of Arrow IPC: the schema, dictionaries, one batch. All numbers are
+//! and these six parts, and the buffers of its plain columns. These numbers have 64 bits; each part and each buffer is
+//! filled up with zeros to a multiple of 8 bytes. The plan is as [`SplitPlan`] writes it, empty if there is none; a run is
+//! partition, start, end; these, positions and origins are numbers of 32 bits. Columns: see [`columns`]. All numbers are
 //! little-endian.
 //!
-//! So all parts lie as they lie in memory, and a buffer of a column goes from where it is straight into the transport's
+//! So everything lies as it lies in memory, and a buffer of a column goes from where it is straight into the transport's
 //! memory, and stays there when it has arrived.
+
+mod columns;
 
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::ByteViewType;
-use arrow_array::{Array, ArrayRef, GenericByteViewArray, RecordBatch, RecordBatchOptions};
-use arrow_buffer::{Buffer, MutableBuffer, ScalarBuffer};
-use arrow_ipc::MetadataVersion;
-use arrow_ipc::reader::StreamDecoder;
-use arrow_ipc::writer::{IpcWriteOptions, StreamEncoder};
-use arrow_schema::{DataType, FieldRef};
-use tidemill_core::error::Cause;
+use arrow_buffer::{ArrowNativeType, Buffer, MutableBuffer, ScalarBuffer};
 use tidemill_core::{Batch, PartitionedBatch, Run};
 use tidemill_split::SplitPlan;
 use timely::bytes::arc::Bytes;
 
-use crate::panics::guard;
 use crate::parcel::Parcel;
 
 /// What the parts of a message are aligned to. The message itself is, too, as everything that Timely sends.
 const ALIGNMENT: usize = 8;
-/// The numbers before the parts of a parcel.
-const NUMBERS: usize = 10;
 /// A message that is shorter is copied when it has arrived: whoever keeps one of its rows for long keeps its memory, and
 /// that would be all of the transport's, 1 MiB.
 const SHARED_BYTES_MIN: usize = 128 << 10;
@@ -45,76 +35,70 @@ const SHARED_BYTES_MIN: usize = 128 << 10;
 // The parts of a message are numbers as they lie in memory.
 const _: () = assert!(cfg!(target_endian = "little"));
 
-/// The message of these parcels, in pieces that follow each other. Columns are not copied for it.
+/// The message of these parcels, in pieces that follow each other. Buffers of columns are not copied for it.
 pub(crate) fn encode(parcels: &[Parcel]) -> Vec<Buffer> {
-    let mut pieces = vec![Buffer::from((parcels.len() as u64).to_le_bytes())];
+    let mut pieces = vec![numbers([parcels.len() as u64])];
     parcels.iter().for_each(|parcel| encode_parcel(parcel, &mut pieces));
     pieces
 }
 
 fn encode_parcel(parcel: &Parcel, pieces: &mut Vec<Buffer>) {
     let Batch { rows, positions, origins } = &parcel.rows.batch;
-    let plan = parcel.plan.as_ref().map(|plan| plan.to_bytes()).unwrap_or_default();
     let runs = parcel.rows.runs.iter().flat_map(|run| [run.partition, run.start, run.end]);
+    let columns = columns::encode(rows);
     let parts = [
-        vec![Buffer::from_vec(plan)],
-        vec![Buffer::from_vec(runs.collect::<Vec<u32>>())],
-        vec![positions.inner().clone()],
-        vec![origins.inner().clone()],
-        encode_columns(rows),
+        Buffer::from_vec(parcel.plan.as_ref().map(|plan| plan.to_bytes()).unwrap_or_default()),
+        Buffer::from_vec(runs.collect::<Vec<u32>>()),
+        positions.inner().clone(),
+        origins.inner().clone(),
+        columns.fields,
     ];
-    let numbers = [u64::from(parcel.target), parcel.chunk.into(), parcel.window.into(), parcel.held_bytes];
-    let lengths = parts.iter().map(|part| length(part) as u64);
-    let numbers = numbers.into_iter().chain(lengths).chain([rows.num_rows() as u64]);
-    pieces.push(Buffer::from_vec(numbers.collect::<Vec<u64>>()));
-    for part in parts {
-        let missing = padding(length(&part));
-        pieces.extend(part);
-        if missing > 0 {
-            pieces.push(Buffer::from(&[0; ALIGNMENT][..missing]));
-        }
+    let others: usize = columns.others.iter().map(Buffer::len).sum();
+    let [plan, runs, positions, origins, fields] = parts.each_ref().map(|part| part.len() as u64);
+    pieces.push(numbers([
+        parcel.target.into(),
+        parcel.chunk.into(),
+        parcel.window.into(),
+        parcel.held_bytes,
+        rows.num_rows() as u64,
+        plan,
+        runs,
+        positions,
+        origins,
+        fields,
+        others as u64,
+    ]));
+    parts.into_iter().for_each(|part| push(part, pieces));
+    pieces.extend(columns.others);
+    fill_up(others, pieces);
+    columns.plain.into_iter().for_each(|buffer| push(buffer, pieces));
+}
+
+fn numbers<const N: usize>(numbers: [u64; N]) -> Buffer {
+    Buffer::from_vec(numbers.to_vec())
+}
+
+fn push(piece: Buffer, pieces: &mut Vec<Buffer>) {
+    let length = piece.len();
+    pieces.push(piece);
+    fill_up(length, pieces);
+}
+
+/// Behind so many bytes.
+fn fill_up(length: usize, pieces: &mut Vec<Buffer>) {
+    if padding(length) > 0 {
+        pieces.push(Buffer::from(&[0; ALIGNMENT][..padding(length)]));
     }
-}
-
-fn encode_columns(rows: &RecordBatch) -> Vec<Buffer> {
-    let rows = &without_unseen_texts(rows);
-    let options = IpcWriteOptions::try_new(ALIGNMENT, false, MetadataVersion::V5);
-    let encoder = options.and_then(|options| StreamEncoder::try_new_with_options(rows.schema_ref(), options));
-    let pieces = encoder.and_then(|mut encoder| Ok([encoder.encode(rows)?, encoder.finish()?].concat()));
-    pieces.expect("Arrow IPC takes columns of all types that a plan may have")
-}
-
-/// A column of views refers to texts that other rows may show, too, and would take all of them along.
-fn without_unseen_texts(rows: &RecordBatch) -> RecordBatch {
-    let has_views = |field: &FieldRef| matches!(field.data_type(), DataType::Utf8View | DataType::BinaryView);
-    if !rows.schema_ref().fields().iter().any(has_views) {
-        return rows.clone();
-    }
-    let seen = |column: &ArrayRef| match column.data_type() {
-        DataType::Utf8View => Arc::new(compact(column.as_string_view())) as _,
-        DataType::BinaryView => Arc::new(compact(column.as_binary_view())) as _,
-        _ => Arc::clone(column),
-    };
-    let columns = rows.columns().iter().map(seen).collect();
-    let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
-    RecordBatch::try_new_with_options(rows.schema(), columns, &options).expect("the same types and lengths")
-}
-
-fn compact<T: ByteViewType>(views: &GenericByteViewArray<T>) -> GenericByteViewArray<T> {
-    let length: usize = views.data_buffers().iter().map(Buffer::len).sum();
-    match length / 2 > views.total_buffer_bytes_used() {
-        true => views.gc(),
-        false => views.clone(),
-    }
-}
-
-fn length(pieces: &[Buffer]) -> usize {
-    pieces.iter().map(Buffer::len).sum()
 }
 
 /// What is missing to a multiple of the alignment.
 fn padding(length: usize) -> usize {
     length.wrapping_neg() % ALIGNMENT
+}
+
+/// Memory for the transport: aligned, so that columns can stay in it.
+pub(crate) fn memory(bytes: usize) -> MutableBuffer {
+    MutableBuffer::from_len_zeroed(bytes)
 }
 
 /// The transport's memory as a buffer: shared if that is worth it and possible, or else a copy.
@@ -147,20 +131,20 @@ pub(crate) fn decode(message: Buffer) -> Option<Vec<Parcel>> {
 }
 
 fn decode_parcel(rest: &mut Rest) -> Option<Parcel> {
-    let numbers: [u64; NUMBERS] = rest.numbers()?;
-    let [target, chunk, window, held_bytes, lengths @ .., row_count] = numbers;
+    let [target, chunk, window, held_bytes, row_count, lengths @ ..] = rest.numbers::<11>()?;
     let small = |number: u64| u32::try_from(number).ok();
     let (target, chunk, window, row_count) =
         (small(target)?, small(chunk)?, small(window)?, small(row_count)?);
-    let [plan, runs, positions, origins, columns]: [u64; 5] = lengths;
+    let [plan, runs, positions, origins, fields, others] = lengths;
     let plan = match rest.part(plan)? {
         none if none.is_empty() => None,
         plan => Some(Arc::new(SplitPlan::from_bytes(&plan).ok()?)),
     };
-    let runs = decode_runs(&integers(rest.part(runs)?)?, row_count)?;
-    let (positions, origins) = (integers(rest.part(positions)?)?, integers(rest.part(origins)?)?);
-    let rows = decode_columns(rest.part(columns)?)?;
-    let origin_count = if origins.is_empty() { rows.num_rows() } else { origins.len() };
+    let runs = decode_runs(&values(rest.part(runs)?)?, row_count)?;
+    let (positions, origins) = (values(rest.part(positions)?)?, values(rest.part(origins)?)?);
+    let (fields, others) = (rest.part(fields)?, rest.part(others)?);
+    let rows = columns::decode(&fields, others, row_count as usize, rest)?;
+    let origin_count = if origins.is_empty() { positions.len() } else { origins.len() };
     if [rows.num_rows(), positions.len(), origin_count] != [row_count as usize; 3] {
         return None;
     }
@@ -170,37 +154,23 @@ fn decode_parcel(rest: &mut Rest) -> Option<Parcel> {
 
 /// Runs that follow each other within so many rows.
 fn decode_runs(numbers: &[u32], row_count: u32) -> Option<Vec<Run>> {
-    let runs = numbers.chunks_exact(3).map(|run| Run { partition: run[0], start: run[1], end: run[2] });
-    let runs: Vec<Run> = runs.collect();
+    let (runs, []) = numbers.as_chunks() else { return None };
+    let run = |[partition, start, end]: &[u32; 3]| Run { partition: *partition, start: *start, end: *end };
+    let runs: Vec<Run> = runs.iter().map(run).collect();
     let mut end = 0;
     for run in &runs {
         (end <= run.start && run.start <= run.end && run.end <= row_count).then_some(())?;
         end = run.end;
     }
-    (numbers.len() % 3 == 0).then_some(runs)
+    Some(runs)
 }
 
-/// A buffer of numbers, where it is if it is aligned.
-fn integers(part: Buffer) -> Option<ScalarBuffer<u32>> {
-    let length = part.len() / size_of::<u32>();
-    let is_aligned = part.as_ptr().align_offset(align_of::<u32>()) == 0;
+/// A buffer as values, where it is if it is aligned as they need; a message is to 8 bytes only.
+fn values<T: ArrowNativeType>(part: Buffer) -> Option<ScalarBuffer<T>> {
+    let length = part.len() / size_of::<T>();
+    let is_aligned = part.as_ptr().align_offset(align_of::<T>()) == 0;
     let aligned = if is_aligned { part } else { Buffer::from(&part[..]) };
-    (aligned.len() % size_of::<u32>() == 0).then(|| ScalarBuffer::new(aligned, 0, length))
-}
-
-/// Arrow checks what it reads, and panics on some of what cannot be.
-fn decode_columns(part: Buffer) -> Option<RecordBatch> {
-    guard(|| first_batch(part).ok_or_else(|| Cause::Bug("these are no columns".into()))).ok()
-}
-
-fn first_batch(mut part: Buffer) -> Option<RecordBatch> {
-    let mut decoder = StreamDecoder::new();
-    while !part.is_empty() {
-        if let Some(rows) = decoder.decode(&mut part).ok()? {
-            return Some(rows);
-        }
-    }
-    None
+    (aligned.len() % size_of::<T>() == 0).then(|| ScalarBuffer::new(aligned, 0, length))
 }
 
 /// What is not read yet of a message.
@@ -226,16 +196,11 @@ impl Rest {
     }
 }
 
-/// Memory for the transport: aligned, so that columns can stay in it.
-pub(crate) fn memory(bytes: usize) -> MutableBuffer {
-    MutableBuffer::from_len_zeroed(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use arrow_array::types::{Int8Type, Int32Type};
     use arrow_array::*;
-    use arrow_schema::Schema;
+    use arrow_schema::{Field, Schema};
     use proptest::prelude::*;
     use timely::bytes::arc::BytesMut;
 
@@ -373,6 +338,26 @@ mod tests {
         assert_eq!(found.len(), 3);
         found.iter().zip(&sent).for_each(|(found, sent)| assert_same(found, sent));
         assert!(decode(message(&[])).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_is_said_about_fields_and_schemas_survives_the_wire() {
+        let note = |text: &str| [("note".to_string(), text.to_string())].into();
+        let rows = columns(3, &[2, 6, 1], 4);
+        let [first, second, third] = [0, 1, 2].map(|index| rows.schema().field(index).clone());
+        let long = Field::new("x".repeat(70_000), third.data_type().clone(), true);
+        let noted = Schema::new(vec![first.clone().with_metadata(note("one")), second.clone(), long]);
+        let schemas = [
+            noted.clone(),
+            noted.with_metadata(note("all")),
+            Schema::new(vec![first, second, third]).with_metadata(note("other")),
+        ];
+        for schema in schemas {
+            let sent = parcel(RecordBatch::try_new(Arc::new(schema), rows.columns().to_vec()).unwrap());
+            assert_same(&decode(message(&[sent.clone()])).unwrap()[0], &sent);
+        }
+        let none = RecordBatch::new_empty(Arc::new(Schema::empty().with_metadata(note("none"))));
+        assert_same(&decode(message(&[parcel(none.clone())])).unwrap()[0], &parcel(none));
     }
 
     #[test]
