@@ -354,7 +354,7 @@ mod tests {
         ];
         for schema in schemas {
             let sent = parcel(RecordBatch::try_new(Arc::new(schema), rows.columns().to_vec()).unwrap());
-            assert_same(&decode(message(&[sent.clone()])).unwrap()[0], &sent);
+            assert_same(&decode(message(std::slice::from_ref(&sent))).unwrap()[0], &sent);
         }
         let none = RecordBatch::new_empty(Arc::new(Schema::empty().with_metadata(note("none"))));
         assert_same(&decode(message(&[parcel(none.clone())])).unwrap()[0], &parcel(none));
@@ -401,7 +401,7 @@ mod tests {
     fn long_messages_stay_where_they_are_short_ones_do_not() {
         for (rows, is_shared) in [(100, false), (20_000, true)] {
             let sent = parcel(columns(rows, &[1, 2], 5));
-            let arrived = arrived(&message(&[sent.clone()]), 8);
+            let arrived = arrived(&message(std::slice::from_ref(&sent)), 8);
             let memory = arrived.as_ptr_range();
             let found = decode(shared(arrived)).unwrap();
             assert_same(&found[0], &sent);
@@ -417,7 +417,7 @@ mod tests {
     fn columns_are_aligned_wherever_they_arrive() {
         let sent = parcel(columns(20_000, &[4, 3, 6], 5));
         for offset in [0, 8, 16, 24, 1, 4] {
-            let found = decode(shared(arrived(&message(&[sent.clone()]), offset))).unwrap();
+            let found = decode(shared(arrived(&message(std::slice::from_ref(&sent)), offset))).unwrap();
             assert_same(&found[0], &sent);
         }
     }
