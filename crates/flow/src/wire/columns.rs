@@ -55,7 +55,7 @@ const HAS_NULLS: u8 = 2;
 /// The columns of a batch, as parts of a message.
 pub(super) struct Columns {
     pub fields: Buffer,
-    /// One part, in pieces; empty if all columns are plain.
+    /// One part, in pieces; empty if all columns are plain. It also carries what is said about the schema.
     pub others: Vec<Buffer>,
     pub plain: Vec<Buffer>,
 }
@@ -64,8 +64,7 @@ pub(super) fn encode(rows: &RecordBatch) -> Columns {
     let schema = rows.schema_ref();
     let (mut fields, mut plain, mut others) = (Vec::new(), Vec::new(), Vec::new());
     for (index, (field, column)) in schema.fields().iter().zip(rows.columns()).enumerate() {
-        let kind = if schema.metadata().is_empty() { kind_of(field) } else { OTHER };
-        match kind {
+        match kind_of(field) {
             OTHER => {
                 fields.extend([OTHER, 0, 0, 0]);
                 others.push(index);
@@ -207,4 +206,35 @@ fn first_batch(mut part: Buffer) -> Option<RecordBatch> {
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{Int32Array, StringArray};
+
+    use super::*;
+
+    #[test]
+    fn fields_that_contradict_the_columns_are_none() {
+        let columns: [(&str, ArrayRef); 2] = [
+            ("n", Arc::new(Int32Array::from(vec![1, 2]))),
+            ("t", Arc::new(StringArray::from(vec!["a", "b"]))),
+        ];
+        let rows = RecordBatch::try_from_iter(columns).unwrap();
+        let Columns { fields, others, plain } = encode(&rows);
+        let others = Buffer::from_vec(others.iter().flat_map(|piece| piece.to_vec()).collect());
+        let decode = |fields: &[u8]| decode(fields, others.clone(), 2, &mut Rest(plain[0].clone()));
+        assert_eq!(decode(&fields).unwrap(), rows);
+        let (number, text) = fields.split_at(5);
+        assert!(decode(number).is_none(), "a column is left");
+        assert!(decode(text).is_some(), "the rest of the message is not looked at");
+        assert!(decode(&[&fields[..], &[0]].concat()).is_none(), "half a field");
+        assert!(decode(&[&fields[..], text].concat()).is_none(), "a column too many");
+        assert!(decode(&[&fields[..], number].concat()).is_none(), "a buffer too many");
+        for (place, wrong) in [(0, PLAIN.len() as u8 + 1), (1, HAS_NULLS), (2, 9), (4, 0xff)] {
+            let mut fields = fields.to_vec();
+            fields[place] = wrong;
+            assert!(decode(&fields).is_none(), "{wrong} at {place}");
+        }
+    }
 }

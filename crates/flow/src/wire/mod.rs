@@ -119,7 +119,7 @@ impl AsRef<[u8]> for Slab {
     }
 }
 
-/// The parcels of a message; they share its memory. `None`: the bytes are none of ours, or damaged.
+/// The parcels of a message, which is aligned; they share its memory. `None`: the bytes are none of ours, or damaged.
 pub(crate) fn decode(message: Buffer) -> Option<Vec<Parcel>> {
     let mut rest = Rest(message);
     let [count] = rest.numbers()?;
@@ -165,12 +165,10 @@ fn decode_runs(numbers: &[u32], row_count: u32) -> Option<Vec<Run>> {
     Some(runs)
 }
 
-/// A buffer as values, where it is if it is aligned as they need; a message is to 8 bytes only.
+/// A part as values, of 8 bytes at most: it is aligned for them, as all parts are.
 fn values<T: ArrowNativeType>(part: Buffer) -> Option<ScalarBuffer<T>> {
     let length = part.len() / size_of::<T>();
-    let is_aligned = part.as_ptr().align_offset(align_of::<T>()) == 0;
-    let aligned = if is_aligned { part } else { Buffer::from(&part[..]) };
-    (aligned.len() % size_of::<T>() == 0).then(|| ScalarBuffer::new(aligned, 0, length))
+    (part.len() % size_of::<T>() == 0).then(|| ScalarBuffer::new(part, 0, length))
 }
 
 /// What is not read yet of a message.
