@@ -168,7 +168,7 @@ fn decode_runs(numbers: &[u32], row_count: u32) -> Option<Vec<Run>> {
 /// A part as values, of 8 bytes at most: it is aligned for them, as all parts are.
 fn values<T: ArrowNativeType>(part: Buffer) -> Option<ScalarBuffer<T>> {
     let length = part.len() / size_of::<T>();
-    (part.len() % size_of::<T>() == 0).then(|| ScalarBuffer::new(part, 0, length))
+    part.len().is_multiple_of(size_of::<T>()).then(|| ScalarBuffer::new(part, 0, length))
 }
 
 /// What is not read yet of a message.
