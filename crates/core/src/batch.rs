@@ -1,8 +1,8 @@
 //! Batches: the rows of a stream within one cycle, as Arrow columns, each row with its position.
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrowPrimitiveType, RecordBatch};
-use arrow_buffer::ScalarBuffer;
+use arrow_array::{Array, ArrowPrimitiveType, RecordBatch, make_array};
+use arrow_buffer::{Buffer, ScalarBuffer};
 
 /// Rows of one stream within one cycle.
 ///
@@ -40,8 +40,18 @@ impl Batch {
         self.positions.is_empty()
     }
 
-    /// Bytes held by the columns and positions; of memory that is shared with other batches only its part, where
-    /// columns are numbers.
+    /// The bytes of the columns and positions: their own part of memory that they share with others.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tidemill_core::Batch;
+    /// use tidemill_core::arrow::array::{RecordBatch, UInt64Array};
+    ///
+    /// let column = Arc::new(UInt64Array::from(vec![7, 8, 9])) as _;
+    /// let rows = RecordBatch::try_from_iter([("vid", column)]).unwrap();
+    /// let batch = Batch::from_source(rows, vec![0, 1, 5].into());
+    /// assert_eq!((batch.bytes(), batch.slice(1, 2).bytes()), (36, 12));
+    /// ```
     pub fn bytes(&self) -> usize {
         let columns: usize = self.rows.columns().iter().map(|column| bytes_of(column)).sum();
         columns + 4 * (self.positions.len() + self.origins.len())
@@ -67,11 +77,14 @@ impl Batch {
     }
 }
 
+/// The bytes of the buffers of a column and of what it consists of. Not of what they lie in: buffers of columns that came
+/// from another process all lie in one message.
 fn bytes_of(column: &dyn Array) -> usize {
-    match column.data_type().primitive_width() {
-        Some(width) => column.len() * width + column.nulls().map_or(0, |nulls| nulls.len().div_ceil(8)),
-        None => column.get_array_memory_size(),
-    }
+    let column = column.to_data();
+    let buffers: usize = column.buffers().iter().map(Buffer::len).sum();
+    let nulls = column.nulls().map_or(0, |nulls| nulls.len().div_ceil(8));
+    let children = column.child_data().iter().map(|child| bytes_of(&make_array(child.clone())));
+    buffers + nulls + children.sum::<usize>()
 }
 
 /// Consecutive rows of one partition within a grouped batch.

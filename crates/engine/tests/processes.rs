@@ -126,6 +126,17 @@ fn splits_change_while_the_query_runs() {
 
 #[test]
 fn every_partition_gets_its_rows_in_order_however_they_are_split() {
+    assert_ordered(5000, 700, 2000, &LAYOUTS);
+}
+
+/// Parcels of a megabyte and more, there and back.
+#[test]
+fn rows_of_long_parcels_stay_in_order() {
+    assert_ordered(120_000, 60_000, 200_000, &[(2, 1), (2, 2)]);
+}
+
+/// Sends so many rows, in chunks and cycles of so many, and has every partition tell what it got.
+fn assert_ordered(count: u64, chunk_rows: usize, cycle: u32, layouts: &[(usize, usize)]) {
     let mut random = Random(1);
     let row = |number| {
         let key = match random.below(100) {
@@ -135,17 +146,17 @@ fn every_partition_gets_its_rows_in_order_however_they_are_split() {
         };
         (key, number as i64, number)
     };
-    let rows: Vec<Row> = (0..5000).map(row).collect();
+    let rows: Vec<Row> = (0..count).map(row).collect();
     let mut expected: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
     for (key, _, value) in &rows {
         let receives = |partition: &u32| *key == TO_ALL || key == partition;
         (0..64).filter(receives).for_each(|partition| expected.entry(partition).or_default().push(*value));
     }
-    let chunks: Vec<Chunk> = rows.chunks(700).map(chunk).collect();
+    let chunks: Vec<Chunk> = rows.chunks(chunk_rows).map(chunk).collect();
     let mut first = None;
     for split in ["none", "one", "tree", "lattice"] {
-        for layout in LAYOUTS {
-            let (_, given) = run(layout, &format!("tell 64 {split}"), &chunks, 2000, |_, _| {});
+        for layout in layouts.iter().copied() {
+            let (_, given) = run(layout, &format!("tell 64 {split}"), &chunks, cycle, |_, _| {});
             let mut streams: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
             for (_, _, (partition, _, value)) in given[0].iter().flat_map(|given| &given.streams[0]) {
                 streams.entry(*partition).or_default().push(*value);

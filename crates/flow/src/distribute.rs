@@ -27,11 +27,17 @@ impl Distributor<Parcels> for ByTarget {
         pushers: &mut [P],
     ) {
         for mut parcel in container.0.drain(..) {
-            let target = parcel.target as usize;
-            if !self.own.contains(&parcel.target) {
-                self.shared.hold_sent(&mut parcel);
+            let (target, is_own) = (parcel.target as usize, self.own.contains(&parcel.target));
+            let messages = match is_own {
+                true => vec![Parcels::new(vec![parcel])],
+                false => {
+                    self.shared.hold_sent(&mut parcel);
+                    Parcels::messages(parcel)
+                }
+            };
+            for mut parcels in messages {
+                Message::push_at(&mut parcels, time.clone(), &mut pushers[target]);
             }
-            Message::push_at(&mut Parcels::new(vec![parcel]), time.clone(), &mut pushers[target]);
         }
     }
 

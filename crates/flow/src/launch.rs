@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
+use timely::communication::allocator::zero_copy::bytes_slab::BytesRefill;
 use timely::communication::allocator::zero_copy::initialize::initialize_networking_from_sockets;
 use timely::communication::allocator::{AllocatorBuilder, ProcessBuilder};
 use timely::communication::{Hooks, WorkerGuards};
@@ -15,7 +16,11 @@ use crate::panics::guard;
 use crate::processes::{Lines, Link};
 use crate::running::FlowError;
 use crate::shared::{Failure, Shared};
+use crate::wire;
 use crate::worker::{self, WorkerParts};
+
+/// How many empty pieces of memory, 1 MiB each, an end of a connection keeps to use them again.
+const SPARE_SLABS_MAX: usize = 32;
 
 /// The connections of this process to the others.
 pub(crate) struct Network {
@@ -70,11 +75,17 @@ fn connect(network: Network, shared: &Arc<Shared>, workers: usize) -> std::io::R
     let lines = Lines::new(shared, workers, sockets);
     let link = |(peer, socket): (usize, Option<TcpStream>)| Some(Link::new(socket?, peer, &lines));
     let links = network.sockets.into_iter().enumerate().map(link).collect();
-    let (hooks, process) = (Hooks::default(), shared.topology().layout.process as usize);
+    let (hooks, process) = (hooks(), shared.topology().layout.process as usize);
     let within = ProcessBuilder::new_typed_vector(workers, hooks.refill.clone(), None);
     let (builders, threads) = initialize_networking_from_sockets(within, links, process, workers, hooks)?;
     let builders = builders.into_iter().map(AllocatorBuilder::Tcp).collect();
     Ok((builders, Box::new(threads), lines))
+}
+
+/// Timely's memory for messages: our own, and not kept for ever once there was much of it.
+fn hooks() -> Hooks {
+    let logic = Arc::new(|bytes| Box::new(wire::memory(bytes)) as Box<_>);
+    Hooks { refill: BytesRefill { logic, limit: Some(SPARE_SLABS_MAX) }, ..Hooks::default() }
 }
 
 fn not_started(error: impl std::fmt::Display) -> FlowError {

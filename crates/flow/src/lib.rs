@@ -29,6 +29,7 @@ mod split_status;
 mod stages;
 mod status;
 mod topology;
+mod wire;
 mod work;
 mod worker;
 

@@ -1,19 +1,21 @@
-//! What travels between workers: gathered batches, by reference within a process, as Arrow IPC between
-//! processes.
+//! What travels between workers: gathered batches, by reference within a process, as bytes between processes.
 
 use std::cell::OnceCell;
 use std::io::Write;
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
-use arrow_ipc::reader::StreamDecoder;
-use arrow_ipc::writer::StreamWriter;
-use tidemill_core::{Batch, PartitionedBatch, Run};
+use tidemill_core::{PartitionedBatch, Run};
 use tidemill_split::SplitPlan;
 use timely::Accountable;
 use timely::bytes::arc::Bytes;
 use timely::dataflow::channels::ContainerBytes;
+
+use crate::wire;
+
+/// A parcel that is longer travels in several messages. Timely's memory comes in pieces of 1 MiB: a message that does not
+/// fit would make all pieces larger for ever, and one that is cut off by the end of a piece is copied.
+const MESSAGE_BYTES_MAX: usize = 384 << 10;
 
 /// A gathered batch on its way to one worker.
 #[derive(Clone, Debug)]
@@ -42,22 +44,49 @@ impl Parcel {
     pub fn by(self, plan: &Arc<SplitPlan>) -> Self {
         Parcel { plan: Some(Arc::clone(plan)), ..self }
     }
+
+    /// Rows `start..end` of it, with nothing held.
+    fn slice(&self, start: u32, end: u32) -> Parcel {
+        let cut = |row: u32| row.clamp(start, end) - start;
+        let run = |run: &Run| Run { start: cut(run.start), end: cut(run.end), ..*run };
+        let runs = self.rows.runs.iter().map(run).filter(|run| run.start < run.end).collect();
+        let batch = self.rows.batch.slice(start as usize, end as usize);
+        let (plan, rows) = (self.plan.clone(), PartitionedBatch { batch, runs });
+        Parcel { target: self.target, chunk: self.chunk, window: self.window, plan, held_bytes: 0, rows }
+    }
 }
 
 /// The container that Timely moves. Timely counts parcels, not rows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Parcels(pub Vec<Parcel>, Encoded);
 
-/// The bytes of parcels that are sent to another process: Timely asks for their length first.
-type Encoded = OnceCell<Vec<u8>>;
+/// The message of parcels that are sent to another process, in pieces: Timely asks for its length first.
+type Encoded = OnceCell<Vec<Buffer>>;
 
 impl Parcels {
     pub fn new(parcels: Vec<Parcel>) -> Self {
         Parcels(parcels, Encoded::new())
     }
 
-    fn encoded(&self) -> &[u8] {
-        self.1.get_or_init(|| encode(&self.0))
+    /// A parcel for another process, as messages that follow each other. What is held for it goes with the first.
+    pub fn messages(parcel: Parcel) -> Vec<Parcels> {
+        let whole = Parcels::new(vec![parcel]);
+        let count = whole.length_in_bytes().div_ceil(MESSAGE_BYTES_MAX) as u64;
+        let parcel = &whole.0[0];
+        let rows = parcel.rows.batch.len() as u64;
+        if count < 2 || rows < 2 {
+            return vec![whole];
+        }
+        let count = count.min(rows);
+        let bound = |index: u64| (rows * index / count) as u32;
+        let mut parts: Vec<_> =
+            (0..count).map(|index| parcel.slice(bound(index), bound(index + 1))).collect();
+        parts[0].held_bytes = parcel.held_bytes;
+        parts.into_iter().map(|part| Parcels::new(vec![part])).collect()
+    }
+
+    fn encoded(&self) -> &[Buffer] {
+        self.1.get_or_init(|| wire::encode(&self.0))
     }
 
     /// All rows that all parcels bring, as often as partitions are given them.
@@ -78,187 +107,91 @@ impl Accountable for Parcels {
 
 impl ContainerBytes for Parcels {
     fn from_bytes(bytes: Bytes) -> Self {
-        decode(&bytes).expect("parcels come from this same program, whole")
+        let parcels = wire::decode(wire::shared(bytes));
+        Parcels::new(parcels.expect("parcels come from this same program, whole"))
     }
 
     fn length_in_bytes(&self) -> usize {
-        self.encoded().len()
+        self.encoded().iter().map(Buffer::len).sum()
     }
 
     fn into_bytes<W: Write>(&self, writer: &mut W) {
-        writer.write_all(self.encoded()).expect("the transport's buffer has the announced length");
-    }
-}
-
-fn encode(parcels: &[Parcel]) -> Vec<u8> {
-    let rows: usize = parcels.iter().map(|parcel| parcel.rows.batch.bytes()).sum();
-    let mut bytes = Vec::with_capacity(rows + 4096);
-    put(&mut bytes, parcels.len());
-    for parcel in parcels {
-        put(&mut bytes, parcel.target as usize);
-        put(&mut bytes, parcel.chunk as usize);
-        put(&mut bytes, parcel.window as usize);
-        put(&mut bytes, parcel.held_bytes as usize);
-        put_bytes(&mut bytes, &parcel.plan.as_ref().map(|plan| plan.to_bytes()).unwrap_or_default());
-        put(&mut bytes, parcel.rows.runs.len());
-        for run in &parcel.rows.runs {
-            put(&mut bytes, run.partition as usize);
-            put(&mut bytes, run.start as usize);
-            put(&mut bytes, run.end as usize);
-        }
-        put_integers(&mut bytes, &parcel.rows.batch.positions);
-        put_integers(&mut bytes, &parcel.rows.batch.origins);
-        put_columns(&mut bytes, &parcel.rows.batch.rows);
-    }
-    bytes.resize(bytes.len().next_multiple_of(8), 0);
-    bytes
-}
-
-fn put(bytes: &mut Vec<u8>, value: usize) {
-    bytes.extend_from_slice(&(value as u64).to_le_bytes());
-}
-
-fn put_bytes(bytes: &mut Vec<u8>, value: &[u8]) {
-    put(bytes, value.len());
-    bytes.extend_from_slice(value);
-}
-
-fn put_integers(bytes: &mut Vec<u8>, values: &[u32]) {
-    put(bytes, values.len());
-    bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
-}
-
-/// Columns as a stream of Arrow IPC, behind its length.
-fn put_columns(bytes: &mut Vec<u8>, rows: &RecordBatch) {
-    let at = bytes.len();
-    put(bytes, 0);
-    let mut writer = StreamWriter::try_new(&mut *bytes, &rows.schema()).expect("writing to memory");
-    writer.write(rows).expect("writing to memory");
-    writer.finish().expect("writing to memory");
-    drop(writer);
-    let length = bytes.len() - at - 8;
-    bytes[at..at + 8].copy_from_slice(&(length as u64).to_le_bytes());
-}
-
-/// The columns share one copy of the bytes, which is aligned as they need.
-fn decode_columns(bytes: &[u8]) -> Option<RecordBatch> {
-    let mut buffer = Buffer::from(bytes);
-    let mut decoder = StreamDecoder::new();
-    while !buffer.is_empty() {
-        if let Some(rows) = decoder.decode(&mut buffer).ok()? {
-            return Some(rows);
+        for piece in self.encoded() {
+            writer.write_all(piece).expect("the transport's buffer has the announced length");
         }
     }
-    None
-}
-
-fn decode(mut bytes: &[u8]) -> Option<Parcels> {
-    let count = take(&mut bytes)?;
-    (0..count).map(|_| decode_parcel(&mut bytes)).collect::<Option<Vec<_>>>().map(Parcels::new)
-}
-
-fn decode_parcel(bytes: &mut &[u8]) -> Option<Parcel> {
-    let target = take(bytes)? as u32;
-    let chunk = take(bytes)? as u32;
-    let window = take(bytes)? as u32;
-    let held_bytes = take(bytes)? as u64;
-    let plan = match take_bytes(bytes)? {
-        [] => None,
-        plan => Some(Arc::new(SplitPlan::from_bytes(plan).ok()?)),
-    };
-    let run_count = take(bytes)?;
-    let mut run =
-        || Some(Run { partition: take(bytes)? as u32, start: take(bytes)? as u32, end: take(bytes)? as u32 });
-    let runs = (0..run_count).map(|_| run()).collect::<Option<Vec<_>>>()?;
-    let positions = take_integers(bytes)?;
-    let origins = take_integers(bytes)?;
-    let rows = decode_columns(take_bytes(bytes)?)?;
-    let batch = Batch { rows, positions: positions.into(), origins: origins.into() };
-    Some(Parcel { target, chunk, window, plan, held_bytes, rows: PartitionedBatch { batch, runs } })
-}
-
-fn take(bytes: &mut &[u8]) -> Option<usize> {
-    let (head, rest) = bytes.split_first_chunk()?;
-    *bytes = rest;
-    usize::try_from(u64::from_le_bytes(*head)).ok()
-}
-
-fn take_bytes<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let length = take(bytes)?;
-    let (value, rest) = bytes.split_at_checked(length)?;
-    *bytes = rest;
-    Some(value)
-}
-
-fn take_integers(bytes: &mut &[u8]) -> Option<Vec<u32>> {
-    let length = take(bytes)?;
-    let (values, rest) = bytes.split_at_checked(length.checked_mul(4)?)?;
-    *bytes = rest;
-    Some(values.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect())
 }
 
 #[cfg(test)]
 mod tests {
-    use arrow_array::types::Int32Type;
-    use arrow_array::{
-        ArrayRef, BooleanArray, DictionaryArray, ListArray, NullArray, RecordBatchOptions, StringArray,
-        StringViewArray, UInt16Array,
-    };
-    use arrow_buffer::ScalarBuffer;
-    use arrow_schema::Schema;
+    use arrow_array::{RecordBatch, StringArray, StringViewArray, UInt32Array};
+    use tidemill_core::Batch;
 
     use super::*;
 
-    #[test]
-    fn parcels_survive_the_wire() {
-        let column = Arc::new(UInt16Array::from(vec![5, 6, 7])) as _;
-        let rows = RecordBatch::try_from_iter([("seg", column)]).unwrap();
-        let batch = Batch { rows, positions: vec![0, 2, 9].into(), origins: vec![1, 1, 3].into() };
-        let runs = vec![Run { partition: 1, start: 0, end: 2 }, Run { partition: 4, start: 2, end: 3 }];
-        let parcel = Parcel::new(1, 3, PartitionedBatch { batch, runs }).by(&Arc::new(SplitPlan::exptree(9)));
-        let parcel = Parcel { window: 2, held_bytes: 77, ..parcel };
-        let parcels = [parcel.clone(), parcel.clone()];
+    fn parcel(rows: RecordBatch, runs: Vec<Run>) -> Parcel {
+        let numbers = 0..rows.num_rows() as u32;
+        let batch = Batch { rows, positions: numbers.clone().collect(), origins: numbers.collect() };
+        Parcel { window: 7, held_bytes: 9, ..Parcel::new(1, 2, PartitionedBatch { batch, runs }) }
+    }
 
-        let bytes = encode(&parcels);
-        assert_eq!(bytes.len() % 8, 0);
-        let back = decode(&bytes).unwrap();
-        assert_eq!(back.0.len(), 2);
-        assert_eq!((back.0[1].target, back.0[1].chunk, back.0[1].window), (1, 3, 2));
-        assert_eq!((&back.0[1].plan, back.0[1].held_bytes), (&parcel.plan, 77));
-        assert_eq!(back.0[1].rows.batch.rows, parcel.rows.batch.rows);
-        assert_eq!(back.0[1].rows.batch.positions, parcel.rows.batch.positions);
-        assert_eq!(back.0[1].rows.batch.origins, parcel.rows.batch.origins);
-        assert_eq!(back.0[1].rows.runs, parcel.rows.runs);
-        for length in 0..bytes.len() - 8 {
-            assert!(
-                decode(&bytes[..length])
-                    .is_none_or(|parcels| parcels.0.len() < 2 || length > bytes.len() - 16)
-            );
-        }
+    fn one_column(rows: u32) -> RecordBatch {
+        let column = Arc::new(UInt32Array::from_iter_values(0..rows)) as _;
+        RecordBatch::try_from_iter([("number", column)]).unwrap()
     }
 
     #[test]
-    fn columns_of_all_kinds_survive_the_wire() {
-        let kinds: DictionaryArray<Int32Type> = ["a", "b", "a", "c"].into_iter().collect();
-        let list = [Some(vec![Some(1), None]), None, Some(vec![]), Some(vec![Some(4)])];
-        let columns: Vec<(&str, ArrayRef)> = vec![
-            ("text", Arc::new(StringArray::from(vec![Some("one"), None, Some(""), Some("four")]))),
-            ("view", Arc::new(StringViewArray::from(vec!["short", "longer than twelve bytes", "", "x"]))),
-            ("kind", Arc::new(kinds)),
-            ("flag", Arc::new(BooleanArray::from(vec![Some(true), None, Some(false), Some(true)]))),
-            ("list", Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(list))),
-            ("nothing", Arc::new(NullArray::new(4))),
-        ];
-        let whole = RecordBatch::try_from_iter(columns).unwrap();
-        let no_columns = RecordBatchOptions::new().with_row_count(Some(3));
-        let no_columns =
-            RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &no_columns).unwrap();
-        for rows in [whole.clone(), whole.slice(1, 3), whole.slice(2, 0), no_columns] {
-            let positions = (0..rows.num_rows() as u32).collect();
-            let batch = Batch { rows: rows.clone(), positions, origins: ScalarBuffer::default() };
-            let parcel = Parcel::new(0, 0, PartitionedBatch { batch, runs: Vec::new() });
-            let back = decode(&encode(&[parcel])).unwrap();
-            assert_eq!(back.0[0].rows.batch.rows, rows);
+    fn a_long_parcel_travels_in_messages_with_the_same_rows_in_order() {
+        let run = |partition, start, end| Run { partition, start, end };
+        let rows = 200_000;
+        let runs = vec![run(3, 0, 10), run(4, 10, 150_000), run(8, 150_000, rows)];
+        let messages = Parcels::messages(parcel(one_column(rows), runs));
+        assert!(messages.len() > 2);
+        let mut found = Vec::new();
+        for message in &messages {
+            assert!((MESSAGE_BYTES_MAX / 3..MESSAGE_BYTES_MAX + 1024).contains(&message.length_in_bytes()));
+            let [parcel] = &message.0[..] else { panic!("one parcel in each message") };
+            assert_eq!((parcel.target, parcel.chunk, parcel.window), (1, 2, 7));
+            let PartitionedBatch { batch, runs } = &parcel.rows;
+            assert_eq!(runs.iter().map(|run| (run.end - run.start) as usize).sum::<usize>(), batch.len());
+            for run in runs {
+                let rows = batch.slice(run.start as usize, run.end as usize);
+                assert_eq!(rows.positions, rows.origins);
+                assert_eq!(rows.as_rows().column::<arrow_array::types::UInt32Type>(0), &rows.positions[..]);
+                found.extend(rows.positions.iter().map(|row| (run.partition, *row)));
+            }
         }
+        let partition = |row| {
+            if row < 10 {
+                3
+            } else if row < 150_000 {
+                4
+            } else {
+                8
+            }
+        };
+        assert!(found.into_iter().eq((0..rows).map(|row| (partition(row), row))));
+        let held: Vec<u64> = messages.iter().map(|message| message.0[0].held_bytes).collect();
+        assert!(held[0] == 9 && held[1..].iter().all(|held| *held == 0), "{held:?}");
+    }
+
+    #[test]
+    fn short_parcels_and_single_rows_are_one_message() {
+        assert_eq!(Parcels::messages(parcel(one_column(1000), Vec::new())).len(), 1);
+        assert_eq!(Parcels::messages(parcel(one_column(0), Vec::new())).len(), 1);
+        let column = Arc::new(StringArray::from(vec!["x".repeat(1 << 20)])) as _;
+        let long = RecordBatch::try_from_iter([("text", column)]).unwrap();
+        assert_eq!(Parcels::messages(parcel(long, Vec::new())).len(), 1);
+    }
+
+    #[test]
+    fn texts_that_no_row_shows_are_not_sent() {
+        let texts = (0..30_000).map(|number| format!("a text of more than twelve bytes {number}"));
+        let column = Arc::new(StringViewArray::from_iter_values(texts)) as _;
+        let rows = RecordBatch::try_from_iter([("text", column)]).unwrap();
+        let bytes: usize =
+            Parcels::messages(parcel(rows.clone(), Vec::new())).iter().map(Parcels::length_in_bytes).sum();
+        let few = Parcels::new(vec![parcel(rows.slice(5, 10), Vec::new())]).length_in_bytes();
+        assert!(few < 2000 && bytes < 30_000 * 70, "{few}, {bytes}");
     }
 }
