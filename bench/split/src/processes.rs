@@ -156,28 +156,35 @@ fn loopback(bytes: usize) -> anyhow::Result<f64> {
 /// Prints one table: threads and processes, side by side.
 pub fn compare(seconds: f64, runs: u32) -> anyhow::Result<()> {
     let batches = tuples::batches(BATCHES, BATCH_ROWS, PARTITIONS, 0.0);
+    // Worker 1 is in another process if there are several of one worker.
+    let to_one = tuples::all_on(1, &batches);
     println!("## {PARTITIONS} partitions over processes, nothing broadcast\n");
     println!(
         "| processes x workers | M tuples/s | over sockets, MB/s | plain socket, MB/s | part of it \
-         | one row: median, us | 99 % |"
+         | all to one partition: M tuples/s | over sockets, MB/s | part of it | one row: median, us | 99 % |"
     );
-    println!("|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|---|");
     for (processes, workers) in [(1, 1), (1, 2), (2, 1), (2, 2), (4, 1)] {
-        let (mut rate, mut plain) = (0_f64, 0_f64);
+        let (mut rate, mut rate_to_one, mut plain) = (0_f64, 0_f64, 0_f64);
         for _ in 0..runs {
-            let guess = if processes == 1 { 20e6 } else { 4e6 };
+            let guess = if processes == 1 { 40e6 } else { 20e6 };
             let pushes = ((guess * seconds / BATCH_ROWS as f64) as usize).max(64);
             rate = rate.max(measure(&batches, processes, workers, pushes)?);
+            rate_to_one = rate_to_one.max(measure(&to_one, processes, workers, pushes)?);
             plain = plain.max(loopback((guess * seconds) as usize * TUPLE_BYTES)?);
         }
         let (median_us, rare_us) = respond(&batches, processes, workers)?;
-        let sent = rate * TUPLE_BYTES as f64 * (processes - 1) as f64 / processes as f64;
+        let mb = |rate: f64, part: f64| rate * TUPLE_BYTES as f64 * part / 1e6;
+        let sent = mb(rate, (processes - 1) as f64 / processes as f64);
+        let sent_to_one = mb(rate_to_one, if processes > 1 && workers == 1 { 1.0 } else { 0.0 });
+        let plain = plain / 1e6;
         println!(
-            "| {processes} x {workers} | {:.1} | {:.0} | {:.0} | {:.2} | {median_us:.0} | {rare_us:.0} |",
+            "| {processes} x {workers} | {:.1} | {sent:.0} | {plain:.0} | {:.2} | {:.1} | {sent_to_one:.0} | {:.2} \
+             | {median_us:.0} | {rare_us:.0} |",
             rate / 1e6,
-            sent / 1e6,
-            plain / 1e6,
-            sent / plain
+            sent / plain,
+            rate_to_one / 1e6,
+            sent_to_one / plain
         );
     }
     Ok(())
@@ -191,6 +198,7 @@ mod tests {
     fn the_answers_are_checked() {
         let batches = tuples::batches(2, BATCH_ROWS, PARTITIONS, 0.0);
         assert!(measure(&batches, 1, 2, 3).unwrap() > 0.0);
+        assert!(measure(&tuples::all_on(1, &batches), 1, 2, 3).unwrap() > 0.0);
         let short = [tuples::batches(1, 10, PARTITIONS, 0.0).remove(0)];
         assert!(measure(&short, 1, 1, 1).unwrap_err().to_string().contains("other rows"));
         assert!(loopback(3 << 20).unwrap() > 0.0);

@@ -73,6 +73,17 @@ pub fn batches(count: usize, rows: usize, expressways: u32, broadcast: f64) -> V
     (0..count).map(|_| batch()).collect()
 }
 
+/// The same batches with all rows on one expressway.
+pub fn all_on(expressway: u32, batches: &[Batch]) -> Vec<Batch> {
+    let moved = |batch: &Batch| {
+        let mut columns = batch.rows.columns().to_vec();
+        columns[XWAY] = Arc::new(UInt32Array::from(vec![expressway; batch.len()]));
+        let rows = RecordBatch::try_new(schema(), columns).expect("the columns fit the schema");
+        Batch::from_source(rows, batch.positions.clone())
+    };
+    batches.iter().map(moved).collect()
+}
+
 /// What a partition got: how many rows, the sum of their numbers, how often a number was below the one before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
