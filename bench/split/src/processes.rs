@@ -16,6 +16,7 @@ use tidemill_engine::{
     Sink, SnapshotReader, SnapshotWriter,
 };
 
+use crate::input::BATCHES_OF_A_CYCLE;
 use crate::tuples::{self, NUMBER, TUPLE_BYTES};
 
 const PARTITIONS: u32 = 64;
@@ -133,24 +134,34 @@ fn respond(batches: &[Batch], processes: usize, workers: usize) -> anyhow::Resul
     Ok((us(0.5), us(0.99)))
 }
 
-/// Bytes per second of a plain copy over a socket of this machine, from one thread to another.
-fn loopback(bytes: usize) -> anyhow::Result<f64> {
+/// Bytes per second of a plain copy of the same batches, so many of them, over a socket of this machine from one thread
+/// to another, which keeps a cycle of them.
+fn loopback(batches: &[Batch], pushes: usize) -> anyhow::Result<f64> {
+    let blocks: Vec<Vec<u8>> = batches.iter().map(bytes_of).collect();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let address = listener.local_addr()?;
+    let (mut kept, mut place, mut received) = (vec![0; BATCHES_OF_A_CYCLE * blocks[0].len()], 0, 0);
     let start = Instant::now();
     let writer = std::thread::spawn(move || {
-        let (mut stream, block) = (TcpStream::connect(address)?, vec![1; 1 << 20]);
-        (0..bytes / block.len()).try_for_each(|_| stream.write_all(&block))
+        let mut stream = TcpStream::connect(address)?;
+        blocks.iter().cycle().take(pushes).try_for_each(|block| stream.write_all(block))
     });
-    let (mut stream, mut block, mut received) = (listener.accept()?.0, vec![0; 1 << 20], 0);
+    let mut stream = listener.accept()?.0;
     loop {
-        match stream.read(&mut block)? {
+        match stream.read(&mut kept[place..])? {
             0 => break,
             read => received += read,
         }
+        place = received % kept.len();
     }
     writer.join().expect("it does not panic")?;
     Ok(received as f64 / start.elapsed().as_secs_f64())
+}
+
+/// The columns of a batch, one after the other.
+fn bytes_of(batch: &Batch) -> Vec<u8> {
+    let columns = batch.rows.columns().iter();
+    columns.flat_map(|column| column.as_primitive::<UInt32Type>().values().inner().to_vec()).collect()
 }
 
 /// Prints one table: threads and processes, side by side.
@@ -171,7 +182,7 @@ pub fn compare(seconds: f64, runs: u32) -> anyhow::Result<()> {
             let pushes = ((guess * seconds / BATCH_ROWS as f64) as usize).max(64);
             rate = rate.max(measure(&batches, processes, workers, pushes)?);
             rate_to_one = rate_to_one.max(measure(&to_one, processes, workers, pushes)?);
-            plain = plain.max(loopback((guess * seconds) as usize * TUPLE_BYTES)?);
+            plain = plain.max(loopback(&batches, pushes)?);
         }
         let (median_us, rare_us) = respond(&batches, processes, workers)?;
         let mb = |rate: f64, part: f64| rate * TUPLE_BYTES as f64 * part / 1e6;
@@ -201,6 +212,6 @@ mod tests {
         assert!(measure(&tuples::all_on(1, &batches), 1, 2, 3).unwrap() > 0.0);
         let short = [tuples::batches(1, 10, PARTITIONS, 0.0).remove(0)];
         assert!(measure(&short, 1, 1, 1).unwrap_err().to_string().contains("other rows"));
-        assert!(loopback(3 << 20).unwrap() > 0.0);
+        assert!(loopback(&batches, 3).unwrap() > 0.0);
     }
 }
