@@ -15,9 +15,13 @@ use crate::group::Places;
 /// Columns by the places of their rows.
 pub struct Scatter<'a> {
     places: &'a Places,
-    /// The row at each place as Arrow wants them, made for the first column that needs it.
-    indices: OnceCell<UInt32Array>,
+    /// The row at each place, made for the first column that needs it.
+    rows: OnceCell<ScalarBuffer<u32>>,
 }
+
+/// From so many places per row on, rows are read here and there and written one after the other: what is written is
+/// then so much more than what is read that it does not stay near the processor.
+const PLACES_PER_ROW_FOR_GATHERING: usize = 2;
 
 impl<'a> Scatter<'a> {
     /// Brings rows to these places.
@@ -30,7 +34,7 @@ impl<'a> Scatter<'a> {
     /// assert_eq!(*Scatter::new(&places).buffer(&letters), [8, 9, 7]);
     /// ```
     pub fn new(places: &'a Places) -> Self {
-        Scatter { places, indices: OnceCell::new() }
+        Scatter { places, rows: OnceCell::new() }
     }
 
     /// Columns of any types.
@@ -81,6 +85,24 @@ impl<'a> Scatter<'a> {
     }
 
     fn one<V: ArrowNativeType>(&self, from: &[V], map: impl Fn(V) -> V) -> Vec<V> {
+        match self.is_gathered(from.len()) {
+            true => gather(from, self.rows(from.len()), map),
+            false => self.scatter(from, map),
+        }
+    }
+
+    fn two<V: ArrowNativeType>(&self, from_a: &[V], from_b: &[V]) -> (Vec<V>, Vec<V>) {
+        match self.is_gathered(from_a.len()) {
+            true => (self.one(from_a, |value| value), self.one(from_b, |value| value)),
+            false => self.scatter_two(from_a, from_b),
+        }
+    }
+
+    fn is_gathered(&self, rows: usize) -> bool {
+        self.places.count as usize > rows * PLACES_PER_ROW_FOR_GATHERING
+    }
+
+    fn scatter<V: ArrowNativeType>(&self, from: &[V], map: impl Fn(V) -> V) -> Vec<V> {
         let Places { of_rows, copied_rows, of_copies, .. } = self.places;
         let mut to = self.empty();
         for (value, place) in from.iter().zip(of_rows) {
@@ -93,7 +115,7 @@ impl<'a> Scatter<'a> {
     }
 
     /// Faster than one after the other: a place is read and checked once for both.
-    fn two<V: ArrowNativeType>(&self, from_a: &[V], from_b: &[V]) -> (Vec<V>, Vec<V>) {
+    fn scatter_two<V: ArrowNativeType>(&self, from_a: &[V], from_b: &[V]) -> (Vec<V>, Vec<V>) {
         let Places { of_rows, copied_rows, of_copies, .. } = self.places;
         let (mut a, mut b) = (self.empty(), self.empty());
         let length = a.len();
@@ -126,12 +148,18 @@ impl<'a> Scatter<'a> {
 
     /// A column with nulls, or of a type that is no number.
     fn other(&self, column: &ArrayRef) -> ArrayRef {
-        let indices = self.indices.get_or_init(|| {
-            let rows: Vec<u32> = (0..column.len() as u32).collect();
-            UInt32Array::from(self.one(&rows, |row| row))
-        });
-        arrow_select::take::take(column, indices, None).expect("the rows are within the column, of any type")
+        let indices = UInt32Array::new(self.rows(column.len()).clone(), None);
+        arrow_select::take::take(column, &indices, None).expect("the rows are within the column, of any type")
     }
+
+    /// The row at each place, of so many rows.
+    fn rows(&self, rows: usize) -> &ScalarBuffer<u32> {
+        self.rows.get_or_init(|| self.scatter(&(0..rows as u32).collect::<Vec<u32>>(), |row| row).into())
+    }
+}
+
+fn gather<V: ArrowNativeType>(from: &[V], rows: &[u32], map: impl Fn(V) -> V) -> Vec<V> {
+    rows.iter().map(|row| map(from[*row as usize])).collect()
 }
 
 /// The bytes of a value, if a column is nothing but values that are aligned by their width.
@@ -202,6 +230,8 @@ mod tests {
             // Row 4 to three places, rows 0 and 8 nowhere.
             places(&[9, 1, 2, 0, 8, 3, 7, 4, 9], &[4, 4], &[5, 6], 9),
             places(&[], &[0, 0, 8], &[2, 1, 0], 3),
+            // So many copies that they are gathered.
+            places(&[18, 17, 16, 15, 14, 13, 12, 11, 10], &[7; 10], &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9], 19),
             places(&[0; 9], &[], &[], 0),
             places(&[], &[], &[], 0),
         ];
