@@ -178,7 +178,7 @@ fn generated_traffic_gets_the_answers_of_the_native_operator() {
 
 #[test]
 fn the_benchmarks_own_data_gets_the_answers_that_came_with_it() {
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/linear-road");
+    let data = Path::new(&std::env::var("CARGO_MANIFEST_DIR").unwrap()).join("../../shared/data/linear-road");
     if !data.exists() {
         println!("skipped: the benchmark's data is not there (../shared/data/linear-road)");
         return;

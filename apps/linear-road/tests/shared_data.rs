@@ -13,7 +13,8 @@ use tidemill_linear_road::query::Partitions;
 use tidemill_linear_road::text_read::{InputParser, parse_history_row};
 
 fn shared_data() -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/linear-road");
+    let folder =
+        Path::new(&std::env::var("CARGO_MANIFEST_DIR").unwrap()).join("../../../shared/data/linear-road");
     if folder.exists() {
         return Some(folder);
     }

@@ -126,22 +126,31 @@ fn splits_change_while_the_query_runs() {
 
 #[test]
 fn every_partition_gets_its_rows_in_order_however_they_are_split() {
-    assert_ordered(5000, 700, 2000, &LAYOUTS);
+    assert_ordered(5000, 700, 2000, 1, &LAYOUTS);
+}
+
+/// Batches that are the same for all partitions, alone and among others, short and long.
+#[test]
+fn rows_that_are_all_broadcast_stay_in_order() {
+    assert_ordered(3000, 50, 300, 100, &LAYOUTS);
+    assert_ordered(1500, 100, 200, 99, &LAYOUTS);
+    assert_ordered(30_000, 30_000, 40_000, 100, &[(2, 1)]);
 }
 
 /// Parcels of a megabyte and more, there and back.
 #[test]
 fn rows_of_long_parcels_stay_in_order() {
-    assert_ordered(120_000, 60_000, 200_000, &[(2, 1), (2, 2)]);
+    assert_ordered(120_000, 60_000, 200_000, 1, &[(2, 1), (2, 2)]);
 }
 
-/// Sends so many rows, in chunks and cycles of so many, and has every partition tell what it got.
-fn assert_ordered(count: u64, chunk_rows: usize, cycle: u32, layouts: &[(usize, usize)]) {
+/// Sends so many rows, in chunks and cycles of so many, such a part in a hundred to all, and has every partition tell what
+/// it got.
+fn assert_ordered(count: u64, chunk_rows: usize, cycle: u32, to_all: u64, layouts: &[(usize, usize)]) {
     let mut random = Random(1);
     let row = |number| {
         let key = match random.below(100) {
-            0 => TO_ALL,
-            1 => TO_NONE,
+            dice if dice < to_all => TO_ALL,
+            dice if dice == to_all => TO_NONE,
             _ => random.below(64) as u32,
         };
         (key, number as i64, number)
@@ -402,6 +411,8 @@ fn a_durable_query_goes_on_over_other_processes() {
             let run = durable(layout, folder.path(), &world, 3000, &token);
             let before = world.lock().unwrap().lines.len();
             eventually("some more rows", || world.lock().unwrap().lines.len() > before + 200);
+            let snapshots = folder.path().join("journal/snapshots");
+            eventually("a snapshot", || std::fs::read_dir(&snapshots).unwrap().count() > 0);
             match living(&token).first() {
                 Some(process) => kill(*process),
                 None => run.running.abort(),

@@ -180,11 +180,15 @@ proptest! {
 
     #[test]
     fn what_all_are_given_is_not_copied_and_can_be_merged(
-        rows in unordered_rows(), senders in 1..4u32, workers in 1..4u32, partitions in 1..7u32, last_is_copied in any::<bool>()
+        rows in unordered_rows(),
+        senders in 1..4u32,
+        (workers, partitions) in (1..4u32, 1..7u32),
+        last_is_copied in any::<bool>(),
     ) {
         let (mut parts, end) = dealt(&rows, senders, false);
         parts.retain(|part| !part.is_empty());
-        let route: Arc<Route> = Arc::new(|rows: &RecordBatch, to: &mut Vec<u32>| to.extend(vec![BROADCAST; rows.num_rows()]));
+        let to_all = |rows: &RecordBatch, to: &mut Vec<u32>| to.extend(vec![BROADCAST; rows.num_rows()]);
+        let route: Arc<Route> = Arc::new(to_all);
         let mut splitter = Splitter::new(route, Arc::new(Placement::spread(partitions, workers)), vec![0, 1, 2]);
         let mut of_worker = vec![Vec::new(); workers as usize];
         for part in &parts {

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use case::Case;
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden")
+    Path::new(&std::env::var("CARGO_MANIFEST_DIR").unwrap()).join("../../tests/golden")
 }
 
 /// Runs the cases whose names begin so, and compares them with what is written down.

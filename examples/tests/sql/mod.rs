@@ -10,7 +10,7 @@ use tidemill_sql::{Reply, Session, parse};
 
 /// The text of an example.
 pub fn script(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+    let path = Path::new(&std::env::var("CARGO_MANIFEST_DIR").unwrap()).join(name);
     fs::read_to_string(path).expect("the example is there")
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// The folder of a target.
 pub fn folder(target: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target)
+    Path::new(&std::env::var("CARGO_MANIFEST_DIR").unwrap()).join("corpus").join(target)
 }
 
 /// The files of a target and of the folders in it, each with its path below the target's, in order.

@@ -9,7 +9,7 @@ pub const CODE_FOLDERS: &[&str] = &["apps", "bench", "crates", "docs", "examples
 
 /// The repository's root.
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    Path::new(&std::env::var("CARGO_MANIFEST_DIR").unwrap()).join("../..")
 }
 
 /// All files and folders below the code folders, relative to the root with `/` between names, in order. Build

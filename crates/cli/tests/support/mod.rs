@@ -115,7 +115,8 @@ pub fn folder_with_traffic() -> TempDir {
 
 /// The shared data set, or a word that the test is skipped.
 pub fn shared_data() -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/linear-road");
+    let folder =
+        Path::new(&std::env::var("CARGO_MANIFEST_DIR").unwrap()).join("../../../shared/data/linear-road");
     if folder.exists() {
         return Some(folder);
     }

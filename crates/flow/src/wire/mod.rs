@@ -152,17 +152,19 @@ fn decode_parcel(rest: &mut Rest) -> Option<Parcel> {
     Some(Parcel { target, chunk, window, plan, held_bytes, rows })
 }
 
-/// Runs that follow each other within so many rows.
+/// Runs within so many rows that follow each other, or are all of them each.
 fn decode_runs(numbers: &[u32], row_count: u32) -> Option<Vec<Run>> {
     let (runs, []) = numbers.as_chunks() else { return None };
     let run = |[partition, start, end]: &[u32; 3]| Run { partition: *partition, start: *start, end: *end };
     let runs: Vec<Run> = runs.iter().map(run).collect();
     let mut end = 0;
-    for run in &runs {
-        (end <= run.start && run.start <= run.end && run.end <= row_count).then_some(())?;
+    let follow = runs.iter().all(|run| {
+        let follows = end <= run.start && run.start <= run.end && run.end <= row_count;
         end = run.end;
-    }
-    Some(runs)
+        follows
+    });
+    let is_whole = |run: &Run| (run.start, run.end) == (0, row_count);
+    (follow || runs.iter().all(is_whole)).then_some(runs)
 }
 
 /// A part as values, of 8 bytes at most: it is aligned for them, as all parts are.
@@ -331,9 +333,11 @@ mod tests {
 
     #[test]
     fn parcels_survive_the_wire() {
-        let sent = [full_parcel(), parcel(columns(0, &[6], 0)), full_parcel()];
+        let mut for_all = full_parcel();
+        for_all.rows.runs = (3..7).map(|partition| Run { partition, start: 0, end: 3 }).collect();
+        let sent = [full_parcel(), parcel(columns(0, &[6], 0)), for_all, full_parcel()];
         let found = decode(message(&sent)).unwrap();
-        assert_eq!(found.len(), 3);
+        assert_eq!(found.len(), 4);
         found.iter().zip(&sent).for_each(|(found, sent)| assert_same(found, sent));
         assert!(decode(message(&[])).unwrap().is_empty());
     }

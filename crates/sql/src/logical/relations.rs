@@ -121,7 +121,7 @@ fn check_carried(name: &str, bound: &BoundOperator, inputs: &[SchemaRef]) -> Res
         let wanted = type_in(&bound.output, column);
         if wanted.is_none() || inputs.iter().any(|input| type_in(input, column) != wanted) {
             return plan_err!(
-                "{name}() says that it carries '{column}', which is not in its output and all of its inputs with one type"
+                "{name}() says that it carries '{column}', which is not in its output and all inputs with one type"
             );
         }
     }
