@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidemill_engine::{Batch, Clock, Route, SplitPlan, SplitProfile, profile};
+use tidemill_engine::{Batch, Clock, Prediction, Route, SplitPlan, SplitProfile, predict, profile};
 
 use crate::Arguments;
 use crate::cpu_clock::CpuClock;
@@ -37,13 +37,6 @@ impl Input {
         Ok(Input { profile: profile.with_query_ns(query_ns), ..input })
     }
 
-    /// Takes the profile once more: the machine may have become faster or slower.
-    pub fn profile_again(&mut self) -> anyhow::Result<()> {
-        let profile = profile_of(&self.batches, &self.route, self.partitions)?;
-        self.profile = profile.with_query_ns(self.profile.query_ns);
-        Ok(())
-    }
-
     /// The best of several runs, each of about the asked time if the rate is about this: the highest rate, and the
     /// costs of the run that cost least.
     pub fn best(
@@ -53,23 +46,47 @@ impl Input {
         rate: f64,
         arguments: &Arguments,
     ) -> anyhow::Result<Measured> {
-        let pushes = ((rate * arguments.seconds / BATCH_ROWS as f64) as usize).clamp(16, 100_000);
+        let pushes = pushes(rate, arguments);
         let mut best = self.measure(plan, workers, pushes)?;
         for _ in 1..arguments.runs {
-            let other = self.measure(plan, workers, pushes)?;
-            let rate = best.rate.max(other.rate);
-            if other.splitting_ns() < best.splitting_ns() {
-                best = other;
-            }
-            best.rate = rate;
+            best = best.or(self.measure(plan, workers, pushes)?);
         }
         Ok(best)
+    }
+
+    /// The same, with what the model says by a profile taken just before that run, for the machine becomes faster and
+    /// slower.
+    pub fn best_beside_model(
+        &mut self,
+        plan: &SplitPlan,
+        arguments: &Arguments,
+    ) -> anyhow::Result<(Prediction, Measured)> {
+        let mut best: Option<(Prediction, Measured)> = None;
+        for _ in 0..arguments.runs {
+            let profile = profile_of(&self.batches, &self.route, self.partitions)?;
+            self.profile = profile.with_query_ns(self.profile.query_ns);
+            let prediction = predict(plan.clone(), &self.profile, arguments.workers as u32);
+            let measured = self.measure(plan, arguments.workers, pushes(prediction.rate_max, arguments))?;
+            best = Some(match best {
+                None => (prediction, measured),
+                Some((known, run)) => {
+                    let known = if measured.splitting_ns() < run.splitting_ns() { prediction } else { known };
+                    (known, run.or(measured))
+                }
+            });
+        }
+        Ok(best.expect("there is at least one run"))
     }
 
     fn measure(&self, split: &SplitPlan, workers: usize, pushes: usize) -> anyhow::Result<Measured> {
         let (batches, route, partitions) = (&self.batches[..], &self.route, self.partitions);
         measure(&Run { batches, route, split, partitions, workers, pushes })
     }
+}
+
+/// How many batches take about the asked time at a rate.
+fn pushes(rate: f64, arguments: &Arguments) -> usize {
+    ((rate * arguments.seconds / BATCH_ROWS as f64) as usize).clamp(16, 100_000)
 }
 
 fn profile_of(batches: &[Batch], route: &Arc<Route>, partitions: u32) -> anyhow::Result<SplitProfile> {

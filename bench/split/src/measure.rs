@@ -39,6 +39,13 @@ pub struct Measured {
 }
 
 impl Measured {
+    /// The costs of the cheaper of two runs, and the higher of their rates.
+    pub fn or(self, other: Measured) -> Measured {
+        let rate = self.rate.max(other.rate);
+        let cheaper = if other.splitting_ns() < self.splitting_ns() { other } else { self };
+        Measured { rate, ..cheaper }
+    }
+
     /// All splitting, per event.
     pub fn splitting_ns(&self) -> f64 {
         self.stages.iter().map(|(_, cost_ns)| cost_ns).sum()

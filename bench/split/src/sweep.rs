@@ -1,7 +1,6 @@
 //! An experiment: all plans at each of several points, in a table and a picture.
 
 use anyhow::Context;
-use tidemill_engine::predict;
 use tidemill_split::choose::{candidates, choose};
 
 use crate::Arguments;
@@ -28,10 +27,7 @@ pub fn sweep(
         let auto = choose(&input.profile, partitions, f64::INFINITY, workers);
         let mut lines = Vec::new();
         for plan in candidates(&input.profile, partitions, f64::INFINITY, workers) {
-            // Beside the measurement, for other programs on the machine come and go.
-            input.profile_again()?;
-            let prediction = predict(plan.clone(), &input.profile, workers);
-            let measured = input.best(&plan, arguments.workers, prediction.rate_max, arguments)?;
+            let (prediction, measured) = input.best_beside_model(&plan, arguments)?;
             let is_auto = auto.prediction().plan == plan;
             lines.push(Line { x, prediction, measured, is_auto });
         }

@@ -26,8 +26,9 @@ pub struct SplitProfile {
     pub query_ns: f64,
 }
 
-/// How often each thing is measured; the shortest time counts, for what else the machine does only adds to it.
-const ROUNDS: u32 = 5;
+/// How often each thing is measured. The median counts: the shortest time is that of a machine which does nothing else,
+/// and so it never is.
+const ROUNDS: usize = 5;
 
 /// The rows of a full cycle.
 const CYCLE_ROWS: usize = 32_768;
@@ -71,14 +72,14 @@ pub fn profile(
     let parts = proportions(samples, route);
     let samples = &within_limit(samples, parts.copies(partitions));
     let mut destinations = Vec::new();
-    let route_ns = shortest(clock, || {
+    let route_ns = typical(clock, || {
         destinations.clear();
         samples.iter().for_each(|sample| route(&sample.rows, &mut destinations));
         Ok(VecDeque::new())
     })?;
-    let place_ns = shortest(clock, || split_all(samples, &mut without_columns))?;
-    let all_ns = shortest(clock, || split_all(samples, &mut with_columns))?;
-    let window_ns = shortest(clock, || {
+    let place_ns = typical(clock, || split_all(samples, &mut without_columns))?;
+    let all_ns = typical(clock, || split_all(samples, &mut with_columns))?;
+    let window_ns = typical(clock, || {
         samples.iter().for_each(|sample| drop(std::hint::black_box(sample.slice(0, sample.len()))));
         Ok(VecDeque::new())
     })?;
@@ -110,19 +111,20 @@ fn split_all(samples: &[Batch], splitter: &mut Splitter) -> Result<VecDeque<Vec<
     Ok(shares)
 }
 
-/// The shortest time of a round, without that of giving its results back.
-fn shortest(
+/// The median time of a round, without that of giving its results back.
+fn typical(
     clock: &dyn Fn() -> u64,
     mut what: impl FnMut() -> Result<VecDeque<Vec<Share>>, RouteError>,
 ) -> Result<f64, RouteError> {
-    let mut shortest_ns = u64::MAX;
-    for _ in 0..ROUNDS {
+    let mut times_ns = [0; ROUNDS];
+    for time_ns in &mut times_ns {
         let start_ns = clock();
         let results = what()?;
-        shortest_ns = shortest_ns.min(clock().saturating_sub(start_ns));
+        *time_ns = clock().saturating_sub(start_ns);
         drop(results);
     }
-    Ok(shortest_ns as f64)
+    times_ns.sort_unstable();
+    Ok(times_ns[ROUNDS / 2] as f64)
 }
 
 fn proportions(samples: &[Batch], route: &Arc<Route>) -> Proportions {
