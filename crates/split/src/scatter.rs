@@ -195,6 +195,9 @@ mod tests {
         let decimals = Decimal128Array::from_iter_values((0..9).map(i128::from));
         let wide = Decimal256Array::from_iter_values((0..9).map(arrow_buffer::i256::from));
         let interval = |n| IntervalDayTime::new(n, -n);
+        // Aligned as such a value must be, but not by its 16 bytes.
+        let months = Buffer::from_vec((0..19_u64).collect::<Vec<_>>()).slice(8);
+        let months = IntervalMonthDayNanoArray::new(ScalarBuffer::new(months, 0, 9), None);
         vec![
             Arc::new(Int8Array::from_iter_values(0..9)),
             Arc::new(Int64Array::from_iter((0..9).map(some))),
@@ -206,6 +209,7 @@ mod tests {
             Arc::new(TimestampNanosecondArray::from_iter_values(0..9).with_timezone("Europe/Zurich")),
             Arc::new(Date32Array::from_iter_values(0..9)),
             Arc::new(IntervalDayTimeArray::from_iter_values((0..10).map(interval)).slice(1, 9)),
+            Arc::new(months),
             Arc::new(decimals.with_precision_and_scale(11, 3).unwrap()),
             Arc::new(wide.with_precision_and_scale(50, 3).unwrap()),
             Arc::new(BooleanArray::from_iter((0..9).map(|n| some(n).map(|n| n > 4)))),

@@ -219,6 +219,20 @@ proptest! {
 }
 
 #[test]
+fn batches_that_are_for_all_of_different_partitions_are_merged() {
+    let row = |position, text: &str| (position, 0, (0, None, text.to_string()));
+    let shared = |rows: &[Placed], partitions: &[u32]| {
+        let run = |partition: &u32| Run { partition: *partition, start: 0, end: rows.len() as u32 };
+        PartitionedBatch { batch: batch(rows), runs: partitions.iter().map(run).collect() }
+    };
+    let parts = [shared(&[row(0, "a"), row(2, "c")], &[1, 3, 5]), shared(&[row(1, "b")], &[1, 5])];
+    let merged = merge_by_partition(&parts, 3, &mut Sorter::default()).unwrap();
+    let texts: String = placed(&merged.batch).into_iter().map(|row| row.2.2).collect();
+    let found = merged.runs.iter().map(|run| (run.partition, &texts[run.start as usize..run.end as usize]));
+    assert_eq!(found.collect::<Vec<_>>(), [(1, "abc"), (3, "ac"), (5, "abc")]);
+}
+
+#[test]
 fn a_route_that_gives_too_few_or_too_many_destinations_is_an_error() {
     let rows = vec![(0, 0, (0, None, String::new())); 3];
     for count in [0, 2, 4] {

@@ -388,6 +388,8 @@ mod tests {
         assert!(rejected(|parcel| parcel.rows.runs[1].end = 4));
         assert!(rejected(|parcel| parcel.rows.runs[1].start = 1));
         assert!(rejected(|parcel| parcel.rows.runs[0].start = 3));
+        assert!(!rejected(|parcel| (parcel.rows.runs[0].end, parcel.rows.runs[1].start) = (3, 0)));
+        assert!(rejected(|parcel| (parcel.rows.runs[0].end, parcel.rows.runs[1].start) = (3, 1)));
     }
 
     /// A message as it lies in the transport's memory, at an offset.
