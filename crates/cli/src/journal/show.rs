@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
+use tidemill_engine::arrow::array::temporal_conversions::timestamp_ns_to_datetime;
 use tidemill_engine::inspect::{self, Records};
 use tidemill_engine::{Cut, SplitChange, SplitPlan};
 
@@ -91,7 +92,8 @@ impl Show {
 fn cut_text(cut: &Cut) -> String {
     let list = |values: Vec<String>| values.join(", ");
     let positions = list(cut.positions.iter().map(u64::to_string).collect());
-    let mut text = format!("cycle {} up to {positions}, closed at {} ns", cut.cycle, cut.closed_at_ns);
+    let mut text =
+        format!("cycle {} up to {positions}, closed at {}", cut.cycle, time_text(cut.closed_at_ns));
     let idle = (0..cut.idle.len()).filter(|source| cut.idle[*source]).map(|source| source.to_string());
     let idle = list(idle.collect());
     if !idle.is_empty() {
@@ -108,6 +110,12 @@ fn cut_text(cut: &Cut) -> String {
         text += "; the last";
     }
     text
+}
+
+/// Nanoseconds since 1970 as a date and time.
+fn time_text(time_ns: u64) -> String {
+    let time = i64::try_from(time_ns).ok().and_then(timestamp_ns_to_datetime);
+    time.map_or_else(|| format!("{time_ns} ns"), |time| format!("{time} UTC"))
 }
 
 fn ambiguous(folder: &str, names: &[&str]) -> String {
