@@ -97,7 +97,8 @@ fn rows(query: &str) -> (Vec<Vec<i64>>, usize) {
         panic!("it is no query");
     };
     let (sink, kept) = MemorySink::new(&query.outputs()[0].schema, 10_000);
-    query.start(vec![Box::new(sink)]).unwrap().wait().unwrap();
+    let (status, _) = query.start(vec![Box::new(sink)]).unwrap().wait().unwrap();
+    assert_eq!(status.faults.count, 0, "a condition was computed of a row that is none of its own");
     let batch = kept.read().unwrap();
     let columns: Vec<_> = batch.columns().iter().map(|column| column.as_primitive::<Int64Type>()).collect();
     let row = |row: usize| columns.iter().map(|column| column.value(row)).collect();
