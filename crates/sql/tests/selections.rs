@@ -139,14 +139,14 @@ proptest! {
         let input = "(SELECT value % 13 AS key, value FROM sequence(300))";
         let split = format!("splitstream({input}, 5, route => route_of(key), plan => 'fsplit')");
         let numbered = match is_split {
-            true => format!("mergestream(number_by_key({split}))"),
+            true => format!("mergestream(number_by_key({split})) AS n"),
             false => format!("number_by_key({input})"),
         };
-        let (all, _) = rows(&format!("SELECT key, value, place FROM {numbered} AS n"));
+        let (all, _) = rows(&format!("SELECT key, value, place FROM {numbered}"));
         let on_key = |of: i64| of == key || (of > above && of != 11) || [3, 5].contains(&of);
-        let condition = format!("(n.key = {key} OR (n.key > {above} AND NOT n.key = 11) OR n.key IN (3, 5)) \
+        let condition = format!("(key = {key} OR (key > {above} AND NOT key = 11) OR key IN (3, 5)) \
                                  AND value <= {value} AND 5 / (12 - key) >= 0");
-        let (some, routed) = rows(&format!("SELECT key, value, place FROM {numbered} AS n WHERE {condition}"));
+        let (some, routed) = rows(&format!("SELECT key, value, place FROM {numbered} WHERE {condition}"));
         let expected: Vec<Vec<i64>> = all.iter().filter(|row| on_key(row[0]) && row[1] <= value).cloned().collect();
         prop_assert_eq!(some, expected);
         let wanted = (0..300).filter(|value| on_key(value % 13)).count();
