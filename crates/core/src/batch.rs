@@ -71,6 +71,25 @@ impl Batch {
         }
     }
 
+    /// The same rows, caused by events that are `base` further on in the cycle.
+    ///
+    /// ```
+    /// use tidemill_core::Batch;
+    /// use tidemill_core::arrow::array::{RecordBatch, UInt64Array};
+    ///
+    /// let column = std::sync::Arc::new(UInt64Array::from(vec![7, 8])) as _;
+    /// let rows = RecordBatch::try_from_iter([("vid", column)]).unwrap();
+    /// assert_eq!(*Batch::from_source(rows, vec![0, 3].into()).moved(10).positions, [10, 13]);
+    /// ```
+    #[must_use]
+    pub fn moved(&self, base: u32) -> Batch {
+        let mut batch = self.clone();
+        if base > 0 {
+            batch.positions = batch.positions.iter().map(|position| position + base).collect();
+        }
+        batch
+    }
+
     /// The whole batch as rows for an operator.
     pub fn as_rows(&self) -> Rows<'_> {
         Rows { batch: self, start: 0, end: self.len() }

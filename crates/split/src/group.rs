@@ -2,11 +2,9 @@
 
 use tidemill_core::Run;
 
+use crate::order::{self, Sorter};
 use crate::placement::Placement;
 use crate::route::{BROADCAST, OMIT};
-
-/// Below this many partitions per row, counting is cheaper than comparing.
-const PARTITIONS_PER_ROW_FOR_COUNTING: usize = 8;
 
 /// Where the rows of a batch go: found by [`Grouper`].
 #[derive(Debug, Default)]
@@ -30,8 +28,9 @@ pub struct Grouper {
     places: Places,
     /// Of each partition how many rows it has, then its next free place.
     next: Vec<u32>,
-    /// Rank and row, as one number.
-    pairs: Vec<u64>,
+    /// Of each row that of its partition.
+    ranks: Vec<u32>,
+    sorter: Sorter,
 }
 
 impl Grouper {
@@ -55,7 +54,7 @@ impl Grouper {
         if is_sparse(partitions, placement) {
             let exist = partitions.iter().all(|partition| *partition < placement.partitions());
             if exist {
-                self.by_comparing(partitions, placement);
+                self.by_sorting(partitions, placement);
             }
             return exist;
         }
@@ -90,7 +89,7 @@ impl Grouper {
         let number_of = |wanted| destinations.iter().filter(|destination| **destination == wanted).count();
         let (broadcast, omitted) = (number_of(BROADCAST), number_of(OMIT));
         if broadcast == 0 && is_sparse(destinations, placement) {
-            return self.by_comparing(destinations, placement);
+            return self.by_sorting(destinations, placement);
         }
         self.count(destinations, placement);
         if broadcast > 0 {
@@ -174,17 +173,17 @@ impl Grouper {
     }
 
     /// Touches only the partitions that have rows.
-    fn by_comparing(&mut self, partitions: &[u32], placement: &Placement) {
+    fn by_sorting(&mut self, partitions: &[u32], placement: &Placement) {
         let ranks = placement.ranks();
-        let rows = (0..).zip(partitions).filter(|(_, partition)| **partition != OMIT);
-        self.pairs.clear();
-        self.pairs.extend(rows.map(|(row, partition)| u64::from(ranks[*partition as usize]) << 32 | row));
-        self.pairs.sort_unstable();
+        let rank = |partition: &u32| if *partition == OMIT { u32::MAX } else { ranks[*partition as usize] };
+        self.ranks.clear();
+        self.ranks.extend(partitions.iter().map(rank));
+        let order = self.sorter.sort(&self.ranks, ranks.len());
         let places = &mut self.places;
-        places.count = self.pairs.len() as u32;
+        places.count = order.len() as u32;
         places.of_rows.resize(partitions.len(), places.count);
-        for (place, pair) in (0..).zip(&self.pairs) {
-            let row = *pair as u32 as usize;
+        for (place, row) in (0..).zip(order) {
+            let row = *row as usize;
             places.of_rows[row] = place;
             match places.runs.last_mut() {
                 Some(run) if run.partition == partitions[row] => run.end = place + 1,
@@ -194,9 +193,8 @@ impl Grouper {
     }
 }
 
-/// Whether comparing is cheaper than counting.
 fn is_sparse(rows: &[u32], placement: &Placement) -> bool {
-    placement.partitions() as usize > rows.len().saturating_mul(PARTITIONS_PER_ROW_FOR_COUNTING)
+    order::is_sparse(rows.len(), placement.partitions() as usize)
 }
 
 /// The next free place of a partition, which is free no more.
@@ -264,7 +262,7 @@ mod tests {
             prop_assert_eq!(&found(grouper.places(), &placement), &expected);
             if !to.contains(&BROADCAST) {
                 grouper.clear();
-                grouper.by_comparing(&to, &placement);
+                grouper.by_sorting(&to, &placement);
                 prop_assert_eq!(&found(grouper.places(), &placement), &expected);
             }
         }

@@ -1,7 +1,5 @@
 //! Merging: rows that several workers wrote, in the one defined order (position, origin, order of writing).
 
-use std::sync::Arc;
-
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use tidemill_core::{Batch, PartitionedBatch, Run, concatenate};
 
@@ -79,7 +77,7 @@ fn each_given_once(batch: &PartitionedBatch) -> PartitionedBatch {
     let runs = batch.runs.iter().map(follow).collect();
     let places =
         Places { copied_rows: rows, of_copies: (0..given).collect(), count: given, ..Places::default() };
-    PartitionedBatch { batch: scattered(&batch.batch, &places), runs }
+    PartitionedBatch { batch: Scatter::new(&places).batch(&batch.batch, 0), runs }
 }
 
 fn concatenate(batches: &[Batch]) -> Option<Batch> {
@@ -144,16 +142,8 @@ fn order_ties_by_origin(order: &mut [u32], batch: &Batch) {
 fn reorder(batch: &Batch, order: &[u32]) -> Batch {
     let mut of_rows = vec![0; order.len()];
     (0..).zip(order).for_each(|(place, row)| of_rows[*row as usize] = place);
-    scattered(batch, &Places { of_rows, count: order.len() as u32, ..Places::default() })
-}
-
-fn scattered(batch: &Batch, places: &Places) -> Batch {
-    let scatter = Scatter::new(places);
-    let columns = scatter.columns(&batch.rows.columns().iter().collect::<Vec<_>>());
-    let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(places.count as usize));
-    let rows = RecordBatch::try_new_with_options(Arc::clone(batch.rows.schema_ref()), columns, &options)
-        .expect("scattering keeps types and gives equal lengths");
-    Batch { rows, positions: scatter.buffer(&batch.positions), origins: scatter.buffer(&batch.origins) }
+    let places = Places { of_rows, count: order.len() as u32, ..Places::default() };
+    Scatter::new(&places).batch(batch, 0)
 }
 
 /// `values[row]` for each row.

@@ -11,6 +11,11 @@ pub struct Sorter {
 /// Below this many keys per row, counting is cheaper than comparing.
 const KEYS_PER_ROW_FOR_COUNTING: usize = 8;
 
+/// Whether there are so many keys for so few rows that comparing is cheaper than counting.
+pub(crate) fn is_sparse(rows: usize, key_count: usize) -> bool {
+    key_count > rows.saturating_mul(KEYS_PER_ROW_FOR_COUNTING)
+}
+
 impl Sorter {
     /// The row numbers in ascending order of `keys`, equal keys in ascending order of row. Rows whose key is
     /// not below `key_count` are left out.
@@ -20,9 +25,9 @@ impl Sorter {
     /// assert_eq!(sorter.sort(&[2, 0, 9, 2, 1], 3), &[1, 4, 0, 3]);
     /// ```
     pub fn sort(&mut self, keys: &[u32], key_count: usize) -> &[u32] {
-        match key_count <= keys.len().saturating_mul(KEYS_PER_ROW_FOR_COUNTING) {
-            true => self.sort_by_counting(keys, key_count),
-            false => self.sort_by_comparing(keys, key_count),
+        match is_sparse(keys.len(), key_count) {
+            true => self.sort_by_comparing(keys, key_count),
+            false => self.sort_by_counting(keys, key_count),
         }
         &self.order
     }

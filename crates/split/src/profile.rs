@@ -96,25 +96,27 @@ pub fn profile(
     Ok(SplitProfile { splitter, router, parts, query_ns: 0.0 })
 }
 
+/// How many rows were split, and what they have become.
+type Kept = (usize, Vec<Share>);
+
 /// What is split is kept for as many rows as a cycle has, as it is until the partitions have taken it.
-fn split_all(samples: &[Batch], splitter: &mut Splitter) -> Result<VecDeque<Vec<Share>>, RouteError> {
-    let mut shares = VecDeque::new();
+fn split_all(samples: &[Batch], splitter: &mut Splitter) -> Result<VecDeque<Kept>, RouteError> {
+    let mut kept = VecDeque::new();
     let mut kept_rows = 0;
-    for (number, sample) in samples.iter().enumerate() {
-        shares.push_back(splitter.split(sample, 0)?);
+    for sample in samples {
+        kept.push_back((sample.len(), splitter.split(sample, 0)?));
         kept_rows += sample.len();
-        while kept_rows > CYCLE_ROWS && shares.len() > 1 {
-            kept_rows -= samples[number + 1 - shares.len()].len();
-            shares.pop_front();
+        while kept_rows > CYCLE_ROWS && kept.len() > 1 {
+            kept_rows -= kept.pop_front().map_or(0, |(rows, _)| rows);
         }
     }
-    Ok(shares)
+    Ok(kept)
 }
 
 /// The median time of a round, without that of giving its results back.
 fn typical(
     clock: &dyn Fn() -> u64,
-    mut what: impl FnMut() -> Result<VecDeque<Vec<Share>>, RouteError>,
+    mut what: impl FnMut() -> Result<VecDeque<Kept>, RouteError>,
 ) -> Result<f64, RouteError> {
     let mut times_ns = [0; ROUNDS];
     for time_ns in &mut times_ns {

@@ -5,10 +5,11 @@
 
 use std::cell::OnceCell;
 
-use arrow_array::{Array, ArrayRef, UInt32Array, make_array};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, make_array};
 use arrow_buffer::{ArrowNativeType, Buffer, ScalarBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
+use tidemill_core::Batch;
 
 use crate::group::Places;
 
@@ -37,8 +38,18 @@ impl<'a> Scatter<'a> {
         Scatter { places, rows: OnceCell::new() }
     }
 
+    /// All columns of a batch, with the positions `base` further on.
+    pub fn batch(&self, batch: &Batch, base: u32) -> Batch {
+        let columns = self.columns(batch.rows.columns());
+        let options = RecordBatchOptions::new().with_row_count(Some(self.places.count as usize));
+        let rows = RecordBatch::try_new_with_options(batch.rows.schema(), columns, &options)
+            .expect("scattering keeps types and gives equal lengths");
+        let positions = self.buffer_plus(&batch.positions, base);
+        Batch { rows, positions, origins: self.buffer(&batch.origins) }
+    }
+
     /// Columns of any types.
-    pub fn columns(&self, columns: &[&ArrayRef]) -> Vec<ArrayRef> {
+    pub fn columns(&self, columns: &[ArrayRef]) -> Vec<ArrayRef> {
         let mut made: Vec<Option<ArrayRef>> = vec![None; columns.len()];
         self.flat::<u8>(columns, &mut made);
         self.flat::<u16>(columns, &mut made);
@@ -55,7 +66,7 @@ impl<'a> Scatter<'a> {
     }
 
     /// The same, with something added to each value.
-    pub fn buffer_plus(&self, buffer: &ScalarBuffer<u32>, added: u32) -> ScalarBuffer<u32> {
+    fn buffer_plus(&self, buffer: &ScalarBuffer<u32>, added: u32) -> ScalarBuffer<u32> {
         match buffer.is_empty() {
             true => buffer.clone(),
             false => self.one(buffer, |value| value + added).into(),
@@ -63,20 +74,20 @@ impl<'a> Scatter<'a> {
     }
 
     /// Makes the columns that are values of this width one after the other, and nothing else.
-    fn flat<V: ArrowNativeType>(&self, columns: &[&ArrayRef], made: &mut [Option<ArrayRef>]) {
+    fn flat<V: ArrowNativeType>(&self, columns: &[ArrayRef], made: &mut [Option<ArrayRef>]) {
         let width = Some(size_of::<V>());
-        let flat: Vec<usize> = (0..columns.len()).filter(|i| flat_width(columns[*i]) == width).collect();
+        let flat: Vec<usize> = (0..columns.len()).filter(|i| flat_width(&columns[*i]) == width).collect();
         for pair in flat.chunks(2) {
             match *pair {
                 [first, second] => {
-                    let (a, b) = self.two(&values::<V>(columns[first]), &values::<V>(columns[second]));
-                    made[first] = Some(flat_column(columns[first], a));
-                    made[second] = Some(flat_column(columns[second], b));
+                    let (a, b) = self.two(&values::<V>(&columns[first]), &values::<V>(&columns[second]));
+                    made[first] = Some(flat_column(&columns[first], a));
+                    made[second] = Some(flat_column(&columns[second], b));
                 }
                 [only] => {
                     made[only] = Some(flat_column(
-                        columns[only],
-                        self.one(&values::<V>(columns[only]), |value| value),
+                        &columns[only],
+                        self.one(&values::<V>(&columns[only]), |value| value),
                     ));
                 }
                 _ => {}
@@ -223,7 +234,6 @@ mod tests {
     #[test]
     fn columns_of_all_types_are_scattered_as_arrow_takes_them() {
         let columns = columns_of_nine_rows();
-        let columns: Vec<&ArrayRef> = columns.iter().collect();
         let numbers = |numbers: &[u32]| numbers.to_vec();
         let places = |of_rows: &[u32], copied_rows: &[u32], of_copies: &[u32], count| {
             let (of_rows, copied_rows) = (numbers(of_rows), numbers(copied_rows));
@@ -248,7 +258,7 @@ mod tests {
             let indices = UInt32Array::from(row_at.clone());
             let scatter = Scatter::new(places);
             for (column, made) in columns.iter().zip(scatter.columns(&columns)) {
-                let expected = arrow_select::take::take(*column, &indices, None).unwrap();
+                let expected = arrow_select::take::take(column, &indices, None).unwrap();
                 assert_eq!(&made, &expected, "{places:?} of {}", column.data_type());
             }
             let buffer: ScalarBuffer<u32> = (10..19).collect();

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow_buffer::ScalarBuffer;
+use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::SchemaRef;
 use tidemill_core::{Batch, PartitionedBatch, Run};
 
@@ -113,32 +112,32 @@ impl Splitter {
 
     /// The rows in their places.
     fn grouped(&mut self, batch: &Batch, base: u32) -> Batch {
-        let schema = self.schema_of(batch);
-        let columns: Vec<&ArrayRef> = self.columns.iter().map(|index| batch.rows.column(*index)).collect();
+        let batch = self.projected(batch);
         let places = self.grouper.places();
         let stays = |(row, place): (u32, &u32)| row == *place;
         if places.count as usize == batch.len()
             && (0..).zip(&places.of_rows).all(stays)
             && places.of_copies.is_empty()
         {
-            let columns = columns.into_iter().cloned().collect();
-            return batch_of(schema, columns, based(&batch.positions, base), batch.origins.clone());
+            return batch.moved(base);
         }
-        let scatter = Scatter::new(places);
-        let positions = scatter.buffer_plus(&batch.positions, base);
-        batch_of(schema, scatter.columns(&columns), positions, scatter.buffer(&batch.origins))
+        Scatter::new(places).batch(&batch, base)
     }
 
-    fn schema_of(&mut self, batch: &Batch) -> SchemaRef {
+    /// The columns that are kept, by reference.
+    fn projected(&mut self, batch: &Batch) -> Batch {
         let project = || batch.rows.schema().project(&self.columns).expect("the plan's columns exist");
-        Arc::clone(self.schema.get_or_insert_with(|| Arc::new(project())))
+        let schema = Arc::clone(self.schema.get_or_insert_with(|| Arc::new(project())));
+        let columns = self.columns.iter().map(|index| Arc::clone(batch.rows.column(*index))).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.len()));
+        let rows = RecordBatch::try_new_with_options(schema, columns, &options)
+            .expect("these are the columns of the schema");
+        Batch { rows, positions: batch.positions.clone(), origins: batch.origins.clone() }
     }
 
     /// All rows for all outputs of their splitters: one and the same batch for all.
     fn share_all(&mut self, batch: &Batch, runs: &[Run], base: u32) -> Vec<Share> {
-        let schema = self.schema_of(batch);
-        let columns = self.columns.iter().map(|index| Arc::clone(batch.rows.column(*index))).collect();
-        let batch = batch_of(schema, columns, based(&batch.positions, base), batch.origins.clone());
+        let batch = self.projected(batch).moved(base);
         let is_output = |output: u32| runs.iter().any(|run| output % self.nodes == run.partition);
         let share = |worker| {
             let outputs = self.placement.partitions_of(worker).iter().filter(|output| is_output(**output));
@@ -162,25 +161,6 @@ fn reduce(destinations: &mut [u32], outputs: u32) {
     for destination in destinations.iter_mut().filter(|destination| **destination < BROADCAST) {
         *destination %= outputs;
     }
-}
-
-fn based(positions: &ScalarBuffer<u32>, base: u32) -> ScalarBuffer<u32> {
-    match base {
-        0 => positions.clone(),
-        _ => positions.iter().map(|position| position + base).collect::<Vec<u32>>().into(),
-    }
-}
-
-fn batch_of(
-    schema: SchemaRef,
-    columns: Vec<ArrayRef>,
-    positions: ScalarBuffer<u32>,
-    origins: ScalarBuffer<u32>,
-) -> Batch {
-    let options = RecordBatchOptions::new().with_row_count(Some(positions.len()));
-    let rows = RecordBatch::try_new_with_options(schema, columns, &options)
-        .expect("splitting keeps types and gives equal lengths");
-    Batch { rows, positions, origins }
 }
 
 /// Each worker's part of grouped rows, by reference.

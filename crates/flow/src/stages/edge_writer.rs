@@ -37,7 +37,7 @@ impl EdgeWriter {
         match self {
             EdgeWriter::Empty => Ok(Parcels::default()),
             EdgeWriter::Whole { worker } => {
-                let rows = PartitionedBatch { batch: based(batch, place.base), runs: Vec::new() };
+                let rows = PartitionedBatch { batch: batch.moved(place.base), runs: Vec::new() };
                 Ok(Parcels::new(vec![Parcel::new(*worker, place.chunk, rows)]))
             }
             EdgeWriter::Split(writer) => writer.parcels(batch, place, shared),
@@ -73,7 +73,7 @@ impl SplitWriter {
         };
         let (_, way) = self.way.insert((Arc::clone(&plan), way));
         let parcels = match way {
-            Way::Deal(dealer) => dealer.deal(&based(batch, place.base), place, &plan),
+            Way::Deal(dealer) => dealer.deal(&batch.moved(place.base), place, &plan),
             Way::Split(splitter) => {
                 let split = || splitter.split(batch, place.base);
                 let shares = split_guarded(&self.split.name, place.cut.cycle, split)?;
@@ -106,14 +106,6 @@ pub(crate) fn split_guarded(
     let split = guard(|| split().map_err(|error| Cause::User(error.to_string())));
     let part = || format!("input of operator '{operator}', cycle {cycle}");
     split.map_err(|cause| Failure::Engine { part: part(), cause })
-}
-
-fn based(batch: &Batch, base: u32) -> Batch {
-    let mut batch = batch.clone();
-    if base > 0 {
-        batch.positions = batch.positions.iter().map(|position| position + base).collect();
-    }
-    batch
 }
 
 /// The window router: hands whole windows to splitters without looking into them.
