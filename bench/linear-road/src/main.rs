@@ -38,7 +38,7 @@ struct Arguments {
     #[arg(long)]
     real_seconds: Option<usize>,
     /// The most events in a cycle.
-    #[arg(long, default_value_t = 32_768)]
+    #[arg(long, default_value_t = CyclePolicy::default().events_max)]
     cycle_events: u32,
     /// The engine chooses how inputs are split while it runs.
     #[arg(long)]

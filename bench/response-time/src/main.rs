@@ -41,7 +41,7 @@ struct Arguments {
     #[arg(long, default_value_t = 1000)]
     keys: u32,
     /// The most events in a cycle.
-    #[arg(long, default_value_t = 32_768)]
+    #[arg(long, default_value_t = CyclePolicy::default().events_max)]
     cycle_events: u32,
     /// Microseconds after which a cycle is closed though the workers are busy.
     #[arg(long, default_value_t = 5000)]

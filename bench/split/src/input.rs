@@ -9,9 +9,9 @@ use crate::cpu_clock::CpuClock;
 use crate::measure::{Measured, Run, measure};
 use crate::tuples::{self, TUPLE_BYTES};
 
-const BATCH_ROWS: usize = 8192;
+pub const BATCH_ROWS: usize = 8192;
 /// Together 32 MiB: more than the second-level caches.
-const BATCHES: usize = (32 << 20) / (BATCH_ROWS * TUPLE_BYTES);
+pub const BATCHES: usize = (32 << 20) / (BATCH_ROWS * TUPLE_BYTES);
 
 /// A full cycle.
 pub const BATCHES_OF_A_CYCLE: usize = 32_768 / BATCH_ROWS;

@@ -16,12 +16,10 @@ use tidemill_engine::{
     Sink, SnapshotReader, SnapshotWriter,
 };
 
-use crate::input::BATCHES_OF_A_CYCLE;
+use crate::input::{BATCH_ROWS, BATCHES, BATCHES_OF_A_CYCLE};
 use crate::tuples::{self, NUMBER, TUPLE_BYTES};
 
 const PARTITIONS: u32 = 64;
-const BATCH_ROWS: usize = 8192;
-const BATCHES: usize = (32 << 20) / (BATCH_ROWS * TUPLE_BYTES);
 
 /// Counts its rows and adds up their numbers; tells both at the end.
 struct Sum {

@@ -13,6 +13,7 @@ mod compare;
 mod input;
 #[path = "against_batch/joins.rs"]
 mod joins;
+mod memory_source;
 #[path = "against_batch/running.rs"]
 mod running;
 #[path = "against_batch/streaming.rs"]

@@ -9,7 +9,7 @@ use datafusion::arrow::array::{
     ArrayRef, AsArray, Int64Array, ListArray, RecordBatch, TimestampNanosecondArray,
 };
 use datafusion::arrow::datatypes::{Float64Type, Int64Type};
-use memory_source::Once;
+use memory_source::Batches;
 use tidemill_connect::sinks::MemorySink;
 use tidemill_engine::EventTime;
 use tidemill_sql::{Projected, Reply, Session, SourceDefinition, parse};
@@ -43,7 +43,7 @@ fn spectra(signals: &[Vec<f64>], script: &str) -> Vec<Option<(Vec<f64>, Vec<f64>
     let generator = move |_: &_| {
         let (schema, rows) = (rows.schema(), rows.clone());
         let open = move |columns: Option<&[usize]>| {
-            Projected::open(Once { schema: rows.schema(), rows: Some(rows.clone()) }, columns)
+            Projected::open(Batches { schema: rows.schema(), left: [rows.clone()].into() }, columns)
         };
         let definition = SourceDefinition::new("signals", schema, Arc::new(open));
         let event_time = Some(EventTime { column: 1, delay_ns: 0 });

@@ -16,7 +16,7 @@ use datafusion::arrow::array::{
 use datafusion::arrow::compute::{concat_batches, take_record_batch};
 use datafusion::execution::SessionStateDefaults;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use memory_source::Once;
+use memory_source::Batches;
 use tidemill_connect::sinks::MemorySink;
 use tidemill_engine::{Cause, Source};
 use tidemill_sql::{Reply, Session, SourceDefinition, parse};
@@ -65,7 +65,7 @@ fn session() -> Session {
         let schema = rows().schema();
         let open = |columns: Option<&[usize]>| -> Result<Box<dyn Source>, Cause> {
             let rows = columns.map_or(Ok(rows()), |columns| rows().project(columns)).unwrap();
-            Ok(Box::new(Once { schema: rows.schema(), rows: Some(rows) }))
+            Ok(Box::new(Batches { schema: rows.schema(), left: [rows].into() }))
         };
         let definition = SourceDefinition::new("odd", schema, Arc::new(open));
         Ok(SourceDefinition { is_finite: true, ..definition })

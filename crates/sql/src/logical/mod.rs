@@ -28,3 +28,11 @@ pub(crate) use provider::Provider;
 pub(crate) use refuse::check_repeatable;
 pub(crate) use split_stream::{SplitShape, SplitStream};
 pub(crate) use window_assign::{WindowAssign, WindowKind};
+
+use datafusion::logical_expr::LogicalPlan;
+
+/// A node of ours, if it is one of this type.
+pub(crate) fn node_of<N: 'static>(plan: &LogicalPlan) -> Option<&N> {
+    let LogicalPlan::Extension(extension) = plan else { return None };
+    extension.node.as_any().downcast_ref()
+}

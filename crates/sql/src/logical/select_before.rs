@@ -10,6 +10,7 @@ use datafusion::logical_expr::{Expr, Extension, Filter, LogicalPlan, Operator};
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
+use super::node_of;
 use super::operator_call::OperatorCall;
 use super::split_stream::SplitStream;
 
@@ -32,7 +33,7 @@ impl OptimizerRule for SelectBefore {
 
     fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
         let LogicalPlan::Filter(filter) = &plan else { return Ok(Transformed::no(plan)) };
-        let Some(call) = call_of(&filter.input) else { return Ok(Transformed::no(plan)) };
+        let Some(call) = node_of::<OperatorCall>(&filter.input) else { return Ok(Transformed::no(plan)) };
         let conditions = split_conjunction_owned(filter.predicate.clone());
         let (before, after): (Vec<Expr>, Vec<Expr>) =
             conditions.into_iter().partition(|condition| may_come_before(condition, call));
@@ -46,11 +47,6 @@ impl OptimizerRule for SelectBefore {
             Some(after) => LogicalPlan::Filter(Filter::try_new(after, Arc::new(call))?),
         }))
     }
-}
-
-fn call_of(plan: &LogicalPlan) -> Option<&OperatorCall> {
-    let LogicalPlan::Extension(extension) = plan else { return None };
-    extension.node.as_any().downcast_ref()
 }
 
 /// Whether a condition is on carried columns only, and cannot fail: the operator may have no result of a row of which
@@ -74,9 +70,7 @@ fn may_come_before(condition: &Expr, call: &OperatorCall) -> bool {
 
 /// The rows of an input of which a condition on its columns holds; of one that is split, before that.
 fn select(input: &LogicalPlan, condition: &Expr) -> Result<LogicalPlan> {
-    if let LogicalPlan::Extension(extension) = input
-        && let Some(split) = extension.node.as_any().downcast_ref::<SplitStream>()
-    {
+    if let Some(split) = node_of::<SplitStream>(input) {
         let node = SplitStream { input: select(&split.input, condition)?, ..split.clone() };
         return Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) }));
     }

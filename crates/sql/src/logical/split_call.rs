@@ -9,6 +9,7 @@ use datafusion::sql::sqlparser::ast::{self, FunctionArg, FunctionArgExpr, TableF
 
 use tidemill_engine::Cause;
 
+use super::node_of;
 use super::operator_call::OperatorCall;
 use super::relations::{external, table_of};
 use super::split_stream::{SplitChoice, SplitShape, SplitStream};
@@ -69,10 +70,8 @@ pub(super) fn mergestream(
 
 /// Whether rows come from sub-streams: of a split, or of an operator that is applied to each.
 pub(crate) fn has_sub_streams(plan: &LogicalPlan) -> bool {
-    let LogicalPlan::Extension(extension) = plan else { return false };
-    let node = extension.node.as_any();
     let is_mapped = |call: &OperatorCall| call.inputs.iter().any(has_sub_streams);
-    node.is::<SplitStream>() || node.downcast_ref::<OperatorCall>().is_some_and(is_mapped)
+    node_of::<SplitStream>(plan).is_some() || node_of(plan).is_some_and(is_mapped)
 }
 
 fn sort_arguments(function: &str, args: Vec<FunctionArg>) -> Result<Call> {

@@ -7,13 +7,13 @@ use datafusion::common::Result;
 use tidemill_engine::StreamRef;
 
 use super::columns::schema_of;
-use super::split_stream::{SplitInput, split_of};
+use super::split_stream::SplitInput;
 use super::{Kind, Relation, Role, Translator, refuse};
-use crate::logical::{OperatorCall, SplitStream};
+use crate::logical::{OperatorCall, SplitStream, node_of};
 
 impl Translator {
     pub(super) fn operator_call(&mut self, call: &OperatorCall) -> Result<Relation> {
-        if call.inputs.iter().any(|input| split_of(input).is_some()) {
+        if call.inputs.iter().any(|input| node_of::<SplitStream>(input).is_some()) {
             return self.mapped_call(call);
         }
         let inputs: Vec<Relation> =
@@ -48,7 +48,7 @@ impl Translator {
 
     /// The operator is applied to each sub-stream: an instance for each.
     fn mapped_call(&mut self, call: &OperatorCall) -> Result<Relation> {
-        let splits: Option<Vec<&SplitStream>> = call.inputs.iter().map(split_of).collect();
+        let splits: Option<Vec<&SplitStream>> = call.inputs.iter().map(node_of).collect();
         let splits = splits.filter(|splits| splits.iter().all(|one| one.partitions == splits[0].partitions));
         let Some(splits) = splits else {
             return Err(refuse(

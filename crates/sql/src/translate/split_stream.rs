@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::cast::AsArray;
 use datafusion::arrow::datatypes::Int64Type;
 use datafusion::common::Result;
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::Expr;
 use tidemill_engine::{
     AutoSplit, OperatorPlan, Proportions, Route, SplitPlan, route_by_value, route_or_broadcast,
 };
@@ -33,12 +33,6 @@ impl SplitInput {
     pub fn relation(&self) -> &Relation {
         &self.side.relation
     }
-}
-
-/// The split that a plan stands for, if it is one.
-pub(super) fn split_of(plan: &LogicalPlan) -> Option<&SplitStream> {
-    let LogicalPlan::Extension(extension) = plan else { return None };
-    extension.node.as_any().downcast_ref::<SplitStream>()
 }
 
 impl Translator {

@@ -5,36 +5,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::datatypes::SchemaRef;
 use tidemill_connect::sinks::{MemoryRows, MemorySink};
-use tidemill_engine::{Cause, EventTime, Polled, Sink, Source};
+use tidemill_engine::{Cause, EventTime, Sink, Source};
 use tidemill_sql::{Prepared, QueryStatus, Reply, RunningQuery, Session, SourceDefinition, parse};
 
 use super::input::{Input, MS, Run, Stream, dimension_batch, stream_batch};
+use super::memory_source::Batches;
 
 /// No query of so few rows takes so long, unless it does not end.
 const END_MAX: Duration = Duration::from_secs(60);
 const ROWS_MAX: usize = 1_000_000;
-
-/// Rows in memory, in batches of given sizes.
-struct Batches {
-    schema: SchemaRef,
-    left: VecDeque<RecordBatch>,
-}
-
-impl Source for Batches {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
-    }
-
-    fn poll(&mut self, _wait: Duration) -> Result<Polled, Cause> {
-        Ok(self.left.pop_front().map_or(Polled::Ended, Polled::Rows))
-    }
-
-    fn is_finite(&self) -> bool {
-        true
-    }
-}
 
 fn definition(name: &str, rows: RecordBatch, delay_ms: Option<i64>, sizes: &[usize]) -> SourceDefinition {
     let sizes = sizes.to_vec();

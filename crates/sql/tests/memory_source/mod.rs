@@ -1,5 +1,6 @@
 //! A source of rows in memory.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,19 +8,19 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use tidemill_engine::{Cause, Polled, Source};
 
-/// Gives its rows, then ends.
-pub struct Once {
+/// Gives its batches, then ends.
+pub struct Batches {
     pub schema: SchemaRef,
-    pub rows: Option<RecordBatch>,
+    pub left: VecDeque<RecordBatch>,
 }
 
-impl Source for Once {
+impl Source for Batches {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }
 
     fn poll(&mut self, _wait: Duration) -> Result<Polled, Cause> {
-        Ok(self.rows.take().map_or(Polled::Ended, Polled::Rows))
+        Ok(self.left.pop_front().map_or(Polled::Ended, Polled::Rows))
     }
 
     fn is_finite(&self) -> bool {
