@@ -96,19 +96,34 @@ impl Grouper {
             self.count_copies(destinations, runs, nodes, placement.partitions());
         }
         self.make_runs(placement);
-        let outputs = |run: &Run| (run.partition..placement.partitions()).step_by(nodes as usize);
         let only_copies = omitted > destinations.len() / 2;
         for run in runs {
-            for row in run.start..run.end {
-                match destinations[row as usize] {
-                    OMIT if only_copies => {}
-                    OMIT => self.places.of_rows.push(self.places.count),
-                    BROADCAST => self.add_copies(row, outputs(run), only_copies),
-                    partition if only_copies => self.add_copies(row, partition..partition + 1, true),
-                    partition => self.places.of_rows.push(place(&mut self.next, partition)),
+            let outputs = || (run.partition..placement.partitions()).step_by(nodes as usize);
+            let end = run.end as usize;
+            let mut row = run.start as usize;
+            while row < end {
+                if !only_copies {
+                    row += self.place_routed(&destinations[row..end]);
                 }
+                match destinations[..end].get(row) {
+                    None => break,
+                    Some(&OMIT) if only_copies => {}
+                    Some(&OMIT) => self.places.of_rows.push(self.places.count),
+                    Some(&BROADCAST) => self.add_copies(row as u32, outputs(), only_copies),
+                    Some(&partition) => self.add_copies(row as u32, partition..partition + 1, only_copies),
+                }
+                row += 1;
             }
         }
+    }
+
+    /// Gives the rows up to the first that is not for one partition their places; returns how many they are.
+    fn place_routed(&mut self, destinations: &[u32]) -> usize {
+        let is_special = |destination: &u32| matches!(*destination, BROADCAST | OMIT);
+        let count = destinations.iter().position(is_special).unwrap_or(destinations.len());
+        let next = &mut self.next[..];
+        self.places.of_rows.extend(destinations[..count].iter().map(|partition| place(next, *partition)));
+        count
     }
 
     /// What was found last.
@@ -159,17 +174,14 @@ impl Grouper {
 
     /// Gives a row a place in each of these partitions; the first one as its own, unless only copies have places.
     fn add_copies(&mut self, row: u32, partitions: impl Iterator<Item = u32>, only_copies: bool) {
-        let places = &mut self.places;
-        let mut is_own = !only_copies;
-        for partition in partitions {
-            let place = place(&mut self.next, partition);
-            if std::mem::take(&mut is_own) {
-                places.of_rows.push(place);
-            } else {
-                places.copied_rows.push(row);
-                places.of_copies.push(place);
-            }
+        let Places { of_rows, copied_rows, of_copies, .. } = &mut self.places;
+        let next = &mut self.next[..];
+        let mut places = partitions.map(|partition| place(next, partition));
+        if !only_copies {
+            of_rows.extend(places.next());
         }
+        of_copies.extend(places);
+        copied_rows.resize(of_copies.len(), row);
     }
 
     /// Touches only the partitions that have rows.

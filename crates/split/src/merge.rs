@@ -5,7 +5,7 @@ use tidemill_core::{Batch, PartitionedBatch, Run, concatenate};
 
 use crate::group::Places;
 use crate::order::Sorter;
-use crate::scatter::Scatter;
+use crate::scatter::{Scatter, Scratch};
 
 /// One batch with the rows of all, in the order of (position, origin). `positions_end` is one past the
 /// largest position. `None` if there are no rows.
@@ -77,7 +77,7 @@ fn each_given_once(batch: &PartitionedBatch) -> PartitionedBatch {
     let runs = batch.runs.iter().map(follow).collect();
     let places =
         Places { copied_rows: rows, of_copies: (0..given).collect(), count: given, ..Places::default() };
-    PartitionedBatch { batch: Scatter::new(&places).batch(&batch.batch, 0), runs }
+    PartitionedBatch { batch: Scatter::new(&places, &mut Scratch::default()).batch(&batch.batch, 0), runs }
 }
 
 fn concatenate(batches: &[Batch]) -> Option<Batch> {
@@ -143,7 +143,7 @@ fn reorder(batch: &Batch, order: &[u32]) -> Batch {
     let mut of_rows = vec![0; order.len()];
     (0..).zip(order).for_each(|(place, row)| of_rows[*row as usize] = place);
     let places = Places { of_rows, count: order.len() as u32, ..Places::default() };
-    Scatter::new(&places).batch(batch, 0)
+    Scatter::new(&places, &mut Scratch::default()).batch(batch, 0)
 }
 
 /// `values[row]` for each row.

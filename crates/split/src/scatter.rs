@@ -1,7 +1,8 @@
-//! Scattering: the rows of columns to new places, two columns in one pass.
+//! Scattering: the rows of columns to new places, several columns in one pass.
 //!
 //! Values are read one after the other and written here and there, for that is what a processor does best: reads are
-//! foreseen, and no one waits for writes.
+//! foreseen, and no one waits for writes. Writing is what takes the time, so four columns of 4 bytes are written together:
+//! as rows of 16 bytes, to memory that stays near the processor, and from there one after the other into columns again.
 
 use std::cell::OnceCell;
 
@@ -10,12 +11,23 @@ use arrow_buffer::{ArrowNativeType, Buffer, ScalarBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 use tidemill_core::Batch;
+use wide::f32x4;
 
 use crate::group::Places;
+
+/// A row of four columns of 4 bytes, or four rows of one of them.
+type Four = [u32; 4];
+
+/// The memory that scattering needs, kept from one batch to the next.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    fours: Vec<Four>,
+}
 
 /// Columns by the places of their rows.
 pub struct Scatter<'a> {
     places: &'a Places,
+    scratch: &'a mut Scratch,
     /// The row at each place, made for the first column that needs it.
     rows: OnceCell<ScalarBuffer<u32>>,
 }
@@ -29,17 +41,17 @@ impl<'a> Scatter<'a> {
     ///
     /// ```
     /// use arrow_buffer::ScalarBuffer;
-    /// use tidemill_split::{group::Places, scatter::Scatter};
+    /// use tidemill_split::{group::Places, scatter::{Scatter, Scratch}};
     /// let places = Places { of_rows: vec![2, 0, 1], count: 3, ..Places::default() };
     /// let letters: ScalarBuffer<u32> = vec![7, 8, 9].into();
-    /// assert_eq!(*Scatter::new(&places).buffer(&letters), [8, 9, 7]);
+    /// assert_eq!(*Scatter::new(&places, &mut Scratch::default()).buffer(&letters), [8, 9, 7]);
     /// ```
-    pub fn new(places: &'a Places) -> Self {
-        Scatter { places, rows: OnceCell::new() }
+    pub fn new(places: &'a Places, scratch: &'a mut Scratch) -> Self {
+        Scatter { places, scratch, rows: OnceCell::new() }
     }
 
     /// All columns of a batch, with the positions `base` further on.
-    pub fn batch(&self, batch: &Batch, base: u32) -> Batch {
+    pub fn batch(&mut self, batch: &Batch, base: u32) -> Batch {
         let columns = self.columns(batch.rows.columns());
         let options = RecordBatchOptions::new().with_row_count(Some(self.places.count as usize));
         let rows = RecordBatch::try_new_with_options(batch.rows.schema(), columns, &options)
@@ -49,8 +61,9 @@ impl<'a> Scatter<'a> {
     }
 
     /// Columns of any types.
-    pub fn columns(&self, columns: &[ArrayRef]) -> Vec<ArrayRef> {
+    pub fn columns(&mut self, columns: &[ArrayRef]) -> Vec<ArrayRef> {
         let mut made: Vec<Option<ArrayRef>> = vec![None; columns.len()];
+        self.fours(columns, &mut made);
         self.flat::<u8>(columns, &mut made);
         self.flat::<u16>(columns, &mut made);
         self.flat::<u32>(columns, &mut made);
@@ -73,11 +86,23 @@ impl<'a> Scatter<'a> {
         }
     }
 
+    /// Makes columns of 4 bytes, four by four; leaves up to three of them.
+    fn fours(&mut self, columns: &[ArrayRef], made: &mut [Option<ArrayRef>]) {
+        for four in missing::<u32>(columns, made).as_chunks::<4>().0 {
+            let from = four.map(|column| values::<u32>(&columns[column]));
+            let to = match self.is_gathered(from[0].len()) {
+                true => self.gather_four(from.each_ref().map(|values| &values[..])),
+                false => self.scatter_four(from.each_ref().map(|values| &values[..])),
+            };
+            for (column, values) in four.iter().zip(to) {
+                made[*column] = Some(flat_column(&columns[*column], values));
+            }
+        }
+    }
+
     /// Makes the columns that are values of this width one after the other, and nothing else.
     fn flat<V: ArrowNativeType>(&self, columns: &[ArrayRef], made: &mut [Option<ArrayRef>]) {
-        let width = Some(size_of::<V>());
-        let flat: Vec<usize> = (0..columns.len()).filter(|i| flat_width(&columns[*i]) == width).collect();
-        for pair in flat.chunks(2) {
+        for pair in missing::<V>(columns, made).chunks(2) {
             match *pair {
                 [first, second] => {
                     let (a, b) = self.two(&values::<V>(&columns[first]), &values::<V>(&columns[second]));
@@ -143,13 +168,52 @@ impl<'a> Scatter<'a> {
         (self.filled(a), self.filled(b))
     }
 
+    /// Rows of four values take one write each, where single values take four.
+    fn scatter_four(&mut self, from: [&[u32]; 4]) -> [Vec<u32>; 4] {
+        let Places { of_rows, copied_rows, of_copies, .. } = self.places;
+        let count = self.places.count as usize;
+        self.scratch.fours.resize(self.length().next_multiple_of(4), [0; 4]);
+        let to = &mut self.scratch.fours[..];
+        let (places, places_left) = of_rows.as_chunks::<4>();
+        for (rows, places) in rows_of(from).zip(places) {
+            for (row, place) in rows.into_iter().zip(places) {
+                to[*place as usize] = row;
+            }
+        }
+        for (row, place) in (of_rows.len() - places_left.len()..).zip(places_left) {
+            to[*place as usize] = from.map(|column| column[row]);
+        }
+        for (row, place) in copied_rows.iter().zip(of_copies) {
+            to[*place as usize] = from.map(|column| column[*row as usize]);
+        }
+        let rows = to[..count.next_multiple_of(4)].as_chunks::<4>().0;
+        columns_of(rows.iter().map(<[Four; 4]>::each_ref)).map(|values| self.filled(values))
+    }
+
+    /// A row of four values takes one look here and there, where single values take four.
+    fn gather_four(&mut self, from: [&[u32]; 4]) -> [Vec<u32>; 4] {
+        let length = from[0].len();
+        let order = self.rows(length).clone();
+        let rows = &mut self.scratch.fours;
+        rows.clear();
+        rows.extend(rows_of(from).flatten());
+        rows.extend((rows.len()..length).map(|row| from.map(|column| column[row])));
+        let (order, order_left) = order.as_chunks::<4>();
+        let mut last = [0; 4];
+        last[..order_left.len()].copy_from_slice(order_left);
+        let order = order.iter().chain((!order_left.is_empty()).then_some(&last));
+        let four_rows = order.map(|order| order.each_ref().map(|row| &rows[*row as usize]));
+        columns_of(four_rows).map(|values| self.filled(values))
+    }
+
     /// A value for each place, and one for rows that go nowhere, if there may be such.
     fn empty<V: ArrowNativeType>(&self) -> Vec<V> {
+        vec![V::default(); self.length()]
+    }
+
+    fn length(&self) -> usize {
         let count = self.places.count as usize;
-        vec![
-            V::default();
-            count + usize::from(self.places.of_rows.len() + self.places.of_copies.len() > count)
-        ]
+        count + usize::from(self.places.of_rows.len() + self.places.of_copies.len() > count)
     }
 
     fn filled<V>(&self, mut to: Vec<V>) -> Vec<V> {
@@ -167,6 +231,33 @@ impl<'a> Scatter<'a> {
     fn rows(&self, rows: usize) -> &ScalarBuffer<u32> {
         self.rows.get_or_init(|| self.scatter(&(0..rows as u32).collect::<Vec<u32>>(), |row| row).into())
     }
+}
+
+/// The columns that are flat, of this width, and not made yet.
+fn missing<V>(columns: &[ArrayRef], made: &[Option<ArrayRef>]) -> Vec<usize> {
+    let is_missing = |index: &usize| made[*index].is_none();
+    let is_wanted = |index: &usize| is_missing(index) && flat_width(&columns[*index]) == Some(size_of::<V>());
+    (0..columns.len()).filter(is_wanted).collect()
+}
+
+/// Of each the first, of each the second...
+#[inline(always)]
+fn transpose(fours: [&Four; 4]) -> [Four; 4] {
+    // Of floating-point numbers only the type is used: their bits move as they are.
+    bytemuck::cast(f32x4::transpose(fours.map(|four| bytemuck::cast(*four))))
+}
+
+/// The rows of four columns, four by four, without the last ones that are fewer.
+fn rows_of(columns: [&[u32]; 4]) -> impl Iterator<Item = [Four; 4]> {
+    let [a, b, c, d] = columns.map(|column| column.as_chunks::<4>().0.iter());
+    a.zip(b).zip(c).zip(d).map(|(((a, b), c), d)| transpose([a, b, c, d]))
+}
+
+/// The four columns of rows, that come four by four.
+fn columns_of<'a>(rows: impl Iterator<Item = [&'a Four; 4]>) -> [Vec<u32>; 4] {
+    let columns = rows.map(|rows| <(Four, Four, Four, Four)>::from(transpose(rows)));
+    let (a, b, c, d): (Vec<_>, Vec<_>, Vec<_>, Vec<_>) = columns.collect();
+    [a, b, c, d].map(Vec::into_flattened)
 }
 
 fn gather<V: ArrowNativeType>(from: &[V], rows: &[u32], map: impl Fn(V) -> V) -> Vec<V> {
@@ -206,6 +297,9 @@ mod tests {
         let decimals = Decimal128Array::from_iter_values((0..9).map(i128::from));
         let wide = Decimal256Array::from_iter_values((0..9).map(arrow_buffer::i256::from));
         let interval = |n| IntervalDayTime::new(n, -n);
+        // As floating-point numbers these would be signalling ones that are none.
+        let odd =
+            [0x7f80_0001, 0xff80_0001, 0x7fbf_ffff, 0xffff_ffff, 0, 0x8000_0000, 1, 0xffbf_0000, 0x7fff_ffff];
         // Aligned as such a value must be, but not by its 16 bytes.
         let months = Buffer::from_vec((0..19_u64).collect::<Vec<_>>()).slice(8);
         let months = IntervalMonthDayNanoArray::new(ScalarBuffer::new(months, 0, 9), None);
@@ -216,6 +310,10 @@ mod tests {
             Arc::new(UInt64Array::from_iter_values(0..10).slice(1, 9)),
             Arc::new(Float64Array::from_iter_values((0..9).map(f64::from))),
             Arc::new(Float32Array::from_iter_values((0..9).map(|n| n as f32))),
+            Arc::new(UInt32Array::from(odd.to_vec())),
+            Arc::new(Int32Array::from_iter_values(-5..5).slice(1, 9)),
+            Arc::new(Int32Array::from_iter((0..9).map(|n| some(n).map(|n| n as i32)))),
+            Arc::new(Time32SecondArray::from_iter_values(10..19)),
             Arc::new(UInt16Array::from_iter_values(0..9)),
             Arc::new(TimestampNanosecondArray::from_iter_values(0..9).with_timezone("Europe/Zurich")),
             Arc::new(Date32Array::from_iter_values(0..9)),
@@ -256,7 +354,8 @@ mod tests {
                 row_at[*place as usize] = row;
             }
             let indices = UInt32Array::from(row_at.clone());
-            let scatter = Scatter::new(places);
+            let mut scratch = Scratch::default();
+            let mut scatter = Scatter::new(places, &mut scratch);
             for (column, made) in columns.iter().zip(scatter.columns(&columns)) {
                 let expected = arrow_select::take::take(column, &indices, None).unwrap();
                 assert_eq!(&made, &expected, "{places:?} of {}", column.data_type());

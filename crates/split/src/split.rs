@@ -9,7 +9,7 @@ use tidemill_core::{Batch, PartitionedBatch, Run};
 use crate::group::Grouper;
 use crate::placement::Placement;
 use crate::route::{self, BROADCAST, Route, RouteError};
-use crate::scatter::Scatter;
+use crate::scatter::{Scatter, Scratch};
 
 /// What one worker gets of a batch.
 #[derive(Debug)]
@@ -33,6 +33,7 @@ pub struct Splitter {
     schema: Option<SchemaRef>,
     destinations: Vec<u32>,
     grouper: Grouper,
+    scratch: Scratch,
 }
 
 impl Splitter {
@@ -65,6 +66,7 @@ impl Splitter {
             schema: None,
             destinations: Vec::new(),
             grouper: Grouper::default(),
+            scratch: Scratch::default(),
         }
     }
 
@@ -121,7 +123,7 @@ impl Splitter {
         {
             return batch.moved(base);
         }
-        Scatter::new(places).batch(&batch, base)
+        Scatter::new(places, &mut self.scratch).batch(&batch, base)
     }
 
     /// The columns that are kept, by reference.
