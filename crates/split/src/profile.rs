@@ -265,9 +265,10 @@ mod tests {
 
     #[test]
     fn a_row_and_a_copy_cost_what_the_clock_says() {
-        // Of 10 rows 5 are broadcast: 1.5 copies per row for 2 outputs, 2.5 for 4. Nothing is omitted.
-        let (sample, route) = sample([0, BROADCAST].repeat(5));
-        let takes_ns = [10, 20, 60, 400, 600].repeat(ROUNDS);
+        // 1.3 copies per row for 2 outputs, 2.3 for 4; 0.2 of the rows are omitted.
+        let (sample, route) =
+            sample([0, BROADCAST, 1, BROADCAST, BROADCAST, OMIT, 2, BROADCAST, BROADCAST, OMIT].into());
+        let takes_ns = [10, 20, 60, 364, 564].repeat(ROUNDS);
         let readings = AtomicU64::new(0);
         let clock = || {
             let reading = readings.fetch_add(1, Ordering::Relaxed) as usize;
@@ -275,9 +276,27 @@ mod tests {
         };
         let profile = profile(&[sample], &route, 4, &[0], 1, &clock).unwrap();
         let SplitterCosts { consume_ns, process_ns, emit_ns } = profile.splitter;
-        // 40 ns = cc + 1.5 c and 60 ns = cc + 2.5 c.
+        // 36.4 = cc + 0.2 cp + 1.3 c, 56.4 = cc + 0.2 cp + 2.3 c, and of the 6 that finding places took 1 is routing.
         assert!((consume_ns - 10.0).abs() < 1e-9 && (process_ns + emit_ns - 20.0).abs() < 1e-9);
         assert!((process_ns - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn samples_are_cut_short_for_copies_that_are_written() {
+        let rows_seen = |to: Vec<u32>| {
+            let (sample, _) = sample(to.clone());
+            let least = Arc::new(AtomicU64::new(u64::MAX));
+            let seen = Arc::clone(&least);
+            let route: Arc<Route> = Arc::new(move |rows: &RecordBatch, out: &mut Vec<u32>| {
+                seen.fetch_min(rows.num_rows() as u64, Ordering::Relaxed);
+                out.extend(&to[..rows.num_rows()]);
+            });
+            profile(&[sample], &route, 64, &[0], 1, &|| 0).unwrap();
+            least.load(Ordering::Relaxed)
+        };
+        // 32.5 copies per row; and one batch for all.
+        assert_eq!(rows_seen([0, BROADCAST].repeat(10_000)), (COPIES_MAX / 32.5) as u64);
+        assert_eq!(rows_seen(vec![BROADCAST; 20_000]), 20_000);
     }
 
     #[test]
