@@ -52,7 +52,9 @@ mod tests {
         assert!(row_ns == 1.0 && (19.0..21.0).contains(&copy_ns));
         // All rows are omitted, by a function that takes all the time.
         assert_eq!(fit(3.0, [(0.0, 3.0), (0.0, 3.0)]), (3.0, 0.0));
+        // By a clock that hardly moves.
         assert_eq!(fit(3.0, [(0.0, 0.0), (0.0, 0.0)]), (3.0, 0.0));
+        assert_eq!(fit(3.0, [(1.0, 0.0), (1.0, 9.0)]), (3.0, 6.0));
     }
 
     proptest! {
