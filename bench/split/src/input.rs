@@ -16,6 +16,15 @@ pub const BATCHES: usize = (32 << 20) / (BATCH_ROWS * TUPLE_BYTES);
 /// A full cycle.
 pub const BATCHES_OF_A_CYCLE: usize = 32_768 / BATCH_ROWS;
 
+/// A plan's best run, and how far all runs were from the model.
+pub struct Compared {
+    pub prediction: Prediction,
+    pub measured: Measured,
+    /// Of each stage of splitters what was measured over what the model says: the median of the runs, for the best
+    /// one is best by chance also beside its model.
+    pub ratios: Vec<f64>,
+}
+
 /// What is measured.
 pub struct Input {
     pub batches: Vec<Batch>,
@@ -30,7 +39,7 @@ impl Input {
     pub fn new(partitions: u32, broadcast: f64, workers: usize) -> anyhow::Result<Self> {
         let batches = tuples::batches(BATCHES, BATCH_ROWS, partitions, broadcast);
         let route = if broadcast > 0.0 { tuples::route() } else { tuples::route_only() };
-        let profile = profile_of(&batches, &route, partitions)?;
+        let profile = profile_of(&batches, &route, partitions, workers)?;
         let input = Input { batches, route, profile, partitions };
         let query_ns =
             input.measure(&SplitPlan::parasplit(partitions, workers as u32), workers, 64)?.query_ns;
@@ -54,19 +63,17 @@ impl Input {
         Ok(best)
     }
 
-    /// The same, with what the model says by a profile taken just before that run, for the machine becomes faster and
+    /// The same, with what the model says by profiles each taken just before a run, for the machine becomes faster and
     /// slower.
-    pub fn best_beside_model(
-        &mut self,
-        plan: &SplitPlan,
-        arguments: &Arguments,
-    ) -> anyhow::Result<(Prediction, Measured)> {
+    pub fn best_beside_model(&mut self, plan: &SplitPlan, arguments: &Arguments) -> anyhow::Result<Compared> {
         let mut best: Option<(Prediction, Measured)> = None;
+        let mut ratios = Vec::new();
         for _ in 0..arguments.runs {
-            let profile = profile_of(&self.batches, &self.route, self.partitions)?;
+            let profile = profile_of(&self.batches, &self.route, self.partitions, arguments.workers)?;
             self.profile = profile.with_query_ns(self.profile.query_ns);
             let prediction = predict(plan.clone(), &self.profile, arguments.workers as u32);
             let measured = self.measure(plan, arguments.workers, pushes(prediction.rate_max, arguments))?;
+            ratios.push(stage_ratios(&prediction, &measured));
             best = Some(match best {
                 None => (prediction, measured),
                 Some((known, run)) => {
@@ -75,7 +82,8 @@ impl Input {
                 }
             });
         }
-        Ok(best.expect("there is at least one run"))
+        let (prediction, measured) = best.expect("there is at least one run");
+        Ok(Compared { prediction, measured, ratios: medians(&ratios) })
     }
 
     fn measure(&self, split: &SplitPlan, workers: usize, pushes: usize) -> anyhow::Result<Measured> {
@@ -89,7 +97,55 @@ fn pushes(rate: f64, arguments: &Arguments) -> usize {
     ((rate * arguments.seconds / BATCH_ROWS as f64) as usize).clamp(16, 100_000)
 }
 
-fn profile_of(batches: &[Batch], route: &Arc<Route>, partitions: u32) -> anyhow::Result<SplitProfile> {
+/// Without the window router, which is next to nothing.
+fn stage_ratios(prediction: &Prediction, measured: &Measured) -> Vec<f64> {
+    let model_ns =
+        |name: &str| prediction.stages.iter().find(|stage| stage.name == name).map(|stage| stage.total_ns());
+    let ratio =
+        |(name, cost_ns): &(String, f64)| model_ns(name).map_or(f64::NAN, |model_ns| cost_ns / model_ns);
+    measured.splitters().map(ratio).collect()
+}
+
+/// Of each stage, over the runs.
+fn medians(runs: &[Vec<f64>]) -> Vec<f64> {
+    let median = |stage: usize| {
+        let mut ratios: Vec<f64> = runs.iter().map(|run| run[stage]).collect();
+        ratios.sort_by(f64::total_cmp);
+        ratios[ratios.len() / 2]
+    };
+    (0..runs[0].len()).map(median).collect()
+}
+
+/// On as many threads as there are workers.
+fn profile_of(
+    batches: &[Batch],
+    route: &Arc<Route>,
+    partitions: u32,
+    workers: usize,
+) -> anyhow::Result<SplitProfile> {
     let columns: Vec<usize> = (0..tuples::columns().len()).collect();
-    Ok(profile(batches, route, partitions, &columns, &|| CpuClock.now_ns())?)
+    Ok(profile(batches, route, partitions, &columns, workers as u32, &|| CpuClock.now_ns())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidemill_split::predict::{PredictedStage, QUERY, SPLITTERS, WINDOW_ROUTER};
+
+    #[test]
+    fn ratios_are_of_splitters_and_in_the_middle_of_the_runs() {
+        let stage = |name: &str, processes, cost_ns| PredictedStage { name: name.into(), processes, cost_ns };
+        let stages = vec![stage(WINDOW_ROUTER, 1, 9.0), stage(SPLITTERS, 2, 5.0), stage(QUERY, 4, 1.0)];
+        let prediction = Prediction { plan: SplitPlan::fsplit(4), stages, total_ns: 23.0, rate_max: 1e8 };
+        let measured = Measured {
+            rate: 1e8,
+            process_ns: 30.0,
+            stages: vec![(WINDOW_ROUTER.into(), 1.0), (SPLITTERS.into(), 12.0)],
+            operator_ns: 2.0,
+            query_ns: 2.0,
+        };
+        assert_eq!(stage_ratios(&prediction, &measured), [1.2]);
+        let runs = [vec![1.0, 9.0], vec![3.0, 7.0], vec![2.0, 8.0]];
+        assert_eq!(medians(&runs), [2.0, 8.0]);
+    }
 }

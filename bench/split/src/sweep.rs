@@ -4,7 +4,7 @@ use anyhow::Context;
 use tidemill_split::choose::{candidates, choose};
 
 use crate::Arguments;
-use crate::input::Input;
+use crate::input::{Compared, Input};
 use crate::picture::{self, Curve};
 use crate::table::{self, Line};
 
@@ -21,21 +21,25 @@ pub fn sweep(
     let workers = arguments.workers as u32;
     let mut curves: Vec<Curve> =
         NAMES.iter().map(|name| Curve { name: name.to_string(), points: Vec::new() }).collect();
+    let mut all = Vec::new();
     table::heading(x_name);
     for (x, partitions, broadcast) in points {
         let mut input = Input::new(partitions, broadcast, arguments.workers)?;
         let auto = choose(&input.profile, partitions, f64::INFINITY, workers);
         let mut lines = Vec::new();
         for plan in candidates(&input.profile, partitions, f64::INFINITY, workers) {
-            let (prediction, measured) = input.best_beside_model(&plan, arguments)?;
+            let compared = input.best_beside_model(&plan, arguments)?;
             let is_auto = auto.prediction().plan == plan;
-            lines.push(Line { x, prediction, measured, is_auto });
+            lines.push(Line { x, compared, is_auto });
         }
         table::print(&lines);
         for (curve, line) in curves.iter_mut().zip(&lines) {
-            curve.points.push((x, line.measured.rate, line.prediction.rate_max));
+            let Compared { prediction, measured, .. } = &line.compared;
+            curve.points.push((x, measured.rate, prediction.rate_max));
         }
+        all.extend(lines);
     }
+    println!("\n{}", table::summary(&all));
     if let Some(folder) = &arguments.pictures {
         let path = folder.join(format!("{name}.svg"));
         std::fs::write(&path, picture::draw(name, x_name, &curves))

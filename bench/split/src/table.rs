@@ -1,35 +1,38 @@
 //! The table of an experiment: model and measurement side by side.
 
-use tidemill_engine::Prediction;
-use tidemill_split::predict::QUERY;
-
-use crate::measure::Measured;
+use crate::input::Compared;
 
 /// A plan at a point.
 pub struct Line {
     pub x: f64,
-    pub prediction: Prediction,
-    pub measured: Measured,
+    pub compared: Compared,
     pub is_auto: bool,
 }
 
 impl Line {
     /// The part of the work that splits, rather than handing on and merging: measured, and by the model.
     fn efficiency(&self) -> f64 {
-        let splitting_ns: f64 = self.measured.splitters().map(|(_, cost_ns)| cost_ns).sum();
-        splitting_ns / (self.measured.splitting_ns() + self.measured.operator_ns)
+        let measured = &self.compared.measured;
+        let splitting_ns: f64 = measured.splitters().map(|(_, cost_ns)| cost_ns).sum();
+        splitting_ns / (measured.splitting_ns() + measured.operator_ns)
     }
 
-    /// Each stage's measured cost over the predicted one, without the window router, which is next to nothing.
-    fn stage_ratios(&self) -> String {
-        let stages = self.prediction.stages.iter().filter(|stage| stage.name != QUERY);
-        let measured = |name: &str| self.measured.stages.iter().find(|(known, _)| known == name);
-        let ratios = stages.filter(|stage| !stage.name.contains("router")).map(|stage| {
-            let ratio = measured(&stage.name).map_or(f64::NAN, |(_, cost_ns)| cost_ns / stage.total_ns());
-            format!("{ratio:.2}")
-        });
-        ratios.collect::<Vec<_>>().join(" ")
+    fn ratios(&self) -> String {
+        self.compared.ratios.iter().map(|ratio| format!("{ratio:.2}")).collect::<Vec<_>>().join(" ")
     }
+}
+
+/// The line below all others: how many stages cost what the model says, give or take 20 %; for as many partitions as the
+/// project's goal speaks of, and for more.
+pub fn summary(lines: &[Line]) -> String {
+    let partitions = |line: &Line| line.compared.prediction.plan.partitions;
+    let (few, many): (Vec<&Line>, Vec<&Line>) = lines.iter().partition(|line| partitions(line) <= 64);
+    let count = |lines: Vec<&Line>| {
+        let ratios: Vec<f64> = lines.iter().flat_map(|line| line.compared.ratios.clone()).collect();
+        format!("{} of {}", ratios.iter().filter(|ratio| (0.8..=1.2).contains(*ratio)).count(), ratios.len())
+    };
+    let (few, many) = (count(few), count(many));
+    format!("Stages within 20 % of the model: {few} for up to 64 partitions, {many} for more.")
 }
 
 pub fn heading(x_name: &str) {
@@ -42,9 +45,9 @@ pub fn heading(x_name: &str) {
 
 /// The lines of one point, and how far the engine's choice is from the best of them.
 pub fn print(lines: &[Line]) {
-    let best = lines.iter().map(|line| line.measured.rate).fold(0.0, f64::max);
+    let best = lines.iter().map(|line| line.compared.measured.rate).fold(0.0, f64::max);
     for line in lines {
-        let Line { x, prediction, measured, .. } = line;
+        let (x, Compared { prediction, measured, .. }) = (line.x, &line.compared);
         let router_ns = measured.stages.iter().find(|stage| stage.0.contains("router")).map_or(0.0, |s| s.1);
         let auto =
             if line.is_auto { format!("{:.2} of the best", measured.rate / best) } else { String::new() };
@@ -55,9 +58,35 @@ pub fn print(lines: &[Line]) {
             prediction.rate_max / 1e6,
             measured.splitting_ns(),
             prediction.splitting_ns(),
-            line.stage_ratios(),
+            line.ratios(),
             measured.operator_ns,
             line.efficiency(),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidemill_engine::{Prediction, SplitPlan};
+
+    use super::*;
+    use crate::measure::Measured;
+
+    #[test]
+    fn stages_beside_the_model_are_counted() {
+        let line = |partitions, ratios: &[f64]| {
+            let (plan, stages) = (SplitPlan::fsplit(partitions), Vec::new());
+            let prediction = Prediction { plan, stages, total_ns: 1.0, rate_max: 1.0 };
+            let measured =
+                Measured { rate: 1.0, process_ns: 1.0, stages: Vec::new(), operator_ns: 1.0, query_ns: 1.0 };
+            Line {
+                x: 0.0,
+                compared: Compared { prediction, measured, ratios: ratios.to_vec() },
+                is_auto: false,
+            }
+        };
+        let lines = [line(8, &[0.79, 0.81, 1.0]), line(64, &[1.21, 1.19]), line(128, &[f64::NAN, 1.0])];
+        let text = "Stages within 20 % of the model: 3 of 5 for up to 64 partitions, 1 of 2 for more.";
+        assert_eq!(summary(&lines), text);
     }
 }

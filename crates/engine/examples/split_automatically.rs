@@ -133,7 +133,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Before anything runs: what splitting costs here, and what follows from it.
     let start = Instant::now();
     let clock = || start.elapsed().as_nanos() as u64;
-    let profile = profile(&[batch()], &route(), EXPRESSWAYS, &[1, 2], &clock)?;
+    let profile = profile(&[batch()], &route(), EXPRESSWAYS, &[1, 2], 2, &clock)?;
     println!("{}\n", choose(&profile, EXPRESSWAYS, f64::INFINITY, 2));
 
     // The same while it runs, with measured costs; the query begins with a plan that is not the best.

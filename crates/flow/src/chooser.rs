@@ -77,7 +77,8 @@ fn profile_of(
     let sample = shared.splits.take_sample(edge).filter(|sample| sample.len() >= SAMPLE_ROWS_MIN);
     let Some(sample) = sample else { return Ok(None) };
     let clock = || shared.clock.now_ns();
-    let measured = profile(&[sample], &split.route, split.plan.partitions, &split.columns, &clock);
+    // One thread: the workers are at work beside it.
+    let measured = profile(&[sample], &split.route, split.plan.partitions, &split.columns, 1, &clock);
     let measured = measured.map_err(|error| Cause::User(error.to_string()))?;
     let work = shared.work.read(Part::Operator(topology.operator_of(edge)));
     let query_ns = work.time_ns as f64 / work.rows_in.max(1) as f64;

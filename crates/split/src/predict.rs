@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::cost::{load_cores, nodes_of_level, rate_max};
+use crate::cost::{Proportions, load_cores, nodes_of_level, rate_max};
 use crate::profile::SplitProfile;
 use crate::split_plan::{Shape, SplitPlan};
 
@@ -128,12 +128,20 @@ fn stages(plan: &SplitPlan, profile: &SplitProfile, workers: u32) -> Vec<Predict
         Shape::Tree { fan_outs } => {
             for (level, cost_ns) in (1..).zip(costs.tree_levels(parts, fan_outs)) {
                 let processes = nodes_of_level(fan_outs, level, width);
-                add(name_of_level(level, fan_outs.len()), processes, cost_ns);
+                let seen_ns = cost_ns * part_seen(parts, processes, workers);
+                add(name_of_level(level, fan_outs.len()), processes, seen_ns);
             }
         }
     }
     add(QUERY.into(), width, profile.query_ns * parts.output_rate(1.0, width));
     stages
+}
+
+/// The part of what splitters of a level are given that is looked at: where all is broadcast, they are given one batch
+/// for all of them on a worker.
+fn part_seen(parts: Proportions, splitters: u32, workers: u32) -> f64 {
+    let is_one_batch = parts.broadcast() == 1.0;
+    if is_one_batch { f64::from(splitters.min(workers)) / f64::from(splitters) } else { 1.0 }
 }
 
 /// What each worker has to do per event of the input.
@@ -186,7 +194,7 @@ pub(crate) fn millions(rate: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cost::{Proportions, RouterCosts, SplitterCosts};
+    use crate::cost::{RouterCosts, SplitterCosts};
 
     fn profile(broadcast: f64, query_ns: f64) -> SplitProfile {
         SplitProfile {
@@ -221,5 +229,19 @@ mod tests {
         assert_eq!(predict(SplitPlan::parasplit(8, 7), &profile(0.0, 30.0), 2).rate_max, all.rate_max);
         let three = predict(SplitPlan::parasplit(8, 3), &profile(0.0, 0.0), 4);
         assert!((three.rate_max - 3e8).abs() < 1.0);
+    }
+
+    #[test]
+    fn what_is_all_broadcast_is_looked_at_once_on_each_worker() {
+        let seen = |broadcast, workers| {
+            let mut profile = profile(broadcast, 0.0);
+            (profile.splitter.process_ns, profile.splitter.emit_ns) = (0.0, 0.0);
+            let stages = predict(SplitPlan::exptree(64), &profile, workers).stages;
+            stages.iter().map(PredictedStage::total_ns).collect::<Vec<_>>()
+        };
+        // The window router, one splitter, two, eight, and the query.
+        assert_eq!(seen(1.0, 4), [0.0, 2.0, 4.0, 8.0, 0.0]);
+        assert_eq!(seen(1.0, 100), [0.0, 2.0, 4.0, 16.0, 0.0]);
+        assert!(seen(0.5, 4)[3] > 8.0);
     }
 }

@@ -1,19 +1,21 @@
-//! What splitting really costs, measured on a batch of the stream itself.
+//! What splitting really costs, measured on batches of the stream itself.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::{panic, thread};
 
 use tidemill_core::Batch;
 
 use crate::cost::{LatticeCosts, Proportions, RouterCosts, SplitterCosts};
 use crate::placement::Placement;
+use crate::profile_fit::fit;
 use crate::route::{BROADCAST, OMIT, Route, RouteError};
 use crate::split::{Share, Splitter};
 
 /// The costs of splitting one stream by one routing function on this machine.
 ///
-/// A batch is routed once, whatever comes of its rows: taking it in and routing is what a row costs, `cc`.
-/// Of each copy, putting it in its place is `cp`, and writing it `ce`.
+/// What a row costs, whatever comes of it, is `cc`: taking it in and routing it, and of rows that are broadcast more
+/// than that. Of each copy, putting it in its place is `cp`, and writing it `ce`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SplitProfile {
     /// Of a splitter.
@@ -26,23 +28,30 @@ pub struct SplitProfile {
     pub query_ns: f64,
 }
 
-/// How often each thing is measured. The median counts: the shortest time is that of a machine which does nothing else,
-/// and so it never is.
+/// How often each thread measures each thing. The median counts: the shortest time is that of a machine which does
+/// nothing else, and so it never is.
 const ROUNDS: usize = 5;
 
-/// The rows of a full cycle.
-const CYCLE_ROWS: usize = 32_768;
+/// For how many rows copies are kept: of one full cycle that is split, and one that the partitions are at.
+const KEPT_ROWS: usize = 2 * 32_768;
 
 /// The most copies that are written while costs are measured; with 64 bytes each, 32 MiB.
 const COPIES_MAX: f64 = 524_288.0;
 
-/// Measures the splitting of samples to so many partitions, with these of their columns. Several samples, which
-/// together are larger than the caches, are what a stream is.
+/// The outputs of the narrowest splitter: the first one of a tree.
+const NARROW: u32 = 2;
+
+/// Measures the splitting of samples to so many partitions, with these of their columns, on so many threads at once: as
+/// many as split in the run, but for those that do while this measures. Several samples, which together are larger than
+/// the caches, are what a stream is.
 ///
 /// `clock` gives the time in nanoseconds; it does nothing to what the split gives.
 ///
 /// # Errors
 /// If the routing function names a partition that does not exist.
+///
+/// # Panics
+/// If the routing function does.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -53,7 +62,7 @@ const COPIES_MAX: f64 = 524_288.0;
 /// let sample = Batch::from_source(RecordBatch::try_from_iter(columns).unwrap(), (0..4).collect());
 /// let start = std::time::Instant::now();
 /// let clock = || start.elapsed().as_nanos() as u64;
-/// let profile = profile(&[sample], &route_by_value::<UInt32Type>(0).into(), 4, &[0], &clock)?;
+/// let profile = profile(&[sample], &route_by_value::<UInt32Type>(0).into(), 4, &[0], 2, &clock)?;
 /// assert_eq!(profile.parts.routed(), 1.0);
 /// # Ok::<(), tidemill_split::RouteError>(())
 /// ```
@@ -62,71 +71,120 @@ pub fn profile(
     route: &Arc<Route>,
     partitions: u32,
     columns: &[usize],
-    clock: &dyn Fn() -> u64,
+    threads: u32,
+    clock: &(dyn Fn() -> u64 + Sync),
 ) -> Result<SplitProfile, RouteError> {
-    let placement = Arc::new(Placement::spread(partitions, 1));
-    let splitter = |columns| Splitter::new(Arc::clone(route), Arc::clone(&placement), columns);
-    let mut without_columns = splitter(Vec::new());
-    let mut with_columns = splitter(columns.to_vec());
-
     let parts = proportions(samples, route);
-    let samples = &within_limit(samples, parts.copies(partitions));
-    let mut destinations = Vec::new();
-    let route_ns = typical(clock, || {
-        destinations.clear();
-        samples.iter().for_each(|sample| route(&sample.rows, &mut destinations));
-        Ok(VecDeque::new())
-    })?;
-    let place_ns = typical(clock, || split_all(samples, &mut without_columns))?;
-    let all_ns = typical(clock, || split_all(samples, &mut with_columns))?;
-    let window_ns = typical(clock, || {
-        samples.iter().for_each(|sample| drop(std::hint::black_box(sample.slice(0, sample.len()))));
-        Ok(VecDeque::new())
-    })?;
-
+    // What is all broadcast is shared, not copied.
+    let written = if parts.broadcast() == 1.0 { 1.0 } else { parts.copies(partitions) };
+    let samples = &within_limit(samples, written)[..];
+    let rounds = on_threads(threads, || rounds(samples, route, partitions, columns, clock))?;
     let rows = samples.iter().map(Batch::len).sum::<usize>().max(1) as f64;
-    let copies = parts.copies(partitions) * rows;
-    let splitter = SplitterCosts {
-        consume_ns: (route_ns + window_ns) / rows,
-        process_ns: (place_ns - route_ns).max(0.0) / (copies + parts.omitted() * rows),
-        emit_ns: if copies > 0.0 { (all_ns - place_ns).max(0.0) / copies } else { 0.0 },
-    };
-    let emit_ns = window_ns / samples.len().max(1) as f64;
+    let typical = |what: fn(&Round) -> u64| median(rounds.iter().map(what)) / rows;
+    let (route_ns, window_ns) = (typical(|round| round.route_ns), typical(|round| round.window_ns));
+    let (omitted, copies) = (parts.omitted(), parts.copies(partitions));
+
+    let place_ns = (typical(|round| round.place_ns) - route_ns).max(0.0) / (omitted + copies);
+    let narrow_ns = typical(|round| round.narrow_ns) - place_ns * omitted;
+    let wide_ns = typical(|round| round.wide_ns) - place_ns * omitted;
+    let narrow_copies = parts.copies(partitions.min(NARROW));
+    let (consume_ns, copy_ns) = fit(route_ns + window_ns, [(narrow_copies, narrow_ns), (copies, wide_ns)]);
+    let process_ns = if copies > 0.0 { place_ns.min(copy_ns) } else { place_ns };
+    let splitter = SplitterCosts { consume_ns, process_ns, emit_ns: (copy_ns - process_ns).max(0.0) };
+    let emit_ns = window_ns * rows / samples.len().max(1) as f64;
     let router = RouterCosts { read_ns: 0.0, split_ns: 0.0, emit_ns };
     Ok(SplitProfile { splitter, router, parts, query_ns: 0.0 })
+}
+
+/// How long each thing took once, for all samples.
+struct Round {
+    route_ns: u64,
+    /// Handing on each sample as a window.
+    window_ns: u64,
+    /// Routing, and finding the places.
+    place_ns: u64,
+    /// All that the first splitter of a tree does.
+    narrow_ns: u64,
+    /// All that a splitter to all partitions does.
+    wide_ns: u64,
+}
+
+/// What so many threads measure that begin together.
+fn on_threads(
+    threads: u32,
+    measure: impl Fn() -> Result<Vec<Round>, RouteError> + Sync,
+) -> Result<Vec<Round>, RouteError> {
+    let measured: Result<Vec<_>, _> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(&measure)).collect();
+        let joined = threads.into_iter().map(|thread| thread.join());
+        joined.map(|measured| measured.unwrap_or_else(|cause| panic::resume_unwind(cause))).collect()
+    });
+    Ok(measured?.into_iter().flatten().collect())
+}
+
+fn rounds(
+    samples: &[Batch],
+    route: &Arc<Route>,
+    partitions: u32,
+    columns: &[usize],
+    clock: &dyn Fn() -> u64,
+) -> Result<Vec<Round>, RouteError> {
+    let splitter = |outputs, columns: &[usize]| {
+        let placement = Arc::new(Placement::spread(outputs, 1));
+        Splitter::of_level(Arc::clone(route), partitions, 1, placement, columns.to_vec())
+    };
+    let (mut without_columns, mut wide) = (splitter(partitions, &[]), splitter(partitions, columns));
+    let mut narrow = splitter(partitions.min(NARROW), columns);
+    let mut destinations = Vec::new();
+    let mut round = || {
+        Ok(Round {
+            route_ns: time(clock, || {
+                destinations.clear();
+                samples.iter().for_each(|sample| route(&sample.rows, &mut destinations));
+                Ok(())
+            })?,
+            window_ns: time(clock, || {
+                samples.iter().for_each(|sample| drop(std::hint::black_box(sample.slice(0, sample.len()))));
+                Ok(())
+            })?,
+            place_ns: time(clock, || split_all(samples, &mut without_columns))?,
+            narrow_ns: time(clock, || split_all(samples, &mut narrow))?,
+            wide_ns: time(clock, || split_all(samples, &mut wide))?,
+        })
+    };
+    (0..ROUNDS).map(|_| round()).collect()
+}
+
+/// How long something takes, without giving its results back.
+fn time<R>(clock: &dyn Fn() -> u64, what: impl FnOnce() -> Result<R, RouteError>) -> Result<u64, RouteError> {
+    let start_ns = clock();
+    let results = what()?;
+    let time_ns = clock().saturating_sub(start_ns);
+    drop(results);
+    Ok(time_ns)
+}
+
+fn median(values: impl Iterator<Item = u64>) -> f64 {
+    let mut values: Vec<u64> = values.collect();
+    values.sort_unstable();
+    values[values.len() / 2] as f64
 }
 
 /// How many rows were split, and what they have become.
 type Kept = (usize, Vec<Share>);
 
-/// What is split is kept for as many rows as a cycle has, as it is until the partitions have taken it.
+/// What is split is kept for so many rows as in the run, where it waits until the partitions have taken it.
 fn split_all(samples: &[Batch], splitter: &mut Splitter) -> Result<VecDeque<Kept>, RouteError> {
     let mut kept = VecDeque::new();
     let mut kept_rows = 0;
     for sample in samples {
         kept.push_back((sample.len(), splitter.split(sample, 0)?));
         kept_rows += sample.len();
-        while kept_rows > CYCLE_ROWS && kept.len() > 1 {
+        while kept_rows > KEPT_ROWS && kept.len() > 1 {
             kept_rows -= kept.pop_front().map_or(0, |(rows, _)| rows);
         }
     }
     Ok(kept)
-}
-
-/// The median time of a round, without that of giving its results back.
-fn typical(
-    clock: &dyn Fn() -> u64,
-    mut what: impl FnMut() -> Result<VecDeque<Kept>, RouteError>,
-) -> Result<f64, RouteError> {
-    let mut times_ns = [0; ROUNDS];
-    for time_ns in &mut times_ns {
-        let start_ns = clock();
-        let results = what()?;
-        *time_ns = clock().saturating_sub(start_ns);
-        drop(results);
-    }
-    times_ns.sort_unstable();
-    Ok(times_ns[ROUNDS / 2] as f64)
 }
 
 fn proportions(samples: &[Batch], route: &Arc<Route>) -> Proportions {
@@ -176,27 +234,99 @@ impl SplitProfile {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     use arrow_array::{RecordBatch, UInt32Array};
 
     use super::*;
 
-    #[test]
-    fn costs_and_proportions_of_a_sample() {
-        let to = vec![0, BROADCAST, 1, OMIT, 2, 2, 0, 1, 2, 0];
+    /// A sample with such destinations, and their routing function.
+    fn sample(to: Vec<u32>) -> (Batch, Arc<Route>) {
         let column = Arc::new(UInt32Array::from(to.clone())) as _;
         let rows = RecordBatch::try_from_iter([("to", column)]).unwrap();
-        let sample = Batch::from_source(rows, (0..10).collect());
-        let route: Arc<Route> = Arc::new(move |_: &RecordBatch, out: &mut Vec<u32>| out.extend(&to));
+        let sample = Batch::from_source(rows, (0..to.len() as u32).collect());
+        (sample, Arc::new(move |_: &RecordBatch, out: &mut Vec<u32>| out.extend(&to)))
+    }
+
+    #[test]
+    fn costs_and_proportions_of_a_sample() {
+        let (sample, route) = sample(vec![0, BROADCAST, 1, OMIT, 2, 2, 0, 1, 2, 0]);
         // Each reading of the clock is 100 ns after the last: everything takes 100 ns.
-        let now = Cell::new(0);
-        let clock = || now.replace(now.get() + 100);
-        let profile = profile(std::slice::from_ref(&sample), &route, 3, &[0], &clock).unwrap();
+        let now_ns = AtomicU64::new(0);
+        let clock = || now_ns.fetch_add(100, Ordering::Relaxed);
+        let profile = profile(std::slice::from_ref(&sample), &route, 3, &[0], 1, &clock).unwrap();
         assert_eq!(profile.parts, Proportions::counted(8, 1, 1));
+        // Routing and handing on take more than all together: nothing is left for copies.
         assert_eq!(profile.splitter, SplitterCosts { consume_ns: 20.0, process_ns: 0.0, emit_ns: 0.0 });
         assert_eq!(profile.router.emit_ns, 100.0);
         let wrong: Arc<Route> = Arc::new(|_: &RecordBatch, out: &mut Vec<u32>| out.extend([7; 10]));
-        assert!(super::profile(&[sample], &wrong, 3, &[0], &clock).is_err());
+        assert!(super::profile(&[sample], &wrong, 3, &[0], 1, &clock).is_err());
+    }
+
+    #[test]
+    fn a_row_and_a_copy_cost_what_the_clock_says() {
+        // 1.3 copies per row for 2 outputs, 2.3 for 4; 0.2 of the rows are omitted.
+        let (sample, route) =
+            sample([0, BROADCAST, 1, BROADCAST, BROADCAST, OMIT, 2, BROADCAST, BROADCAST, OMIT].into());
+        let costs = |narrow_ns, wide_ns| {
+            let takes_ns = [10, 20, 60, narrow_ns, wide_ns];
+            // The first two rounds are disturbed.
+            let takes_ns = [takes_ns.map(|ns| 7 * ns).repeat(2), takes_ns.repeat(ROUNDS - 2)].concat();
+            let readings = AtomicU64::new(0);
+            let clock = || {
+                let reading = readings.fetch_add(1, Ordering::Relaxed) as usize;
+                takes_ns[..reading.div_ceil(2)].iter().sum()
+            };
+            let SplitterCosts { consume_ns, process_ns, emit_ns } =
+                profile(std::slice::from_ref(&sample), &route, 4, &[0], 1, &clock).unwrap().splitter;
+            [consume_ns, process_ns, emit_ns].map(|ns| (ns * 1e6).round() / 1e6)
+        };
+        // Of the 6 ns that finding places took 1 is routing: cp = 5 / 2.5. 36.4 = cc + 0.2 cp + 1.3 c, and
+        // 56.4 = cc + 0.2 cp + 2.3 c.
+        assert_eq!(costs(364, 564), [10.0, 2.0, 18.0]);
+        // Finding a place is a part of what a copy costs, and so never more.
+        assert_eq!(costs(104, 114), [8.7, 1.0, 0.0]);
+    }
+
+    #[test]
+    fn samples_are_cut_short_for_copies_that_are_written() {
+        let rows_seen = |to: Vec<u32>| {
+            let (sample, _) = sample(to.clone());
+            let least = Arc::new(AtomicU64::new(u64::MAX));
+            let seen = Arc::clone(&least);
+            let route: Arc<Route> = Arc::new(move |rows: &RecordBatch, out: &mut Vec<u32>| {
+                seen.fetch_min(rows.num_rows() as u64, Ordering::Relaxed);
+                out.extend(&to[..rows.num_rows()]);
+            });
+            profile(&[sample], &route, 64, &[0], 1, &|| 0).unwrap();
+            least.load(Ordering::Relaxed)
+        };
+        // 32.5 copies per row; and one batch for all.
+        assert_eq!(rows_seen([0, BROADCAST].repeat(10_000)), (COPIES_MAX / 32.5) as u64);
+        assert_eq!(rows_seen(vec![BROADCAST; 20_000]), 20_000);
+    }
+
+    #[test]
+    fn all_threads_measure() {
+        let (sample, route) = sample(vec![0, 1, 0, 1]);
+        let readings = AtomicU64::new(0);
+        let clock = || readings.fetch_add(1, Ordering::Relaxed);
+        let of_threads = |threads| {
+            profile(std::slice::from_ref(&sample), &route, 2, &[0], threads, &clock).unwrap();
+            readings.swap(0, Ordering::Relaxed)
+        };
+        assert_eq!((of_threads(3), of_threads(1)), (3 * of_threads(0), of_threads(0)));
+    }
+
+    #[test]
+    #[should_panic = "a routing function's own words"]
+    fn a_panic_of_the_routing_function_is_its_callers() {
+        let (sample, _) = sample(vec![0]);
+        let asked = AtomicU64::new(0);
+        let route: Arc<Route> = Arc::new(move |_: &RecordBatch, out: &mut Vec<u32>| {
+            assert!(asked.fetch_add(1, Ordering::Relaxed) == 0, "a routing function's own words");
+            out.push(0);
+        });
+        let _ = profile(&[sample], &route, 1, &[0], 2, &|| 0);
     }
 }
