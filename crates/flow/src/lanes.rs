@@ -33,7 +33,6 @@ pub(crate) struct Lanes {
 #[derive(Default)]
 pub(crate) struct Lane {
     leaving: Mutex<Leaving>,
-    /// By number; `None`: the run has stopped, and no one reads them any more.
     arrived: Mutex<Arrived>,
 }
 
@@ -46,7 +45,9 @@ struct Leaving {
 
 #[derive(Default)]
 struct Arrived {
+    /// By number.
     messages: BTreeMap<u64, Buffer>,
+    /// The run has stopped, and no one reads them any more.
     closed: bool,
 }
 
