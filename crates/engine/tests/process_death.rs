@@ -181,27 +181,46 @@ fn no_process_survives_the_first_one() {
 
 #[test]
 fn whenever_a_process_is_killed_the_run_ends_and_what_was_committed_is_right() {
+    assert_right_when_killed(100, 20_000, 12);
+}
+
+/// Whose rows come beside Timely's messages.
+#[test]
+fn whenever_a_process_is_killed_that_gets_long_parcels_the_run_ends_and_what_was_committed_is_right() {
+    assert_right_when_killed(10_000, 600_000, 12);
+}
+
+/// Kills one of three processes at some moment of a run of so many rows, in cycles and chunks of so many; again and again.
+fn assert_right_when_killed(cycle: u32, rows: u32, times: u32) {
     let mut random = Random(3);
+    let push = move |gateway: &Gateway| {
+        let chunks = (0..rows / cycle).map(|number| numbered(number * cycle..(number + 1) * cycle));
+        // Until the query has stopped.
+        chunks.map(|rows| gateway.push(chunk(&rows))).take_while(Result::is_ok).for_each(drop);
+    };
     let whole = {
         let sink = Remember::default();
         let mut running =
-            Engine::new().cycles(CyclePolicy::fixed(100)).run(plan("forward"), sink.boxed()).unwrap();
-        push_rows(&running.gateway(0).unwrap(), 20_000);
+            Engine::new().cycles(CyclePolicy::fixed(cycle)).run(plan("forward"), sink.boxed()).unwrap();
+        push(&running.gateway(0).unwrap());
         running.join().unwrap();
         sink.given()
     };
-    for _ in 0..12 {
+    for _ in 0..times {
         let (delay_us, victim, whole) = (random.below(60_000), random.below(2) as usize, whole.clone());
         watched("a kill at some moment", move || {
             let (token, sink) = (token(), Remember::default());
-            let (running, gateway) = start(3, "forward", &token, &sink);
+            let engine = Engine::new().processes(processes(3, "forward", &token));
+            let mut running =
+                engine.cycles(CyclePolicy::fixed(cycle)).run(plan("forward"), sink.boxed()).unwrap();
+            let gateway = running.gateway(0).unwrap();
             let pid = living(&token)[victim];
             let killer = std::thread::spawn(move || {
                 std::thread::sleep(Duration::from_micros(delay_us));
                 // It may have come to its end.
                 let _ = Command::new("kill").args(["-9", &pid.to_string()]).stderr(Stdio::null()).status();
             });
-            push_rows(&gateway, 20_000);
+            push(&gateway);
             drop(gateway);
             let result = running.join();
             killer.join().unwrap();

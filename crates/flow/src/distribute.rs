@@ -1,6 +1,6 @@
-//! The exchange: parcels already know their worker, so distributing them is moving them.
+//! The exchange: parcels already know their worker, so distributing them is moving them; those that are long go to another
+//! process on its lane.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use timely::communication::Push;
@@ -8,14 +8,13 @@ use timely::dataflow::channels::Message;
 use timely::dataflow::channels::pact::DistributorPact;
 use timely::dataflow::channels::pushers::exchange::Distributor;
 
-use crate::parcel::Parcels;
+use crate::parcel::{Parcel, Parcels};
 use crate::shared::Shared;
 use crate::topology::Layout;
 
 /// Moves each parcel to its target.
 pub(crate) struct ByTarget {
-    /// The workers of this process.
-    own: Range<u32>,
+    layout: Layout,
     shared: Arc<Shared>,
 }
 
@@ -26,22 +25,26 @@ impl Distributor<Parcels> for ByTarget {
         time: &T,
         pushers: &mut [P],
     ) {
-        for mut parcel in container.0.drain(..) {
-            let (target, is_own) = (parcel.target as usize, self.own.contains(&parcel.target));
-            let messages = match is_own {
-                true => vec![Parcels::new(vec![parcel])],
-                false => {
-                    self.shared.hold_sent(&mut parcel);
-                    Parcels::messages(parcel)
-                }
-            };
-            for mut parcels in messages {
-                Message::push_at(&mut parcels, time.clone(), &mut pushers[target]);
-            }
+        for parcel in container.0.drain(..) {
+            let target = parcel.target as usize;
+            // One parcel each: Timely counts them on both sides.
+            let mut parcels = self.on_its_way(parcel);
+            Message::push_at(&mut parcels, time.clone(), &mut pushers[target]);
         }
     }
 
     fn flush<T: Clone, P: Push<Message<T, Parcels>>>(&mut self, _time: &T, _pushers: &mut [P]) {}
+}
+
+impl ByTarget {
+    fn on_its_way(&self, mut parcel: Parcel) -> Parcels {
+        let process = self.layout.process_of(parcel.target);
+        if process == self.layout.process as usize {
+            return Parcels::new(vec![parcel]);
+        }
+        self.shared.hold_sent(&mut parcel);
+        Parcels::new(vec![parcel]).sent(process, &self.shared.lanes)
+    }
 }
 
 /// The contract of every edge.
@@ -49,6 +52,57 @@ pub(crate) fn by_target(
     layout: Layout,
     shared: &Arc<Shared>,
 ) -> DistributorPact<impl FnOnce(usize) -> ByTarget + use<>> {
-    let (own, shared) = (layout.workers_of(layout.process as usize), Arc::clone(shared));
-    DistributorPact(move |_peers| ByTarget { own, shared })
+    let shared = Arc::clone(shared);
+    DistributorPact(move |_peers| ByTarget { layout, shared })
+}
+
+#[cfg(test)]
+mod tests {
+    use timely::Accountable;
+    use timely::dataflow::channels::ContainerBytes;
+
+    use super::*;
+    use crate::wire::samples::{columns, parcel};
+
+    /// Keeps what is sent to one worker.
+    #[derive(Default)]
+    struct Sent(Vec<Message<u64, Parcels>>);
+
+    impl Push<Message<u64, Parcels>> for Sent {
+        fn push(&mut self, message: &mut Option<Message<u64, Parcels>>) {
+            self.0.extend(message.take());
+        }
+    }
+
+    #[test]
+    fn every_worker_is_sent_its_parcels_and_as_many_as_there_were() {
+        let layout = Layout { workers: 2, processes: 3, process: 1 };
+        let shared = Shared::idle(layout);
+        let mut exchange = ByTarget { layout, shared: Arc::clone(&shared) };
+        let mut workers: Vec<Sent> = (0..6).map(|_| Sent::default()).collect();
+        let (short, long, longest) =
+            (columns(10, &[1], 0), columns(9000, &[1, 2], 0), columns(90_000, &[1, 6], 0));
+        let sent =
+            [(0, &long), (1, &short), (2, &longest), (3, &short), (4, &long), (5, &longest), (4, &long)];
+        let parcels = sent.map(|(target, rows)| Parcel { target, ..parcel(rows.clone()) });
+        let bytes = |target: &Parcel| target.rows.batch.bytes() as i64;
+        let leaving = parcels.iter().filter(|parcel| !(2..4).contains(&parcel.target)).map(bytes).sum();
+        let mut container = Parcels::new(parcels.to_vec());
+        let counted = container.record_count();
+        exchange.partition(&mut container, &7, &mut workers);
+        let messages = || workers.iter().flat_map(|worker| &worker.0);
+        assert!(messages().all(|message| message.time == 7));
+        assert_eq!(messages().map(|message| message.data.record_count()).sum::<i64>(), counted);
+        assert_eq!(shared.held_bytes(), leaving, "what leaves the process is held");
+        let here = |worker: usize| {
+            workers[worker].0.iter().flat_map(|message| &message.data.0).map(|parcel| parcel.target).collect()
+        };
+        let found: [Vec<u32>; 6] = std::array::from_fn(here);
+        assert_eq!(found, [vec![], vec![1], vec![2], vec![3], vec![], vec![]], "without those on lanes");
+        let notes = [0, 4, 5].map(|worker: usize| {
+            workers[worker].0.iter().filter(|message| message.data.length_in_bytes() == 24).count()
+        });
+        assert_eq!(notes, [1, 2, 1]);
+        assert_eq!([0, 1, 2].map(|process| shared.lanes.of(process).departures().len()), [1, 0, 3]);
+    }
 }

@@ -16,7 +16,6 @@ use crate::panics::guard;
 use crate::processes::{Lines, Link};
 use crate::running::FlowError;
 use crate::shared::{Failure, Shared};
-use crate::wire;
 use crate::worker::{self, WorkerParts};
 
 /// How many empty pieces of memory, 1 MiB each, an end of a connection keeps to use them again.
@@ -82,10 +81,10 @@ fn connect(network: Network, shared: &Arc<Shared>, workers: usize) -> std::io::R
     Ok((builders, Box::new(threads), lines))
 }
 
-/// Timely's memory for messages: our own, and not kept for ever once there was much of it.
+/// Timely's memory for messages is not kept for ever once there was much of it.
 fn hooks() -> Hooks {
-    let logic = Arc::new(|bytes| Box::new(wire::memory(bytes)) as Box<_>);
-    Hooks { refill: BytesRefill { logic, limit: Some(SPARE_SLABS_MAX) }, ..Hooks::default() }
+    let hooks = Hooks::default();
+    Hooks { refill: BytesRefill { limit: Some(SPARE_SLABS_MAX), ..hooks.refill }, ..hooks }
 }
 
 fn not_started(error: impl std::fmt::Display) -> FlowError {

@@ -14,6 +14,7 @@ mod cutter;
 mod cycle;
 mod distribute;
 mod gateway;
+mod lanes;
 mod launch;
 mod panics;
 mod parcel;

@@ -5,17 +5,19 @@ use std::io::Write;
 use std::sync::Arc;
 
 use arrow_buffer::Buffer;
-use tidemill_core::{PartitionedBatch, Run};
+use tidemill_core::PartitionedBatch;
+use tidemill_core::error::Cause;
 use tidemill_split::SplitPlan;
 use timely::Accountable;
 use timely::bytes::arc::Bytes;
 use timely::dataflow::channels::ContainerBytes;
 
+use crate::lanes::{Lanes, Note};
+use crate::shared::Failure;
 use crate::wire;
 
-/// A parcel that is longer travels in several messages. Timely's memory comes in pieces of 1 MiB: a message that does not
-/// fit would make all pieces larger for ever, and one that is cut off by the end of a piece is copied.
-const MESSAGE_BYTES_MAX: usize = 384 << 10;
+/// A message that is not shorter takes the lane. What is shorter is copied in less time than it takes to write it apart.
+const LANE_BYTES_MIN: usize = 16 << 10;
 
 /// A gathered batch on its way to one worker.
 #[derive(Clone, Debug)]
@@ -44,49 +46,49 @@ impl Parcel {
     pub fn by(self, plan: &Arc<SplitPlan>) -> Self {
         Parcel { plan: Some(Arc::clone(plan)), ..self }
     }
-
-    /// Rows `start..end` of it, with nothing held.
-    fn slice(&self, start: u32, end: u32) -> Parcel {
-        let cut = |row: u32| row.clamp(start, end) - start;
-        let run = |run: &Run| Run { start: cut(run.start), end: cut(run.end), ..*run };
-        let runs = self.rows.runs.iter().map(run).filter(|run| run.start < run.end).collect();
-        let batch = self.rows.batch.slice(start as usize, end as usize);
-        let (plan, rows) = (self.plan.clone(), PartitionedBatch { batch, runs });
-        Parcel { target: self.target, chunk: self.chunk, window: self.window, plan, held_bytes: 0, rows }
-    }
 }
 
 /// The container that Timely moves. Timely counts parcels, not rows.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Parcels(pub Vec<Parcel>, Encoded);
+pub(crate) struct Parcels(pub Vec<Parcel>, Option<Note>, Encoded);
 
-/// The message of parcels that are sent to another process, in pieces: Timely asks for its length first.
+/// The message for another process, in pieces: Timely asks for its length first.
 type Encoded = OnceCell<Vec<Buffer>>;
 
 impl Parcels {
     pub fn new(parcels: Vec<Parcel>) -> Self {
-        Parcels(parcels, Encoded::new())
+        Parcels(parcels, None, Encoded::new())
     }
 
-    /// A parcel for another process, as messages that follow each other. What is held for it goes with the first.
-    pub fn messages(parcel: Parcel) -> Vec<Parcels> {
-        let whole = Parcels::new(vec![parcel]);
-        let count = whole.length_in_bytes().div_ceil(MESSAGE_BYTES_MAX) as u64;
-        let parcel = &whole.0[0];
-        let rows = parcel.rows.batch.len() as u64;
-        if count < 2 || rows < 2 {
-            return vec![whole];
+    /// A parcel that is not here, but comes on its lane.
+    fn noted(note: Note) -> Self {
+        Parcels(Vec::new(), Some(note), Encoded::new())
+    }
+
+    /// One parcel for another process: if its message is long, that goes on the lane, and Timely moves a note.
+    pub fn sent(self, process: usize, lanes: &Lanes) -> Parcels {
+        if self.length_in_bytes() < LANE_BYTES_MIN {
+            return self;
         }
-        let count = count.min(rows);
-        let bound = |index: u64| (rows * index / count) as u32;
-        let mut parts: Vec<_> =
-            (0..count).map(|index| parcel.slice(bound(index), bound(index + 1))).collect();
-        parts[0].held_bytes = parcel.held_bytes;
-        parts.into_iter().map(|part| Parcels::new(vec![part])).collect()
+        let pieces = self.2.into_inner().unwrap_or_default();
+        Parcels::noted(lanes.leave(process, pieces))
+    }
+
+    /// All parcels, wherever they have arrived.
+    pub fn arrived(self, lanes: &Lanes) -> Result<Vec<Parcel>, Failure> {
+        let Parcels(mut parcels, note, _) = self;
+        if let Some(note) = note {
+            let message = lanes.take(note).and_then(wire::decode);
+            parcels.extend(message.ok_or_else(|| unreadable(note))?);
+        }
+        Ok(parcels)
     }
 
     fn encoded(&self) -> &[Buffer] {
-        self.1.get_or_init(|| wire::encode(&self.0))
+        self.2.get_or_init(|| match &self.1 {
+            Some(note) => wire::encode_note(*note),
+            None => wire::encode(&self.0),
+        })
     }
 
     /// All rows that all parcels bring, as often as partitions are given them.
@@ -101,13 +103,17 @@ impl Parcels {
 
 impl Accountable for Parcels {
     fn record_count(&self) -> i64 {
-        self.0.len() as i64
+        (self.0.len() + usize::from(self.1.is_some())) as i64
     }
 }
 
 impl ContainerBytes for Parcels {
     fn from_bytes(bytes: Bytes) -> Self {
-        let parcels = wire::decode(wire::shared(bytes));
+        if let Some(note) = wire::decode_note(&bytes) {
+            return Parcels::noted(note);
+        }
+        // A copy: who keeps a row would keep Timely's memory, which is 1 MiB.
+        let parcels = wire::decode(Buffer::from(&bytes[..]));
         Parcels::new(parcels.expect("parcels come from this same program, whole"))
     }
 
@@ -122,66 +128,117 @@ impl ContainerBytes for Parcels {
     }
 }
 
+fn unreadable(note: Note) -> Failure {
+    let cause = Cause::Bug(format!("parcel {} has not arrived, or not whole", note.number));
+    Failure::Engine { part: format!("rows from process {}", note.process), cause }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use arrow_array::{RecordBatch, StringArray, StringViewArray, UInt32Array};
-    use tidemill_core::Batch;
+    use tidemill_core::{Batch, Run};
+    use timely::bytes::arc::BytesMut;
 
     use super::*;
+    use crate::topology::Layout;
+    use crate::wire::samples::assert_same;
 
-    fn parcel(rows: RecordBatch, runs: Vec<Run>) -> Parcel {
+    fn parcel(rows: RecordBatch) -> Parcel {
         let numbers = 0..rows.num_rows() as u32;
+        let runs = vec![Run { partition: 3, start: 0, end: numbers.end }];
         let batch = Batch { rows, positions: numbers.clone().collect(), origins: numbers.collect() };
         Parcel { window: 7, held_bytes: 9, ..Parcel::new(1, 2, PartitionedBatch { batch, runs }) }
     }
 
-    fn one_column(rows: u32) -> RecordBatch {
-        let column = Arc::new(UInt32Array::from_iter_values(0..rows)) as _;
+    fn one_column(rows: Range<u32>) -> RecordBatch {
+        let column = Arc::new(UInt32Array::from_iter_values(rows)) as _;
         RecordBatch::try_from_iter([("number", column)]).unwrap()
     }
 
-    #[test]
-    fn a_long_parcel_travels_in_messages_with_the_same_rows_in_order() {
-        let run = |partition, start, end| Run { partition, start, end };
-        let rows = 200_000;
-        let runs = vec![run(3, 0, 10), run(4, 10, 150_000), run(8, 150_000, rows)];
-        let messages = Parcels::messages(parcel(one_column(rows), runs));
-        assert!(messages.len() > 2);
-        let mut found = Vec::new();
-        for message in &messages {
-            assert!((MESSAGE_BYTES_MAX / 3..MESSAGE_BYTES_MAX + 1024).contains(&message.length_in_bytes()));
-            let [parcel] = &message.0[..] else { panic!("one parcel in each message") };
-            assert_eq!((parcel.target, parcel.chunk, parcel.window), (1, 2, 7));
-            let PartitionedBatch { batch, runs } = &parcel.rows;
-            assert_eq!(runs.iter().map(|run| (run.end - run.start) as usize).sum::<usize>(), batch.len());
-            for run in runs {
-                let rows = batch.slice(run.start as usize, run.end as usize);
-                assert_eq!(rows.positions, rows.origins);
-                assert_eq!(rows.as_rows().column::<arrow_array::types::UInt32Type>(0), &rows.positions[..]);
-                found.extend(rows.positions.iter().map(|row| (run.partition, *row)));
-            }
+    fn lanes(process: u32) -> Lanes {
+        Lanes::new(Layout { workers: 1, processes: 2, process })
+    }
+
+    /// What arrives of a message, as Timely hands it over.
+    fn carried(parcels: &Parcels) -> Parcels {
+        let mut bytes = Vec::new();
+        parcels.into_bytes(&mut bytes);
+        assert_eq!(bytes.len(), parcels.length_in_bytes());
+        Parcels::from_bytes(BytesMut::from(bytes).freeze())
+    }
+
+    /// What the connection does with what waits in the lane.
+    fn carry(from: &Lanes, to: &Lanes) -> usize {
+        let departures = from.of(1).departures();
+        for departure in &departures {
+            let bytes: Vec<u8> = departure.pieces.iter().flat_map(|piece| piece.to_vec()).collect();
+            to.of(0).arrive(departure.number, Buffer::from_vec(bytes));
         }
-        let partition = |row| {
-            if row < 10 {
-                3
-            } else if row < 150_000 {
-                4
-            } else {
-                8
-            }
-        };
-        assert!(found.into_iter().eq((0..rows).map(|row| (partition(row), row))));
-        let held: Vec<u64> = messages.iter().map(|message| message.0[0].held_bytes).collect();
-        assert!(held[0] == 9 && held[1..].iter().all(|held| *held == 0), "{held:?}");
+        departures.len()
     }
 
     #[test]
-    fn short_parcels_and_single_rows_are_one_message() {
-        assert_eq!(Parcels::messages(parcel(one_column(1000), Vec::new())).len(), 1);
-        assert_eq!(Parcels::messages(parcel(one_column(0), Vec::new())).len(), 1);
+    fn short_parcels_travel_in_timelys_messages_and_long_ones_on_the_lane() {
+        for (rows, on_the_lane) in [(0, 0), (1000, 0), (2000, 1), (500_000, 1)] {
+            let (here, there, sent) = (lanes(0), lanes(1), parcel(one_column(0..rows)));
+            let whole = Parcels::new(vec![sent.clone()]).length_in_bytes();
+            let parcels = Parcels::new(vec![sent.clone()]).sent(1, &here);
+            assert_eq!(parcels.record_count(), 1);
+            assert_eq!(parcels.length_in_bytes(), if on_the_lane == 1 { 24 } else { whole });
+            let found = carried(&parcels);
+            assert_eq!(found.record_count(), 1, "Timely counts the same on both sides");
+            assert_eq!(carry(&here, &there), on_the_lane, "{rows} rows of {whole} bytes");
+            let found = found.arrived(&there).unwrap();
+            assert_eq!(found.len(), 1);
+            assert_same(&found[0], &sent);
+        }
+    }
+
+    #[test]
+    fn notes_find_their_parcels_in_any_order() {
+        let (here, there) = (lanes(0), lanes(1));
+        let sent = [0, 1, 2].map(|number| parcel(one_column(10_000 * number..10_000 * (number + 1))));
+        let notes: Vec<_> =
+            sent.iter().map(|sent| carried(&Parcels::new(vec![sent.clone()]).sent(1, &here))).collect();
+        assert_eq!(carry(&here, &there), 3);
+        for index in [1, 2, 0] {
+            assert_same(&notes[index].clone().arrived(&there).unwrap()[0], &sent[index]);
+        }
+        let error = notes[1].clone().arrived(&there).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "rows from process 0: this is a bug: parcel 2 has not arrived, or not whole"
+        );
+    }
+
+    #[test]
+    fn what_has_arrived_damaged_is_an_error() {
+        let (here, there) = (lanes(0), lanes(1));
+        let note = Parcels::new(vec![parcel(one_column(0..9000))]).sent(1, &here);
+        there.of(0).arrive(1, Buffer::from_vec(vec![1_u8; 64]));
+        assert!(carried(&note).arrived(&there).is_err());
+    }
+
+    #[test]
+    fn what_was_kept_of_a_short_message_does_not_keep_timelys_memory() {
+        let sent = Parcels::new(vec![parcel(one_column(0..100))]);
+        let mut bytes = Vec::new();
+        sent.into_bytes(&mut bytes);
+        let arrived = BytesMut::from(bytes).freeze();
+        let memory = arrived.as_ptr_range();
+        let found = Parcels::from_bytes(arrived);
+        let column = found.0[0].rows.batch.rows.column(0).to_data();
+        assert!(!memory.contains(&column.buffers()[0].as_ptr()));
+    }
+
+    #[test]
+    fn a_row_of_a_megabyte_takes_the_lane() {
         let column = Arc::new(StringArray::from(vec!["x".repeat(1 << 20)])) as _;
         let long = RecordBatch::try_from_iter([("text", column)]).unwrap();
-        assert_eq!(Parcels::messages(parcel(long, Vec::new())).len(), 1);
+        let here = lanes(0);
+        assert_eq!(Parcels::new(vec![parcel(long)]).sent(1, &here).length_in_bytes(), 24);
     }
 
     #[test]
@@ -189,9 +246,8 @@ mod tests {
         let texts = (0..30_000).map(|number| format!("a text of more than twelve bytes {number}"));
         let column = Arc::new(StringViewArray::from_iter_values(texts)) as _;
         let rows = RecordBatch::try_from_iter([("text", column)]).unwrap();
-        let bytes: usize =
-            Parcels::messages(parcel(rows.clone(), Vec::new())).iter().map(Parcels::length_in_bytes).sum();
-        let few = Parcels::new(vec![parcel(rows.slice(5, 10), Vec::new())]).length_in_bytes();
-        assert!(few < 2000 && bytes < 30_000 * 70, "{few}, {bytes}");
+        let bytes = |rows: RecordBatch| Parcels::new(vec![parcel(rows)]).length_in_bytes();
+        let (few, all) = (bytes(rows.slice(5, 10)), bytes(rows));
+        assert!(few < 2000 && all < 30_000 * 70, "{few}, {all}");
     }
 }

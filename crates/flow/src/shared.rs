@@ -17,6 +17,7 @@ use tidemill_core::{Cut, OperatorError, SinkError, SplitChange};
 use tidemill_plan::Limits;
 
 use crate::cycle::Cycle;
+use crate::lanes::Lanes;
 use crate::parcel::{Parcel, Parcels};
 use crate::processes::Outbox;
 use crate::snapshot_desk::SnapshotDesk;
@@ -55,6 +56,8 @@ pub(crate) struct Shared {
     pub snapshots: SnapshotDesk,
     pub work: WorkTable,
     pub splits: SplitDesk,
+    /// Where long parcels come from other processes, and go to them.
+    pub lanes: Lanes,
     topology: Arc<Topology>,
     /// Bytes of rows that were copied to several partitions, or sent to other processes, and are not yet processed.
     /// Less than zero where those are processed that others have counted.
@@ -105,6 +108,7 @@ impl Shared {
             snapshots: SnapshotDesk::default(),
             work: WorkTable::new(topology),
             splits: SplitDesk::new(topology),
+            lanes: Lanes::new(topology.layout),
             topology: Arc::clone(topology),
             held_bytes: AtomicI64::new(0),
             outbox: OnceLock::new(),
@@ -164,6 +168,7 @@ impl Shared {
     pub fn fail(&self, failure: Failure) {
         lock(&self.failure).get_or_insert(failure);
         self.stopped.store(true, Ordering::SeqCst);
+        self.lanes.close();
         lock(&self.stoppers).iter().for_each(|stopper| stopper());
         self.wake_workers();
         self.snapshots.wake();
@@ -336,4 +341,18 @@ impl Completion {
 
 fn least(counts: &[AtomicU64]) -> u64 {
     counts.iter().map(|count| count.load(Ordering::Acquire)).min().unwrap_or(0)
+}
+
+#[cfg(test)]
+impl Shared {
+    /// Of a query without operators, in one of several processes.
+    pub fn idle(layout: crate::topology::Layout) -> Arc<Shared> {
+        use arrow_schema::Schema;
+        let mut plan = tidemill_plan::Plan::new("idle");
+        let input = plan.source("input", [Arc::new(Schema::empty())]);
+        plan.sink("output", input);
+        let topology = Arc::new(Topology::new(plan, layout).expect("the plan is right"));
+        let clock = Arc::new(tidemill_core::SystemClock::new());
+        Arc::new(Shared::new(clock, Limits::default(), 1, &topology, 0, Vec::new()))
+    }
 }

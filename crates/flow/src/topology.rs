@@ -83,6 +83,11 @@ impl Layout {
         (self.workers * self.process) as usize
     }
 
+    /// The process of a worker.
+    pub fn process_of(&self, worker: u32) -> usize {
+        (worker / self.workers) as usize
+    }
+
     /// The workers of a process.
     pub fn workers_of(&self, process: usize) -> Range<u32> {
         let first = self.workers * process as u32;

@@ -1,5 +1,6 @@
 //! The connection to another process as Timely sees it. Timely panics where a connection breaks; so here it does not
-//! break: what is lost stops the run, and when the workers have ended, the connection ends in order.
+//! break: what is lost stops the run, and when the workers have ended, the connection ends in order. Long messages take
+//! the lane, which Timely does not see.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -10,6 +11,9 @@ use std::time::{Duration, Instant};
 use tidemill_core::error::Cause;
 use timely::communication::allocator::zero_copy::stream::Stream;
 
+use super::framing::{self, Arriving};
+use super::sequence::Sequence;
+use crate::lanes::Lane;
 use crate::shared::{Failure, Shared, lock};
 
 /// How long the one who knows why a connection broke has to say so.
@@ -51,6 +55,11 @@ impl Lines {
         }
     }
 
+    /// Both ways beside Timely's, between this process and another one.
+    fn lane(&self, peer: usize) -> &Lane {
+        self.shared.lanes.of(peer)
+    }
+
     fn wait_for_workers(&self) {
         let ended = self.changed.wait_while(lock(&self.ended), |ended| !*ended);
         drop(ended.unwrap_or_else(|poisoned| poisoned.into_inner()));
@@ -72,32 +81,35 @@ pub(crate) struct Link {
     stream: TcpStream,
     peer: usize,
     lines: Arc<Lines>,
-    frames: Frames,
+    arriving: Arriving,
+    /// Of what is read.
+    sequence: Sequence,
     broken: bool,
 }
 
 impl Link {
     pub fn new(stream: TcpStream, peer: usize, lines: &Arc<Lines>) -> Link {
-        Link { stream, peer, lines: Arc::clone(lines), frames: Frames::default(), broken: false }
+        let (arriving, sequence) = (Arriving::new(), Sequence::default());
+        Link { stream, peer, lines: Arc::clone(lines), arriving, sequence, broken: false }
     }
 
     /// Completes what was cut off, which no worker will look at, and ends in order.
     fn end_in_order(&mut self, buffer: &mut [u8]) -> usize {
-        let length = self.frames.missing().min(buffer.len());
+        let length = self.sequence.missing().min(buffer.len());
         buffer[..length].fill(0);
-        self.frames.pass(&buffer[..length]);
+        self.sequence.pass(&buffer[..length]);
         length
     }
 }
 
 impl Read for Link {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.broken || self.frames.ended {
+        if self.broken || self.sequence.ended {
             return Ok(self.end_in_order(buffer));
         }
-        match self.stream.read(buffer) {
+        match self.arriving.read(&mut self.stream, self.lines.lane(self.peer), buffer) {
             Ok(length) if length > 0 => {
-                self.frames.pass(&buffer[..length]);
+                self.sequence.pass(&buffer[..length]);
                 Ok(length)
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => self.read(buffer),
@@ -113,18 +125,13 @@ impl Read for Link {
 
 impl Write for Link {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.broken {
-            return Ok(bytes.len());
+        // Those of which Timely's bytes may have notes, and perhaps more.
+        let messages = self.lines.lane(self.peer).departures();
+        if !self.broken && framing::write(&mut self.stream, &messages, bytes).is_err() {
+            self.lines.lost(self.peer);
+            self.broken = true;
         }
-        match self.stream.write(bytes) {
-            Ok(length) if length > 0 => Ok(length),
-            Err(error) if error.kind() == ErrorKind::Interrupted => Err(error),
-            _ => {
-                self.lines.lost(self.peer);
-                self.broken = true;
-                Ok(bytes.len())
-            }
-        }
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -148,58 +155,39 @@ impl Stream for Link {
     }
 }
 
-const HEADER_BYTES: usize = 48;
-
-/// Where in Timely's sequence of headers and messages a connection is. A message without a length is the end.
-#[derive(Default)]
-struct Frames {
-    header: Vec<u8>,
-    /// Of the message that has begun.
-    missing: usize,
-    ended: bool,
-}
-
-impl Frames {
-    /// How many bytes there are to the next boundary; at one, of a header. None behind the end.
-    fn missing(&self) -> usize {
-        match (self.ended, self.missing) {
-            (true, _) => 0,
-            (false, 0) => HEADER_BYTES - self.header.len(),
-            (false, missing) => missing,
-        }
-    }
-
-    fn pass(&mut self, mut bytes: &[u8]) {
-        while !bytes.is_empty() && !self.ended {
-            let (now, later) = bytes.split_at(self.missing().min(bytes.len()));
-            bytes = later;
-            if self.missing > 0 {
-                self.missing -= now.len();
-                continue;
-            }
-            self.header.extend_from_slice(now);
-            if self.header.len() == HEADER_BYTES {
-                self.missing = length_in(&self.header);
-                self.ended = self.missing == 0;
-                self.header.clear();
-            }
-        }
-    }
-}
-
-/// The length of the message behind a header, which Timely writes.
-fn length_in(header: &[u8]) -> usize {
-    let length: [u8; 8] = header[32..40].try_into().expect("a header has 48 bytes");
-    usize::try_from(u64::from_be_bytes(length)).unwrap_or(usize::MAX)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+
+    use arrow_buffer::Buffer;
     use timely::communication::networking::MessageHeader;
 
     use super::*;
+    use crate::lanes::Note;
+    use crate::topology::Layout;
 
-    fn frame(length: usize) -> Vec<u8> {
+    /// One end of a connection to the other of two processes.
+    struct End {
+        shared: Arc<Shared>,
+        lines: Arc<Lines>,
+        link: Link,
+    }
+
+    fn end(process: u32, stream: TcpStream) -> End {
+        let shared = Shared::idle(Layout { workers: 1, processes: 2, process });
+        let lines = Lines::new(&shared, 1, vec![stream.try_clone().unwrap()]);
+        let link = Link::new(stream, 1 - process as usize, &lines);
+        End { shared, lines, link }
+    }
+
+    fn sockets() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (stream, listener.accept().unwrap().0)
+    }
+
+    /// A message of so many bytes as Timely writes it.
+    fn timely(length: usize) -> Vec<u8> {
         let header =
             MessageHeader { channel: 1, source: 2, target_lower: 3, target_upper: 4, length, seqno: 300 };
         let mut bytes = Vec::new();
@@ -208,41 +196,81 @@ mod tests {
         bytes
     }
 
-    /// The lengths of the messages as Timely would read them.
-    fn read_all(mut bytes: &[u8]) -> Vec<usize> {
-        let mut lengths = Vec::new();
-        while let Some(header) = MessageHeader::try_read(bytes) {
-            lengths.push(header.length);
-            bytes = &bytes[header.required_bytes()..];
-        }
-        assert!(bytes.is_empty(), "nothing is left of a message");
-        lengths
-    }
-
-    #[test]
-    fn wherever_a_connection_breaks_it_ends_in_order() {
-        let whole: Vec<u8> = [frame(8), frame(400), frame(1)].concat();
-        for cut in 0..=whole.len() {
-            for step in [1, 5, 1000] {
-                let mut frames = Frames::default();
-                whole[..cut].chunks(step).for_each(|part| frames.pass(part));
-                let mut bytes = whole[..cut].to_vec();
-                while frames.missing() > 0 {
-                    let padding = vec![0; frames.missing().min(step)];
-                    frames.pass(&padding);
-                    bytes.extend(padding);
-                }
-                let lengths = read_all(&bytes);
-                let (last, before) = lengths.split_last().unwrap();
-                assert!(*last == 0 && !before.contains(&0), "cut at {cut}: {lengths:?}");
+    /// The lengths of the messages that Timely reads before it ends.
+    fn lengths(link: &mut Link) -> Vec<usize> {
+        let (mut bytes, mut lengths, mut buffer) = (Vec::new(), Vec::new(), [0; 100]);
+        loop {
+            let read = link.read(&mut buffer).unwrap();
+            assert!(read > 0, "Timely would panic");
+            bytes.extend_from_slice(&buffer[..read]);
+            while let Some(header) = MessageHeader::try_read(&bytes) {
+                lengths.push(header.length);
+                bytes.drain(..header.required_bytes());
+            }
+            if lengths.last() == Some(&0) {
+                assert!(bytes.is_empty() && link.read(&mut buffer).unwrap() == 0);
+                return lengths;
             }
         }
     }
 
     #[test]
-    fn an_end_in_order_is_seen() {
-        let mut frames = Frames::default();
-        frames.pass(&[frame(8), frame(0)].concat());
-        assert!(frames.ended && frames.missing() == 0);
+    fn a_message_on_the_lane_is_there_before_the_note_of_it() {
+        let (near, far) = sockets();
+        let (mut near, mut far) = (end(0, near), end(1, far));
+        let mut buffer = [0; 1000];
+        std::thread::spawn(move || {
+            let message = vec![5; 300_000];
+            for _ in 0..20 {
+                near.shared.lanes.leave(1, vec![Buffer::from(&message[..]), Buffer::from(&[6; 8])]);
+                near.link.write_all(&timely(16)).unwrap();
+            }
+        });
+        for number in 1..=20 {
+            let read = far.link.read(&mut buffer[..64]).unwrap();
+            let found = far.shared.lanes.take(Note { process: 0, number });
+            assert_eq!(found.expect("it is here").len(), 300_008);
+            far.link.read_exact(&mut buffer[read..64]).unwrap();
+        }
+    }
+
+    #[test]
+    fn wherever_a_connection_breaks_timely_sees_an_end_in_order() {
+        let mut whole = Vec::new();
+        let message = |number| crate::lanes::Departure { number, pieces: vec![Buffer::from(&[9; 50])] };
+        framing::write(&mut whole, &[message(1)], &timely(8)).unwrap();
+        framing::write(&mut whole, &[message(2), message(3)], &[timely(40), timely(1)].concat()).unwrap();
+        for cut in 0..=whole.len() {
+            let (mut near, far) = sockets();
+            let mut far = end(1, far);
+            // The reason is known, and the workers have ended.
+            far.shared.fail(Failure::Aborted);
+            far.lines.ended.lock().map(|mut ended| *ended = true).unwrap();
+            near.write_all(&whole[..cut]).unwrap();
+            drop(near);
+            let lengths = lengths(&mut far.link);
+            let (_, before) = lengths.split_last().unwrap();
+            assert!([8, 40, 1].starts_with(before), "cut at {cut}: {before:?}");
+            assert!(far.shared.lanes.take(Note { process: 0, number: 1 }).is_none(), "the run has stopped");
+        }
+    }
+
+    #[test]
+    fn a_lost_connection_is_a_failure_and_keeps_nothing() {
+        let (near, far) = sockets();
+        let mut near = end(0, near);
+        drop(far);
+        let piece = || vec![Buffer::from(&[1; 100])];
+        let start = Instant::now();
+        while !near.shared.is_stopped() {
+            assert!(start.elapsed() < Duration::from_secs(30), "it is not noticed");
+            near.shared.lanes.leave(1, piece());
+            assert_eq!(near.link.write(&timely(8)).unwrap(), 56);
+        }
+        let failure = near.shared.failure().unwrap().to_string();
+        assert!(failure.starts_with("process 1: the connection to it broke off"), "{failure}");
+        near.shared.lanes.leave(1, piece());
+        assert_eq!(near.link.write(&timely(8)).unwrap(), 56);
+        assert!(near.shared.lanes.of(1).departures().is_empty());
     }
 }

@@ -4,14 +4,17 @@
 mod children;
 mod control;
 mod describe;
+mod framing;
 mod handshake;
 mod leader;
 mod link;
 mod member;
+mod memory;
 mod message;
 mod reception;
 mod report;
 mod secret;
+mod sequence;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -26,7 +26,10 @@ impl CycleInputs {
     pub fn receive(&mut self, input: usize, cycle: u64, parcels: Parcels) {
         let inputs = self.inputs;
         let pending = self.pending.entry(cycle).or_insert_with(|| vec![Vec::new(); inputs]);
-        pending[input].extend(parcels.0);
+        match parcels.arrived(&self.shared.lanes) {
+            Ok(parcels) => pending[input].extend(parcels),
+            Err(failure) => self.shared.fail(failure),
+        }
     }
 
     /// The next cycle, if all frontiers have passed it and the query goes on.

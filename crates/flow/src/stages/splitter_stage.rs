@@ -76,7 +76,7 @@ fn add_level<'scope>(
 impl SplitterStage {
     fn split(&mut self, parcels: Parcels, cycle: u64) -> Result<Parcels, Failure> {
         let mut sent = Vec::new();
-        for parcel in parcels.0 {
+        for parcel in parcels.arrived(&self.shared.lanes)? {
             let plan = parcel.plan.as_ref().filter(|plan| self.is_level_of(plan)).cloned();
             match plan {
                 Some(plan) => sent.extend(self.split_parcel(parcel, &plan, cycle)?.0),

@@ -1,4 +1,4 @@
-//! Parcels as bytes, between processes: one copy on the way out, none on the way in.
+//! Parcels as bytes, between processes. Nothing of a parcel is copied to make a message of it, nor to read one.
 //!
 //! A message is the number of its parcels, and the parcels. A parcel is eleven numbers:
 //!
@@ -12,25 +12,28 @@
 //! partition, start, end; these, positions and origins are numbers of 32 bits. Columns: see [`columns`]. All numbers are
 //! little-endian.
 //!
-//! So everything lies as it lies in memory, and a buffer of a column goes from where it is straight into the transport's
-//! memory, and stays there when it has arrived.
+//! So everything lies as it lies in memory: a buffer of a column goes from where it is straight to the socket, if the
+//! message is long, and stays where it has arrived.
+//!
+//! A note that a message goes its own way ([`lanes`](crate::lanes)) is three numbers: the highest there is, process, number.
 
 mod columns;
+#[cfg(test)]
+pub(crate) mod samples;
 
 use std::sync::Arc;
 
-use arrow_buffer::{ArrowNativeType, Buffer, MutableBuffer, ScalarBuffer};
+use arrow_buffer::{ArrowNativeType, Buffer, ScalarBuffer};
 use tidemill_core::{Batch, PartitionedBatch, Run};
 use tidemill_split::SplitPlan;
-use timely::bytes::arc::Bytes;
 
+use crate::lanes::Note;
 use crate::parcel::Parcel;
 
 /// What the parts of a message are aligned to. The message itself is, too, as everything that Timely sends.
 const ALIGNMENT: usize = 8;
-/// A message that is shorter is copied when it has arrived: whoever keeps one of its rows for long keeps its memory, and
-/// that would be all of the transport's, 1 MiB.
-const SHARED_BYTES_MIN: usize = 128 << 10;
+/// Stands where other messages have the number of their parcels.
+const NOTE: u64 = u64::MAX;
 
 // The parts of a message are numbers as they lie in memory.
 const _: () = assert!(cfg!(target_endian = "little"));
@@ -78,6 +81,13 @@ fn numbers<const N: usize>(numbers: [u64; N]) -> Buffer {
     Buffer::from_vec(numbers.to_vec())
 }
 
+/// `None`: these are not so many.
+fn numbers_of<const N: usize>(bytes: &[u8]) -> Option<[u64; N]> {
+    let (numbers, []) = bytes.as_chunks() else { return None };
+    let numbers: &[[u8; 8]; N] = numbers.try_into().ok()?;
+    Some(numbers.map(u64::from_le_bytes))
+}
+
 fn push(piece: Buffer, pieces: &mut Vec<Buffer>) {
     let length = piece.len();
     pieces.push(piece);
@@ -96,27 +106,16 @@ fn padding(length: usize) -> usize {
     length.wrapping_neg() % ALIGNMENT
 }
 
-/// Memory for the transport: aligned, so that columns can stay in it.
-pub(crate) fn memory(bytes: usize) -> MutableBuffer {
-    MutableBuffer::from_len_zeroed(bytes)
+/// Says that a parcel comes on its lane.
+pub(crate) fn encode_note(note: Note) -> Vec<Buffer> {
+    vec![numbers([NOTE, note.process.into(), note.number])]
 }
 
-/// The transport's memory as a buffer: shared if that is worth it and possible, or else a copy.
-pub(crate) fn shared(bytes: Bytes) -> Buffer {
-    let is_aligned = bytes.as_ptr().align_offset(ALIGNMENT) == 0;
-    match is_aligned && bytes.len() >= SHARED_BYTES_MIN {
-        true => Buffer::from(bytes::Bytes::from_owner(Slab(bytes))),
-        false => Buffer::from(&bytes[..]),
-    }
-}
-
-/// A part of the transport's memory, which is used again when nobody holds it any more.
-struct Slab(Bytes);
-
-impl AsRef<[u8]> for Slab {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
-    }
+/// `None`: these bytes are no note.
+pub(crate) fn decode_note(bytes: &[u8]) -> Option<Note> {
+    let numbers: [u64; 3] = numbers_of(bytes)?;
+    let [NOTE, process, number] = numbers else { return None };
+    Some(Note { process: u32::try_from(process).ok()?, number })
 }
 
 /// The parcels of a message, which is aligned; they share its memory. `None`: the bytes are none of ours, or damaged.
@@ -178,12 +177,7 @@ struct Rest(Buffer);
 
 impl Rest {
     fn numbers<const N: usize>(&mut self) -> Option<[u64; N]> {
-        let bytes = self.part((N * size_of::<u64>()) as u64)?;
-        let mut numbers = [0; N];
-        for (number, bytes) in numbers.iter_mut().zip(bytes.as_chunks().0) {
-            *number = u64::from_le_bytes(*bytes);
-        }
-        Some(numbers)
+        numbers_of(&self.part((N * size_of::<u64>()) as u64)?)
     }
 
     /// So many bytes, and behind them what fills them up.
@@ -198,102 +192,12 @@ impl Rest {
 
 #[cfg(test)]
 mod tests {
-    use arrow_array::types::{Int8Type, Int32Type};
-    use arrow_array::*;
+    use arrow_array::RecordBatch;
     use arrow_schema::{Field, Schema};
     use proptest::prelude::*;
-    use timely::bytes::arc::BytesMut;
 
+    use super::samples::{KINDS, assert_same, columns, full_parcel, message, parcel};
     use super::*;
-
-    /// The bytes that go to another process.
-    fn message(parcels: &[Parcel]) -> Buffer {
-        let bytes = encode(parcels).iter().flat_map(|piece| piece.to_vec()).collect::<Vec<u8>>();
-        assert_eq!(bytes.len() % ALIGNMENT, 0, "so that the next message is aligned, too");
-        Buffer::from(&bytes[..])
-    }
-
-    fn parcel(rows: RecordBatch) -> Parcel {
-        let positions = (0..rows.num_rows() as u32).map(|row| 7 * row).collect();
-        let batch = Batch { rows, positions, origins: ScalarBuffer::default() };
-        Parcel::new(0, 0, PartitionedBatch { batch, runs: Vec::new() })
-    }
-
-    /// Everything that a parcel can have.
-    fn full_parcel() -> Parcel {
-        let rows = columns(3, &[0, 4, 6, 8], 1);
-        let batch = Batch { rows, positions: vec![0, 2, 9].into(), origins: vec![1, 1, 3].into() };
-        let runs = vec![Run { partition: 1, start: 0, end: 2 }, Run { partition: 4, start: 2, end: 3 }];
-        let parcel = Parcel::new(1, 3, PartitionedBatch { batch, runs }).by(&Arc::new(SplitPlan::exptree(9)));
-        Parcel { window: 2, held_bytes: 77, ..parcel }
-    }
-
-    fn assert_same(found: &Parcel, sent: &Parcel) {
-        let header = |parcel: &Parcel| (parcel.target, parcel.chunk, parcel.window, parcel.held_bytes);
-        assert_eq!(header(found), header(sent));
-        assert_eq!(found.plan, sent.plan);
-        assert_eq!(found.rows.runs, sent.rows.runs);
-        assert_eq!(found.rows.batch.positions, sent.rows.batch.positions);
-        assert_eq!(found.rows.batch.origins, sent.rows.batch.origins);
-        assert_eq!(found.rows.batch.rows, sent.rows.batch.rows);
-    }
-
-    const KINDS: u64 = 16;
-
-    /// A column of so many rows; one value in four is null, in the kinds that have any.
-    fn column(rows: usize, kind: u64, seed: u64) -> ArrayRef {
-        let number = move |row: usize| (row as u64 + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        let some = |row: usize| (!number(row).is_multiple_of(4)).then(|| number(row) as i32);
-        let long =
-            |row: usize| some(row).map(|n| format!("more than twelve bytes {}", "x".repeat(n as usize % 9)));
-        let short = |row: usize| some(row).map(|n| format!("{}", n % 100));
-        let list =
-            |row: usize| some(row).map(|n| (0..n % 4).map(|n| (n != 2).then_some(n)).collect::<Vec<_>>());
-        let all = 0..rows;
-        match kind % KINDS {
-            0 => Arc::new(all.map(|row| Some(number(row) as i8)).collect::<Int8Array>()),
-            1 => Arc::new(all.map(|row| number(row) as f64).collect::<Float64Array>()),
-            2 => Arc::new(all.map(some).collect::<Int32Array>()),
-            3 => Arc::new(
-                TimestampNanosecondArray::from_iter_values(all.map(|row| number(row) as i64))
-                    .with_timezone("UTC"),
-            ),
-            4 => Arc::new(all.map(|row| i128::from(number(row))).collect::<Decimal128Array>()),
-            5 => Arc::new(all.map(|row| some(row).map(|n| n > 4)).collect::<BooleanArray>()),
-            6 => Arc::new(all.map(long).collect::<StringArray>()),
-            7 => Arc::new(all.map(short).collect::<LargeStringArray>()),
-            8 => Arc::new(all.map(long).collect::<StringViewArray>()),
-            9 => Arc::new(all.map(short).collect::<StringViewArray>()),
-            10 => Arc::new(all.map(|row| long(row).map(String::into_bytes)).collect::<BinaryArray>()),
-            11 => Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(all.map(list))),
-            12 => {
-                let words: Vec<_> = all.map(short).collect();
-                Arc::new(words.iter().map(Option::as_deref).collect::<DictionaryArray<Int8Type>>())
-            }
-            13 => Arc::new(NullArray::new(rows)),
-            14 => {
-                let inner = columns(rows, &[2, 6, 11], seed + 1);
-                Arc::new(StructArray::from(inner))
-            }
-            _ => {
-                let lists = all.map(|row| some(row).map(|n| [Some(n), None, Some(1)]));
-                Arc::new(FixedSizeListArray::from_iter_primitive::<Int32Type, _, _>(lists, 3))
-            }
-        }
-    }
-
-    fn columns(rows: usize, kinds: &[u64], seed: u64) -> RecordBatch {
-        let column =
-            |(index, kind): (usize, &u64)| (format!("column {index}"), column(rows, *kind, seed), true);
-        let columns: Vec<_> = kinds.iter().enumerate().map(column).collect();
-        match columns.is_empty() {
-            false => RecordBatch::try_from_iter_with_nullable(columns).unwrap(),
-            true => {
-                let options = RecordBatchOptions::new().with_row_count(Some(rows));
-                RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options).unwrap()
-            }
-        }
-    }
 
     proptest! {
         #[test]
@@ -392,37 +296,38 @@ mod tests {
         assert!(rejected(|parcel| (parcel.rows.runs[0].end, parcel.rows.runs[1].start) = (3, 1)));
     }
 
-    /// A message as it lies in the transport's memory, at an offset.
-    fn arrived(message: &[u8], offset: usize) -> Bytes {
-        let mut slab = memory(offset + message.len());
-        slab[offset..].copy_from_slice(message);
-        let mut slab = BytesMut::from(slab);
-        slab.extract_to(offset);
-        slab.freeze()
-    }
-
-    #[test]
-    fn long_messages_stay_where_they_are_short_ones_do_not() {
-        for (rows, is_shared) in [(100, false), (20_000, true)] {
-            let sent = parcel(columns(rows, &[1, 2], 5));
-            let arrived = arrived(&message(std::slice::from_ref(&sent)), 8);
-            let memory = arrived.as_ptr_range();
-            let found = decode(shared(arrived)).unwrap();
-            assert_same(&found[0], &sent);
-            let batch = &found[0].rows.batch;
-            let columns = batch.rows.columns().iter().map(|column| column.to_data().buffers()[0].as_ptr());
-            for place in columns.chain([batch.positions.inner().as_ptr()]) {
-                assert_eq!(memory.contains(&place), is_shared, "{rows} rows");
-            }
-        }
-    }
-
     #[test]
     fn columns_are_aligned_wherever_they_arrive() {
         let sent = parcel(columns(20_000, &[4, 3, 6], 5));
-        for offset in [0, 8, 16, 24, 1, 4] {
-            let found = decode(shared(arrived(&message(std::slice::from_ref(&sent)), offset))).unwrap();
-            assert_same(&found[0], &sent);
+        let bytes = message(std::slice::from_ref(&sent));
+        for offset in [0, 8, 16, 24] {
+            let arrived = Buffer::from_vec([&vec![0; offset], &bytes[..]].concat()).slice(offset);
+            assert_same(&decode(arrived).unwrap()[0], &sent);
         }
+    }
+
+    #[test]
+    fn a_parcel_stays_where_it_has_arrived() {
+        let sent = parcel(columns(100, &[1, 2], 5));
+        let arrived = message(std::slice::from_ref(&sent));
+        let memory = arrived.as_ptr_range();
+        let found = decode(arrived).unwrap();
+        let batch = &found[0].rows.batch;
+        let columns = batch.rows.columns().iter().map(|column| column.to_data().buffers()[0].as_ptr());
+        assert!(columns.chain([batch.positions.inner().as_ptr()]).all(|place| memory.contains(&place)));
+    }
+
+    #[test]
+    fn a_note_is_not_taken_for_parcels_nor_parcels_for_one() {
+        let note = Note { process: 63, number: 1 << 40 };
+        let bytes: Vec<u8> = encode_note(note).iter().flat_map(|piece| piece.to_vec()).collect();
+        assert_eq!(decode_note(&bytes), Some(note));
+        assert!(decode(Buffer::from(&bytes[..])).is_none());
+        for length in 0..bytes.len() {
+            assert!(decode_note(&bytes[..length]).is_none());
+        }
+        assert!(decode_note(&[&bytes[..], &[0; 8]].concat()).is_none());
+        assert!(decode_note(&message(&[])).is_none() && decode_note(&message(&[full_parcel()])).is_none());
+        assert!(decode_note(&[&bytes[..8], &[0xff; 16]].concat()).is_none(), "there is no such process");
     }
 }
