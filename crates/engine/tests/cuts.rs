@@ -50,7 +50,8 @@ fn cycles_of_fixed_size_have_exactly_that_size() {
 
 #[test]
 fn a_cut_within_a_chunk_does_not_move_the_watermark() {
-    let cuts = cuts_of(vec![chunk(&numbered(0..25)), chunk(&numbered(25..30))], 1, CyclePolicy::fixed(10));
+    let chunks = [0..25, 25..30, 30..35].map(|rows| chunk(&numbered(rows))).to_vec();
+    let cuts = cuts_of(chunks, 1, CyclePolicy::fixed(10));
     let watermarks: Vec<i64> = cuts.iter().map(|cut| cut.watermarks[0]).collect();
     assert_eq!(watermarks[..3], [i64::MIN, i64::MIN, 29]);
     // At the end everything that waits for the watermark comes out.
@@ -193,6 +194,39 @@ fn a_busy_gateway_does_not_starve_another() {
         drop((busy, calm));
         running.join().unwrap();
     });
+}
+
+#[test]
+fn busy_gateways_share_the_room_of_cycles() {
+    for (sources, size) in [(2, 10), (3, 10), (3, 2)] {
+        watched("busy gateways", move || {
+            let sink = Remember::default();
+            sink.hold(true);
+            let mut plan = Plan::new("busy");
+            let names = (0..sources).map(|source| format!("source {source}"));
+            let streams = names.flat_map(|name| plan.source(&name, [schema()])).collect::<Vec<_>>();
+            plan.sink("output", streams);
+            let limits = Limits { cycles_in_flight_max: 1, ..Limits::default() };
+            let engine = Engine::new().cycles(CyclePolicy::fixed(size)).limits(limits);
+            let mut running = engine.run(plan, sink.boxed()).unwrap();
+            for source in 0..sources {
+                running.gateway(source).unwrap().push(chunk(&numbered(0..100))).unwrap();
+            }
+            sink.hold(false);
+            running.join().unwrap();
+            // The first one may have been closed before all had come.
+            let shared = &sink.given()[1..16];
+            let rows = |source: usize| shared.iter().map(|given| given.streams[source].len()).sum();
+            let rows: Vec<usize> = (0..sources).map(rows).collect();
+            let part = size as usize / sources;
+            assert!(
+                shared.iter().all(|given| given.streams.iter().all(|rows| rows.len() >= part)),
+                "each has its part"
+            );
+            let [least, most] = [rows.iter().min(), rows.iter().max()].map(Option::unwrap);
+            assert!(most - least <= size as usize, "{rows:?} rows in cycles of {size}");
+        });
+    }
 }
 
 /// Fails, or panics, at a cycle.

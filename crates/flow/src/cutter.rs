@@ -55,9 +55,7 @@ pub(crate) struct Cutter {
     shared: Arc<Shared>,
     next_cycle: u64,
     events_cut: u64,
-    /// The gateway that is asked for a chunk next.
-    turn: usize,
-    /// The gateway that has the first right to the next cycle's room.
+    /// The gateway that has the first right to what room others leave in the next cycle.
     first: usize,
     /// Cuts of an earlier run that are made again before any of our own.
     replay: Replay,
@@ -96,7 +94,6 @@ impl Cutter {
             replay,
             shared,
             events_cut: 0,
-            turn: 0,
             first: 0,
             stalled: false,
             ended: false,
@@ -158,14 +155,11 @@ impl Cutter {
         Ok(Decision::Closed(Arc::new(cycle)))
     }
 
-    /// Takes over what waits in the queues, up to one full cycle; the rest stays and holds the senders back.
-    /// Gateways take turns, chunk by chunk, so that a busy one cannot starve the others.
+    /// Takes over what waits in the queues of gateways that have less than a full cycle here; the rest stays and
+    /// holds the senders back.
     fn take_in(&mut self) {
-        let mut empty = 0;
-        while empty < self.intakes.len() && !self.is_full() {
-            empty = if self.intakes[self.turn].receive() { 0 } else { empty + 1 };
-            self.turn = (self.turn + 1) % self.intakes.len();
-        }
+        let full = u64::from(self.policy.events_max);
+        self.intakes.iter_mut().filter(|intake| intake.pending_events < full).for_each(Intake::receive_all);
     }
 
     fn pending_events(&self) -> u64 {
@@ -239,15 +233,19 @@ impl Cutter {
         cycle
     }
 
-    /// How many events of each gateway go into the next cycle. Gateways take turns at being served first, so
-    /// that what a calm one sent is not put off for ever by a busy one.
+    /// How many events of each gateway go into the next cycle: its part of the room, so that a busy one cannot put
+    /// off what others sent; and in turns what room others leave.
     fn shares(&mut self) -> Vec<u32> {
         let gateways = self.intakes.len();
-        let (mut shares, mut room) = (vec![0; gateways], self.policy.events_max);
+        let mut room = self.policy.events_max;
+        let part = room / gateways as u32;
+        let pending = |intake: &Intake| u32::try_from(intake.pending_events).unwrap_or(u32::MAX);
+        let mut shares: Vec<u32> = self.intakes.iter().map(|intake| pending(intake).min(part)).collect();
+        room -= shares.iter().sum::<u32>();
         for index in (self.first..gateways).chain(0..self.first) {
-            let pending = u32::try_from(self.intakes[index].pending_events).unwrap_or(u32::MAX);
-            shares[index] = pending.min(room);
-            room -= shares[index];
+            let more = room.min(pending(&self.intakes[index]) - shares[index]);
+            shares[index] += more;
+            room -= more;
         }
         self.first = (self.first + 1) % gateways;
         shares
@@ -265,6 +263,18 @@ impl Cutter {
 }
 
 impl Intake {
+    /// Takes over all that waits. One chunk would wake a sender that is held back for the room of one, and it would
+    /// be held back again at once; waking a thread can take longer than the work for a chunk.
+    fn receive_all(&mut self) {
+        let waiting = self.queue.receiver.len();
+        // The last one finds out whether the gateway has ended.
+        for _ in 0..=waiting {
+            if !self.receive() {
+                break;
+            }
+        }
+    }
+
     /// Takes a chunk over, if one waits.
     fn receive(&mut self) -> bool {
         match self.queue.receiver.try_recv() {

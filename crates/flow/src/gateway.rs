@@ -96,7 +96,8 @@ pub(crate) fn gateway(
     shared: &Arc<Shared>,
     batches_max: usize,
 ) -> (Gateway, GatewayQueue) {
-    let (sender, receiver) = bounded(batches_max);
+    // As many again are with the cutter, which takes over all that wait at once.
+    let (sender, receiver) = bounded(batches_max.div_ceil(2));
     let left = Arc::new(AtomicBool::new(false));
     let queue = GatewayQueue { receiver, left: Arc::clone(&left) };
     let (source, shared) = (source.clone(), Arc::clone(shared));

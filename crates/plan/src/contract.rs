@@ -35,7 +35,7 @@ pub struct Limits {
     pub cycles_in_flight_max: u64,
     /// Bytes of results not yet committed, of copies of broadcast rows, and of rows between processes.
     pub uncommitted_bytes_max: u64,
-    /// Batches that wait in a gateway before its sender is held back.
+    /// Batches of a gateway that wait for a cycle before its sender is held back, half of them in its queue.
     pub gateway_batches_max: usize,
 }
 
