@@ -86,7 +86,7 @@ mod tests {
             [(0, &long), (1, &short), (2, &longest), (3, &short), (4, &long), (5, &longest), (4, &long)];
         let parcels = sent.map(|(target, rows)| Parcel { target, ..parcel(rows.clone()) });
         let bytes = |target: &Parcel| target.rows.batch.bytes() as i64;
-        let leaving = parcels.iter().filter(|parcel| !(2..4).contains(&parcel.target)).map(bytes).sum();
+        let leaving: i64 = parcels.iter().filter(|parcel| !(2..4).contains(&parcel.target)).map(bytes).sum();
         let mut container = Parcels::new(parcels.to_vec());
         let counted = container.record_count();
         exchange.partition(&mut container, &7, &mut workers);
