@@ -50,8 +50,7 @@ fn cycles_of_fixed_size_have_exactly_that_size() {
 
 #[test]
 fn a_cut_within_a_chunk_does_not_move_the_watermark() {
-    let chunks = [0..25, 25..30, 30..35].map(|rows| chunk(&numbered(rows))).to_vec();
-    let cuts = cuts_of(chunks, 1, CyclePolicy::fixed(10));
+    let cuts = cuts_of(vec![chunk(&numbered(0..25)), chunk(&numbered(25..30))], 1, CyclePolicy::fixed(10));
     let watermarks: Vec<i64> = cuts.iter().map(|cut| cut.watermarks[0]).collect();
     assert_eq!(watermarks[..3], [i64::MIN, i64::MIN, 29]);
     // At the end everything that waits for the watermark comes out.

@@ -159,7 +159,9 @@ impl Cutter {
     /// holds the senders back.
     fn take_in(&mut self) {
         let full = u64::from(self.policy.events_max);
-        self.intakes.iter_mut().filter(|intake| intake.pending_events < full).for_each(Intake::receive_all);
+        for intake in self.intakes.iter_mut().filter(|intake| intake.pending_events < full) {
+            intake.receive_all(full);
+        }
     }
 
     fn pending_events(&self) -> u64 {
@@ -264,15 +266,13 @@ impl Cutter {
 
 impl Intake {
     /// Takes over all that waits. One chunk would wake a sender that is held back for the room of one, and it would
-    /// be held back again at once; waking a thread can take longer than the work for a chunk.
-    fn receive_all(&mut self) {
-        let waiting = self.queue.receiver.len();
-        // The last one finds out whether the gateway has ended.
-        for _ in 0..=waiting {
-            if !self.receive() {
-                break;
-            }
+    /// be held back again at once; waking a thread can take longer than the work for a chunk. Whether the gateway has
+    /// ended is asked only if what is here does not fill a cycle: cycles of fixed size must not depend on when it is known.
+    fn receive_all(&mut self, full: u64) {
+        for _ in 0..self.queue.receiver.len() {
+            self.receive();
         }
+        while self.pending_events < full && self.receive() {}
     }
 
     /// Takes a chunk over, if one waits.
