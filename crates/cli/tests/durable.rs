@@ -82,9 +82,10 @@ fn begin(folder: &Path) -> Run {
     Run(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap())
 }
 
-fn interrupted(mut run: Run) {
+fn interrupted(mut run: Run, folder: &Path) {
     interrupt(&run.0);
-    assert_eq!(run.0.wait().unwrap().code(), Some(130));
+    let code = run.0.wait().unwrap().code();
+    assert_eq!(code, Some(130), "{}", fs::read_to_string(folder.join("log")).unwrap());
 }
 
 fn kill(mut run: Run) {
@@ -106,14 +107,14 @@ fn killed_after(folder: &Path, port: u16, kills: &[u64], mut has_all: impl FnMut
         });
         // Every third time in order, at other times as hard as can be.
         match answers % 3 {
-            0 => interrupted(child),
+            0 => interrupted(child, folder),
             _ => kill(child),
         }
         child = begin(folder);
     }
     sender.join();
     wait_until("the sinks have all", &mut has_all);
-    interrupted(child);
+    interrupted(child, folder);
     let log = fs::read_to_string(folder.join("log")).unwrap();
     // One that is killed at once says nothing.
     assert!(log.matches("going on").count() + 1 >= kills.len(), "{log}");
@@ -206,7 +207,7 @@ fn a_journal_can_be_listed_shown_checked_and_replayed() {
     let bodies: Vec<String> = bodies().into_iter().take(3).collect();
     Sender::start(port, "agent-7", bodies).join();
     wait_until("the sink has all", || raw_rows(&folder.path().join("raw.csv")).len() == 60);
-    interrupted(child);
+    interrupted(child, folder.path());
 
     let journal = |arguments: &[&str]| ended(folder.path(), &[&["journal"], arguments].concat());
     journal(&["ls", "p.journal"]).expect(0).shows(&["stream m: positions 0 to 59", "cuts: cycles 0 to"]);
@@ -247,7 +248,7 @@ fn another_query_over_the_same_journal_is_refused() {
     Sender::start(port, "agent-7", bodies().into_iter().take(2).collect()).join();
     // Two of them at once would write into one journal.
     ended(folder.path(), &["run", "p.sql"]).expect(2).tells(&["another process is running this query"]);
-    interrupted(child);
+    interrupted(child, folder.path());
     fs::write(folder.path().join("p.sql"), source(port, "") + &raw.replace("n FROM", "n + 1 AS n FROM"))
         .unwrap();
     let mut refused = begin(folder.path());

@@ -10,7 +10,10 @@ use fixture::mixer::Kind;
 use fixture::oracle::{Spec, one_chunk, random_events};
 use fixture::sink::{Placed, Remember};
 use fixture::{Random, chunk, numbered, watched};
-use tidemill_engine::{Chunk, Counter, CyclePolicy, Engine, FlowError, Limits, Running, Sink, Snapshot};
+use tidemill_engine::{
+    Cause, Chunk, Counter, Cut, CutLog, CyclePolicy, Engine, FlowError, Limits, MemoryCutLog, Running, Sink,
+    Snapshot,
+};
 
 /// Starts a plan with one-chunk cycles, so that the cuts of a run and of its two parts are the same.
 fn start(spec: &Spec, workers: usize, state: Option<Snapshot>) -> (Running, Vec<Remember>) {
@@ -126,6 +129,33 @@ fn a_snapshot_of_a_query_without_operators_is_empty() {
         let gateway = running.gateway(0).unwrap();
         assert!(running.snapshot().unwrap().operators.is_empty());
         assert_eq!(running.snapshot().unwrap().cycle, 1);
+        drop(gateway);
+        running.join().unwrap();
+    });
+}
+
+/// A log of a slow disk.
+#[derive(Clone)]
+struct SlowLog(MemoryCutLog);
+
+impl CutLog for SlowLog {
+    fn append(&mut self, cut: &Cut) -> Result<(), Cause> {
+        std::thread::sleep(Duration::from_millis(5));
+        self.0.append(cut)
+    }
+}
+
+#[test]
+fn the_cut_of_a_snapshot_is_logged_before_anyone_has_the_snapshot() {
+    watched("a slow log", || {
+        let log = MemoryCutLog::new(100);
+        let engine = Engine::new().cut_log(SlowLog(log.clone()));
+        let mut running = engine.run(plan_without_operators(), Remember::default().boxed()).unwrap();
+        let gateway = running.gateway(0).unwrap();
+        for cycle in 0..10 {
+            assert_eq!(running.snapshot().unwrap().cycle, cycle);
+            assert_eq!(log.cuts().len() as u64, cycle + 1);
+        }
         drop(gateway);
         running.join().unwrap();
     });

@@ -149,7 +149,7 @@ impl Cutter {
             intake.watermark = cut.watermarks[gateway];
             intake.idle = cut.idle.get(gateway).copied().unwrap_or(false);
         }
-        let snapshot = self.shared.snapshots.take_request(self.next_cycle, self.events_cut, false);
+        let snapshot = self.shared.snapshots.take_request(self.events_cut);
         self.replay.advance();
         let cycle = self.introduce(Cut { snapshot, last: false, ..cut.clone() }, arrivals, streams);
         Ok(Decision::Closed(Arc::new(cycle)))
@@ -208,7 +208,7 @@ impl Cutter {
             watermarks: self.intakes.iter().map(Intake::watermark).collect(),
             idle: self.intakes.iter().map(Intake::is_idle).collect(),
             closed_at_ns: now_ns,
-            snapshot: self.shared.snapshots.take_request(self.next_cycle, self.events_cut, last),
+            snapshot: self.shared.snapshots.take_request(self.events_cut),
             last,
             splits: self.shared.proposed_splits(),
         };
@@ -229,6 +229,7 @@ impl Cutter {
     fn introduce(&mut self, cut: Cut, arrivals: Arrivals, streams: Vec<SourceBatches>) -> Cycle {
         self.next_cycle += 1;
         self.ended = cut.last;
+        self.shared.snapshots.announce(&cut);
         let splits = self.shared.splits_at_cut(&cut);
         let cycle = Cycle { cut: Arc::new(cut), arrivals: Arc::new(arrivals), splits, streams };
         self.shared.cycle_closed(&cycle);

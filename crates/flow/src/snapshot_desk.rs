@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
+use tidemill_core::Cut;
 use tidemill_core::counters::Counter;
 use tidemill_core::snapshot::Snapshot;
 
@@ -68,22 +69,27 @@ impl SnapshotDesk {
         Some(std::mem::take(&mut state.snapshot))
     }
 
-    /// Whether this cycle, with which so many events are cut, is to be snapshotted; `last` if none follows.
-    pub fn take_request(&self, cycle: u64, events_cut: u64, last: bool) -> bool {
+    /// Whether the cycle with which so many events are cut is to be snapshotted.
+    pub fn take_request(&self, events_cut: u64) -> bool {
         let requested = self.is_due(events_cut);
         if requested {
             self.wanted_after_events.store(NO_REQUEST, Ordering::Release);
         }
-        if requested || last {
+        requested
+    }
+
+    /// Says which cycle is snapshotted, and that none follows the last one. Not before its cut is logged: the snapshot of
+    /// a query without state is complete with this, and who asked for it looks for the cut.
+    pub fn announce(&self, cut: &Cut) {
+        if cut.snapshot || cut.last {
             let mut state = lock(&self.state);
-            state.ended = last;
-            if requested {
-                state.cycle = Some(cycle);
-                state.snapshot.cycle = cycle;
+            state.ended = cut.last;
+            if cut.snapshot {
+                state.cycle = Some(cut.cycle);
+                state.snapshot.cycle = cut.cycle;
             }
             self.changed.notify_all();
         }
-        requested
     }
 
     /// One operator's partitions on one worker.
