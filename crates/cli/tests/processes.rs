@@ -62,15 +62,51 @@ fn a_pipeline_has_the_same_rows_over_processes() {
     assert_eq!(run(&["--workers", "1", "--processes", "3"]), alone);
 }
 
+const QUESTIONS: &str = "
+    CREATE TABLE names (rest BIGINT, name VARCHAR) WITH (path = 'names.csv');
+    SET partitions = 5;
+    CREATE PROCESS odd AT 2 AS SELECT value FROM sequence(count => 20000) WHERE value % 2 = 1;
+    DROP TABLE names;
+    CREATE OR REPLACE TABLE names (rest BIGINT, name VARCHAR) WITH (path = 'names.csv');
+    SELECT value % 7 AS rest, sum(value) AS total FROM odd GROUP BY 1 ORDER BY 1;
+    SELECT name, count(*) FROM sequence(count => 1000) JOIN names ON value % 7 = rest GROUP BY name ORDER BY name;
+    SELECT value FROM odd LIMIT 3;
+    SELECT name FROM names;
+";
+
+#[test]
+fn a_question_has_the_same_answer_over_processes_wherever_it_is_asked() {
+    let folder = folder_with(&[
+        ("p.sql", SCRIPT),
+        ("q.sql", QUESTIONS),
+        ("names.csv", "rest,name\n0,zero\n3,three\n"),
+    ]);
+    let alone = ended(folder.path(), &["sql", "-f", "q.sql", "--workers", "3"]).expect(0).stdout;
+    assert!(alone.contains("14291429") && alone.contains("three"), "{alone}");
+    let over = ["--workers", "1", "--processes", "3"];
+    let asked = |arguments: &[&str]| ended(folder.path(), &[arguments, &over].concat()).expect(0).stdout;
+    assert_eq!(asked(&["sql", "-f", "q.sql"]), alone);
+    assert_eq!(asked(&["sql", "-c", QUESTIONS]), alone);
+    assert_eq!(asked(&["run", "q.sql"]), alone);
+    for command in [&["sql"][..], &["sql", "-f", "-"], &["run", "-"]] {
+        let arguments = [command, &over].concat();
+        assert_eq!(ended_with_input(folder.path(), &arguments, QUESTIONS).expect(0).stdout, alone);
+    }
+    // A worker of the third process does a part of it.
+    let measured =
+        "CREATE PROCESS odd AT 2 AS SELECT value FROM sequence(count => 20000) WHERE value % 2 = 1;
+        EXPLAIN ANALYZE SELECT count(*) FROM odd";
+    let text = asked(&["sql", "-c", measured]);
+    assert!(text.contains("in each of 3 processes") && text.contains("process odd at worker 2"), "{text}");
+    assert!(text.contains("20000 rows in"), "{text}");
+}
+
 #[test]
 fn what_is_wrong_is_said_once() {
     let folder = folder_with(&[("p.sql", SCRIPT), ("names.csv", "rest,name\n0,zero\n")]);
     let text = ended(folder.path(), &["run", "p.sql", "--workers", "1", "--processes", "2"]).expect(2).stderr;
     assert_eq!(text.matches("error").count(), 1, "{text}");
     assert!(text.contains("worker") && text.contains('2'), "{text}");
-    ended_with_input(folder.path(), &["run", "-", "--processes", "2"], SCRIPT)
-        .expect(2)
-        .tells(&["--processes", "name a file instead of -"]);
     ended(folder.path(), &["run", "p.sql", "--processes", "0"]).expect(2).tells(&["invalid value"]);
 }
 

@@ -41,7 +41,9 @@ fn forgetful() {
 const LAYOUTS: [(usize, usize); 5] = [(1, 1), (1, 2), (2, 1), (2, 2), (3, 1)];
 
 fn engine((count, workers): (usize, usize), name: &str, token: &str) -> Engine {
-    Engine::new().workers(workers).processes(processes(count, name, token))
+    // Longer than what a pipe holds.
+    let instructions = name.to_string() + &" ".repeat(100_000);
+    Engine::new().workers(workers).processes(processes(count, &instructions, token))
 }
 
 /// Runs the plan of a name on chunks; gives the logged cuts and what each sink was given.
@@ -364,6 +366,13 @@ fn processes_that_cannot_join_are_named_with_the_reason() {
     assert!(
         refused(forgetful, "forward").contains("process 1: it ended before the query did (exit status: 9)")
     );
+    // More than a pipe holds, and nobody reads it.
+    let long = "forward".to_string() + &" ".repeat(1 << 20);
+    let silent = processes(2, &long, &token).program("/bin/sleep").arguments(["600"]);
+    let error = refused(silent.join_time(Duration::from_millis(300)), "forward");
+    assert!(error.contains("process 1: it did not join in time"), "{error}");
+    let error = refused(Processes::new(2).instructions(vec![b' '; (16 << 20) + 1]), "forward");
+    assert!(error.contains("16777217 bytes of instructions for other processes"), "{error}");
     let error = refused(processes(65, "forward", &token), "forward");
     assert_eq!(error, "65 processes; there must be 1 to 64");
     let error = refused(Processes::new(0), "forward");

@@ -19,7 +19,7 @@ use crate::committer::Committer;
 use crate::cutter::Cutter;
 use crate::gateway::{Gateway, gateway};
 use crate::launch::{Network, launch, spawn};
-use crate::processes::{Leader, PROCESSES_MAX, Processes, check_is_no_member};
+use crate::processes::{INSTRUCTIONS_BYTES_MAX, Leader, PROCESSES_MAX, Processes, check_is_no_member};
 use crate::resume::{Replay, Resume};
 use crate::shared::{Failure, Shared};
 use crate::split_desk;
@@ -192,6 +192,13 @@ pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Resul
 fn check_layout(workers: usize, processes: Option<&Processes>) -> Result<Layout, FlowError> {
     if workers == 0 || workers > 1024 {
         return Err(FlowError::Settings(format!("{workers} workers; there must be 1 to 1024")));
+    }
+    let instructions_bytes = processes.map_or(0, Processes::instructions_bytes);
+    if instructions_bytes > INSTRUCTIONS_BYTES_MAX {
+        return Err(FlowError::Settings(format!(
+            "{instructions_bytes} bytes of instructions for other processes; there must be at most \
+             {INSTRUCTIONS_BYTES_MAX}: put what is long into a file and name that"
+        )));
     }
     let processes = processes.map_or(1, Processes::count);
     if processes == 0 || processes > PROCESSES_MAX {

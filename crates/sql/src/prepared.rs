@@ -51,6 +51,8 @@ pub struct Prepared {
     joins_as_of: bool,
     /// The worker of each process of the plan.
     pub(crate) places: Vec<u32>,
+    /// How other processes make the same plan, see [`Session::run_member`](crate::Session::run_member).
+    pub(crate) instructions: String,
 }
 
 impl Prepared {
@@ -86,6 +88,7 @@ impl Prepared {
             splits: translator.splits,
             joins_as_of: translator.joins_as_of,
             places,
+            instructions: String::new(),
         })
     }
 
@@ -95,8 +98,6 @@ impl Prepared {
         settings: &Settings,
         max_latency: Option<Duration>,
     ) -> Result<Prepared> {
-        // Only the pipeline runs over several: others of them can make its plan again, for they have the script.
-        let settings = &Settings { processes: 1, ..settings.clone() };
         let (inner, rows_max) = without_limit(query);
         let name = "query".to_string();
         let streamed = Prepared::pipeline("query", &[(name, inner.clone())], settings, max_latency);

@@ -8,7 +8,7 @@ use datafusion::arrow::array::RecordBatch;
 use tidemill_connect::sinks::is_output_closed;
 use tidemill_engine::{
     Cause, Durability, DurableRun, DurableSource, Engine, Expression, Faults, Feed, FeedSettings, FeedStatus,
-    FlowError, Journal, Keeper, Member, Plan, Processes, Progress, Recovered, Running, Sink, Source, Status,
+    FlowError, Journal, Keeper, Plan, Processes, Progress, Recovered, Running, Sink, Source, Status,
     SystemClock,
 };
 
@@ -91,7 +91,7 @@ impl Prepared {
         let names: Vec<String> = names.collect();
         let engine = Engine::new()
             .workers(self.settings.workers)
-            .processes(Processes::new(self.settings.processes))
+            .processes(Processes::new(self.settings.processes).instructions(self.instructions))
             .cycles(cycles)
             .spin(spin(self.max_latency))
             .clock(Arc::new(SystemClock::since_1970()));
@@ -115,15 +115,6 @@ impl Prepared {
             enough,
             max_latency: self.max_latency,
         })
-    }
-
-    /// Runs the part of the query that this process has, which another one has started for it. Sources, sinks and the
-    /// journal are opened there.
-    ///
-    /// # Errors
-    /// If the query fails, here or elsewhere. Process 0 says why.
-    pub fn run_member(self, member: Member) -> Result<(), Cause> {
-        member.run(self.plan).map_err(cause_of)
     }
 
     fn keeping_sinks(&self, kept: &mut Vec<Kept>) -> Result<Vec<Box<dyn Sink>>, Cause> {
@@ -285,7 +276,7 @@ fn spin(max_latency: Option<Duration>) -> Duration {
     }
 }
 
-fn cause_of(error: FlowError) -> Cause {
+pub(crate) fn cause_of(error: FlowError) -> Cause {
     use tidemill_engine::Failure;
     match error {
         // Said as it is, so that it is known again: it is no failure.

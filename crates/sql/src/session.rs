@@ -1,6 +1,7 @@
 //! A session: what was defined, what was registered, and what a statement does.
 
 mod define;
+mod member;
 mod processes;
 mod show;
 
@@ -71,6 +72,9 @@ pub struct Session {
     sinks: BTreeMap<String, SinkEntry>,
     places: BTreeMap<String, PlaceGroup>,
     settings: Settings,
+    /// The statements that have defined or changed something, so that other processes can do the same.
+    definitions: Vec<String>,
+    has_attached_views: bool,
 }
 
 impl Default for Session {
@@ -91,6 +95,8 @@ impl Session {
             sinks: BTreeMap::new(),
             places: BTreeMap::new(),
             settings: Settings::default(),
+            definitions: Vec::new(),
+            has_attached_views: false,
         }
     }
 
@@ -179,6 +185,18 @@ impl Session {
     /// # Errors
     /// What is wrong with it, and where.
     pub fn execute(&mut self, statement: &Statement) -> Result<Reply, TextError> {
+        let mut reply = self.reply(statement)?;
+        match &mut reply {
+            Reply::Done(_) => self.definitions.push(statement.text.clone()),
+            Reply::Query(prepared) | Reply::Analyze(prepared) => {
+                prepared.instructions = self.instructions(Some(statement));
+            }
+            Reply::Rows(_) | Reply::Text(_) => {}
+        }
+        Ok(reply)
+    }
+
+    fn reply(&mut self, statement: &Statement) -> Result<Reply, TextError> {
         match &statement.kind {
             StatementKind::CreateSource(create) => self.create_source(create, false, statement),
             StatementKind::CreateTable(create) => self.create_source(create, true, statement),
@@ -253,7 +271,8 @@ impl Session {
         for (output, key) in keys {
             prepared.keep_last_of(output, key);
         }
-        let prepared = prepared.made_durable(&queries)?;
+        let mut prepared = prepared.made_durable(&queries)?;
+        prepared.instructions = self.instructions(None);
         if let (true, Some(at)) = (prepared.is_durable(), opens.iter().position(Option::is_none)) {
             let (view, _) = &queries[at];
             return Err(Cause::User(format!(
@@ -284,6 +303,7 @@ impl Session {
             _ => Relation::Source(rows),
         };
         self.catalog.add(view.name(), attached);
+        self.has_attached_views = true;
     }
 
     /// Whether there are sinks or materialized views to run.
@@ -322,8 +342,15 @@ impl Session {
         if is_static(&plan) {
             return read_static(&plan).map(Reply::Rows).map_err(failed);
         }
-        let prepared = Prepared::shown(&plan, &self.settings, bound).map_err(failed)?;
+        let prepared = Prepared::shown(&plan, &self.settings_of_query(), bound).map_err(failed)?;
         Ok(Reply::Query(Box::new(prepared)))
+    }
+
+    /// The settings by which a single query runs. The rows of views that are kept are in this process alone, and so are
+    /// queries that may read them.
+    fn settings_of_query(&self) -> Settings {
+        let processes = if self.has_attached_views { 1 } else { self.settings.processes };
+        Settings { processes, ..self.settings.clone() }
     }
 }
 

@@ -11,7 +11,8 @@ use crate::text_error::TextError;
 pub struct Settings {
     /// Worker threads, of each process.
     pub workers: usize,
-    /// Processes of this machine over which a pipeline runs, this one included. Not for `SET`.
+    /// Processes of this machine over which queries run, this one included. More than one only where the others call
+    /// [`Session::run_member`](crate::Session::run_member). Not for `SET`.
     pub processes: usize,
     /// Logical partitions of each operator with keys. Part of a query: with another number, state cannot be taken over.
     pub partitions: u32,

@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
+use tidemill_engine::Member;
+
 use crate::exit::Exit;
-use crate::sql::{RowFormat, RunScript, SessionOptions, script};
+use crate::sql::{RowFormat, RunScript, SessionOptions, run_member, script};
 
 /// Run a script with its durable sources read from their journals, from the beginning to the end
 #[derive(Debug, clap::Args)]
@@ -26,6 +28,9 @@ impl Replay {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
         let mut session = self.options.session();
         session.settings_mut().replay = Some(self.folder.clone());
-        RunScript { script: script::read(&self.script)?, session, format: self.format }.run()
+        match Member::from_environment()? {
+            Some(member) => Ok(run_member(session, member)),
+            None => RunScript { script: script::read(&self.script)?, session, format: self.format }.run(),
+        }
     }
 }

@@ -26,7 +26,7 @@ pub(crate) use validate::ValidatePipeline;
 
 use std::path::Path;
 
-use tidemill_engine::Cause;
+use tidemill_engine::{Cause, Member};
 use tidemill_sql::Session;
 
 use crate::exit::Exit;
@@ -37,6 +37,9 @@ pub(crate) struct SessionOptions {
     /// Worker threads [default: one per core]
     #[arg(long, value_name = "N", value_parser = crate::linear_road::parse_workers)]
     pub workers: Option<usize>,
+    /// Processes of this machine that each query runs over; --workers are those of each
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub processes: u16,
 }
 
 impl SessionOptions {
@@ -53,10 +56,20 @@ impl SessionOptions {
     pub fn session(&self) -> Session {
         let mut session = Session::new();
         register::register(&mut session);
+        session.settings_mut().processes = self.processes.into();
         if let Some(workers) = self.workers {
             session.settings_mut().workers = workers;
         }
         session
+    }
+}
+
+/// Does the part of a query that this process was started for, as the process says that started it.
+pub(crate) fn run_member(session: Session, member: Member) -> Exit {
+    match session.run_member(member) {
+        Ok(()) => Exit::Done,
+        // Process 0 says why.
+        Err(_) => Exit::Failed,
     }
 }
 

@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
+use tidemill_engine::Member;
 use tidemill_sql::ShowKind;
 
 use super::client_command::{ClientCommand, HELP};
@@ -42,6 +43,10 @@ pub(crate) struct Prompt {
 
 impl Prompt {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        // Before anything reads standard input.
+        if let Some(member) = Member::from_environment()? {
+            return Ok(super::run_member(self.options.session(), member));
+        }
         let text = match (&self.command, &self.file) {
             (Some(text), _) => {
                 Some(ScriptText { name: "query".into(), text: text.clone(), is_standard_input: false })

@@ -1,9 +1,12 @@
 //! The other processes of a run, as their parent sees them: started, watched, ended.
 
-use std::io::Write;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use tidemill_core::error::Cause;
@@ -30,10 +33,9 @@ impl Children {
             children.0.push(Mutex::new(process));
         }
         for (index, process) in (1..).zip(&children.0) {
-            let letter = Letter { badge: Badge { index, ..badge.clone() }, port };
-            let mut process = lock(process);
-            // A child that is gone is found by `check`.
-            let _ = process.letterbox.as_mut().map(|letterbox| letterbox.write_all(&letter.to_bytes()));
+            let instructions = Arc::clone(&processes.instructions);
+            let letter = Letter { badge: Badge { index, ..badge.clone() }, port, instructions };
+            lock(process).post(&letter).map_err(|error| (index, error.into()))?;
         }
         Ok(children)
     }
@@ -58,7 +60,7 @@ impl Children {
         loop {
             match self.status_of(index) {
                 Some(status) => return ended_early(status),
-                None if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(5)),
+                None if Instant::now() < deadline => thread::sleep(Duration::from_millis(5)),
                 None => return Cause::Operation("it hung up before the query's end".into()),
             }
         }
@@ -69,7 +71,7 @@ impl Children {
         let deadline = Instant::now() + wait;
         let lives = |index: &usize| self.status_of(*index).is_none();
         while Instant::now() < deadline && (1..=self.0.len()).any(|index| lives(&index)) {
-            std::thread::sleep(Duration::from_millis(2));
+            thread::sleep(Duration::from_millis(2));
         }
         for process in &self.0 {
             let mut process = lock(process);
@@ -77,6 +79,17 @@ impl Children {
             let _ = process.child.kill();
             let _ = process.child.wait();
         }
+    }
+}
+
+impl Process {
+    /// Writes a letter, on a thread of its own: a long one does not fit into the pipe, and the child may not read.
+    fn post(&self, letter: &Letter) -> io::Result<()> {
+        let Some(letterbox) = &self.letterbox else { return Ok(()) };
+        let (mut pipe, bytes) = (File::from(letterbox.as_fd().try_clone_to_owned()?), letter.to_bytes());
+        // A child that is gone is found by `check`; one that does not read is killed, which ends this.
+        let write = move || drop(pipe.write_all(&bytes));
+        thread::Builder::new().name("letter".into()).spawn(write).map(drop)
     }
 }
 

@@ -3,13 +3,15 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::INSTRUCTIONS_BYTES_MAX;
 use super::secret::{SECRET_BYTES, Secret};
 
 const MAGIC: &[u8; 8] = b"TIDEMILL";
 /// Of everything that processes say to each other. Other versions are refused.
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 const HELLO_BYTES: usize = 8 + 2 + 1 + 4 + 4 + 8 + SECRET_BYTES;
 /// How often a process calls that was hung up on: whoever floods the other end may have pushed it out.
 const CALLS_MAX: u32 = 20;
@@ -137,14 +139,17 @@ pub(crate) struct Letter {
     pub badge: Badge,
     /// Where process 0 listens.
     pub port: u16,
+    /// What the program needs to know to make the plan.
+    pub instructions: Arc<[u8]>,
 }
 
-const LETTER_BYTES: usize = 8 + 2 + 8 + 4 + 4 + 2 + 2 * SECRET_BYTES;
+/// Of all but the instructions, whose length comes last.
+const LETTER_BYTES: usize = 8 + 2 + 8 + 4 + 4 + 2 + 2 * SECRET_BYTES + 4;
 
 impl Letter {
     pub fn to_bytes(&self) -> Vec<u8> {
-        let Letter { badge, port } = self;
-        let mut bytes = Vec::with_capacity(LETTER_BYTES);
+        let Letter { badge, port, instructions } = self;
+        let mut bytes = Vec::with_capacity(LETTER_BYTES + instructions.len());
         bytes.extend_from_slice(MAGIC);
         bytes.extend_from_slice(&VERSION.to_le_bytes());
         bytes.extend_from_slice(&badge.generation.to_le_bytes());
@@ -153,6 +158,8 @@ impl Letter {
         bytes.extend_from_slice(&port.to_le_bytes());
         bytes.extend_from_slice(badge.call.bytes());
         bytes.extend_from_slice(badge.answer.bytes());
+        bytes.extend_from_slice(&(instructions.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(instructions);
         bytes
     }
 
@@ -160,24 +167,31 @@ impl Letter {
     pub fn read(reader: &mut impl Read) -> io::Result<Option<Letter>> {
         let mut bytes = [0; LETTER_BYTES];
         reader.read_exact(&mut bytes)?;
-        Ok(Letter::parse(&bytes))
+        let Some((letter, length)) = Letter::parse(&bytes) else { return Ok(None) };
+        let mut instructions = vec![0; length];
+        reader.read_exact(&mut instructions)?;
+        Ok(Some(Letter { instructions: instructions.into(), ..letter }))
     }
 
-    fn parse(bytes: &[u8; LETTER_BYTES]) -> Option<Letter> {
+    /// A letter without its instructions, and how long they are.
+    fn parse(bytes: &[u8; LETTER_BYTES]) -> Option<(Letter, usize)> {
         let rest = bytes.strip_prefix(MAGIC)?.strip_prefix(&VERSION.to_le_bytes())?;
         let (generation, rest) = rest.split_first_chunk()?;
         let (index, rest) = rest.split_first_chunk()?;
         let (count, rest) = rest.split_first_chunk()?;
         let (port, rest) = rest.split_first_chunk()?;
-        let (call, answer) = rest.split_first_chunk()?;
+        let (call, rest) = rest.split_first_chunk()?;
+        let (answer, length) = rest.split_first_chunk()?;
+        let length = u32::from_le_bytes(*length.first_chunk()?) as usize;
         let badge = Badge {
             generation: u64::from_le_bytes(*generation),
             index: u32::from_le_bytes(*index) as usize,
             count: u32::from_le_bytes(*count) as usize,
             call: Secret::from_bytes(*call),
-            answer: Secret::from_bytes(answer.try_into().ok()?),
+            answer: Secret::from_bytes(*answer),
         };
-        Some(Letter { badge, port: u16::from_le_bytes(*port) })
+        let letter = Letter { badge, port: u16::from_le_bytes(*port), instructions: Arc::default() };
+        (length <= INSTRUCTIONS_BYTES_MAX).then_some((letter, length))
     }
 }
 
@@ -218,8 +232,10 @@ pub(crate) mod tests {
 
     #[test]
     fn letters_survive_the_pipe_and_others_are_none() {
-        let bytes = Letter { badge: badge(2), port: 4711 }.to_bytes();
+        let bytes =
+            Letter { badge: badge(2), port: 4711, instructions: b"sums".as_slice().into() }.to_bytes();
         let letter = Letter::read(&mut bytes.as_slice()).unwrap().unwrap();
+        assert_eq!(&*letter.instructions, b"sums");
         assert_eq!((letter.port, letter.badge.index, letter.badge.count), (4711, 2, 4));
         assert!(
             letter.badge.generation == 3
@@ -232,5 +248,9 @@ pub(crate) mod tests {
             assert!(Letter::read(&mut other.as_slice()).unwrap().is_none(), "byte {byte}");
         }
         assert!(Letter::read(&mut &bytes[..50]).is_err());
+        assert!(Letter::read(&mut &bytes[..bytes.len() - 1]).is_err());
+        let mut long = bytes;
+        long[LETTER_BYTES - 1] = 0x80;
+        assert!(Letter::read(&mut long.as_slice()).unwrap().is_none(), "no memory is taken for it");
     }
 }

@@ -85,6 +85,11 @@ impl Member {
         self.letter.badge.index
     }
 
+    /// What process 0 gave to [`Processes::instructions`](super::Processes::instructions).
+    pub fn instructions(&self) -> &[u8] {
+        &self.letter.instructions
+    }
+
     /// Runs this process's part of the query until the query ends; the plan must be that of process 0. It needs no
     /// sources and no sinks.
     ///
@@ -93,7 +98,7 @@ impl Member {
     /// operator hangs, so that the process can end.
     pub fn run(self, plan: Plan) -> Result<(), FlowError> {
         let Member { letter, parent } = self;
-        let Letter { badge, port } = letter;
+        let Letter { badge, port, .. } = letter;
         let mut reception = Reception::open(badge.clone()).map_err(here)?;
         let mut control = badge.call(Kind::Control, 0, port).map_err(|error| peer(0, error))?;
         let sender = ControlSender::new(&control).map_err(here)?;

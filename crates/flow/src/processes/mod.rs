@@ -18,6 +18,7 @@ mod sequence;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::running::FlowError;
@@ -29,6 +30,7 @@ pub(crate) use member::Outbox;
 
 /// Tells a process that it is one of a run, and which. No secret.
 const PROCESS_VARIABLE: &str = "TIDEMILL_PROCESS";
+
 /// Refuses to start a query of its own in a process that was started as a part of one: it would do all once more, and
 /// start others that do the same.
 pub(crate) fn check_is_no_member() -> Result<(), FlowError> {
@@ -44,15 +46,18 @@ pub(crate) fn check_is_no_member() -> Result<(), FlowError> {
 /// The most processes of a run: each is connected to each.
 pub(crate) const PROCESSES_MAX: usize = 64;
 
+/// The most bytes of instructions.
+pub(crate) const INSTRUCTIONS_BYTES_MAX: usize = 16 << 20;
+
 /// The processes over which a query runs. The results do not depend on their number.
 ///
 /// This process is number 0. It starts the others: the same program with the same arguments, in which
 /// [`Member::from_environment`] says that it is one of them; they make the same plan and hand it to
-/// [`Member::run`].
+/// [`Member::run`]. Where the arguments do not say which plan that is, instructions do.
 ///
 /// ```
 /// use tidemill_flow::Processes;
-/// let processes = Processes::new(3).generation(7).arguments(["worker"]).variable("LEVEL", "2");
+/// let processes = Processes::new(3).generation(7).arguments(["worker"]).variable("LEVEL", "2").instructions("sums");
 /// assert_eq!(processes.count(), 3);
 /// ```
 #[derive(Clone, Debug)]
@@ -62,6 +67,7 @@ pub struct Processes {
     program: Option<PathBuf>,
     arguments: Option<Vec<OsString>>,
     variables: Vec<(OsString, OsString)>,
+    instructions: Arc<[u8]>,
     join_time: Duration,
 }
 
@@ -74,6 +80,7 @@ impl Processes {
             program: None,
             arguments: None,
             variables: Vec::new(),
+            instructions: Arc::default(),
             join_time: Duration::from_secs(60),
         }
     }
@@ -109,6 +116,18 @@ impl Processes {
     pub fn variable(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.variables.push((name.into(), value.into()));
         self
+    }
+
+    /// What the others need to know to make the plan, in a form of the program's own: they find it in
+    /// [`Member::instructions`]. At most 16 MiB.
+    #[must_use]
+    pub fn instructions(mut self, instructions: impl Into<Vec<u8>>) -> Self {
+        self.instructions = instructions.into().into();
+        self
+    }
+
+    pub(crate) fn instructions_bytes(&self) -> usize {
+        self.instructions.len()
     }
 
     /// How long the others may take to start and to make their plan; a minute if this is not said.

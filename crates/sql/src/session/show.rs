@@ -20,7 +20,7 @@ impl Session {
     pub(super) fn explain(&mut self, analyze: bool, explained: &Statement) -> Result<Reply, TextError> {
         let prepare = |session: &Session, query: &ast::Query, bound| -> Result<Prepared, TextError> {
             let plan = session.plan(query, explained)?;
-            Prepared::shown(&plan, &session.settings, bound)
+            Prepared::shown(&plan, &session.settings_of_query(), bound)
                 .map_err(|error| session.text_error(&error, explained))
         };
         let prepared = match &explained.kind {

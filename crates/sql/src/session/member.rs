@@ -1,0 +1,50 @@
+//! The other processes of a query: what they are told, and how they make the same plan of it.
+
+use tidemill_engine::{Cause, Member};
+
+use super::{Reply, Session};
+use crate::prepared::Prepared;
+use crate::statement::{Statement, parse};
+
+impl Session {
+    /// What another process must do to have the plan of a query, or of the pipeline: a script.
+    pub(super) fn instructions(&self, query: Option<&Statement>) -> String {
+        let statements = self.definitions.iter().chain(query.map(|query| &query.text));
+        statements.map(|text| format!("{text}\n;\n")).collect()
+    }
+
+    /// Does the part of a query that this process has, which another one has started for it. Call it on a session
+    /// that has the functions, operators and settings of the other one; what was defined there comes with the process.
+    ///
+    /// # Errors
+    /// If the query fails, here or elsewhere. Process 0 says why.
+    ///
+    /// ```no_run
+    /// use tidemill_engine::Member;
+    /// use tidemill_sql::Session;
+    /// let mut session = Session::new();
+    /// session.settings_mut().processes = 3;
+    /// // Before anything reads standard input.
+    /// if let Some(member) = Member::from_environment()? {
+    ///     return Ok(session.run_member(member)?);
+    /// }
+    /// // What the session starts from here on runs over three processes.
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn run_member(mut self, member: Member) -> Result<(), Cause> {
+        let plan = self.prepare_as_told(member.instructions())?.plan;
+        member.run(plan).map_err(crate::running::cause_of)
+    }
+
+    fn prepare_as_told(&mut self, instructions: &[u8]) -> Result<Prepared, Cause> {
+        let wrong = |text: String| Cause::Bug(format!("process 0 tells this one what it cannot do: {text}"));
+        let script = str::from_utf8(instructions).map_err(|error| wrong(error.to_string()))?;
+        for statement in parse(script, "process 0").map_err(|error| wrong(error.to_string()))? {
+            match self.execute(&statement).map_err(|error| wrong(error.to_string()))? {
+                Reply::Query(prepared) | Reply::Analyze(prepared) => return Ok(*prepared),
+                Reply::Done(_) | Reply::Rows(_) | Reply::Text(_) => {}
+            }
+        }
+        self.explained_pipeline()?.ok_or_else(|| wrong("there is no query in it".into()))
+    }
+}
