@@ -10,6 +10,7 @@ use fixture::sink::Remember;
 use fixture::{Random, batch, chunk, eventually, numbered, schema, watched};
 use tidemill_engine::{
     Cause, Chunk, Counter, Cut, CutLog, CyclePolicy, Engine, Failure, FlowError, Limits, MemoryCutLog, Plan,
+    Running,
 };
 
 /// Runs chunks through and gives the cuts.
@@ -226,6 +227,62 @@ fn busy_gateways_share_the_room_of_cycles() {
             assert!(most - least <= size as usize, "{rows:?} rows in cycles of {size}");
         });
     }
+}
+
+/// Runs cycles of 3 events while the first one is held until everything has been sent; gives the cuts.
+fn held_until(sources: usize, send: impl Fn(&mut Running) + Send + 'static) -> Vec<Cut> {
+    watched("a held cycle", move || {
+        let (sink, log) = (Remember::default(), MemoryCutLog::new(100));
+        sink.hold(true);
+        let mut plan = Plan::new("held");
+        let names = (0..sources).map(|source| format!("source {source}"));
+        let streams = names.flat_map(|name| plan.source(&name, [schema()])).collect::<Vec<_>>();
+        plan.sink("output", streams);
+        let limits = Limits { cycles_in_flight_max: 1, ..Limits::default() };
+        let engine = Engine::new().cycles(CyclePolicy::fixed(3)).limits(limits).cut_log(log.clone());
+        let mut running = engine.run(plan, sink.boxed()).unwrap();
+        send(&mut running);
+        sink.hold(false);
+        running.join().unwrap();
+        log.cuts()
+    })
+}
+
+fn watermark(watermark: i64) -> Chunk {
+    Chunk { streams: vec![None], events: 0, watermark, arrived_ns: None, idle: true }
+}
+
+#[test]
+fn a_watermark_behind_a_full_cycle_is_of_the_next_one_however_early_it_comes() {
+    for round in 0..60 {
+        let cuts = held_until(1, move |running| {
+            let gateway = running.gateway(0).unwrap();
+            let events = |events| Chunk { watermark: 0, ..chunk(&numbered(events)) };
+            let behind = [events(3..6), watermark(1000), watermark(2000), events(6..13), watermark(3000)];
+            gateway.push(events(0..3)).unwrap();
+            for chunk in behind {
+                // Some are taken over one by one, others together.
+                std::thread::sleep(Duration::from_micros(50 * (round % 4)));
+                gateway.push(chunk).unwrap();
+            }
+        });
+        let seen: Vec<_> =
+            cuts.iter().map(|cut| (cut.positions[0], cut.watermarks[0], cut.idle[0])).collect();
+        let last = (13, i64::MAX, false);
+        assert_eq!(seen, [(3, 0, false), (6, 0, false), (9, 2000, false), (12, 2000, false), last]);
+    }
+}
+
+#[test]
+fn a_watermark_is_not_put_off_by_a_source_that_fills_all_cycles() {
+    let cuts = held_until(2, |running| {
+        let (busy, quiet) = (running.gateway(0).unwrap(), running.gateway(1).unwrap());
+        busy.push(chunk(&numbered(0..30))).unwrap();
+        quiet.push(watermark(1000)).unwrap();
+        eventually("a stall", || running.status().get(Counter::Stalls) > 0);
+    });
+    // By then it may have ended.
+    assert!(cuts[2].watermarks[1] >= 1000 && !cuts[2].last, "{cuts:?}");
 }
 
 /// Fails, or panics, at a cycle.

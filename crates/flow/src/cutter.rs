@@ -130,9 +130,10 @@ impl Cutter {
     /// Makes a logged cut again, once all of its events are here.
     fn poll_replay(&mut self, cut: &Cut) -> Result<Decision, Cause> {
         let mut shares = Vec::with_capacity(self.intakes.len());
+        let full = self.full();
         for (intake, end) in self.intakes.iter_mut().zip(&cut.positions) {
             let share = u32::try_from(end - intake.position).map_err(|_| too_long(cut))?;
-            while intake.pending_events < u64::from(share) && intake.receive() {}
+            while intake.pending_events < u64::from(share) && intake.receive(full) {}
             if intake.pending_events < u64::from(share) {
                 return match intake.ended {
                     true => Err(ends_before(cut, intake.position + intake.pending_events)),
@@ -158,7 +159,7 @@ impl Cutter {
     /// Takes over what waits in the queues of gateways that have less than a full cycle here; the rest stays and
     /// holds the senders back.
     fn take_in(&mut self) {
-        let full = u64::from(self.policy.events_max);
+        let full = self.full();
         for intake in self.intakes.iter_mut().filter(|intake| intake.pending_events < full) {
             intake.receive_all(full);
         }
@@ -168,8 +169,13 @@ impl Cutter {
         self.intakes.iter().map(|intake| intake.pending_events).sum()
     }
 
+    /// The events of a full cycle.
+    fn full(&self) -> u64 {
+        u64::from(self.policy.events_max)
+    }
+
     fn is_full(&self) -> bool {
-        self.pending_events() >= u64::from(self.policy.events_max)
+        self.pending_events() >= self.full()
     }
 
     fn reason(&self, now_ns: u64) -> (Option<Reason>, Option<u64>) {
@@ -220,7 +226,8 @@ impl Cutter {
     /// Moves so many events of each gateway into a cycle.
     fn take(&mut self, shares: &[u32]) -> (Arrivals, Vec<SourceBatches>) {
         let mut arrivals = Arrivals::default();
-        let take = |(intake, share): (&mut Intake, &u32)| intake.take(*share, &mut arrivals);
+        let is_full = shares.iter().map(|share| u64::from(*share)).sum::<u64>() >= self.full();
+        let take = |(intake, share): (&mut Intake, &u32)| intake.take(*share, is_full, &mut arrivals);
         let streams = self.intakes.iter_mut().zip(shares).map(take).collect();
         self.events_cut += u64::from(arrivals.events);
         (arrivals, streams)
@@ -271,15 +278,15 @@ impl Intake {
     /// ended is asked only if what is here does not fill a cycle: cycles of fixed size must not depend on when it is known.
     fn receive_all(&mut self, full: u64) {
         for _ in 0..self.queue.receiver.len() {
-            self.receive();
+            self.receive(full);
         }
-        while self.pending_events < full && self.receive() {}
+        while self.pending_events < full && self.receive(full) {}
     }
 
     /// Takes a chunk over, if one waits.
-    fn receive(&mut self) -> bool {
+    fn receive(&mut self, full: u64) -> bool {
         match self.queue.receiver.try_recv() {
-            Ok(chunk) => self.append(chunk),
+            Ok(chunk) => self.append(chunk, full),
             Err(TryRecvError::Empty) => return false,
             Err(TryRecvError::Disconnected) => {
                 self.ended = true;
@@ -290,11 +297,13 @@ impl Intake {
     }
 
     /// A chunk without events only moves the watermark; it joins the one before, so that no number of them
-    /// piles up while no cycle is closed.
-    fn append(&mut self, chunk: Chunk) {
+    /// piles up while no cycle is closed. But not one with which a cycle is full, and closed before this one is here if
+    /// it comes a little later: that must make no difference.
+    fn append(&mut self, chunk: Chunk, full: u64) {
+        let ends_cycle = self.pending_events.is_multiple_of(full);
         self.pending_events += u64::from(chunk.events);
         match self.pending.back_mut() {
-            Some(last) if chunk.events == 0 => {
+            Some(last) if chunk.events == 0 && (last.events == 0 || !ends_cycle) => {
                 last.watermark = last.watermark.max(chunk.watermark);
                 last.idle = chunk.idle;
             }
@@ -313,12 +322,17 @@ impl Intake {
         self.idle && !(self.ended && self.pending.is_empty())
     }
 
-    /// Moves up to `room` events into a cycle.
-    fn take(&mut self, room: u32, arrivals: &mut Arrivals) -> SourceBatches {
+    /// Moves up to `share` events into a cycle. What only moves the watermark behind them is left for the next one if
+    /// the cycle is full with them.
+    fn take(&mut self, share: u32, is_full: bool, arrivals: &mut Arrivals) -> SourceBatches {
         let mut streams = vec![Vec::new(); self.streams];
-        let end = arrivals.events + room;
+        let end = arrivals.events + share;
         while let Some(chunk) = self.pending.pop_front() {
             let room = end - arrivals.events;
+            if is_full && share > 0 && room == 0 {
+                self.pending.push_front(chunk);
+                break;
+            }
             let (chunk, rest) = chunk.split_at(room);
             if let Some(rest) = rest {
                 self.pending.push_front(rest);
