@@ -71,6 +71,54 @@ fn a_plan_is_shown_and_measured() {
 }
 
 #[test]
+fn what_a_split_costs_is_known_once_it_has_run() {
+    let folder = folder_with(&[]);
+    let query = |plan: &str| {
+        format!(
+            "SELECT count(*) FROM mergestream(splitstream(TABLE(sequence(count => 20000)), 8, route => value % 8, \
+             plan => '{plan}'))"
+        )
+    };
+    let explained =
+        |how, plan| ended(folder.path(), &["sql", "-c", &format!("EXPLAIN {how} {}", query(plan))]);
+    explained("", "exptree")
+        .expect(0)
+        .shows(&["its costs are not known yet on this machine; EXPLAIN ANALYZE"]);
+    let measured = explained("ANALYZE", "exptree").expect(0);
+    measured.shows(&[
+        ", predicted",
+        "<- the most work",
+        "by the model: tree of fan-outs 2, 4",
+        "not chosen: ",
+    ]);
+    // What splitting costs does not depend on who does it.
+    for (plan, shape) in
+        [("exptree", "tree of fan-outs 2, 4 to 8 partitions"), ("fsplit", "1 splitter"), ("auto", "")]
+    {
+        let known = explained("", plan).expect(0);
+        known.shows(&[
+            &format!("by what it cost when it ran before: {shape}"),
+            "<- busy first",
+            "not chosen: ",
+        ]);
+    }
+    // Another question has other costs, and a file that cannot be read is as none.
+    let file = folder.path().join("cache/tidemill/split-profiles");
+    assert!(std::fs::metadata(&file).unwrap().len() < 4096);
+    std::fs::write(&file, "damaged").unwrap();
+    let query = "SELECT * FROM splitstream(TABLE(sequence(count => 20000)), 8, route => value % 8)";
+    let unknown = ended(folder.path(), &["sql", "-c", &format!("EXPLAIN {query}")]).expect(0);
+    unknown.shows(&["its costs are not known yet"]);
+    ended(folder.path(), &["sql", "-c", query]).expect(0);
+    let known = ended(folder.path(), &["sql", "-c", &format!("EXPLAIN {query}")]).expect(0);
+    known.shows(&["by what it cost when it ran before: "]);
+    // There is no place for it: nothing is said of that.
+    std::fs::remove_file(&file).unwrap();
+    std::fs::create_dir(&file).unwrap();
+    assert_eq!(ended(folder.path(), &["sql", "-c", query]).expect(0).stderr, "");
+}
+
+#[test]
 fn errors_have_place_mark_and_hint_and_exit_code_2() {
     let folder = folder_with(&[("clicks.csv", CLICKS)]);
     let folder = folder.path();

@@ -98,6 +98,15 @@ impl Engine {
         self
     }
 
+    /// Profiles once what splits cost whose plan is given, so that [`Status::splits`](crate::Status::splits) sets what
+    /// the model says beside what was measured. Takes some milliseconds of a thread of its own. Where the engine
+    /// chooses the plan it does so anyway.
+    #[must_use]
+    pub fn profile_splits(mut self) -> Self {
+        self.settings.profile_splits = true;
+        self
+    }
+
     pub(crate) fn clock_of(&self) -> Arc<dyn Clock> {
         Arc::clone(&self.settings.clock)
     }

@@ -104,8 +104,8 @@ pub use tidemill_plan::{
     AutoSplit, CyclePolicy, Limits, OperatorPlan, PlaceChoice, PlaceGroup, PlaceMember, Plan, PlanError,
     ProcessPlan, Producer, StreamRef, TransformPlan, places_of,
 };
-pub use tidemill_split::choose::{Choice, choose};
-pub use tidemill_split::cost::Proportions;
+pub use tidemill_split::choose::{Choice, choose, compare};
+pub use tidemill_split::cost::{Proportions, RouterCosts, SplitterCosts};
 pub use tidemill_split::predict::{PredictedStage, Prediction, predict};
 pub use tidemill_split::profile::{SplitProfile, profile};
 pub use tidemill_split::{

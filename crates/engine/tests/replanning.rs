@@ -12,8 +12,9 @@ use fixture::sink::{Given, Remember};
 use fixture::{Random, chunk, eventually, forward, numbered, watched};
 use proptest::prelude::*;
 use tidemill_engine::{
-    AutoSplit, Chunk, Counter, CyclePolicy, Engine, FlowError, ManualClock, MemoryCutLog, Plan, Replan,
-    Resume, Running, Shape, Sink, SplitChange, SplitPlan, Status,
+    AutoSplit, Chunk, Counter, CyclePolicy, Engine, FlowError, ManualClock, MemoryCutLog, Plan, Proportions,
+    Replan, Resume, RouterCosts, Running, Shape, Sink, SplitChange, SplitPlan, SplitProfile, SplitterCosts,
+    Status,
 };
 
 /// Every input of every operator may change its split.
@@ -106,12 +107,23 @@ fn run_forward(
     rows: u32,
     meanwhile: impl FnOnce(&Running) + Send + 'static,
 ) -> Status {
+    run_split(Engine::new(), None, auto, rows, meanwhile)
+}
+
+/// The same by a plan, if one is given.
+fn run_split(
+    engine: Engine,
+    split: Option<SplitPlan>,
+    auto: Option<AutoSplit>,
+    rows: u32,
+    meanwhile: impl FnOnce(&Running) + Send + 'static,
+) -> Status {
     watched("forward", move || {
         let mut plan = forward::plan();
+        plan.operators[0].inputs[0].split = split;
         plan.operators[0].inputs[0].auto_split = auto;
         let sink = Remember::default();
-        let engine =
-            Engine::new().workers(2).cycles(CyclePolicy { events_max: 2000, ..CyclePolicy::default() });
+        let engine = engine.workers(2).cycles(CyclePolicy { events_max: 2000, ..CyclePolicy::default() });
         let mut running = engine.run(plan, sink.boxed()).unwrap();
         let gateway = running.gateway(0).unwrap();
         let all = numbered(0..rows);
@@ -204,5 +216,37 @@ fn the_engine_chooses_by_what_it_measures() {
     });
     let choice = status.splits[0].choice.as_ref().unwrap();
     assert!(choice.predictions.iter().all(|prediction| prediction.plan.validate(7).is_ok()));
-    assert!(status.splits[0].to_string().contains("the last choice: "));
+    assert!(status.splits[0].to_string().contains("by the model: "));
+}
+
+#[test]
+fn what_an_earlier_run_has_measured_is_there_before_the_first_cycle() {
+    let profile = SplitProfile {
+        splitter: SplitterCosts { consume_ns: 20.0, process_ns: 3.0, emit_ns: 5.0 },
+        router: RouterCosts { read_ns: 0.0, split_ns: 0.0, emit_ns: 100.0 },
+        parts: Proportions::counted(1, 0, 0),
+        query_ns: 1.0,
+    };
+    let auto =
+        AutoSplit { profile: Some(profile), every: Some(Duration::from_secs(1000)), ..AutoSplit::default() };
+    let status = run_split(Engine::new(), Some(SplitPlan::exptree(7)), Some(auto), 4000, |_| ());
+    let [Replan { first_cycle: 0, plan, .. }] = &status.replans[..] else { panic!("{:?}", status.replans) };
+    assert_eq!(plan, &status.splits[0].choice.as_ref().unwrap().prediction().plan);
+    assert_ne!(plan, &SplitPlan::exptree(7));
+}
+
+#[test]
+fn a_given_plan_is_measured_if_that_is_asked_for_however_short_the_query_is() {
+    let given = SplitPlan::exptree(7);
+    let status = run_split(Engine::new(), Some(given.clone()), None, 2000, |_| ());
+    assert!(status.splits[0].choice.is_none() && status.splits[0].profile.is_none());
+    let status = run_split(Engine::new().profile_splits(), Some(given.clone()), None, 2000, |_| ());
+    let split = &status.splits[0];
+    assert_eq!((&split.plan, &split.choice.as_ref().unwrap().prediction().plan), (&given, &given));
+    assert_eq!(split.profile.unwrap().parts, Proportions::counted(1, 0, 0));
+    let text = split.to_string();
+    assert!(text.contains("predicted") && text.contains("not chosen: "), "{text}");
+    // What no one has asked for is not measured.
+    let status = run_split(Engine::new().profile_splits(), None, None, 2000, |_| ());
+    assert!(status.splits[0].profile.is_none());
 }

@@ -1,11 +1,12 @@
 //! Choosing split plans while a query runs: profiles samples of its rows, on a thread of its own, and proposes
-//! what the model says is better. What it proposes takes over at a cut, and changes no result.
+//! what the model says is better. What it proposes takes over at a cut, and changes no result. Plans that are given
+//! are profiled too if that is asked for, so that one can see what the model says of them.
 
 use std::time::Duration;
 
 use tidemill_core::error::Cause;
 use tidemill_plan::AutoSplit;
-use tidemill_split::choose::{Choice, candidates, choose_of};
+use tidemill_split::choose::{Choice, candidates, choose_of, compare};
 use tidemill_split::predict::{Prediction, predict};
 use tidemill_split::profile::{SplitProfile, profile};
 
@@ -22,49 +23,90 @@ const GAIN_MIN: f64 = 1.1;
 /// The shortest time between two choices.
 const EVERY_MIN: Duration = Duration::from_millis(1);
 
-/// The edges whose split is chosen while the query runs.
-fn auto_edges(topology: &Topology) -> impl Iterator<Item = (usize, &SplitEdge, &AutoSplit, Duration)> {
-    topology.edges.iter().enumerate().filter_map(|(edge, kind)| match &kind.kind {
+/// An edge whose split is measured.
+struct Measured<'a> {
+    edge: usize,
+    split: &'a SplitEdge,
+    /// How a plan is chosen, and how often; `None`: the query has said which one.
+    chosen: Option<(&'a AutoSplit, Duration)>,
+}
+
+/// The edges whose plan is chosen, and those whose plan is given, if that is asked for.
+fn measured_edges(topology: &Topology, with_given: bool) -> impl Iterator<Item = Measured<'_>> {
+    topology.edges.iter().enumerate().filter_map(move |(edge, kind)| match &kind.kind {
         EdgeKind::Split(split) => {
-            let auto = split.auto.as_ref()?;
-            Some((edge, split, auto, auto.every?))
+            let chosen = split.auto.as_ref().and_then(|auto| Some((auto, auto.every?)));
+            let is_measured = chosen.is_some() || (with_given && split.is_given);
+            is_measured.then_some(Measured { edge, split, chosen })
         }
         EdgeKind::Whole { .. } | EdgeKind::Empty => None,
     })
 }
 
-/// Whether there is anything to choose.
-pub(crate) fn is_needed(topology: &Topology) -> bool {
-    auto_edges(topology).next().is_some()
+/// Whether there is anything to measure.
+pub(crate) fn is_needed(topology: &Topology, with_given: bool) -> bool {
+    measured_edges(topology, with_given).next().is_some()
 }
 
-/// Chooses until the query has ended.
-pub(crate) fn run(shared: &Shared, topology: &Topology) {
-    let every = auto_edges(topology).map(|(.., every)| every).min().unwrap_or(EVERY_MIN).max(EVERY_MIN);
-    auto_edges(topology).for_each(|(edge, ..)| shared.splits.want_sample(edge));
+/// Before the first cycle: chooses by what earlier runs have measured.
+pub(crate) fn begin(shared: &Shared, topology: &Topology) {
+    for measured in measured_edges(topology, false) {
+        if let Some((AutoSplit { profile: Some(profile), .. }, _)) = measured.chosen {
+            measured.choose(shared, topology, profile);
+        }
+    }
+}
+
+/// Measures and chooses until the query has ended. A plan that is given is measured once: even if the query has ended
+/// by then.
+pub(crate) fn run(shared: &Shared, topology: &Topology, with_given: bool) {
+    let edges: Vec<Measured<'_>> = measured_edges(topology, with_given).collect();
+    let every = edges.iter().filter_map(|measured| Some(measured.chosen?.1)).min();
+    let every = every.unwrap_or(Duration::from_secs(1)).max(EVERY_MIN);
+    edges.iter().for_each(|measured| shared.splits.want_sample(measured.edge));
     // The first choice need not wait so long.
     let mut wait = every.min(Duration::from_millis(20));
+    let is_due =
+        |measured: &&Measured<'_>| measured.chosen.is_some() || shared.splits.choice(measured.edge).is_none();
     while shared.splits.wait(wait) {
         wait = every;
-        for (edge, split, auto, _) in auto_edges(topology) {
-            choose_for(shared, topology, edge, split, auto);
-        }
+        edges.iter().filter(is_due).for_each(|measured| measured.measure(shared, topology));
+    }
+    if with_given {
+        let unknown = edges.iter().filter(|measured| shared.splits.choice(measured.edge).is_none());
+        unknown.for_each(|measured| measured.measure(shared, topology));
     }
 }
 
-fn choose_for(shared: &Shared, topology: &Topology, edge: usize, split: &SplitEdge, auto: &AutoSplit) {
-    // A routing function that fails will fail on the worker too, and there it is reported.
-    if let Ok(Some(profile)) = guard(|| profile_of(shared, topology, edge, split)) {
-        let workers = topology.workers.min(cores());
-        let choice = best(&profile, split, auto.desired_rate, workers);
-        let current = shared.splits.splits()[edge].clone();
-        let current = current.map(|plan| predict((*plan).clone(), &profile, workers));
-        if current.is_some_and(|current| is_worth_it(&current, choice.prediction(), auto.desired_rate)) {
-            shared.splits.propose(edge, choice.prediction().plan.clone());
+impl Measured<'_> {
+    /// Takes a profile of the sample that is there, if there is one, and asks for the next.
+    fn measure(&self, shared: &Shared, topology: &Topology) {
+        // A routing function that fails will fail on the worker too, and there it is reported.
+        if let Ok(Some(profile)) = guard(|| profile_of(shared, topology, self.edge, self.split)) {
+            self.choose(shared, topology, &profile);
         }
-        shared.splits.set_choice(edge, choice);
+        shared.splits.want_sample(self.edge);
     }
-    shared.splits.want_sample(edge);
+
+    fn choose(&self, shared: &Shared, topology: &Topology, profile: &SplitProfile) {
+        let workers = topology.workers.min(cores());
+        let current = shared.splits.splits()[self.edge].as_deref().cloned();
+        let choice = match (self.chosen, current) {
+            (None, Some(current)) => compare(current, profile, workers),
+            (None, None) => return,
+            (Some((auto, _)), current) => {
+                let choice = best(profile, self.split, auto.desired_rate, workers);
+                let current = current.map(|plan| predict(plan, profile, workers));
+                if current
+                    .is_some_and(|current| is_worth_it(&current, choice.prediction(), auto.desired_rate))
+                {
+                    shared.splits.propose(self.edge, choice.prediction().plan.clone());
+                }
+                choice
+            }
+        };
+        shared.splits.set_choice(self.edge, *profile, choice);
+    }
 }
 
 /// What splitting a sample costs, if there is one.

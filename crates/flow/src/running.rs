@@ -50,6 +50,8 @@ pub struct Settings {
     pub resume: Option<Resume>,
     /// Asked before a sink commits; `None`: sinks commit as soon as they can.
     pub guard: Option<Arc<dyn CommitGuard>>,
+    /// Whether splits by plans that are given are profiled, too.
+    pub profile_splits: bool,
 }
 
 impl Default for Settings {
@@ -65,6 +67,7 @@ impl Default for Settings {
             state: None,
             resume: None,
             guard: None,
+            profile_splits: false,
         }
     }
 }
@@ -175,7 +178,7 @@ pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Resul
     });
     let snapshot_parts = topology.plan.operators.len() * layout.all_workers() as usize;
     let guards = launch(parts.collect(), &shared, network)?;
-    let chooser = start_chooser(&shared)?;
+    let chooser = start_chooser(&shared, settings.profile_splits)?;
     Ok(Running {
         shared,
         workers: Mutex::new(Some(guards)),
@@ -225,13 +228,14 @@ fn check_limits(cycles: &CyclePolicy, limits: &Limits) -> Result<(), FlowError> 
     }
 }
 
-/// A thread that chooses split plans, if any is to be chosen.
-fn start_chooser(shared: &Arc<Shared>) -> Result<Option<JoinHandle<()>>, FlowError> {
-    if !chooser::is_needed(shared.topology()) {
+/// A thread that measures and chooses split plans, if there is any to be measured.
+fn start_chooser(shared: &Arc<Shared>, with_given: bool) -> Result<Option<JoinHandle<()>>, FlowError> {
+    chooser::begin(shared, shared.topology());
+    if !chooser::is_needed(shared.topology(), with_given) {
         return Ok(None);
     }
     let shared = Arc::clone(shared);
-    spawn("split-chooser".into(), move || chooser::run(&shared, shared.topology())).map(Some)
+    spawn("split-chooser".into(), move || chooser::run(&shared, shared.topology(), with_given)).map(Some)
 }
 
 /// Asks a running query for snapshots.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tidemill_core::{Batch, SplitChange};
 use tidemill_split::choose::Choice;
+use tidemill_split::profile::SplitProfile;
 use tidemill_split::{SplitPlan, SplitPlanError};
 
 use crate::shared::lock;
@@ -44,8 +45,8 @@ struct State {
     splits: Splits,
     /// For each edge, what takes over at the next cut.
     next: Vec<Option<SplitPlan>>,
-    /// For each edge, the last choice.
-    choices: Vec<Option<Choice>>,
+    /// For each edge, the last choice, and the profile by which it was made.
+    choices: Vec<Option<(SplitProfile, Choice)>>,
     changes: VecDeque<Replan>,
 }
 
@@ -88,11 +89,11 @@ impl SplitDesk {
     }
 
     /// What was chosen last for an edge, and from what.
-    pub fn set_choice(&self, edge: usize, choice: Choice) {
-        lock(&self.state).choices[edge] = Some(choice);
+    pub fn set_choice(&self, edge: usize, profile: SplitProfile, choice: Choice) {
+        lock(&self.state).choices[edge] = Some((profile, choice));
     }
 
-    pub fn choice(&self, edge: usize) -> Option<Choice> {
+    pub fn choice(&self, edge: usize) -> Option<(SplitProfile, Choice)> {
         lock(&self.state).choices[edge].clone()
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tidemill_split::SplitPlan;
 use tidemill_split::choose::Choice;
 use tidemill_split::predict::{SPLITTERS, WINDOW_ROUTER, name_of_level};
+use tidemill_split::profile::SplitProfile;
 
 use crate::shared::Shared;
 use crate::topology::{EdgeKind, SplitEdge};
@@ -20,8 +21,10 @@ pub struct SplitStatus {
     pub input: usize,
     /// The plan in force.
     pub plan: SplitPlan,
-    /// What was chosen last, if the engine chooses.
+    /// What was chosen last, if the engine chooses. Of a plan that is given: that plan, and what others would cost.
     pub choice: Option<Choice>,
+    /// The profile by which the choice was made.
+    pub profile: Option<SplitProfile>,
     /// What each stage of the plan has done since the plan is in force, in the order of events.
     pub stages: Vec<Work>,
 }
@@ -35,7 +38,8 @@ impl SplitStatus {
             let EdgeKind::Split(split) = &topology.edges[index].kind else { return None };
             let (operator, input) = topology.reader_of(index);
             let stages = stages(shared, index, split, &plan, topology.workers);
-            Some(SplitStatus { operator, input, choice: shared.splits.choice(index), plan, stages })
+            let (profile, choice) = shared.splits.choice(index).unzip();
+            Some(SplitStatus { operator, input, choice, profile, plan, stages })
         };
         splits.iter().enumerate().filter_map(status).collect()
     }
@@ -84,7 +88,7 @@ impl fmt::Display for SplitStatus {
             }
         }
         match &self.choice {
-            Some(choice) => write!(f, "\nthe last choice: {choice}"),
+            Some(choice) => write!(f, "\nby the model: {choice}"),
             None => Ok(()),
         }
     }

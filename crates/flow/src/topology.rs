@@ -36,7 +36,7 @@ pub(crate) struct Edge {
 #[derive(Clone)]
 pub(crate) enum EdgeKind {
     /// To an operator: split by route.
-    Split(SplitEdge),
+    Split(Box<SplitEdge>),
     /// To a sink: whole, to the worker that feeds the sink's thread.
     Whole { worker: u32 },
     /// Without rows.
@@ -54,6 +54,8 @@ pub(crate) struct SplitEdge {
     pub name: String,
     /// The plan that it begins with.
     pub plan: SplitPlan,
+    /// Whether the query says which plan that is.
+    pub is_given: bool,
     /// How other plans are chosen; `None`: it stays.
     pub auto: Option<AutoSplit>,
     /// How many levels of splitters there are, used or not.
@@ -123,16 +125,17 @@ impl Topology {
                 // Without a plan, every worker splits what it has.
                 let every_worker = || SplitPlan::parasplit(operator.partitions, workers);
                 let split = input_plan.split.clone().unwrap_or_else(every_worker);
-                let kind = EdgeKind::Split(SplitEdge {
+                let kind = EdgeKind::Split(Box::new(SplitEdge {
                     route: Arc::clone(&input_plan.route),
                     placement: Arc::clone(&placements[index]),
                     columns: plan.columns_of(operator, input_plan)?,
                     name: operator.name.clone(),
                     levels: levels_of(&split, input_plan.auto_split.is_some(), workers),
                     plan: split,
+                    is_given: input_plan.split.is_some(),
                     auto: input_plan.auto_split.clone(),
                     first_worker: index as u32 % workers,
-                });
+                }));
                 let consumer = Consumer::Operator { operator: index, input };
                 edges.push(Edge { stream: input_plan.stream, consumer, kind });
             }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tidemill_split::profile::SplitProfile;
+
 /// The split of an input is chosen from what splitting its rows costs and how they are spread, and chosen again
 /// while the query runs, when that changes. The results do not depend on it.
 ///
@@ -18,11 +20,13 @@ pub struct AutoSplit {
     /// How long a choice stands before the next one; `None`: the engine chooses nothing, and the split changes only
     /// when the program says so.
     pub every: Option<Duration>,
+    /// What an earlier run has measured: the first cycle is split by what it says is best, until this run has measured.
+    pub profile: Option<SplitProfile>,
 }
 
 impl Default for AutoSplit {
     fn default() -> Self {
-        AutoSplit { desired_rate: f64::INFINITY, every: Some(Duration::from_secs(1)) }
+        AutoSplit { desired_rate: f64::INFINITY, every: Some(Duration::from_secs(1)), profile: None }
     }
 }
 

@@ -96,6 +96,29 @@ pub fn choose_of(plans: Vec<SplitPlan>, profile: &SplitProfile, desired_rate: f6
     Choice { chosen, predictions }
 }
 
+/// The same for a plan that is given: it is the chosen one, whatever others would cost.
+///
+/// ```
+/// # use tidemill_split::cost::{Proportions, RouterCosts, SplitterCosts};
+/// # use tidemill_split::profile::SplitProfile;
+/// use tidemill_split::{SplitPlan, choose::compare};
+/// # let profile = SplitProfile {
+/// #     splitter: SplitterCosts { consume_ns: 2.0, process_ns: 3.0, emit_ns: 5.0 },
+/// #     router: RouterCosts { read_ns: 0.0, split_ns: 0.0, emit_ns: 100.0 },
+/// #     parts: Proportions::broadcast_part(0.0).unwrap(),
+/// #     query_ns: 0.0,
+/// # };
+/// let choice = compare(SplitPlan::fsplit(64), &profile, 2);
+/// assert_eq!(choice.prediction().plan, SplitPlan::fsplit(64));
+/// assert!(choice.predictions.iter().any(|other| other.rate_max > choice.prediction().rate_max));
+/// ```
+pub fn compare(plan: SplitPlan, profile: &SplitProfile, workers: u32) -> Choice {
+    let mut others = candidates(profile, plan.partitions, f64::INFINITY, workers);
+    others.retain(|other| *other != plan);
+    let plans = std::iter::once(plan).chain(others);
+    Choice { chosen: 0, predictions: plans.map(|plan| predict(plan, profile, workers)).collect() }
+}
+
 fn is_better(a: &Prediction, b: &Prediction, desired_rate: f64) -> bool {
     // The rounding of a rate that is just reached, or of equal costs, does not count.
     let reaches = |prediction: &Prediction| prediction.rate_max >= desired_rate * (1.0 - 1e-9);

@@ -14,6 +14,7 @@ pub mod order;
 pub mod placement;
 pub mod predict;
 pub mod profile;
+mod profile_bytes;
 mod profile_fit;
 pub mod route;
 pub mod scatter;

@@ -2,18 +2,46 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::num::NonZero;
+use std::thread::available_parallelism;
 
-use tidemill_engine::{OperatorPlan, Plan, Producer, SplitStatus, StreamRef};
+use tidemill_engine::{OperatorPlan, Plan, Producer, SplitStatus, StreamRef, choose, compare};
 
 use crate::prepared::Prepared;
 use crate::running::QueryStatus;
+use crate::split_profiles::AskedSplit;
 
 impl Prepared {
     /// The plan: sources, transforms, operators with their partitions and splits, outputs; when cycles close.
     pub fn explain(&self) -> String {
         let mut text = self.settings_text();
-        self.plan_text(&mut text, None);
+        plan_lines(self).iter().for_each(|line| line.write(&mut text, None));
+        for ((operator, input), asked) in &self.splits {
+            let _ = writeln!(text, "{}", self.costs_text(operator, *input, asked));
+        }
         text
+    }
+
+    /// What the model says of a split: by what it cost when it ran before.
+    fn costs_text(&self, name: &str, input: usize, asked: &AskedSplit) -> String {
+        let what = format!("the split of operator '{name}', input {input}");
+        let operator = self.plan.operators.iter().find(|operator| operator.name == name);
+        let planned = operator.and_then(|operator| operator.inputs.get(input));
+        let (Some(profile), Some(planned)) = (&asked.profile, planned) else {
+            return format!(
+                "{what}: its costs are not known yet on this machine; EXPLAIN ANALYZE measures them, and so does a run"
+            );
+        };
+        let cores = available_parallelism().map_or(1, NonZero::get);
+        let workers = (self.settings.workers * self.settings.processes).min(cores) as u32;
+        let choice = match (&planned.auto_split, &planned.split) {
+            (Some(auto), _) => {
+                choose(profile, operator.map_or(1, |one| one.partitions), auto.desired_rate, workers)
+            }
+            (None, Some(plan)) => compare(plan.clone(), profile, workers),
+            (None, None) => return what,
+        };
+        format!("{what}, by what it cost when it ran before: {choice}")
     }
 
     /// A description of the plan that can be filled in with what was measured.
@@ -47,12 +75,6 @@ impl Prepared {
             text.push_str("the answer is computed when the input has ended, from the outputs below\n");
         }
         text
-    }
-
-    fn plan_text(&self, text: &mut String, status: Option<&QueryStatus>) {
-        for line in plan_lines(self) {
-            line.write(text, status);
-        }
     }
 }
 
@@ -172,8 +194,11 @@ fn place_text(prepared: &Prepared, operator: &OperatorPlan) -> String {
 /// How the rows come to the partitions of an operator.
 fn split_text(prepared: &Prepared, operator: &OperatorPlan) -> String {
     let by_hand = operator.inputs.iter().enumerate().filter_map(|(index, input)| {
-        let text = prepared.splits.get(&(operator.name.clone(), index))?;
+        let AskedSplit { text, profile, .. } = prepared.splits.get(&(operator.name.clone(), index))?;
         Some(match &input.split {
+            Some(_) if input.auto_split.is_some() && profile.is_some() => {
+                format!("{}: as measured before, see below, then as measured", readable(text))
+            }
             Some(plan) if input.auto_split.is_some() => {
                 format!("{}: {plan} to begin with, then as measured", readable(text))
             }

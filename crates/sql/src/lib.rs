@@ -23,6 +23,7 @@ mod refusal;
 mod running;
 mod session;
 mod settings;
+mod split_profiles;
 mod statement;
 mod steps;
 mod suggest;
@@ -37,7 +38,6 @@ pub use self::discard::Discard;
 pub use self::duration::{parse_bytes, parse_duration_ns};
 pub use self::explain::Explained;
 pub use self::extension::{BoundOperator, Generator, TableOperator};
-
 pub use self::prepared::{Output, Prepared};
 pub use self::projected::Projected;
 pub use self::running::{QueryStatus, RunningQuery};

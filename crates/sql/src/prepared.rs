@@ -1,6 +1,5 @@
 //! A query that is ready to run: its plan, its sources, its outputs.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +11,7 @@ use tidemill_engine::{Cause, CyclePolicy, Durability, Journal, Plan};
 
 use crate::finish::{Finish, is_finite};
 use crate::settings::Settings;
+use crate::split_profiles::{AskedSplits, asked};
 use crate::steps::RowFaults;
 use crate::translate::{Kind, Relation, StateLimits, Translator, UsedSource};
 use crate::view::ViewHandle;
@@ -45,8 +45,8 @@ pub struct Prepared {
     pub(crate) durability: Option<(PathBuf, Durability)>,
     /// Its journal, once it is opened.
     pub(crate) journal: Option<Journal>,
-    /// See [`Translator::splits`].
-    pub(crate) splits: BTreeMap<(String, usize), String>,
+    /// The inputs that the query asks to be split.
+    pub(crate) splits: AskedSplits,
     /// Whether rows are joined with those of a table as they are in their cycle.
     joins_as_of: bool,
     /// The worker of each process of the plan.
@@ -72,6 +72,7 @@ impl Prepared {
             outputs.push(output(name, query, &relation));
         }
         let places = translator.places()?;
+        let splits = asked(&mut translator.plan, translator.splits, settings.split_profiles.as_deref());
         Ok(Prepared {
             plan: translator.plan,
             sources: translator.sources,
@@ -85,7 +86,7 @@ impl Prepared {
             views: Vec::new(),
             durability: None,
             journal: None,
-            splits: translator.splits,
+            splits,
             joins_as_of: translator.joins_as_of,
             places,
             instructions: String::new(),

@@ -1,5 +1,6 @@
 //! A query that runs: its engine, and the feeds of its sources.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -8,13 +9,14 @@ use datafusion::arrow::array::RecordBatch;
 use tidemill_connect::sinks::is_output_closed;
 use tidemill_engine::{
     Cause, Durability, DurableRun, DurableSource, Engine, Expression, Faults, Feed, FeedSettings, FeedStatus,
-    FlowError, Journal, Keeper, Plan, Processes, Progress, Recovered, Running, Sink, Source, Status,
-    SystemClock,
+    FlowError, Journal, Keeper, Plan, Processes, Progress, Recovered, Running, Sink, Source, SplitStatus,
+    Status, SystemClock,
 };
 
 use crate::definition::DurableStream;
 use crate::finish::Finish;
 use crate::prepared::Prepared;
+use crate::split_profiles::{AskedSplits, SplitProfiles};
 use crate::steps::RowFaults;
 use crate::translate::UsedSource;
 use crate::view::{Kept, ViewHandle};
@@ -64,6 +66,9 @@ pub struct RunningQuery {
     views: Vec<ViewHandle>,
     enough: Arc<AtomicBool>,
     max_latency: Option<Duration>,
+    splits: AskedSplits,
+    /// Where it is kept what they cost.
+    split_profiles: Option<PathBuf>,
 }
 
 impl Prepared {
@@ -95,6 +100,8 @@ impl Prepared {
             .cycles(cycles)
             .spin(spin(self.max_latency))
             .clock(Arc::new(SystemClock::since_1970()));
+        // In other queries there is nothing to set beside what is measured.
+        let engine = if self.splits.is_empty() { engine } else { engine.profile_splits() };
         let started = match self.durability {
             Some((folder, durability)) => {
                 let journal = self.journal.map_or_else(|| Journal::open(&folder), Ok)?;
@@ -114,6 +121,8 @@ impl Prepared {
             views: self.views,
             enough,
             max_latency: self.max_latency,
+            splits: self.splits,
+            split_profiles: self.settings.split_profiles,
         })
     }
 
@@ -259,11 +268,27 @@ impl RunningQuery {
             self.running.take().ok_or_else(|| Cause::Bug("the query was waited for before".into()))?;
         let engine = running.join().map_err(cause_of)?;
         let status = self.status_with(engine);
+        self.keep_profiles(&status.engine);
         let Some(finish) = &self.finish else { return Ok((status, None)) };
         let rows = self.kept.iter().map(Kept::read);
         let rows = rows.collect::<Result<Vec<_>, Cause>>()?;
         let answer = finish.answer(&rows).map_err(|error| Cause::User(crate::expression::plain(&error)))?;
         Ok((status, Some(answer)))
+    }
+}
+
+impl RunningQuery {
+    /// Keeps what splits cost for the next run, which does without it if it cannot be kept.
+    fn keep_profiles(&self, status: &Status) {
+        let Some(path) = &self.split_profiles else { return };
+        let profile = |split: &SplitStatus| {
+            let asked = self.splits.get(&(split.operator.clone(), split.input))?;
+            Some((asked.key.clone(), split.profile?))
+        };
+        let profiles: Vec<_> = status.splits.iter().filter_map(profile).collect();
+        if !profiles.is_empty() {
+            let _ = SplitProfiles::add_to(path, profiles);
+        }
     }
 }
 

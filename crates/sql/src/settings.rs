@@ -37,6 +37,9 @@ pub struct Settings {
     /// Durable sources are read from the journals in this folder, from their beginning to their end, instead of from
     /// where they come from. Not for `SET`.
     pub replay: Option<PathBuf>,
+    /// The file in which it is kept what splits have cost on this machine, so that `EXPLAIN` and the next run know; `None`:
+    /// it is forgotten. Not for `SET`.
+    pub split_profiles: Option<PathBuf>,
 }
 
 impl Default for Settings {
@@ -56,6 +59,7 @@ impl Default for Settings {
             journal: None,
             snapshot_every: Duration::from_secs(10),
             replay: None,
+            split_profiles: None,
         }
     }
 }

@@ -16,6 +16,7 @@ mod register;
 mod rows;
 pub(crate) mod script;
 mod summary;
+mod user_folders;
 mod validate;
 
 pub(crate) use explain::ExplainPipeline;
@@ -57,6 +58,8 @@ impl SessionOptions {
         let mut session = Session::new();
         register::register(&mut session);
         session.settings_mut().processes = self.processes.into();
+        session.settings_mut().split_profiles =
+            user_folders::cache().map(|folder| folder.join("split-profiles"));
         if let Some(workers) = self.workers {
             session.settings_mut().workers = workers;
         }

@@ -73,7 +73,8 @@ pub fn linear_road(folder: &Path, arguments: &str) -> Ended {
 /// `tidemill` with these arguments in a folder.
 pub fn tidemill(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidemill"));
-    command.current_dir(folder).args(arguments);
+    // What is measured here is not kept for the user.
+    command.current_dir(folder).args(arguments).env("XDG_CACHE_HOME", folder.join("cache"));
     command
 }
 

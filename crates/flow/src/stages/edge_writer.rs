@@ -48,7 +48,7 @@ impl EdgeWriter {
 /// Writes an edge to an operator, by the split plan that is in force in the cycle.
 pub(crate) struct SplitWriter {
     edge: usize,
-    split: SplitEdge,
+    split: Box<SplitEdge>,
     worker: u64,
     workers: u32,
     /// The way of the last batch, and the plan that it is by.

@@ -44,7 +44,7 @@ fn all_columns(topology: &Topology, edge: usize) -> usize {
 struct SplitterStage {
     edge: usize,
     level: usize,
-    split: SplitEdge,
+    split: Box<SplitEdge>,
     all_columns: usize,
     workers: u32,
     layout: Layout,

@@ -39,6 +39,7 @@ pub(crate) use static_table::{batch_answer, is_static, read_static, scan_of};
 
 use crate::process::ProcessDefinition;
 use crate::refusal::refuse;
+use crate::split_profiles::Texts;
 use crate::steps::RowFaults;
 
 /// What bounds the state of a query, and how it is divided.
@@ -63,7 +64,7 @@ pub(crate) struct Translator {
     /// Whether a stream is joined with rows of a table as they are when its own rows come.
     pub joins_as_of: bool,
     /// How inputs of operators are split that are split by hand, as text: by the operator's name and the input's number.
-    pub splits: BTreeMap<(String, usize), String>,
+    pub splits: Texts,
     limits: StateLimits,
     windows: u32,
     operators: usize,
