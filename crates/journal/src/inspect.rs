@@ -311,7 +311,7 @@ pub fn records_on(medium: Box<dyn Medium>, folder: &Path, stream: &str, from: u6
 /// The cuts that are logged, in order, up to one that is torn or being written.
 ///
 /// # Errors
-/// If it is no journal's folder, or a segment or a cut cannot be read.
+/// If it is no journal's folder, or a segment or a cut cannot be read, or cuts are missing before others.
 ///
 /// ```
 /// # use tidemill_core::{Cut, CutLog as _};
@@ -323,17 +323,40 @@ pub fn records_on(medium: Box<dyn Medium>, folder: &Path, stream: &str, from: u6
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn cuts(folder: &Path) -> Result<Vec<Cut>, Cause> {
-    refuse_others(&Disk, folder)?;
+    cuts_on(&Disk, folder)
+}
+
+/// [`cuts`] on another medium.
+///
+/// # Errors
+/// As [`cuts`].
+pub fn cuts_on(medium: &dyn Medium, folder: &Path) -> Result<Vec<Cut>, Cause> {
+    refuse_others(medium, folder)?;
     let folder = layout::cuts(folder);
     let mut cuts = Vec::new();
-    for first in segments(&Disk, &folder)? {
-        let (_, mut scan) = open_segment(&Disk, &folder, first)?;
-        while let Next::Record(found) = scan.next()? {
+    let firsts = segments(medium, &folder)?;
+    for (at, first) in firsts.iter().enumerate() {
+        let (_, mut scan) = open_segment(medium, &folder, *first)?;
+        let end = loop {
+            let Next::Record(found) = scan.next()? else { break scan.peek()? };
             let cut = decode_cut(&mut Fields(&found.bytes[found.head.content()]));
             cuts.push(cut.map_err(|_| damaged(&scan.path, found.offset, "this is no cut"))?);
+        };
+        // Only the newest one may be torn or being written.
+        if let Some(next) = firsts.get(at + 1).filter(|next| **next != scan.position) {
+            return Err(missing(&scan, &end, *next));
         }
     }
     Ok(cuts)
+}
+
+/// Records are missing before a segment.
+fn missing(scan: &Scan, end: &Next, next: u64) -> Cause {
+    let reason = match end {
+        Next::Bad(reason) => (*reason).to_owned(),
+        Next::Record(_) | Next::End => format!("positions {} to {next} are missing", scan.position),
+    };
+    damaged(&scan.path, scan.offset, reason)
 }
 
 /// The records of a stream; see [`records`].
@@ -386,11 +409,7 @@ impl Records {
             if matches!(again, Next::Record(_)) {
                 return Ok(true);
             }
-            let reason = match again {
-                Next::Bad(reason) => reason.to_owned(),
-                _ => format!("positions {} to {next} are missing", self.scan.position),
-            };
-            return Err(damaged(&self.scan.path, self.scan.offset, reason));
+            return Err(missing(&self.scan, &again, next));
         }
         self.scan = open_segment(&*self.medium, &self.folder, next)?.1;
         Ok(true)

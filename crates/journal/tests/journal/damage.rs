@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Schema};
 use tidemill_core::error::Cause;
+use tidemill_core::{Cut, CutLog as _};
 use tidemill_journal::{Journal, StreamReader, StreamSettings, StreamWriter, inspect};
 
 use crate::support::fault_disk::{FaultDisk, Random};
@@ -103,6 +104,42 @@ fn a_flipped_bit_gives_an_error_or_a_beginning_but_no_wrong_rows() {
             }
         }
     }
+}
+
+#[test]
+fn cuts_that_are_shown_have_no_gap() {
+    let filled = || {
+        let disk = FaultDisk::new();
+        let journal = Journal::open_on(Arc::new(disk.clone()), Path::new(FOLDER)).unwrap();
+        let mut log = journal.cuts_in_segments(4096).unwrap();
+        let cut = |cycle| Cut { cycle, positions: vec![cycle], ..Cut::first() };
+        (0..100).for_each(|cycle| log.append(&cut(cycle)).unwrap());
+        disk
+    };
+    let newest = segments(&filled()).pop().unwrap();
+    assert_eq!(inspect::cuts_on(&filled(), Path::new(FOLDER)).unwrap().len(), 100);
+    let (mut random, mut errors) = (Random(9), 0);
+    for round in 0..300 {
+        let disk = filled();
+        let paths = segments(&disk);
+        assert!(paths.len() > 2);
+        let path = &paths[random.below(paths.len() as u64) as usize];
+        disk.corrupt(path, |bytes| {
+            let at = random.below(bytes.len() as u64) as usize;
+            bytes[at] ^= 1 << random.below(8);
+        });
+        match inspect::cuts_on(&disk, Path::new(FOLDER)) {
+            Ok(cuts) => {
+                assert!((0..).zip(&cuts).all(|(cycle, cut)| cut.cycle == cycle), "round {round}");
+                assert!(cuts.len() == 100 || path == &newest, "round {round}: {} cuts", cuts.len());
+            }
+            Err(cause) => {
+                errors += 1;
+                assert!(cause.to_string().contains(".segment"), "{cause}");
+            }
+        }
+    }
+    assert!(errors > 50, "{errors} errors");
 }
 
 #[test]
