@@ -17,6 +17,9 @@ const HELLO_BYTES: usize = 8 + 2 + 1 + 4 + 4 + 8 + SECRET_BYTES;
 const CALLS_MAX: u32 = 20;
 /// How long each side may take over its part.
 pub(crate) const HANDSHAKE_TIME: Duration = Duration::from_secs(2);
+/// How long a caller waits for the answer: the other one may have no processor for a while, and a connection that only
+/// one of them has given up would be taken for lost.
+const ANSWER_TIME: Duration = Duration::from_secs(60);
 
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,14 +70,17 @@ impl Badge {
     }
 
     /// The called side: who is it? Strangers get no answer.
-    pub fn receive(&self, stream: &mut TcpStream) -> io::Result<(Kind, usize)> {
+    pub fn hear(&self, stream: &mut TcpStream) -> io::Result<(Kind, usize)> {
         let mut hello = [0; HELLO_BYTES];
-        read_in_time(stream, &mut hello)?;
-        let caller = self.check(&hello).ok_or_else(|| io::Error::from(ErrorKind::PermissionDenied))?;
+        read_in_time(stream, &mut hello, HANDSHAKE_TIME)?;
+        self.check(&hello).ok_or_else(|| ErrorKind::PermissionDenied.into())
+    }
+
+    /// The called side: the answer to one who is known. From then on the caller counts on the connection.
+    pub fn answer(&self, stream: &mut TcpStream) -> io::Result<()> {
         stream.set_write_timeout(Some(HANDSHAKE_TIME))?;
         stream.write_all(self.answer.bytes())?;
-        make_ready(stream)?;
-        Ok(caller)
+        make_ready(stream)
     }
 
     /// The calling side: a connection to a process of the run at this port.
@@ -99,7 +105,7 @@ impl Badge {
         stream.set_write_timeout(Some(HANDSHAKE_TIME))?;
         stream.write_all(&self.hello(kind, to))?;
         let mut answer = [0; SECRET_BYTES];
-        read_in_time(&mut stream, &mut answer)?;
+        read_in_time(&mut stream, &mut answer, ANSWER_TIME)?;
         if !self.answer.is(&answer) {
             return Err(io::Error::new(ErrorKind::PermissionDenied, "someone else listens there"));
         }
@@ -108,9 +114,9 @@ impl Badge {
     }
 }
 
-/// Reads all of it within the time of a handshake, however slowly it trickles in.
-fn read_in_time(stream: &mut TcpStream, mut bytes: &mut [u8]) -> io::Result<()> {
-    let deadline = Instant::now() + HANDSHAKE_TIME;
+/// Reads all of it within this time, however slowly it trickles in.
+fn read_in_time(stream: &mut TcpStream, mut bytes: &mut [u8], time: Duration) -> io::Result<()> {
+    let deadline = Instant::now() + time;
     while !bytes.is_empty() {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {

@@ -4,6 +4,8 @@
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
@@ -18,11 +20,19 @@ const POLL: Duration = Duration::from_millis(1);
 
 type Handshake = (u64, io::Result<(Kind, usize, TcpStream)>);
 
+/// One who is listened to, and has not yet been heard of.
+struct Caller {
+    number: u64,
+    stream: TcpStream,
+    /// Whether it is settled that the caller is known, or else turned away: by whoever says so first.
+    settled: Arc<AtomicBool>,
+}
+
 /// A listener on a port of its own, on this machine only. Closed when dropped.
 pub(crate) struct Reception {
     listener: TcpListener,
     badge: Badge,
-    callers: VecDeque<(u64, TcpStream)>,
+    callers: VecDeque<Caller>,
     next_caller: u64,
     sender: Sender<Handshake>,
     handshakes: Receiver<Handshake>,
@@ -58,7 +68,7 @@ impl Reception {
             }
             self.accept_all().map_err(|error| (self.badge.index, error.into()))?;
             if let Ok((caller, handshake)) = self.handshakes.recv_timeout(POLL) {
-                self.callers.retain(|(other, _)| *other != caller);
+                self.callers.retain(|other| other.number != caller);
                 let Ok((found, from, stream)) = handshake else { continue };
                 let place = expected.iter().position(|process| *process == from && found == kind);
                 // Who calls twice is as wrong as who is not expected: the first call counts.
@@ -83,29 +93,46 @@ impl Reception {
     }
 
     fn listen_to(&mut self, mut stream: TcpStream) -> io::Result<()> {
-        if self.callers.len() == CALLERS_MAX
-            && let Some((_, oldest)) = self.callers.pop_front()
-        {
-            let _ = oldest.shutdown(Shutdown::Both);
-        }
+        while self.callers.len() >= CALLERS_MAX && !self.turn_oldest_away() {}
         stream.set_nonblocking(false)?;
-        let caller = self.next_caller;
+        let (number, settled) = (self.next_caller, Arc::new(AtomicBool::new(false)));
         self.next_caller += 1;
-        self.callers.push_back((caller, stream.try_clone()?));
+        let caller = Caller { number, stream: stream.try_clone()?, settled: Arc::clone(&settled) };
+        self.callers.push_back(caller);
         let (badge, sender) = (self.badge.clone(), self.sender.clone());
         let listen = move || {
-            let known = badge.receive(&mut stream).map(|(kind, from)| (kind, from, stream));
-            let _ = sender.send((caller, known));
+            let known = welcome(&badge, &mut stream, &settled).map(|(kind, from)| (kind, from, stream));
+            let _ = sender.send((number, known));
         };
         std::thread::Builder::new().name("handshake".into()).spawn(listen).map(drop)
     }
+
+    /// Forgets the oldest caller; true if it was turned away, and not known already.
+    fn turn_oldest_away(&mut self) -> bool {
+        let Some(Caller { stream, settled, .. }) = self.callers.pop_front() else { return true };
+        let is_turned_away = !settled.swap(true, Ordering::SeqCst);
+        if is_turned_away {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+        is_turned_away
+    }
+}
+
+/// Who calls, with an answer; unless the caller has been turned away meanwhile.
+fn welcome(badge: &Badge, stream: &mut TcpStream, settled: &AtomicBool) -> io::Result<(Kind, usize)> {
+    let caller = badge.hear(stream)?;
+    if settled.swap(true, Ordering::SeqCst) {
+        return Err(ErrorKind::ConnectionReset.into());
+    }
+    badge.answer(stream)?;
+    Ok(caller)
 }
 
 impl Drop for Reception {
     fn drop(&mut self) {
         // Their threads end with them.
-        for (_, stream) in &self.callers {
-            let _ = stream.shutdown(Shutdown::Both);
+        for caller in &self.callers {
+            let _ = caller.stream.shutdown(Shutdown::Both);
         }
     }
 }
@@ -113,8 +140,6 @@ impl Drop for Reception {
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::super::handshake::tests::badge;
     use super::super::secret::Secret;
@@ -187,6 +212,29 @@ mod tests {
         assert_eq!(streams.len(), 3);
         callers.join().unwrap();
         flood.join().unwrap();
+    }
+
+    #[test]
+    fn all_of_a_large_run_come_in_at_once() {
+        let of_many = |index| Badge { count: 64, ..badge(index) };
+        for _ in 0..5 {
+            let mut reception = Reception::open(of_many(0)).unwrap();
+            let port = reception.port().unwrap();
+            let call = move |index| {
+                let mut stream = of_many(index).call(Kind::Control, 0, port).unwrap();
+                stream.write_all(&[index as u8]).unwrap();
+                stream
+            };
+            let callers: Vec<_> = (1..64).map(|index| std::thread::spawn(move || call(index))).collect();
+            let expected: Vec<usize> = (1..64).collect();
+            let streams = reception.receive(Kind::Control, &expected, soon(), &|| Ok(())).unwrap();
+            let _callers: Vec<_> = callers.into_iter().map(|caller| caller.join().unwrap()).collect();
+            for (index, mut stream) in (1..).zip(streams) {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).unwrap();
+                assert_eq!(byte, [index]);
+            }
+        }
     }
 
     #[test]
