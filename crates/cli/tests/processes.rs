@@ -102,6 +102,22 @@ fn a_question_has_the_same_answer_over_processes_wherever_it_is_asked() {
 }
 
 #[test]
+fn what_reads_rows_of_this_process_stays_in_it() {
+    let typed = "CREATE MATERIALIZED VIEW v AS
+    SELECT value % 3 AS k, count(*) AS n FROM sequence(count => 3000) GROUP BY 1;
+\\start
+SELECT count(*) AS joined FROM sequence(count => 10) s JOIN v ON s.value = v.k;
+\\stop
+SELECT k, n FROM v ORDER BY k;
+";
+    let folder = folder_with(&[]);
+    let asked =
+        ended_with_input(folder.path(), &["sql", "--workers", "1", "--processes", "2"], typed).expect(0);
+    assert!(!asked.stderr.contains("error"), "{asked:?}");
+    asked.shows(&["joined", "0 | 1000", "1 | 1000", "2 | 1000"]);
+}
+
+#[test]
 fn what_is_wrong_is_said_once() {
     let folder = folder_with(&[("p.sql", SCRIPT), ("names.csv", "rest,name\n0,zero\n")]);
     let text = ended(folder.path(), &["run", "p.sql", "--workers", "1", "--processes", "2"]).expect(2).stderr;

@@ -29,8 +29,8 @@ impl Prepared {
         let planned = operator.and_then(|operator| operator.inputs.get(input));
         let (Some(profile), Some(planned)) = (&asked.profile, planned) else {
             return format!(
-                "{what}: its costs are not known yet on this machine; EXPLAIN ANALYZE measures them, and so does a run, \
-                 on batches of 512 rows or more"
+                "{what}: its costs are not known yet on this machine; EXPLAIN ANALYZE measures them, and so does a \
+                 run, on batches of 512 rows or more"
             );
         };
         let cores = available_parallelism().map_or(1, NonZero::get);

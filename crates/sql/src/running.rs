@@ -275,9 +275,7 @@ impl RunningQuery {
         let answer = finish.answer(&rows).map_err(|error| Cause::User(crate::expression::plain(&error)))?;
         Ok((status, Some(answer)))
     }
-}
 
-impl RunningQuery {
     /// Keeps what splits cost for the next run, which does without it if it cannot be kept.
     fn keep_profiles(&self, status: &Status) {
         let Some(path) = &self.split_profiles else { return };

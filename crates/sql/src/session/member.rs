@@ -7,8 +7,11 @@ use crate::prepared::Prepared;
 use crate::statement::{Statement, parse};
 
 impl Session {
-    /// What another process must do to have the plan of a query, or of the pipeline: a script.
+    /// What another process must do to have the plan of a query, or of the pipeline: a script. Nothing if there is none.
     pub(super) fn instructions(&self, query: Option<&Statement>) -> String {
+        if self.settings.processes == 1 {
+            return String::new();
+        }
         let statements = self.definitions.iter().chain(query.map(|query| &query.text));
         statements.map(|text| format!("{text}\n;\n")).collect()
     }
