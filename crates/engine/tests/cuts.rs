@@ -13,6 +13,15 @@ use tidemill_engine::{
     Running,
 };
 
+/// Several sources, whose rows all go to one sink.
+fn plan_of_sources(sources: usize) -> Plan {
+    let mut plan = Plan::new("sources");
+    let names = (0..sources).map(|source| format!("source {source}"));
+    let streams = names.flat_map(|name| plan.source(&name, [schema()])).collect::<Vec<_>>();
+    plan.sink("output", streams);
+    plan
+}
+
 /// Runs chunks through and gives the cuts.
 fn cuts_of(chunks: Vec<Chunk>, workers: usize, cycles: CyclePolicy) -> Vec<Cut> {
     watched("cuts", move || {
@@ -126,16 +135,14 @@ fn the_log_sees_each_cut_before_its_cycle_is_processed_and_positions_add_up() {
         let mut random = Random(7);
         for workers in [1, 2, 5] {
             let (sink, seen) = (Remember::default(), Arc::default());
-            let mut plan = Plan::new("three");
-            let mut streams = Vec::new();
-            for source in 0..3 {
-                streams.extend(plan.source(format!("source {source}"), [schema()]));
-            }
-            plan.sink("output", streams);
             let log = Before { sink: sink.clone(), seen: Arc::clone(&seen) };
             let cycles = CyclePolicy { events_max: 50, ..CyclePolicy::default() };
-            let mut running =
-                Engine::new().workers(workers).cycles(cycles).cut_log(log).run(plan, sink.boxed()).unwrap();
+            let mut running = Engine::new()
+                .workers(workers)
+                .cycles(cycles)
+                .cut_log(log)
+                .run(plan_of_sources(3), sink.boxed())
+                .unwrap();
             let amounts: Vec<u32> = (0..3).map(|_| random.below(3000) as u32).collect();
             std::thread::scope(|scope| {
                 for (source, amount) in amounts.iter().enumerate() {
@@ -202,13 +209,9 @@ fn busy_gateways_share_the_room_of_cycles() {
         watched("busy gateways", move || {
             let sink = Remember::default();
             sink.hold(true);
-            let mut plan = Plan::new("busy");
-            let names = (0..sources).map(|source| format!("source {source}"));
-            let streams = names.flat_map(|name| plan.source(&name, [schema()])).collect::<Vec<_>>();
-            plan.sink("output", streams);
             let limits = Limits { cycles_in_flight_max: 1, ..Limits::default() };
             let engine = Engine::new().cycles(CyclePolicy::fixed(size)).limits(limits);
-            let mut running = engine.run(plan, sink.boxed()).unwrap();
+            let mut running = engine.run(plan_of_sources(sources), sink.boxed()).unwrap();
             for source in 0..sources {
                 running.gateway(source).unwrap().push(chunk(&numbered(0..100))).unwrap();
             }
@@ -234,13 +237,9 @@ fn held_until(sources: usize, send: impl Fn(&mut Running) + Send + 'static) -> V
     watched("a held cycle", move || {
         let (sink, log) = (Remember::default(), MemoryCutLog::new(100));
         sink.hold(true);
-        let mut plan = Plan::new("held");
-        let names = (0..sources).map(|source| format!("source {source}"));
-        let streams = names.flat_map(|name| plan.source(&name, [schema()])).collect::<Vec<_>>();
-        plan.sink("output", streams);
         let limits = Limits { cycles_in_flight_max: 1, ..Limits::default() };
         let engine = Engine::new().cycles(CyclePolicy::fixed(3)).limits(limits).cut_log(log.clone());
-        let mut running = engine.run(plan, sink.boxed()).unwrap();
+        let mut running = engine.run(plan_of_sources(sources), sink.boxed()).unwrap();
         send(&mut running);
         sink.hold(false);
         running.join().unwrap();

@@ -90,16 +90,13 @@ impl Measured<'_> {
 
     fn choose(&self, shared: &Shared, topology: &Topology, profile: &SplitProfile) {
         let workers = topology.workers.min(cores());
-        let current = shared.splits.splits()[self.edge].as_deref().cloned();
-        let choice = match (self.chosen, current) {
-            (None, Some(current)) => compare(current, profile, workers),
-            (None, None) => return,
-            (Some((auto, _)), current) => {
+        let Some(current) = shared.splits.splits()[self.edge].as_deref().cloned() else { return };
+        let choice = match self.chosen {
+            None => compare(current, profile, workers),
+            Some((auto, _)) => {
                 let choice = best(profile, self.split, auto.desired_rate, workers);
-                let current = current.map(|plan| predict(plan, profile, workers));
-                if current
-                    .is_some_and(|current| is_worth_it(&current, choice.prediction(), auto.desired_rate))
-                {
+                let current = predict(current, profile, workers);
+                if is_worth_it(&current, choice.prediction(), auto.desired_rate) {
                     shared.splits.propose(self.edge, choice.prediction().plan.clone());
                 }
                 choice

@@ -338,7 +338,10 @@ pub fn cuts_on(medium: &dyn Medium, folder: &Path) -> Result<Vec<Cut>, Cause> {
     for (at, first) in firsts.iter().enumerate() {
         let (_, mut scan) = open_segment(medium, &folder, *first)?;
         let end = loop {
-            let Next::Record(found) = scan.next()? else { break scan.peek()? };
+            let found = match scan.next()? {
+                Next::Record(found) => found,
+                end => break end,
+            };
             let cut = decode_cut(&mut Fields(&found.bytes[found.head.content()]));
             cuts.push(cut.map_err(|_| damaged(&scan.path, found.offset, "this is no cut"))?);
         };

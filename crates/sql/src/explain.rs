@@ -27,7 +27,8 @@ impl Prepared {
         let what = format!("the split of operator '{name}', input {input}");
         let operator = self.plan.operators.iter().find(|operator| operator.name == name);
         let planned = operator.and_then(|operator| operator.inputs.get(input));
-        let (Some(profile), Some(planned)) = (&asked.profile, planned) else {
+        let planned = planned.and_then(|input| Some((input.split.as_ref()?, &input.auto_split)));
+        let (Some(profile), Some((plan, auto))) = (&asked.profile, planned) else {
             return format!(
                 "{what}: its costs are not known yet on this machine; EXPLAIN ANALYZE measures them, and so does a \
                  run, on batches of 512 rows or more"
@@ -35,12 +36,9 @@ impl Prepared {
         };
         let cores = available_parallelism().map_or(1, NonZero::get);
         let workers = (self.settings.workers * self.settings.processes).min(cores) as u32;
-        let choice = match (&planned.auto_split, &planned.split) {
-            (Some(auto), _) => {
-                choose(profile, operator.map_or(1, |one| one.partitions), auto.desired_rate, workers)
-            }
-            (None, Some(plan)) => compare(plan.clone(), profile, workers),
-            (None, None) => return what,
+        let choice = match auto {
+            Some(auto) => choose(profile, plan.partitions, auto.desired_rate, workers),
+            None => compare(plan.clone(), profile, workers),
         };
         format!("{what}, by what it cost when it ran before: {choice}")
     }

@@ -99,9 +99,8 @@ impl Prepared {
             .processes(Processes::new(self.settings.processes).instructions(self.instructions))
             .cycles(cycles)
             .spin(spin(self.max_latency))
+            .profile_splits()
             .clock(Arc::new(SystemClock::since_1970()));
-        // In other queries there is nothing to set beside what is measured.
-        let engine = if self.splits.is_empty() { engine } else { engine.profile_splits() };
         let started = match self.durability {
             Some((folder, durability)) => {
                 let journal = self.journal.map_or_else(|| Journal::open(&folder), Ok)?;

@@ -2,10 +2,8 @@
 
 use std::path::PathBuf;
 
-use tidemill_engine::Member;
-
 use crate::exit::Exit;
-use crate::sql::{RowFormat, RunScript, SessionOptions, run_member, script};
+use crate::sql::{RowFormat, SessionOptions, run_script};
 
 /// Run a script with its durable sources read from their journals, from the beginning to the end
 #[derive(Debug, clap::Args)]
@@ -28,9 +26,6 @@ impl Replay {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
         let mut session = self.options.session();
         session.settings_mut().replay = Some(self.folder.clone());
-        match Member::from_environment()? {
-            Some(member) => Ok(run_member(session, member)),
-            None => RunScript { script: script::read(&self.script)?, session, format: self.format }.run(),
-        }
+        run_script(&self.script, session, self.format)
     }
 }

@@ -14,13 +14,13 @@ mod pipeline;
 mod prompt;
 mod register;
 mod rows;
-pub(crate) mod script;
+mod script;
 mod summary;
 mod user_folders;
 mod validate;
 
 pub(crate) use explain::ExplainPipeline;
-pub(crate) use pipeline::{RunPipeline, RunScript};
+pub(crate) use pipeline::{RunPipeline, run_script};
 pub(crate) use prompt::Prompt;
 pub(crate) use rows::RowFormat;
 pub(crate) use validate::ValidatePipeline;
@@ -68,7 +68,7 @@ impl SessionOptions {
 }
 
 /// Does the part of a query that this process was started for, as the process says that started it.
-pub(crate) fn run_member(session: Session, member: Member) -> Exit {
+fn run_member(session: Session, member: Member) -> Exit {
     match session.run_member(member) {
         Ok(()) => Exit::Done,
         // Process 0 says why.

@@ -1,13 +1,12 @@
 //! `tidemill run pipeline.sql`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tidemill_engine::Member;
 use tidemill_sql::{Session, StatementKind};
 
 use super::execute::{Executor, Manner};
 use super::rows::RowFormat;
-use super::script::ScriptText;
 use super::{SessionOptions, script, user_error};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
@@ -28,44 +27,35 @@ pub(crate) struct RunPipeline {
 
 impl RunPipeline {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
-        let session = self.options.session_of(&self.script);
-        match Member::from_environment()? {
-            Some(member) => Ok(super::run_member(session, member)),
-            None => RunScript { script: script::read(&self.script)?, session, format: self.format }.run(),
-        }
+        run_script(&self.script, self.options.session_of(&self.script), self.format)
     }
 }
 
-/// A script with the session that it is run in.
-pub(crate) struct RunScript {
-    pub script: ScriptText,
-    pub session: Session,
-    pub format: RowFormat,
-}
-
-impl RunScript {
-    /// Runs its statements, then its sinks.
-    pub(crate) fn run(self) -> anyhow::Result<Exit> {
-        let RunScript { script, session, format } = self;
-        let statements = script.statements()?;
-        let interrupt = Interrupt::of_command()?;
-        let mut executor = Executor { session, format, interrupt, manner: Manner::Script, background: None };
-        for statement in &statements {
-            let exit = executor.statement(statement)?;
-            if exit != Exit::Done {
-                return Ok(exit);
-            }
+/// Runs the statements of a script, then its sinks; or the part that this process has of a query of another one.
+pub(crate) fn run_script(path: &Path, session: Session, format: RowFormat) -> anyhow::Result<Exit> {
+    // Before anything reads standard input.
+    if let Some(member) = Member::from_environment()? {
+        return Ok(super::run_member(session, member));
+    }
+    let script = script::read(path)?;
+    let statements = script.statements()?;
+    let interrupt = Interrupt::of_command()?;
+    let mut executor = Executor { session, format, interrupt, manner: Manner::Script, background: None };
+    for statement in &statements {
+        let exit = executor.statement(statement)?;
+        if exit != Exit::Done {
+            return Ok(exit);
         }
-        let answers = statements.iter().any(|statement| !is_definition(&statement.kind));
-        match executor.pipeline()? {
-            Some(exit) => Ok(exit),
-            None if answers => Ok(Exit::Done),
-            None => Err(user_error(format!(
-                "'{}' defines no sink, no materialized view and asks nothing, so there is nothing to run; add CREATE \
-                 SINK ... FROM ..., or a SELECT",
-                script.name
-            ))),
-        }
+    }
+    let answers = statements.iter().any(|statement| !is_definition(&statement.kind));
+    match executor.pipeline()? {
+        Some(exit) => Ok(exit),
+        None if answers => Ok(Exit::Done),
+        None => Err(user_error(format!(
+            "'{}' defines no sink, no materialized view and asks nothing, so there is nothing to run; add CREATE \
+             SINK ... FROM ..., or a SELECT",
+            script.name
+        ))),
     }
 }
 

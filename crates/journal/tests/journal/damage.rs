@@ -38,6 +38,18 @@ fn segments(disk: &FaultDisk) -> Vec<PathBuf> {
         .collect()
 }
 
+/// Flips a bit of one of several segments, and says of which.
+fn flip_a_bit(disk: &FaultDisk, random: &mut Random) -> PathBuf {
+    let mut paths = segments(disk);
+    assert!(paths.len() > 2);
+    let path = paths.swap_remove(random.below(paths.len() as u64) as usize);
+    disk.corrupt(&path, |bytes| {
+        let at = random.below(bytes.len() as u64) as usize;
+        bytes[at] ^= 1 << random.below(8);
+    });
+    path
+}
+
 /// All records until the end or an error.
 fn read_all(reader: &mut StreamReader) -> (Vec<RecordBatch>, Option<Cause>) {
     let (mut all, mut position) = (Vec::new(), 0);
@@ -86,13 +98,7 @@ fn a_flipped_bit_gives_an_error_or_a_beginning_but_no_wrong_rows() {
     let mut random = Random(7);
     for round in 0..1500 {
         let disk = filled(20);
-        let paths = segments(&disk);
-        assert!(paths.len() > 2);
-        let path = &paths[random.below(paths.len() as u64) as usize];
-        disk.corrupt(path, |bytes| {
-            let at = random.below(bytes.len() as u64) as usize;
-            bytes[at] ^= 1 << random.below(8);
-        });
+        flip_a_bit(&disk, &mut random);
         inspect::verify_on(&disk, Path::new(FOLDER)).unwrap();
         if let Ok((_, mut reader)) = open(&disk) {
             let (all, cause) = read_all(&mut reader);
@@ -121,17 +127,11 @@ fn cuts_that_are_shown_have_no_gap() {
     let (mut random, mut errors) = (Random(9), 0);
     for round in 0..300 {
         let disk = filled();
-        let paths = segments(&disk);
-        assert!(paths.len() > 2);
-        let path = &paths[random.below(paths.len() as u64) as usize];
-        disk.corrupt(path, |bytes| {
-            let at = random.below(bytes.len() as u64) as usize;
-            bytes[at] ^= 1 << random.below(8);
-        });
+        let path = flip_a_bit(&disk, &mut random);
         match inspect::cuts_on(&disk, Path::new(FOLDER)) {
             Ok(cuts) => {
                 assert!((0..).zip(&cuts).all(|(cycle, cut)| cut.cycle == cycle), "round {round}");
-                assert!(cuts.len() == 100 || path == &newest, "round {round}: {} cuts", cuts.len());
+                assert!(cuts.len() == 100 || path == newest, "round {round}: {} cuts", cuts.len());
             }
             Err(cause) => {
                 errors += 1;
