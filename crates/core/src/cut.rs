@@ -56,18 +56,37 @@ impl Cut {
         }
     }
 
-    /// The event time up to which all gateways that are not idle are complete.
+    /// The event time up to which all gateways that are not idle are complete; see [`Cut::watermark_of`].
     pub fn watermark(&self) -> i64 {
         self.watermark_of(0..self.watermarks.len())
     }
 
-    /// The event time up to which those of these gateways are complete that are not idle; `i64::MIN` if all
-    /// of them are idle, which moves no one. Gateways that come back from idleness may set it back: whoever
-    /// keeps time by it keeps the largest.
+    /// The event time up to which those of these gateways are complete that are not idle.
+    ///
+    /// `i64::MAX` only once all of them have ended. As long as one is merely idle, more may come: if no other gateway is
+    /// active, the answer is `i64::MIN`, which moves no one. Gateways that come back from idleness may set the answer
+    /// back: whoever keeps time by it keeps the largest.
+    ///
+    /// ```
+    /// use tidemill_core::Cut;
+    /// let cut = Cut { watermarks: vec![i64::MAX, 70, 90], idle: vec![false, true, false], ..Cut::first() };
+    /// assert_eq!(cut.watermark_of([0, 1, 2]), 90);
+    /// assert_eq!(cut.watermark_of([0, 1]), i64::MIN, "gateway 1 may go on");
+    /// assert_eq!(cut.watermark_of([0]), i64::MAX);
+    /// ```
     pub fn watermark_of(&self, gateways: impl IntoIterator<Item = usize>) -> i64 {
-        let is_idle = |gateway: usize| self.idle.get(gateway).copied().unwrap_or(false);
-        let active = gateways.into_iter().filter(|gateway| !is_idle(*gateway));
-        active.map(|gateway| self.watermarks[gateway]).min().unwrap_or(i64::MIN)
+        let (mut least, mut is_one_idle) = (None::<i64>, false);
+        for gateway in gateways {
+            let watermark = self.watermarks[gateway];
+            match self.idle.get(gateway).copied().unwrap_or(false) {
+                true => is_one_idle = true,
+                false => least = Some(least.map_or(watermark, |least| least.min(watermark))),
+            }
+        }
+        match least {
+            Some(i64::MAX) if is_one_idle => i64::MIN,
+            least => least.unwrap_or(i64::MIN),
+        }
     }
 }
 

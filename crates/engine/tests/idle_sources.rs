@@ -109,6 +109,49 @@ fn an_idle_source_does_not_hold_timers_back_comes_back_and_ends() {
 }
 
 #[test]
+fn a_source_that_has_ended_does_not_carry_time_past_one_that_is_idle() {
+    for workers in [1, 2, 5] {
+        watched("ended beside idle", move || {
+            let (mut running, sink, log) = start(joint_plan(), workers);
+            let (ended, live) = (running.gateway(0).unwrap(), running.gateway(1).unwrap());
+            push(&live, &sink, chunk(&[row(2)]));
+            push(&ended, &sink, chunk(&[row(3), row(30)]));
+            drop(ended);
+            push(&live, &sink, only(2, true));
+            assert_eq!(ends(&sink, 0), [0i64; 0], "the idle one may still send rows of the first window");
+            push(&live, &sink, chunk(&[row(4), row(21)]));
+            assert_eq!(ends(&sink, 0), [8], "the active one alone says how far time is");
+            push(&live, &sink, only(21, true));
+            push(&live, &sink, chunk(&[row(22), row(33)]));
+            assert_eq!(ends(&sink, 0), [8, 24, 32], "and goes on where it was");
+            drop(live);
+            running.join().unwrap();
+            assert_eq!(ends(&sink, 0), [8, 24, 32, 40], "all have ended: what is open is written");
+            assert_eq!(log.cuts().last().unwrap().watermark(), i64::MAX);
+        });
+    }
+}
+
+#[test]
+fn a_source_that_has_ended_beside_one_that_never_had_a_row_holds_time() {
+    for workers in [1, 2, 5] {
+        watched("ended beside silent", move || {
+            let (mut running, sink, _) = start(joint_plan(), workers);
+            let (ended, silent) = (running.gateway(0).unwrap(), running.gateway(1).unwrap());
+            push(&ended, &sink, chunk(&[row(2), row(30)]));
+            drop(ended);
+            push(&silent, &sink, only(i64::MIN, true));
+            assert_eq!(ends(&sink, 0), [0i64; 0]);
+            push(&silent, &sink, chunk(&[row(3), row(9)]));
+            assert_eq!(ends(&sink, 0), [8]);
+            drop(silent);
+            running.join().unwrap();
+            assert_eq!(ends(&sink, 0), [8, 16, 32]);
+        });
+    }
+}
+
+#[test]
 fn a_source_that_is_idle_from_the_start_and_says_nothing_more_holds_nothing_back() {
     watched("idle from the start", || {
         let (mut running, sink, _) = start(joint_plan(), 2);
@@ -192,5 +235,10 @@ fn a_cut_says_how_far_chosen_sources_are() {
     assert_eq!((cut.watermark_of([2]), cut.watermark_of([])), (i64::MIN, i64::MIN));
     let mut log = MemoryCutLog::new(1);
     log.append(&cut).unwrap();
-    assert_eq!(log.cuts(), [cut]);
+    assert_eq!(log.cuts(), [cut.clone()]);
+
+    let ended = tidemill_engine::Cut { watermarks: vec![i64::MAX, 9, i64::MAX], ..cut };
+    assert_eq!((ended.watermark(), ended.watermark_of([0])), (9, i64::MAX));
+    let idle = tidemill_engine::Cut { idle: vec![false, true, false], ..ended };
+    assert_eq!((idle.watermark(), idle.watermark_of([0, 2])), (i64::MIN, i64::MAX));
 }
