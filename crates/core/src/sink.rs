@@ -64,11 +64,12 @@ pub trait CommitGuard: Send + Sync {
     /// If it cannot be made durable; the query then stops without the commit.
     fn before_commit(&self, cut: &Cut, is_stopped: &dyn Fn() -> bool) -> Result<(), Cause>;
 
-    /// A sink, by its number in the plan, has committed the cycles up to this one.
+    /// A sink, by its number in the plan, has committed the cycles up to this one. `recorded` is the last cycle that the
+    /// sink would tell a run which began now, see [`Sink::unrecorded`].
     ///
     /// # Errors
     /// If that cannot be noted; the query then stops.
-    fn after_commit(&self, sink: usize, cycle: u64) -> Result<(), Cause>;
+    fn after_commit(&self, sink: usize, cycle: u64, recorded: Option<u64>) -> Result<(), Cause>;
 }
 
 /// Takes results, whole cycles in order, and makes ranges of them durable. Runs on a thread of its own and
@@ -106,6 +107,25 @@ pub trait Sink: Send {
     /// If it cannot be found out; the query then does not start.
     fn last_committed(&mut self) -> Result<Option<u64>, Cause> {
         Ok(None)
+    }
+
+    /// The first of the committed cycles that the sink has not recorded yet: a run that began now would be told by
+    /// [`last_committed`](Sink::last_committed) that it is missing. A sink may put off recording cycles without rows,
+    /// because it costs nothing to be given them again. `None`: it has recorded all that it has committed.
+    ///
+    /// What a run needs that goes on from the recorded cycles is kept, so a sink that puts off recording and does not say
+    /// so could not be gone on with after a crash.
+    fn unrecorded(&self) -> Option<u64> {
+        None
+    }
+
+    /// Records all that was committed, durably. Asked after the commit of a snapshot's cycle, so that what is older than
+    /// the snapshot can be removed even if nothing more comes.
+    ///
+    /// # Errors
+    /// As for [`prepare`](Sink::prepare).
+    fn record(&mut self) -> Result<(), Cause> {
+        Ok(())
     }
 
     /// How to end a wait of this sink from another thread, when the query is told to stop at once: a call that waits

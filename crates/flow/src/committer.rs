@@ -96,7 +96,7 @@ impl Committer {
 
     /// Gives the sink a cycle's results, unless it has them.
     fn prepare(&mut self, results: CycleResults) -> Result<(), Cause> {
-        if !self.progress.takes(results.cut.cycle) {
+        if !self.progress.takes(&results.cut) {
             return Ok(());
         }
         let start_ns = self.shared.clock.now_ns();
@@ -137,7 +137,11 @@ impl Committer {
         }
         self.sink.commit(cycles)?;
         if let Some(guard) = &self.guard {
-            guard.after_commit(self.index, cut.cycle)?;
+            if self.progress.must_record() {
+                self.sink.record()?;
+            }
+            let recorded = self.sink.unrecorded().map_or(Some(cut.cycle), |first| first.checked_sub(1));
+            guard.after_commit(self.index, cut.cycle, recorded)?;
         }
         Ok(true)
     }

@@ -100,11 +100,16 @@ impl Replay {
 ///
 /// ```
 /// // A run begins with cycle 3; the sink has the cycles up to 4 from an earlier run.
+/// use tidemill_core::Cut;
+/// let cut = |cycle| Cut { cycle, snapshot: cycle == 6, ..Cut::first() };
 /// let mut progress = tidemill_flow::SinkProgress::new(3, 5);
-/// assert!(!progress.takes(4) && progress.takes(5));
+/// assert!(!progress.takes(&cut(4)) && progress.takes(&cut(5)));
 /// assert_eq!(progress.due(4), None);
+/// assert!(progress.takes(&cut(6)) && progress.takes(&cut(7)));
 /// assert_eq!(progress.due(7), Some(5..=7));
+/// assert!(progress.must_record());
 /// progress.done(7);
+/// assert!(!progress.must_record());
 /// assert_eq!(progress.due(8), Some(8..=8));
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -113,12 +118,14 @@ pub struct SinkProgress {
     next: u64,
     /// The first cycle that the sink does not have from an earlier run.
     first_new: u64,
+    /// Whether a snapshot is taken at the end of a cycle that the sink was given and that is not done.
+    has_snapshot: bool,
 }
 
 impl SinkProgress {
     /// Of a run that begins with cycle `first`; the sink has the cycles before `first_new`.
     pub fn new(first: u64, first_new: u64) -> Self {
-        SinkProgress { next: first, first_new }
+        SinkProgress { next: first, first_new, has_snapshot: false }
     }
 
     /// The first cycle that is not done.
@@ -126,9 +133,18 @@ impl SinkProgress {
         self.next
     }
 
-    /// Whether the sink is given this cycle; if not, it has it.
-    pub fn takes(&self, cycle: u64) -> bool {
-        cycle >= self.first_new
+    /// Whether the sink is given the cycle of this cut; if not, it has it.
+    pub fn takes(&mut self, cut: &Cut) -> bool {
+        let takes = cut.cycle >= self.first_new;
+        self.has_snapshot |= takes && cut.snapshot;
+        takes
+    }
+
+    /// Whether the sink must record what is due when it has committed it: the snapshot among these cycles takes the place
+    /// of an older one only if no run needs that any more. Without it the older one, and all rows since, would stay until
+    /// something else comes, and a full journal lets nothing come.
+    pub fn must_record(&self) -> bool {
+        self.has_snapshot
     }
 
     /// What the sink is to commit once it was given the cycles up to `last`; `None`: it has them all.
@@ -139,6 +155,6 @@ impl SinkProgress {
 
     /// The cycles up to this one are done.
     pub fn done(&mut self, last: u64) {
-        self.next = last + 1;
+        (self.next, self.has_snapshot) = (last + 1, false);
     }
 }

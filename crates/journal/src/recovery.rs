@@ -13,6 +13,9 @@ use crate::record_log::{LogSettings, LogShared, NotCreated, RecordLog, Tail, cre
 use crate::scan::{Next, Scan};
 use crate::segment::{Segment, SegmentFile, SegmentHead, read_head, segment_name, segment_positions};
 
+/// A segment is no smaller than this; below, it would hold one record.
+const SEGMENT_BYTES_MIN: u64 = 512;
+
 /// The newest segment, as it is after the crash.
 struct Recovered {
     tail: Tail,
@@ -27,7 +30,7 @@ pub(crate) fn open(
     lock: LockGuard,
 ) -> Result<RecordLog, Cause> {
     // So that there is something to remove before the limit is reached.
-    settings.segment_bytes = settings.segment_bytes.min(settings.bytes_max / 4).max(4096);
+    settings.segment_bytes = settings.segment_bytes.min(settings.bytes_max / 4).max(SEGMENT_BYTES_MIN);
     let folder = &settings.folder;
     medium.create_folder(folder).map_err(|error| failed("make the folder", folder, &error))?;
     let names = medium.names(folder).map_err(|error| failed("list", folder, &error))?;

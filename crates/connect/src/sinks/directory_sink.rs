@@ -321,6 +321,15 @@ impl Sink for DirectorySink {
         Ok(committed.map(|committed| committed.cycle))
     }
 
+    fn unrecorded(&self) -> Option<u64> {
+        self.manifest.as_ref().and_then(Manifest::unrecorded)
+    }
+
+    fn record(&mut self) -> Result<(), Cause> {
+        let recorded = self.manifest.as_mut().map_or(Ok(()), Manifest::finish);
+        recorded.inspect_err(|cause| self.failed = Some(cause.clone()))
+    }
+
     fn finish(&mut self) -> Result<(), Cause> {
         match &self.failed {
             Some(cause) => Err(cause.clone()),

@@ -205,6 +205,20 @@ impl Sink for FileSink {
         }
     }
 
+    fn unrecorded(&self) -> Option<u64> {
+        match &self.0 {
+            Kind::Text { manifest, .. } => manifest.as_ref().and_then(Manifest::unrecorded),
+            Kind::Columnar(_) => None,
+        }
+    }
+
+    fn record(&mut self) -> Result<(), Cause> {
+        match &mut self.0 {
+            Kind::Text { manifest: Some(manifest), .. } => manifest.finish(),
+            _ => Ok(()),
+        }
+    }
+
     fn finish(&mut self) -> Result<(), Cause> {
         match &mut self.0 {
             Kind::Text { file, manifest, .. } => {

@@ -123,13 +123,19 @@ impl Manifest {
     }
 
     /// Commits cycles up to this one, which have no rows. Written down at times: if it is lost, the same cycles come
-    /// again without rows.
+    /// again without rows. What they were made of must be kept until then, see [`Manifest::unrecorded`].
     pub fn commit_without_rows(&mut self, cycle: u64) -> Result<(), Cause> {
         self.without_rows = Some(cycle);
         match self.written_at.elapsed() >= WITHOUT_ROWS_INTERVAL {
             true => self.finish(),
             false => Ok(()),
         }
+    }
+
+    /// The first cycle that is committed and not written down.
+    pub fn unrecorded(&self) -> Option<u64> {
+        self.without_rows?;
+        Some(self.committed.map_or(0, |committed| committed.cycle + 1))
     }
 
     /// Writes down what is not yet.
@@ -318,8 +324,12 @@ mod tests {
         let path = folder.path().join("manifest");
         let mut manifest = Manifest::create(&path, "key: Utf8", true).unwrap();
         manifest.commit(committed(4)).unwrap();
+        assert_eq!(manifest.unrecorded(), None);
+        manifest.commit_without_rows(7).unwrap();
         manifest.commit_without_rows(9).unwrap();
+        assert_eq!(manifest.unrecorded(), Some(5), "cycles 5 to 9 would come again");
         manifest.finish().unwrap();
+        assert_eq!(manifest.unrecorded(), None);
         drop(manifest);
         assert_eq!(reopen(&path).unwrap(), Some(Committed { cycle: 9, ..committed(4) }));
     }

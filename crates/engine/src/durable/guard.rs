@@ -33,7 +33,7 @@ impl Guard {
         Guard { streams, cuts, durable, commits, file }
     }
 
-    /// The last cycle that all sinks have committed, if there is one.
+    /// The last cycle that a run which began now would find committed by all sinks, if there is one.
     pub fn committed(&self) -> Option<u64> {
         self.lock().by_all()
     }
@@ -67,9 +67,16 @@ impl CommitGuard for Guard {
         Ok(())
     }
 
-    fn after_commit(&self, sink: usize, cycle: u64) -> Result<(), Cause> {
+    fn after_commit(&self, sink: usize, cycle: u64, recorded: Option<u64>) -> Result<(), Cause> {
         let mut commits = self.lock();
-        // Under the lock, so that an older list does not take the place of a newer one.
-        commits.committed(sink, cycle).map_or(Ok(()), |noted| self.file.write(&noted))
+        let Some(noted) = commits.to_note(sink, cycle) else {
+            commits.recorded(sink, recorded);
+            return Ok(());
+        };
+        // Under the lock, so that an older list does not take the place of a newer one. It counts when it is written, not
+        // before: the keeper removes what is older.
+        self.file.write(&noted)?;
+        commits.recorded(sink, Some(cycle));
+        Ok(())
     }
 }

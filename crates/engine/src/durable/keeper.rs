@@ -27,20 +27,32 @@ pub(super) struct Kept {
     pub retention: Retention,
     /// The query's description.
     pub text: String,
+    /// The newest snapshot of this run.
+    pub snapshot_cycle: Option<u64>,
 }
 
 impl Kept {
+    /// Whether there were cycles since the last snapshot.
+    pub fn wants_snapshot(&self) -> bool {
+        let newest = self.cuts.last().map(|cut| cut.cycle);
+        newest.is_some() && newest != self.snapshot_cycle
+    }
+
     /// Writes a snapshot; false if there is no room for it.
     pub fn store(&mut self, state: Snapshot) -> Result<bool, Cause> {
         let cycle = state.cycle;
         if !self.retention.wants(cycle) {
+            self.snapshot_cycle = Some(cycle);
             return Ok(true);
         }
         let cut = self.cuts.cut(cycle)?;
         let cut = cut.ok_or_else(|| Cause::Bug(format!("the cut of cycle {cycle} was not logged")))?;
         let (stored, plan) = (cut.clone(), self.text.clone());
         match self.journal.snapshots().write(&StoredSnapshot { cut, plan, state }) {
-            Ok(()) => self.retention.stored(&stored),
+            Ok(()) => {
+                self.retention.stored(&stored);
+                self.snapshot_cycle = Some(cycle);
+            }
             // Without it, more is replayed. There may be room for the next one.
             Err(Cause::Resource(_)) => return Ok(false),
             Err(cause) => return Err(cause),
@@ -72,7 +84,7 @@ impl Keeper {
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, every) = (Arc::clone(&stop), durability.snapshot_every);
         let body = move || {
-            let mut work = Work { kept, snapshots, snapshot_cycle: None };
+            let mut work = Work { kept, snapshots };
             if let Err(cause) = work.run(&stopped, every) {
                 work.snapshots.fail("the keeper of snapshots", cause);
             }
@@ -94,8 +106,6 @@ impl Drop for Keeper {
 struct Work {
     kept: Kept,
     snapshots: Snapshots,
-    /// The newest snapshot of this run.
-    snapshot_cycle: Option<u64>,
 }
 
 impl Work {
@@ -116,15 +126,11 @@ impl Work {
 
     /// Takes a snapshot, if there were cycles since the last; false if the query has ended.
     fn snapshot(&mut self) -> Result<bool, Cause> {
-        let newest = self.kept.cuts.last().map(|cut| cut.cycle);
-        if newest.is_none() || newest == self.snapshot_cycle {
+        if !self.kept.wants_snapshot() {
             return Ok(true);
         }
         let Ok(state) = self.snapshots.take() else { return Ok(false) };
-        let cycle = state.cycle;
-        if self.kept.store(state)? {
-            self.snapshot_cycle = Some(cycle);
-        }
+        self.kept.store(state)?;
         Ok(true)
     }
 }

@@ -52,6 +52,6 @@ pub(super) fn open(
     let Found { resume, state, sinks, retention, recovered } = found;
     let waits = sources.iter().map(|source| source.sync != SyncPolicy::Never).collect();
     let guard = Arc::new(Guard::new(progress.clone(), waits, cuts.clone(), journal.commits(), sinks));
-    let kept = Kept { journal, cuts, progress, guard, retention, text };
+    let kept = Kept { journal, cuts, progress, guard, retention, text, snapshot_cycle: None };
     Ok(Opened { streams, kept, resume, state, recovered })
 }

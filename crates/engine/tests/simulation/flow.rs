@@ -98,7 +98,7 @@ impl SinkFlow {
     /// Gives the sink its next cycle, unless it has it; false if there is none.
     pub fn prepare(&mut self) -> bool {
         let Some((cut, outputs)) = self.waiting.pop_front() else { return false };
-        if self.progress.takes(cut.cycle) {
+        if self.progress.takes(&cut) {
             self.prepared.push((cut.cycle, outputs));
         }
         self.last = Some(cut);
@@ -175,14 +175,15 @@ impl Flow {
         true
     }
 
-    /// Closes a new cycle over some of what waits, and logs its cut.
-    pub fn cut(&mut self, random: &mut Random) -> Result<Option<Cut>, Cause> {
+    /// Closes a new cycle over some of what waits, and logs its cut; over nothing only if `may_be_empty`.
+    pub fn cut(&mut self, random: &mut Random, may_be_empty: bool) -> Result<Option<Cut>, Cause> {
         let share = |intake: &Intake| match random.below(3) {
             0 => intake.pending(),
             _ => random.below(intake.pending() + 1),
         };
         let shares: Vec<u64> = self.intakes.iter().map(share).collect();
-        if shares.iter().sum::<u64>() == 0 && !self.wants_snapshot && !random.is_once_in(8) {
+        let is_empty = shares.iter().sum::<u64>() == 0;
+        if is_empty && !self.wants_snapshot && !(may_be_empty && random.is_once_in(8)) {
             return Ok(None);
         }
         self.close(&shares, false).map(Some)

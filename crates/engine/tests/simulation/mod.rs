@@ -12,6 +12,7 @@ mod ledger;
 mod oracle;
 mod process;
 mod schedule;
+mod steps;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -12,7 +12,7 @@ use tidemill_plan::Plan;
 use super::fault_disk::{FaultDisk, Random};
 use super::flow::{Flow, Gateway};
 use super::oracle::DELAY_NS;
-use super::world::{SimulatedSink, SimulatedSource, World, schema};
+use super::world::{SimulatedSink, SimulatedSource, SinkWorld, World, schema};
 use crate::durable::forward::Forwarder;
 use crate::durable::keeper::Kept;
 use crate::durable::opening::{self, Opened};
@@ -23,13 +23,11 @@ use crate::feed::FeedSettings;
 use crate::intake::EventTime;
 
 pub const FOLDER: &str = "/journal";
-/// The smallest ones: a few dozen cuts.
-pub const CUT_SEGMENT_BYTES: u64 = 4096;
-
 /// What stays the same over all runs of a query.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub stream: StreamSettings,
+    pub cut_segment_bytes: u64,
     /// How many batches a feed hands on without the journal.
     pub batches_handed_on: usize,
     pub idle_after: Option<Duration>,
@@ -38,14 +36,25 @@ pub struct Settings {
 impl Settings {
     pub fn random(random: &mut Random) -> Settings {
         let bytes_max = if random.is_once_in(4) { 20_000 + random.below(20_000) } else { 1 << 30 };
+        // From one record in each segment to a few dozen.
+        let segment_bytes = |random: &mut Random| match random.below(3) {
+            0 => 512,
+            1 => 512 + random.below(3000),
+            _ => 4096 + random.below(8192),
+        };
         let stream = StreamSettings {
-            segment_bytes: 4096 + random.below(8192),
+            segment_bytes: segment_bytes(random),
             bytes_max,
             retain_bytes: if random.is_once_in(4) { random.below(8192) } else { 0 },
             ..StreamSettings::default()
         };
         let idle_after = random.is_once_in(2).then_some(Duration::from_millis(5));
-        Settings { stream, batches_handed_on: 1 + random.below(4) as usize, idle_after }
+        Settings {
+            stream,
+            cut_segment_bytes: segment_bytes(random),
+            batches_handed_on: 1 + random.below(4) as usize,
+            idle_after,
+        }
     }
 }
 
@@ -74,8 +83,9 @@ impl Process {
         random: &mut Random,
         mut look: impl FnMut(usize, &mut StreamReader, (u64, u64)),
     ) -> Result<Process, Cause> {
+        world.lock().unwrap().sinks.iter_mut().for_each(SinkWorld::reopened);
         let journal = Journal::open_on(Arc::new(disk.clone()), Path::new(FOLDER))?;
-        journal.cuts_in_segments(CUT_SEGMENT_BYTES)?;
+        journal.cuts_in_segments(settings.cut_segment_bytes)?;
         let sources = sources(world, settings, random);
         let sink_count = world.lock().unwrap().sinks.len();
         let mut plan = Plan::new("simulated");

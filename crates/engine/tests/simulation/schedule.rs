@@ -13,36 +13,13 @@ use tidemill_journal::StreamReader;
 use super::fault_disk::{FaultDisk, Random};
 use super::ledger::Ledger;
 use super::process::{Process, Settings, moment};
+use super::steps::{Crash, Step, tell};
 use super::world::{SinkWorld, SourceWorld, World};
 use crate::durable::protocol::Missing;
 use crate::durable::write;
 
 /// So many rounds are enough to come to the end without faults.
 const ROUNDS_MAX: usize = 5000;
-
-/// What a part of the process does next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    Write(usize),
-    Forward(usize),
-    Cut,
-    Work,
-    Sink(usize),
-    SyncCuts,
-    AskSnapshot,
-    StoreSnapshot,
-    Release,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Crash {
-    /// The process ends: what was written is there.
-    Kill,
-    /// The machine loses power: what was not synced may be there, or not, or in part.
-    PowerLoss,
-    /// It is stopped in order.
-    Stop,
-}
 
 /// How often something has happened, so that it is seen that the schedules come by.
 pub type Counts = BTreeMap<&'static str, u64>;
@@ -61,6 +38,10 @@ pub struct Schedule {
     is_full: bool,
     sink_fails: bool,
     has_faults: bool,
+    /// Whether a part has failed, and others go on for a moment: what it began may lie about.
+    has_failed: bool,
+    /// Whether snapshots are frequent, and what they make superfluous goes after each step.
+    is_eager: bool,
     pub counts: Counts,
     pub trace: Option<Vec<String>>,
 }
@@ -73,8 +54,8 @@ impl Schedule {
         let count = 1 + random.below(3);
         let sources = (0..count).map(|_| SourceWorld::random(&mut random, is_synced, is_long));
         let sources: Vec<_> = sources.collect();
-        let sink = |remembers| SinkWorld { remembers, committed: None, cycles: Vec::new() };
-        let sinks: Vec<_> = (0..1 + random.below(2)).map(|_| sink(!random.is_once_in(3))).collect();
+        let sinks: Vec<_> = (0..1 + random.below(2)).map(|_| SinkWorld::random(&mut random)).collect();
+        let is_eager = random.is_once_in(2);
         let world = Arc::new(Mutex::new(World { sources, sinks }));
         let mut schedule = Schedule {
             torn: Random(random.next()),
@@ -89,6 +70,8 @@ impl Schedule {
             is_full: false,
             sink_fails: false,
             has_faults: true,
+            has_failed: false,
+            is_eager,
             counts: Counts::new(),
             trace: traced.then(Vec::new),
             world,
@@ -134,7 +117,7 @@ impl Schedule {
             let step = self.choose(&weights);
             let crash = match self.step(&mut process, step) {
                 Ok(()) => self.random.is_once_in(80).then(|| self.random_crash()),
-                Err(cause) => Some(self.failed(&cause)),
+                Err(cause) => Some(self.failed(&mut process, step, &weights, &cause)),
             };
             if let Some(crash) = crash {
                 self.crash(process, crash);
@@ -156,7 +139,8 @@ impl Schedule {
         let mut weight = |step| (step, [1, 4, 8, 12][self.random.below(4) as usize]);
         let mut weights: Vec<_> = steps.into_iter().map(&mut weight).collect();
         let seldom = [Step::SyncCuts, Step::AskSnapshot, Step::StoreSnapshot, Step::Release];
-        weights.extend(seldom.map(|step| (step, 1 + self.random.below(3))));
+        let often = if self.is_eager { 8 } else { 1 };
+        weights.extend(seldom.map(|step| (step, often * (1 + self.random.below(3)))));
         weights
     }
 
@@ -207,8 +191,31 @@ impl Schedule {
         [Crash::Kill, Crash::PowerLoss, Crash::PowerLoss, Crash::Stop][self.random.below(4) as usize]
     }
 
-    /// A part has failed, which ends the process. It may only if something was done to it.
-    fn failed(&mut self, cause: &Cause) -> Crash {
+    /// A part has failed, which ends the process. The others hear of it a little later.
+    fn failed(
+        &mut self,
+        process: &mut Process,
+        failed: Step,
+        weights: &[(Step, u64)],
+        cause: &Cause,
+    ) -> Crash {
+        let crash = self.check_failure(cause);
+        self.has_failed = true;
+        for _ in 0..self.random.below(4) {
+            let step = self.choose(weights);
+            if step != failed
+                && let Err(cause) = self.step(process, step)
+            {
+                self.check_failure(&cause);
+                break;
+            }
+        }
+        self.has_failed = false;
+        crash
+    }
+
+    /// A part may fail only if something was done to it.
+    fn check_failure(&mut self, cause: &Cause) -> Crash {
         self.note(|| format!("  failed: {cause:?}"));
         let is_full = self.is_full && matches!(cause, Cause::Resource(_));
         let sync_failed = self.fails_sync && self.disk.has_failed_sync();
@@ -231,15 +238,18 @@ impl Schedule {
             Step::Sink(sink) => self.sink(process, sink),
             Step::SyncCuts => process.kept.cuts.sync(),
             Step::AskSnapshot => {
-                process.flow.wants_snapshot = process.flow.snapshot.is_none();
+                let flow = &mut process.flow;
+                flow.wants_snapshot |= flow.snapshot.is_none() && process.kept.wants_snapshot();
                 Ok(())
             }
             Step::StoreSnapshot => self.store_snapshot(process),
             Step::Release => process.kept.release(),
         };
+        let releases = self.is_eager || step == Step::Release;
+        let result = if self.is_eager { result.and_then(|()| process.kept.release()) } else { result };
         self.note(|| tell(step, process));
-        if matches!(step, Step::Write(_) | Step::Release) && !self.disk.is_halted() {
-            self.ledger.check_kept(process, step == Step::Release);
+        if (releases || matches!(step, Step::Write(_))) && !self.disk.is_halted() {
+            self.ledger.check_kept(process, releases && result.is_ok() && !self.has_failed);
             if process.kept.progress.iter().any(|progress| progress.first() > 0) {
                 self.count("steps with rows removed");
             }
@@ -279,7 +289,7 @@ impl Schedule {
         if flow.replay() {
             self.count("cycles made again");
         } else if !flow.has_ended {
-            let cut = flow.cut(&mut self.random)?;
+            let cut = flow.cut(&mut self.random, self.has_faults)?;
             self.ledger.cuts.extend(cut);
         }
         Ok(())
@@ -288,7 +298,8 @@ impl Schedule {
     fn sink(&mut self, process: &mut Process, index: usize) -> Result<(), Cause> {
         let sink = &mut process.flow.sinks[index];
         if let Some(cycle) = sink.unnoted {
-            process.kept.guard.after_commit(index, cycle)?;
+            let recorded = self.recorded(index, cycle, sink.progress.must_record());
+            process.kept.guard.after_commit(index, cycle, recorded)?;
             self.ledger.noted[index] = Some(cycle);
             (sink.unnoted, sink.last) = (None, None);
             sink.progress.done(cycle);
@@ -315,10 +326,19 @@ impl Schedule {
         self.sink_fails |= fails;
         if !fails || self.random.is_once_in(2) {
             let prepared = std::mem::take(&mut sink.prepared);
-            self.world.lock().unwrap().sinks[index].commit(cycles, prepared);
+            self.world.lock().unwrap().sinks[index].commit(cycles, prepared, &mut self.random);
             sink.unnoted = Some(cut.cycle);
         }
         if fails { Err(Cause::Operation("the sink does not answer".into())) } else { Ok(()) }
+    }
+
+    /// What a sink that has committed a cycle would tell a run which began now.
+    fn recorded(&self, index: usize, cycle: u64, must_record: bool) -> Option<u64> {
+        let sink = &mut self.world().sinks[index];
+        if must_record {
+            sink.record();
+        }
+        sink.unrecorded().map_or(Some(cycle), |first| first.checked_sub(1))
     }
 
     fn store_snapshot(&mut self, process: &mut Process) -> Result<(), Cause> {
@@ -457,32 +477,4 @@ impl Schedule {
             }
         }
     }
-}
-
-/// A step, and where things are after it.
-fn tell(step: Step, process: &Process) -> String {
-    let at = match step {
-        Step::Write(source) => {
-            let progress = &process.kept.progress[source];
-            format!("{} to {}, synced {}", progress.first(), progress.end(), progress.synced())
-        }
-        Step::Forward(source) => {
-            let next = process.forwarders[source].as_ref().map(|forwarder| forwarder.forwarding.next());
-            next.map_or("ended".into(), |next| format!("up to {next}"))
-        }
-        Step::Cut | Step::SyncCuts => {
-            let last = process.kept.cuts.last().map(|cut| format!("{} at {:?}", cut.cycle, cut.positions));
-            format!("last {}, synced {:?}", last.unwrap_or_default(), process.kept.cuts.synced())
-        }
-        Step::Sink(sink) => {
-            let sink = &process.flow.sinks[sink];
-            let last = sink.last.as_ref().map(|cut| cut.cycle);
-            format!("given up to {last:?}, next {}, not noted {:?}", sink.progress.next(), sink.unnoted)
-        }
-        Step::StoreSnapshot | Step::Release => {
-            format!("{:?}", process.kept.journal.snapshots().cycles())
-        }
-        Step::Work | Step::AskSnapshot => String::new(),
-    };
-    format!("{step:?}: {at}")
 }

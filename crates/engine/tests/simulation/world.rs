@@ -190,20 +190,63 @@ impl SourceWorld {
 /// A sink: one that remembers its last cycle, or one whose commits we note.
 pub struct SinkWorld {
     pub remembers: bool,
+    /// It is given one of so many rows, so that some cycles, or most, have none for it.
+    rows_each: u64,
+    /// The last cycle that it was given.
     pub committed: Option<u64>,
+    /// The last cycle that it would tell a run which began now. It records cycles without rows at times only.
+    pub recorded: Option<u64>,
     /// All that it was given, commit by commit.
     pub cycles: Vec<(u64, Vec<Out>)>,
 }
 
 impl SinkWorld {
-    pub fn commit(&mut self, cycles: RangeInclusive<u64>, outputs: Vec<(u64, Vec<Out>)>) {
+    pub fn random(random: &mut Random) -> SinkWorld {
+        let remembers = !random.is_once_in(3);
+        let rows_each = [1, 4, 60, u64::MAX][random.below(4) as usize];
+        SinkWorld { remembers, rows_each, committed: None, recorded: None, cycles: Vec::new() }
+    }
+
+    /// What it is given of the results of all cycles.
+    pub fn rows_of(&self, results: &[Out]) -> Vec<Out> {
+        results.iter().filter(|row| self.rows_each == 1 || row.order % self.rows_each == 0).cloned().collect()
+    }
+
+    /// The query begins anew: what was not recorded is given again, and had no rows.
+    pub fn reopened(&mut self) {
+        if self.remembers {
+            self.committed = self.recorded;
+            let lost = self.cycles.extract_if(.., |(cycle, _)| Some(*cycle) > self.recorded);
+            let rows: Vec<Out> = lost.flat_map(|(_, rows)| rows).collect();
+            assert_eq!(rows, [], "rows of a cycle that is not recorded");
+        }
+    }
+
+    pub fn commit(
+        &mut self,
+        cycles: RangeInclusive<u64>,
+        results: Vec<(u64, Vec<Out>)>,
+        random: &mut Random,
+    ) {
         let next = self.committed.map_or(0, |cycle| cycle + 1);
         let fits = if self.remembers { *cycles.start() == next } else { *cycles.start() <= next };
         assert!(fits, "cycles {cycles:?} are committed where {next} is due");
-        let given: Vec<u64> = outputs.iter().map(|(cycle, _)| *cycle).collect();
+        let given: Vec<u64> = results.iter().map(|(cycle, _)| *cycle).collect();
         assert_eq!(given, cycles.clone().collect::<Vec<_>>(), "what is committed was prepared");
-        self.cycles.extend(outputs);
+        let rows: Vec<_> = results.into_iter().map(|(cycle, rows)| (cycle, self.rows_of(&rows))).collect();
         self.committed = Some(*cycles.end());
+        if rows.iter().any(|(_, rows)| !rows.is_empty()) || random.is_once_in(20) {
+            self.record();
+        }
+        self.cycles.extend(rows);
+    }
+
+    pub fn record(&mut self) {
+        self.recorded = self.committed;
+    }
+
+    pub fn unrecorded(&self) -> Option<u64> {
+        (self.recorded < self.committed).then(|| self.recorded.map_or(0, |cycle| cycle + 1))
     }
 
     /// What it has of each cycle: what came last.
@@ -278,7 +321,7 @@ impl Sink for SimulatedSink {
     }
 
     fn last_committed(&mut self) -> Result<Option<u64>, Cause> {
-        Ok(self.world.lock().unwrap().sinks[self.index].committed)
+        Ok(self.world.lock().unwrap().sinks[self.index].recorded)
     }
 
     fn prepare(&mut self, _output: CycleOutput) -> Result<(), Cause> {

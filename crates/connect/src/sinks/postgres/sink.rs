@@ -171,11 +171,20 @@ impl Sink for PostgresSink {
         Ok(self.last_committed)
     }
 
-    fn finish(&mut self) -> Result<(), Cause> {
+    fn unrecorded(&self) -> Option<u64> {
+        self.without_rows?;
+        Some(self.writer.cycle.map_or(0, |cycle| cycle.unsigned_abs() + 1))
+    }
+
+    fn record(&mut self) -> Result<(), Cause> {
         match self.without_rows {
             Some(cycle) => self.write(&[], cycle),
             None => Ok(()),
         }
+    }
+
+    fn finish(&mut self) -> Result<(), Cause> {
+        self.record()
     }
 }
 

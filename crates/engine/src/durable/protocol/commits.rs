@@ -47,7 +47,8 @@ pub(crate) struct SinkPlace {
     pub name: String,
     /// Whether the sink itself knows how far it is; if not, we note it.
     pub remembers: bool,
-    /// Its last committed cycle.
+    /// The last cycle that a run which began now would find committed: less than what is committed, if that is not
+    /// recorded yet.
     pub committed: Option<u64>,
 }
 
@@ -61,17 +62,28 @@ impl Commits {
         Commits { sinks }
     }
 
-    /// A sink has committed the cycles up to this one. Returns what is to be noted in place of what was noted before.
-    pub fn committed(&mut self, sink: usize, cycle: u64) -> Option<BTreeMap<String, u64>> {
-        self.sinks[sink].committed = Some(cycle);
+    /// A sink has committed the cycles up to this one. Returns what is to be noted in place of what was noted before;
+    /// `None`: the sink knows it itself.
+    pub fn to_note(&self, sink: usize, cycle: u64) -> Option<BTreeMap<String, u64>> {
         if self.sinks[sink].remembers {
             return None;
         }
-        let noted = self.sinks.iter().filter(|place| !place.remembers);
-        Some(noted.filter_map(|place| Some((place.name.clone(), place.committed?))).collect())
+        let noted = self.sinks.iter().enumerate().filter(|(_, place)| !place.remembers);
+        let last = |(index, place): (usize, &SinkPlace)| {
+            let cycle = if index == sink { Some(cycle) } else { place.committed };
+            Some((place.name.clone(), cycle?))
+        };
+        Some(noted.filter_map(last).collect())
     }
 
-    /// The last cycle that all sinks have.
+    /// A run that began now would find the sink's cycles up to this one committed: the sink has recorded it, or our note
+    /// of it is on the disk.
+    pub fn recorded(&mut self, sink: usize, cycle: Option<u64>) {
+        let place = &mut self.sinks[sink];
+        place.committed = place.committed.max(cycle);
+    }
+
+    /// The last cycle that a run which began now would find committed by all sinks.
     pub fn by_all(&self) -> Option<u64> {
         by_all(&self.sinks)
     }

@@ -37,7 +37,8 @@ impl Retention {
         self.snapshots.insert(cut.cycle, cut.positions.clone());
     }
 
-    /// What can go now that all sinks have the cycles up to `committed`; `None`: nothing more than before.
+    /// What can go now that a run which began now would find the cycles up to `committed` in all sinks; `None`: nothing
+    /// more than before.
     pub fn release(&mut self, committed: Option<u64>) -> Option<Release> {
         let (snapshot, positions) = self.snapshots.range(..=committed?).next_back()?;
         if self.released >= Some(*snapshot) {
