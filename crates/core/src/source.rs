@@ -126,6 +126,12 @@ pub trait Source: Send {
     /// sent them may be told so. Called for durable sources only, with numbers that grow.
     fn acknowledge(&mut self, _rows: u64) {}
 
+    /// The rows that were polled last are not taken: their request has a smaller number than one that was taken of its
+    /// client before, which is `last`. They are among those that [`acknowledge`](Source::acknowledge) counts, and whoever
+    /// sent them must not be told that they are safe. (A request with the number `last` itself is taken for the same one,
+    /// sent again, and acknowledged.)
+    fn refuse(&mut self, _last: u64) {}
+
     /// Whether it gives the same rows in the same order each time it is opened. A durable query then goes on behind
     /// those that it had; the rows of any other source are all new.
     fn is_repeatable(&self) -> bool {

@@ -98,6 +98,13 @@ impl Engine {
         self
     }
 
+    /// Snapshots the state at the end of the last cycle, for [`Snapshots::of_end`](tidemill_flow::Snapshots::of_end).
+    #[must_use]
+    pub(crate) fn snapshot_at_end(mut self) -> Self {
+        self.settings.snapshot_at_end = true;
+        self
+    }
+
     /// Profiles once what splits cost whose plan is given, so that [`Status::splits`](crate::Status::splits) sets what
     /// the model says beside what was measured. Takes some milliseconds of a thread of its own. Where the engine
     /// chooses the plan it does so anyway.

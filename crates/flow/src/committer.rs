@@ -99,6 +99,8 @@ impl Committer {
         if !self.progress.takes(&results.cut) {
             return Ok(());
         }
+        let rows = results.streams.iter().flatten().map(|batch| batch.len() as u64).sum();
+        self.shared.counters.add(Counter::RowsOut, rows);
         let start_ns = self.shared.clock.now_ns();
         let positions_end = results.arrivals.events + 1;
         let merge = |stream: &Vec<Batch>| merge_by_position(stream, positions_end, &mut self.sorter);

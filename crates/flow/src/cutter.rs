@@ -214,7 +214,8 @@ impl Cutter {
             watermarks: self.intakes.iter().map(Intake::watermark).collect(),
             idle: self.intakes.iter().map(Intake::is_idle).collect(),
             closed_at_ns: now_ns,
-            snapshot: self.shared.snapshots.take_request(self.events_cut),
+            snapshot: self.shared.snapshots.take_request(self.events_cut)
+                || (last && self.shared.snapshots.keeps_end()),
             last,
             splits: self.shared.proposed_splits(),
         };

@@ -52,6 +52,8 @@ pub struct Settings {
     pub guard: Option<Arc<dyn CommitGuard>>,
     /// Whether splits by plans that are given are profiled, too.
     pub profile_splits: bool,
+    /// Whether the state at the end of the last cycle is snapshotted, see [`Snapshots::of_end`].
+    pub snapshot_at_end: bool,
 }
 
 impl Default for Settings {
@@ -68,6 +70,7 @@ impl Default for Settings {
             resume: None,
             guard: None,
             profile_splits: false,
+            snapshot_at_end: false,
         }
     }
 }
@@ -114,15 +117,23 @@ pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Resul
     check_limits(&settings.cycles, &settings.limits)?;
     let topology = Arc::new(Topology::new(plan, layout)?);
     let plan = &topology.plan;
+    let is_resumed = settings.resume.is_some();
     let resume =
         settings.resume.unwrap_or_else(|| Resume { sinks: vec![0; plan.sinks.len()], ..Resume::default() });
     if let Some(fault) = resume.fault(plan.sources.len(), plan.sinks.len()) {
         return Err(FlowError::Settings(fault));
     }
     let first_cycle = resume.first_cycle();
+    // What came before a run that goes on began was answered late because nothing ran.
+    let counted_from_ns = if is_resumed { settings.clock.now_ns() } else { 0 };
     let stoppers = sinks.iter().filter_map(|sink| sink.stopper()).collect();
-    let shared =
+    let mut shared =
         Shared::new(settings.clock, settings.limits.clone(), workers, &topology, first_cycle, stoppers);
+    shared.counted_from_ns = counted_from_ns;
+    let snapshot_parts = topology.plan.operators.len() * layout.all_workers() as usize;
+    if settings.snapshot_at_end {
+        shared.snapshots.keep_end(snapshot_parts);
+    }
     let shared = Arc::new(shared);
     let started_ns = shared.clock.now_ns();
     let (leader, network) = match settings.processes.filter(|processes| processes.count() > 1) {
@@ -176,7 +187,6 @@ pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Resul
             cutter: cycles.take(),
         }
     });
-    let snapshot_parts = topology.plan.operators.len() * layout.all_workers() as usize;
     let guards = launch(parts.collect(), &shared, network)?;
     let chooser = start_chooser(&shared, settings.profile_splits)?;
     Ok(Running {
@@ -253,6 +263,11 @@ impl Snapshots {
     pub fn take(&self) -> Result<Snapshot, FlowError> {
         let snapshot = self.shared.snapshots.request(self.parts, &self.shared);
         snapshot.ok_or_else(|| self.shared.failure().unwrap_or_else(ended_before_snapshot).into())
+    }
+
+    /// The state at the end of the last cycle, once the query has ended and if its settings say so; once.
+    pub fn of_end(&self) -> Option<Snapshot> {
+        self.shared.snapshots.take_end()
     }
 
     /// Stops the query.

@@ -66,6 +66,9 @@ pub(crate) struct Shared {
     outbox: OnceLock<Arc<Outbox>>,
     /// The first cycle of this run.
     pub first_cycle: u64,
+    /// Response times are those of events that arrived from then on. What an earlier run took in, and this one answers,
+    /// has waited for a start.
+    pub counted_from_ns: u64,
     limits: Limits,
     stopped: AtomicBool,
     /// End the waits of sinks and other processes.
@@ -113,6 +116,7 @@ impl Shared {
             held_bytes: AtomicI64::new(0),
             outbox: OnceLock::new(),
             first_cycle,
+            counted_from_ns: 0,
             limits,
             stopped: AtomicBool::new(false),
             stoppers: Mutex::new(stoppers),
@@ -312,7 +316,7 @@ impl Shared {
         // Read under the lock: of two sinks that commit at once, the second one sees both.
         let committed = self.committed_cycles();
         while completion.pending.front().is_some_and(|(cycle, ..)| *cycle < committed) {
-            completion.complete_first(now_ns, &self.counters);
+            completion.complete_first(now_ns, self.counted_from_ns, &self.counters);
         }
         drop(completion);
         self.wake_worker(0);
@@ -326,12 +330,14 @@ impl Shared {
 }
 
 impl Completion {
-    fn complete_first(&mut self, now_ns: u64, counters: &Counters) {
+    fn complete_first(&mut self, now_ns: u64, counted_from_ns: u64, counters: &Counters) {
         let Some((_, closed_at_ns, arrivals)) = self.pending.pop_front() else { return };
-        for (arrived_ns, events) in arrivals.weighted() {
+        for (arrived_ns, events) in
+            arrivals.weighted().filter(|(arrived_ns, _)| *arrived_ns >= counted_from_ns)
+        {
             self.per_event.record(now_ns.saturating_sub(arrived_ns), events);
         }
-        if arrivals.events > 0 {
+        if arrivals.events > 0 && closed_at_ns >= counted_from_ns {
             self.per_cycle.record(now_ns.saturating_sub(closed_at_ns), 1);
         }
         counters.add(Counter::CyclesCommitted, 1);

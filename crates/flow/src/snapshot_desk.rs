@@ -21,6 +21,8 @@ pub(crate) struct SnapshotDesk {
     turn: Mutex<()>,
     state: Mutex<SnapshotState>,
     changed: Condvar,
+    /// How many contributions make a snapshot of the end, if one is to be kept.
+    parts_at_end: Option<usize>,
 }
 
 impl Default for SnapshotDesk {
@@ -30,6 +32,7 @@ impl Default for SnapshotDesk {
             turn: Mutex::default(),
             state: Mutex::default(),
             changed: Condvar::new(),
+            parts_at_end: None,
         }
     }
 }
@@ -39,6 +42,8 @@ struct SnapshotState {
     cycle: Option<u64>,
     parts_missing: usize,
     snapshot: Snapshot,
+    /// Whether someone waits for it.
+    is_asked: bool,
     /// Whether the last cycle was closed.
     ended: bool,
 }
@@ -54,11 +59,12 @@ impl SnapshotDesk {
     pub fn request(&self, parts: usize, shared: &Shared) -> Option<Snapshot> {
         let _turn = lock(&self.turn);
         let mut state = lock(&self.state);
-        *state = SnapshotState { parts_missing: parts, ended: state.ended, ..SnapshotState::default() };
-        if !state.ended {
-            self.wanted_after_events.store(shared.counters.get(Counter::EventsIn), Ordering::Release);
-            shared.wake_worker(0);
+        if state.ended {
+            return None;
         }
+        *state = SnapshotState { parts_missing: parts, is_asked: true, ..SnapshotState::default() };
+        self.wanted_after_events.store(shared.counters.get(Counter::EventsIn), Ordering::Release);
+        shared.wake_worker(0);
         while state.cycle.is_none() || state.parts_missing > 0 {
             if shared.is_stopped() || (state.ended && state.cycle.is_none()) {
                 return None;
@@ -66,7 +72,28 @@ impl SnapshotDesk {
             let waited = self.changed.wait_timeout(state, Duration::from_millis(100));
             state = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
         }
+        (state.is_asked, state.cycle) = (false, None);
         Some(std::mem::take(&mut state.snapshot))
+    }
+
+    /// Has the end of the last cycle snapshotted, too, which takes so many contributions.
+    pub fn keep_end(&mut self, parts: usize) {
+        self.parts_at_end = Some(parts);
+    }
+
+    /// Whether the last cycle is snapshotted.
+    pub fn keeps_end(&self) -> bool {
+        self.parts_at_end.is_some()
+    }
+
+    /// The snapshot of the end, if it is complete and nobody has it.
+    pub fn take_end(&self) -> Option<Snapshot> {
+        let mut state = lock(&self.state);
+        let is_complete = state.ended && !state.is_asked && state.cycle.is_some() && state.parts_missing == 0;
+        is_complete.then(|| {
+            state.cycle = None;
+            std::mem::take(&mut state.snapshot)
+        })
     }
 
     /// Whether the cycle with which so many events are cut is to be snapshotted.
@@ -84,6 +111,10 @@ impl SnapshotDesk {
         if cut.snapshot || cut.last {
             let mut state = lock(&self.state);
             state.ended = cut.last;
+            if let (true, false, Some(parts)) = (cut.snapshot, state.is_asked, self.parts_at_end) {
+                *state =
+                    SnapshotState { parts_missing: parts, ended: state.ended, ..SnapshotState::default() };
+            }
             if cut.snapshot {
                 state.cycle = Some(cut.cycle);
                 state.snapshot.cycle = cut.cycle;

@@ -2,8 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use tidemill_core::source::Request;
-
 use crate::fields::{EndsEarly, Fields, PutFields};
 
 /// The last request number of each client, of a bounded number of clients: the one heard of longest ago is forgotten.
@@ -22,9 +20,9 @@ impl Clients {
         Clients { clients_max: clients_max.max(1), heard: 0, last: HashMap::new(), order: BTreeMap::new() }
     }
 
-    /// Whether the request, or a later one of its client, was there before.
-    pub(crate) fn is_repeated(&self, request: &Request) -> bool {
-        self.last.get(&request.client).is_some_and(|(_, sequence)| request.sequence <= *sequence)
+    /// The number of the last request of a client, if it is known.
+    pub(crate) fn last_of(&self, client: &str) -> Option<u64> {
+        self.last.get(client).map(|(_, sequence)| *sequence)
     }
 
     /// Notes a request.

@@ -71,6 +71,9 @@ impl Journal {
         let snapshots = layout::snapshots(folder);
         medium.create_folder(&snapshots).map_err(|error| failed("make the folder", &snapshots, &error))?;
         let lock = lock(&*medium, folder)?;
+        // What an earlier run had begun to write when it ended. It has no name yet, so nobody reads it.
+        remove_unfinished(&*medium, folder)?;
+        remove_unfinished(&*medium, &snapshots)?;
         if FileReader::open(&*medium, &layout::manifest(folder), MAGIC, VERSION)?
             .map(FileReader::finish)
             .transpose()?
@@ -191,4 +194,14 @@ fn write_manifest(medium: &dyn Medium, folder: &Path) -> Result<(), Cause> {
         file.put(&MAGIC);
         file.put_u32(VERSION);
     })
+}
+
+/// Removes the files that were to take the place of others and were not written to their end.
+pub(crate) fn remove_unfinished(medium: &dyn Medium, folder: &Path) -> Result<(), Cause> {
+    let names = medium.names(folder).map_err(|error| failed("list", folder, &error))?;
+    for name in names.iter().filter(|name| name.ends_with(".new")) {
+        let path = folder.join(name);
+        medium.remove(&path).map_err(|error| failed("remove", &path, &error))?;
+    }
+    Ok(())
 }

@@ -62,4 +62,7 @@ pub trait MediumFile: Send + Sync {
 
     /// Makes what was written durable, and the length.
     fn sync(&self) -> io::Result<()>;
+
+    /// Whether the path leads to this file: nobody has removed it, moved it, or put another one in its place.
+    fn is_at(&self, path: &Path) -> io::Result<bool>;
 }

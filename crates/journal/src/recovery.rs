@@ -7,6 +7,7 @@ use tidemill_core::error::Cause;
 
 use crate::clients::Clients;
 use crate::failure::{damaged, failed, foreign};
+use crate::journal::remove_unfinished;
 use crate::medium::{LockGuard, Medium};
 use crate::progress::StreamProgress;
 use crate::record_log::{LogSettings, LogShared, NotCreated, RecordLog, Tail, create_segment};
@@ -33,11 +34,8 @@ pub(crate) fn open(
     settings.segment_bytes = settings.segment_bytes.min(settings.bytes_max / 4).max(SEGMENT_BYTES_MIN);
     let folder = &settings.folder;
     medium.create_folder(folder).map_err(|error| failed("make the folder", folder, &error))?;
+    remove_unfinished(&*medium, folder)?;
     let names = medium.names(folder).map_err(|error| failed("list", folder, &error))?;
-    for name in names.iter().filter(|name| name.ends_with(".new")) {
-        let path = folder.join(name);
-        medium.remove(&path).map_err(|error| failed("remove", &path, &error))?;
-    }
     let positions = segment_positions(&names);
     let mut segments = Vec::with_capacity(positions.len());
     let recovered = match positions.split_last() {

@@ -82,13 +82,29 @@ impl SegmentFile {
         if let Some(cause) = &*failure {
             return Err(cause.clone());
         }
-        self.file.sync().map_err(|error| {
-            let text =
-                "no row of it counts as safe any more, start the query again to go on from what the disk has";
-            let path = self.path.display();
-            let cause = Cause::Operation(format!("{path}: cannot sync: {error}; {text}"));
-            failure.insert(cause).clone()
-        })
+        let path = self.path.display();
+        let synced = match self.file.sync() {
+            Ok(()) => self.check_there(),
+            Err(error) => Err(Cause::Operation(format!(
+                "{path}: cannot sync: {error}; no row of it counts as safe any more, start the query again to go on \
+                 from what the disk has"
+            ))),
+        };
+        synced.map_err(|cause| failure.insert(cause).clone())
+    }
+
+    /// A file that was removed takes all that is written to it, and nobody will ever read it.
+    pub(crate) fn check_there(&self) -> Result<(), Cause> {
+        match self.file.is_at(&self.path) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Cause::Operation(format!(
+                "{}: it was removed, moved or replaced while the query runs, so what is written to it is lost; what \
+                 was not answered is still with its senders. Bring the journal's folder back and start the query \
+                 again, or start anew in another folder",
+                self.path.display()
+            ))),
+            Err(error) => Err(failed("look for", &self.path, &error)),
+        }
     }
 }
 

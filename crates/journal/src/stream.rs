@@ -82,7 +82,12 @@ impl StreamWriter {
 
     /// Whether this request, or a later one of its client, was appended before.
     pub fn is_repeated(&self, request: &Request) -> bool {
-        self.log.clients.is_repeated(request)
+        self.last_of(&request.client).is_some_and(|last| request.sequence <= last)
+    }
+
+    /// The number of the last request of a client, if it is known.
+    pub fn last_of(&self, client: &str) -> Option<u64> {
+        self.log.clients.last_of(client)
     }
 
     /// Whether the limit of bytes leaves room for rows. Ask before appending.
@@ -96,6 +101,14 @@ impl StreamWriter {
     /// If the disk fails. No one knows then what it has, so the journal takes nothing more.
     pub fn sync(&mut self) -> Result<(), Cause> {
         self.log.sync()
+    }
+
+    /// Checks that the files are still where they were made. [`StreamWriter::sync`] does it, too.
+    ///
+    /// # Errors
+    /// If someone has removed or moved them: what was appended is lost.
+    pub fn check_there(&self) -> Result<(), Cause> {
+        self.log.tail.file.check_there()
     }
 
     /// One past the position of the last row.

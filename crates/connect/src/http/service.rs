@@ -13,9 +13,9 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
 use super::HttpSettings;
-use super::answer::{Answer, Refusal, empty, error, json, not_allowed, written};
+use super::answer::{Answer, Refusal, behind, empty, error, json, not_allowed, written};
 use super::body::read;
-use super::waiting::{Kind, Posted};
+use super::waiting::{Kind, Outcome, Posted};
 use crate::formats::Format;
 use crate::formats::line_protocol::Precision;
 
@@ -64,6 +64,7 @@ impl Service {
         let gone = || Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the query has ended");
         self.queue.send(posted).map_err(|_| gone())?;
         match timeout(self.settings.answer_timeout, answered).await {
+            Ok(Ok(Outcome { refused_for: Some(last), .. })) => Ok(behind(last)),
             Ok(Ok(outcome)) => Ok(written(outcome.rows, &outcome.faults)),
             Ok(Err(_)) => Err(gone()),
             Err(_) => Err(Refusal::new(

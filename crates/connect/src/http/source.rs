@@ -181,7 +181,7 @@ impl HttpSource {
         self.faults.merge(Faults { count: faults.count, samples: places });
         let rows = batches.iter().map(RecordBatch::num_rows).sum();
         self.made += rows as u64;
-        let outcome = Outcome { rows, faults };
+        let outcome = Outcome { rows, faults, refused_for: None };
         match rows {
             // Nothing has to become safe. A client that is gone needs no answer.
             0 => drop(posted.outcome.send(outcome)),
@@ -236,6 +236,13 @@ impl Source for HttpSource {
 
     fn acknowledge(&mut self, rows: u64) {
         self.answer(rows);
+    }
+
+    fn refuse(&mut self, last: u64) {
+        // A numbered request is a batch of its own, and nothing is decoded behind it before the next poll.
+        if let Some((_, _, outcome)) = self.unanswered.back_mut() {
+            outcome.refused_for = Some(last);
+        }
     }
 
     fn faults(&mut self) -> Faults {

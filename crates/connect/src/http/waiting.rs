@@ -31,4 +31,6 @@ pub(super) struct Posted {
 pub(super) struct Outcome {
     pub(super) rows: usize,
     pub(super) faults: Faults,
+    /// It was not taken, because its client has sent a request with this larger number before.
+    pub(super) refused_for: Option<u64>,
 }

@@ -62,6 +62,31 @@ fn a_numbered_request_is_one_batch_however_often_it_comes() {
 }
 
 #[test]
+fn a_number_behind_another_is_a_conflict_once_that_one_is_safe() {
+    let (mut source, address) = listen(HttpSettings { acknowledge: true, ..settings() });
+    let request = |sequence: u64| {
+        let headers = format!("X-Tidemill-Client: agent-7\r\nX-Tidemill-Sequence: {sequence}\r\n");
+        post("/write", &headers, b"cpu usage=1\n")
+    };
+    let mut first = connect(address);
+    first.write_all(&request(12)).expect("sent");
+    assert_eq!(rows(&mut source), 1);
+    let mut second = connect(address);
+    second.write_all(&request(3)).expect("sent");
+    assert_eq!(rows(&mut source), 1);
+    source.refuse(12);
+    second.set_read_timeout(Some(Duration::from_millis(100))).expect("set");
+    assert!(second.peek(&mut [0]).is_err(), "12 is not safe yet");
+    source.acknowledge(2);
+    assert_eq!(answer(&mut first).0, 204);
+    second.set_read_timeout(Some(WAIT)).expect("set");
+    let (status, _, body) = answer(&mut second);
+    let body: serde_json::Value = serde_json::from_str(&body).expect("JSON");
+    assert_eq!((status, &body["code"], &body["last"]), (409, &"conflict".into(), &12.into()));
+    assert!(body["message"].as_str().expect("a text").contains("behind 12"), "{body}");
+}
+
+#[test]
 fn good_lines_count_and_bad_ones_are_told() {
     let (mut source, address) = listen(settings());
     let body = b"cpu usage=1\ncpu usage=x\ncpu usage=2\nbroken\n";

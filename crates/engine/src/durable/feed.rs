@@ -25,6 +25,8 @@ const BATCHES_HANDED_ON: usize = 64;
 pub(super) struct Start {
     pub position: u64,
     pub watermark: i64,
+    /// The position behind the cuts that are made again.
+    pub replay_end: u64,
     pub now: Instant,
     pub clock: Arc<dyn Clock>,
 }
@@ -62,6 +64,7 @@ pub(super) fn parts<E: Entrance>(
         intake: Intake::new(&source.feed, streams).resumed(start.watermark),
         idle_after: source.feed.idle_after,
         forwarding: Forwarding::from(start.position),
+        replay_end: start.replay_end,
         state: Arc::clone(&state),
         ending: Arc::clone(&ending),
         pause: Pause::since(start.now, start.position),

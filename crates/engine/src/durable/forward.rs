@@ -38,6 +38,8 @@ pub(super) struct Forwarder<E = Gateway> {
     pub intake: Intake,
     pub idle_after: Option<Duration>,
     pub forwarding: Forwarding,
+    /// The end of the cuts that are made again: a stop does not come before it.
+    pub replay_end: u64,
     pub state: Arc<FeedState>,
     pub ending: Arc<Ending>,
     pub pause: Pause,
@@ -102,7 +104,7 @@ impl Forwarder {
 impl<E: Entrance> Forwarder<E> {
     /// Forwards what came from the queue, and what is in the journal before it.
     pub fn step(&mut self, received: Result<Record, RecvTimeoutError>) -> Result<Option<End>, Cause> {
-        if self.state.is_stopped() {
+        if self.is_stopped() {
             return Ok(Some(End::Stop));
         }
         let end = match &received {
@@ -122,10 +124,15 @@ impl<E: Entrance> Forwarder<E> {
         Ok(forwarded.err().map(End::from))
     }
 
+    /// Whether it is told to stop, and may: cuts that were logged are made again whole, for a run can end only behind them.
+    fn is_stopped(&self) -> bool {
+        self.state.is_stopped() && self.forwarding.next() >= self.replay_end
+    }
+
     /// Forwards from the journal what lies before `end`.
     fn catch_up(&mut self, end: u64) -> Result<Option<End>, Cause> {
         while self.forwarding.next() < end {
-            if self.state.is_stopped() {
+            if self.is_stopped() {
                 return Ok(Some(End::Stop));
             }
             let Some(record) = self.journal.read(self.forwarding.next())? else {

@@ -114,14 +114,25 @@ impl Work {
         while !stop.load(Ordering::SeqCst) {
             if last.elapsed() >= every {
                 if !self.snapshot()? {
-                    return Ok(());
+                    break;
                 }
                 last = Instant::now();
             }
             self.kept.release()?;
             std::thread::park_timeout(LOOK_EVERY);
         }
-        Ok(())
+        while !stop.load(Ordering::SeqCst) {
+            std::thread::park_timeout(LOOK_EVERY);
+        }
+        self.end()
+    }
+
+    /// Keeps the state at the end of a run that has ended in order, so that the next one has nothing to make again.
+    fn end(&mut self) -> Result<(), Cause> {
+        if let Some(state) = self.snapshots.of_end() {
+            self.kept.store(state)?;
+        }
+        self.kept.release()
     }
 
     /// Takes a snapshot, if there were cycles since the last; false if the query has ended.

@@ -100,10 +100,12 @@ impl Engine {
         check(&plan, &sinks, &sources)?;
         let opened = opening::open(journal, &plan, &durability.query, &mut sinks, &sources)?;
         let clock = self.clock_of();
-        let starts: Vec<_> = (0..sources.len()).map(|source| opened.start_of(source)).collect();
+        let start = |source| opened.start_of(source, Instant::now(), &clock);
+        let starts: Vec<_> = (0..sources.len()).map(start).collect();
         let Opened { streams, kept, resume, state, recovered } = opened;
         let guard = Arc::clone(&kept.guard) as _;
-        let mut engine = self.cut_log(kept.cuts.clone()).resume(resume).commit_guard(guard);
+        let engine = self.cut_log(kept.cuts.clone()).resume(resume).commit_guard(guard);
+        let mut engine = engine.snapshot_at_end();
         if let Some(state) = state {
             engine = engine.state(Arc::new(state));
         }
@@ -111,8 +113,6 @@ impl Engine {
         let mut feeds = Vec::new();
         for (index, ((source, stream), start)) in sources.into_iter().zip(streams).zip(starts).enumerate() {
             let gateway = running.gateway(index).ok_or_else(|| Cause::Bug("a gateway is missing".into()))?;
-            let (position, watermark) = start;
-            let start = feed::Start { position, watermark, now: Instant::now(), clock: Arc::clone(&clock) };
             feeds.push(feed::start(source, stream, gateway, start)?);
         }
         let keeper = Keeper::start(kept, running.snapshots(), durability)?;

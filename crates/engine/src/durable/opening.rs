@@ -1,14 +1,16 @@
 //! Opening a durable query's folder: journals, cuts, and how to go on.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use tidemill_core::Sink;
 use tidemill_core::error::Cause;
 use tidemill_core::snapshot::Snapshot;
+use tidemill_core::{Clock, Sink};
 use tidemill_flow::Resume;
 use tidemill_journal::{Journal, StreamReader, StreamWriter};
 use tidemill_plan::Plan;
 
+use super::feed::Start;
 use super::guard::Guard;
 use super::keeper::Kept;
 use super::recovery::{self, Found, Recovered};
@@ -25,10 +27,13 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    /// From where, and with which watermark, a source is fed.
-    pub fn start_of(&self, source: usize) -> (u64, i64) {
+    /// With what the feed of a source begins.
+    pub fn start_of(&self, source: usize, now: Instant, clock: &Arc<dyn Clock>) -> Start {
         let after = self.resume.after.as_ref();
-        after.map_or((0, i64::MIN), |cut| (cut.positions[source], cut.watermarks[source]))
+        let (position, watermark) =
+            after.map_or((0, i64::MIN), |cut| (cut.positions[source], cut.watermarks[source]));
+        let replay_end = self.resume.replay.last().map_or(position, |cut| cut.positions[source]);
+        Start { position, watermark, replay_end, now, clock: Arc::clone(clock) }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Taking in: from the source into its journal, synced as was promised, then acknowledged.
 
+use std::cmp::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -131,7 +132,12 @@ impl Writer {
 
     fn take(&mut self, rows: RecordBatch, now: Instant) -> Result<Step, Cause> {
         let request = self.source.request();
-        let is_repeated = request.as_ref().is_some_and(|request| self.journal.is_repeated(request));
+        let last = request.as_ref().and_then(|request| self.journal.last_of(&request.client));
+        let place = request.as_ref().zip(last).map(|(request, last)| request.sequence.cmp(&last));
+        if let (Some(Ordering::Less), Some(last)) = (place, last) {
+            self.source.refuse(last);
+        }
+        let is_repeated = matches!(place, Some(Ordering::Less | Ordering::Equal));
         let Some(known) = self.taking.given(rows.num_rows() as u64, is_repeated) else {
             return self.settle(now, true);
         };
@@ -166,7 +172,10 @@ impl Writer {
         match self.taking.settle(now.saturating_duration_since(self.synced_at), has_more) {
             Settle::Nothing => {}
             Settle::Sync => self.sync(now)?,
-            Settle::Acknowledge => self.acknowledge(),
+            Settle::Acknowledge => {
+                self.journal.check_there()?;
+                self.acknowledge();
+            }
         }
         Ok(Step::Next)
     }

@@ -189,14 +189,14 @@ impl Flow {
         self.close(&shares, false).map(Some)
     }
 
-    /// Closes the last cycle, over all that waits.
-    pub fn end(&mut self) -> Result<Cut, Cause> {
+    /// Closes the last cycle, over all that waits. Time comes to its end only if the sources have.
+    pub fn end(&mut self, is_stop: bool) -> Result<Cut, Cause> {
         let shares: Vec<u64> = self.intakes.iter().map(Intake::pending).collect();
-        self.has_ended = true;
-        self.close(&shares, true)
+        (self.has_ended, self.wants_snapshot) = (true, true);
+        self.close(&shares, !is_stop)
     }
 
-    fn close(&mut self, shares: &[u64], last: bool) -> Result<Cut, Cause> {
+    fn close(&mut self, shares: &[u64], at_end_of_time: bool) -> Result<Cut, Cause> {
         let events = self.take(shares);
         let cut = Cut {
             cycle: self.next_cycle,
@@ -204,12 +204,12 @@ impl Flow {
             watermarks: self
                 .intakes
                 .iter()
-                .map(|intake| if last { i64::MAX } else { intake.watermark })
+                .map(|intake| if at_end_of_time { i64::MAX } else { intake.watermark })
                 .collect(),
             idle: self.intakes.iter().map(|intake| intake.is_idle).collect(),
             closed_at_ns: self.clock.now_ns(),
             snapshot: std::mem::take(&mut self.wants_snapshot),
-            last,
+            last: self.has_ended,
             splits: Vec::new(),
         };
         self.log.append(&cut)?;

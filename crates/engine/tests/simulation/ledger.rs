@@ -68,12 +68,8 @@ impl Ledger {
             self.rows[index].push(*row);
         }
         for id in std::mem::take(&mut source.newly_acknowledged) {
-            let Some(position) = self.positions[index].get(&id) else {
-                // It was lost before, and a later request of its client was not.
-                let was_lost = source.sync == SyncPolicy::Never && self.power_was_lost;
-                assert!(was_lost, "row {id} is acknowledged and not written");
-                continue;
-            };
+            let position = self.positions[index].get(&id);
+            let position = position.unwrap_or_else(|| panic!("row {id} is acknowledged and not written"));
             let is_safe = source.sync == SyncPolicy::Never || *position < progress.synced();
             assert!(is_safe, "row {id} at {position} is acknowledged and not synced");
             source.acknowledged.insert(id);

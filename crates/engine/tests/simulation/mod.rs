@@ -24,12 +24,13 @@ use schedule::{Counts, Schedule};
 const SCHEDULES: u64 = 2000;
 
 /// What the schedules must come by, or they show nothing.
-const SEEN: [&str; 17] = [
+const SEEN: [&str; 19] = [
     "commits that waited for rows",
     "crashes of a start",
     "cycles made again",
     "kills",
     "losses of power",
+    "refused numbers",
     "refused, for rows are lost that nobody synced",
     "schedules that came to their end",
     "snapshots",
@@ -41,6 +42,7 @@ const SEEN: [&str; 17] = [
     "stopped by a failure",
     "stopped by a full disk",
     "stops",
+    "stops with all answered",
     "writes that wait for room",
 ];
 

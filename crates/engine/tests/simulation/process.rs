@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tidemill_core::error::Cause;
-use tidemill_core::{ManualClock, Sink};
+use tidemill_core::{Clock, ManualClock, Sink};
 use tidemill_journal::{Journal, StreamReader, StreamSettings};
 use tidemill_plan::Plan;
 
@@ -111,15 +111,14 @@ impl Process {
         settings: &Settings,
         (base, clock): (Instant, &Arc<ManualClock>),
     ) -> Process {
-        let starts: Vec<_> = (0..sources.len()).map(|source| opened.start_of(source)).collect();
+        let time: Arc<dyn Clock> = Arc::clone(clock) as _;
+        let start = |source| opened.start_of(source, moment(base, clock), &time);
+        let starts: Vec<_> = (0..sources.len()).map(start).collect();
         let Opened { streams, kept, resume, state, recovered } = opened;
         let gateway = || Gateway { chunks: Arc::default(), clock: Arc::clone(clock) };
         let gateways: Vec<Gateway> = sources.iter().map(|_| gateway()).collect();
         let (mut writers, mut forwarders) = (Vec::new(), Vec::new());
-        for (index, (source, stream)) in sources.into_iter().zip(streams).enumerate() {
-            let (position, watermark) = starts[index];
-            let now = moment(base, clock);
-            let start = feed::Start { position, watermark, now, clock: Arc::clone(clock) as _ };
+        for (index, ((source, stream), start)) in sources.into_iter().zip(streams).zip(starts).enumerate() {
             let gateway = (gateways[index].clone(), &[schema(), schema()][..]);
             let parts = feed::parts(source, stream, gateway, settings.batches_handed_on, start);
             writers.push(Some(parts.0));
@@ -127,17 +126,6 @@ impl Process {
         }
         let flow = Flow::new(&gateways, resume, state.as_ref(), kept.cuts.clone());
         Process { writers, forwarders, flow, kept, recovered }
-    }
-
-    /// Lets the feeds stop in order.
-    pub fn stop(&mut self, now: Instant) {
-        for (writer, forwarder) in self.writers.iter_mut().zip(&self.forwarders) {
-            if let (Some(writer), Some(forwarder)) = (writer, forwarder) {
-                forwarder.state.stop();
-                // What it has not written, it has not acknowledged.
-                let _ = writer.step(now);
-            }
-        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! One schedule: steps of all parts in a random order, with faults and crashes between and within them; after each what
 //! must be true is checked, and in the end the results.
 
+mod ending;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
@@ -17,9 +19,6 @@ use super::steps::{Crash, Step, tell};
 use super::world::{SinkWorld, SourceWorld, World};
 use crate::durable::protocol::Missing;
 use crate::durable::write;
-
-/// So many rounds are enough to come to the end without faults.
-const ROUNDS_MAX: usize = 5000;
 
 /// How often something has happened, so that it is seen that the schedules come by.
 pub type Counts = BTreeMap<&'static str, u64>;
@@ -40,6 +39,8 @@ pub struct Schedule {
     has_faults: bool,
     /// Whether a part has failed, and others go on for a moment: what it began may lie about.
     has_failed: bool,
+    /// Whether the last process was stopped in order, with all that was taken in answered.
+    is_stopped_whole: bool,
     /// Whether snapshots are frequent, and what they make superfluous goes after each step.
     is_eager: bool,
     pub counts: Counts,
@@ -71,6 +72,7 @@ impl Schedule {
             sink_fails: false,
             has_faults: true,
             has_failed: false,
+            is_stopped_whole: false,
             is_eager,
             counts: Counts::new(),
             trace: traced.then(Vec::new),
@@ -261,6 +263,9 @@ impl Schedule {
         let Some(writer) = &mut process.writers[index] else { return Ok(()) };
         let result = writer.step(moment(self.base, &self.clock));
         self.ledger.written(process, index);
+        if std::mem::take(&mut self.world().sources[index].refused) > 0 {
+            self.count("refused numbers");
+        }
         match result? {
             write::Step::Ended(_) => process.writers[index] = None,
             write::Step::Wait(_) => self.count("writes that wait for room"),
@@ -355,10 +360,7 @@ impl Schedule {
             Crash::PowerLoss => "losses of power",
             Crash::Stop => "stops",
         });
-        if crash == Crash::Stop {
-            process.stop(moment(self.base, &self.clock));
-            (0..process.writers.len()).for_each(|index| self.ledger.written(&process, index));
-        }
+        self.is_stopped_whole = crash == Crash::Stop && self.stop(&mut process).unwrap_or(false);
         self.ledger.ended(&process);
         drop(process);
         self.lose(crash == Crash::PowerLoss);
@@ -369,6 +371,7 @@ impl Schedule {
         self.disk = if power { self.disk.power_loss(&mut self.torn) } else { self.disk.killed() };
         if power {
             self.ledger.power_lost();
+            self.is_stopped_whole = false;
         }
         (self.fails_sync, self.sink_fails) = (false, false);
         self.is_full &= !power;
@@ -393,6 +396,12 @@ impl Schedule {
             match Process::start(&self.disk, &self.world, &self.settings, clock, &mut random, look) {
                 Ok(process) => {
                     self.tell_start(&process);
+                    let replayed = process.recovered.cycles;
+                    assert!(
+                        !self.is_stopped_whole || replayed == 0,
+                        "{replayed} cycles after a stop in order"
+                    );
+                    self.is_stopped_whole = false;
                     self.ledger.started(&process);
                     return Some(process);
                 }
@@ -427,54 +436,6 @@ impl Schedule {
         }
         if recovered.snapshot.is_some() {
             self.count("starts from a snapshot");
-        }
-    }
-
-    /// Without any more faults the query comes to its end, and all results are there.
-    fn finish(&mut self, process: Process) {
-        self.note(|| "* nothing goes wrong any more".into());
-        self.has_faults = false;
-        let halted = self.disk.is_halted();
-        self.disk.mend();
-        self.is_full = false;
-        let mut process = process;
-        if halted || self.random.is_once_in(2) {
-            self.crash(process, Crash::PowerLoss);
-            let Some(next) = self.start() else { return };
-            process = next;
-        }
-        self.world().sources.iter_mut().for_each(|source| source.ends = true);
-        self.come_to_end(&mut process);
-        self.ledger.check_results();
-        self.crash(process, Crash::PowerLoss);
-        if let Some(process) = self.start() {
-            drop(process);
-            self.ledger.check_results();
-        }
-        self.count("schedules that came to their end");
-    }
-
-    fn come_to_end(&mut self, process: &mut Process) {
-        let steps = self.weights(process);
-        for round in 0.. {
-            assert!(round < ROUNDS_MAX, "it does not come to its end");
-            self.clock.advance_ns(1_000_000);
-            for (step, _) in &steps {
-                if *step == Step::AskSnapshot && round % 10 != 0 {
-                    continue;
-                }
-                let result = self.step(process, *step);
-                result.unwrap_or_else(|cause| panic!("{step:?} fails without a reason: {cause:?}"));
-            }
-            let feeds_ended = process.forwarders.iter().all(Option::is_none);
-            let flow = &mut process.flow;
-            if flow.is_done() {
-                return;
-            }
-            if feeds_ended && !flow.has_ended && !flow.replay() {
-                let cut = flow.end().unwrap();
-                self.ledger.cuts.push(cut);
-            }
         }
     }
 }

@@ -60,6 +60,14 @@ struct Client {
 /// Who sent some rows: client and number.
 type Sender = (usize, u64);
 
+/// What is answered once the rows count as acknowledged.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    Taken,
+    /// The number is behind this one.
+    Behind(u64),
+}
+
 pub struct SourceWorld {
     pub kind: Kind,
     pub sync: SyncPolicy,
@@ -69,13 +77,15 @@ pub struct SourceWorld {
     next: u64,
     total: u64,
     /// What this run was given and has not acknowledged, and how many rows it has.
-    given: Vec<(Vec<Row>, Option<Sender>)>,
+    given: Vec<(Vec<Row>, Option<Sender>, Answer)>,
     rows_acknowledged: u64,
     pub last_given: Vec<Row>,
     last_sender: Option<Sender>,
     /// The numbers of all acknowledged rows, and those since this was last looked at.
     pub acknowledged: BTreeSet<u64>,
     pub newly_acknowledged: Vec<u64>,
+    /// How many requests were refused, since this was last looked at.
+    pub refused: u64,
 }
 
 impl SourceWorld {
@@ -103,6 +113,7 @@ impl SourceWorld {
             last_sender: None,
             acknowledged: BTreeSet::new(),
             newly_acknowledged: Vec::new(),
+            refused: 0,
         }
     }
 
@@ -152,15 +163,30 @@ impl SourceWorld {
     fn acknowledge(&mut self, rows: u64) {
         while self.rows_acknowledged < rows {
             assert!(!self.given.is_empty(), "more rows are acknowledged than were given");
-            let (batch, sender) = self.given.remove(0);
+            let (batch, sender, answer) = self.given.remove(0);
             self.rows_acknowledged += batch.len() as u64;
             assert!(self.rows_acknowledged <= rows, "a part of a batch is acknowledged");
+            if let (Some((client, _)), Answer::Behind(last)) = (sender, answer) {
+                let client = &mut self.clients[client];
+                client.next = client.next.max(last + 1);
+                client.acknowledged = client.acknowledged.max(last);
+                self.refused += 1;
+                continue;
+            }
             self.newly_acknowledged.extend(batch.iter().map(|row| row.id));
             if let Some((client, sequence)) = sender {
                 let acknowledged = &mut self.clients[client].acknowledged;
                 *acknowledged = sequence.max(*acknowledged);
             }
         }
+    }
+
+    /// The rows that were given last are not taken: once they are acknowledged, their client hears that `last` was.
+    fn refuse(&mut self, last: u64) {
+        let (_, sender, answer) = self.given.last_mut().expect("rows were given");
+        let (_, sequence) = sender.expect("they are of a request");
+        assert!(sequence < last, "{sequence} is no less than {last}");
+        *answer = Answer::Behind(last);
     }
 
     /// Whether a source that has come to its end is in the journal as it must be: all of it, once, in its order. If
@@ -181,7 +207,7 @@ impl SourceWorld {
                 if was_lost && self.sync == SyncPolicy::Never {
                     all.retain(|id| sorted.binary_search(id).is_ok());
                 }
-                assert_eq!(sorted, all, "each request once");
+                assert!(sorted == all, "each request once: {sorted:?}, of {all:?}");
             }
         }
     }
@@ -280,7 +306,7 @@ impl Source for SimulatedSource {
         match source.give(&mut self.random) {
             Some(rows) => {
                 source.last_given.clone_from(&rows);
-                source.given.push((rows, source.last_sender));
+                source.given.push((rows, source.last_sender, Answer::Taken));
                 Ok(Polled::Rows(batch_of(&source.last_given)))
             }
             None if source.ends => Ok(Polled::Ended),
@@ -291,6 +317,10 @@ impl Source for SimulatedSource {
     fn request(&mut self) -> Option<Request> {
         let sender = self.world.lock().unwrap().sources[self.index].last_sender;
         sender.map(|(client, sequence)| Request { client: format!("client {client}"), sequence })
+    }
+
+    fn refuse(&mut self, last: u64) {
+        self.world.lock().unwrap().sources[self.index].refuse(last);
     }
 
     fn acknowledge(&mut self, rows: u64) {

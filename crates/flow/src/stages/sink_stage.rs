@@ -79,10 +79,8 @@ impl SinkStage {
         let held_bytes = parcels.iter().flatten().map(|parcel| parcel.held_bytes).sum();
         let streams: Vec<Vec<Batch>> = parcels.into_iter().map(in_order).collect();
         let bytes = streams.iter().flatten().map(|batch| batch.bytes() as u64).sum();
-        let rows = streams.iter().flatten().map(|batch| batch.len() as u64).sum();
         self.shared.counters.add(Counter::UncommittedBytes, bytes);
         self.shared.release(held_bytes);
-        self.shared.counters.add(Counter::RowsOut, rows);
         let results = CycleResults { cut: posted.cut, arrivals: posted.arrivals, streams, bytes };
         match way {
             SinkWay::Direct(committer) => committer.take_one(results),

@@ -6,4 +6,5 @@ mod hostile;
 mod limits;
 mod parts;
 mod power_loss;
+mod removed;
 mod support;

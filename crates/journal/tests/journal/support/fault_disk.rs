@@ -440,6 +440,10 @@ impl MediumFile for FaultFile {
         self.set_length(length as usize)
     }
 
+    fn is_at(&self, path: &Path) -> io::Result<bool> {
+        Ok(self.disk.state().file(path).is_ok_and(|file| Arc::ptr_eq(&file, &self.file)))
+    }
+
     fn sync(&self) -> io::Result<()> {
         self.disk.check_sync()?;
         let mut file = self.file.lock().unwrap();

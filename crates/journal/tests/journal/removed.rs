@@ -1,0 +1,78 @@
+//! Files that are removed, moved or left over, on the real disk.
+
+use std::fs;
+use std::path::Path;
+
+use tidemill_core::CutLog;
+use tidemill_core::error::Cause;
+use tidemill_journal::{Journal, StreamSettings};
+
+use crate::support::{cut, rows};
+
+fn reason(result: Result<(), Cause>) -> String {
+    match result {
+        Err(Cause::Operation(text)) => text,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What a run finds out that goes on writing after this was done to its folder, at the next sync and without one.
+fn found_out(change: impl Fn(&Path)) {
+    let above = tempfile::tempdir().unwrap();
+    let folder = above.path().join("query.journal");
+    let journal = Journal::open(&folder).unwrap();
+    let numbers = rows(0, 3);
+    let (mut writer, _reader) =
+        journal.stream("numbers", numbers.schema(), &StreamSettings::default()).unwrap();
+    let mut cuts = journal.cuts().unwrap();
+    writer.append(&numbers, 0, None).unwrap();
+    writer.sync().unwrap();
+    cuts.append(&cut(0)).unwrap();
+    cuts.sync().unwrap();
+    writer.check_there().unwrap();
+    change(&folder);
+    // The system takes it without a word.
+    writer.append(&numbers, 0, None).unwrap();
+    cuts.append(&cut(1)).unwrap();
+    assert!(reason(writer.check_there()).contains("removed, moved or replaced"));
+    let text = reason(writer.sync());
+    assert!(text.contains("query.journal/streams/numbers/") && text.contains("start anew"), "{text}");
+    assert_eq!(writer.progress().synced(), 3, "nothing more counts as safe");
+    assert!(writer.append(&numbers, 0, None).is_err(), "it takes nothing more");
+    assert!(reason(cuts.sync()).contains("query.journal/cuts/"));
+}
+
+#[test]
+fn a_folder_that_is_removed_is_noticed() {
+    found_out(|folder| fs::remove_dir_all(folder).unwrap());
+}
+
+#[test]
+fn a_folder_that_is_moved_away_is_noticed() {
+    found_out(|folder| fs::rename(folder, folder.with_extension("old")).unwrap());
+}
+
+#[test]
+fn a_folder_that_is_replaced_by_its_copy_is_noticed() {
+    found_out(|folder| {
+        let old = folder.with_extension("old");
+        fs::rename(folder, &old).unwrap();
+        let copied = std::process::Command::new("cp").arg("-a").arg(&old).arg(folder).status();
+        assert!(copied.unwrap().success());
+    });
+}
+
+#[test]
+fn what_was_not_written_to_its_end_is_removed_at_the_next_start() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(Journal::open(folder.path()).unwrap().cuts().unwrap());
+    let left =
+        ["snapshots/00000000000000000412.new", "commits.new", "query.new", "cuts/00000000000000000000.new"];
+    left.iter().for_each(|name| fs::write(folder.path().join(name), [7; 100]).unwrap());
+    fs::write(folder.path().join("snapshots/note.txt"), "mine").unwrap();
+    drop(Journal::open(folder.path()).unwrap().cuts().unwrap());
+    for name in left {
+        assert!(!folder.path().join(name).exists(), "{name}");
+    }
+    assert!(folder.path().join("snapshots/note.txt").exists());
+}
