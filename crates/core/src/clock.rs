@@ -1,4 +1,4 @@
-//! Clocks. Only intake, cuts and sinks read one; operators never do, so that a replay gives the same bytes.
+//! Clocks. Only sources, intake, cuts and sinks read one; operators never do, so that a replay gives the same bytes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -43,6 +43,23 @@ impl Default for SystemClock {
 impl Clock for SystemClock {
     fn now_ns(&self) -> u64 {
         self.start_ns + self.start.elapsed().as_nanos() as u64
+    }
+}
+
+/// The time of day, in nanoseconds since 1970 (UTC). It jumps when the machine's clock is set: it is for comparing with times
+/// that others have written, and for nothing that must not go back.
+///
+/// ```
+/// use tidemill_core::{Clock, TimeOfDay};
+/// assert!(TimeOfDay.now_ns() > 1_700_000_000_000_000_000);
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TimeOfDay;
+
+impl Clock for TimeOfDay {
+    fn now_ns(&self) -> u64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
     }
 }
 

@@ -23,7 +23,7 @@ pub mod source;
 pub mod transform;
 
 pub use batch::{Batch, PartitionedBatch, Rows, Run};
-pub use clock::{Clock, ManualClock, SystemClock};
+pub use clock::{Clock, ManualClock, SystemClock, TimeOfDay};
 pub use cut::{Cut, CutLog, MemoryCutLog, SplitChange};
 pub use error::{Cause, OperatorError, SinkError};
 pub use expression::Expression;
@@ -31,7 +31,7 @@ pub use operator::Operator;
 pub use output::Output;
 pub use sink::{CommitGuard, CycleOutput, Guarantee, Sink};
 pub use snapshot::{SnapshotReader, SnapshotWriter};
-pub use source::{Faults, Polled, Progress, Request, Source};
+pub use source::{Admission, Faults, Polled, Progress, Refused, Request, Source};
 pub use transform::{Transform, Transformed};
 
 /// The Arrow crates whose types appear in this interface, so that users need not match versions themselves.

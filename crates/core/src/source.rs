@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use arrow_array::RecordBatch;
+use arrow_array::{BooleanArray, RecordBatch};
 use arrow_schema::SchemaRef;
 
 use crate::error::Cause;
@@ -68,6 +68,56 @@ impl Faults {
     }
 }
 
+/// The rows of a batch that may not come in.
+///
+/// ```
+/// use tidemill_core::source::Refused;
+/// let mut refused = Refused::default();
+/// refused.add(1, || "it is too far ahead".into());
+/// assert_eq!(refused.admitted(3).iter().flatten().collect::<Vec<_>>(), [true, false, true]);
+/// assert_eq!(refused.reason(0), "it is too far ahead");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Refused {
+    /// Their numbers within the batch, ascending.
+    pub rows: Vec<usize>,
+    /// Why, of the first few.
+    reasons: Vec<String>,
+}
+
+impl Refused {
+    /// Refuses a row behind the last one that was refused. The reason is asked for only if it is kept.
+    pub fn add(&mut self, row: usize, reason: impl FnOnce() -> String) {
+        self.rows.push(row);
+        if self.reasons.len() < Faults::SAMPLES_MAX {
+            self.reasons.push(reason());
+        }
+    }
+
+    /// Why a row was refused, by its place among those that were; of one beyond the first few, why the last of these
+    /// was.
+    pub fn reason(&self, place: usize) -> &str {
+        self.reasons.get(place).or(self.reasons.last()).map_or("", String::as_str)
+    }
+
+    /// Which of so many rows may come in.
+    pub fn admitted(&self, rows: usize) -> BooleanArray {
+        let mut admitted = vec![true; rows];
+        self.rows.iter().for_each(|row| admitted[*row] = false);
+        admitted.into()
+    }
+}
+
+/// Decides which rows may come in, for reasons that the rows' format does not know. It is asked once for each row, before
+/// the row has a position: what was let in once stays in, also when it is replayed.
+pub trait Admission: Send {
+    /// The rows that may not come in.
+    ///
+    /// # Errors
+    /// If that cannot be told; the query then stops.
+    fn refused(&mut self, rows: &RecordBatch) -> Result<Refused, Cause>;
+}
+
 /// How far a finite source is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
@@ -131,6 +181,12 @@ pub trait Source: Send {
     /// sent them must not be told that they are safe. (A request with the number `last` itself is taken for the same one,
     /// sent again, and acknowledged.)
     fn refuse(&mut self, _last: u64) {}
+
+    /// Takes over to ask which rows may come in, so that it can tell senders which of their rows were refused; gives back
+    /// what it does not take over: whoever reads the source then asks. Called before the first poll.
+    fn admit_by(&mut self, admission: Box<dyn Admission>) -> Option<Box<dyn Admission>> {
+        Some(admission)
+    }
 
     /// Whether it gives the same rows in the same order each time it is opened. A durable query then goes on behind
     /// those that it had; the rows of any other source are all new.

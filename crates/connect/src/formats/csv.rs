@@ -7,7 +7,7 @@
 //! - Empty lines are left out. Lines may end with CR LF. A byte order mark at the beginning is left out.
 //! - Faults are: another number of fields, text after a closing quote, a value that is none of its column's
 //!   type, NULL in a column that is NOT NULL, bytes that are not UTF-8, a NUL byte, more than
-//!   [`RECORD_LIMIT_BYTES`].
+//!   [`RECORD_LIMIT_BYTES`]. Columns that nobody reads are checked, too.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -52,7 +52,8 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 pub struct CsvDecoder {
     declared: SchemaRef,
     schema: SchemaRef,
-    projection: Vec<usize>,
+    /// The declared columns whose fields are looked at: those of the schema, in its order, then those that are only checked.
+    looked_at: Vec<usize>,
     csv: CsvSettings,
     delimiter: u8,
     batch_rows: usize,
@@ -83,7 +84,7 @@ impl CsvDecoder {
         check_types(&schema)?;
         Ok(CsvDecoder {
             declared: schema.clone(),
-            projection: (0..schema.fields().len()).collect(),
+            looked_at: (0..schema.fields().len()).collect(),
             schema,
             has_header: csv.header,
             csv,
@@ -200,7 +201,7 @@ impl CsvDecoder {
         let is_header =
             *self.has_header.get_or_insert_with(|| csv_header::is_header_of(&first, &self.declared));
         let names = is_header.then_some(first.as_slice());
-        self.layout = Some(Layout::new(&self.place, &self.declared, &self.projection, names)?);
+        self.layout = Some(Layout::new(&self.place, &self.declared, &self.looked_at, names)?);
         Ok(Some(if is_header { next } else { at }))
     }
 
@@ -234,17 +235,14 @@ impl CsvDecoder {
             return Err(Cause::Bug(format!("{}: a block that is not UTF-8 was not found out", self.place)));
         };
         let mut columns = Vec::with_capacity(self.schema.fields().len());
-        for (slot, field) in self.schema.fields().iter().enumerate() {
-            let texts = Fields {
-                text,
-                start,
-                spans: &self.records.spans,
-                rows,
-                slot,
-                slots: self.schema.fields().len(),
-                null: &self.csv.null,
-            };
-            columns.push(values::column(field, &texts, &mut bad)?);
+        for (slot, column) in self.looked_at.iter().enumerate() {
+            let field = self.declared.field(*column);
+            let (spans, slots, null) = (&self.records.spans, self.looked_at.len(), &self.csv.null);
+            let texts = Fields { text, start, spans, rows, slot, slots, null };
+            match slot < self.schema.fields().len() {
+                true => columns.push(values::column(field, &texts, &mut bad)?),
+                false => values::check(field, &texts, &mut bad)?,
+            }
         }
         let batch = good_rows(self.schema.clone(), columns, rows, &bad)?;
         let (ranges, line, buffer, place) = (&self.records.ranges, self.line, &self.buffer, &self.place);
@@ -264,7 +262,9 @@ impl RecordDecoder for CsvDecoder {
 
     fn set_projection(&mut self, columns: &[usize]) -> Result<(), Cause> {
         self.schema = project(&self.declared, columns)?;
-        self.projection = columns.to_vec();
+        let others = (0..self.declared.fields().len()).filter(|column| !columns.contains(column));
+        let checked = others.filter(|column| values::can_mismatch(self.declared.field(*column)));
+        self.looked_at = columns.iter().copied().chain(checked).collect();
         self.layout = None;
         Ok(())
     }

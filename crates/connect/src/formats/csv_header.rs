@@ -7,14 +7,14 @@ use super::csv_records::Span;
 use super::fit::missing_column;
 use super::values::{self, BadRows, Texts};
 
-/// Where the chosen columns are in a record.
+/// Where the columns that are looked at are in a record.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     /// How many fields a record has.
     pub(super) fields: usize,
-    /// For each field its place among the chosen columns, if it is chosen.
+    /// For each field its place among these columns, if it is one of them.
     pub(super) slot_of: Vec<Option<u32>>,
-    /// How many columns are chosen.
+    /// How many columns are looked at.
     pub(super) slots: usize,
 }
 
@@ -23,12 +23,12 @@ impl Layout {
     pub(super) fn new(
         place: &str,
         declared: &Schema,
-        projection: &[usize],
+        looked_at: &[usize],
         names: Option<&[String]>,
     ) -> Result<Layout, Cause> {
         let fields = names.map_or(declared.fields().len(), <[String]>::len);
         let mut slot_of = vec![None; fields];
-        // All declared columns must be there, chosen or not: a query does not decide whether a file is right.
+        // All declared columns must be there, looked at or not: a query does not decide whether a file is right.
         for (index, field) in declared.fields().iter().enumerate() {
             let at = match names {
                 Some(names) => {
@@ -36,11 +36,11 @@ impl Layout {
                 }
                 None => index,
             };
-            if let Some(slot) = projection.iter().position(|chosen| *chosen == index) {
+            if let Some(slot) = looked_at.iter().position(|other| *other == index) {
                 slot_of[at] = Some(slot as u32);
             }
         }
-        Ok(Layout { fields, slot_of, slots: projection.len() })
+        Ok(Layout { fields, slot_of, slots: looked_at.len() })
     }
 }
 

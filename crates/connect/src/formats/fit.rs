@@ -1,12 +1,14 @@
 //! Fitting the columns of a file to those that are declared: by name, with casts that lose nothing.
 
+use std::sync::Arc;
+
 use arrow_array::{Array, RecordBatch};
 use arrow_cast::{CastOptions, can_cast_types, cast_with_options};
-use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
 use tidemill_core::error::Cause;
 use tidemill_core::source::Faults;
 
-use super::values::{BadRows, good_rows};
+use super::values::{BadRows, good_rows, no_value};
 use super::{close_match, project, sql_type};
 
 /// The batches of a file that knows its own columns.
@@ -17,8 +19,8 @@ pub(crate) type BatchReader = Box<dyn Iterator<Item = Result<RecordBatch, ArrowE
 pub(crate) struct Fit {
     /// The columns to read, ascending indexes into the file's schema.
     pub(crate) read: Vec<usize>,
-    /// For each chosen column its place in `read`.
-    order: Vec<usize>,
+    /// The chosen columns, in the order of the schema, then those that are only checked; each with its place in `read`.
+    looked_at: Vec<(FieldRef, usize)>,
     schema: SchemaRef,
 }
 
@@ -46,12 +48,21 @@ impl Fit {
             }
             found.push(at);
         }
-        let chosen: Vec<usize> = projection.iter().map(|index| found[*index]).collect();
-        let mut read = chosen.clone();
+        let schema = project(declared, projection)?;
+        // Which rows are good does not depend on who reads them.
+        let is_checked = |index: &usize| {
+            let (is, wanted) = (file.field(found[*index]), declared.field(*index));
+            !projection.contains(index) && can_mismatch(is, wanted)
+        };
+        let checked = (0..found.len()).filter(is_checked);
+        let looked_at: Vec<usize> = projection.iter().copied().chain(checked).collect();
+        let mut read: Vec<usize> = looked_at.iter().map(|index| found[*index]).collect();
         read.sort_unstable();
         read.dedup();
-        let order = chosen.iter().map(|at| read.partition_point(|other| other < at)).collect();
-        Ok(Fit { read, order, schema: project(declared, projection)? })
+        let place = |index: &usize| read.partition_point(|other| *other < found[*index]);
+        let looked_at =
+            looked_at.iter().map(|index| (Arc::clone(&declared.fields()[*index]), place(index))).collect();
+        Ok(Fit { read, looked_at, schema })
     }
 
     /// Casts a batch of the columns to read; `first_row` is the number of its first row in the file, from 1.
@@ -64,8 +75,8 @@ impl Fit {
     ) -> Result<RecordBatch, Cause> {
         let mut bad = BadRows::default();
         let rows = batch.num_rows();
-        let mut columns = Vec::with_capacity(self.order.len());
-        for (field, at) in self.schema.fields().iter().zip(&self.order) {
+        let mut columns = Vec::with_capacity(self.looked_at.len());
+        for (field, at) in &self.looked_at {
             let column = batch.column(*at);
             let options = CastOptions { safe: true, ..CastOptions::default() };
             let cast = match column.data_type() == field.data_type() {
@@ -84,14 +95,13 @@ impl Fit {
                             )
                         }),
                         true if field.is_nullable() => {}
-                        true => bad.mark(row, rows, || {
-                            format!("column '{name}' is NOT NULL, but there is no value")
-                        }),
+                        true => bad.mark(row, rows, || no_value(field)),
                     }
                 }
             }
             columns.push(cast);
         }
+        columns.truncate(self.schema.fields().len());
         let fitted = good_rows(self.schema.clone(), columns, rows, &bad)?;
         bad.report(faults, |row| format!("{place}, row {}", first_row + row as u64));
         Ok(fitted)
@@ -110,6 +120,11 @@ pub(crate) fn missing_column(place: &str, name: &str, names: &[String]) -> Cause
     let hint = hint.map_or(String::new(), |hint| format!("; did you mean '{hint}'?"));
     let names = names.join(", ");
     Cause::User(format!("{place}: there is no column '{name}'; the columns are {names}{hint}"))
+}
+
+/// Whether a column of a file may have values that the declared one has not.
+fn can_mismatch(is: &Field, wanted: &Field) -> bool {
+    is.data_type() != wanted.data_type() || (is.is_nullable() && !wanted.is_nullable())
 }
 
 /// Whether a cast keeps each value that it does not refuse.

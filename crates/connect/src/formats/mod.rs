@@ -11,6 +11,7 @@ mod csv_records;
 mod fit;
 pub mod line_protocol;
 pub mod ndjson;
+mod ndjson_keys;
 pub mod parquet;
 pub mod text_lines;
 mod times;
@@ -27,6 +28,7 @@ use tidemill_core::source::Faults;
 pub(crate) use csv_header::{is_name, text as field_text};
 pub(crate) use csv_records::{Step, next_record};
 pub(crate) use fit::{BatchReader, Fit};
+pub(crate) use ndjson_keys::outermost_keys;
 pub(crate) use times::{is_date, is_timestamp};
 pub use values::sql_type;
 
@@ -143,8 +145,8 @@ pub trait RecordDecoder: Send {
     /// The columns of the batches: the declared ones, or those chosen of them.
     fn schema(&self) -> SchemaRef;
 
-    /// Makes only these of the declared columns, in this order. Values of other columns are then not looked
-    /// at, so their faults are not found.
+    /// Makes only these of the declared columns, in this order. Values of other columns are checked all the same: which
+    /// records are good does not depend on who reads them.
     ///
     /// # Errors
     /// [`Cause::Bug`] if there is no such column.

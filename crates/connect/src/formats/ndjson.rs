@@ -1,12 +1,13 @@
 //! NDJSON: one JSON object per line.
 //!
-//! - Columns are keys of the object, in the case of the first object's keys; other keys are left out, and a
-//!   key that is not there is NULL.
+//! - Columns are keys of the object. Where an object has no such key, a key in another case counts; two of them are a
+//!   fault. A key that is not there is NULL, and other keys are left out.
 //! - Numbers, strings and truth values are read as CSV reads them, so `"5"` is a number too, and `1.5` is no
 //!   BIGINT. Objects and lists become structs and lists.
 //! - Empty lines are left out. Lines may end with CR LF. A byte order mark at the beginning is left out.
 //! - Faults are: a line that is not one JSON object, a value that is none of its column's type, NULL in a
-//!   column that is NOT NULL, bytes that are not UTF-8, a NUL byte, more than [`RECORD_LIMIT_BYTES`].
+//!   column that is NOT NULL, bytes that are not UTF-8, a NUL byte, more than [`RECORD_LIMIT_BYTES`]. Columns that
+//!   nobody reads are checked, too.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,7 +20,8 @@ use arrow_select::concat::concat_batches;
 use tidemill_core::error::Cause;
 use tidemill_core::source::Faults;
 
-use super::values::{self, BadRows, Texts, good_rows};
+use super::ndjson_keys as keys;
+use super::values::{self, BadRows, Texts, good_rows, no_value};
 use super::{DecoderSettings, RECORD_LIMIT_BYTES, RecordDecoder, project};
 
 /// Bytes that are taken in at once.
@@ -51,8 +53,10 @@ const NO_OBJECT: &str = "not one JSON object";
 pub struct NdjsonDecoder {
     declared: SchemaRef,
     schema: SchemaRef,
-    /// What Arrow is asked for: scalars as strings, names as in the input.
-    raw: Option<SchemaRef>,
+    /// The declared columns of the schema.
+    read: Vec<usize>,
+    /// What Arrow is asked for, of all declared columns: scalars as strings, names as the last objects wrote them.
+    raw: SchemaRef,
     batch_rows: usize,
     place: String,
     buffer: Vec<u8>,
@@ -60,6 +64,8 @@ pub struct NdjsonDecoder {
     line: u64,
     at_start: bool,
     discarding: bool,
+    /// The lines of the rows since this was last asked, if they are kept.
+    row_lines: Option<Vec<u64>>,
     faults: Faults,
 }
 
@@ -69,6 +75,19 @@ struct Line {
     begin: usize,
     end: usize,
     number: u64,
+}
+
+/// The rows of a block that could be decoded, and the numbers of their lines.
+struct Kept<'a> {
+    parts: &'a mut Vec<RecordBatch>,
+    lines: &'a mut Vec<u64>,
+}
+
+impl Kept<'_> {
+    fn keep(&mut self, lines: &[Line], batch: RecordBatch) {
+        self.lines.extend(lines.iter().map(|line| line.number));
+        self.parts.push(batch);
+    }
 }
 
 impl NdjsonDecoder {
@@ -85,17 +104,29 @@ impl NdjsonDecoder {
             })?;
         }
         Ok(NdjsonDecoder {
+            read: (0..schema.fields().len()).collect(),
+            raw: keys::as_declared(&schema),
             declared: schema.clone(),
             schema,
-            raw: None,
             batch_rows: settings.batch_rows.max(1),
             place: "input".to_owned(),
             buffer: Vec::new(),
             line: 1,
             at_start: true,
             discarding: false,
+            row_lines: None,
             faults: Faults::default(),
         })
+    }
+
+    /// Keeps from here on which line each row comes from, for [`take_row_lines`](NdjsonDecoder::take_row_lines).
+    pub fn keep_row_lines(&mut self) {
+        self.row_lines = Some(Vec::new());
+    }
+
+    /// The numbers of the lines of all rows since this was last asked; none if they are not kept.
+    pub fn take_row_lines(&mut self) -> Vec<u64> {
+        self.row_lines.as_mut().map_or(Vec::new(), std::mem::take)
     }
 
     fn run(&mut self, at_end: bool, batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause> {
@@ -185,101 +216,118 @@ impl NdjsonDecoder {
     fn emit(
         &mut self,
         buffer: &[u8],
-        mut lines: &[Line],
+        lines: &[Line],
         batches: &mut VecDeque<RecordBatch>,
     ) -> Result<(), Cause> {
         if lines.is_empty() {
             return Ok(());
         }
-        // One after the other, so that it does not matter which lines come together.
-        while self.raw.is_none()
-            && let Some((first, others)) = lines.split_first()
-        {
-            match self.raw_schema(&buffer[first.begin..first.end]) {
-                Ok(raw) => self.raw = Some(raw),
-                Err(reason) => {
-                    self.fault(first.number, reason);
-                    lines = others;
-                }
-            }
-        }
-        let Some(raw) = self.raw.clone() else { return Ok(()) };
         let mut parts = Vec::new();
         let mut kept = Vec::with_capacity(lines.len());
-        self.decode_lines(&raw, buffer, lines, &mut parts, &mut kept);
+        let raw = self.raw.clone();
+        self.decode_lines(&raw, false, buffer, lines, &mut Kept { parts: &mut parts, lines: &mut kept });
         if kept.is_empty() {
             return Ok(());
         }
         let rows = match parts.len() {
             1 => parts.swap_remove(0),
-            _ => concat_batches(&raw, &parts).map_err(|error| Cause::Bug(error.to_string()))?,
+            _ => {
+                // They may differ in how keys are written.
+                let alike = |part: RecordBatch| RecordBatch::try_new(raw.clone(), part.columns().to_vec());
+                let parts = parts.into_iter().map(alike).collect::<Result<Vec<_>, _>>();
+                let rows = parts.and_then(|parts| concat_batches(&raw, &parts));
+                rows.map_err(|error| Cause::Bug(error.to_string()))?
+            }
         };
         let batch = self.typed(&rows, &kept)?;
         batches.extend((batch.num_rows() > 0).then_some(batch));
         Ok(())
     }
 
-    /// Decodes all lines at once; if that fails, each half for itself, down to the line that is broken.
+    /// Decodes all lines at once; if that fails, each half for itself, down to the line that is broken. `are_alike`: it is
+    /// known that they have just these keys.
     fn decode_lines(
+        &mut self,
+        raw: &SchemaRef,
+        are_alike: bool,
+        buffer: &[u8],
+        lines: &[Line],
+        kept: &mut Kept<'_>,
+    ) {
+        match decode_block(raw, buffer, lines) {
+            Ok(batch) if are_alike => kept.keep(lines, batch),
+            Ok(batch) => self.keep_alike(raw, buffer, lines, &batch, kept),
+            Err(reason) if lines.len() == 1 => self.fault(lines[0].number, reason),
+            Err(_) => {
+                let (left, right) = lines.split_at(lines.len() / 2);
+                self.decode_lines(raw, are_alike, buffer, left, kept);
+                self.decode_lines(raw, are_alike, buffer, right, kept);
+            }
+        }
+    }
+
+    /// Keeps the rows whose objects write their keys as they were read. Others are read again.
+    fn keep_alike(
         &mut self,
         raw: &SchemaRef,
         buffer: &[u8],
         lines: &[Line],
-        parts: &mut Vec<RecordBatch>,
-        kept: &mut Vec<u64>,
+        batch: &RecordBatch,
+        kept: &mut Kept<'_>,
     ) {
-        match decode_block(raw, buffer, lines) {
-            Ok(batch) => {
-                parts.push(batch);
-                kept.extend(lines.iter().map(|line| line.number));
+        let text = |row: usize| &buffer[lines[row].begin..lines[row].end];
+        let mut done = 0;
+        for run in keys::written_otherwise(raw, &self.declared, batch, text) {
+            if done < run.rows.start {
+                let before = done..run.rows.start;
+                kept.keep(&lines[before.clone()], batch.slice(done, before.len()));
             }
-            Err(reason) if lines.len() == 1 => self.fault(lines[0].number, reason),
-            Err(_) => {
-                let (left, right) = lines.split_at(lines.len() / 2);
-                self.decode_lines(raw, buffer, left, parts, kept);
-                self.decode_lines(raw, buffer, right, parts, kept);
+            done = run.rows.end;
+            match run.keys {
+                Ok(own) => {
+                    self.decode_lines(&own, true, buffer, &lines[run.rows], kept);
+                    // The next ones are probably like these.
+                    self.raw = own;
+                }
+                Err(reason) => lines[run.rows].iter().for_each(|line| self.fault(line.number, &reason)),
             }
+        }
+        if done < lines.len() {
+            kept.keep(&lines[done..], batch.slice(done, lines.len() - done));
         }
     }
 
     /// From strings to the columns' types.
     fn typed(&mut self, rows: &RecordBatch, numbers: &[u64]) -> Result<RecordBatch, Cause> {
         let mut bad = BadRows::default();
-        let mut columns: Vec<ArrayRef> = Vec::with_capacity(rows.num_columns());
-        for (field, column) in self.schema.fields().iter().zip(rows.columns()) {
-            columns.push(match is_direct(field.data_type()) {
-                false => values::column(field, &Strings(column.as_string()), &mut bad)?,
-                true => {
-                    if !field.is_nullable() {
-                        for row in (0..column.len()).filter(|row| column.is_null(*row)) {
-                            bad.mark(row, column.len(), || {
-                                format!("column '{}' is NOT NULL, but there is no value", field.name())
-                            });
-                        }
-                    }
-                    column.clone()
+        let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.read.len());
+        for column in &self.read {
+            let field = self.declared.field(*column);
+            columns.push(match (is_direct(field.data_type()), rows.column(*column)) {
+                (false, texts) => values::column(field, &Strings(texts.as_string()), &mut bad)?,
+                (true, values) => {
+                    check_direct(field, values, &mut bad);
+                    values.clone()
                 }
             });
         }
+        let others = (0..rows.num_columns()).filter(|column| !self.read.contains(column));
+        for column in others {
+            match (self.declared.field(column), rows.column(column)) {
+                (field, values) if is_direct(field.data_type()) => check_direct(field, values, &mut bad),
+                (field, texts) => values::check(field, &Strings(texts.as_string()), &mut bad)?,
+            }
+        }
         let batch = good_rows(self.schema.clone(), columns, rows.num_rows(), &bad)?;
+        if let Some(lines) = &mut self.row_lines {
+            match bad.good() {
+                None => lines.extend(numbers),
+                Some(good) => lines.extend(good.values().set_indices().map(|row| numbers[row])),
+            }
+        }
         let place = &self.place;
         bad.report(&mut self.faults, |row| format!("{place}, line {}", numbers[row]));
         Ok(batch)
-    }
-
-    /// The columns as an object writes their names; says why if the line is no object.
-    fn raw_schema(&self, line: &[u8]) -> Result<SchemaRef, String> {
-        let keys: serde_json::Map<String, serde_json::Value> =
-            serde_json::from_slice(line).map_err(|error| format!("{NO_OBJECT}: {error}"))?;
-        let spelled = |name: &str| match keys.contains_key(name) {
-            true => name.to_owned(),
-            false => {
-                let same = keys.keys().find(|key| key.to_lowercase() == name.to_lowercase());
-                same.map_or(name, |key| key).to_owned()
-            }
-        };
-        let fields = self.schema.fields().iter().map(|field| raw_field(field, &spelled(field.name())));
-        Ok(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
     }
 }
 
@@ -290,13 +338,13 @@ impl RecordDecoder for NdjsonDecoder {
 
     fn set_projection(&mut self, columns: &[usize]) -> Result<(), Cause> {
         self.schema = project(&self.declared, columns)?;
-        self.raw = None;
+        self.read = columns.to_vec();
         Ok(())
     }
 
     fn begin(&mut self, place: &str) {
         place.clone_into(&mut self.place);
-        self.raw = None;
+        self.raw = keys::as_declared(&self.declared);
         self.buffer.clear();
         self.line = 1;
         self.at_start = true;
@@ -343,7 +391,17 @@ fn is_direct(data_type: &DataType) -> bool {
     data_type.is_nested() || data_type.is_null() || data_type.is_binary()
 }
 
-fn raw_field(field: &Field, name: &str) -> Field {
+/// Marks the rows of a column that Arrow made itself in which there is no value, but must be one.
+fn check_direct(field: &Field, values: &ArrayRef, bad: &mut BadRows) {
+    if !field.is_nullable() {
+        for row in (0..values.len()).filter(|row| values.is_null(*row)) {
+            bad.mark(row, values.len(), || no_value(field));
+        }
+    }
+}
+
+/// What Arrow is asked for instead of a declared column.
+pub(super) fn raw_field(field: &Field, name: &str) -> Field {
     match is_direct(field.data_type()) {
         true => field.clone().with_name(name).with_nullable(true),
         false => Field::new(name, DataType::Utf8, true),

@@ -94,12 +94,37 @@ pub(crate) fn column(field: &Field, texts: &impl Texts, bad: &mut BadRows) -> Re
     let array = typed(field, texts, bad)?;
     if !field.is_nullable() && array.logical_null_count() > 0 {
         for row in (0..array.len()).filter(|row| array.is_null(*row)) {
-            bad.mark(row, array.len(), || {
-                format!("column '{}' is NOT NULL, but there is no value", field.name())
-            });
+            bad.mark(row, array.len(), || no_value(field));
         }
     }
     Ok(array)
+}
+
+/// Marks the rows that [`column`] would mark, for a column that nobody reads.
+pub(crate) fn check(field: &Field, texts: &impl Texts, bad: &mut BadRows) -> Result<(), Cause> {
+    if !is_plain_text(field.data_type()) {
+        return column(field, texts, bad).map(drop);
+    }
+    if !field.is_nullable() {
+        for row in (0..texts.rows()).filter(|row| texts.get(*row).is_none()) {
+            bad.mark(row, texts.rows(), || no_value(field));
+        }
+    }
+    Ok(())
+}
+
+/// Whether there are texts that are no value of a column.
+pub(crate) fn can_mismatch(field: &Field) -> bool {
+    !field.is_nullable() || !is_plain_text(field.data_type())
+}
+
+fn is_plain_text(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+}
+
+/// Why there must be a value.
+pub(super) fn no_value(field: &Field) -> String {
+    format!("column '{}' is NOT NULL, but there is no value", field.name())
 }
 
 fn typed(field: &Field, texts: &impl Texts, bad: &mut BadRows) -> Result<ArrayRef, Cause> {

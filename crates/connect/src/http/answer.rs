@@ -80,8 +80,7 @@ pub(super) fn written(rows: usize, faults: &Faults) -> Answer {
     if faults.count == 0 {
         return empty(StatusCode::NO_CONTENT);
     }
-    let first = faults.samples.first().and_then(|sample| sample.strip_prefix("line ")?.split(':').next());
-    let line: Option<u64> = first.and_then(|number| number.parse().ok());
+    let line = faults.samples.first().and_then(|sample| line_of(sample));
     let more = if faults.count > faults.samples.len() as u64 { "; ..." } else { "" };
     let what = if rows == 0 { "nothing was written" } else { "partial write" };
     let message = format!(
@@ -101,4 +100,9 @@ pub(super) fn behind(last: u64) -> Answer {
          if the counter began anew, take another X-Tidemill-Client"
     );
     json(StatusCode::CONFLICT, &json!({ "code": "conflict", "message": message, "last": last }))
+}
+
+/// The number of the line that a fault begins with: `line 7: `.
+pub(super) fn line_of(fault: &str) -> Option<u64> {
+    fault.strip_prefix("line ")?.split(':').next()?.parse().ok()
 }

@@ -9,11 +9,13 @@ use std::time::{Duration, Instant};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use arrow_select::concat::concat_batches;
+use arrow_select::filter::filter_record_batch;
 use tidemill_core::error::Cause;
-use tidemill_core::source::{Faults, Polled, Progress, Request, Source};
+use tidemill_core::source::{Admission, Faults, Polled, Progress, Request, Source};
 use tokio::sync::{Semaphore, oneshot};
 
 use super::HttpSettings;
+use super::answer::line_of;
 use super::body::ROOM_BYTES;
 use super::server::Server;
 use super::service::Service;
@@ -64,6 +66,8 @@ pub struct HttpSource {
     made: u64,
     given: u64,
     request: Option<Request>,
+    /// Decides which rows may come in, if this source is to ask.
+    admission: Option<Box<dyn Admission>>,
     faults: Faults,
     _server: Server,
 }
@@ -99,6 +103,7 @@ impl HttpSource {
             made: 0,
             given: 0,
             request: None,
+            admission: None,
             faults: Faults::default(),
             _server: Server::start(listener, service)?,
             settings,
@@ -177,6 +182,7 @@ impl HttpSource {
         for sample in &mut faults.samples {
             *sample = sample.strip_prefix("request, ").unwrap_or(sample).to_owned();
         }
+        self.admit(posted.kind, &mut batches, &mut faults)?;
         let places = faults.samples.iter().map(|sample| format!("http {}, {sample}", posted.peer)).collect();
         self.faults.merge(Faults { count: faults.count, samples: places });
         let rows = batches.iter().map(RecordBatch::num_rows).sum();
@@ -188,6 +194,42 @@ impl HttpSource {
             _ => self.unanswered.push_back((self.made, posted.outcome, outcome)),
         }
         Ok(batches)
+    }
+
+    /// Leaves out the rows that may not come in, and says which lines they are.
+    fn admit(
+        &mut self,
+        kind: Kind,
+        batches: &mut VecDeque<RecordBatch>,
+        faults: &mut Faults,
+    ) -> Result<(), Cause> {
+        let Some(admission) = &mut self.admission else { return Ok(()) };
+        let lines = match kind {
+            Kind::LineProtocol(_) => self.line_protocol.as_mut().map(LineProtocolDecoder::take_row_lines),
+            Kind::Ndjson => self.ndjson.as_mut().map(NdjsonDecoder::take_row_lines),
+        }
+        .unwrap_or_default();
+        let (mut left_out, mut first) = (0, 0);
+        for batch in batches.iter_mut() {
+            let (refused, rows) = (admission.refused(batch)?, batch.num_rows());
+            for (place, row) in refused.rows.iter().enumerate() {
+                let line = lines.get(first + row).copied().unwrap_or_default();
+                left_out += 1;
+                if left_out <= Faults::SAMPLES_MAX as u64 {
+                    faults.samples.push(format!("line {line}: {}", refused.reason(place)));
+                }
+            }
+            if !refused.rows.is_empty() {
+                *batch = filter_record_batch(batch, &refused.admitted(rows))
+                    .map_err(|error| Cause::Bug(error.to_string()))?;
+            }
+            first += rows;
+        }
+        batches.retain(|batch| batch.num_rows() > 0);
+        faults.count += left_out;
+        faults.samples.sort_by_key(|sample| line_of(sample));
+        faults.samples.truncate(Faults::SAMPLES_MAX);
+        Ok(())
     }
 
     /// Gives rows, and keeps those beyond a batch of the usual size, unless they belong to a numbered request.
@@ -243,6 +285,17 @@ impl Source for HttpSource {
         if let Some((_, _, outcome)) = self.unanswered.back_mut() {
             outcome.refused_for = Some(last);
         }
+    }
+
+    fn admit_by(&mut self, admission: Box<dyn Admission>) -> Option<Box<dyn Admission>> {
+        if let Some(decoder) = &mut self.line_protocol {
+            decoder.keep_row_lines();
+        }
+        if let Some(decoder) = &mut self.ndjson {
+            decoder.keep_row_lines();
+        }
+        self.admission = Some(admission);
+        None
     }
 
     fn faults(&mut self) -> Faults {

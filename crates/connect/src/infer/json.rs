@@ -11,6 +11,7 @@ use tidemill_core::error::Cause;
 use super::RECORDS_MAX;
 use super::guess::Guess;
 use crate::formats::ndjson::NdjsonDecoder;
+use crate::formats::outermost_keys;
 use crate::formats::{DecoderSettings, RecordDecoder};
 
 /// `None` if there is no object.
@@ -41,39 +42,9 @@ pub(super) fn infer(sample: &[u8]) -> Result<Option<SchemaRef>, Cause> {
 /// The keys of the objects in the order in which they occur, as they are written; broken lines may add
 /// others.
 fn keys(sample: &[u8]) -> Vec<&[u8]> {
-    let mut found = Vec::new();
     let mut known = HashSet::new();
-    for line in sample.split(|byte| *byte == b'\n').take(RECORDS_MAX) {
-        let (mut at, mut depth) = (0, 0);
-        // A key is the string after the brace or a comma of the outermost object.
-        let mut is_key = false;
-        while let Some(&byte) = line.get(at) {
-            match byte {
-                b'"' => {
-                    let end = end_of_string(line, at + 1);
-                    if is_key && depth == 1 && known.insert(&line[at + 1..end]) {
-                        found.push(&line[at + 1..end]);
-                    }
-                    is_key = false;
-                    at = end;
-                }
-                b'{' | b'[' => (depth, is_key) = (depth + 1, byte == b'{'),
-                b'}' | b']' => depth -= 1,
-                b',' => is_key = true,
-                _ => {}
-            }
-            at += 1;
-        }
-    }
-    found
-}
-
-/// Where the closing quote is.
-fn end_of_string(line: &[u8], mut at: usize) -> usize {
-    while at < line.len() && line[at] != b'"' {
-        at += if line[at] == b'\\' { 2 } else { 1 };
-    }
-    at.min(line.len())
+    let lines = sample.split(|byte| *byte == b'\n').take(RECORDS_MAX);
+    lines.flat_map(outermost_keys).filter(|key| known.insert(*key)).collect()
 }
 
 /// A column without values is VARCHAR, and numbers in lists are DOUBLE.

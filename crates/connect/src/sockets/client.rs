@@ -46,7 +46,7 @@ enum State {
 
 impl Client {
     pub(super) fn new(connect: Connect, place: String, settings: SocketSettings) -> Client {
-        let (intake, socket) = (Intake::new(), Arc::new(Mutex::new(None)));
+        let (intake, socket) = (Intake::new(settings.stamping()), Arc::new(Mutex::new(None)));
         Client { intake, settings, place, state: State::Waiting(connect), socket }
     }
 

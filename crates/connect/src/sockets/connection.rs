@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -12,12 +13,13 @@ use arrow_array::RecordBatch;
 use tidemill_core::error::Cause;
 use tidemill_core::source::Faults;
 
+use super::room::{Place, Room};
 use crate::formats::RecordDecoder;
 
 /// The bytes that are read at once at first.
-const READ_BYTES: usize = 64 * 1024;
+const READ_BYTES: usize = 32 * 1024;
 /// The most bytes that are read at once, where a sender is fast.
-const READ_BYTES_MAX: usize = 1024 * 1024;
+const READ_BYTES_MAX: usize = 128 * 1024;
 
 /// A connected socket.
 #[derive(Debug)]
@@ -66,8 +68,8 @@ impl Socket {
 /// What a connection's thread hands to the query's.
 #[derive(Debug)]
 pub(super) enum Delivery {
-    /// Rows, in the order in which they came.
-    Rows(RecordBatch),
+    /// Rows, in the order in which they came, and the room that they take.
+    Rows(RecordBatch, Arc<Place>),
     /// Records that were left out.
     Faults(Faults),
     /// The thread with this number is done; nothing comes from it any more.
@@ -130,14 +132,16 @@ impl Connection<'_> {
     pub(super) fn read(mut self, mut received: impl FnMut(usize)) -> End {
         self.decoder.begin(self.name);
         let mut buffer = vec![0; READ_BYTES];
+        let room = Room::new();
         // Of the last byte: whether the last line is complete.
         let mut in_line = false;
         let ended = loop {
+            let place = room.take();
             let bytes = match self.socket.read(&mut buffer) {
-                Ok(0) => break self.ended(in_line, "was closed"),
+                Ok(0) => break self.ended(in_line, "was closed", &place),
                 Ok(count) => &buffer[..count],
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => break self.broken(in_line, &error),
+                Err(error) => break self.broken(in_line, &error, &place),
             };
             received(bytes.len());
             in_line = bytes.last() != Some(&b'\n');
@@ -147,7 +151,7 @@ impl Connection<'_> {
             if is_full && buffer.len() < READ_BYTES_MAX {
                 buffer.resize(buffer.len() * 2, 0);
             }
-            match self.deliver(batches).and_then(|()| self.check(decoded)) {
+            match self.deliver(batches, &place).and_then(|()| self.check(decoded)) {
                 Ok(true) => {}
                 Ok(false) => break Ok(()),
                 Err(NobodyListens) => break Err(NobodyListens),
@@ -161,7 +165,7 @@ impl Connection<'_> {
     }
 
     /// The connection has ended in order, or was idle for too long.
-    fn ended(&mut self, in_line: bool, how: &str) -> Result<(), NobodyListens> {
+    fn ended(&mut self, in_line: bool, how: &str, place: &Arc<Place>) -> Result<(), NobodyListens> {
         if in_line {
             return self.fault(format!(
                 "{}: {how} in the middle of a line, which was left out; end every line with a newline",
@@ -170,14 +174,14 @@ impl Connection<'_> {
         }
         let mut batches = VecDeque::new();
         let decoded = self.decoder.finish(&mut batches);
-        self.deliver(batches)?;
+        self.deliver(batches, place)?;
         self.check(decoded).map(|_| ())
     }
 
-    fn broken(&mut self, in_line: bool, error: &io::Error) -> Result<(), NobodyListens> {
+    fn broken(&mut self, in_line: bool, error: &io::Error, place: &Arc<Place>) -> Result<(), NobodyListens> {
         // A read that timed out is reported in one of two ways, by system.
         if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) {
-            return self.ended(in_line, "was idle for too long");
+            return self.ended(in_line, "was idle for too long", place);
         }
         self.fault(format!("{}: reading failed, what it still sent is lost: {error}", self.name))
     }
@@ -192,9 +196,9 @@ impl Connection<'_> {
         }
     }
 
-    fn deliver(&mut self, batches: VecDeque<RecordBatch>) -> Result<(), NobodyListens> {
+    fn deliver(&mut self, batches: VecDeque<RecordBatch>, place: &Arc<Place>) -> Result<(), NobodyListens> {
         for batch in batches {
-            self.send(Delivery::Rows(batch))?;
+            self.send(Delivery::Rows(batch, Arc::clone(place)))?;
         }
         let faults = self.decoder.faults();
         match faults.count {

@@ -10,9 +10,10 @@ use tidemill_core::error::Cause;
 use tidemill_core::source::Faults;
 
 use super::connection::Delivery;
+use super::stamping::Stamping;
 use crate::formats::BATCH_ROWS;
 
-/// The most deliveries that wait. Each is what one read of at most 1 MiB brought, or a record of at most 1 MiB.
+/// The most deliveries that wait, of all connections. Each is what one read brought, or a record of at most 1 MiB.
 const QUEUE_DELIVERIES: usize = 64;
 
 /// So many rows are worth a batch of their own; copying them together with others costs more than it saves.
@@ -27,14 +28,17 @@ pub(super) struct Intake {
     held: Option<RecordBatch>,
     faults: Faults,
     rows: u64,
+    /// Gives points without a time theirs, if there are such.
+    stamping: Option<Stamping>,
     /// The threads that said they are done since this was last asked.
     done: Vec<u64>,
 }
 
 impl Intake {
-    pub(super) fn new() -> Intake {
+    pub(super) fn new(stamping: Option<Stamping>) -> Intake {
         let (sender, receiver) = sync_channel(QUEUE_DELIVERIES);
-        Intake { sender, receiver, held: None, faults: Faults::default(), rows: 0, done: Vec::new() }
+        let faults = Faults::default();
+        Intake { sender, receiver, held: None, faults, rows: 0, stamping, done: Vec::new() }
     }
 
     /// Where a connection delivers to.
@@ -47,7 +51,9 @@ impl Intake {
     pub(super) fn take(&mut self, schema: &SchemaRef, until: Instant) -> Result<Option<RecordBatch>, Cause> {
         let mut batches = Vec::new();
         let mut rows = 0;
-        if let Some(batch) = self.held.take().map_or_else(|| self.wait(until), |batch| Ok(Some(batch)))? {
+        if let Some(batch) =
+            self.held.take().map_or_else(|| self.wait(schema, until), |batch| Ok(Some(batch)))?
+        {
             rows += batch.num_rows();
             batches.push(batch);
         }
@@ -59,7 +65,7 @@ impl Intake {
                 Ok(delivery) => delivery,
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
             };
-            let Some(batch) = self.accept(delivery)? else { continue };
+            let Some(batch) = self.accept(delivery, schema)? else { continue };
             if rows + batch.num_rows() > BATCH_ROWS {
                 self.held = Some(batch);
                 break;
@@ -75,14 +81,14 @@ impl Intake {
     }
 
     /// The next rows; `None` if there are none until that time, or a thread is done.
-    fn wait(&mut self, until: Instant) -> Result<Option<RecordBatch>, Cause> {
+    fn wait(&mut self, schema: &SchemaRef, until: Instant) -> Result<Option<RecordBatch>, Cause> {
         while self.done.is_empty() {
             let left = until.saturating_duration_since(Instant::now());
             let delivery = match self.receiver.recv_timeout(left) {
                 Ok(delivery) => delivery,
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return Ok(None),
             };
-            let batch = self.accept(delivery)?;
+            let batch = self.accept(delivery, schema)?;
             if batch.is_some() || left == Duration::ZERO {
                 return Ok(batch);
             }
@@ -90,9 +96,15 @@ impl Intake {
         Ok(None)
     }
 
-    fn accept(&mut self, delivery: Delivery) -> Result<Option<RecordBatch>, Cause> {
+    fn accept(&mut self, delivery: Delivery, schema: &SchemaRef) -> Result<Option<RecordBatch>, Cause> {
         match delivery {
-            Delivery::Rows(batch) => return Ok(Some(batch).filter(|batch| batch.num_rows() > 0)),
+            Delivery::Rows(batch, _place) => {
+                let batch = match &mut self.stamping {
+                    Some(stamping) => stamping.stamp(batch, schema)?,
+                    None => batch,
+                };
+                return Ok(Some(batch).filter(|batch| batch.num_rows() > 0));
+            }
             Delivery::Faults(faults) => self.faults.merge(faults),
             Delivery::Done(thread) => self.done.push(thread),
             Delivery::Failed(cause) => return Err(cause),
@@ -126,6 +138,6 @@ impl Intake {
 
     /// Takes nothing any more: threads that wait to deliver wake up and end.
     pub(super) fn shut(&mut self) {
-        *self = Intake { faults: std::mem::take(&mut self.faults), rows: self.rows, ..Intake::new() };
+        *self = Intake { faults: std::mem::take(&mut self.faults), rows: self.rows, ..Intake::new(None) };
     }
 }

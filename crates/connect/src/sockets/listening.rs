@@ -65,8 +65,8 @@ impl Listening {
         Listening {
             listener,
             place,
+            intake: Intake::new(settings.stamping()),
             settings,
-            intake: Intake::new(),
             readers: BTreeMap::new(),
             accepted: 0,
             accept_from: Instant::now(),

@@ -11,7 +11,9 @@ mod client;
 mod connection;
 mod intake;
 mod listening;
+mod room;
 mod source;
+mod stamping;
 pub mod tcp;
 pub mod udp;
 pub mod unix;
@@ -21,12 +23,16 @@ use std::time::Duration;
 use tidemill_core::error::Cause;
 
 use source::{Peers, SocketSource};
+use stamping::Stamping;
 pub use tcp::TcpLines;
 pub use udp::{UdpLines, UdpSettings};
 pub use unix::UnixLines;
 
 use crate::formats::line_protocol::{LineProtocolDecoder, LineProtocolSettings};
 use crate::formats::{DecoderSettings, Format, RecordDecoder, text_decoder};
+
+/// The usual size of a TCP connection's buffer.
+const RECEIVE_BYTES: usize = 128 * 1024;
 
 /// How connections are read.
 #[derive(Clone, Debug)]
@@ -39,7 +45,7 @@ pub struct SocketSettings {
     /// How line protocol is read; other formats do not look at it.
     pub line_protocol: LineProtocolSettings,
     /// When listening: the most connections at a time; one more is closed at once and counted as a fault.
-    /// Each takes a thread, 64 KiB to 1 MiB and the record that is not yet complete.
+    /// Each takes a thread, 32 to 128 KiB, what two reads brought, and the record that is not yet complete.
     pub connections_max: usize,
     /// A connection that sends nothing for so long is closed; `None`: never.
     pub idle_timeout: Option<Duration>,
@@ -48,10 +54,13 @@ pub struct SocketSettings {
     /// Whether the source ends when its last connection has closed (and there was one), instead of waiting
     /// for the next.
     pub end_with_last_connection: bool,
+    /// TCP: the system's buffer of a connection, whose content is lost if the process dies. A larger one lets more be on its
+    /// way, which a fast sender far away needs.
+    pub receive_bytes: usize,
 }
 
 impl SocketSettings {
-    /// At most 256 connections without an idle timeout, 10 attempts to connect, no end.
+    /// At most 256 connections without an idle timeout, 10 attempts to connect, no end, buffers of 128 KiB.
     pub fn new(format: Format, decoder: DecoderSettings) -> Self {
         SocketSettings {
             format,
@@ -61,7 +70,13 @@ impl SocketSettings {
             idle_timeout: None,
             attempts_max: 10,
             end_with_last_connection: false,
+            receive_bytes: RECEIVE_BYTES,
         }
+    }
+
+    /// What gives points without a time theirs; other formats have none such.
+    fn stamping(&self) -> Option<Stamping> {
+        (self.format == Format::LineProtocol).then(|| Stamping::new(&self.line_protocol.time_column))
     }
 
     fn check(&self) -> Result<(), Cause> {
@@ -70,6 +85,12 @@ impl SocketSettings {
         }
         if self.attempts_max == 0 {
             return Err(Cause::User("attempts_max = 0: take at least 1".to_owned()));
+        }
+        if !(4096..=64 << 20).contains(&self.receive_bytes) {
+            return Err(Cause::User(format!(
+                "a receive buffer of {} bytes: take 4 KiB to 64 MiB",
+                self.receive_bytes
+            )));
         }
         if self.idle_timeout == Some(Duration::ZERO) {
             return Err(Cause::User("idle timeout = 0: take a longer time, or none".to_owned()));
@@ -84,6 +105,8 @@ struct Decoding {
     format: Format,
     settings: DecoderSettings,
     line_protocol: LineProtocolSettings,
+    /// Whether points without a time get theirs later, where connections come together.
+    leaves_times_open: bool,
     projection: Option<Vec<usize>>,
 }
 
@@ -91,7 +114,12 @@ impl Decoding {
     fn decoder(&self) -> Result<Box<dyn RecordDecoder>, Cause> {
         let mut decoder: Box<dyn RecordDecoder> = match self.format {
             Format::LineProtocol => {
-                Box::new(LineProtocolDecoder::new(self.settings.clone(), self.line_protocol.clone())?)
+                let mut decoder =
+                    LineProtocolDecoder::new(self.settings.clone(), self.line_protocol.clone())?;
+                if self.leaves_times_open {
+                    decoder.leave_times_open();
+                }
+                Box::new(decoder)
             }
             format => text_decoder(format, self.settings.clone())?,
         };

@@ -9,6 +9,7 @@ use tidemill_core::source::{Faults, Polled, Progress};
 use super::client::Client;
 use super::listening::{Listener, Listening};
 use super::{Decoding, SocketSettings};
+use crate::formats::project;
 
 /// With whom a source is connected.
 #[derive(Debug)]
@@ -39,18 +40,19 @@ impl SocketSource {
             format: settings.format,
             settings: settings.decoder.clone(),
             line_protocol: settings.line_protocol.clone(),
+            leaves_times_open: true,
             projection: None,
         };
-        let schema = decoding.decoder()?.schema();
+        // Checks that there is such a decoder.
+        decoding.decoder()?;
+        let schema = SchemaRef::clone(&decoding.settings.schema);
         let is_finite = settings.end_with_last_connection;
         Ok(SocketSource { decoding, schema, peers: open(settings)?, is_finite })
     }
 
     pub(super) fn set_projection(&mut self, columns: &[usize]) -> Result<(), Cause> {
-        let projection = Some(columns.to_vec());
-        let decoding = Decoding { projection, ..self.decoding.clone() };
-        self.schema = decoding.decoder()?.schema();
-        self.decoding = decoding;
+        self.schema = project(&self.decoding.settings.schema, columns)?;
+        self.decoding.projection = Some(columns.to_vec());
         Ok(())
     }
 

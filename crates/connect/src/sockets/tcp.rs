@@ -2,9 +2,11 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use arrow_schema::SchemaRef;
+use socket2::SockRef;
 use tidemill_core::error::Cause;
 use tidemill_core::source::{Faults, Polled, Progress, Source};
 
@@ -65,6 +67,8 @@ impl TcpLines {
         SocketSource::start(settings, |settings| {
             let listener = TcpListener::bind(addresses.as_slice())
                 .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
+                // Those that are accepted have what the listening one has.
+                .and_then(|listener| limit(&listener, settings.receive_bytes).map(|()| listener))
                 .map_err(|error| {
                     Cause::Operation(format!("{place}: cannot listen: {error}; take another port"))
                 })?;
@@ -86,8 +90,12 @@ impl TcpLines {
         }
         let (place, address) = (format!("tcp {address}"), address.to_owned());
         SocketSource::start(settings, |settings| {
+            let receive_bytes = settings.receive_bytes;
             // Looked up each time, for a name may move to another address.
-            let connect = Box::new(move || connect_to(&resolve(&address)?).map(Socket::Tcp));
+            let connect = Box::new(move || {
+                let stream = connect_to(&resolve(&address)?)?;
+                limit(&stream, receive_bytes).map(|()| Socket::Tcp(stream))
+            });
             Ok(Peers::Server(Client::new(connect, place, settings)))
         })
         .map(|source| TcpLines { source })
@@ -138,6 +146,11 @@ pub(super) fn resolve(address: &str) -> io::Result<Vec<SocketAddr>> {
         true => Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address")),
         false => Ok(addresses),
     }
+}
+
+/// Limits what the system receives ahead of us: it would be lost with the process. Left to itself it takes some megabytes.
+fn limit(socket: &impl AsFd, receive_bytes: usize) -> io::Result<()> {
+    SockRef::from(socket).set_recv_buffer_size(receive_bytes)
 }
 
 fn connect_to(addresses: &[SocketAddr]) -> io::Result<TcpStream> {

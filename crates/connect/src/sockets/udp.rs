@@ -111,6 +111,7 @@ impl UdpLines {
             format: settings.format,
             settings: settings.decoder,
             line_protocol: settings.line_protocol,
+            leaves_times_open: false,
             projection: None,
         };
         let schema = decoding.decoder()?.schema();

@@ -5,6 +5,8 @@
 mod client;
 mod fixture;
 mod listen;
+mod read_ahead;
 mod senders;
+mod stamps;
 mod udp;
 mod unix;

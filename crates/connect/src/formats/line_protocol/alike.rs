@@ -63,7 +63,7 @@ impl<'a> Alike<'a> {
         for (index, pair) in self.shape.pairs.iter().enumerate() {
             let column = match pair.target {
                 Target::Column(column) => Some(&mut columns[column]),
-                Target::Unwanted | Target::Undeclared => None,
+                Target::Undeclared => None,
             };
             let good = match index < self.shape.tags {
                 true => self.push_tags(index, column, row),

@@ -22,13 +22,22 @@ pub(super) enum Value {
 /// The values so far. Narrow numbers are kept wide, and narrowed with the whole batch.
 #[derive(Debug)]
 enum Values {
-    Signed { values: Vec<i64>, least: i64, most: i64 },
-    Unsigned { values: Vec<u64>, most: u64 },
+    Signed {
+        values: Vec<i64>,
+        least: i64,
+        most: i64,
+    },
+    Unsigned {
+        values: Vec<u64>,
+        most: u64,
+    },
     Float(Vec<f64>),
     Boolean(Vec<bool>),
     Time(Vec<i64>),
     Plain(Plain),
     Dictionary(Dictionary),
+    /// Texts that nobody reads: any text is good, so none is kept.
+    Unread,
 }
 
 /// A column that is being filled. Rows that were left out become NULL when a later one is set.
@@ -82,12 +91,19 @@ impl Column {
         Ok(Column { field, values, nulls: NullBufferBuilder::new(0), rows: 0 })
     }
 
+    /// A column whose values are only to be checked.
+    pub(super) fn unread(field: Arc<Field>) -> Result<Column, Cause> {
+        let column = Column::new(field)?;
+        let values = if column.is_text() { Values::Unread } else { column.values };
+        Ok(Column { values, ..column })
+    }
+
     pub(super) fn is_boolean(&self) -> bool {
         matches!(self.values, Values::Boolean(_))
     }
 
     pub(super) fn is_text(&self) -> bool {
-        matches!(self.values, Values::Plain(_) | Values::Dictionary(_))
+        matches!(self.values, Values::Plain(_) | Values::Dictionary(_) | Values::Unread)
     }
 
     /// Makes ready for a value of this row.
@@ -115,6 +131,7 @@ impl Column {
         match &mut self.values {
             Values::Dictionary(dictionary) => dictionary.push(&rest[..length]),
             Values::Plain(plain) => plain.push(rest, length),
+            Values::Unread => {}
             _ => return Err(Refused::Mismatch),
         }
         self.set();
@@ -171,6 +188,7 @@ impl Column {
         self.push_all(row, |values| match values {
             Values::Dictionary(dictionary) => places.map(|(at, end)| dictionary.push(&text[at..end])).count(),
             Values::Plain(plain) => places.map(|(at, end)| plain.push(&text[at..], end - at)).count(),
+            Values::Unread => places.count(),
             _ => 0,
         })
     }
@@ -233,6 +251,7 @@ impl Column {
             Values::Boolean(values) => values.resize(rows, false),
             Values::Plain(plain) => plain.pad(rows),
             Values::Dictionary(dictionary) => dictionary.pad(rows),
+            Values::Unread => {}
         }
         self.nulls.append_n_nulls(rows - self.rows);
         self.rows = rows;
@@ -250,6 +269,7 @@ impl Column {
             Values::Boolean(values) => values.truncate(rows),
             Values::Plain(plain) => plain.truncate(rows),
             Values::Dictionary(dictionary) => dictionary.truncate(rows),
+            Values::Unread => {}
         }
         self.nulls.truncate(rows);
         self.rows = rows;
@@ -277,6 +297,7 @@ impl Column {
             Values::Time(values) => Ok(times(self.field.data_type(), values, nulls)),
             Values::Plain(plain) => plain.finish(nulls),
             Values::Dictionary(dictionary) => dictionary.finish(nulls),
+            Values::Unread => Ok(arrow_array::new_null_array(self.field.data_type(), rows)),
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Decodes line protocol that comes in pieces.
 
 use std::collections::VecDeque;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use tidemill_core::error::Cause;
 use tidemill_core::source::Faults;
+use tidemill_core::{Clock, TimeOfDay};
 
 use super::marks::Marks;
 use super::points::Points;
@@ -52,6 +52,10 @@ pub struct LineProtocolDecoder {
     batch_rows: usize,
     /// The time of points without one; `None`: that of the clock.
     arrival: Option<i64>,
+    /// The largest time that was given to a point without one: a clock that is set back makes none earlier.
+    latest_arrival: i64,
+    /// Whether points without a time are left without one.
+    leaves_times_open: bool,
     place: String,
     /// The beginning of a line whose end has not come yet.
     partial: Vec<u8>,
@@ -59,6 +63,8 @@ pub struct LineProtocolDecoder {
     batch_bytes: usize,
     line: u64,
     discarding: bool,
+    /// The lines of the rows since this was last asked, if they are kept.
+    row_lines: Option<Vec<u64>>,
     faults: Faults,
 }
 
@@ -80,13 +86,34 @@ impl LineProtocolDecoder {
             settings,
             batch_rows: decoder.batch_rows.max(1),
             arrival: None,
+            latest_arrival: i64::MIN,
+            leaves_times_open: false,
             place: "input".to_owned(),
             partial: Vec::new(),
             batch_bytes: 0,
             line: 1,
             discarding: false,
+            row_lines: None,
             faults: Faults::default(),
         })
+    }
+
+    /// Keeps from here on which line each row comes from, for
+    /// [`take_row_lines`](LineProtocolDecoder::take_row_lines).
+    pub fn keep_row_lines(&mut self) {
+        self.row_lines = Some(Vec::new());
+    }
+
+    /// The numbers of the lines of all rows since this was last asked; none if they are not kept.
+    pub fn take_row_lines(&mut self) -> Vec<u64> {
+        self.row_lines.as_mut().map_or(Vec::new(), std::mem::take)
+    }
+
+    /// Rows were added since there were so many: they come from this line and those behind it.
+    fn note_row_lines(&mut self, rows_before: usize) {
+        if let Some(lines) = &mut self.row_lines {
+            lines.extend((self.line..).take(self.points.rows() - rows_before));
+        }
     }
 
     /// The unit of the times from here on.
@@ -97,6 +124,12 @@ impl LineProtocolDecoder {
     /// The time of points without one from here on, in nanoseconds since 1970; `None`: when they are decoded.
     pub fn set_arrival(&mut self, time_ns: Option<i64>) {
         self.arrival = time_ns;
+    }
+
+    /// Leaves points without a time without one from here on: whoever puts the rows in their order gives them their times.
+    pub fn leave_times_open(&mut self) {
+        self.leaves_times_open = true;
+        self.points.leave_times_open();
     }
 
     /// The rows that [`push`](LineProtocolDecoder::push) made and nobody took yet.
@@ -117,7 +150,9 @@ impl LineProtocolDecoder {
     pub fn push_last_line(&mut self) {
         let line = std::mem::take(&mut self.partial);
         if !line.is_empty() && !self.discarding {
+            let rows_before = self.points.rows();
             self.take_checked(&line, 0, line.len());
+            self.note_row_lines(rows_before);
         }
         self.discarding = false;
     }
@@ -185,7 +220,7 @@ impl LineProtocolDecoder {
         let arrival = self.arrival();
         let mut start = 0;
         while !marks.is_empty() {
-            let line = Line { start, marks };
+            let (line, rows_before) = (Line { start, marks }, self.points.rows());
             let (lines, count) = match is_checked {
                 true => self.points.push_alike(text, line, batch_rows, arrival),
                 false => (0, 0),
@@ -194,6 +229,7 @@ impl LineProtocolDecoder {
                 0 => (1, self.take_line(text, line, is_checked, arrival)),
                 _ => (lines, count),
             };
+            self.note_row_lines(rows_before);
             let behind = marks[count - 1] as usize + 1;
             self.batch_bytes += behind - start;
             self.line += lines as u64;
@@ -235,7 +271,10 @@ impl LineProtocolDecoder {
 
     fn take_checked(&mut self, text: &[u8], start: usize, end: usize) {
         match std::str::from_utf8(&text[start..end]) {
-            Ok(_) => _ = self.take(text, start, end, self.arrival()),
+            Ok(_) => {
+                let arrival = self.arrival();
+                self.take(text, start, end, arrival);
+            }
             Err(_) => self.fault("bytes that are not UTF-8"),
         }
     }
@@ -255,11 +294,10 @@ impl LineProtocolDecoder {
         self.partial.extend_from_slice(bytes);
     }
 
-    fn arrival(&self) -> i64 {
-        self.arrival.unwrap_or_else(|| {
-            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
-        })
+    fn arrival(&mut self) -> i64 {
+        let now = || i64::try_from(TimeOfDay.now_ns()).unwrap_or(i64::MAX);
+        self.latest_arrival = self.latest_arrival.max(self.arrival.unwrap_or_else(now));
+        self.latest_arrival
     }
 
     #[cold]
@@ -300,6 +338,9 @@ impl RecordDecoder for LineProtocolDecoder {
 
     fn set_projection(&mut self, columns: &[usize]) -> Result<(), Cause> {
         self.points = Points::new(&self.declared, columns, self.settings.clone())?;
+        if self.leaves_times_open {
+            self.points.leave_times_open();
+        }
         Ok(())
     }
 

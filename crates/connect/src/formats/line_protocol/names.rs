@@ -13,8 +13,6 @@ const NAMES_MAX: usize = 4096;
 pub(super) enum Target {
     /// Into this column.
     Column(usize),
-    /// Nowhere: the column was declared, but is not wanted now.
-    Unwanted,
     /// Nowhere: there is no such column.
     Undeclared,
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
-use arrow_schema::{DataType, Schema, SchemaRef, TimeUnit};
+use arrow_schema::{DataType, FieldRef, Schema, SchemaRef, TimeUnit};
 use tidemill_core::error::Cause;
 
 use super::alike::Alike;
@@ -26,14 +26,18 @@ const SHOWN_BYTES: usize = 60;
 #[derive(Debug)]
 pub(super) struct Points {
     schema: SchemaRef,
-    declared: SchemaRef,
+    /// All declared columns, read or not: whether a point is good does not depend on who reads it.
     columns: Vec<Column>,
+    /// Those that are read, in the order of the schema.
+    read: Vec<usize>,
     names: Names,
     shapes: Shapes,
     time_column: Option<usize>,
     measurement_column: Option<usize>,
     /// Columns that must have a value in each row.
     required: Vec<usize>,
+    /// Whether points without a time are left without one.
+    leaves_times_open: bool,
     settings: LineProtocolSettings,
     /// The measurement of the last line.
     measurement: Option<usize>,
@@ -55,22 +59,27 @@ enum Part {
 }
 
 impl Points {
-    /// `columns`: those of the declared ones that are wanted.
+    /// `read`: the declared columns of which there are to be values.
     pub(super) fn new(
         declared: &SchemaRef,
-        wanted: &[usize],
+        read: &[usize],
         settings: LineProtocolSettings,
     ) -> Result<Points, Cause> {
-        let schema = crate::formats::project(declared, wanted)?;
+        let schema = crate::formats::project(declared, read)?;
+        let column = |(index, field): (usize, &FieldRef)| match read.contains(&index) {
+            true => Column::new(Arc::clone(field)),
+            false => Column::unread(Arc::clone(field)),
+        };
         let columns: Vec<Column> =
-            schema.fields().iter().map(|field| Column::new(Arc::clone(field))).collect::<Result<_, _>>()?;
+            declared.fields().iter().enumerate().map(column).collect::<Result<_, _>>()?;
         let points = Points {
-            time_column: index_of(&schema, &settings.time_column),
-            measurement_column: index_of(&schema, &settings.measurement_column),
-            required: (0..columns.len()).filter(|index| !schema.field(*index).is_nullable()).collect(),
-            declared: Arc::clone(declared),
+            time_column: index_of(declared, &settings.time_column),
+            measurement_column: index_of(declared, &settings.measurement_column),
+            required: (0..columns.len()).filter(|index| !declared.field(*index).is_nullable()).collect(),
+            leaves_times_open: false,
             schema,
             columns,
+            read: read.to_vec(),
             names: Names::default(),
             shapes: Shapes::default(),
             settings,
@@ -119,6 +128,18 @@ impl Points {
         self.settings.precision = precision;
     }
 
+    /// Leaves points without a time without one from here on, also where the column is NOT NULL.
+    pub(super) fn leave_times_open(&mut self) {
+        self.leaves_times_open = true;
+        self.required.retain(|column| Some(*column) != self.time_column);
+        let open = |(index, field): (usize, &FieldRef)| match Some(self.read[index]) == self.time_column {
+            true => Arc::new(field.as_ref().clone().with_nullable(true)),
+            false => Arc::clone(field),
+        };
+        let fields: Vec<FieldRef> = self.schema.fields().iter().enumerate().map(open).collect();
+        self.schema = Arc::new(Schema::new(fields));
+    }
+
     /// Names that were met for the first time and are not declared.
     pub(super) fn take_news(&mut self) -> Vec<String> {
         std::mem::take(&mut self.news)
@@ -134,6 +155,7 @@ impl Points {
         arrival: Arrival,
     ) -> (usize, usize) {
         let Points { shapes, columns, settings, measurement_column, time_column, rows, .. } = self;
+        let leaves_times_open = self.leaves_times_open;
         let Some(shape) = shapes.find(text, line) else { return (0, 0) };
         let alike = Alike::new(text, line, shape, settings.line_bytes_max);
         let mut lines = alike.lines().min(rows_max.saturating_sub(*rows));
@@ -141,8 +163,8 @@ impl Points {
             let places = std::iter::repeat_n(alike.measurement(), lines);
             lines = columns[*column].push_texts(*rows, text, places);
         }
-        if let Some(column) = time_column {
-            let column = &mut columns[*column];
+        if let Some(column) = time_column.filter(|_| shape.has_time || !leaves_times_open) {
+            let column = &mut columns[column];
             let DataType::Timestamp(unit, _) = *column.field.data_type() else { return (0, 0) };
             let times = alike.times().take(lines);
             let times = times.map_while(|given| in_unit(unit, given, settings.precision, arrival));
@@ -183,12 +205,12 @@ impl Points {
     pub(super) fn finish(&mut self) -> Result<RecordBatch, Cause> {
         let bug = |error| Cause::Bug(format!("a batch of points: {error}"));
         let rows = std::mem::take(&mut self.rows);
-        let columns = self
-            .columns
-            .iter_mut()
-            .map(|column| column.finish(rows))
-            .collect::<Result<_, _>>()
-            .map_err(bug)?;
+        let mut columns = Vec::with_capacity(self.read.len());
+        for column in &self.read {
+            columns.push(self.columns[*column].finish(rows).map_err(bug)?);
+        }
+        // Those that are not read are forgotten.
+        self.columns.iter_mut().for_each(|column| column.truncate(0));
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options).map_err(bug)
     }
@@ -332,10 +354,10 @@ impl Points {
         {
             return Ok(found);
         }
-        let Points { names, columns, declared, settings, undeclared, news, .. } = self;
+        let Points { names, columns, settings, undeclared, news, .. } = self;
         let resolve = |raw: &[u8]| {
             let name = plain(raw, b", =");
-            let target = target(&name, columns, declared, settings);
+            let target = target(&name, columns, settings);
             let is_new = undeclared.len() < UNDECLARED_MAX && !undeclared.contains(&name[..]);
             if target == Target::Undeclared && is_new {
                 let what = if part == Part::Tag { "tag" } else { "field" };
@@ -382,6 +404,9 @@ impl Points {
             })?),
         };
         let Some(column) = self.time_column else { return Ok(()) };
+        if given.is_none() && self.leaves_times_open {
+            return Ok(());
+        }
         let DataType::Timestamp(unit, _) = *self.columns[column].field.data_type() else { return Ok(()) };
         let Some(time) = in_unit(unit, given, self.settings.precision, arrival) else {
             return Err(format!("the time {} is out of range; check the precision", shown(&text[at..stop])));
@@ -403,7 +428,7 @@ impl Points {
 }
 
 /// The column of a name; one in another case is taken if none is written like it.
-fn target(name: &[u8], columns: &[Column], declared: &Schema, settings: &LineProtocolSettings) -> Target {
+fn target(name: &[u8], columns: &[Column], settings: &LineProtocolSettings) -> Target {
     let special = [settings.time_column.as_bytes(), settings.measurement_column.as_bytes()];
     let is_like = |candidate: &str, exact: bool| match exact {
         true => candidate.as_bytes() == name,
@@ -412,9 +437,6 @@ fn target(name: &[u8], columns: &[Column], declared: &Schema, settings: &LinePro
     for exact in [true, false] {
         if let Some(column) = columns.iter().position(|column| is_like(column.field.name(), exact)) {
             return Target::Column(column);
-        }
-        if declared.fields().iter().any(|field| is_like(field.name(), exact)) {
-            return Target::Unwanted;
         }
     }
     Target::Undeclared
