@@ -46,10 +46,23 @@ fn late_rows_are_counted_with_the_way_to_have_them() {
     let late = format!("{CLICKS}2026-01-01T00:00:01,a,9\n");
     let folder = folder_with(&[("clicks.csv", &late), ("p.sql", &pipeline())]);
     ended(folder.path(), &["run", "p.sql"]).expect(0).tells(&[
-        "1 row came too late and was left out",
+        "1 row came too late and was left out of every result, with windows or without",
         "late(TABLE(source))",
         "WATERMARK FOR",
     ]);
+}
+
+#[test]
+fn explain_says_that_late_rows_are_left_out_of_queries_without_windows_too() {
+    let script = format!("{SOURCE}SELECT user_id FROM clicks;\n");
+    let folder = folder_with(&[("clicks.csv", CLICKS), ("timed.sql", &script)]);
+    let folder = folder.path();
+    let words =
+        ["late rows: left out of every output, with windows or without; late(TABLE(source)) has them"];
+    ended(folder, &["explain", "timed.sql"]).expect(0).shows(&words);
+    fs::write(folder.join("untimed.sql"), "SELECT user_id FROM 'clicks.csv';\n").unwrap();
+    let untimed = ended(folder, &["explain", "untimed.sql"]).expect(0);
+    assert!(!untimed.stdout.contains("late rows"), "{}", untimed.stdout);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use tidemill_core::error::Cause;
 use tidemill_core::{Expression, Faults, Polled, Progress, Source};
 use tidemill_flow::{Gateway, Stopped};
 
+use crate::admission::Gate;
 use crate::intake::{EventTime, Intake};
 
 /// How long a source may be waited for: so long it may take until a stop is noticed.
@@ -23,6 +24,10 @@ pub struct FeedSettings {
     pub event_time: Option<EventTime>,
     /// After so long without rows the source counts as idle; `None`: never.
     pub idle_after: Option<Duration>,
+    /// Rows whose event time is further ahead of the time of day than this are refused: one of them would make all that
+    /// follow late. `None`: event time may run ahead as far as it likes. Not for repeatable sources, whose rows must be
+    /// the same on any day.
+    pub max_ahead: Option<Duration>,
 }
 
 /// What a feed tells about itself.
@@ -193,6 +198,7 @@ impl Feeder {
     /// True if the source has come to its end, false if it was stopped before.
     fn feed(&mut self) -> Result<bool, Cause> {
         let mut intake = Intake::new(&self.settings, self.gateway.streams());
+        let mut gate = Gate::new(self.source.as_mut(), &self.settings, self.gateway.streams());
         let mut last_rows = Instant::now();
         let mut idle = false;
         loop {
@@ -204,9 +210,11 @@ impl Feeder {
                 Polled::Rows(rows) => {
                     last_rows = Instant::now();
                     idle = false;
-                    let chunk = intake.take(&rows)?;
+                    let rows = gate.admit(rows)?;
+                    let chunk = (rows.num_rows() > 0).then(|| intake.take(&rows)).transpose()?;
+                    self.state.add_faults(gate.faults());
                     self.count(&mut intake, rows.num_rows());
-                    self.gateway.push(chunk)
+                    chunk.map_or(Ok(()), |chunk| self.gateway.push(chunk))
                 }
                 Polled::Nothing => {
                     self.count(&mut intake, 0);

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use arrow_select::concat::concat_batches;
 use arrow_select::filter::filter_record_batch;
 use tidemill_core::arrow::array::cast::AsArray;
 use tidemill_core::arrow::array::types::TimestampNanosecondType;
@@ -77,10 +78,15 @@ impl Intake {
     /// The chunk of some rows.
     pub fn take(&mut self, rows: &RecordBatch) -> Result<Chunk, Cause> {
         let events = rows.num_rows() as u32;
-        let rows = self.computed(rows)?;
+        let (rows, positions) = match self.computed(rows) {
+            Err(Cause::User(_)) => self.computed_row_by_row(rows)?,
+            rows => (rows?, (0..events).collect()),
+        };
         let (in_time, late) = match self.sort(&rows)? {
-            Sorted::AllInTime => (Batch::from_source(rows, (0..events).collect()), None),
-            Sorted::Mixed { in_time, late } => (chosen(&rows, &in_time)?, Some(chosen(&rows, &late)?)),
+            Sorted::AllInTime => (Batch::from_source(rows, positions.into()), None),
+            Sorted::Mixed { in_time, late } => {
+                (chosen(&rows, &positions, &in_time)?, Some(chosen(&rows, &positions, &late)?))
+            }
         };
         let mut streams = vec![Some(in_time)];
         if self.keeps_late {
@@ -98,7 +104,8 @@ impl Intake {
     fn watermark_ns(&self) -> i64 {
         match self.event_time {
             Some(event_time) if self.latest_ns > i64::MIN => {
-                self.latest_ns.saturating_sub(event_time.delay_ns)
+                // The largest of all says that the source has ended, which a row cannot say.
+                self.latest_ns.saturating_sub(event_time.delay_ns).min(i64::MAX - 1)
             }
             _ => i64::MIN,
         }
@@ -113,8 +120,39 @@ impl Intake {
             }
         };
         let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
-        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
-            .map_err(|error| Cause::User(format!("a source's rows are not as they were declared: {error}")))
+        let mut declared = columns.iter().zip(self.schema.fields());
+        let lacks_values = declared.any(|(column, field)| !field.is_nullable() && column.null_count() > 0);
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options).map_err(|error| {
+            let text = format!("a source's rows are not as they were declared: {error}");
+            if lacks_values { Cause::User(text) } else { Cause::Bug(text) }
+        })
+    }
+
+    /// The rows whose columns can be computed, and their positions. The others are counted and left out. Which these are is
+    /// found by halves, so that one of them costs little.
+    fn computed_row_by_row(&mut self, rows: &RecordBatch) -> Result<(RecordBatch, Vec<u32>), Cause> {
+        let (mut parts, mut positions) = (Vec::new(), Vec::new());
+        let mut waiting = vec![(0, rows.num_rows())];
+        while let Some((start, end)) = waiting.pop() {
+            match self.computed(&rows.slice(start, end - start)) {
+                Ok(part) => {
+                    parts.push(part);
+                    positions.extend(start as u32..end as u32);
+                }
+                Err(cause @ Cause::User(_)) if end - start == 1 => {
+                    self.faults
+                        .add(format!("a row was left out, for its columns cannot be computed: {cause}"));
+                }
+                Err(Cause::User(_)) => {
+                    let middle = start + (end - start) / 2;
+                    // The first half comes off first.
+                    waiting.extend([(middle, end), (start, middle)]);
+                }
+                Err(cause) => return Err(cause),
+            }
+        }
+        let rows = concat_batches(&self.schema, &parts).map_err(|error| Cause::Bug(error.to_string()))?;
+        Ok((rows, positions))
     }
 
     /// Decides row by row which are late, and which have no event time at all.
@@ -158,8 +196,8 @@ impl Intake {
 }
 
 /// The rows that a mask chooses, at their positions.
-fn chosen(rows: &RecordBatch, mask: &BooleanArray) -> Result<Batch, Cause> {
-    let positions = mask.values().set_indices().map(|row| row as u32).collect();
+fn chosen(rows: &RecordBatch, positions: &[u32], mask: &BooleanArray) -> Result<Batch, Cause> {
+    let positions = mask.values().set_indices().map(|row| positions[row]).collect();
     let rows = filter_record_batch(rows, mask).map_err(|error| Cause::Bug(error.to_string()))?;
     Ok(Batch::from_source(rows, positions))
 }

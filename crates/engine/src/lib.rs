@@ -76,6 +76,7 @@
 //! # Ok::<(), tidemill_engine::FlowError>(())
 //! ```
 
+mod admission;
 mod durable;
 mod engine;
 mod feed;
@@ -91,9 +92,10 @@ pub use tidemill_core::latency::ResponseTimes;
 pub use tidemill_core::sink::Arrivals;
 pub use tidemill_core::snapshot::{Snapshot, StateSource};
 pub use tidemill_core::{
-    Batch, Clock, CommitGuard, Cut, CutLog, CycleOutput, Expression, Faults, Guarantee, ManualClock,
-    MemoryCutLog, Operator, Output, Polled, Progress, Request, Rows, Sink, SnapshotReader, SnapshotWriter,
-    Source, SplitChange, SystemClock, Transform, Transformed, arrow, prefetch,
+    Admission, Batch, Clock, CommitGuard, Cut, CutLog, CycleOutput, Expression, Faults, Guarantee,
+    ManualClock, MemoryCutLog, Operator, Output, Polled, Progress, Refused, Request, Rows, Sink,
+    SnapshotReader, SnapshotWriter, Source, SplitChange, SystemClock, TimeOfDay, Transform, Transformed,
+    arrow, prefetch,
 };
 pub use tidemill_flow::{
     Chunk, Failure, FlowError, Gateway, Member, Processes, Replan, Resume, Running, Snapshots, SplitStatus,

@@ -235,7 +235,7 @@ fn a_cut_says_how_far_chosen_sources_are() {
     assert_eq!((cut.watermark_of([2]), cut.watermark_of([])), (i64::MIN, i64::MIN));
     let mut log = MemoryCutLog::new(1);
     log.append(&cut).unwrap();
-    assert_eq!(log.cuts(), [cut.clone()]);
+    assert_eq!(log.cuts(), std::slice::from_ref(&cut));
 
     let ended = tidemill_engine::Cut { watermarks: vec![i64::MAX, 9, i64::MAX], ..cut };
     assert_eq!((ended.watermark(), ended.watermark_of([0])), (9, i64::MAX));

@@ -29,6 +29,8 @@ pub struct SourceDefinition {
     pub ordered: bool,
     /// After so long without rows it counts as idle.
     pub idle_after: Option<Duration>,
+    /// How far its event times may be ahead of the time of day; `None`: as far as they like.
+    pub max_ahead: Option<Duration>,
     /// Whether it is read once, at the start, as a table.
     pub is_table: bool,
     /// If it is a table: the numbers of the columns by which its rows are told apart; none if it may have rows that are
@@ -69,6 +71,7 @@ impl SourceDefinition {
             event_time: None,
             ordered: false,
             idle_after: None,
+            max_ahead: None,
             is_table: false,
             key: Vec::new(),
             is_finite: false,

@@ -66,6 +66,11 @@ impl Prepared {
             "workers: {}{processes}; latency bound: {bound}\ncycles: up to {} events, an event waits {wait}{idle}\n",
             self.settings.workers, cycles.events_max
         );
+        if self.sources.iter().any(|source| source.definition.event_time.is_some()) {
+            text.push_str(
+                "late rows: left out of every output, with windows or without; late(TABLE(source)) has them\n",
+            );
+        }
         if let Some((folder, durability)) = &self.durability {
             let every = crate::duration::display_ns(durability.snapshot_every.as_nanos() as i64);
             let _ = writeln!(text, "durable: journal in {}, a snapshot every {every}", folder.display());

@@ -155,6 +155,7 @@ fn open(source: &UsedSource) -> Result<(Box<dyn Source>, FeedSettings), Cause> {
         }),
         event_time: source.event_time(),
         idle_after: source.definition.idle_after,
+        max_ahead: source.definition.max_ahead,
     };
     Ok(((source.definition.open)(Some(&source.raw_columns))?, settings))
 }

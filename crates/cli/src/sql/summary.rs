@@ -50,8 +50,8 @@ fn met(share: f64, bound: Duration) -> String {
 pub(crate) fn left_out(status: &QueryStatus) {
     if status.late > 0 {
         terminal::tell(&format!(
-            "{} came too late and {} left out; late(TABLE(source)) has them, and a longer INTERVAL in WATERMARK FOR \
-             waits for them",
+            "{} came too late and {} left out of every result, with windows or without; late(TABLE(source)) has them, \
+             and a longer INTERVAL in WATERMARK FOR waits for them",
             quantity::counted(status.late, "row"),
             were(status.late)
         ));

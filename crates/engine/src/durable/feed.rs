@@ -15,6 +15,7 @@ use super::DurableSource;
 use super::forward::{Entrance, Forwarder, Pause};
 use super::protocol::Forwarding;
 use super::write::{Ending, Writer};
+use crate::admission::Gate;
 use crate::feed::{Feed, FeedState, spawn};
 use crate::intake::Intake;
 
@@ -69,7 +70,8 @@ pub(super) fn parts<E: Entrance>(
         ending: Arc::clone(&ending),
         pause: Pause::since(start.now, start.position),
     };
-    let DurableSource { source, sync, .. } = source;
-    let writer = Writer::new(source, writer, sync, sender, (state, ending), start);
+    let DurableSource { mut source, sync, feed, .. } = source;
+    let gate = Gate::new(source.as_mut(), &feed, streams);
+    let writer = Writer::new((source, gate), writer, sync, sender, (state, ending), start);
     (writer, forwarder)
 }

@@ -13,6 +13,7 @@ use tidemill_journal::{Record, StreamWriter};
 use super::SyncPolicy;
 use super::feed::Start;
 use super::protocol::{Settle, Taking};
+use crate::admission::Gate;
 use crate::feed::{FeedState, POLL_WAIT};
 
 /// How long to wait until room is asked for again.
@@ -49,6 +50,7 @@ pub(super) enum Step {
 
 pub(super) struct Writer {
     source: Box<dyn Source>,
+    gate: Gate,
     journal: StreamWriter,
     taking: Taking,
     /// Rows for which the disk had no room, and whose they are.
@@ -63,7 +65,7 @@ pub(super) struct Writer {
 
 impl Writer {
     pub fn new(
-        source: Box<dyn Source>,
+        (source, gate): (Box<dyn Source>, Gate),
         journal: StreamWriter,
         policy: SyncPolicy,
         queue: Sender<Record>,
@@ -72,7 +74,7 @@ impl Writer {
     ) -> Self {
         let taking = Taking::new(policy, source.is_repeatable(), journal.end());
         let Start { clock, now: synced_at, .. } = start;
-        Writer { source, journal, taking, held: None, queue, clock, state, ending, synced_at }
+        Writer { source, gate, journal, taking, held: None, queue, clock, state, ending, synced_at }
     }
 
     pub fn run(mut self) {
@@ -142,7 +144,14 @@ impl Writer {
             return self.settle(now, true);
         };
         let known = known as usize;
-        self.held = Some((rows.slice(known, rows.num_rows() - known), request));
+        // Before it is journaled: what depends on the clock is not decided again by a replay.
+        let rows = self.gate.admit(rows.slice(known, rows.num_rows() - known))?;
+        self.state.add_faults(self.gate.faults());
+        if rows.num_rows() == 0 {
+            self.taking.written();
+            return self.settle(now, true);
+        }
+        self.held = Some((rows, request));
         self.write(now)
     }
 

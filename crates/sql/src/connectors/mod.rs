@@ -7,6 +7,7 @@ mod http;
 mod journal;
 mod kafka;
 mod line_protocol;
+mod max_ahead;
 mod sinks;
 mod sockets;
 mod sources;

@@ -23,6 +23,7 @@ const STREAM: &[&str] = &[
     "idle_timeout",
     "end_with_last_connection",
     "attempts_max",
+    "receive_buffer",
 ];
 const DATAGRAM: &[&str] = &["listen", "allow_remote"];
 
@@ -55,6 +56,9 @@ pub(super) fn unix(options: &Options, declared: Option<SchemaRef>) -> Result<Ope
     let (raw, settings, ends) = stream(options, declared, "unix")?;
     if options.get("allow_remote").is_some() {
         return Err(options.error("allow_remote", "no other machine can reach a Unix socket"));
+    }
+    if options.get("receive_buffer").is_some() {
+        return Err(options.error("receive_buffer", "a Unix socket has the buffer of its sender"));
     }
     let is_finite = settings.end_with_last_connection;
     let open: Arc<Open> = Arc::new(move |columns| {
@@ -108,6 +112,9 @@ fn stream(
     }
     if let Some(most) = options.integer("attempts_max", 1..=i64::from(u32::MAX))? {
         settings.attempts_max = most as u32;
+    }
+    if let Some(bytes) = options.bytes("receive_buffer")? {
+        settings.receive_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
     }
     settings.end_with_last_connection = options.boolean("end_with_last_connection")?.unwrap_or(false);
     Ok((raw, settings, ends(options, scheme)?))

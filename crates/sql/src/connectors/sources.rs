@@ -22,7 +22,7 @@ use crate::text_error::TextError;
 
 const CONNECTORS: &[&str] =
     &["file", "stdin", "tcp", "unix", "udp", "http", "line_protocol", "kafka", "journal", "generator"];
-const COMMON: &[&str] = &["connector", "format", "ordered", "idle_after"];
+const COMMON: &[&str] = &["connector", "format", "ordered", "idle_after", "max_ahead"];
 const CSV: &[&str] = &["header", "delimiter", "quote", "null"];
 
 /// How to open a source, and the columns that it has itself.
@@ -70,6 +70,7 @@ pub(crate) fn define_source(
     let (mut schema, mut computed) = visible_columns(create, &opened.raw, &raw, statement, provider)?;
     let event_time = watermark(create, &mut schema, &mut computed, &raw, statement)?;
     let idle_after = options.duration("idle_after")?.unwrap_or(settings.idle_after);
+    let max_ahead = super::max_ahead::max_ahead(options, connector, event_time.is_some())?;
     Ok(SourceDefinition {
         name: create.name.value.clone(),
         raw: opened.raw,
@@ -78,6 +79,8 @@ pub(crate) fn define_source(
         event_time,
         ordered: create.ordered()?,
         idle_after: Some(idle_after).filter(|limit| !limit.is_zero()),
+        // A replay must not decide again what was decided when the rows came.
+        max_ahead: max_ahead.filter(|_| durable.is_none() || settings.replay.is_none()),
         is_table,
         key: Vec::new(),
         is_finite: opened.is_finite,

@@ -111,7 +111,9 @@ fn plan(prepared: &Prepared) -> String {
 }
 
 fn without_settings(text: &str) -> String {
-    let kept = text.lines().filter(|line| !line.starts_with("workers: ") && !line.starts_with("cycles: "));
+    let is_setting =
+        |line: &&str| ["workers: ", "cycles: ", "late rows: "].iter().any(|name| line.starts_with(name));
+    let kept = text.lines().filter(|line| !is_setting(line));
     kept.map(|line| format!("{line}\n")).collect()
 }
 
