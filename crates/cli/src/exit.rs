@@ -11,8 +11,8 @@ use tidemill_linear_road::run::{FailedRun, Fault, RunError};
 macro_rules! exit_codes {
     () => {
         "Exit codes:\n  0    done\n  1    an operation failed (a full disk), or a bug\n  2    wrong usage or bad \
-         input (a missing file; with --strict, a bad line)\n  3    a check found differences\n  130  interrupted \
-         (Ctrl-C): what was taken in by then is answered"
+         input (a missing file; a bad row, where there is --strict)\n  3    a check found differences\n  130  \
+         interrupted (Ctrl-C, SIGTERM, SIGHUP): what was taken in by then is answered"
     };
 }
 

@@ -1,4 +1,4 @@
-//! Ctrl-C: the first one ends in order, the second one at once.
+//! Ctrl-C, and other ways to ask a process to end: the first one ends in order, the second one at once.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -6,22 +6,35 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
 
 use anyhow::Context;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use crate::exit::Exit;
 
-/// A flag that is set by Ctrl-C, or when the system asks this process to end. If it is set already, the process
-/// ends at once.
+/// A flag that is set by Ctrl-C, when the system asks this process to end, or when its terminal is closed. If it is set
+/// already, the process ends at once.
 pub(crate) fn flag() -> anyhow::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        if signal == SIGHUP && outlives_terminal() {
+            continue;
+        }
         // In this order: the first signal must not find what it sets itself.
         flag::register_conditional_shutdown(signal, Exit::Interrupted as i32, Arc::clone(&stop))
             .and_then(|_| flag::register(signal, Arc::clone(&stop)))
             .context("Ctrl-C cannot be caught")?;
     }
     Ok(stop)
+}
+
+/// Whether this process was started so that it goes on when its terminal is closed, as `nohup` starts it: the signal of
+/// that is ignored.
+fn outlives_terminal() -> bool {
+    // Only Linux tells. Elsewhere nobody is asked, and the signal ends the process in order.
+    let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return false };
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    ignored.is_some_and(|mask| mask & (1 << (SIGHUP - 1)) != 0)
 }
 
 /// What Ctrl-C does to queries.

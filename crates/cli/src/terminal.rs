@@ -18,9 +18,25 @@ pub(crate) fn tell(line: &str) {
 
 /// A result on standard output.
 pub(crate) fn show(text: &str) -> anyhow::Result<()> {
+    write(format!("{text}\n").as_bytes()).map(|_| ())
+}
+
+/// Text on standard output. Whether somebody reads on.
+pub(crate) fn write(text: &[u8]) -> anyhow::Result<bool> {
     let mut out = io::stdout().lock();
-    match writeln!(out, "{text}").and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        other => other.context("cannot write to standard output"),
+    match out.write_all(text).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        other => other.map(|()| true).context("cannot write to standard output"),
     }
+}
+
+/// How many lines and columns the terminal has that standard output leads to; `None` if it leads elsewhere, or nobody
+/// knows.
+#[cfg(feature = "sql")]
+pub(crate) fn size() -> Option<(usize, usize)> {
+    if !io::stdout().is_terminal() {
+        return None;
+    }
+    let (lines, columns) = console::Term::stdout().size_checked()?;
+    (lines > 0 && columns > 0).then_some((lines.into(), columns.into()))
 }

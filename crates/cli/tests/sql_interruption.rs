@@ -6,7 +6,7 @@ mod support;
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
 
-use support::child::{end, interrupt, start, wait_until};
+use support::child::{end, interrupt, signal, start, wait_until};
 use support::*;
 
 #[test]
@@ -44,6 +44,75 @@ fn ctrl_c_ends_a_pipeline_in_order() {
     let said =
         ended.stderr.lines().find(|line| line.contains("rows in,")).expect("a summary").replace(',', "");
     assert!(said.starts_with(&format!("{rows} rows in {rows} rows out")), "{said}, but {rows} rows");
+}
+
+#[test]
+fn a_closed_terminal_and_a_request_to_end_are_as_ctrl_c() {
+    let script = "CREATE SINK out AS SELECT value FROM sequence(rate => 1000) WITH (path = 'out.csv')";
+    for name in ["HUP", "TERM"] {
+        let folder = folder_with(&[("p.sql", script)]);
+        let folder = folder.path();
+        let child = start(tidemill(folder, &["run", "p.sql"]));
+        wait_until("there are rows", || {
+            fs::metadata(folder.join("out.csv")).is_ok_and(|file| file.len() > 100)
+        });
+        signal(&child, name);
+        end(child).expect(130).tells(&["interrupted", "rows in,"]);
+        let text = fs::read_to_string(folder.join("out.csv")).unwrap();
+        let expected: String = (0..text.lines().count() - 1).map(|number| format!("{number}\n")).collect();
+        assert_eq!(text, format!("value\n{expected}"), "{name}");
+
+        let mut child = start(tidemill(folder, &["sql", "-c", "SELECT value FROM sequence(rate => 2000)"]));
+        let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
+        output.read_line(&mut String::new()).unwrap();
+        signal(&child, name);
+        output.read_to_string(&mut String::new()).unwrap();
+        end(child).expect(130).tells(&["interrupted; what was taken in by then is answered"]);
+    }
+}
+
+/// As `nohup` starts it.
+#[cfg(target_os = "linux")]
+#[test]
+fn who_is_to_outlive_the_terminal_does() {
+    let script = "CREATE SINK out AS SELECT value FROM sequence(rate => 1000) WITH (path = 'out.csv')";
+    let folder = folder_with(&[("p.sql", script)]);
+    let folder = folder.path();
+    let mut shell = std::process::Command::new("sh");
+    let run = format!("trap '' HUP; exec '{}' run p.sql", env!("CARGO_BIN_EXE_tidemill"));
+    shell.current_dir(folder).arg("-c").arg(run);
+    let child = start(shell);
+    let length = || fs::metadata(folder.join("out.csv")).map_or(0, |file| file.len());
+    wait_until("there are rows", || length() > 100);
+    signal(&child, "HUP");
+    let before = length();
+    wait_until("there are more rows", || length() > before + 10_000);
+    interrupt(&child);
+    end(child).expect(130).tells(&["interrupted"]);
+}
+
+#[test]
+fn changes_of_a_table_are_written_once_a_second_where_nobody_watches() {
+    let folder = folder_with(&[]);
+    let text = "SELECT value % 2 AS odd, count(*) AS n FROM sequence(rate => 5000) GROUP BY 1";
+    let began = std::time::Instant::now();
+    let mut child = start(tidemill(folder.path(), &["sql", "--format", "csv", "-c", text]));
+    let mut output = BufReader::new(child.stdout.take().expect("a pipe")).lines().map(|line| line.unwrap());
+    assert_eq!(output.next().as_deref(), Some("odd,n"));
+    let mut lines: Vec<String> = output.by_ref().take(4).collect();
+    interrupt(&child);
+    lines.extend(output);
+    // For each of the two rows one line a second, one at the start and one at the end.
+    let seconds = began.elapsed().as_secs() as usize + 1;
+    assert!(lines.len() <= 2 * (seconds + 2), "{} lines in {seconds} s", lines.len());
+    // The last line of each row is the whole answer.
+    let last = |odd: &str| -> u64 {
+        let line = lines.iter().rev().find(|line| line.starts_with(odd)).expect("a line");
+        line.split(',').nth(1).and_then(|n| n.parse().ok()).expect("a number")
+    };
+    let (even, odd) = (last("0,"), last("1,"));
+    assert!(even == odd || even == odd + 1, "{even} even, {odd} odd");
+    end(child).expect(130);
 }
 
 #[test]

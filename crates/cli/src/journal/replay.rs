@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::exit::Exit;
-use crate::sql::{RowFormat, SessionOptions, run_script};
+use crate::sql::{RowOptions, SessionOptions, run_script};
 
 /// Run a script with its durable sources read from their journals, from the beginning to the end
 #[derive(Debug, clap::Args)]
@@ -15,9 +15,8 @@ pub(crate) struct Replay {
     /// The script; - reads standard input. Its sinks are written to: name others than those of the running pipeline
     #[arg(value_name = "FILE")]
     script: PathBuf,
-    /// How rows of a SELECT in the script are shown
-    #[arg(long, value_enum, default_value_t)]
-    format: RowFormat,
+    #[command(flatten)]
+    rows: RowOptions,
     #[command(flatten)]
     options: SessionOptions,
 }
@@ -26,6 +25,6 @@ impl Replay {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
         let mut session = self.options.session();
         session.settings_mut().replay = Some(self.folder.clone());
-        run_script(&self.script, session, self.format)
+        run_script(&self.script, session, self.rows)
     }
 }

@@ -20,6 +20,7 @@ Commands stand alone on their line:
   \\d          sources, tables, views and sinks
   \\d name     the columns of one of them
   \\i file     execute the statements of a file
+  \\x          a line for each value, or again a line for each row
   \\h, \\?      this help
   \\q, Ctrl-D  leave
 
@@ -37,10 +38,12 @@ pub(crate) enum ClientCommand {
     /// All relations, or the columns of one.
     Describe(Option<String>),
     Include(PathBuf),
+    /// A line for each value, or no longer.
+    Expanded,
 }
 
 /// All of them, for completion.
-pub(crate) const NAMES: [&str; 8] = ["\\?", "\\d", "\\h", "\\i", "\\q", "\\run", "\\start", "\\stop"];
+pub(crate) const NAMES: [&str; 9] = ["\\?", "\\d", "\\h", "\\i", "\\q", "\\run", "\\start", "\\stop", "\\x"];
 
 impl ClientCommand {
     /// The command that a text is; `None` if it is none, but statements or nothing.
@@ -69,6 +72,7 @@ impl ClientCommand {
             "\\run" => takes_none(ClientCommand::Run),
             "\\start" => takes_none(ClientCommand::Start),
             "\\stop" => takes_none(ClientCommand::Stop),
+            "\\x" => takes_none(ClientCommand::Expanded),
             "\\d" => Ok(ClientCommand::Describe(Some(argument.to_owned()).filter(|name| !name.is_empty()))),
             "\\i" if argument.is_empty() => Err("\\i needs the name of a file: \\i views.sql".into()),
             "\\i" => Ok(ClientCommand::Include(argument.trim_matches('\'').into())),
@@ -94,7 +98,8 @@ mod tests {
         assert_eq!(read("\\d"), Some(Ok(ClientCommand::Describe(None))));
         assert_eq!(read("\\d clicks;"), Some(Ok(ClientCommand::Describe(Some("clicks".into())))));
         assert_eq!(read("\\i 'a b.sql'"), Some(Ok(ClientCommand::Include("a b.sql".into()))));
-        for text in ["\\i", "\\x", "\\run now", "\\"] {
+        assert_eq!(read("\\x"), Some(Ok(ClientCommand::Expanded)));
+        for text in ["\\i", "\\nope", "\\run now", "\\"] {
             assert!(matches!(read(text), Some(Err(_))), "{text}");
         }
     }

@@ -6,11 +6,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tidemill_connect::sinks::is_output_closed;
-use tidemill_engine::Cause;
 use tidemill_engine::arrow::array::RecordBatch;
-use tidemill_sql::{Prepared, QueryStatus, Reply, RunningQuery, Session, Statement, StatementKind};
+use tidemill_engine::{Cause, Sink};
+use tidemill_sql::{Output, Prepared, QueryStatus, Reply, RunningQuery, Session, Statement, StatementKind};
 
 use super::background::Background;
+use super::changing::Changing;
 use super::counted::Counted;
 use super::live::Live;
 use super::rows::RowFormat;
@@ -36,6 +37,8 @@ pub(crate) struct Executor {
     pub format: RowFormat,
     pub interrupt: Interrupt,
     pub manner: Manner,
+    /// Whether a row that cannot be used ends a query.
+    pub strict: bool,
     /// What runs meanwhile.
     pub background: Option<Background>,
 }
@@ -49,6 +52,8 @@ enum Watched {
     Stopped,
     /// Nobody waits for what it has left.
     Abandoned,
+    /// Nobody reads its rows any more.
+    Unread,
 }
 
 /// What a query leaves: its last status, and its answer if that comes at the end.
@@ -130,22 +135,41 @@ impl Executor {
         let bound = prepared.max_latency();
         let streams = !prepared.outputs().is_empty();
         let counted = Counted::default();
-        let sinks =
-            prepared.outputs().iter().map(|output| Ok(counted.sink(self.format.sink(&output.schema)?)));
-        let sinks = sinks.collect::<anyhow::Result<Vec<_>>>()?;
+        let (sinks, mut changing) = self.sinks(&prepared, &counted)?;
         let running = prepared.start(sinks).map_err(Failed)?;
-        let watched = self.watch(&running, &mut Live::of_query(streams));
+        let watched = self.watch(&running, &mut Live::of_query(streams), changing.as_mut())?;
         let (exit, left) = self.finish(running, watched)?;
         let Some((status, answer)) = left else { return Ok(exit) };
+        self.check_strict(&status)?;
         if let Some(rows) = &answer {
             self.format.show(rows)?;
         }
-        self.took(answer.map_or(counted.rows(), |rows| rows.num_rows() as u64), start);
+        let rows = match changing {
+            Some(changing) => changing.end()?,
+            None => answer.map_or(counted.rows(), |rows| rows.num_rows() as u64),
+        };
+        self.took(rows, start);
         match bound {
             Some(_) => summary::whole(&status, bound),
             None => summary::left_out(&status),
         }
         Ok(exit)
+    }
+
+    /// The sinks of a query whose rows are shown; and what shows them, if they are those of a table that changes.
+    fn sinks(
+        &self,
+        prepared: &Prepared,
+        counted: &Counted,
+    ) -> anyhow::Result<(Vec<Box<dyn Sink>>, Option<Changing>)> {
+        if let [Output { table_key: Some(Some(key)), schema, .. }] = prepared.outputs() {
+            let rows_max = self.session.settings().max_result_rows;
+            let (sink, changing) = Changing::new(self.format, schema, key, rows_max)?;
+            return Ok((vec![sink], Some(changing)));
+        }
+        let sinks =
+            prepared.outputs().iter().map(|output| Ok(counted.sink(self.format.sink(&output.schema)?)));
+        Ok((sinks.collect::<anyhow::Result<_>>()?, None))
     }
 
     /// Runs a query without showing its rows, and describes what was measured.
@@ -155,9 +179,10 @@ impl Executor {
         let discard = |_| Box::new(tidemill_sql::Discard) as Box<dyn tidemill_engine::Sink>;
         let sinks = prepared.outputs().iter().map(discard).collect();
         let running = prepared.start(sinks).map_err(Failed)?;
-        let watched = self.watch(&running, &mut Live::of_query(false));
+        let watched = self.watch(&running, &mut Live::of_query(false), None)?;
         let (exit, left) = self.finish(running, watched)?;
         if let Some((status, _)) = left {
+            self.check_strict(&status)?;
             terminal::show(explained.with(&status).trim_end())?;
             summary::whole(&status, bound);
         }
@@ -176,34 +201,64 @@ impl Executor {
         if let Some(recovered) = running.recovered() {
             summary::recovered(recovered);
         }
-        let watched = self.watch(&running, &mut Live::of_pipeline(self.session.writes_to_standard_output()));
+        let mut live = Live::of_pipeline(self.session.writes_to_standard_output());
+        let watched = self.watch(&running, &mut live, None)?;
         let (exit, left) = self.finish(running, watched)?;
         if let Some((status, _)) = left {
             summary::whole(&status, bound);
+            self.check_strict(&status)?;
         }
         Ok(Some(exit))
     }
 
-    /// Shows how far a query is until it has taken in all that it will; tells it to stop if that is asked for.
-    fn watch(&self, running: &RunningQuery, live: &mut Live) -> Watched {
+    /// An error if a row could not be used and that is one here.
+    fn check_strict(&self, status: &QueryStatus) -> anyhow::Result<()> {
+        match self.strict && status.faults.count > 0 {
+            true => Err(user_error(summary::refused(&status.faults))),
+            false => Ok(()),
+        }
+    }
+
+    /// Shows how far a query is, and what changes, until it has taken in all that it will; tells it to stop if that is
+    /// asked for, or if it has met a row that ends it.
+    fn watch(
+        &self,
+        running: &RunningQuery,
+        live: &mut Live,
+        mut changing: Option<&mut Changing>,
+    ) -> anyhow::Result<Watched> {
         let mut watched = Watched::Ended;
+        let mut is_refused = false;
         while !running.has_ended() && watched != Watched::Abandoned {
             let was_stopped = watched == Watched::Stopped;
             if (!was_stopped || self.interrupt.stays()) && self.interrupt.is_asked() {
                 watched = if was_stopped { Watched::Abandoned } else { Watched::Stopped };
                 running.stop();
             }
+            if self.strict && !is_refused && running.status().is_some_and(|status| status.faults.count > 0) {
+                is_refused = true;
+                running.stop();
+            }
+            if let Some(changing) = &mut changing
+                && !changing.look()?
+            {
+                return Ok(Watched::Unread);
+            }
             live.look(|| running.status());
             thread::sleep(Live::LOOK);
         }
         live.end();
-        watched
+        if let Some(changing) = changing {
+            changing.clear()?;
+        }
+        Ok(watched)
     }
 
     /// Waits for what a query has left to do; `None` if nobody wants it any more, or its reader has gone.
     fn finish(&self, running: RunningQuery, watched: Watched) -> anyhow::Result<(Exit, Option<Left>)> {
         let exit = if watched == Watched::Ended { Exit::Done } else { Exit::Interrupted };
         let left = match watched {
+            Watched::Unread => return Ok((Exit::Done, None)),
             Watched::Abandoned => None,
             _ if self.interrupt.stays() => self.wait_at_prompt(running),
             _ => Some(running.wait()),

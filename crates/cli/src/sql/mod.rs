@@ -1,6 +1,7 @@
 //! `tidemill sql`, `run`, `explain`, `validate`: continuous queries in SQL.
 
 mod background;
+mod changing;
 mod client_command;
 mod completion;
 mod counted;
@@ -41,6 +42,17 @@ pub(crate) struct SessionOptions {
     /// Processes of this machine that each query runs over; --workers are those of each
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub processes: u16,
+}
+
+/// Options of the commands that show rows.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct RowOptions {
+    /// How rows of a SELECT are shown
+    #[arg(long, value_enum, default_value_t)]
+    pub format: RowFormat,
+    /// End at the first row that cannot be read or computed, with exit code 2
+    #[arg(long)]
+    pub strict: bool,
 }
 
 impl SessionOptions {

@@ -6,8 +6,7 @@ use tidemill_engine::Member;
 use tidemill_sql::{Session, StatementKind};
 
 use super::execute::{Executor, Manner};
-use super::rows::RowFormat;
-use super::{SessionOptions, script, user_error};
+use super::{RowOptions, SessionOptions, script, user_error};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 
@@ -18,21 +17,20 @@ pub(crate) struct RunPipeline {
     /// The script; - reads standard input
     #[arg(value_name = "FILE")]
     script: PathBuf,
-    /// How rows of a SELECT in the script are shown
-    #[arg(long, value_enum, default_value_t)]
-    format: RowFormat,
+    #[command(flatten)]
+    rows: RowOptions,
     #[command(flatten)]
     options: SessionOptions,
 }
 
 impl RunPipeline {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
-        run_script(&self.script, self.options.session_of(&self.script), self.format)
+        run_script(&self.script, self.options.session_of(&self.script), self.rows)
     }
 }
 
 /// Runs the statements of a script, then its sinks; or the part that this process has of a query of another one.
-pub(crate) fn run_script(path: &Path, session: Session, format: RowFormat) -> anyhow::Result<Exit> {
+pub(crate) fn run_script(path: &Path, session: Session, rows: RowOptions) -> anyhow::Result<Exit> {
     // Before anything reads standard input.
     if let Some(member) = Member::from_environment()? {
         return Ok(super::run_member(session, member));
@@ -40,7 +38,9 @@ pub(crate) fn run_script(path: &Path, session: Session, format: RowFormat) -> an
     let script = script::read(path)?;
     let statements = script.statements()?;
     let interrupt = Interrupt::of_command()?;
-    let mut executor = Executor { session, format, interrupt, manner: Manner::Script, background: None };
+    let RowOptions { format, strict } = rows;
+    let mut executor =
+        Executor { session, format, interrupt, manner: Manner::Script, strict, background: None };
     for statement in &statements {
         let exit = executor.statement(statement)?;
         if exit != Exit::Done {

@@ -13,7 +13,7 @@ use super::execute::{Executor, Manner};
 use super::piped::{Next, PipedStatements};
 use super::rows::RowFormat;
 use super::script::{self, ScriptText};
-use super::{SessionOptions, user_error};
+use super::{RowOptions, SessionOptions, user_error};
 use crate::exit::{self, Exit};
 use crate::interrupt::Interrupt;
 use crate::terminal;
@@ -34,9 +34,8 @@ pub(crate) struct Prompt {
     /// A file with statements to execute; - reads standard input whole
     #[arg(short = 'f', long, value_name = "FILE", conflicts_with = "command")]
     file: Option<PathBuf>,
-    /// How rows are shown
-    #[arg(long, value_enum, default_value_t)]
-    format: RowFormat,
+    #[command(flatten)]
+    rows: RowOptions,
     #[command(flatten)]
     options: SessionOptions,
 }
@@ -68,9 +67,10 @@ impl Prompt {
         };
         Ok(Executor {
             session: self.options.session(),
-            format: self.format,
+            format: self.rows.format,
             interrupt,
             manner,
+            strict: self.rows.strict,
             background: None,
         })
     }
@@ -185,6 +185,15 @@ fn command(executor: &mut Executor, text: &str) -> Option<anyhow::Result<Option<
             all(executor, &ScriptText { name: "query".into(), text, is_standard_input: true }).map(Some)
         }
         ClientCommand::Include(path) => include(executor, &path).map(Some),
+        ClientCommand::Expanded => {
+            executor.format = match executor.format {
+                RowFormat::Expanded => RowFormat::Table,
+                _ => RowFormat::Expanded,
+            };
+            let is_on = executor.format == RowFormat::Expanded;
+            terminal::tell(if is_on { "a line for each value" } else { "a line for each row" });
+            Ok(Some(Exit::Done))
+        }
     })
 }
 

@@ -1,24 +1,21 @@
 //! Rows on standard output.
 
-use std::io::{self, Write};
-
-use anyhow::Context;
-use tidemill_connect::sinks::{StandardOutput, TableStyle, TextFormat};
+use tidemill_connect::sinks::{StandardOutput, TableLayout, TableStyle, TextEncoder, TextFormat};
 use tidemill_engine::Sink;
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::arrow::schema::SchemaRef;
 
 use super::Failed;
-
-/// Texts of rows that are all there are cut if they are wider than so many columns of the terminal.
-const WIDTH_MAX: usize = 200;
+use crate::terminal;
 
 /// How rows are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum RowFormat {
-    /// Aligned columns, for people
+    /// Aligned columns, for people; on a terminal that is too narrow, a line for each value
     #[default]
     Table,
+    /// A line for each value, for people
+    Expanded,
     /// Comma-separated values with a header
     Csv,
     /// One JSON object per line
@@ -28,15 +25,22 @@ pub(crate) enum RowFormat {
 impl RowFormat {
     /// The format of text behind it. The columns of a table get room for rows that `follow` the first ones.
     fn text(self, follow: bool) -> TextFormat {
+        let table =
+            |layout| TextFormat::Table(TableStyle { rows_follow: follow, layout, ..TableStyle::default() });
         match self {
-            RowFormat::Table if follow => TextFormat::table(),
-            RowFormat::Table => {
-                let style = TableStyle { rows_follow: false, width_max: WIDTH_MAX, ..TableStyle::default() };
-                TextFormat::Table(style)
-            }
+            RowFormat::Table => table(match terminal::size() {
+                Some((_, columns)) => TableLayout::Fitting(columns),
+                None => TableLayout::Lines,
+            }),
+            RowFormat::Expanded => table(TableLayout::Values),
             RowFormat::Csv => TextFormat::csv(),
             RowFormat::Json => TextFormat::Ndjson,
         }
+    }
+
+    /// Whether people read it.
+    pub fn is_for_people(self) -> bool {
+        matches!(self, RowFormat::Table | RowFormat::Expanded)
     }
 
     /// A sink that writes rows as they come.
@@ -44,16 +48,22 @@ impl RowFormat {
         Ok(Box::new(StandardOutput::of_process(schema, &self.text(true)).map_err(Failed)?))
     }
 
-    /// Writes rows that are all there.
-    pub fn show(self, rows: &RecordBatch) -> anyhow::Result<()> {
+    /// What turns rows that come little by little into text.
+    pub fn encoder(self, schema: &SchemaRef) -> anyhow::Result<Box<dyn TextEncoder>> {
+        Ok(self.text(true).encoder(schema).map_err(Failed)?)
+    }
+
+    /// The text of rows that are all there.
+    pub fn all(self, rows: &RecordBatch) -> anyhow::Result<Vec<u8>> {
         let mut text = Vec::new();
         let mut encoder = self.text(false).encoder(&rows.schema()).map_err(Failed)?;
         encoder.header(&mut text);
         encoder.rows(rows, &mut text).map_err(Failed)?;
-        let mut out = io::stdout().lock();
-        match out.write_all(&text).and_then(|()| out.flush()) {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            other => other.context("cannot write to standard output"),
-        }
+        Ok(text)
+    }
+
+    /// Writes rows that are all there.
+    pub fn show(self, rows: &RecordBatch) -> anyhow::Result<()> {
+        terminal::write(&self.all(rows)?).map(|_| ())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidemill_engine::{Counter, Recovered};
+use tidemill_engine::{Counter, Faults, Recovered};
 use tidemill_sql::QueryStatus;
 
 use crate::{quantity, terminal};
@@ -57,22 +57,38 @@ pub(crate) fn left_out(status: &QueryStatus) {
         ));
     }
     let faults = &status.faults;
-    if faults.count == 0 {
-        return;
+    if faults.count > 0 {
+        terminal::tell(&with_samples(
+            &format!("{} and {} left out", unusable(faults), were(faults.count)),
+            faults,
+        ));
     }
-    let what = format!(
-        "{} could not be used and {} left out",
-        quantity::counted(faults.count, "row"),
-        were(faults.count)
-    );
-    terminal::tell(&if faults.samples.is_empty() { what } else { format!("{what}:") });
+}
+
+/// Why a query that takes no bad rows has ended.
+pub(crate) fn refused(faults: &Faults) -> String {
+    with_samples(&format!("{}, which --strict does not allow", unusable(faults)), faults)
+}
+
+fn unusable(faults: &Faults) -> String {
+    format!("{} could not be used", quantity::counted(faults.count, "row"))
+}
+
+/// What happened, and the first rows to which it did.
+fn with_samples(what: &str, faults: &Faults) -> String {
+    let mut text = what.to_owned();
+    if faults.samples.is_empty() {
+        return text;
+    }
+    text.push(':');
     for sample in &faults.samples {
-        terminal::tell(&format!("  {sample}"));
+        text.push_str(&format!("\n  {sample}"));
     }
     let more = faults.count.saturating_sub(faults.samples.len() as u64);
-    if more > 0 && !faults.samples.is_empty() {
-        terminal::tell(&format!("  and {} more", quantity::count(more)));
+    if more > 0 {
+        text.push_str(&format!("\n  and {} more", quantity::count(more)));
     }
+    text
 }
 
 fn were(count: u64) -> &'static str {

@@ -16,9 +16,13 @@ pub fn start(mut command: Command) -> Child {
 
 /// Ctrl-C.
 pub fn interrupt(child: &Child) {
-    let sent =
-        Command::new("sh").arg("-c").arg(format!("kill -INT {}", child.id())).status().expect("a shell");
-    assert!(sent.success());
+    signal(child, "INT");
+}
+
+/// Sends the signal of this name.
+pub fn signal(child: &Child, name: &str) {
+    let kill = format!("kill -{name} {}", child.id());
+    assert!(Command::new("sh").arg("-c").arg(kill).status().expect("a shell").success());
 }
 
 /// Waits until a condition is met.

@@ -4,7 +4,8 @@
 //!   left out. Without one they are found by position, and a record has as many fields as there are columns.
 //! - An empty field is NULL. For a string only if it is not quoted: `""` is the empty string.
 //! - A record may contain newlines in quotes. After a broken record, reading goes on at the next line.
-//! - Empty lines are left out. Lines may end with CR LF. A byte order mark at the beginning is left out.
+//! - Empty lines are left out; but where a record is one field, an empty line is a record that is NULL. Lines may end
+//!   with CR LF. A byte order mark at the beginning is left out.
 //! - Faults are: another number of fields, text after a closing quote, a value that is none of its column's
 //!   type, NULL in a column that is NOT NULL, bytes that are not UTF-8, a NUL byte, more than
 //!   [`RECORD_LIMIT_BYTES`]. Columns that nobody reads are checked, too.
@@ -188,6 +189,10 @@ impl CsvDecoder {
         let step = next_record(&self.buffer, at, self.delimiter, self.csv.quote, |_, span| spans.push(span));
         let next = match step {
             Step::Record { next, .. } if next - at <= RECORD_LIMIT_BYTES => next,
+            // The first record of a file of one column may be NULL.
+            Step::Empty { next } if self.has_header == Some(false) && self.declared.fields().len() == 1 => {
+                next
+            }
             Step::Empty { next } => return Ok(Some(next)),
             Step::Incomplete if !at_end && self.buffer.len() - at <= RECORD_LIMIT_BYTES => return Ok(None),
             Step::Incomplete if at == self.buffer.len() => return Ok(None),

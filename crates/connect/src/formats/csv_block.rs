@@ -44,6 +44,12 @@ impl Records {
                 self.ranges.push((at as u32, next as u32));
                 step
             }
+            // The only field is NULL.
+            Step::Empty { next } if layout.fields == 1 => {
+                self.spans[first..].fill(Span::empty(at));
+                self.ranges.push((at as u32, next as u32));
+                Step::Record { next, fields: 1, escaped: false }
+            }
             _ => {
                 self.spans.truncate(first);
                 step

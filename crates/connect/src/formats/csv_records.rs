@@ -15,6 +15,11 @@ impl Span {
         Span { begin: begin as u32, end: end as u32 | if quoted { QUOTED } else { 0 } }
     }
 
+    /// A field without text.
+    pub(crate) fn empty(at: usize) -> Span {
+        Span::new(at, at, false)
+    }
+
     pub(crate) fn range(self) -> std::ops::Range<usize> {
         self.begin as usize..(self.end & !QUOTED) as usize
     }

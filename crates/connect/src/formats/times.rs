@@ -2,7 +2,7 @@
 
 use arrow_array::timezone::Tz;
 use arrow_array::types::Date32Type;
-use arrow_cast::parse::{Parser, string_to_datetime};
+use arrow_cast::parse::{Parser, string_to_datetime, string_to_time_nanoseconds};
 use tidemill_core::error::Cause;
 
 const NANOSECONDS: i64 = 1_000_000_000;
@@ -54,7 +54,9 @@ impl TimestampParser {
 
     fn scaled(&self, text: &str, per_second: i64) -> Option<i64> {
         let (seconds, nanoseconds) = self.parse(text)?;
-        seconds.checked_mul(per_second)?.checked_add(i64::from(nanoseconds) / (NANOSECONDS / per_second))
+        // In 128 bits: whole seconds may lie before the first time of the type, and the time itself not.
+        let whole = i128::from(seconds) * i128::from(per_second);
+        i64::try_from(whole + i128::from(nanoseconds) / i128::from(NANOSECONDS / per_second)).ok()
     }
 }
 
@@ -65,6 +67,13 @@ pub(crate) fn parse_date(text: &str) -> Option<i32> {
         true => date(bytes).map(|days| days as i32),
         false => Date32Type::parse(text),
     }
+}
+
+/// A time of day in nanoseconds since midnight: `12:30`, `12:30:05.5`. A bare number is none: nobody could tell
+/// whether it counts hours, seconds or nanoseconds.
+pub(crate) fn parse_time(text: &str) -> Option<i64> {
+    // A leap second at the end of a day would be a time of the next one.
+    string_to_time_nanoseconds(text).ok().filter(|time| *time < 86_400 * NANOSECONDS)
 }
 
 /// Whether a text is a date.
@@ -158,6 +167,18 @@ mod tests {
     }
 
     #[test]
+    fn a_time_of_day_has_a_colon() {
+        let seconds = |text: &str| parse_time(text).map(|time| time as f64 / 1e9);
+        assert_eq!(seconds("00:00"), Some(0.0));
+        assert_eq!(seconds("9:05:07.25"), Some(32_707.25));
+        assert_eq!(seconds("23:59:59.999999999"), Some(86_399.999_999_999));
+        assert_eq!(seconds("01:30 PM"), Some(48_600.0));
+        for text in ["10", "0", "-1", "1030", "86399000000000", "24:00", "12:60", "23:59:60", "1e3", ""] {
+            assert_eq!(parse_time(text), None, "{text}");
+        }
+    }
+
+    #[test]
     fn timestamps_with_zone_fraction_and_blank_are_read() -> Result<(), Cause> {
         let utc = TimestampParser::new(None)?;
         let expected = Some(1_767_225_599_500_000_000);
@@ -169,7 +190,13 @@ mod tests {
         assert_eq!(utc.nanoseconds("2025-12-31T24:00:00"), None);
         assert_eq!(utc.nanoseconds("9999-12-31T00:00:00"), None);
         assert_eq!(utc.seconds("9999-12-31T00:00:00"), Some(253_402_214_400));
-        assert_eq!(utc.nanoseconds("17"), None);
+        assert_eq!(utc.nanoseconds("1677-09-21 00:12:43.145224192"), Some(i64::MIN));
+        assert_eq!(utc.nanoseconds("1677-09-21 00:12:43.145224191"), None);
+        assert_eq!(utc.nanoseconds("2262-04-11 23:47:16.854775807"), Some(i64::MAX));
+        assert_eq!(utc.nanoseconds("2262-04-11 23:47:16.854775808"), None);
+        for text in ["17", "0", "-1", "1767225600", "1767225600000000000", "20260131", "1e9"] {
+            assert_eq!(utc.nanoseconds(text), None, "{text}");
+        }
         Ok(())
     }
 }

@@ -17,7 +17,7 @@ use arrow_select::filter::filter;
 use tidemill_core::error::Cause;
 use tidemill_core::source::Faults;
 
-use super::times::{TimestampParser, parse_date};
+use super::times::{TimestampParser, parse_date, parse_time};
 use super::vectors;
 
 /// The most bytes of a value that a message shows.
@@ -150,6 +150,7 @@ fn typed(field: &Field, texts: &impl Texts, bad: &mut BadRows) -> Result<ArrayRe
             primitive!(Float64Type, |text| Float64Type::parse(text).filter(|v| fits(*v, text)))
         }
         DataType::Date32 => primitive!(Date32Type, parse_date),
+        DataType::Time64(TimeUnit::Nanosecond) => primitive!(Time64NanosecondType, parse_time),
         DataType::Timestamp(unit, zone) => {
             let parser = TimestampParser::new(zone.as_deref())?;
             match unit {
@@ -310,17 +311,22 @@ fn dictionary(
     }
 }
 
-/// All other types, as Arrow casts strings to them.
+/// All other types, as Arrow casts strings to them; but a bare number is no time, although Arrow takes it for one in
+/// the type's own unit (`10` for ten nanoseconds, or for ten months).
 fn by_cast(field: &Field, texts: &impl Texts, bad: &mut BadRows) -> Result<ArrayRef, Cause> {
     let rows = texts.rows();
-    let trimmed = (0..rows).map(|row| texts.get(row).map(str::trim_ascii).filter(|text| !text.is_empty()));
-    let strings: StringArray = trimmed.collect();
+    let text_of = |row| texts.get(row).map(str::trim_ascii).filter(|text| !text.is_empty());
+    let is_time = field.data_type().is_temporal();
+    let is_castable = |text: &&str| !(is_time && Float64Type::parse(text).is_some());
+    let strings: StringArray = (0..rows).map(|row| text_of(row).filter(is_castable)).collect();
     let options = CastOptions { safe: true, ..CastOptions::default() };
     let array = cast_with_options(&strings, field.data_type(), &options).map_err(|error| {
         Cause::User(format!("column '{}' of type {}: {error}", field.name(), sql_type(field.data_type())))
     })?;
-    for row in (0..rows).filter(|row| array.is_null(*row) && strings.is_valid(*row)) {
-        bad.mark(row, rows, || mismatch(field, strings.value(row)));
+    for row in (0..rows).filter(|row| array.is_null(*row)) {
+        if let Some(text) = text_of(row) {
+            bad.mark(row, rows, || mismatch(field, text));
+        }
     }
     Ok(array)
 }

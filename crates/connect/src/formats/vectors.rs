@@ -1,4 +1,4 @@
-//! Texts of lists of numbers: `[1.5, 2]`.
+//! Texts of lists of numbers: `[1.5, 2, null]`.
 
 use std::sync::Arc;
 
@@ -94,7 +94,8 @@ fn split<'a>(
 fn push_items<'a>(text: &'a str, items: &mut Vec<Option<&'a str>>) -> bool {
     let Some(inner) = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) else { return false };
     if !inner.trim_ascii().is_empty() {
-        items.extend(inner.split(',').map(|item| Some(item.trim_ascii())));
+        let item = |text: &'a str| Some(text.trim_ascii()).filter(|text| !text.eq_ignore_ascii_case("null"));
+        items.extend(inner.split(',').map(item));
     }
     true
 }

@@ -11,8 +11,10 @@
 //! | [`SocketServerSink`], [`SocketClientSink`] | at each commit | as for standard output | at least once |
 //! | [`MemorySink`] | at each commit | cannot fail but at its limit; then unchanged | ends with the process |
 //! | [`TableSink`] | at each commit | as for memory | ends with the process |
+//! | [`ChangesSink`] | when its reader asks, what has changed since | as for memory | ends with the process |
 //! | [`LatestTable`] | once, at the end of the query | as for standard output | at least once |
 
+mod changes_sink;
 mod columnar_file;
 mod directory_sink;
 pub mod encode;
@@ -37,8 +39,12 @@ mod table_sink;
 mod table_store;
 mod text_file;
 
+pub use changes_sink::{Changes, ChangesSink};
 pub use directory_sink::{DirectorySink, DirectorySinkSettings};
-pub use encode::{CsvEncoder, CsvStyle, NdjsonEncoder, TableEncoder, TableStyle, TextEncoder, TextFormat};
+pub use encode::{
+    CsvEncoder, CsvStyle, NdjsonEncoder, TableEncoder, TableLayout, TableStyle, TextEncoder, TextFormat,
+    display_width,
+};
 pub use file_format::{FileFormat, SyncPolicy};
 pub use file_sink::{FileSink, FileSinkSettings};
 pub use latest_table::LatestTable;

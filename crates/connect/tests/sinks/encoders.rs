@@ -13,7 +13,7 @@ use arrow_cast::cast;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrow_select::concat::concat_batches;
 use proptest::prelude::*;
-use tidemill_connect::sinks::{CsvStyle, TableStyle, TextFormat};
+use tidemill_connect::sinks::{CsvStyle, TableLayout, TableStyle, TextFormat};
 use tidemill_core::Cause;
 
 /// Texts with everything that needs quotes.
@@ -67,20 +67,12 @@ fn any_rows() -> impl Strategy<Value = RecordBatch> {
 }
 
 /// What readers give back: no dictionaries, and where the format cannot tell, NULL.
-fn as_read(rows: &RecordBatch, is_null: fn(&str) -> bool, finite: bool) -> RecordBatch {
+fn as_read(rows: &RecordBatch, is_null: fn(&str) -> bool) -> RecordBatch {
     let columns = rows.columns().iter().map(|column| match column.data_type() {
         DataType::Utf8 | DataType::Utf8View | DataType::Dictionary(_, _) => {
             let texts = cast(column, &DataType::Utf8).unwrap();
             let texts = texts.as_string::<i32>().iter().map(|text| text.filter(|text| !is_null(text)));
             Arc::new(texts.collect::<StringArray>()) as ArrayRef
-        }
-        DataType::Float64 if finite => {
-            let values = column.as_primitive::<arrow_array::types::Float64Type>().iter();
-            Arc::new(values.map(|value| value.filter(|value| value.is_finite())).collect::<Float64Array>())
-        }
-        DataType::Float32 if finite => {
-            let values = column.as_primitive::<arrow_array::types::Float32Type>().iter();
-            Arc::new(values.map(|value| value.filter(|value| value.is_finite())).collect::<Float32Array>())
         }
         _ => column.clone(),
     });
@@ -119,7 +111,9 @@ proptest! {
         delimiter in prop::sample::select(vec![b',', b';', b'\t']),
     ) {
         let text = encode(&TextFormat::Csv(CsvStyle { delimiter, header: true }), &rows, piece);
-        let expected = as_read(&rows, str::is_empty, false);
+        let expected = as_read(&rows, str::is_empty);
+        // Arrow's reader skips the empty line that is a NULL.
+        prop_assume!(rows.num_columns() > 1);
         let reader = arrow_csv::ReaderBuilder::new(expected.schema()).with_header(true);
         let reader = reader.with_delimiter(delimiter);
         let read = collect(&expected.schema(), reader.build(Cursor::new(&text)).unwrap());
@@ -130,7 +124,7 @@ proptest! {
     fn ndjson_is_read_back_equal(rows in any_rows(), piece in 1..40_usize) {
         let text = encode(&TextFormat::Ndjson, &rows, piece);
         prop_assert_eq!(text.lines().count(), rows.num_rows());
-        let expected = as_read(&rows, |_| false, true);
+        let expected = as_read(&rows, |_| false);
         let reader = arrow_json::ReaderBuilder::new(expected.schema()).build(Cursor::new(&text)).unwrap();
         prop_assert_eq!(collect(&expected.schema(), reader), expected, "{}", text);
     }
@@ -164,7 +158,7 @@ fn csv_tells_null_from_an_empty_text_and_loses_no_line() {
     let two = RecordBatch::try_from_iter([("x", texts.clone()), ("y", texts.clone())]).unwrap();
     assert_eq!(encode(&TextFormat::csv(), &two, 3), "x,y\n\"\",\"\"\n,\n\"a \"\"b\"\"\",\"a \"\"b\"\"\"\n");
     let one = RecordBatch::try_from_iter([("x", texts)]).unwrap();
-    assert_eq!(encode(&TextFormat::csv(), &one, 3), "x\n\"\"\n\"\"\n\"a \"\"b\"\"\"\n");
+    assert_eq!(encode(&TextFormat::csv(), &one, 3), "x\n\"\"\n\n\"a \"\"b\"\"\"\n");
 }
 
 #[test]
@@ -172,7 +166,7 @@ fn lists_are_one_value() {
     let lists = ListArray::from_iter_primitive::<Int64Type, _, _>([Some(vec![Some(1), None]), None]);
     let other = Arc::new(Int64Array::from(vec![7, 8])) as ArrayRef;
     let rows = RecordBatch::try_from_iter([("list", Arc::new(lists) as ArrayRef), ("other", other)]).unwrap();
-    assert_eq!(encode(&TextFormat::csv(), &rows, 2), "list,other\n\"[1, ]\",7\n,8\n");
+    assert_eq!(encode(&TextFormat::csv(), &rows, 2), "list,other\n\"[1, null]\",7\n,8\n");
     let json = "{\"list\":[1,null],\"other\":7}\n{\"list\":null,\"other\":8}\n";
     assert_eq!(encode(&TextFormat::Ndjson, &rows, 2), json);
 }
@@ -196,30 +190,63 @@ fn two_columns_of_one_name_are_refused_as_json() {
     assert!(matches!(refused, Some(Cause::User(text)) if text.contains("rename")));
 }
 
-#[test]
-fn a_table_keeps_its_widths_and_cuts_texts_but_no_numbers() {
-    let text = |texts: Vec<&str>, numbers: Vec<Option<i64>>| {
-        let texts = Arc::new(StringArray::from(texts)) as ArrayRef;
-        let numbers = Arc::new(Int64Array::from(numbers)) as ArrayRef;
-        RecordBatch::try_from_iter([("text", texts), ("number", numbers)]).unwrap()
-    };
-    let first = text(vec!["ab", "日本"], vec![Some(1), None]);
-    let second = text(vec!["a very long text", "日本日本日本日"], vec![Some(1_234_567_890), Some(-5)]);
-    let style = TableStyle { null: "NULL".into(), ..TableStyle::default() };
-    let mut encoder = TextFormat::Table(style).encoder(&first.schema()).unwrap();
+fn text_and_number(texts: Vec<Option<&str>>, numbers: Vec<Option<i64>>) -> RecordBatch {
+    let texts = Arc::new(StringArray::from(texts)) as ArrayRef;
+    let numbers = Arc::new(Int64Array::from(numbers)) as ArrayRef;
+    RecordBatch::try_from_iter_with_nullable([("text", texts, true), ("number", numbers, true)]).unwrap()
+}
+
+fn in_turn(style: TableStyle, batches: &[RecordBatch]) -> String {
+    let mut encoder = TextFormat::Table(style).encoder(&batches[0].schema()).unwrap();
     let mut written = Vec::new();
-    encoder.rows(&first, &mut written).unwrap();
-    encoder.rows(&second, &mut written).unwrap();
+    for rows in batches {
+        encoder.rows(rows, &mut written).unwrap();
+    }
+    String::from_utf8(written).unwrap()
+}
+
+#[test]
+fn a_table_keeps_its_widths_and_cuts_no_value() {
+    let first = text_and_number(
+        vec![Some("ab"), Some("日本"), None, Some("")],
+        vec![Some(1), None, Some(2), Some(3)],
+    );
+    let long = ["a very long text", "日本日本日本日"].map(Some).to_vec();
+    let second = text_and_number(long, vec![Some(1_234_567_890), Some(-5)]);
     let expected = [
         " text         |   number",
         "--------------+----------",
         " ab           |        1",
         " 日本         |     NULL",
-        " a very long… | 1234567890",
-        " 日本日本日…  |       -5",
+        " NULL         |        2",
+        "              |        3",
+        " a very long text | 1234567890",
+        " 日本日本日本日 |       -5",
         "",
     ];
-    assert_eq!(String::from_utf8(written).unwrap(), expected.join("\n"));
+    assert_eq!(in_turn(TableStyle::default(), &[first, second]), expected.join("\n"));
+}
+
+#[test]
+fn rows_that_do_not_fit_the_terminal_have_a_line_for_each_value() {
+    let style = |columns| TableStyle { layout: TableLayout::Fitting(columns), ..TableStyle::default() };
+    let rows = text_and_number(vec![Some("日本日本日本日"), None], vec![Some(1), Some(2)]);
+    // The line below the header is as wide as the terminal, to the column.
+    assert!(in_turn(style(27), &[rows.clone()]).starts_with(" text           |   number\n-----"));
+    let expected = [
+        "-[ 1 ]--+----------------",
+        " text   | 日本日本日本日",
+        " number | 1",
+        "-[ 2 ]--+----------------",
+        " text   | NULL",
+        " number | 2",
+        "-[ 3 ]--+----------------",
+        " text   |",
+        " number | NULL",
+        "",
+    ];
+    let more = text_and_number(vec![Some("")], vec![None]);
+    assert_eq!(in_turn(style(26), &[rows, more]), expected.join("\n"));
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod files;
 mod full_disk;
 mod killed;
 mod memory;
+mod round_trip;
 mod socket_client;
 mod socket_server;
 mod support;

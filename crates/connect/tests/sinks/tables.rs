@@ -8,7 +8,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Float64Array, Int64Array, RecordBatch, StringArray};
 use proptest::prelude::*;
-use tidemill_connect::sinks::{TableSink, TableStore};
+use tidemill_connect::sinks::{ChangesSink, TableSink, TableStore};
 use tidemill_core::{Cause, Sink};
 
 use crate::support::{commit_one, cycle, rows, schema};
@@ -153,4 +153,22 @@ fn floats_and_lists_can_be_keys_and_bad_columns_are_refused() {
     store.upsert(std::slice::from_ref(&rows)).unwrap();
     assert_eq!(store.handle().len(), 2);
     assert!(matches!(TableStore::new(&rows.schema(), vec![2], 10).err(), Some(Cause::Bug(_))));
+}
+
+#[test]
+fn changes_are_the_last_row_of_each_key_since_they_were_taken() {
+    let (mut sink, changes) = ChangesSink::new(&schema(), vec![0], 3).unwrap();
+    assert_eq!(changes.take().unwrap(), None);
+    commit_one(&mut sink, 0, rows(&[("a", 1), ("b", 1), ("a", 2)])).unwrap();
+    commit_one(&mut sink, 1, rows(&[("a", 3)])).unwrap();
+    // What is not committed is no change yet.
+    sink.prepare(cycle(2, Some(rows(&[("c", 1)])))).unwrap();
+    assert_eq!(changes.take().unwrap(), Some(rows(&[("a", 3), ("b", 1)])));
+    assert_eq!(changes.take().unwrap(), None);
+    sink.commit(2..=2).unwrap();
+    assert_eq!(changes.take().unwrap(), Some(rows(&[("c", 1)])));
+    // As many keys as are allowed wait, however many there were before.
+    commit_one(&mut sink, 3, rows(&[("d", 1), ("e", 1), ("f", 1)])).unwrap();
+    let refused = commit_one(&mut sink, 4, rows(&[("g", 1)]));
+    assert!(matches!(refused, Err(Cause::Resource(_))), "{refused:?}");
 }

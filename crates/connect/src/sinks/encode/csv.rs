@@ -25,14 +25,16 @@ impl Default for CsvStyle {
 }
 
 /// Writes CSV as RFC 4180 has it, with `\n` at the end of a line. NULL is nothing between two delimiters, an
-/// empty text is `""`; but where NULL is the only value of a line it is `""` too, because readers skip an
-/// empty line. Lists, structs and maps are one value, written as in a table.
+/// empty text is `""`. So where there is only one column, NULL is an empty line: our reader, PostgreSQL and
+/// DuckDB read it as NULL. Lists, structs and maps are one value, written as in a table.
 #[derive(Debug)]
 pub struct CsvEncoder {
     names: Vec<String>,
     style: CsvStyle,
     value: String,
 }
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// As in tables, but a value that cannot be written is an error and not a text.
 const STRICT: FormatOptions<'static> = DISPLAY.with_display_error(false);
@@ -60,8 +62,6 @@ impl CsvEncoder {
                     write!(self.value, "{}", formatter.value(row))
                         .map_err(|_| self.bad_value(formatter, index, row))?;
                     push_value(self.value.as_bytes(), self.style.delimiter, text);
-                } else if formatters.len() == 1 {
-                    text.extend_from_slice(b"\"\"");
                 }
             }
             text.push(b'\n');
@@ -100,7 +100,9 @@ impl TextEncoder for CsvEncoder {
 /// Appends a value that is not NULL, in quotes where it needs them.
 fn push_value(value: &[u8], delimiter: u8, text: &mut Vec<u8>) {
     let is_special = |byte: &u8| *byte == delimiter || matches!(byte, b'"' | b'\r' | b'\n');
-    if !value.is_empty() && !value.iter().any(is_special) {
+    // At the start of a file it would be left out.
+    let has_mark = value.starts_with(BYTE_ORDER_MARK);
+    if !value.is_empty() && !has_mark && !value.iter().any(is_special) {
         return text.extend_from_slice(value);
     }
     text.push(b'"');

@@ -11,8 +11,9 @@ use arrow_schema::{ArrowError, SchemaRef};
 use tidemill_core::Cause;
 
 pub use csv::{CsvEncoder, CsvStyle};
+pub use display_width::display_width;
 pub use ndjson::NdjsonEncoder;
-pub use table::{TableEncoder, TableStyle};
+pub use table::{TableEncoder, TableLayout, TableStyle};
 
 /// Turns rows into text. What it writes for some rows is whole lines, so that texts can be put one after the
 /// other and cut between two calls.
@@ -52,7 +53,7 @@ pub trait TextEncoder: Send {
 /// );
 /// assert_eq!(
 ///     text(TextFormat::table())?,
-///     " campaign     |   clicks\n--------------+----------\n spring, late |       12\n autumn       |\n"
+///     " campaign     |   clicks\n--------------+----------\n spring, late |       12\n autumn       |     NULL\n"
 /// );
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -95,7 +96,9 @@ const DISPLAY: FormatOptions<'static> = FormatOptions::new()
     .with_datetime_format(Some("%Y-%m-%d %H:%M:%S%.f"))
     .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f"))
     .with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.f%:z"))
-    .with_time_format(Some("%H:%M:%S%.f"));
+    .with_time_format(Some("%H:%M:%S%.f"))
+    // Within lists and structs.
+    .with_null("null");
 
 /// A column, or one of its values, that has no text.
 fn no_text(format: &str, column: &str, error: &ArrowError) -> Cause {

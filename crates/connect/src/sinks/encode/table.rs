@@ -7,7 +7,7 @@ use arrow_cast::display::ArrayFormatter;
 use arrow_schema::{DataType, SchemaRef};
 use tidemill_core::Cause;
 
-use super::display_width::{prefix, width};
+use super::display_width::display_width;
 use super::{DISPLAY, TextEncoder, no_text};
 
 /// How a table is written. Widths count columns of a terminal.
@@ -15,29 +15,51 @@ use super::{DISPLAY, TextEncoder, no_text};
 pub struct TableStyle {
     /// Whether more rows come later: columns then get room for longer values than those of the first rows.
     pub rows_follow: bool,
-    /// Texts wider than this are cut.
+    /// How rows are laid out.
+    pub layout: TableLayout,
+    /// No column is made wider than this for the sake of a long text, which then sticks out.
     pub width_max: usize,
     /// What stands for NULL.
     pub null: String,
 }
 
+/// How rows are laid out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TableLayout {
+    /// Each row is a line, however long.
+    #[default]
+    Lines,
+    /// Each row is a line, if the first rows fit into so many columns of a terminal; else a line for each value.
+    Fitting(usize),
+    /// A line for each value, with the column's name.
+    Values,
+}
+
 impl Default for TableStyle {
     fn default() -> Self {
-        TableStyle { rows_follow: true, width_max: 40, null: String::new() }
+        TableStyle { rows_follow: true, layout: TableLayout::default(), width_max: 200, null: "NULL".into() }
     }
 }
 
-/// Writes a table: the header once, before the first rows, then a line per row. Numbers stand right. The
-/// first rows decide how wide the columns are; a text that is wider is cut and ends with `…`. A number is
-/// never cut: its line then sticks out. Line breaks and other control characters are written as escapes, so
-/// that a row is a line and no value can command the terminal.
+/// Writes a table: the header once, before the first rows, then a line per row, or per value. Numbers stand right.
+/// The first rows decide how wide the columns are. No value is ever cut: the line of one that is wider than its
+/// column sticks out. Line breaks and other characters that command a terminal are written as escapes.
 #[derive(Debug)]
 pub struct TableEncoder {
     columns: Vec<Column>,
     style: TableStyle,
-    has_widths: bool,
+    /// Known from the first rows on.
+    form: Option<Form>,
+    rows_written: u64,
     value: String,
     line: String,
+}
+
+/// What was chosen for the rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Lines,
+    Values,
 }
 
 #[derive(Debug)]
@@ -45,11 +67,13 @@ struct Column {
     name: String,
     width: usize,
     is_number: bool,
-    may_be_cut: bool,
+    is_text: bool,
 }
 
 /// So many rows decide the widths.
 const ROWS_MEASURED_MAX: usize = 1000;
+/// The line between two rows, if each value has a line, is no longer than this behind the names.
+const RULE_MAX: usize = 40;
 
 impl TableEncoder {
     /// An encoder for rows of this schema.
@@ -57,20 +81,36 @@ impl TableEncoder {
         let columns =
             schema.fields().iter().map(|field| Column::new(field.name(), field.data_type(), &style));
         let columns = columns.collect();
-        TableEncoder { columns, style, has_widths: false, value: String::new(), line: String::new() }
+        TableEncoder {
+            columns,
+            style,
+            form: None,
+            rows_written: 0,
+            value: String::new(),
+            line: String::new(),
+        }
     }
 
-    fn measure(&mut self, cells: &[Cells<'_>], row_count: usize) -> Result<(), Cause> {
+    /// Finds out how wide the columns are, and with that the form.
+    fn measure(&mut self, cells: &[Cells<'_>], row_count: usize) -> Result<Form, Cause> {
+        // Of a text that sticks out, all is to be seen: that decides whether lines fit.
+        let mut line_width = 0;
         for (column, cells) in self.columns.iter_mut().zip(cells) {
+            let mut widest = column.width;
             for row in 0..row_count.min(ROWS_MEASURED_MAX) {
                 cells.write(row, &self.style.null, &mut self.value)?;
-                let width = width(&self.value);
-                let width = if column.may_be_cut { width.min(self.style.width_max.max(1)) } else { width };
+                let width = display_width(&self.value);
+                widest = widest.max(width);
+                let width = if column.is_text { width.min(self.style.width_max.max(1)) } else { width };
                 column.width = column.width.max(width);
             }
+            line_width += widest + 3;
         }
-        self.has_widths = true;
-        Ok(())
+        Ok(match self.style.layout {
+            TableLayout::Values => Form::Values,
+            TableLayout::Fitting(width_max) if line_width > width_max.saturating_add(1) => Form::Values,
+            _ => Form::Lines,
+        })
     }
 
     fn push_header(&mut self, text: &mut Vec<u8>) {
@@ -86,27 +126,88 @@ impl TableEncoder {
         text.push(b'\n');
     }
 
-    /// Puts the value, cut and aligned, at the end of the line.
+    /// Puts the value, aligned, at the end of the line.
     fn push_cell(&mut self, index: usize) {
         let column = &self.columns[index];
-        let mut value_width = width(&self.value);
-        if value_width > column.width && column.may_be_cut {
-            self.value.truncate(prefix(&self.value, column.width.saturating_sub(1)));
-            self.value.push('…');
-            value_width = width(&self.value);
-        }
-        let padding = column.width.saturating_sub(value_width);
-        self.line.push_str(if index > 0 { " | " } else { " " });
+        let padding = column.width.saturating_sub(display_width(&self.value));
+        let is_last = index + 1 == self.columns.len();
+        self.line.push_str(match (index, is_last && self.value.is_empty()) {
+            (0, false) => " ",
+            (0, true) => "",
+            (_, false) => " | ",
+            (_, true) => " |",
+        });
         let (before, after) = if column.is_number { (padding, 0) } else { (0, padding) };
-        self.line.extend(std::iter::repeat_n(' ', before));
+        if !self.value.is_empty() {
+            self.line.extend(std::iter::repeat_n(' ', before));
+        }
         self.line.push_str(&self.value);
-        self.line.extend(std::iter::repeat_n(' ', after));
+        if !is_last {
+            let empty = if self.value.is_empty() { before } else { 0 };
+            self.line.extend(std::iter::repeat_n(' ', after + empty));
+        }
     }
 
     fn push_line(&mut self, text: &mut Vec<u8>) {
-        text.extend_from_slice(self.line.trim_end().as_bytes());
+        text.extend_from_slice(self.line.as_bytes());
         text.push(b'\n');
         self.line.clear();
+    }
+
+    /// A row as a line for each value.
+    fn push_values(&mut self, row: usize, cells: &[Cells<'_>], text: &mut Vec<u8>) -> Result<(), Cause> {
+        let names_width = self.columns.iter().map(|column| display_width(&column.name)).max().unwrap_or(0);
+        let widest = self.columns.iter().map(|column| column.width).max().unwrap_or(0).min(RULE_MAX);
+        let title = format!("-[ {} ]", self.rows_written + 1);
+        let names_rule = (names_width + 2).max(title.len());
+        self.line.push_str(&title);
+        self.line.extend(std::iter::repeat_n('-', names_rule - title.len()));
+        self.line.push('+');
+        self.line.extend(std::iter::repeat_n('-', widest + 2));
+        self.push_line(text);
+        for (column, cells) in self.columns.iter().zip(cells) {
+            cells.write(row, &self.style.null, &mut self.value)?;
+            let padding = names_rule - 1 - display_width(&column.name);
+            self.line.push(' ');
+            self.line.push_str(&column.name);
+            self.line.extend(std::iter::repeat_n(' ', padding));
+            self.line.push_str(if self.value.is_empty() { "|" } else { "| " });
+            self.line.push_str(&self.value);
+            text.extend_from_slice(self.line.as_bytes());
+            text.push(b'\n');
+            self.line.clear();
+        }
+        Ok(())
+    }
+
+    fn all_rows(&mut self, rows: &RecordBatch, text: &mut Vec<u8>) -> Result<(), Cause> {
+        let names = self.columns.iter().map(|column| column.name.as_str());
+        let cells = rows.columns().iter().zip(names).map(|(array, name)| Cells::new(array, name));
+        let cells = cells.collect::<Result<Vec<_>, Cause>>()?;
+        let form = match self.form {
+            Some(form) => form,
+            None => {
+                let form = self.measure(&cells, rows.num_rows())?;
+                if form == Form::Lines {
+                    self.push_header(text);
+                }
+                *self.form.insert(form)
+            }
+        };
+        for row in 0..rows.num_rows() {
+            match form {
+                Form::Values => self.push_values(row, &cells, text)?,
+                Form::Lines => {
+                    for (index, cells) in cells.iter().enumerate() {
+                        cells.write(row, &self.style.null, &mut self.value)?;
+                        self.push_cell(index);
+                    }
+                    self.push_line(text);
+                }
+            }
+            self.rows_written += 1;
+        }
+        Ok(())
     }
 }
 
@@ -115,21 +216,11 @@ impl TextEncoder for TableEncoder {
     fn header(&self, _text: &mut Vec<u8>) {}
 
     fn rows(&mut self, rows: &RecordBatch, text: &mut Vec<u8>) -> Result<(), Cause> {
-        let names = self.columns.iter().map(|column| column.name.as_str());
-        let cells = rows.columns().iter().zip(names).map(|(array, name)| Cells::new(array, name));
-        let cells = cells.collect::<Result<Vec<_>, Cause>>()?;
-        if !self.has_widths {
-            self.measure(&cells, rows.num_rows())?;
-            self.push_header(text);
-        }
-        for row in 0..rows.num_rows() {
-            for (index, cells) in cells.iter().enumerate() {
-                cells.write(row, &self.style.null, &mut self.value)?;
-                self.push_cell(index);
-            }
-            self.push_line(text);
-        }
-        Ok(())
+        let start = text.len();
+        self.all_rows(rows, text).inspect_err(|_| {
+            text.truncate(start);
+            self.line.clear();
+        })
     }
 }
 
@@ -142,7 +233,7 @@ impl Column {
             other => other,
         };
         let is_fixed = data_type.is_temporal() || *data_type == DataType::Boolean;
-        let may_be_cut = !data_type.is_numeric() && !is_fixed;
+        let is_text = !data_type.is_numeric() && !is_fixed;
         let room = match data_type {
             _ if !style.rows_follow => 1,
             DataType::Timestamp(_, None) => 19,
@@ -152,8 +243,8 @@ impl Column {
             other if other.is_numeric() => 8,
             _ => 12.min(style.width_max),
         };
-        let width = width(&escaped).max(room);
-        Column { name: escaped, width, is_number: data_type.is_numeric(), may_be_cut }
+        let width = display_width(&escaped).max(room);
+        Column { name: escaped, width, is_number: data_type.is_numeric(), is_text }
     }
 }
 
@@ -192,13 +283,18 @@ impl Write for Escaping<'_> {
 }
 
 fn push_escaped(text: &str, escaped: &mut String) {
-    if !text.chars().any(char::is_control) {
+    if !text.chars().any(is_command) {
         return escaped.push_str(text);
     }
     for character in text.chars() {
-        match character.is_control() {
+        match is_command(character) {
             true => escaped.extend(character.escape_default()),
             false => escaped.push(character),
         }
     }
+}
+
+/// Whether a character commands a terminal, or changes the direction in which the rest of the line is read.
+fn is_command(character: char) -> bool {
+    character.is_control() || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

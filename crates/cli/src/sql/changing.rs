@@ -1,0 +1,157 @@
+//! The rows of a table that changes as long as its query runs: on a terminal the table as it is, in place; elsewhere its
+//! changes, once a second.
+
+use std::time::{Duration, Instant};
+
+use tidemill_connect::sinks::{Changes, ChangesSink, TableHandle, TableSink, TextEncoder, display_width};
+use tidemill_engine::Sink;
+use tidemill_engine::arrow::schema::SchemaRef;
+
+use super::Failed;
+use super::rows::RowFormat;
+use crate::terminal;
+
+/// How often the table is shown in place.
+const IN_PLACE: Duration = Duration::from_millis(200);
+/// How often changes are written.
+const CHANGES: Duration = Duration::from_secs(1);
+
+/// See the module.
+pub(crate) struct Changing {
+    shown: Shown,
+    next: Instant,
+}
+
+enum Shown {
+    InPlace { table: TableHandle, format: RowFormat, version: u64, lines: usize },
+    Changes { changes: Changes, encoder: Box<dyn TextEncoder>, header: Option<Vec<u8>>, rows: u64 },
+}
+
+impl Changing {
+    /// A sink for rows of which these columns are the key, and what shows them. At most `rows_max` are kept.
+    pub fn new(
+        format: RowFormat,
+        schema: &SchemaRef,
+        key: &[usize],
+        rows_max: usize,
+    ) -> anyhow::Result<(Box<dyn Sink>, Changing)> {
+        let key = key.to_vec();
+        let now = Instant::now();
+        if format.is_for_people() && terminal::size().is_some() {
+            let (sink, table) = TableSink::new(schema, key, rows_max).map_err(Failed)?;
+            let shown = Shown::InPlace { table, format, version: 0, lines: 0 };
+            return Ok((Box::new(sink), Changing { shown, next: now + IN_PLACE }));
+        }
+        let (sink, changes) = ChangesSink::new(schema, key, rows_max).map_err(Failed)?;
+        let encoder = format.encoder(schema)?;
+        let mut header = Vec::new();
+        encoder.header(&mut header);
+        let shown = Shown::Changes { changes, encoder, header: Some(header), rows: 0 };
+        Ok((Box::new(sink), Changing { shown, next: now }))
+    }
+
+    /// Shows what has changed, if it is time. Whether somebody reads on.
+    pub fn look(&mut self) -> anyhow::Result<bool> {
+        let start = Instant::now();
+        if start < self.next {
+            return Ok(true);
+        }
+        match &mut self.shown {
+            Shown::InPlace { table, format, version, lines } => {
+                if table.version_number() != *version {
+                    let found = table.version().map_err(Failed)?;
+                    *version = found.number;
+                    let (text, now) = beginning(*format, &found.rows)?;
+                    terminal::write(&[erase(*lines), text].concat())?;
+                    *lines = now;
+                }
+                // A large table takes its time, and the query shall have most of it.
+                self.next = Instant::now() + IN_PLACE.max(10 * start.elapsed());
+                Ok(true)
+            }
+            Shown::Changes { .. } => {
+                let (is_read, is_new) = self.write_changes()?;
+                if is_new {
+                    self.next = start + CHANGES;
+                }
+                Ok(is_read)
+            }
+        }
+    }
+
+    /// Takes the table away, so that something else can be said.
+    pub fn clear(&mut self) -> anyhow::Result<()> {
+        match &mut self.shown {
+            Shown::InPlace { lines, .. } => terminal::write(&erase(std::mem::take(lines))).map(|_| ()),
+            Shown::Changes { .. } => Ok(()),
+        }
+    }
+
+    /// Shows the last rows, once the table was taken away; how many there were.
+    pub fn end(mut self) -> anyhow::Result<u64> {
+        match &mut self.shown {
+            Shown::InPlace { table, format, .. } => {
+                let rows = table.read().map_err(Failed)?;
+                format.show(&rows)?;
+                Ok(rows.num_rows() as u64)
+            }
+            Shown::Changes { .. } => {
+                self.write_changes()?;
+                let Shown::Changes { header, rows, .. } = self.shown else { return Ok(0) };
+                if let Some(header) = header {
+                    terminal::write(&header)?;
+                }
+                Ok(rows)
+            }
+        }
+    }
+
+    /// Writes what has changed. Whether somebody reads on, and whether there was something.
+    fn write_changes(&mut self) -> anyhow::Result<(bool, bool)> {
+        let Shown::Changes { changes, encoder, header, rows } = &mut self.shown else {
+            return Ok((true, false));
+        };
+        let Some(changed) = changes.take().map_err(Failed)? else { return Ok((true, false)) };
+        let mut text = header.take().unwrap_or_default();
+        encoder.rows(&changed, &mut text).map_err(Failed)?;
+        *rows += changed.num_rows() as u64;
+        Ok((terminal::write(&text)?, true))
+    }
+}
+
+/// Takes lines away that were written last.
+fn erase(lines: usize) -> Vec<u8> {
+    match lines {
+        0 => Vec::new(),
+        lines => format!("\x1b[{lines}A\r\x1b[J").into_bytes(),
+    }
+}
+
+/// As many rows as the terminal has room for, with a word on the others; and the lines they take on it.
+fn beginning(
+    format: RowFormat,
+    rows: &tidemill_engine::arrow::array::RecordBatch,
+) -> anyhow::Result<(Vec<u8>, usize)> {
+    let (lines_max, columns) = terminal::size().unwrap_or((24, 80));
+    // Room for the cursor's line, and for the word.
+    let room = lines_max.saturating_sub(2).max(3);
+    let some = rows.slice(0, rows.num_rows().min(room));
+    let text = String::from_utf8_lossy(&format.all(&some)?).into_owned();
+    let lines_of = |line: &str| display_width(line).div_ceil(columns).max(1);
+    let mut shown = String::new();
+    let mut lines = 0;
+    for line in text.lines() {
+        if lines + lines_of(line) > room {
+            shown.push_str(&format!("... the whole table has {} rows\n", rows.num_rows()));
+            return Ok((shown.into_bytes(), lines + 1));
+        }
+        lines += lines_of(line);
+        shown.push_str(line);
+        shown.push('\n');
+    }
+    if some.num_rows() < rows.num_rows() {
+        shown.push_str(&format!("... the whole table has {} rows\n", rows.num_rows()));
+        lines += 1;
+    }
+    Ok((shown.into_bytes(), lines))
+}
