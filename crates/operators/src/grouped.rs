@@ -150,6 +150,13 @@ impl Grouped {
         update(&mut self.accumulators, layout, columns, self.groups.len(), ids)
     }
 
+    /// Makes the one group that there is without keys, before it has rows.
+    pub fn make_only_group(&mut self) -> Result<(), Cause> {
+        self.groups.intern(&[], 1, &mut Vec::new())?;
+        self.accumulators.iter_mut().for_each(|accumulator| accumulator.resize(1));
+        Ok(())
+    }
+
     /// Adds partial results.
     pub fn merge(&mut self, given: &PartialRows, ids: &mut Vec<u32>) -> Result<(), Cause> {
         self.groups.intern(&given.keys, given.rows, ids)?;

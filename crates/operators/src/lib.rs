@@ -16,6 +16,7 @@ pub mod sort;
 mod stored_rows;
 pub mod table_join;
 pub mod top;
+pub mod until_end;
 pub mod watermark;
 
 pub mod aggregate;
@@ -35,4 +36,4 @@ pub use groups::Groups;
 pub use session_aggregate::SessionAggregate;
 pub use table_aggregate::TableAggregate;
 pub use window_aggregate::WindowAggregate;
-pub use window_spec::{SessionSpec, WindowSpec};
+pub use window_spec::{SessionSpec, WINDOWS_OF_ROW_MAX, WindowSpec};

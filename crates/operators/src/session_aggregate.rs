@@ -20,9 +20,9 @@ use crate::window_aggregate::write_rows;
 use crate::window_spec::time_type;
 use crate::{Accumulator, AggregateSpec, Groups, SessionSpec};
 
-/// One row per session, once the watermark has reached its end: the last event's time plus the gap.
+/// One row per session, once the watermark has passed its end: the last event's time plus the gap.
 ///
-/// An event joins the sessions of its key that are less than the gap away, and makes two such sessions one.
+/// An event joins the sessions of its key that are at most the gap away, and makes two such sessions one.
 /// The output has the keys, start (the first event) and end of the session, and the results; sessions come in
 /// the order of their ends. An event that joins no open session and would have made one that is closed
 /// already is dropped and counted, and so is one without time.
@@ -50,7 +50,7 @@ use crate::{Accumulator, AggregateSpec, Groups, SessionSpec};
 /// operator.end_of_cycle(&Cut { watermarks: vec![15], ..Cut::first() }, &mut output).unwrap();
 /// let events = output.finish(0).unwrap().rows;
 /// assert_eq!(events.column(2).as_primitive::<Int64Type>().values(), &[2]);
-/// assert_eq!(operator.next_timer(), Some(25));
+/// assert_eq!(operator.next_timer(), Some(26));
 /// ```
 pub struct SessionAggregate {
     spec: AggregateSpec,
@@ -59,7 +59,7 @@ pub struct SessionAggregate {
     gap_ns: i64,
     watermark: Watermark,
     late: Arc<AtomicU64>,
-    /// Sessions that end here or before are closed.
+    /// Sessions that end before this are closed: no event can come any more that is at most the gap away.
     closed: i64,
     /// The keys of sessions; some of keys without sessions are left over until [`compact`](Self::compact).
     keys: Groups,
@@ -144,10 +144,10 @@ impl SessionAggregate {
         let mut next = self.first_of_key[key as usize];
         while next != NONE {
             let session = self.sessions[next as usize];
-            if time < session.last + self.gap_ns && session.start < time + self.gap_ns {
+            if time <= session.last + self.gap_ns && session.start <= time + self.gap_ns {
                 match kept {
                     NONE => kept = next,
-                    // The older one is kept. There is no third: it would be a gap away.
+                    // The older one is kept. There is no third: it would be more than the gap away.
                     first => (kept, other) = (first.min(next), Some(first.max(next))),
                 }
             }
@@ -158,7 +158,7 @@ impl SessionAggregate {
             (session.start, session.last) = (session.start.min(time), session.last.max(time));
             return Some((kept, other));
         }
-        (time + self.gap_ns > self.closed).then(|| (self.begin(key, time, time), None))
+        (time + self.gap_ns >= self.closed).then(|| (self.begin(key, time, time), None))
     }
 
     fn begin(&mut self, key: u32, start: i64, last: i64) -> u32 {
@@ -253,10 +253,11 @@ impl SessionAggregate {
         grouped::merge(&mut self.accumulators, &self.widths, partials, self.sessions.len(), &numbers)
     }
 
-    /// Takes the sessions that end at the watermark or before, in the order of ends and numbers.
+    /// Takes the sessions that end before the watermark, in the order of ends and numbers.
     fn take_due(&mut self, watermark: i64) -> Vec<(i64, u32)> {
         let mut taken = Vec::new();
-        while let Some(Reverse((end, number))) = self.due.peek().copied().filter(|due| due.0.0 <= watermark) {
+        let is_over = |end: i64| end < watermark || watermark == i64::MAX;
+        while let Some(Reverse((end, number))) = self.due.peek().copied().filter(|due| is_over(due.0.0)) {
             self.due.pop();
             let session = self.sessions[number as usize];
             let real_end = session.last + self.gap_ns;
@@ -335,7 +336,8 @@ impl Operator for SessionAggregate {
     }
 
     fn next_timer(&self) -> Option<i64> {
-        self.due.peek().map(|Reverse((end, _))| self.watermark.timer(*end))
+        // At its end a session can still grow: it is over one instant later.
+        self.due.peek().map(|Reverse((end, _))| self.watermark.timer(end.saturating_add(1)))
     }
 
     fn snapshot(&self, writer: &mut SnapshotWriter) {

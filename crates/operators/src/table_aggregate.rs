@@ -11,7 +11,8 @@ use crate::window_aggregate::write_rows;
 /// rows.
 ///
 /// The output has the keys and the results: a row replaces the one before with the same keys. Without keys
-/// the table has one row, as soon as there was a row.
+/// the table has one row from the first cycle on, whether rows have come or not: counts are 0 then, and other
+/// results NULL.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -79,6 +80,11 @@ impl TableAggregate {
     pub fn output_schema(spec: &AggregateSpec) -> Result<SchemaRef, Cause> {
         spec.results_schema(&[])
     }
+
+    /// Whether it is a table of one row that has none yet.
+    fn lacks_its_row(&self) -> bool {
+        self.types.keys.is_empty() && self.state.groups.is_empty()
+    }
 }
 
 impl Operator for TableAggregate {
@@ -97,6 +103,11 @@ impl Operator for TableAggregate {
     }
 
     fn end_of_cycle(&mut self, _cut: &Cut, output: &mut Output) -> Result<(), Cause> {
+        if self.lacks_its_row() {
+            self.state.make_only_group()?;
+            self.is_touched.resize(1, false);
+            self.touched.push(0);
+        }
         if self.touched.is_empty() {
             return Ok(());
         }
@@ -108,6 +119,11 @@ impl Operator for TableAggregate {
         self.touched.iter().for_each(|id| self.is_touched[*id as usize] = false);
         self.touched.clear();
         Ok(())
+    }
+
+    fn next_timer(&self) -> Option<i64> {
+        // Due in the first cycle.
+        self.lacks_its_row().then_some(i64::MIN)
     }
 
     fn snapshot(&self, writer: &mut SnapshotWriter) {

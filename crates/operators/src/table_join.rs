@@ -27,7 +27,8 @@ pub struct TableJoinSpec {
     pub table: SchemaRef,
     /// The stream's columns that must equal `table_keys`, one by one and of equal types; NULL equals nothing.
     pub stream_keys: Vec<usize>,
-    /// The table's key: it has one row for each value of it, the one that came last.
+    /// The table's key: it has one row for each value of it, the one that came last. A table without a key has one
+    /// row, which every row of the stream meets.
     pub table_keys: Vec<usize>,
     /// What happens to the stream's rows without a match.
     pub kind: JoinKind,
@@ -42,9 +43,9 @@ pub fn output_schema(spec: &TableJoinSpec) -> SchemaRef {
     joined_schema(&spec.stream, &spec.table, spec.kind)
 }
 
-/// Joins each row of a stream with the table's row of its key, as the table is at the row's position: with
-/// all upserts up to that position. What operators upsert at the end of a cycle is seen from the next cycle
-/// on.
+/// Joins each row of a stream with the table's row of its key. A row sees the upserts up to its own position,
+/// and those that the end of its own cycle caused: an aggregate upserts once per cycle, and what it then says
+/// includes the row itself.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -94,11 +95,8 @@ impl TableJoin {
     /// An instance with an empty table.
     ///
     /// # Errors
-    /// If there is no key, or the keys' types differ or cannot be compared.
+    /// If the keys' types differ or cannot be compared.
     pub fn new(spec: TableJoinSpec) -> Result<Self, Cause> {
-        if spec.table_keys.is_empty() {
-            return Err(Cause::Bug("the table of a join has no key".into()));
-        }
         let keys = KeyTable::new(&spec.table, &spec.table_keys, false)?;
         keys.check_types(&spec.stream, &spec.stream_keys)?;
         Ok(TableJoin {
@@ -112,8 +110,13 @@ impl TableJoin {
         })
     }
 
-    /// Takes the cycle's upserts in and finds each stream row's table row, in the order of their positions.
-    fn match_rows(&mut self, stream: Option<&(RecordBatch, Vec<u32>)>) -> Result<Vec<u64>, Cause> {
+    /// Takes the cycle's upserts in and finds each stream row's table row: what the cycle's end has made of it, or
+    /// else the last upsert up to the row.
+    fn match_rows(
+        &mut self,
+        stream: Option<&(RecordBatch, Vec<u32>)>,
+        end_position: u32,
+    ) -> Result<Vec<u64>, Cause> {
         let upserts = self.upserts.take(&self.spec.table)?;
         let (upsert_keys, upsert_positions, first) = match upserts {
             Some((rows, positions)) => {
@@ -126,26 +129,26 @@ impl TableJoin {
             None => (Vec::new(), [].as_slice()),
         };
         self.current.resize(self.keys.len(), NO_ROW);
+        let before_end = upsert_positions.partition_point(|position| *position < end_position);
+        let mut at_end = vec![NO_ROW; if before_end < upsert_keys.len() { self.keys.len() } else { 0 }];
+        for (index, key) in upsert_keys.iter().enumerate().skip(before_end) {
+            set(&mut at_end, *key, first + index as u64);
+        }
+        let row_of = |rows: &[u64], key: u32| rows.get(key as usize).copied().filter(|row| *row != NO_ROW);
         let mut next = 0;
         let mut matches = Vec::with_capacity(keys.len());
         for (key, position) in keys.iter().zip(positions) {
-            while next < upsert_keys.len() && upsert_positions[next] <= *position {
-                self.set_current(upsert_keys[next], first + next as u64);
+            while next < before_end && upsert_positions[next] <= *position {
+                set(&mut self.current, upsert_keys[next], first + next as u64);
                 next += 1;
             }
-            matches.push(self.current.get(*key as usize).copied().unwrap_or(NO_ROW));
+            let row = row_of(&at_end, *key).or_else(|| row_of(&self.current, *key));
+            matches.push(row.unwrap_or(NO_ROW));
         }
         for (index, key) in upsert_keys.iter().enumerate().skip(next) {
-            self.set_current(*key, first + index as u64);
+            set(&mut self.current, *key, first + index as u64);
         }
         Ok(matches)
-    }
-
-    /// A row whose key is NULL can match nothing and is not kept.
-    fn set_current(&mut self, key: u32, row: u64) {
-        if key != NO_KEY {
-            self.current[key as usize] = row;
-        }
     }
 
     /// Joined rows and their positions, without those for which the further condition does not hold.
@@ -196,6 +199,13 @@ impl TableJoin {
     }
 }
 
+/// Notes a key's row. A row whose key is NULL can match nothing and is not kept.
+fn set(rows: &mut [u64], key: u32, row: u64) {
+    if key != NO_KEY {
+        rows[key as usize] = row;
+    }
+}
+
 impl Operator for TableJoin {
     fn rows(&mut self, input: usize, rows: Rows<'_>, _output: &mut Output) -> Result<(), Cause> {
         match input {
@@ -207,7 +217,7 @@ impl Operator for TableJoin {
 
     fn end_of_cycle(&mut self, cut: &Cut, output: &mut Output) -> Result<(), Cause> {
         let stream = self.stream.take(&self.spec.stream)?;
-        let matches = self.match_rows(stream.as_ref())?;
+        let matches = self.match_rows(stream.as_ref(), output.end_position())?;
         check_limit("the table of a join", self.current.len(), self.spec.rows_max)?;
         if let Some(stream) = stream {
             let (rows, positions) = self.join(&stream, matches, cut)?;
@@ -220,7 +230,8 @@ impl Operator for TableJoin {
 
     fn snapshot(&self, writer: &mut SnapshotWriter) {
         writer.u8(VERSION);
-        write_rows(writer, self.store.rows(&self.current).ok());
+        let kept: Vec<u64> = self.current.iter().copied().filter(|row| *row != NO_ROW).collect();
+        write_rows(writer, self.store.rows(&kept).ok());
     }
 
     fn restore(&mut self, reader: &mut SnapshotReader<'_>) -> Result<(), Cause> {

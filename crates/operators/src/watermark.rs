@@ -12,9 +12,12 @@ pub struct WatermarkSpec {
     /// The gateways whose watermark counts.
     pub sources: Vec<usize>,
     /// How much earlier than the gateways' watermark a row's event time may be, because an operator before
-    /// held it back; nanoseconds. See [`interval_join`](crate::interval_join).
+    /// held it back; nanoseconds. See [`interval_join`](crate::interval_join). [`FOREVER_NS`]: until the end.
     pub delay_ns: i64,
 }
+
+/// The delay of rows that were held back until the end of all input: before it, nothing is known of their times.
+pub const FOREVER_NS: i64 = i64::MAX;
 
 impl From<Vec<usize>> for WatermarkSpec {
     fn from(sources: Vec<usize>) -> Self {
@@ -54,6 +57,7 @@ impl Watermark {
     pub fn advance(&mut self, cut: &Cut) -> i64 {
         let now = match cut.watermark_of(self.spec.sources.iter().copied()) {
             i64::MAX => i64::MAX,
+            _ if self.spec.delay_ns == FOREVER_NS => i64::MIN,
             watermark => watermark.saturating_sub(self.spec.delay_ns),
         };
         self.reached = self.reached.max(now);
@@ -62,7 +66,10 @@ impl Watermark {
 
     /// The gateways' watermark at which this one reaches `event_time`: what an operator's `next_timer` is.
     pub fn timer(&self, event_time: i64) -> i64 {
-        event_time.saturating_add(self.spec.delay_ns)
+        match self.spec.delay_ns {
+            FOREVER_NS => i64::MAX,
+            delay_ns => event_time.saturating_add(delay_ns),
+        }
     }
 
     /// Writes it.

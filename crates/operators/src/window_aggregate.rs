@@ -164,13 +164,15 @@ impl WindowAggregate {
         }
     }
 
-    fn write_window(&mut self, start: i64, output: &mut Output) -> Result<(), Cause> {
+    /// Writes a window; returns the number of its rows.
+    fn write_window(&mut self, start: i64, output: &mut Output) -> Result<usize, Cause> {
         let end = self.panes.window_end(start);
         let mut panes = self.open.range_mut(start..end);
-        let (Some((_, first)), second) = (panes.next(), panes.next()) else { return Ok(()) };
+        let (Some((_, first)), second) = (panes.next(), panes.next()) else { return Ok(0) };
         let Some((_, second)) = second else {
             let state = &first.state;
-            return write_state(state, start, end, &self.schema, self.types.keys.len(), output);
+            write_state(state, start, end, &self.schema, self.types.keys.len(), output)?;
+            return Ok(state.groups.len());
         };
         self.merged.clear();
         for pane in [first, second].into_iter().chain(panes.map(|(_, pane)| pane)) {
@@ -180,7 +182,21 @@ impl WindowAggregate {
             };
             self.merged.merge(pane.partial_rows.insert(given), &mut self.ids)?;
         }
-        write_state(&self.merged, start, end, &self.schema, self.types.keys.len(), output)
+        write_state(&self.merged, start, end, &self.schema, self.types.keys.len(), output)?;
+        Ok(self.merged.groups.len())
+    }
+
+    /// What a cycle writes is in memory at once: as many rows as there may be groups. Windows that do not overlap
+    /// cannot have more.
+    fn check_written(&self, rows: usize) -> Result<(), Cause> {
+        match rows <= self.spec.groups_max {
+            true => Ok(()),
+            false => Err(Cause::Resource(format!(
+                "hopping windows that close together have more than {} rows in a partition; raise max_groups, take a \
+                 longer slide, or group by fewer values",
+                self.spec.groups_max
+            ))),
+        }
     }
 }
 
@@ -236,12 +252,14 @@ impl Operator for WindowAggregate {
 
     fn end_of_cycle(&mut self, cut: &Cut, output: &mut Output) -> Result<(), Cause> {
         let watermark = self.watermark.advance(cut);
+        let mut written = 0;
         while let Some(pane) = self.open.first_key_value().map(|(start, _)| *start) {
             match self.panes.first_window(pane, self.closed) {
                 None => self.drop_first_pane(),
                 Some(start) if self.panes.window_end(start) > watermark => break,
                 Some(start) => {
-                    self.write_window(start, output)?;
+                    written += self.write_window(start, output)?;
+                    self.check_written(written)?;
                     self.closed = self.panes.window_end(start);
                 }
             }

@@ -17,27 +17,44 @@ pub struct WindowSpec {
     pub offset_ns: i64,
 }
 
-/// Sessions: the events of a key, each less than the gap after the one before.
+/// Sessions: the events of a key, each at most the gap after the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionSpec {
     /// The column of event times: `Timestamp(Nanosecond, _)`.
     pub time: usize,
-    /// The time without events that ends a session, above 0. A session ends this long after its last event.
+    /// The longest time without events within a session, above 0. A session ends this long after its last event.
     pub gap_ns: i64,
 }
 
 /// The longest size, slide or gap: 73 years.
 const LONGEST_NS: i64 = 1 << 61;
 
+/// The most windows that a row may be in: each of them is written by itself. It is a day by the second.
+pub const WINDOWS_OF_ROW_MAX: i64 = 100_000;
+
 impl WindowSpec {
     /// Checks sizes and the type of the column of times.
     ///
     /// # Errors
-    /// If a size is not positive or too long, or the column has another type.
+    /// If a size is not positive or too long, a row is in too many windows, or the column has another type.
     pub(crate) fn check(&self, input: &Schema) -> Result<(), Cause> {
         check_length("the size of a window", self.size_ns)?;
         check_length("the slide of a window", self.slide_ns)?;
+        let windows = self.windows_of_row();
+        if windows > WINDOWS_OF_ROW_MAX {
+            return Err(Cause::User(format!(
+                "each row is in {windows} hopping windows, and {WINDOWS_OF_ROW_MAX} are allowed; take a longer slide \
+                 or a smaller size"
+            )));
+        }
         time_type(input, self.time).map(|_| ())
+    }
+}
+
+impl WindowSpec {
+    /// In how many windows a row is, at most.
+    pub(crate) fn windows_of_row(&self) -> i64 {
+        self.size_ns / self.slide_ns + i64::from(self.size_ns % self.slide_ns > 0)
     }
 }
 

@@ -61,20 +61,37 @@ fn event(input: usize, key: i64, value: i64) -> Event {
 }
 
 #[test]
-fn what_is_upserted_at_the_end_of_a_cycle_is_seen_in_the_next() {
+fn what_the_end_of_a_cycle_upserts_is_seen_by_all_rows_of_the_cycle() {
     let mut output = Output::new(&[output_schema(&spec(JoinKind::Inner))]);
     let mut join = TableJoin::new(spec(JoinKind::Inner)).unwrap();
     let rows = |event: Event, position| Batch::from_source(batch(&[&event]), vec![position].into());
-    let mut cycle = |value: i64, output: &mut Output| {
+    // An aggregate upserts key 7 at the end of two cycles, and key 8 in the first one only.
+    let mut cycle = |upserts: &[Event], output: &mut Output| {
         output.begin_cycle(4);
-        join.rows(0, rows(event(0, 7, value), 4).as_rows(), output).unwrap();
-        join.rows(1, rows(event(1, 7, 0), 3).as_rows(), output).unwrap();
+        for upsert in upserts {
+            join.rows(0, rows(upsert.clone(), 4).as_rows(), output).unwrap();
+        }
+        join.rows(1, rows(event(1, 7, 0), 0).as_rows(), output).unwrap();
+        join.rows(1, rows(event(1, 8, 0), 3).as_rows(), output).unwrap();
         join.end_of_cycle(&Cut::first(), output).unwrap();
-        output.finish(0).map(|batch| show(&batch.rows))
+        let joined = show(&output.finish(0).unwrap().rows);
+        joined.iter().map(|row| row.rsplit('|').next().unwrap().to_string()).collect::<Vec<_>>()
     };
-    assert_eq!(cycle(1, &mut output), None);
-    assert!(cycle(2, &mut output).unwrap()[0].ends_with("|7|a|1"));
-    assert!(cycle(3, &mut output).unwrap()[0].ends_with("|7|a|2"));
+    assert_eq!(cycle(&[event(0, 7, 1), event(0, 8, 5)], &mut output), ["1", "5"]);
+    assert_eq!(cycle(&[event(0, 7, 2)], &mut output), ["2", "5"]);
+    assert_eq!(cycle(&[], &mut output), ["2", "5"]);
+}
+
+#[test]
+fn a_table_without_a_key_has_one_row_for_all() {
+    let spec = TableJoinSpec { stream_keys: vec![], table_keys: vec![], ..spec(JoinKind::Left) };
+    let make = || Box::new(TableJoin::new(spec.clone()).unwrap()) as Box<dyn Operator>;
+    let events = [event(1, 7, 0), event(0, 7, 1), event(1, 8, 0), event(0, 9, 2), event(1, 7, 0)];
+    for division in DIVISIONS {
+        let rows = run(make, output_schema(&spec), &events, division).unwrap();
+        let values: Vec<_> = rows.iter().map(|row| row.2.rsplit('|').next().unwrap()).collect();
+        assert_eq!(values, ["NULL", "1", "2"]);
+    }
 }
 
 #[test]

@@ -22,9 +22,6 @@ pub(crate) struct ViewDefinition {
 /// How a materialized view is kept.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Materialized {
-    /// The numbers of the columns by which its rows are told apart, if that was said: only the last row of each key is
-    /// kept.
-    pub key: Option<Vec<usize>>,
     /// The bound on the time from arrival to result.
     pub max_latency: Option<Duration>,
 }

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, Result, TableReference};
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::{Expr, FetchType, LogicalPlan, SkipType, SortExpr};
 
+use crate::first_rows::First;
 use crate::logical::ProcessNode;
 use crate::translate::{Kind, Relation, StateLimits, Translator, is_static, read_static, scan_of};
 
@@ -17,7 +19,22 @@ pub(crate) struct Finish {
     /// The query; the streaming parts are scans of tables named by [`part_name`].
     plan: LogicalPlan,
     /// What streams.
-    pub parts: Vec<LogicalPlan>,
+    pub parts: Vec<Part>,
+}
+
+/// A part of a query that streams.
+#[derive(Clone)]
+pub(crate) struct Part {
+    pub plan: LogicalPlan,
+    /// If only some of its rows are wanted: which.
+    pub first: Option<First>,
+}
+
+/// The rows that a node's reader wants: so many, in this order.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    count: usize,
+    order: &'a [SortExpr],
 }
 
 fn part_name(index: usize) -> String {
@@ -27,14 +44,14 @@ fn part_name(index: usize) -> String {
 impl Finish {
     /// Divides a query over input that ends, as far up as it streams.
     pub fn divide(plan: &LogicalPlan, limits: &StateLimits) -> Result<Finish> {
-        let mut parts = Vec::new();
-        let rest = divide(plan, limits, &mut parts)?;
-        Ok(Finish { plan: rest, parts })
+        let mut divider = Divider { limits, parts: Vec::new() };
+        let rest = divider.divide(plan, None)?;
+        Ok(Finish { plan: rest, parts: divider.parts })
     }
 
     /// The answer, given the rows of each part.
     pub fn answer(&self, rows: &[RecordBatch]) -> Result<RecordBatch> {
-        let plan = self.plan.clone().transform_up(|node| {
+        let plan = self.plan.clone().transform_up_with_subqueries(|node| {
             let LogicalPlan::TableScan(scan) = &node else { return Ok(Transformed::no(node)) };
             let index = (0..rows.len()).find(|index| part_name(*index) == scan.table_name.table());
             let Some(index) = index else { return Ok(Transformed::no(node)) };
@@ -46,29 +63,87 @@ impl Finish {
     }
 }
 
-/// The plan with its streaming subtrees replaced; each is as large as it can be.
-fn divide(plan: &LogicalPlan, limits: &StateLimits, parts: &mut Vec<LogicalPlan>) -> Result<LogicalPlan> {
-    if is_static(plan) {
-        return table_of(read_static(plan)?, plan, None);
-    }
-    let streams = Translator::new("part", &[plan], limits.clone()).and_then(|mut translator| {
-        let relation = translator.output(plan)?;
-        Ok((relation, translator.joins_as_of))
-    });
-    match streams {
-        // At the end the whole table is known, and each row is joined with its last ones.
-        Ok((_, true)) => divide_inputs(plan, limits, parts),
-        // Without its key no one could tell which rows of a table are the last ones: what leaves it out comes at the end.
-        Ok((Relation { kind: Kind::Table { keys: None }, .. }, _)) => divide_inputs(plan, limits, parts),
-        Ok(_) => {
-            parts.push(plan.clone());
-            placeholder(plan, parts.len() - 1)
+struct Divider<'a> {
+    limits: &'a StateLimits,
+    parts: Vec<Part>,
+}
+
+impl Divider<'_> {
+    /// The plan with its streaming subtrees replaced; each is as large as it can be.
+    fn divide(&mut self, plan: &LogicalPlan, wanted: Option<Wanted<'_>>) -> Result<LogicalPlan> {
+        if matches!(plan, LogicalPlan::EmptyRelation(_) | LogicalPlan::Values(_)) {
+            return Ok(plan.clone());
         }
-        // What a process cannot stream is computed at the end with the rest, and what it can runs in its place.
-        Err(_) if is_process(plan) => divide_inputs(plan, limits, parts).map(dissolved),
-        Err(error) if plan.inputs().is_empty() || matches!(plan, LogicalPlan::Extension(_)) => Err(error),
-        // A reason further down says more than this one.
-        Err(_) => divide_inputs(plan, limits, parts),
+        if is_static(plan) {
+            return table_of(read_static(plan)?, plan, None);
+        }
+        let translator = Translator::new("part", &[plan], self.limits.clone());
+        match translator.and_then(|mut translator| translator.output(plan)) {
+            // Without its key no one could tell which rows of a table are the last ones: what leaves it out comes at the
+            // end.
+            Ok(Relation { kind: Kind::Table { keys: None }, .. }) => self.divide_inputs(plan, wanted),
+            Ok(relation) => {
+                // Of a table all upserts are needed to know its last rows.
+                let wanted = wanted.filter(|_| relation.is_stream());
+                let first = wanted.map(|wanted| First::new(wanted.order, wanted.count, plan.schema()));
+                self.parts.push(Part { plan: plan.clone(), first: first.transpose()? });
+                placeholder(plan, self.parts.len() - 1)
+            }
+            // What a process cannot stream is computed at the end with the rest, and what it can runs in its place.
+            Err(_) if is_process(plan) => self.divide_inputs(plan, None).map(dissolved),
+            Err(error) if plan.inputs().is_empty() || matches!(plan, LogicalPlan::Extension(_)) => Err(error),
+            // A reason further down says more than this one.
+            Err(_) => self.divide_inputs(plan, wanted),
+        }
+    }
+
+    fn divide_inputs(&mut self, plan: &LogicalPlan, wanted: Option<Wanted<'_>>) -> Result<LogicalPlan> {
+        let wanted = wanted_of_input(plan, wanted);
+        let inputs = plan.inputs().into_iter().map(|input| self.divide(input, wanted));
+        let inputs = inputs.collect::<Result<Vec<_>>>()?;
+        let names = NamePreserver::new(plan);
+        let expressions = plan.expressions().into_iter().map(|expression| {
+            let name = names.save(&expression);
+            Ok(name.restore(self.with_divided_subqueries(expression)?))
+        });
+        plan.with_new_exprs(expressions.collect::<Result<_>>()?, inputs)
+    }
+
+    /// What a subquery that stands for one value reads is divided like the query around it.
+    fn with_divided_subqueries(&mut self, expression: Expr) -> Result<Expr> {
+        let divided = expression.transform_up(|part| {
+            let Expr::ScalarSubquery(subquery) = &part else { return Ok(Transformed::no(part)) };
+            if !subquery.outer_ref_columns.is_empty() {
+                return Ok(Transformed::no(part));
+            }
+            let divided = self.divide(&subquery.subquery, None)?;
+            Ok(Transformed::yes(Expr::ScalarSubquery(subquery.with_plan(Arc::new(divided)))))
+        });
+        divided.data()
+    }
+}
+
+/// Which rows of its input a node needs, if not all: LIMIT with or without ORDER BY, and what lies between them and
+/// keeps each row.
+fn wanted_of_input<'a>(plan: &'a LogicalPlan, wanted: Option<Wanted<'a>>) -> Option<Wanted<'a>> {
+    // Rows that are wanted in an order are chosen right below it: other nodes may count or name them otherwise.
+    let wanted = wanted.filter(|wanted| wanted.order.is_empty());
+    match plan {
+        LogicalPlan::Limit(limit) => {
+            let (Ok(SkipType::Literal(skip)), Ok(FetchType::Literal(Some(fetch)))) =
+                (limit.get_skip_type(), limit.get_fetch_type())
+            else {
+                return None;
+            };
+            let count = wanted.map_or(fetch, |wanted| wanted.count.min(fetch)).saturating_add(skip);
+            Some(Wanted { count, order: &[] })
+        }
+        LogicalPlan::Sort(sort) => {
+            let count = wanted.map(|wanted| wanted.count).into_iter().chain(sort.fetch).min()?;
+            Some(Wanted { count, order: &sort.expr })
+        }
+        LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_) => wanted,
+        _ => None,
     }
 }
 
@@ -83,15 +158,6 @@ fn dissolved(plan: LogicalPlan) -> LogicalPlan {
         [input] => (*input).clone(),
         _ => plan,
     }
-}
-
-fn divide_inputs(
-    plan: &LogicalPlan,
-    limits: &StateLimits,
-    parts: &mut Vec<LogicalPlan>,
-) -> Result<LogicalPlan> {
-    let inputs = plan.inputs().into_iter().map(|input| divide(input, limits, parts));
-    plan.with_new_exprs(plan.expressions(), inputs.collect::<Result<Vec<_>>>()?)
 }
 
 /// A scan that stands for a streaming part, with the part's columns under their own names.
@@ -128,7 +194,7 @@ fn table_of(rows: RecordBatch, plan: &LogicalPlan, index: Option<usize>) -> Resu
 /// Whether all of a plan's input ends.
 pub(crate) fn is_finite(plan: &LogicalPlan) -> bool {
     let mut finite = true;
-    let _ = plan.apply(|node| {
+    let _ = plan.apply_with_subqueries(|node| {
         if let LogicalPlan::TableScan(scan) = node
             && let Some(source) = crate::definition::scanned(scan.source.as_ref())
         {

@@ -8,7 +8,7 @@ use datafusion::arrow::array::{ArrayRef, BooleanArray, UInt32Array};
 use datafusion::arrow::compute::SortOptions;
 use datafusion::arrow::compute::{concat, take};
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::common::{DFSchema, DataFusionError, Result, ScalarValue};
 use datafusion::logical_expr::execution_props::ExecutionProps;
 use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::{Accumulator as ForeignAccumulator, Expr, SortExpr as Sort};
@@ -41,6 +41,14 @@ impl ForeignAggregate {
         let physical = |expression: &Expr| create_physical_expr(expression, schema, &properties, &context);
         let arguments = call.params.args.iter().map(physical).collect::<Result<Vec<_>>>()?;
         let within_group = call.func.supports_within_group_clause();
+        if !call.params.order_by.is_empty() && call.func.name() == "first_value" {
+            // DataFusion makes this of DISTINCT ON.
+            return Err(crate::refusal::refuse(
+                "DISTINCT ON, or first_value with ORDER BY, keeps the first row of an order that a stream does not \
+                 have",
+                "number the rows of each window with ROW_NUMBER() and keep the first",
+            ));
+        }
         if !call.params.order_by.is_empty() && !within_group {
             return Err(crate::refusal::refuse(
                 format!("ORDER BY within {} is not there on streams", call.func.name()),
@@ -61,7 +69,12 @@ impl ForeignAggregate {
             Some(datafusion::logical_expr::expr::NullTreatment::IgnoreNulls) => builder.ignore_nulls(),
             _ => builder,
         };
-        Ok(ForeignAggregate { expression: Arc::new(builder.build()?), arguments: call.params.args.clone() })
+        let expression = builder.build()?;
+        // What some functions cannot do they say only when they are to be computed.
+        let refused = |error: DataFusionError| crate::refusal::refuse(plain(&error), "leave it out");
+        expression.create_accumulator().map_err(refused)?;
+        expression.state_fields().map_err(refused)?;
+        Ok(ForeignAggregate { expression: Arc::new(expression), arguments: call.params.args.clone() })
     }
 
     /// What it is called on.

@@ -47,8 +47,6 @@ pub struct Prepared {
     pub(crate) journal: Option<Journal>,
     /// The inputs that the query asks to be split.
     pub(crate) splits: AskedSplits,
-    /// Whether rows are joined with those of a table as they are in their cycle.
-    joins_as_of: bool,
     /// The worker of each process of the plan.
     pub(crate) places: Vec<u32>,
     /// How other processes make the same plan, see [`Session::run_member`](crate::Session::run_member).
@@ -87,7 +85,6 @@ impl Prepared {
             durability: None,
             journal: None,
             splits,
-            joins_as_of: translator.joins_as_of,
             places,
             instructions: String::new(),
         })
@@ -103,10 +100,6 @@ impl Prepared {
         let name = "query".to_string();
         let streamed = Prepared::pipeline("query", &[(name, inner.clone())], settings, max_latency);
         match streamed {
-            // The answer shall be that of the whole input, not of what was known of it in each cycle.
-            Ok(prepared) if prepared.joins_as_of && is_finite(query) => {
-                Prepared::finished(query, settings, max_latency)
-            }
             Ok(prepared) if prepared.outputs[0].table_key.is_none() => Ok(Prepared { rows_max, ..prepared }),
             Ok(prepared) if !is_finite(query) && rows_max.is_none() => Ok(prepared),
             Err(error) if !is_finite(query) => Err(error),
@@ -123,7 +116,7 @@ impl Prepared {
         let finish = Finish::divide(query, &limits(settings))?;
         let parts = finish.parts.iter().enumerate();
         let parts: Vec<(String, LogicalPlan)> =
-            parts.map(|(index, part)| (format!("part {index}"), part.clone())).collect();
+            parts.map(|(index, part)| (format!("part {index}"), part.plan.clone())).collect();
         let prepared = Prepared::pipeline("query", &parts, settings, max_latency)?;
         Ok(Prepared { finish: Some(finish), ..prepared })
     }
@@ -132,7 +125,7 @@ impl Prepared {
     pub(crate) fn made_durable(mut self, queries: &[(String, LogicalPlan)]) -> Result<Prepared, Cause> {
         let is_durable = |source: &UsedSource| source.definition.durable.is_some();
         let Some(durable) = self.sources.iter().find(|source| is_durable(source)) else { return Ok(self) };
-        if let Some(volatile) = self.sources.iter().find(|source| !is_durable(source)) {
+        if let Some(volatile) = self.sources.iter().find(|source| !is_durable(source) && !source.is_empty) {
             let (durable, volatile) = (&durable.definition.name, &volatile.definition.name);
             return Err(Cause::User(format!(
                 "source '{durable}' is durable and source '{volatile}' of the same pipeline is not: after a crash its \
@@ -176,13 +169,6 @@ impl Prepared {
         match self.finish {
             Some(_) => &[],
             None => &self.outputs,
-        }
-    }
-
-    /// Keeps the last row of each of these keys, if any are given, of an output.
-    pub(crate) fn keep_last_of(&mut self, output: usize, key: Option<Vec<usize>>) {
-        if let Some(key) = key {
-            self.outputs[output].table_key = Some(Some(key));
         }
     }
 

@@ -14,8 +14,8 @@ use tidemill_engine::{
 };
 
 use crate::definition::DurableStream;
-use crate::finish::Finish;
-use crate::prepared::Prepared;
+use crate::finish::{Finish, Part};
+use crate::prepared::{Output, Prepared};
 use crate::split_profiles::{AskedSplits, SplitProfiles};
 use crate::steps::RowFaults;
 use crate::translate::UsedSource;
@@ -81,7 +81,7 @@ impl Prepared {
         let enough = Arc::new(AtomicBool::new(false));
         let mut kept = Vec::new();
         let sinks = match &self.finish {
-            Some(_) => self.keeping_sinks(&mut kept)?,
+            Some(finish) => self.keeping_sinks(finish, &mut kept)?,
             None => match self.rows_max {
                 None => sinks,
                 Some(rows) => sinks
@@ -125,18 +125,21 @@ impl Prepared {
         })
     }
 
-    fn keeping_sinks(&self, kept: &mut Vec<Kept>) -> Result<Vec<Box<dyn Sink>>, Cause> {
+    fn keeping_sinks(&self, finish: &Finish, kept: &mut Vec<Kept>) -> Result<Vec<Box<dyn Sink>>, Cause> {
         let rows_max = self.settings.max_result_rows;
-        let keep = |output: &crate::prepared::Output| -> Result<Box<dyn Sink>, Cause> {
+        let keep = |(output, part): (&Output, &Part)| -> Result<Box<dyn Sink>, Cause> {
             // Names may occur twice; the rows are known by their columns' numbers.
             let fields = output.schema.fields().iter().enumerate();
             let fields = fields.map(|(index, field)| field.as_ref().clone().with_name(format!("c{index}")));
             let schema = Arc::new(datafusion::arrow::datatypes::Schema::new(fields.collect::<Vec<_>>()));
-            let (sink, rows) = Kept::new(output, &schema, rows_max)?;
+            let (sink, rows) = match &part.first {
+                Some(first) => Kept::first(first.clone(), &schema, rows_max),
+                None => Kept::new(output, &schema, rows_max)?,
+            };
             kept.push(rows);
             Ok(sink)
         };
-        self.outputs.iter().map(keep).collect()
+        self.outputs.iter().zip(&finish.parts).map(keep).collect()
     }
 }
 

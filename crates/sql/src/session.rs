@@ -246,7 +246,7 @@ impl Session {
 
     /// The pipeline with the definition of each sink; `None` for materialized views.
     fn prepare_pipeline(&self) -> Result<Option<(Prepared, SinkDefinitions)>, Cause> {
-        let (mut queries, mut opens, mut keys) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut queries, mut opens) = (Vec::new(), Vec::new());
         let mut max_latency = None;
         for (name, sink) in &self.sinks {
             max_latency = max_latency.into_iter().chain(sink.max_latency).min();
@@ -261,16 +261,12 @@ impl Session {
             max_latency = max_latency.into_iter().chain(materialized.max_latency).min();
             queries.push((name.to_string(), view.plan.clone()));
             opens.push(None);
-            keys.push((queries.len() - 1, materialized.key.clone()));
         }
         if queries.is_empty() {
             return Ok(None);
         }
-        let mut prepared = Prepared::pipeline("pipeline", &queries, &self.settings, max_latency)
+        let prepared = Prepared::pipeline("pipeline", &queries, &self.settings, max_latency)
             .map_err(|error| Cause::User(crate::expression::plain(&error)))?;
-        for (output, key) in keys {
-            prepared.keep_last_of(output, key);
-        }
         let mut prepared = prepared.made_durable(&queries)?;
         prepared.instructions = self.instructions(None);
         if let (true, Some(at)) = (prepared.is_durable(), opens.iter().position(Option::is_none)) {

@@ -15,7 +15,8 @@ use crate::expression::{Compiled, plain};
 pub(crate) struct RowFaults(Arc<Mutex<Faults>>);
 
 impl RowFaults {
-    fn add(&self, text: String) {
+    /// Counts a row, or a pair of rows, and keeps why.
+    pub fn add(&self, text: String) {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).add(text);
     }
 
@@ -141,7 +142,7 @@ impl Transform for Steps {
 }
 
 /// A reason with the row that it is about.
-fn describe(reason: &str, rows: &RecordBatch) -> String {
+pub(crate) fn describe(reason: &str, rows: &RecordBatch) -> String {
     use datafusion::arrow::util::display::array_value_to_string;
     let schema = rows.schema();
     let shown = schema.fields().iter().zip(rows.columns()).take(8).map(|(field, column)| {

@@ -9,6 +9,7 @@ use tidemill_connect::sinks::{MemoryRows, MemorySink, TableHandle, TableSink};
 use tidemill_engine::{Cause, Polled, Sink, Source};
 
 use crate::definition::SourceDefinition;
+use crate::first_rows::{First, FirstRows, FirstRowsSink};
 use crate::prepared::Output;
 use crate::projected::Projected;
 
@@ -19,6 +20,8 @@ pub(crate) enum Kept {
     Rows(MemoryRows),
     /// The last row of each key.
     Table(TableHandle),
+    /// The first rows of an order.
+    First(FirstRows),
 }
 
 impl Kept {
@@ -39,11 +42,18 @@ impl Kept {
         }
     }
 
+    /// A sink that keeps the first rows only, and what reads them.
+    pub fn first(first: First, schema: &SchemaRef, rows_max: usize) -> (Box<dyn Sink>, Kept) {
+        let (sink, rows) = FirstRowsSink::new(schema, first, rows_max);
+        (Box::new(sink), Kept::First(rows))
+    }
+
     /// The rows as they were after some commit.
     pub fn read(&self) -> Result<RecordBatch, Cause> {
         match self {
             Kept::Rows(rows) => rows.read(),
             Kept::Table(table) => table.read(),
+            Kept::First(rows) => rows.read(),
         }
     }
 }
@@ -81,7 +91,7 @@ impl ViewHandle {
         let view = self.clone();
         let open = move |columns: Option<&[usize]>| {
             let rows = view.read()?;
-            Projected::open(Once { schema: rows.schema(), rows: Some(rows) }, columns)
+            Projected::open(Once::new(rows), columns)
         };
         let definition = SourceDefinition::new(&self.name, Arc::clone(&self.schema), Arc::new(open));
         SourceDefinition { is_table: true, is_finite: true, is_repeatable: true, ..definition }
@@ -89,9 +99,16 @@ impl ViewHandle {
 }
 
 /// Rows that are given out once.
-struct Once {
+pub(crate) struct Once {
     schema: SchemaRef,
     rows: Option<RecordBatch>,
+}
+
+impl Once {
+    /// A source of these rows, which then ends.
+    pub fn new(rows: RecordBatch) -> Once {
+        Once { schema: rows.schema(), rows: Some(rows).filter(|rows| rows.num_rows() > 0) }
+    }
 }
 
 impl Source for Once {

@@ -110,7 +110,7 @@ impl Sink for MemorySink {
         let rows = shared.rows + batches.iter().map(RecordBatch::num_rows).sum::<usize>();
         if rows > self.rows_max {
             return Err(Cause::Resource(format!(
-                "{rows} rows in memory, {} are allowed; raise rows_max, or write to a file",
+                "{rows} rows in memory, {} are allowed; raise max_result_rows, or write to a file",
                 self.rows_max
             )));
         }

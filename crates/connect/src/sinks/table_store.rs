@@ -137,7 +137,7 @@ impl TableStore {
         let place = self.places.len();
         if place >= self.rows_max {
             return Err(Cause::Resource(format!(
-                "the table has more than {} keys; raise rows_max, or group by fewer values",
+                "the table has more than {} keys; raise max_result_rows, or group by fewer values",
                 self.rows_max
             )));
         }

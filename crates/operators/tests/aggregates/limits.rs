@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
-use tidemill_core::{Batch, Cause, Operator, Output, SnapshotReader, SnapshotWriter};
+use tidemill_core::{Batch, Cause, Cut, Operator, Output, SnapshotReader, SnapshotWriter};
 use tidemill_operators::aggregate::{CountDistinct, Spread, Variance};
 use tidemill_operators::{
-    AggregateSpec, Combine, SessionAggregate, SessionSpec, TableAggregate, WindowAggregate, WindowSpec,
+    AggregateSpec, Combine, SessionAggregate, SessionSpec, TableAggregate, WINDOWS_OF_ROW_MAX,
+    WindowAggregate, WindowSpec,
 };
 
 use crate::harness::{NUMBER, REAL, Row, TIME, VALUE, batch, call, spec};
@@ -57,7 +58,7 @@ fn groups_of_tables_and_sessions_are_limited() {
     assert_limit(give(&mut TableAggregate::new(&table).unwrap(), schema, 21));
 
     let (spec, session) =
-        (AggregateSpec { groups_max: 10, ..spec(&[NUMBER], 2) }, SessionSpec { time: TIME, gap_ns: 10 });
+        (AggregateSpec { groups_max: 10, ..spec(&[NUMBER], 2) }, SessionSpec { time: TIME, gap_ns: 9 });
     let schema = SessionAggregate::output_schema(&spec, &session).unwrap();
     let make = || SessionAggregate::new(&spec, &session, vec![0], Arc::default()).unwrap();
     give(&mut make(), schema.clone(), 10).unwrap();
@@ -74,6 +75,24 @@ fn distinct_values_are_limited() {
     assert_limit(give(&mut TableAggregate::new(&spec).unwrap(), schema, 21));
 }
 
+/// Each of 5 rows, a key by itself, is in 10 windows, all of which close in one cycle.
+#[test]
+fn what_hopping_windows_write_at_once_is_limited() {
+    let window = WindowSpec { time: TIME, size_ns: 1000, slide_ns: 100, offset_ns: 0 };
+    let write = |groups_max: usize| {
+        let spec = AggregateSpec { groups_max, ..spec(&[VALUE], 2) };
+        let mut output = Output::new(&[WindowAggregate::output_schema(&spec, &window).unwrap()]);
+        let mut operator = WindowAggregate::new(&spec, &window, vec![0], Arc::default()).unwrap();
+        let rows = Batch::from_source(batch(&rows(5)), vec![0; 5].into());
+        operator.rows(0, rows.as_rows(), &mut output).unwrap();
+        let cut = Cut { watermarks: vec![i64::MAX], ..Cut::first() };
+        operator.end_of_cycle(&cut, &mut output)?;
+        Ok(output.finish(0).unwrap().len())
+    };
+    assert_eq!(write(50), Ok(50));
+    assert_limit(write(49).map(|_| ()));
+}
+
 #[test]
 fn specifications_that_cannot_work_are_refused() {
     let variance = Variance::new(Spread::SampleVariance, &arrow_schema::DataType::Float64).unwrap();
@@ -82,6 +101,14 @@ fn specifications_that_cannot_work_are_refused() {
     let good = spec(&[], 2);
     let empty = WindowSpec { time: TIME, size_ns: 0, slide_ns: 1, offset_ns: 0 };
     assert!(matches!(WindowAggregate::new(&good, &empty, vec![], Arc::default()), Err(Cause::User(_))));
+    let slides = |size_ns| WindowSpec { time: TIME, size_ns, slide_ns: 1000, offset_ns: 0 };
+    let of_row = |windows: i64| WindowAggregate::new(&good, &slides(windows * 1000), vec![], Arc::default());
+    assert!(of_row(WINDOWS_OF_ROW_MAX).is_ok());
+    let error = of_row(WINDOWS_OF_ROW_MAX + 1).err();
+    assert!(
+        matches!(&error, Some(Cause::User(text)) if text.contains("100001 hopping windows")),
+        "{error:?}"
+    );
     let no_time = WindowSpec { time: VALUE, size_ns: 1, slide_ns: 1, offset_ns: 0 };
     assert!(matches!(WindowAggregate::new(&good, &no_time, vec![], Arc::default()), Err(Cause::Bug(_))));
     let no_column = AggregateSpec { keys: vec![99], ..good };

@@ -25,11 +25,11 @@ fn expected(gap: i64, keys: &[usize], cycles: &[Cycle]) -> (Vec<Vec<String>>, u6
             let key = oracle::key(row, keys);
             let joins = |session: &(String, Vec<Row>)| {
                 session.0 == key
-                    && session.1.iter().any(|other| other.time.unwrap().abs_diff(time) < gap as u64)
+                    && session.1.iter().any(|other| other.time.unwrap().abs_diff(time) <= gap as u64)
             };
             let (joined, rest): (Vec<_>, Vec<_>) = open.into_iter().partition(joins);
             open = rest;
-            if joined.is_empty() && time + gap <= closed {
+            if joined.is_empty() && time + gap < closed {
                 dropped += 1;
                 continue;
             }
@@ -37,7 +37,8 @@ fn expected(gap: i64, keys: &[usize], cycles: &[Cycle]) -> (Vec<Vec<String>>, u6
             open.push((key, rows));
         }
         closed = closed.max(*watermark);
-        let (done, rest): (Vec<_>, Vec<_>) = open.into_iter().partition(|(_, rows)| end(rows) <= closed);
+        let is_over = |rows: &[Row]| end(rows) < closed || closed == i64::MAX;
+        let (done, rest): (Vec<_>, Vec<_>) = open.into_iter().partition(|(_, rows)| is_over(rows));
         open = rest;
         let line = |(key, rows): &(String, Vec<Row>)| {
             let bounds = [first(rows), end(rows)].map(oracle::time).join("|");

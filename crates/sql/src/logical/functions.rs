@@ -40,7 +40,8 @@ impl Default for Functions {
             planners: SessionStateDefaults::default_expr_planners(),
         };
         for function in SessionStateDefaults::default_scalar_functions() {
-            functions.add_scalar(function);
+            let bounded = super::bounded_functions::bounded(&function);
+            functions.add_scalar(bounded.map_or(function, Arc::new));
         }
         for function in SessionStateDefaults::default_aggregate_functions() {
             functions.add_aggregate(function);

@@ -2,8 +2,11 @@
 
 mod adaptive_regions;
 mod arithmetic;
+mod bounded_functions;
+mod distinct_on;
 mod fourier_functions;
 mod functions;
+mod last_of_key;
 mod operator_call;
 mod optimize;
 mod process;
@@ -21,6 +24,7 @@ mod window_assign;
 pub(crate) use adaptive_regions::RegionsNode;
 pub(crate) use arithmetic::with_checks;
 pub(crate) use functions::{Functions, WINDOW_START, interval_ns, length_ns, window_start, with_now};
+pub(crate) use last_of_key::LastOfKey;
 pub(crate) use operator_call::OperatorCall;
 pub(crate) use optimize::optimize;
 pub(crate) use process::{Postfilter, ProcessNode};

@@ -53,7 +53,7 @@ impl<'a> Provider<'a> {
 
     /// The optimised plan of a query.
     pub fn plan(&self, query: &ast::Query) -> Result<LogicalPlan> {
-        let plan = self.plan_view(query)?;
+        let plan = super::distinct_on::without_distinct_on(self.plan_view(query)?)?;
         super::check_repeatable(&plan)?;
         let plan = crate::translate::read_scalar_subqueries(super::optimize(plan, &self.options)?)?;
         crate::translate::read_as_tables(plan)

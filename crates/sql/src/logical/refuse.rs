@@ -2,7 +2,7 @@
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, Volatility};
+use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
 
 use super::functions::{CURRENT_DATE, CURRENT_TIME, NOW};
 use crate::refusal::refuse;
@@ -10,12 +10,6 @@ use crate::refusal::refuse;
 /// Checks that every function gives the same answer in every run over the same input.
 pub(crate) fn check_repeatable(plan: &LogicalPlan) -> Result<()> {
     plan.apply_with_subqueries(|node| {
-        if let LogicalPlan::Distinct(Distinct::On(_)) = node {
-            return Err(refuse(
-                "DISTINCT ON keeps the first row of an order that a stream does not have",
-                "number the rows of each window with ROW_NUMBER() and keep the first",
-            ));
-        }
         node.apply_expressions(|expression| {
             expression.apply(|part| {
                 if let Expr::ScalarFunction(call) = part {

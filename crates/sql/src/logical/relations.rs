@@ -11,6 +11,7 @@ use datafusion::logical_expr::planner::{
 use datafusion::logical_expr::{Expr, Extension, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{self, FunctionArg, FunctionArgExpr, TableFactor};
 use tidemill_engine::Cause;
+use tidemill_operators::WINDOWS_OF_ROW_MAX;
 
 use super::adaptive_regions;
 use super::operator_call::OperatorCall;
@@ -233,8 +234,22 @@ fn windows(mut call: Call, context: &mut dyn RelationPlannerContext) -> Result<L
         _ => return plan_err!("{} is written {usage}", call.name),
     };
     check_window_column(&input, &time)?;
+    check_windows_of_row(kind)?;
     let node = WindowAssign::new(input, time, kind)?;
     Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) }))
+}
+
+/// Said here, with the place of the call, and not only by the operator.
+fn check_windows_of_row(kind: WindowKind) -> Result<()> {
+    let WindowKind::Hop { size_ns, slide_ns, .. } = kind else { return Ok(()) };
+    let windows = size_ns / slide_ns;
+    match windows <= WINDOWS_OF_ROW_MAX {
+        true => Ok(()),
+        false => plan_err!(
+            "hop puts each row into {windows} windows, and {WINDOWS_OF_ROW_MAX} are allowed: take a longer slide or a \
+             smaller size"
+        ),
+    }
 }
 
 /// `DESCRIPTOR(column)`, as the standard writes it, is the column.

@@ -10,6 +10,7 @@ use super::{Reply, Session, SinkEntry, max_latency, select_all};
 use crate::catalog::{Materialized, Relation, ViewDefinition};
 use crate::connectors;
 use crate::definition::SourceDefinition;
+use crate::logical::LastOfKey;
 use crate::prepared::Prepared;
 use crate::statement::{
     CreateMaterializedView, CreateSink, CreateSource, CreateView, Name, Options, RelationKind, SinkInput,
@@ -78,28 +79,18 @@ impl Session {
             return Err(error.with_hint("state max_latency where rows leave: on the sink, or on the SELECT"));
         }
         create.options.finish(&[])?;
-        self.add_view(&create.name, &create.query, None, statement)?;
+        let plan = self.with_provider(|provider| {
+            // Optimised once, so that what is wrong with it is found here and not where it is used.
+            let checked = provider.plan(&create.query).and_then(|_| provider.plan_view(&create.query));
+            checked.map_err(|error| provider.text_error(&error, statement))
+        })?;
+        self.add_view(&create.name, plan, None);
         Ok(Reply::Done(format!("view {} created", create.name)))
     }
 
-    pub(super) fn add_view(
-        &mut self,
-        name: &Name,
-        query: &ast::Query,
-        materialized: Option<Materialized>,
-        statement: &Statement,
-    ) -> Result<(), TextError> {
-        // Optimised once, so that what is wrong with it is found here and not where it is used.
-        let optimised = self.plan(query, statement)?;
-        let plan = match materialized {
-            Some(_) => optimised,
-            None => self.with_provider(|provider| {
-                provider.plan_view(query).map_err(|error| provider.text_error(&error, statement))
-            })?,
-        };
+    fn add_view(&mut self, name: &Name, plan: LogicalPlan, materialized: Option<Materialized>) {
         let view = ViewDefinition { plan, materialized, rows: None };
         self.catalog.add(name.as_str(), Relation::View(Arc::new(view)));
-        Ok(())
     }
 
     /// The key by which rows of a view are told apart, if one is given: what comes without one is kept whole, and an
@@ -107,10 +98,10 @@ impl Session {
     fn view_key(
         &self,
         create: &CreateMaterializedView,
+        plan: &LogicalPlan,
         statement: &Statement,
     ) -> Result<Option<Vec<usize>>, TextError> {
-        let plan = self.plan(&create.query, statement)?;
-        let check = [(create.name.value.clone(), plan)];
+        let check = [(create.name.value.clone(), plan.clone())];
         let prepared = Prepared::pipeline("check", &check, &self.settings, None)
             .map_err(|error| self.text_error(&error, statement))?;
         if create.key.is_empty() {
@@ -140,8 +131,13 @@ impl Session {
         }
         create.options.finish(&["max_latency"])?;
         let max_latency = max_latency(&create.options)?;
-        let key = self.view_key(create, statement)?;
-        self.add_view(&create.name, &create.query, Some(Materialized { key, max_latency }), statement)?;
+        let plan = self.plan(&create.query, statement)?;
+        // The key is part of the view, so that it means the same before the pipeline runs, in it, and afterwards.
+        let plan = match self.view_key(create, &plan, statement)? {
+            Some(key) => LastOfKey::plan(plan, key),
+            None => plan,
+        };
+        self.add_view(&create.name, plan, Some(Materialized { max_latency }));
         Ok(Reply::Done(format!("materialized view {} created", create.name)))
     }
 

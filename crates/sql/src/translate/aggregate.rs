@@ -74,9 +74,10 @@ impl Translator {
             .map(|(expression, _)| place(&mut wanted, expression))
             .collect();
         let time = windowed.map(|windowed| place(&mut wanted, &time_expression(windowed, schema)));
+        let values_max = self.groups_max(self.partitions(keys.len()));
         let mut calls = Vec::new();
         for expression in &aggregate.aggr_expr {
-            calls.push(aggregate_call(expression, schema, &mut wanted)?);
+            calls.push(aggregate_call(expression, schema, &mut wanted, values_max)?);
         }
         let rows = self.compute(input.clone(), schema, &filters, &wanted, None)?;
         let names = stream_schema(names(aggregate, &groups, windowed.is_some()));
@@ -325,10 +326,15 @@ fn window_spec(windowed: Windowed, time: usize) -> WindowSpec {
 }
 
 /// A call with its arguments among the computed columns.
-fn aggregate_call(expression: &Expr, schema: &DFSchema, wanted: &mut Vec<Expr>) -> Result<AggregateCall> {
+fn aggregate_call(
+    expression: &Expr,
+    schema: &DFSchema,
+    wanted: &mut Vec<Expr>,
+    values_max: usize,
+) -> Result<AggregateCall> {
     let function = aggregate_function(expression)?;
     let filter = function.params.filter.as_deref().map(|filter| place(wanted, filter));
-    let Call { function, arguments } = call_of(&function, schema)?;
+    let Call { function, arguments } = call_of(&function, schema, values_max)?;
     let arguments = arguments.iter().map(|argument| place(wanted, argument)).collect();
     Ok(AggregateCall { function, arguments, filter })
 }

@@ -13,17 +13,16 @@ use tidemill_operators::aggregate::{Average, Count, CountDistinct, Extreme, Spre
 use super::refuse;
 use crate::foreign_aggregate::ForeignAggregate;
 
-/// The most values that one `count(DISTINCT ...)` holds in a partition.
-const DISTINCT_VALUES_MAX: usize = 10_000_000;
-
 /// A function with the expressions that it is called on.
 pub(super) struct Call {
     pub function: Arc<dyn Aggregate>,
     pub arguments: Vec<Expr>,
 }
 
-/// The function that a call means.
-pub(super) fn call_of(call: &AggregateFunction, schema: &DFSchema) -> Result<Call> {
+/// The function that a call means. A `count(DISTINCT ...)` holds at most `values_max` values in a partition.
+pub(super) fn call_of(call: &AggregateFunction, schema: &DFSchema, values_max: usize) -> Result<Call> {
+    let one = crate::distinct_arguments::with_one_argument(call)?;
+    let call = one.as_ref().unwrap_or(call);
     let params = &call.params;
     let name = call.func.name();
     if let Some(own) = crate::own_aggregate::own(&call.func) {
@@ -32,7 +31,7 @@ pub(super) fn call_of(call: &AggregateFunction, schema: &DFSchema) -> Result<Cal
     let native = match (name, params.args.as_slice()) {
         ("count", [argument]) if params.distinct => {
             let data_type = argument.get_type(schema)?;
-            let function = CountDistinct::new(&data_type, DISTINCT_VALUES_MAX).map_err(user)?;
+            let function = CountDistinct::new(&data_type, values_max).map_err(user)?;
             Some((Arc::new(function) as Arc<dyn Aggregate>, vec![argument.clone()]))
         }
         ("min" | "max", [argument]) => own_function(name, argument, schema)?,

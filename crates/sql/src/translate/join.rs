@@ -9,12 +9,15 @@ use tidemill_engine::Expression;
 use tidemill_operators::interval_join::{self, IntervalJoin, IntervalJoinSpec};
 use tidemill_operators::join::JoinKind;
 use tidemill_operators::table_join::{self, TableJoin, TableJoinSpec};
+use tidemill_operators::until_end::{UntilEnd, UntilEndSpec};
+use tidemill_operators::watermark::FOREVER_NS;
 
 use super::columns::{schema_of, unique};
 use super::static_table::could_be_static;
 use super::time_bound::{TimeBound, time_bound};
-use super::{Kind, Relation, Role, Translator, as_column, column_at, is_static, refuse};
+use super::{Kind, Relation, Role, Translator, Window, as_column, column_at, is_static, refuse};
 use crate::expression::Compiled;
+use crate::pair_condition::PairCondition;
 
 /// A side of a join with its keys as columns.
 pub(super) struct Side {
@@ -71,32 +74,14 @@ impl Translator {
         };
         let (stream_plan, table_plan) =
             if swapped { (&join.right, &join.left) } else { (&join.left, &join.right) };
-        let pairs = join.on.iter().map(|(l, r)| if swapped { (r, l) } else { (l, r) });
+        let (on, filter) = conditions(join, &table);
+        let pairs = on.iter().map(|(l, r)| if swapped { (r, l) } else { (l, r) });
         let (stream_keys, table_keys): (Vec<&Expr>, Vec<&Expr>) = pairs.unzip();
-        let table_places: Vec<Option<usize>> =
-            table_keys.iter().map(|key| as_column(key, table_plan.schema())).collect();
-        let Kind::Table { keys: Some(own_keys) } = &table.kind else {
-            return Err(refuse(
-                "the table's key is not among its columns",
-                "select the columns it is grouped by",
-            ));
-        };
-        let mut wanted: Vec<Option<usize>> = own_keys.iter().copied().map(Some).collect();
-        let mut given = table_places.clone();
-        wanted.sort_unstable();
-        given.sort_unstable();
-        if wanted != given {
-            let names: Vec<&str> =
-                own_keys.iter().map(|key| table.schema.field(*key).name().as_str()).collect();
-            return Err(refuse(
-                "a table is joined by other columns than its key",
-                &format!("join on all of ({}), and no others", names.join(", ")),
-            ));
-        }
+        let table_keys = own_keys(&table, table_plan, &table_keys)?;
         let stream = self.side(stream, stream_plan, &stream_keys)?;
-        let table_keys: Vec<usize> = table_places.into_iter().flatten().collect();
-        let residual = condition(join.filter.as_ref(), &stream, stream_plan, table_plan)?;
-        let partitions = self.partitions(1);
+        let stream = Side { relation: self.until_end_of(stream.relation, &stream.keys, &table), ..stream };
+        let residual = self.condition(filter.as_ref(), &stream, stream_plan, table_plan)?;
+        let partitions = self.partitions(table_keys.len());
         let spec = TableJoinSpec {
             stream: Arc::clone(&stream.relation.schema),
             table: Arc::clone(&table.schema),
@@ -106,9 +91,10 @@ impl Translator {
             residual,
             rows_max: self.rows_max(partitions),
         };
+        TableJoin::new(spec.clone())
+            .map_err(|cause| refuse(cause.to_string(), "cast the keys to one type"))?;
         let output = unique(&table_join::output_schema(&spec));
         let inputs = [(table.stream, table_keys), (stream.relation.stream, stream.keys.clone())];
-        self.joins_as_of = true;
         let joined = self.operator("join with table", &inputs, partitions, Arc::clone(&output), move |_| {
             Box::new(TableJoin::new(spec.clone()).expect("checked when it was planned"))
         });
@@ -120,6 +106,28 @@ impl Translator {
         self.joined_in_order(joined, &stream, table.schema.fields().len(), swapped, join)
     }
 
+    /// If all input ends, the stream's rows wait for that, to meet the table's last rows: the answer then depends
+    /// neither on the cuts nor on whether there is a watermark.
+    fn until_end_of(&mut self, stream: Relation, keys: &[usize], table: &Relation) -> Relation {
+        if !stream.is_finite || !table.is_finite {
+            return stream;
+        }
+        let partitions = self.partitions(keys.len());
+        let both = merge_sources(stream, table);
+        let schema = Arc::clone(&both.schema);
+        let spec = UntilEndSpec {
+            schema: Arc::clone(&schema),
+            watermark: self.watermark(&both, 0),
+            rows_max: self.rows_max(partitions),
+        };
+        let inputs = [(both.stream, keys.to_vec())];
+        let stream = self.operator("wait for the end", &inputs, partitions, schema, move |_| {
+            Box::new(UntilEnd::new(spec.clone()))
+        });
+        let roles = behind(&both, FOREVER_NS);
+        Relation { selection: None, stream, roles, ordered: false, ..both }
+    }
+
     /// Two streams, within a bound on the difference of their event times.
     fn stream_join(&mut self, join: &Join, left: Relation, right: Relation) -> Result<Relation> {
         // A right join is a left join the other way round.
@@ -128,6 +136,13 @@ impl Translator {
         let (first_plan, second_plan) =
             if swapped { (&join.right, &join.left) } else { (&join.left, &join.right) };
         let kind = if join.join_type == JoinType::Inner { JoinKind::Inner } else { JoinKind::Left };
+        let pairs = join.on.iter().map(|(l, r)| if swapped { (r, l) } else { (l, r) });
+        let (first_keys, second_keys): (Vec<&Expr>, Vec<&Expr>) = pairs.unzip();
+        let columns = |keys: &[&Expr], plan: &LogicalPlan| -> Vec<usize> {
+            keys.iter().filter_map(|key| as_column(key, plan.schema())).collect()
+        };
+        let first = self.with_computed_bounds(first, first_plan, &columns(&first_keys, first_plan))?;
+        let second = self.with_computed_bounds(second, second_plan, &columns(&second_keys, second_plan))?;
         let Some(bound) =
             time_bound(join, swapped, &first, first_plan.schema(), &second, second_plan.schema())?
         else {
@@ -142,13 +157,11 @@ impl Translator {
                 advice,
             ));
         };
-        let pairs = join.on.iter().map(|(l, r)| if swapped { (r, l) } else { (l, r) });
-        let (first_keys, second_keys): (Vec<&Expr>, Vec<&Expr>) = pairs.unzip();
         let first = self.side(first, first_plan, &first_keys)?;
         let second = self.side(second, second_plan, &second_keys)?;
         let both = merge_sources(first.relation.clone(), &second.relation);
-        let TimeBound { left_time, right_time, low_ns, high_ns, delay_ns } = bound;
-        let residual = condition(join.filter.as_ref(), &first, first_plan, second_plan)?;
+        let TimeBound { left_time, right_time, low_ns, high_ns, delay_ns, rest } = bound;
+        let residual = self.condition(rest.as_ref(), &first, first_plan, second_plan)?;
         let partitions = self.partitions(first.keys.len());
         let spec = IntervalJoinSpec {
             left: Arc::clone(&first.relation.schema),
@@ -190,6 +203,29 @@ impl Translator {
         self.joined_in_order(joined, &first, second_columns, swapped, join)
     }
 
+    /// A condition over the columns of the first side, computed keys included, and then the second's.
+    pub(super) fn condition(
+        &self,
+        filter: Option<&Expr>,
+        first: &Side,
+        first_plan: &LogicalPlan,
+        second_plan: &LogicalPlan,
+    ) -> Result<Option<Arc<dyn Expression>>> {
+        let Some(filter) = filter else { return Ok(None) };
+        let extra = first.relation.schema.fields().iter().skip(first.columns);
+        let extra = extra.enumerate().map(|(index, field)| {
+            let field = field.as_ref().clone().with_name(format!("key {index}"));
+            (None, Arc::new(field))
+        });
+        let own = |plan: &LogicalPlan| -> Vec<_> {
+            plan.schema().iter().map(|(qualifier, field)| (qualifier.cloned(), Arc::clone(field))).collect()
+        };
+        let fields = own(first_plan).into_iter().chain(extra).chain(own(second_plan)).collect();
+        let schema = datafusion::common::DFSchema::new_with_metadata(fields, Default::default())?;
+        let compiled = Compiled::new(filter, &schema)?;
+        Ok(Some(Arc::new(PairCondition::new(compiled, self.faults.clone()))))
+    }
+
     /// A side whose keys are columns: those that are expressions are computed behind the others.
     pub(super) fn side(&mut self, relation: Relation, plan: &LogicalPlan, keys: &[&Expr]) -> Result<Side> {
         let schema = plan.schema();
@@ -202,28 +238,34 @@ impl Translator {
                 all.len() - 1
             }));
         }
+        let relation = self.with_computed_bounds(relation, plan, &places)?;
         let relation = match all.len() == columns {
-            true => self.with_computed_bounds(relation, plan, &places)?,
+            true => relation,
             false => self.compute(relation, schema, &[], &all, None)?,
         };
         Ok(Side { relation, keys: places, columns })
     }
 
-    /// Windows' bounds that are joined on must be computed.
+    /// Bounds of windows that are joined on are computed. A row's bounds are event times, too: no row still to come has a
+    /// window that ends before the row's own time may be.
     fn with_computed_bounds(
         &mut self,
         relation: Relation,
         plan: &LogicalPlan,
         keys: &[usize],
     ) -> Result<Relation> {
-        let pending = |key: &usize| relation.roles[*key].window().is_some_and(|window| !window.is_computed);
-        match keys.iter().any(pending) {
-            false => Ok(relation),
-            true => Err(refuse(
-                format!("rows are joined by a window that no one has aggregated: {}", plan.display()),
-                "aggregate each side by window first, or join within a time bound",
-            )),
+        let is_pending = |role: &Role| role.window().is_some_and(|window| !window.is_computed);
+        if !keys.iter().filter_map(|key| relation.roles.get(*key)).any(is_pending) {
+            return Ok(relation);
         }
+        let computed = |role: &Role| match *role {
+            Role::WindowStart(window) => Role::WindowStart(Window { is_computed: true, ..window }),
+            Role::WindowEnd(window) => Role::WindowEnd(Window { is_computed: true, ..window }),
+            role => role,
+        };
+        let roles = relation.roles.iter().map(computed).collect();
+        let relation = self.with_known_bounds(relation, plan.schema())?;
+        Ok(Relation { roles, ..relation })
     }
 
     /// Leaves out computed keys, and puts the sides into the order of the logical plan.
@@ -249,28 +291,41 @@ impl Translator {
     }
 }
 
-/// A condition over the columns of the first side, computed keys included, and then the second's.
-pub(super) fn condition(
-    filter: Option<&Expr>,
-    first: &Side,
-    first_plan: &LogicalPlan,
-    second_plan: &LogicalPlan,
-) -> Result<Option<Arc<dyn Expression>>> {
-    let Some(filter) = filter.cloned().and_then(|filter| conjunction([filter])) else { return Ok(None) };
-    let extra = first.relation.schema.fields().iter().skip(first.columns);
-    let extra: Vec<_> = extra
-        .enumerate()
-        .map(|(index, field)| {
-            let field = field.as_ref().clone().with_name(format!("key {index}"));
-            (None, Arc::new(field))
-        })
-        .collect();
-    let own = |plan: &LogicalPlan| -> Vec<_> {
-        plan.schema().iter().map(|(qualifier, field)| (qualifier.cloned(), Arc::clone(field))).collect()
+/// The equalities by which rows are found, and the other conditions. A table of one row, an aggregate without GROUP BY,
+/// has no key: what is equated with its values is a condition like any other.
+fn conditions(join: &Join, table: &Relation) -> (Vec<(Expr, Expr)>, Option<Expr>) {
+    let has_key = !matches!(&table.kind, Kind::Table { keys: Some(keys) } if keys.is_empty());
+    if has_key {
+        return (join.on.clone(), join.filter.clone());
+    }
+    let equal = join.on.iter().map(|(left, right)| left.clone().eq(right.clone()));
+    (Vec::new(), conjunction(equal.chain(join.filter.clone())))
+}
+
+/// The table's columns that the keys of a join are: all of its own key, and no others.
+fn own_keys(table: &Relation, plan: &LogicalPlan, keys: &[&Expr]) -> Result<Vec<usize>> {
+    let Kind::Table { keys: Some(own) } = &table.kind else {
+        return Err(refuse(
+            "the table's key is not among its columns",
+            "select the columns it is grouped by",
+        ));
     };
-    let fields = own(first_plan).into_iter().chain(extra).chain(own(second_plan)).collect();
-    let schema = datafusion::common::DFSchema::new_with_metadata(fields, Default::default())?;
-    Ok(Some(Arc::new(Compiled::new(&filter, &schema)?)))
+    let places: Option<Vec<usize>> = keys.iter().map(|key| as_column(key, plan.schema())).collect();
+    let sorted = |keys: &[usize]| {
+        let mut keys = keys.to_vec();
+        keys.sort_unstable();
+        keys
+    };
+    match places {
+        Some(places) if sorted(&places) == sorted(own) => Ok(places),
+        _ => {
+            let names: Vec<&str> = own.iter().map(|key| table.schema.field(*key).name().as_str()).collect();
+            Err(refuse(
+                "a table is joined by other columns than its key",
+                &format!("join on all of ({}), and no others", names.join(", ")),
+            ))
+        }
+    }
 }
 
 /// Times of rows that were held back.

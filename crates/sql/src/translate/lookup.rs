@@ -9,7 +9,6 @@ use datafusion::logical_expr::{Expr, Join, lit};
 use tidemill_operators::lookup::{Dimension, Lookup, LookupColumn, LookupKind, LookupSpec, output_schema};
 
 use super::columns::{schema_of, stream_schema, unique};
-use super::join::condition;
 use super::{Relation, Role, Translator, as_column, is_static, read_static, refuse};
 
 impl Translator {
@@ -65,7 +64,7 @@ impl Translator {
             false => stream_output.chain(table_output).collect(),
             true => table_output.chain(stream_output).collect(),
         };
-        let residual = condition(join.filter.as_ref(), &stream, stream_plan, table_plan)?;
+        let residual = self.condition(join.filter.as_ref(), &stream, stream_plan, table_plan)?;
         let spec = LookupSpec {
             stream: Arc::clone(&stream.relation.schema),
             dimension,

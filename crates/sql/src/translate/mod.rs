@@ -4,7 +4,9 @@ mod adaptive_regions;
 mod aggregate;
 mod aggregate_functions;
 mod columns;
+mod constant;
 mod join;
+mod last_of_key;
 mod lookup;
 mod not_streaming;
 mod operator_call;
@@ -27,7 +29,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use datafusion::common::{Column, DFSchema, Result};
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::{Expr, FetchType, Limit, LogicalPlan};
 use tidemill_engine::{Operator, OperatorPlan, Plan, StreamRef, TransformPlan};
 use tidemill_operators::watermark::{LateRows, WatermarkSpec};
 
@@ -61,8 +63,6 @@ pub(crate) struct Translator {
     pub sources: Vec<UsedSource>,
     pub faults: RowFaults,
     pub late: LateRows,
-    /// Whether a stream is joined with rows of a table as they are when its own rows come.
-    pub joins_as_of: bool,
     /// How inputs of operators are split that are split by hand, as text: by the operator's name and the input's number.
     pub splits: Texts,
     limits: StateLimits,
@@ -86,7 +86,6 @@ impl Translator {
             sources: Vec::new(),
             faults: RowFaults::default(),
             late: LateRows::default(),
-            joins_as_of: false,
             splits: BTreeMap::new(),
             limits,
             windows: 0,
@@ -121,6 +120,9 @@ impl Translator {
     }
 
     fn translate(&mut self, plan: &LogicalPlan) -> Result<Relation> {
+        if is_static(plan) {
+            return self.constant(plan);
+        }
         match plan {
             LogicalPlan::TableScan(scan) => self.scan(scan),
             LogicalPlan::SubqueryAlias(alias) => self.relation(&alias.input),
@@ -137,6 +139,7 @@ impl Translator {
             LogicalPlan::Join(join) => self.join(join),
             LogicalPlan::Union(union) => self.union(union),
             LogicalPlan::Sort(sort) => self.sort(sort),
+            LogicalPlan::Limit(limit) if is_nothing(limit) => self.nothing(plan.schema()),
             LogicalPlan::Extension(extension) => self.extension(extension.node.as_ref()),
             other => Err(not_streaming::not_streaming(other)),
         }
@@ -211,6 +214,11 @@ impl Translator {
     fn watermark(&self, relation: &Relation, delay_ns: i64) -> WatermarkSpec {
         WatermarkSpec { sources: relation.sources.clone(), delay_ns }
     }
+}
+
+/// Whether a limit leaves no row.
+fn is_nothing(limit: &Limit) -> bool {
+    matches!(limit.get_fetch_type(), Ok(FetchType::Literal(Some(0))))
 }
 
 /// The number of the column that an expression is, under any alias.

@@ -17,9 +17,6 @@ pub(crate) fn not_streaming(plan: &LogicalPlan) -> DataFusionError {
             "put LIMIT at the end of the whole query, or number the rows of each window with ROW_NUMBER() and keep the \
              first ones",
         ),
-        LogicalPlan::EmptyRelation(_) | LogicalPlan::Values(_) => {
-            refuse("a constant relation is no stream", "read from a source, or use it as a table in a join")
-        }
         LogicalPlan::RecursiveQuery(_) => {
             refuse("a recursive query never ends on a stream", "write the steps that you need as views")
         }

@@ -74,6 +74,10 @@ impl Role {
     pub fn time_delay_ns(self) -> Option<i64> {
         match self {
             Role::EventTime { delay_ns } => Some(delay_ns),
+            // A session is known to be over one instant after its end.
+            Role::WindowEnd(window) if window.is_computed && window.size_ns().is_none() => {
+                Some(window.delay_ns.saturating_add(1))
+            }
             Role::WindowEnd(window) if window.is_computed => Some(window.delay_ns),
             Role::WindowStart(window) if window.is_computed => {
                 Some(window.size_ns()?.saturating_add(window.delay_ns))

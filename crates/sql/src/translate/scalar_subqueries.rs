@@ -1,7 +1,7 @@
 //! Subqueries that stand for one value: `WHERE price > (SELECT avg(price) FROM prices)`. Over tables that do not change
 //! the value is known before the query runs.
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, LogicalPlan, Subquery};
@@ -17,7 +17,9 @@ pub(crate) fn read_scalar_subqueries(plan: LogicalPlan) -> Result<LogicalPlan> {
         node.map_expressions(|expression| {
             let name = names.save(&expression);
             let replaced = expression.transform_up(|part| match &part {
-                Expr::ScalarSubquery(subquery) => Ok(Transformed::yes(Expr::Literal(value(subquery)?, None))),
+                Expr::ScalarSubquery(subquery) if is_known(subquery) => {
+                    Ok(Transformed::yes(Expr::Literal(value(subquery)?, None)))
+                }
                 _ => Ok(Transformed::no(part)),
             })?;
             Ok(match replaced.transformed {
@@ -29,13 +31,30 @@ pub(crate) fn read_scalar_subqueries(plan: LogicalPlan) -> Result<LogicalPlan> {
     .data()
 }
 
+/// Refuses what still has such a subquery: while a stream goes on, no row could wait for its value.
+pub(super) fn refuse_subqueries(plan: &LogicalPlan) -> Result<()> {
+    plan.apply(|node| {
+        node.apply_expressions(|expression| match expression.exists(|part| Ok(is_subquery(part)))? {
+            false => Ok(TreeNodeRecursion::Continue),
+            true => Err(refuse(
+                "a subquery stands for one value, but what it reads changes while the query runs",
+                "declare what it reads with CREATE TABLE if it does not change; else join with an aggregate",
+            )),
+        })
+    })
+    .map(|_| ())
+}
+
+fn is_subquery(expression: &Expr) -> bool {
+    matches!(expression, Expr::ScalarSubquery(_))
+}
+
+/// Whether a subquery's value can be known before the query runs.
+fn is_known(subquery: &Subquery) -> bool {
+    subquery.outer_ref_columns.is_empty() && could_be_static(&subquery.subquery)
+}
+
 fn value(subquery: &Subquery) -> Result<ScalarValue> {
-    if !subquery.outer_ref_columns.is_empty() || !could_be_static(&subquery.subquery) {
-        return Err(refuse(
-            "a subquery stands for one value, but what it reads changes while the query runs",
-            "declare what it reads with CREATE TABLE if it does not change; else join with an aggregate",
-        ));
-    }
     let rows = read_whole(&subquery.subquery)?;
     match rows.num_rows() {
         0 => ScalarValue::try_from(rows.schema().field(0).data_type()),

@@ -9,7 +9,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, TableScan};
 use tidemill_engine::StreamRef;
 
 use super::columns::unique;
-use super::{Kind, Relation, Role, Translator};
+use super::{Kind, Relation, Role, Translator, scalar_subqueries};
 use crate::definition::{Scanned, SourceDefinition, scanned};
 use crate::expression::Compiled;
 
@@ -24,6 +24,8 @@ pub(crate) struct UsedSource {
     pub computed: Option<Vec<Compiled>>,
     /// The streams of rows in time, and of late rows if anyone reads them.
     pub streams: Vec<StreamRef>,
+    /// Whether it is known to have no rows: a crash can lose none of them.
+    pub is_empty: bool,
 }
 
 impl UsedSource {
@@ -38,7 +40,7 @@ impl UsedSource {
 /// The definitions that a plan reads, in the order of reading.
 pub(super) fn definitions(plan: &LogicalPlan) -> Vec<(*const SourceDefinition, bool)> {
     let mut found = Vec::new();
-    let _ = plan.apply(|node| {
+    let _ = plan.apply_with_subqueries(|node| {
         if let LogicalPlan::TableScan(scan) = node
             && let Some(source) = scanned(scan.source.as_ref())
         {
@@ -54,6 +56,7 @@ impl Translator {
     pub(super) fn declare_sources(&mut self, queries: &[&LogicalPlan]) -> Result<()> {
         let mut found: Vec<(Scanned, BTreeSet<usize>, bool)> = Vec::new();
         for query in queries {
+            scalar_subqueries::refuse_subqueries(query)?;
             query.apply(|node| {
                 if super::is_static(node) {
                     return Ok(TreeNodeRecursion::Jump);
@@ -124,7 +127,8 @@ impl Translator {
         let schema = unique(&definition.schema.project(&columns)?);
         let streams = vec![schema; 1 + usize::from(late)];
         let streams = self.plan.source(&definition.name, streams);
-        self.sources.push(UsedSource { definition, columns, raw_columns, computed, streams });
+        let is_empty = false;
+        self.sources.push(UsedSource { definition, columns, raw_columns, computed, streams, is_empty });
         Ok(())
     }
 

@@ -37,7 +37,7 @@ pub(super) fn could_be_static(plan: &LogicalPlan) -> bool {
 
 fn all_scans(plan: &LogicalPlan, wanted: impl Fn(&SourceDefinition) -> bool) -> bool {
     let mut all = true;
-    let _ = plan.apply(|node| {
+    let _ = plan.apply_with_subqueries(|node| {
         match node {
             LogicalPlan::TableScan(scan) => {
                 all &= scanned(scan.source.as_ref()).is_some_and(|source| wanted(&source.definition));
@@ -74,7 +74,8 @@ pub(crate) fn scan_of(
 
 /// What DataFusion answers to a plan over tables in memory.
 pub(crate) fn batch_answer(plan: LogicalPlan) -> Result<RecordBatch> {
-    let plan = crate::logical::with_checks(with_time_of_day(plan)?)?;
+    let plan = crate::distinct_arguments::in_plan(with_time_of_day(plan)?)?;
+    let plan = crate::logical::with_checks(plan)?;
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let schema = Arc::new(plan.schema().as_arrow().clone());
     let rows = runtime.block_on(async {

@@ -1,13 +1,13 @@
 //! The bound on the difference of two streams' event times, found in a join's conditions.
 
 use datafusion::common::{DFSchema, Result, ScalarValue};
-use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{BinaryExpr, Expr, Join, Operator};
 
 use super::{Relation, as_column};
 
 /// `left.time - right.time` is in `[low_ns, high_ns]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TimeBound {
     pub left_time: usize,
     pub right_time: usize,
@@ -15,6 +15,9 @@ pub(super) struct TimeBound {
     pub high_ns: i64,
     /// How much the later of both may be behind the watermark.
     pub delay_ns: i64,
+    /// The other conditions. Those on the two times are left out: the operator compares these without computing sums
+    /// that may not fit, as `b.at + INTERVAL '5 seconds'` at the end of time.
+    pub rest: Option<Expr>,
 }
 
 /// A column of one side plus a length of time.
@@ -42,22 +45,23 @@ pub(super) fn time_bound(
                 (left.roles[left_time].time_delay_ns(), right.roles[right_time].time_delay_ns())
         {
             let delay_ns = left_delay_ns.max(right_delay_ns);
-            return Ok(Some(TimeBound { left_time, right_time, low_ns: 0, high_ns: 0, delay_ns }));
+            let rest = join.filter.clone();
+            return Ok(Some(TimeBound { left_time, right_time, low_ns: 0, high_ns: 0, delay_ns, rest }));
         }
     }
     let Some(filter) = &join.filter else { return Ok(None) };
     // The columns on the left and on the right, and the bound.
     type Bound = Option<(usize, usize, i64)>;
     let (mut low, mut high): (Bound, Bound) = (None, None);
+    let shifted = |expression: &Expr| shifted(expression, left, left_schema, right, right_schema);
     for condition in split_conjunction(filter) {
         for (smaller, larger, strict) in inequalities(condition) {
-            let shifted = |expression: &Expr| shifted(expression, left, left_schema, right, right_schema);
             let (Some(smaller), Some(larger)) = (shifted(&smaller), shifted(&larger)) else { continue };
             let strict_ns = i64::from(strict);
             match (smaller.is_left, larger.is_left) {
                 // left + a <= right + b: left - right <= b - a
                 (true, false) => {
-                    let bound_ns = larger.by_ns - smaller.by_ns - strict_ns;
+                    let bound_ns = larger.by_ns.saturating_sub(smaller.by_ns).saturating_sub(strict_ns);
                     let tighter = high.is_none_or(|(_, _, known)| bound_ns < known);
                     if tighter {
                         high = Some((smaller.column, larger.column, bound_ns));
@@ -65,7 +69,7 @@ pub(super) fn time_bound(
                 }
                 // right + a <= left + b: left - right >= a - b
                 (false, true) => {
-                    let bound_ns = smaller.by_ns - larger.by_ns + strict_ns;
+                    let bound_ns = smaller.by_ns.saturating_sub(larger.by_ns).saturating_add(strict_ns);
                     let tighter = low.is_none_or(|(_, _, known)| bound_ns > known);
                     if tighter {
                         low = Some((larger.column, smaller.column, bound_ns));
@@ -79,9 +83,21 @@ pub(super) fn time_bound(
     if (low.0, low.1) != (high.0, high.1) {
         return Ok(None);
     }
+    let (left_time, right_time, low_ns, high_ns) = (low.0, low.1, low.2, high.2);
     let delay = |relation: &Relation, column: usize| relation.roles[column].time_delay_ns().unwrap_or(0);
-    let delay_ns = delay(left, low.0).max(delay(right, low.1));
-    Ok(Some(TimeBound { left_time: low.0, right_time: low.1, low_ns: low.2, high_ns: high.2, delay_ns }))
+    let delay_ns = delay(left, left_time).max(delay(right, right_time));
+    let is_of_times = |side: &Shifted| side.column == if side.is_left { left_time } else { right_time };
+    let is_kept = |condition: &&Expr| -> bool {
+        let bounds = inequalities(condition).into_iter().map(|(smaller, larger, _)| {
+            let (smaller, larger) = (shifted(&smaller)?, shifted(&larger)?);
+            let is_bound = smaller.is_left != larger.is_left && is_of_times(&smaller) && is_of_times(&larger);
+            is_bound.then_some(())
+        });
+        let bounds: Option<Vec<()>> = bounds.collect();
+        bounds.is_none_or(|bounds| bounds.is_empty())
+    };
+    let rest = conjunction(split_conjunction(filter).into_iter().filter(is_kept).cloned());
+    Ok(Some(TimeBound { left_time, right_time, low_ns, high_ns, delay_ns, rest }))
 }
 
 /// The inequalities `smaller <= larger` (or `<`) that a condition states.
@@ -121,8 +137,8 @@ fn shifted(
             let by_ns = length_ns(length)?;
             let base = shifted(base, left, left_schema, right, right_schema)?;
             match op {
-                Operator::Plus => Some(Shifted { by_ns: base.by_ns + by_ns, ..base }),
-                Operator::Minus => Some(Shifted { by_ns: base.by_ns - by_ns, ..base }),
+                Operator::Plus => Some(Shifted { by_ns: base.by_ns.checked_add(by_ns)?, ..base }),
+                Operator::Minus => Some(Shifted { by_ns: base.by_ns.checked_sub(by_ns)?, ..base }),
                 _ => None,
             }
         }

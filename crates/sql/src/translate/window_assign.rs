@@ -7,7 +7,8 @@ use datafusion::logical_expr::{Expr, UserDefinedLogicalNode, cast, lit};
 use super::project::replace_columns;
 use super::{Relation, Role, Translator, Window, column_at, refuse};
 use crate::logical::{
-    OperatorCall, Postfilter, ProcessNode, RegionsNode, SplitStream, WindowAssign, WindowKind, window_start,
+    LastOfKey, OperatorCall, Postfilter, ProcessNode, RegionsNode, SplitStream, WindowAssign, WindowKind,
+    window_start,
 };
 
 impl Translator {
@@ -24,6 +25,9 @@ impl Translator {
         }
         if let Some(postfilter) = any.downcast_ref::<Postfilter>() {
             return self.postfilter(postfilter);
+        }
+        if let Some(last) = any.downcast_ref::<LastOfKey>() {
+            return self.last_of_key(last);
         }
         if let Some(regions) = any.downcast_ref::<RegionsNode>() {
             return self.adaptive_regions(regions);
@@ -106,14 +110,21 @@ pub(super) fn with_bounds(expression: Expr, relation: &Relation, schema: &DFSche
         let Some(index) = schema.maybe_index_of_column(column) else { return Ok(None) };
         let role = relation.roles[index];
         let Some(window) = role.window().filter(|window| !window.is_computed) else { return Ok(None) };
-        let WindowKind::Tumble { size_ns, offset_ns: 0 } = window.kind else {
+        let WindowKind::Tumble { size_ns, offset_ns } = window.kind else {
             return Err(refuse(
                 "the bounds of hopping and session windows are known only to an aggregation",
                 "GROUP BY window_start, window_end first, and use them in a query around it",
             ));
         };
-        let size = lit(ScalarValue::new_interval_mdn(0, 0, size_ns));
-        let start = window_start().call(vec![Expr::Column(column.clone()), size.clone()]);
+        let interval = |length_ns: i64| lit(ScalarValue::new_interval_mdn(0, 0, length_ns));
+        let (time, size) = (Expr::Column(column.clone()), interval(size_ns));
+        let start = match offset_ns.rem_euclid(size_ns) {
+            0 => window_start().call(vec![time, size.clone()]),
+            // Windows that start elsewhere are those of times that are moved to the others' starts.
+            moved_ns => {
+                window_start().call(vec![time - interval(moved_ns), size.clone()]) + interval(moved_ns)
+            }
+        };
         Ok(Some(match role {
             Role::WindowEnd(_) => start + size,
             _ => start,

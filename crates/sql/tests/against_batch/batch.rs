@@ -72,7 +72,7 @@ fn starts(rows: &[(usize, Row)], input: &Input) -> RecordBatch {
 }
 
 /// The rows with the bounds of their sessions among the rows of the same group. A row belongs to the session before it
-/// if that one's last row is less than the gap away.
+/// if that one's last row is at most the gap away.
 fn with_sessions<K: Ord>(rows: &[(usize, Row)], gap_ms: i64, group: impl Fn(&Row) -> K) -> RecordBatch {
     let mut groups: BTreeMap<K, Vec<(usize, Row)>> = BTreeMap::new();
     for row in rows {
@@ -82,7 +82,7 @@ fn with_sessions<K: Ord>(rows: &[(usize, Row)], gap_ms: i64, group: impl Fn(&Row
     for mut rows in groups.into_values() {
         rows.sort_by_key(|(_, row)| row.at_ms);
         let at_ms: Vec<i64> = rows.iter().filter_map(|(_, row)| row.at_ms).collect();
-        for session in at_ms.chunk_by(|before, after| after - before < gap_ms) {
+        for session in at_ms.chunk_by(|before, after| after - before <= gap_ms) {
             let bound = (session[0] * MS, (session[session.len() - 1] + gap_ms) * MS);
             bounds.extend(std::iter::repeat_n(bound, session.len()));
         }

@@ -1,0 +1,48 @@
+//! `count(DISTINCT a, b)`: how many combinations of values there are. It is computed as the count of one value that
+//! holds all of them, for neither our functions nor DataFusion's count several.
+
+use datafusion::common::Result;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::functions::core::r#struct;
+use datafusion::logical_expr::expr::AggregateFunction;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::conjunction;
+use datafusion::logical_expr::{Expr, LogicalPlan, when};
+
+/// The same call with one argument, if it is such a count. As for `count(a, b)`, a combination in which a value is NULL
+/// does not count.
+pub(crate) fn with_one_argument(call: &AggregateFunction) -> Result<Option<AggregateFunction>> {
+    if !call.params.distinct || call.func.name() != "count" || call.params.args.len() < 2 {
+        return Ok(None);
+    }
+    let arguments = call.params.args.clone();
+    let Some(all_are_there) = conjunction(arguments.iter().cloned().map(Expr::is_not_null)) else {
+        return Ok(None);
+    };
+    let combined = when(all_are_there, r#struct().call(arguments)).end()?;
+    let mut one = call.clone();
+    one.params.args = vec![combined];
+    Ok(Some(one))
+}
+
+/// A plan for DataFusion in which all such counts have one argument.
+pub(crate) fn in_plan(plan: LogicalPlan) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(|node| {
+        let names = NamePreserver::new(&node);
+        node.map_expressions(|expression| {
+            let name = names.save(&expression);
+            let replaced = expression.transform_up(|part| {
+                let Expr::AggregateFunction(call) = &part else { return Ok(Transformed::no(part)) };
+                Ok(match with_one_argument(call)? {
+                    Some(one) => Transformed::yes(Expr::AggregateFunction(one)),
+                    None => Transformed::no(part),
+                })
+            })?;
+            Ok(match replaced.transformed {
+                true => replaced.update_data(|expression| name.restore(expression)),
+                false => replaced,
+            })
+        })
+    })
+    .data()
+}

@@ -1,0 +1,139 @@
+//! What a query at whose end there is a LIMIT keeps of its input: the first rows of an order, and not all of them.
+
+use std::ops::RangeInclusive;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, UInt64Array};
+use datafusion::arrow::compute::{
+    SortColumn, SortOptions, concat_batches, lexsort_to_indices, take_record_batch,
+};
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::SortExpr;
+use tidemill_engine::{Cause, Cut, CycleOutput, Sink};
+
+use crate::expression::{Compiled, plain};
+
+/// Rows are pruned when so many more are kept than are wanted, so that pruning costs little per row.
+const SPARE_ROWS: usize = 1 << 16;
+
+/// Which rows are wanted: the first `count` of this order; those of equal place in the order of arrival.
+#[derive(Clone, Debug)]
+pub(crate) struct First {
+    /// None: the order of arrival alone.
+    order: Vec<(Compiled, SortOptions)>,
+    count: usize,
+}
+
+impl First {
+    /// The order is over rows with this schema.
+    pub fn new(order: &[SortExpr], count: usize, schema: &DFSchema) -> Result<First> {
+        let compile = |by: &SortExpr| {
+            let options = SortOptions { descending: !by.asc, nulls_first: by.nulls_first };
+            Ok((Compiled::new(&by.expr, schema)?, options))
+        };
+        Ok(First { order: order.iter().map(compile).collect::<Result<_>>()?, count })
+    }
+
+    /// The wanted ones of these rows, in the order in which they are.
+    fn of(&self, rows: &RecordBatch) -> Result<RecordBatch> {
+        if self.order.is_empty() {
+            return Ok(rows.slice(0, self.count.min(rows.num_rows())));
+        }
+        let column = |(by, options): &(Compiled, SortOptions)| {
+            Ok(SortColumn { values: by.values(rows, &Cut::first())?, options: Some(*options) })
+        };
+        let mut columns = self.order.iter().map(column).collect::<Result<Vec<_>>>()?;
+        let arrival: ArrayRef = Arc::new(UInt64Array::from_iter_values(0..rows.num_rows() as u64));
+        columns.push(SortColumn { values: arrival, options: None });
+        let mut first = lexsort_to_indices(&columns, Some(self.count))?.values().to_vec();
+        first.sort_unstable();
+        Ok(take_record_batch(rows, &UInt32Array::from(first))?)
+    }
+}
+
+#[derive(Default)]
+struct Shared {
+    batches: Vec<RecordBatch>,
+    rows: usize,
+}
+
+/// Keeps the first rows of what comes. See [`FirstRows`].
+pub(crate) struct FirstRowsSink {
+    schema: SchemaRef,
+    first: First,
+    rows_max: usize,
+    shared: Arc<Mutex<Shared>>,
+}
+
+/// Reads what a [`FirstRowsSink`] has kept, when the query has ended.
+#[derive(Clone)]
+pub(crate) struct FirstRows {
+    schema: SchemaRef,
+    first: First,
+    shared: Arc<Mutex<Shared>>,
+}
+
+impl FirstRowsSink {
+    /// A sink for rows of this schema that never has more of them than are wanted and `rows_max` together.
+    pub fn new(schema: &SchemaRef, first: First, rows_max: usize) -> (FirstRowsSink, FirstRows) {
+        let shared = Arc::<Mutex<Shared>>::default();
+        let rows = FirstRows { schema: schema.clone(), first: first.clone(), shared: shared.clone() };
+        (FirstRowsSink { schema: schema.clone(), first, rows_max, shared }, rows)
+    }
+}
+
+impl FirstRows {
+    /// The first rows of all that came, in the order of arrival.
+    pub fn read(&self) -> std::result::Result<RecordBatch, Cause> {
+        pruned(&lock(&self.shared).batches, &self.schema, &self.first)
+    }
+}
+
+fn pruned(
+    batches: &[RecordBatch],
+    schema: &SchemaRef,
+    first: &First,
+) -> std::result::Result<RecordBatch, Cause> {
+    let too_large =
+        |error| Cause::Resource(format!("the first rows of an order do not fit into one batch: {error}"));
+    let rows = concat_batches(schema, batches).map_err(too_large)?;
+    first.of(&rows).map_err(|error| Cause::User(plain(&error)))
+}
+
+impl Sink for FirstRowsSink {
+    fn prepare(&mut self, output: CycleOutput) -> std::result::Result<(), Cause> {
+        let mut shared = lock(&self.shared);
+        for batch in output.streams.into_iter().flatten() {
+            let options = RecordBatchOptions::new().with_row_count(Some(batch.len()));
+            let columns = batch.rows.columns().to_vec();
+            let rows = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options);
+            let rows = rows.map_err(|error| Cause::Bug(error.to_string()))?;
+            shared.rows += rows.num_rows();
+            shared.batches.push(rows);
+        }
+        if shared.rows > self.first.count.saturating_mul(2).saturating_add(SPARE_ROWS) {
+            let rows = pruned(&shared.batches, &self.schema, &self.first)?;
+            shared.rows = rows.num_rows();
+            shared.batches = vec![rows];
+        }
+        let kept = shared.rows.min(self.first.count);
+        match kept <= self.rows_max {
+            true => Ok(()),
+            false => Err(Cause::Resource(format!(
+                "LIMIT {} keeps more than {} rows in memory; raise max_result_rows, or write to a file",
+                self.first.count, self.rows_max
+            ))),
+        }
+    }
+
+    /// What is kept is read when the query has ended, and so with all cycles committed.
+    fn commit(&mut self, _cycles: RangeInclusive<u64>) -> std::result::Result<(), Cause> {
+        Ok(())
+    }
+}
+
+/// A panic elsewhere leaves whole cycles behind, so they may be read.
+fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}

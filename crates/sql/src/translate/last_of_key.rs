@@ -1,0 +1,20 @@
+//! Materialized views with a primary key: a stream's rows as the upserts of a table.
+
+use datafusion::common::Result;
+
+use super::{Kind, Relation, Translator, refuse};
+use crate::logical::LastOfKey;
+
+impl Translator {
+    /// Nothing is computed: whoever reads a table knows that of equal keys the last row counts.
+    pub(super) fn last_of_key(&mut self, node: &LastOfKey) -> Result<Relation> {
+        let relation = self.output(&node.input)?;
+        match relation.kind {
+            Kind::Stream => Ok(Relation { kind: Kind::Table { keys: Some(node.key.clone()) }, ..relation }),
+            Kind::Table { .. } => Err(refuse(
+                "PRIMARY KEY is given to a view that has a key already: the columns it is grouped by",
+                "leave PRIMARY KEY out",
+            )),
+        }
+    }
+}
