@@ -4,20 +4,20 @@ use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::{NullBuffer, ScalarBuffer};
-use arrow_cast::cast;
 use arrow_row::{RowConverter, SortField};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use hashbrown::HashTable;
 use tidemill_core::error::Cause;
 use tidemill_core::{SnapshotReader, SnapshotWriter};
 
+use crate::normal::normalise;
 use crate::stored_rows::{kernel_error, read_rows, write_rows};
 
 /// The number of a row that has no key: one of its values is NULL where NULL equals nothing, or the key is
 /// not in the table.
 pub(crate) const NO_KEY: u32 = u32::MAX;
 
-/// Keys and their numbers. Dictionaries count as their values.
+/// Keys and their numbers. Dictionaries count as their values, 0.0 equals -0.0, and NaN equals NaN.
 #[derive(Debug)]
 pub(crate) struct KeyTable {
     types: Vec<DataType>,
@@ -183,12 +183,9 @@ impl KeyTable {
         Ok(())
     }
 
-    /// Key columns of a batch by themselves.
+    /// Key columns of a batch by themselves, equal values with equal bits.
     fn values(&self, rows: &RecordBatch, columns: &[usize]) -> Result<Vec<ArrayRef>, Cause> {
-        let value = |(column, wanted): (&usize, &DataType)| match rows.column(*column) {
-            column if column.data_type() == wanted => Ok(Arc::clone(column)),
-            column => cast(column, wanted).map_err(kernel_error),
-        };
+        let value = |(column, wanted): (&usize, &DataType)| normalise(rows.column(*column), wanted);
         columns.iter().zip(&self.types).map(value).collect()
     }
 

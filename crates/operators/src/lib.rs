@@ -9,6 +9,7 @@ pub mod interval_join;
 pub mod join;
 mod keys;
 pub mod lookup;
+mod normal;
 pub mod over;
 pub mod regions;
 mod row_store;

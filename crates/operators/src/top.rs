@@ -11,6 +11,7 @@ use arrow_select::take::{take_arrays, take_record_batch};
 use tidemill_core::error::Cause;
 use tidemill_core::{Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter};
 
+use crate::normal::normalise;
 use crate::stored_rows::{check_limit, event_times, kernel_error, read_rows, with_schema, write_rows};
 use crate::watermark::{LateRows, Watermark, WatermarkSpec};
 
@@ -238,7 +239,11 @@ impl Top {
     fn keys(&self, converter: &RowConverter, columns: &[ArrayRef]) -> Result<Option<KeyRows>, Cause> {
         match columns {
             [] => Ok(None),
-            _ => converter.convert_columns(columns).map(Some).map_err(kernel_error),
+            _ => {
+                let normal = |column: &ArrayRef| normalise(column, column.data_type());
+                let columns = columns.iter().map(normal).collect::<Result<Vec<_>, Cause>>()?;
+                converter.convert_columns(&columns).map(Some).map_err(kernel_error)
+            }
         }
     }
 

@@ -211,3 +211,21 @@ fn keys_of_different_types_are_refused() {
     };
     assert!(matches!(Lookup::new(spec), Err(Cause::Bug(_))));
 }
+
+#[test]
+fn zero_joins_negative_zero_and_nan_joins_nan() {
+    let column = |values: Vec<f64>| Arc::new(arrow_array::Float64Array::from(values)) as ArrayRef;
+    let batch = |values: Vec<f64>| RecordBatch::try_from_iter([("number", column(values))]).unwrap();
+    let (stream, table) =
+        (batch(vec![0.0, -0.0, f64::NAN, -f64::NAN, 1.0]), batch(vec![-0.0, f64::NAN, 2.0]));
+    let mut lookup = Lookup::new(LookupSpec {
+        stream: stream.schema(),
+        dimension: Arc::new(Dimension::new(table, vec![0]).unwrap()),
+        keys: vec![0],
+        kind: LookupKind::Exists,
+        residual: None,
+        output: vec![LookupColumn::Stream(0)],
+    })
+    .unwrap();
+    assert_eq!(lookup.apply(&stream, &Cut::first()).unwrap().causes, Some(vec![0, 1, 2, 3]));
+}

@@ -37,7 +37,8 @@ impl Compiled {
         let uses_now = replaced.transformed;
         let properties = ExecutionProps::new();
         let context = Default::default();
-        let physical = create_physical_expr(&replaced.data, &with_now, &properties, &context)?;
+        let expression = crate::logical::with_one_nan_in(replaced.data, &with_now)?;
+        let physical = create_physical_expr(&expression, &with_now, &properties, &context)?;
         let physical = checked(physical, with_now.as_arrow())?;
         let data_type = physical.data_type(with_now.as_arrow())?;
         let over_dictionary = over_dictionary(&physical, with_now.as_arrow())?;

@@ -17,6 +17,7 @@ mod foreign_aggregate;
 mod fourier;
 mod limited;
 mod logical;
+mod own_accumulator;
 mod own_aggregate;
 mod pair_condition;
 mod prepared;

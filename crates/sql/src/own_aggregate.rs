@@ -1,19 +1,23 @@
-//! Users' aggregates: our trait, under a name that DataFusion's planner knows.
+//! Aggregates of ours and of users: our trait, under a name that DataFusion's planner knows. Streams run them as they
+//! are; DataFusion runs them over what is left when input has ended.
 
 use std::any::Any;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::{Result, exec_err};
-use datafusion::logical_expr::function::AccumulatorArgs;
+use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{
-    Accumulator as ForeignAccumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility,
+    Accumulator as ForeignAccumulator, AggregateUDF, AggregateUDFImpl, GroupsAccumulator, Signature,
+    Volatility,
 };
 use tidemill_operators::Aggregate;
 
-/// An aggregate of the user's that DataFusion only plans; we run it.
+use crate::own_accumulator::{Many, Single, state_fields};
+
+/// An aggregate by our trait.
 pub(crate) struct OwnAggregate {
     name: String,
     signature: Signature,
@@ -24,6 +28,12 @@ impl OwnAggregate {
     /// The function under a name, for arguments of exactly these types.
     pub fn function(name: &str, arguments: Vec<DataType>, function: Arc<dyn Aggregate>) -> AggregateUDF {
         let signature = Signature::exact(arguments, Volatility::Immutable);
+        AggregateUDF::new_from_impl(OwnAggregate { name: name.to_string(), signature, function })
+    }
+
+    /// The function under a name, for so many arguments, whose types are settled.
+    pub fn of_any(name: &str, arguments: usize, function: Arc<dyn Aggregate>) -> AggregateUDF {
+        let signature = Signature::any(arguments, Volatility::Immutable);
         AggregateUDF::new_from_impl(OwnAggregate { name: name.to_string(), signature, function })
     }
 }
@@ -67,7 +77,22 @@ impl AggregateUDFImpl for OwnAggregate {
         Ok(self.function.result_type())
     }
 
-    fn accumulator(&self, _args: AccumulatorArgs) -> Result<Box<dyn ForeignAccumulator>> {
-        exec_err!("{} runs on streams only", self.name)
+    fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn ForeignAccumulator>> {
+        if args.is_distinct {
+            return exec_err!("{}(DISTINCT ...) is not there; aggregate over SELECT DISTINCT", self.name);
+        }
+        Ok(Box::new(Single::new(self.function.as_ref())))
+    }
+
+    fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
+        Ok(state_fields(self.function.as_ref(), args.name))
+    }
+
+    fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
+        !args.is_distinct
+    }
+
+    fn create_groups_accumulator(&self, _args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
+        Ok(Box::new(Many::new(Arc::clone(&self.function))))
     }
 }

@@ -129,7 +129,7 @@ fn can_mismatch(is: &Field, wanted: &Field) -> bool {
 
 /// Whether a cast keeps each value that it does not refuse.
 fn is_lossless(from: &DataType, to: &DataType) -> bool {
-    use DataType::{Date32, Date64, Dictionary, Float16, Float32, Float64, Timestamp};
+    use DataType::{Date32, Date64, Dictionary, Float16, Float32, Float64, Time32, Time64, Timestamp};
     let is_text =
         |data_type: &DataType| matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
     if from == to {
@@ -142,6 +142,7 @@ fn is_lossless(from: &DataType, to: &DataType) -> bool {
             (from, to) if from.is_integer() => to.is_integer() || matches!(to, Float64) || to.is_decimal(),
             (Float16, Float32 | Float64) | (Float32, Float64) => true,
             (Timestamp(from, _), Timestamp(to, _)) => from <= to,
+            (Time32(from) | Time64(from), Time32(to) | Time64(to)) => from <= to,
             (Date32 | Date64, Timestamp(..)) | (Date32, Date64) => true,
             (from, to) if is_text(from) && is_text(to) => true,
             (from, to) if from.is_decimal() && to.is_decimal() => decimal_scale(from) <= decimal_scale(to),

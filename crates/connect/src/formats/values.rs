@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow_array::builder::{
     BooleanBuilder, GenericStringBuilder, PrimitiveBuilder, StringDictionaryBuilder, StringViewBuilder,
 };
+use arrow_array::cast::AsArray;
 use arrow_array::types::*;
 use arrow_array::{
     Array, ArrayRef, ArrowPrimitiveType, BooleanArray, OffsetSizeTrait, RecordBatch, RecordBatchOptions,
@@ -340,6 +341,7 @@ pub(super) fn good_rows(
 ) -> Result<RecordBatch, Cause> {
     let bug = |error: ArrowError| Cause::Bug(format!("a batch of decoded rows: {error}"));
     let mut kept = rows;
+    columns.iter_mut().for_each(|column| *column = with_one_nan(column));
     if let Some(good) = bad.good() {
         kept = good.true_count();
         for column in &mut columns {
@@ -348,6 +350,30 @@ pub(super) fn good_rows(
     }
     let options = RecordBatchOptions::new().with_row_count(Some(kept));
     RecordBatch::try_new_with_options(schema, columns, &options).map_err(bug)
+}
+
+/// A column whose NaN are all the positive one: a sign would put them before all numbers.
+fn with_one_nan(column: &ArrayRef) -> ArrayRef {
+    fn normal<T: ArrowPrimitiveType>(
+        column: &ArrayRef,
+        is_negative_nan: impl Fn(T::Native) -> bool,
+        nan: T::Native,
+    ) -> ArrayRef {
+        let values = column.as_primitive::<T>();
+        match values.values().iter().any(|value| is_negative_nan(*value)) {
+            true => Arc::new(values.unary::<_, T>(|value| if is_negative_nan(value) { nan } else { value })),
+            false => Arc::clone(column),
+        }
+    }
+    match column.data_type() {
+        DataType::Float32 => {
+            normal::<Float32Type>(column, |value| value.is_nan() && value.is_sign_negative(), f32::NAN)
+        }
+        DataType::Float64 => {
+            normal::<Float64Type>(column, |value| value.is_nan() && value.is_sign_negative(), f64::NAN)
+        }
+        _ => Arc::clone(column),
+    }
 }
 
 /// Why a text is no value of a column.

@@ -15,7 +15,7 @@ use super::{Accumulator, Aggregate, not_defined};
 /// The mean of the values that are not NULL; NULL if there are none.
 ///
 /// A Float64, the exact sum divided by the number for integers; `Decimal128(p, s)` gives `Decimal128(p + 4, s
-/// + 4)`, cut off and not rounded, as DataFusion does it.
+/// + 4)`, rounded half away from zero.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -113,7 +113,7 @@ fn decimals(scale: i8, result: DataType) -> Finish<i256> {
     })
 }
 
-/// The mean at the result's scale, towards zero.
+/// The mean at the result's scale, half away from zero.
 fn decimal_mean(sum: i256, rows: i64, scale: i8, result: &DataType) -> Result<i128, Cause> {
     let DataType::Decimal128(_, result_scale) = result else {
         return Err(Cause::Bug(format!("avg of decimals yields {result}")));
@@ -121,5 +121,8 @@ fn decimal_mean(sum: i256, rows: i64, scale: i8, result: &DataType) -> Result<i1
     let digits = (*result_scale - scale).max(0) as u32;
     // A sum of 128-bit values over less than 2^63 rows times 10^4 stays below 2^205.
     let scaled = sum.wrapping_mul(i256::from_i128(10_i128.pow(digits)));
-    narrow_decimal("avg", scaled.div_wrapping(i256::from_i128(rows.into())), result)
+    let rows = i256::from_i128(rows.into());
+    let half = rows.div_wrapping(i256::from_i128(2));
+    let rounded = if scaled < i256::ZERO { scaled.wrapping_sub(half) } else { scaled.wrapping_add(half) };
+    narrow_decimal("avg", rounded.div_wrapping(rows), result)
 }

@@ -1,10 +1,6 @@
 //! Groups by columns of any types: keys as byte strings that are equal if and only if the keys are.
 
-use std::sync::Arc;
-
-use arrow_array::cast::AsArray;
-use arrow_array::types::{Float16Type, Float32Type, Float64Type};
-use arrow_array::{Array, ArrayRef, ArrowPrimitiveType};
+use arrow_array::ArrayRef;
 use arrow_row::{RowConverter, Rows, SortField};
 use arrow_schema::DataType;
 use hashbrown::HashTable;
@@ -12,6 +8,7 @@ use tidemill_core::Cause;
 
 use super::hash;
 use crate::aggregate::arrow_bug;
+use crate::normal::normalise;
 
 /// The groups of rows of key columns.
 #[derive(Debug)]
@@ -91,30 +88,4 @@ impl RowTable {
         }));
         Ok(())
     }
-}
-
-/// The column without dictionary, -0 as 0 and all NaN as one.
-fn normalise(column: &ArrayRef, plain: &DataType) -> Result<ArrayRef, Cause> {
-    let column = match column.data_type() == plain {
-        true => ArrayRef::clone(column),
-        false => arrow_cast::cast(column, plain).map_err(arrow_bug("keys"))?,
-    };
-    fn map<T: ArrowPrimitiveType>(column: &ArrayRef, normal: impl Fn(T::Native) -> T::Native) -> ArrayRef {
-        Arc::new(column.as_primitive::<T>().unary::<_, T>(normal))
-    }
-    type Half = <Float16Type as ArrowPrimitiveType>::Native;
-    Ok(match plain {
-        DataType::Float16 => map::<Float16Type>(&column, |value| match value.is_nan() {
-            true => Half::NAN,
-            false if value == Half::NEG_ZERO => Half::ZERO,
-            false => value,
-        }),
-        DataType::Float32 => {
-            map::<Float32Type>(&column, |value| if value.is_nan() { f32::NAN } else { value + 0.0 })
-        }
-        DataType::Float64 => {
-            map::<Float64Type>(&column, |value| if value.is_nan() { f64::NAN } else { value + 0.0 })
-        }
-        _ => column,
-    })
 }

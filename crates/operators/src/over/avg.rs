@@ -64,7 +64,7 @@ impl Fold for MeanOfFloats {
     }
 }
 
-/// Sum and number of values; the mean has four more decimals, the rest is cut off.
+/// Sum and number of values; the mean has four more decimals and is rounded half away from zero.
 #[derive(Debug)]
 struct MeanOfDecimals {
     result: DataType,
@@ -91,8 +91,9 @@ impl Fold for MeanOfDecimals {
 
     fn finish(&self, results: &[Option<(i128, u64)>]) -> Result<ArrayRef, Cause> {
         let mean = |(sum, count): (i128, u64)| {
-            let scaled = sum.checked_mul(self.factor).ok_or_else(|| self.overflow());
-            scaled.map(|scaled| scaled / i128::from(count))
+            let half = i128::from(count) / 2 * sum.signum();
+            let rounded = sum.checked_mul(self.factor).and_then(|scaled| scaled.checked_add(half));
+            rounded.map(|rounded| rounded / i128::from(count)).ok_or_else(|| self.overflow())
         };
         let means: Vec<Option<i128>> =
             results.iter().map(|result| result.map(mean).transpose()).collect::<Result<_, _>>()?;

@@ -1,7 +1,7 @@
 //! `MIN(column)` and `MAX(column)` of values of any type.
 
 use arrow_array::ArrayRef;
-use arrow_row::{RowConverter, SortField};
+use arrow_row::{RowConverter, Rows, SortField};
 use arrow_schema::{DataType, SortOptions};
 use tidemill_core::error::Cause;
 use tidemill_core::{SnapshotReader, SnapshotWriter};
@@ -10,6 +10,7 @@ use super::fold::counting;
 use super::frame::Coordinates;
 use super::function::{Input, RunningFunction, Step};
 use super::kept_values::{Kept, KeptValues};
+use crate::normal::normalise;
 use crate::row_store::NO_ROW;
 use crate::stored_rows::kernel_error;
 
@@ -69,6 +70,12 @@ impl Ranks {
 }
 
 impl Extreme {
+    /// The values in the form that compares as bytes.
+    fn ranks_of(&self, values: &ArrayRef) -> Result<Rows, Cause> {
+        let values = normalise(values, values.data_type())?;
+        self.converter.convert_columns(&[values]).map_err(kernel_error)
+    }
+
     /// Takes in a value that counts.
     fn insert(&mut self, key: u32, bytes: &[u8], kept: Kept) {
         while self.ranks.keys[key as usize].back().is_some_and(|last| bytes < last.as_slice()) {
@@ -94,7 +101,7 @@ impl RunningFunction for Extreme {
     fn append(&mut self, step: &Step<'_>) -> Result<ArrayRef, Cause> {
         let column = self.input.column.ok_or_else(|| Cause::Bug("only COUNT has no argument".into()))?;
         let column = step.rows.column(column);
-        let order = self.converter.convert_columns(std::slice::from_ref(column)).map_err(kernel_error)?;
+        let order = self.ranks_of(column)?;
         let counts = counting(step.rows, self.input);
         let first = self.values.append(column, step.key_count)?;
         self.coordinates.resize(step.key_count);
@@ -130,7 +137,7 @@ impl RunningFunction for Extreme {
         for key in 0..key_count as u32 {
             numbers.extend(self.values.of(key).iter().map(|kept| kept.value));
         }
-        let order = self.converter.convert_columns(&[self.values.gather(&numbers)?]).map_err(kernel_error)?;
+        let order = self.ranks_of(&self.values.gather(&numbers)?)?;
         self.ranks.keys.resize_with(key_count, Default::default);
         let mut row = 0;
         for key in 0..key_count as u32 {

@@ -73,9 +73,18 @@ fn sums_and_averages_of_decimals() {
     let expected = Decimal128Array::from(vec![-100]).with_precision_and_scale(20, 2).unwrap();
     assert_eq!(sum.as_ref(), &expected);
     let average = over(&Average::new(decimals.data_type()).unwrap(), &decimals).unwrap();
-    // -1.00 / 3 at six digits, cut off.
     let expected = Decimal128Array::from(vec![-333_333]).with_precision_and_scale(14, 6).unwrap();
     assert_eq!(average.as_ref(), &expected);
+    // 2 / 3 and -2 / 3 are rounded away from zero.
+    for (unscaled, rounded) in
+        [(vec![100, 50, 50], 666_667), (vec![-100, -50, -50], -666_667), (vec![1; 3], 10_000)]
+    {
+        let values = Decimal128Array::from(unscaled).with_precision_and_scale(10, 2).unwrap();
+        let values = Arc::new(values) as ArrayRef;
+        let average = over(&Average::new(values.data_type()).unwrap(), &values).unwrap();
+        let expected = Decimal128Array::from(vec![rounded]).with_precision_and_scale(14, 6).unwrap();
+        assert_eq!(average.as_ref(), &expected);
+    }
 }
 
 #[test]

@@ -57,7 +57,7 @@ pub(crate) fn without_checks(plan: LogicalPlan) -> Result<LogicalPlan> {
 }
 
 /// Rewrites all expressions of a plan; each keeps its name.
-fn rewrite(
+pub(super) fn rewrite(
     plan: LogicalPlan,
     rewritten: impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
 ) -> Result<LogicalPlan> {

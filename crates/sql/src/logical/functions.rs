@@ -52,6 +52,8 @@ impl Default for Functions {
         functions.add_scalar(Arc::new(ScalarUDF::new_from_impl(CycleTime::now())));
         functions.add_scalar(Arc::new(ScalarUDF::new_from_impl(CycleTime::current_date())));
         functions.add_scalar(Arc::new(ScalarUDF::new_from_impl(CycleTime::current_time())));
+        // Before DataFusion's: the first planner that takes an operator plans it.
+        functions.planners.insert(0, Arc::new(super::division::DecimalDivision));
         functions.add_scalar(Arc::new(window_start()));
         let own = super::fourier_functions::functions().into_iter();
         for function in own.chain(super::region_functions::functions()) {

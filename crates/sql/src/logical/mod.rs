@@ -2,11 +2,15 @@
 
 mod adaptive_regions;
 mod arithmetic;
+mod batch;
 mod bounded_functions;
 mod distinct_on;
+mod division;
+mod floats;
 mod fourier_functions;
 mod functions;
 mod last_of_key;
+mod opaque;
 mod operator_call;
 mod optimize;
 mod process;
@@ -22,7 +26,8 @@ mod vectors;
 mod window_assign;
 
 pub(crate) use adaptive_regions::RegionsNode;
-pub(crate) use arithmetic::with_checks;
+pub(crate) use batch::for_batch;
+pub(crate) use floats::with_one_nan_in;
 pub(crate) use functions::{Functions, WINDOW_START, interval_ns, length_ns, window_start, with_now};
 pub(crate) use last_of_key::LastOfKey;
 pub(crate) use operator_call::OperatorCall;

@@ -21,11 +21,13 @@ use datafusion::optimizer::simplify_expressions::SimplifyExpressions;
 use datafusion::optimizer::{Optimizer, OptimizerContext, OptimizerRule};
 
 use super::arithmetic::{with_checks, without_checks};
+use super::floats::{with_decimals_compared, with_one_nan, without_one_nan};
+use super::opaque::{with_opaque, without_opaque};
 use super::select_before::SelectBefore;
 
 /// Types are coerced, then the plan is rewritten until nothing changes.
 pub(crate) fn optimize(plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
-    let plan = Analyzer::new().execute_and_check(plan, options, |_, _| {})?;
+    let plan = coerce(plan, options)?;
     let rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> = vec![
         Arc::new(SimplifyExpressions::new()),
         Arc::new(ReplaceDistinctWithAggregate::new()),
@@ -44,6 +46,12 @@ pub(crate) fn optimize(plan: LogicalPlan, options: &ConfigOptions) -> Result<Log
     // No start time: now() is the closing time of each cycle, not of the planning.
     let context = OptimizerContext::new_with_config_options(Arc::new(options.clone()))
         .without_query_execution_start_time();
-    let plan = Optimizer::with_rules(rules).optimize(with_checks(plan)?, &context, |_, _| {})?;
-    without_checks(plan)
+    let plan = with_one_nan(with_opaque(with_checks(plan)?)?)?;
+    let plan = Optimizer::with_rules(rules).optimize(plan, &context, |_, _| {})?;
+    without_checks(without_opaque(without_one_nan(plan)?)?)
+}
+
+/// Casts what is compared or computed to types that go together.
+pub(super) fn coerce(plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
+    Analyzer::new().execute_and_check(with_decimals_compared(plan)?, options, |_, _| {})
 }

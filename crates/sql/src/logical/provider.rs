@@ -91,11 +91,7 @@ impl<'a> Provider<'a> {
         });
         let plan = LogicalPlanBuilder::from(empty).project([expression])?.build()?;
         super::check_repeatable(&plan)?;
-        let plan = datafusion::optimizer::analyzer::Analyzer::new().execute_and_check(
-            plan,
-            &self.options,
-            |_, _| {},
-        )?;
+        let plan = super::optimize::coerce(plan, &self.options)?;
         Ok(plan.expressions().remove(0).unalias())
     }
 

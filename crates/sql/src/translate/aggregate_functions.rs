@@ -55,7 +55,8 @@ pub(super) fn call_of(call: &AggregateFunction, schema: &DFSchema, values_max: u
 
 type Own = Option<(Arc<dyn Aggregate>, Vec<Expr>)>;
 
-fn own_function(name: &str, argument: &Expr, schema: &DFSchema) -> Result<Own> {
+/// A function of ours, and what to call it on.
+pub(crate) fn own_function(name: &str, argument: &Expr, schema: &DFSchema) -> Result<Own> {
     // DataFusion casts to floating point before it averages; whole numbers are summed exactly without.
     let uncast = match argument {
         Expr::Cast(Cast { expr, field }) if *field.data_type() == DataType::Float64 => {

@@ -33,6 +33,7 @@ use datafusion::logical_expr::{Expr, FetchType, Limit, LogicalPlan};
 use tidemill_engine::{Operator, OperatorPlan, Plan, StreamRef, TransformPlan};
 use tidemill_operators::watermark::{LateRows, WatermarkSpec};
 
+pub(crate) use aggregate_functions::own_function as own_aggregate_of;
 pub(crate) use read_as_tables::read_as_tables;
 pub(crate) use relation::{Kind, Relation, Role, Selection, Window};
 pub(crate) use scalar_subqueries::read_scalar_subqueries;

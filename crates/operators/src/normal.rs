@@ -1,0 +1,37 @@
+//! Columns in which equal values have equal bits.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float16Type, Float32Type, Float64Type};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType};
+use arrow_schema::DataType;
+use tidemill_core::Cause;
+
+use crate::aggregate::arrow_bug;
+
+/// The column without dictionary, -0 as 0 and all NaN as one.
+pub(crate) fn normalise(column: &ArrayRef, plain: &DataType) -> Result<ArrayRef, Cause> {
+    let column = match column.data_type() == plain {
+        true => ArrayRef::clone(column),
+        false => arrow_cast::cast(column, plain).map_err(arrow_bug("keys"))?,
+    };
+    fn map<T: ArrowPrimitiveType>(column: &ArrayRef, normal: impl Fn(T::Native) -> T::Native) -> ArrayRef {
+        Arc::new(column.as_primitive::<T>().unary::<_, T>(normal))
+    }
+    type Half = <Float16Type as ArrowPrimitiveType>::Native;
+    Ok(match plain {
+        DataType::Float16 => map::<Float16Type>(&column, |value| match value.is_nan() {
+            true => Half::NAN,
+            false if value == Half::NEG_ZERO => Half::ZERO,
+            false => value,
+        }),
+        DataType::Float32 => {
+            map::<Float32Type>(&column, |value| if value.is_nan() { f32::NAN } else { value + 0.0 })
+        }
+        DataType::Float64 => {
+            map::<Float64Type>(&column, |value| if value.is_nan() { f64::NAN } else { value + 0.0 })
+        }
+        _ => column,
+    })
+}

@@ -1,0 +1,114 @@
+//! What a plan needs before DataFusion answers it over tables in memory, so that its answer is that of streams.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::expr::{AggregateFunction, AggregateFunctionParams, WindowFunction};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, SortExpr};
+
+use super::arithmetic::with_checks;
+use super::floats::{as_key, with_one_nan};
+use super::opaque::with_opaque;
+use crate::own_aggregate::OwnAggregate;
+use crate::translate::own_aggregate_of;
+
+/// The plan, guarded against what DataFusion means otherwise or gets wrong.
+pub(crate) fn for_batch(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let plan = with_own_aggregates(with_float_keys(plan)?)?;
+    with_one_nan(with_opaque(with_checks(plan)?)?)
+}
+
+/// The plan with -0 as 0 where rows are ordered, or divided for window functions.
+fn with_float_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
+    over_inputs(plan, |node, schema| match node {
+        LogicalPlan::Sort(mut sort) => {
+            sort.expr.iter_mut().for_each(|order| order_by_key(order, schema));
+            Ok(Transformed::yes(LogicalPlan::Sort(sort)))
+        }
+        LogicalPlan::Window(_) => with_names(node, |part| {
+            let Expr::WindowFunction(mut call) = part else { return Ok(Transformed::no(part)) };
+            divide_by_keys(&mut call, schema);
+            Ok(Transformed::yes(Expr::WindowFunction(call)))
+        }),
+        other => Ok(Transformed::no(other)),
+    })
+}
+
+fn divide_by_keys(call: &mut WindowFunction, schema: &DFSchema) {
+    let params = &mut call.params;
+    params.partition_by = params.partition_by.drain(..).map(|key| as_key(key, schema)).collect();
+    params.order_by.iter_mut().for_each(|order| order_by_key(order, schema));
+}
+
+fn order_by_key(order: &mut SortExpr, schema: &DFSchema) {
+    order.expr = as_key(std::mem::take(&mut order.expr), schema);
+}
+
+/// The plan with aggregates of ours in the place of those of DataFusion's (seen in 55.2) that answer otherwise: its
+/// grouped `min` and `max` depend on where NaN stands among the rows and miss infinities, its sums wrap around, and its
+/// means of decimals are cut off.
+fn with_own_aggregates(plan: LogicalPlan) -> Result<LogicalPlan> {
+    over_inputs(plan, |node, schema| match node {
+        LogicalPlan::Aggregate(_) => with_names(node, |part| match &part {
+            Expr::AggregateFunction(call) => match own_call(call, schema)? {
+                Some(own) => Ok(Transformed::yes(Expr::AggregateFunction(own))),
+                None => Ok(Transformed::no(part)),
+            },
+            _ => Ok(Transformed::no(part)),
+        }),
+        other => Ok(Transformed::no(other)),
+    })
+}
+
+fn own_call(call: &AggregateFunction, schema: &DFSchema) -> Result<Option<AggregateFunction>> {
+    let params = &call.params;
+    let [argument] = params.args.as_slice() else { return Ok(None) };
+    if params.distinct || !params.order_by.is_empty() || params.null_treatment.is_some() {
+        return Ok(None);
+    }
+    let data_type = argument.get_type(schema)?;
+    let wanted = match call.func.name() {
+        "min" | "max" => data_type.is_floating(),
+        "sum" => data_type.is_integer() || data_type.is_decimal(),
+        "avg" => data_type.is_decimal(),
+        _ => false,
+    };
+    let Some((function, args)) =
+        wanted.then(|| own_aggregate_of(call.func.name(), argument, schema)).transpose()?.flatten()
+    else {
+        return Ok(None);
+    };
+    if function.result_type() != Expr::AggregateFunction(call.clone()).get_type(schema)? {
+        return Ok(None);
+    }
+    let func = Arc::new(OwnAggregate::of_any(call.func.name(), args.len(), function));
+    Ok(Some(AggregateFunction { func, params: AggregateFunctionParams { args, ..params.clone() } }))
+}
+
+/// Rewrites the nodes of a plan, given the columns of their inputs.
+fn over_inputs(
+    plan: LogicalPlan,
+    rewritten: impl Fn(LogicalPlan, &DFSchema) -> Result<Transformed<LogicalPlan>>,
+) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(|node| {
+        let schema = merge_schema(&node.inputs());
+        rewritten(node, &schema)
+    })
+    .data()
+}
+
+/// Rewrites the expressions of a node; each keeps its name.
+fn with_names(
+    node: LogicalPlan,
+    rewritten: impl Fn(Expr) -> Result<Transformed<Expr>>,
+) -> Result<Transformed<LogicalPlan>> {
+    let names = NamePreserver::new(&node);
+    node.map_expressions(|expression| {
+        let name = names.save(&expression);
+        let done = expression.transform_up(&rewritten)?;
+        Ok(done.update_data(|expression| name.restore(expression)))
+    })
+}

@@ -1,0 +1,279 @@
+//! One meaning of floating-point numbers: there is one NaN, it equals itself and is greater than all numbers, and -0
+//! equals 0, as in PostgreSQL.
+//!
+//! DataFusion orders by IEEE 754's total order, in which a NaN with a sign is below all numbers, and processors differ
+//! in the sign of a NaN that they compute. So each computed NaN is made positive. -0 comes before 0 there, so both are
+//! made 0 where DataFusion compares bits: in lists, `CASE x WHEN`, `nullif`, and where it orders or divides rows.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use datafusion::arrow::array::types::{Float32Type, Float64Type};
+use datafusion::arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray};
+use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{DFSchema, Result, ScalarValue, internal_err};
+use datafusion::logical_expr::expr::{Between, Case, InList, ScalarFunction};
+use datafusion::logical_expr::{
+    BinaryExpr, Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs,
+    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TryCast, Volatility, cast,
+};
+
+use super::arithmetic::rewrite;
+
+/// The plan with each computed NaN made positive, in subqueries too.
+pub(crate) fn with_one_nan(plan: LogicalPlan) -> Result<LogicalPlan> {
+    rewrite(plan, |part, schema| Ok(one_nan(part, schema)))
+}
+
+/// The same for an expression.
+pub(crate) fn with_one_nan_in(expression: Expr, schema: &DFSchema) -> Result<Expr> {
+    expression.transform_up(|part| Ok(one_nan(part, schema))).data()
+}
+
+fn one_nan(part: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    let part = match part {
+        Expr::InList(list) if is_floating(&list.expr, schema) => {
+            let expr = Box::new(as_key(*list.expr, schema));
+            let list = InList { expr, list: as_keys(list.list, schema), negated: list.negated };
+            return Transformed::yes(Expr::InList(list));
+        }
+        Expr::Case(Case { expr: Some(base), when_then_expr, else_expr }) if is_floating(&base, schema) => {
+            let when_then_expr = when_then_expr
+                .into_iter()
+                .map(|(when, then)| (Box::new(as_key(*when, schema)), then))
+                .collect();
+            let expr = Some(Box::new(as_key(*base, schema)));
+            return Transformed::yes(Expr::Case(Case { expr, when_then_expr, else_expr }));
+        }
+        Expr::ScalarFunction(ScalarFunction { func, args }) if func.name() == "nullif" => {
+            Expr::ScalarFunction(ScalarFunction { func, args: as_keys(args, schema) })
+        }
+        other => other,
+    };
+    match can_make_nan(&part, schema) && is_floating(&part, schema) {
+        true => Transformed::yes(Normal::function(false).call(vec![part])),
+        false => Transformed::no(part),
+    }
+}
+
+/// The plan as it was: streams do the same where they compile expressions.
+pub(crate) fn without_one_nan(plan: LogicalPlan) -> Result<LogicalPlan> {
+    rewrite(plan, |part, _| match &part {
+        Expr::ScalarFunction(ScalarFunction { func, args }) if is_normal(func) => {
+            Ok(Transformed::yes(args[0].clone()))
+        }
+        _ => Ok(Transformed::no(part)),
+    })
+}
+
+/// A key of rows, with -0 as 0.
+pub(super) fn as_key(key: Expr, schema: &DFSchema) -> Expr {
+    match is_floating(&key, schema) {
+        true => Normal::function(true).call(vec![key]),
+        false => key,
+    }
+}
+
+fn as_keys(keys: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
+    keys.into_iter().map(|key| as_key(key, schema)).collect()
+}
+
+/// The plan with decimals compared with floating-point numbers as such. DataFusion makes the number a decimal of 15
+/// digits behind the point, which infinities, NaN and large numbers have none of. A number that is written out is the
+/// decimal that it says.
+pub(crate) fn with_decimals_compared(plan: LogicalPlan) -> Result<LogicalPlan> {
+    rewrite(plan, |part, schema| {
+        let mut sides: Vec<&mut Expr> = Vec::new();
+        let mut part = part;
+        match &mut part {
+            Expr::BinaryExpr(BinaryExpr { left, op, right })
+                if op.supports_propagation() || is_equal(*op) =>
+            {
+                sides.extend([left.as_mut(), right.as_mut()]);
+            }
+            Expr::Between(Between { expr, low, high, .. }) => {
+                sides.extend([expr.as_mut(), low.as_mut(), high.as_mut()]);
+            }
+            Expr::InList(InList { expr, list, .. }) => {
+                sides.push(expr.as_mut());
+                sides.extend(list.iter_mut());
+            }
+            Expr::Case(Case { expr: Some(base), when_then_expr, .. }) => {
+                sides.push(base.as_mut());
+                sides.extend(when_then_expr.iter_mut().map(|(when, _)| when.as_mut()));
+            }
+            _ => return Ok(Transformed::no(part)),
+        }
+        let is_decimal = |side: &Expr| side.get_type(schema).is_ok_and(|data_type| data_type.is_decimal());
+        if !sides.iter().any(|side| is_decimal(side)) {
+            return Ok(Transformed::no(part));
+        }
+        for side in &mut sides {
+            if let Some(decimal) = written_decimal(side) {
+                **side = decimal;
+            }
+        }
+        if !sides.iter().any(|side| is_floating(side, schema)) {
+            return Ok(Transformed::yes(part));
+        }
+        for side in sides.into_iter().filter(|side| is_decimal(side)) {
+            *side = cast(std::mem::take(side), DataType::Float64);
+        }
+        Ok(Transformed::yes(part))
+    })
+}
+
+fn is_equal(operator: Operator) -> bool {
+    matches!(operator, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom)
+}
+
+/// A floating-point constant as the decimal that its shortest text says, if there is one.
+pub(super) fn written_decimal(side: &Expr) -> Option<Expr> {
+    let Expr::Literal(ScalarValue::Float64(Some(value)), metadata) = side else { return None };
+    let text = format!("{value}");
+    let scale = text.split_once('.').map_or(0, |(_, digits)| digits.len());
+    let unscaled: i128 = text.replace('.', "").parse().ok()?;
+    let digits = unscaled.unsigned_abs().max(1).ilog10() as usize + 1;
+    if digits.max(scale) > 30 {
+        return None;
+    }
+    let decimal = ScalarValue::Decimal128(Some(unscaled), digits.max(scale) as u8, scale as i8);
+    Some(Expr::Literal(decimal, metadata.clone()))
+}
+
+/// Columns and constants are what they are; these compute.
+fn can_make_nan(part: &Expr, schema: &DFSchema) -> bool {
+    match part {
+        Expr::BinaryExpr(BinaryExpr { op, .. }) => op.is_numerical_operators(),
+        Expr::Negative(_) => true,
+        Expr::ScalarFunction(ScalarFunction { func, .. }) => !is_normal(func),
+        // '-nan' is a text for it.
+        Expr::Cast(Cast { expr, .. }) | Expr::TryCast(TryCast { expr, .. }) => {
+            expr.get_type(schema).is_ok_and(|data_type| data_type.is_string())
+        }
+        _ => false,
+    }
+}
+
+fn is_floating(expression: &Expr, schema: &DFSchema) -> bool {
+    let data_type = expression.get_type(schema);
+    data_type.is_ok_and(|data_type| matches!(data_type, DataType::Float32 | DataType::Float64))
+}
+
+fn is_normal(function: &ScalarUDF) -> bool {
+    (function.inner().as_ref() as &dyn Any).is::<Normal>()
+}
+
+/// A number with NaN as the positive one, and perhaps -0 as 0. No query can name it.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Normal {
+    zero: bool,
+    signature: Signature,
+}
+
+impl Normal {
+    fn function(zero: bool) -> ScalarUDF {
+        ScalarUDF::new_from_impl(Normal { zero, signature: Signature::any(1, Volatility::Immutable) })
+    }
+
+    fn values(&self, values: &ArrayRef) -> ArrayRef {
+        fn normal<T: ArrowPrimitiveType>(
+            values: &ArrayRef,
+            is_wrong: impl Fn(T::Native) -> bool,
+            right: impl Fn(T::Native) -> T::Native,
+        ) -> ArrayRef {
+            let numbers = values.as_primitive::<T>();
+            match numbers.values().iter().any(|value| is_wrong(*value)) {
+                true => Arc::new(numbers.unary::<_, T>(right)),
+                false => Arc::clone(values),
+            }
+        }
+        macro_rules! normal {
+            ($type:ty, $native:ty) => {{
+                let zero = self.zero;
+                let is_wrong = move |value: $native| {
+                    value.is_sign_negative() && (value.is_nan() || (zero && value == 0.0))
+                };
+                normal::<$type>(values, is_wrong, move |value| match is_wrong(value) {
+                    true => value.abs(),
+                    false => value,
+                })
+            }};
+        }
+        match values.data_type() {
+            DataType::Float32 => normal!(Float32Type, f32),
+            DataType::Float64 => normal!(Float64Type, f64),
+            _ => Arc::clone(values),
+        }
+    }
+}
+
+impl ScalarUDFImpl for Normal {
+    fn name(&self) -> &str {
+        "normal"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    /// That of the argument: names of columns come of it.
+    fn schema_name(&self, arguments: &[Expr]) -> Result<String> {
+        Ok(arguments[0].schema_name().to_string())
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        match arguments {
+            [number] => Ok(number.clone()),
+            _ => internal_err!("{} has one argument", self.name()),
+        }
+    }
+
+    fn return_field_from_args(&self, arguments: ReturnFieldArgs) -> Result<FieldRef> {
+        Ok(Arc::clone(&arguments.arg_fields[0]))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        match &args.args[0] {
+            ColumnarValue::Array(values) => Ok(ColumnarValue::Array(self.values(values))),
+            ColumnarValue::Scalar(value) => {
+                let value = self.values(&value.to_array()?);
+                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&value, 0)?))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::arrow::array::Float64Array;
+    use datafusion::logical_expr::lit;
+
+    #[test]
+    fn a_written_number_is_the_decimal_that_it_says() {
+        let decimal = |value: f64| match written_decimal(&lit(value)) {
+            Some(Expr::Literal(value, _)) => value.to_string(),
+            _ => "none".into(),
+        };
+        assert_eq!(decimal(0.1), "Some(1),1,1");
+        assert_eq!(decimal(-12.5), "Some(-125),3,1");
+        assert_eq!(decimal(3.0), "Some(3),1,0");
+        assert_eq!(decimal(1e300), "none");
+        assert_eq!(decimal(f64::NAN), "none");
+    }
+
+    #[test]
+    fn nan_loses_its_sign_and_zero_where_it_is_a_key() {
+        let values =
+            Arc::new(Float64Array::from(vec![Some(-f64::NAN), Some(-0.0), None, Some(-1.5)])) as ArrayRef;
+        let signs = |zero: bool| -> Vec<Option<bool>> {
+            let normal = Normal { zero, signature: Signature::any(1, Volatility::Immutable) }.values(&values);
+            let normal = normal.as_primitive::<Float64Type>();
+            normal.iter().map(|value| value.map(f64::is_sign_negative)).collect()
+        };
+        assert_eq!(signs(false), [Some(false), Some(true), None, Some(true)]);
+        assert_eq!(signs(true), [Some(false), Some(false), None, Some(true)]);
+    }
+}

@@ -1,0 +1,226 @@
+//! What DataFusion's simplifier must not look into.
+//!
+//! DataFusion (seen in 55.2) moves casts and functions from one side of a comparison with a constant to the other. It
+//! asks whether the constant has a value there, but not whether each value of the column has one:
+//!
+//! - `TRY_CAST(x AS INT) >= -1` becomes `x >= -1`, which is true where the cast is NULL; so are casts that round.
+//! - `extract(year FROM ts) < 3000` becomes `ts < '3000-01-01'`, which nanoseconds cannot tell, so it is NULL.
+//!
+//! Such casts and functions are replaced by functions of ours while rules are applied. Casts that keep all values and
+//! their order stay, so that comparisons with columns of narrower types and with dictionaries remain fast.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use datafusion::arrow::compute::CastOptions;
+use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::common::format::DEFAULT_FORMAT_OPTIONS;
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, Result, internal_err};
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::{
+    Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, TryCast, Volatility,
+};
+
+use super::arithmetic::rewrite;
+
+/// The functions of DataFusion's that know for which arguments they have a value.
+const INVERTED: &[&str] = &["date_part", "floor"];
+
+/// The plan with functions of ours in the place of what must not be looked into, in subqueries too.
+pub(crate) fn with_opaque(plan: LogicalPlan) -> Result<LogicalPlan> {
+    rewrite(plan, |expression, schema| match expression {
+        Expr::Cast(Cast { expr, field }) if is_hidden(&expr, &field, schema) => {
+            Ok(Transformed::yes(Opaque::function(Hidden::Cast(field)).call(vec![*expr])))
+        }
+        Expr::TryCast(TryCast { expr, field }) if is_hidden(&expr, &field, schema) => {
+            Ok(Transformed::yes(Opaque::function(Hidden::TryCast(field)).call(vec![*expr])))
+        }
+        Expr::ScalarFunction(ScalarFunction { func, args }) if INVERTED.contains(&func.name()) => {
+            Ok(Transformed::yes(Opaque::function(Hidden::Function(func)).call(args)))
+        }
+        other => Ok(Transformed::no(other)),
+    })
+}
+
+/// The plan as it was.
+pub(crate) fn without_opaque(plan: LogicalPlan) -> Result<LogicalPlan> {
+    rewrite(plan, |expression, _| {
+        let Expr::ScalarFunction(ScalarFunction { func, args }) = &expression else {
+            return Ok(Transformed::no(expression));
+        };
+        let Some(opaque) = (func.inner().as_ref() as &dyn Any).downcast_ref::<Opaque>() else {
+            return Ok(Transformed::no(expression));
+        };
+        Ok(Transformed::yes(match (&opaque.hidden, args.as_slice()) {
+            (Hidden::Cast(field), [argument]) => {
+                Expr::Cast(Cast::new_from_field(Box::new(argument.clone()), Arc::clone(field)))
+            }
+            (Hidden::TryCast(field), [argument]) => {
+                Expr::TryCast(TryCast::new_from_field(Box::new(argument.clone()), Arc::clone(field)))
+            }
+            (Hidden::Function(function), arguments) => function.call(arguments.to_vec()),
+            _ => return internal_err!("a cast has one argument"),
+        }))
+    })
+}
+
+fn is_hidden(argument: &Expr, to: &FieldRef, schema: &DFSchema) -> bool {
+    // An error of a constant is reported when the query is planned, if it is seen to be a cast.
+    let is_constant = matches!(argument, Expr::Literal(_, _));
+    !is_constant && !argument.get_type(schema).is_ok_and(|from| keeps_values(&from, to.data_type()))
+}
+
+/// Whether each value has one of its own in the other type, and in the same order.
+fn keeps_values(from: &DataType, to: &DataType) -> bool {
+    use DataType::{Decimal128, Dictionary, LargeUtf8, Utf8, Utf8View};
+    match (from, to) {
+        (from, to) if from == to => true,
+        (Dictionary(_, from), to) => keeps_values(from, to),
+        (from, Dictionary(_, to)) => keeps_values(from, to),
+        (Utf8 | LargeUtf8 | Utf8View, Utf8 | LargeUtf8 | Utf8View) => true,
+        (Decimal128(precision, scale), Decimal128(wider, finer)) => {
+            let digits = |precision: u8, scale: i8| i16::from(precision) - i16::from(scale);
+            scale <= finer && digits(*precision, *scale) <= digits(*wider, *finer)
+        }
+        (from, Decimal128(precision, scale)) => {
+            bits(from).is_some_and(|bits| digits_of(bits) <= i16::from(*precision) - i16::from(*scale))
+        }
+        (from, to) => match (bits(from), bits(to)) {
+            (Some(narrow), Some(wide)) => match (from.is_signed_integer(), to.is_signed_integer()) {
+                (true, false) => false,
+                (false, true) => narrow < wide,
+                _ => narrow <= wide,
+            },
+            _ => false,
+        },
+    }
+}
+
+/// The size of a whole number.
+fn bits(data_type: &DataType) -> Option<u32> {
+    match data_type {
+        integer if integer.is_integer() => integer.primitive_width().map(|bytes| 8 * bytes as u32),
+        _ => None,
+    }
+}
+
+/// The most decimal digits of whole numbers of so many bits.
+fn digits_of(bits: u32) -> i16 {
+    match bits {
+        8 => 3,
+        16 => 5,
+        32 => 10,
+        _ => 20,
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum Hidden {
+    Cast(FieldRef),
+    TryCast(FieldRef),
+    Function(Arc<ScalarUDF>),
+}
+
+/// A cast or a function under a name that no rule knows, and no query can say.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Opaque {
+    hidden: Hidden,
+    signature: Signature,
+}
+
+impl Opaque {
+    fn function(hidden: Hidden) -> ScalarUDF {
+        ScalarUDF::new_from_impl(Opaque { hidden, signature: Signature::variadic_any(Volatility::Immutable) })
+    }
+}
+
+impl ScalarUDFImpl for Opaque {
+    fn name(&self) -> &str {
+        match &self.hidden {
+            Hidden::Cast(_) => "hidden cast",
+            Hidden::TryCast(_) => "hidden try_cast",
+            Hidden::Function(function) => function.name(),
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    /// That of what is hidden: names of columns come of it.
+    fn schema_name(&self, arguments: &[Expr]) -> Result<String> {
+        match &self.hidden {
+            Hidden::Function(function) => function.schema_name(arguments),
+            _ => Ok(arguments[0].schema_name().to_string()),
+        }
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        match &self.hidden {
+            Hidden::Cast(field) | Hidden::TryCast(field) => Ok(field.data_type().clone()),
+            Hidden::Function(function) => function.return_type(arguments),
+        }
+    }
+
+    fn return_field_from_args(&self, arguments: ReturnFieldArgs) -> Result<FieldRef> {
+        match &self.hidden {
+            Hidden::Cast(field) => {
+                let nullable = arguments.arg_fields.iter().any(|field| field.is_nullable());
+                Ok(Arc::new(field.as_ref().clone().with_nullable(nullable)))
+            }
+            Hidden::TryCast(field) => Ok(Arc::new(field.as_ref().clone().with_nullable(true))),
+            Hidden::Function(function) => function.return_field_from_args(arguments),
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let cast = |field: &FieldRef, safe: bool| {
+            let options = CastOptions { safe, format_options: DEFAULT_FORMAT_OPTIONS };
+            args.args[0].cast_to(field.data_type(), Some(&options))
+        };
+        match &self.hidden {
+            Hidden::Cast(field) => cast(field, false),
+            Hidden::TryCast(field) => cast(field, true),
+            Hidden::Function(function) => function.invoke_with_args(args),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn casts_that_keep_values_are_seen() {
+        use DataType::{Date32, Decimal128, Float64, Int8, Int32, Int64, UInt32, UInt64, Utf8};
+        let words = DataType::Dictionary(Box::new(Int32), Box::new(Utf8));
+        for (from, to) in [
+            (Int32, Int64),
+            (UInt32, Int64),
+            (Int8, Decimal128(3, 0)),
+            (Int64, Decimal128(20, 0)),
+            (Decimal128(10, 2), Decimal128(12, 4)),
+            (words.clone(), Utf8),
+            (Utf8, words),
+        ] {
+            assert!(keeps_values(&from, &to), "{from} to {to}");
+        }
+        let time = DataType::Timestamp(datafusion::arrow::datatypes::TimeUnit::Nanosecond, None);
+        for (from, to) in [
+            (Int64, Int32),
+            (Int64, UInt64),
+            (UInt64, Int64),
+            (Int64, Float64),
+            (Int64, Decimal128(20, 2)),
+            (Decimal128(10, 2), Decimal128(10, 1)),
+            (Decimal128(10, 2), Decimal128(10, 3)),
+            (Utf8, Int64),
+            (time.clone(), Date32),
+            (Date32, time),
+        ] {
+            assert!(!keeps_values(&from, &to), "{from} to {to}");
+        }
+    }
+}

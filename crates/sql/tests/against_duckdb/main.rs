@@ -1,0 +1,60 @@
+//! A second opinion from outside: DuckDB answers the same questions.
+//!
+//! The golden cases, and random queries over random tables of values at the edges of their types, in words that both
+//! sides understand. We answer over tables, over streams that end, and by materialized views in cycles of several sizes.
+//! DuckDB runs in a Python process of its own; without it the tests say that they are skipped. `.ci/run` installs it.
+//!
+//! A run is repeated by its seed. The long form:
+//!
+//!     TIDEMILL_DUCKDB_SEED=7 TIDEMILL_DUCKDB_QUERIES=2000 cargo test --release -p tidemill-sql --test against_duckdb
+
+#[path = "../golden_support/case.rs"]
+mod case;
+mod check;
+mod compare;
+mod differences;
+mod duckdb;
+mod expression;
+mod golden;
+mod query;
+mod random;
+mod sql;
+mod table;
+mod tidemill;
+mod value;
+mod window_calls;
+
+use query::Family;
+
+#[test]
+fn golden_cases() {
+    golden::check();
+}
+
+#[test]
+fn known_differences() {
+    differences::check_expressions();
+}
+
+/// A test for each family of queries.
+macro_rules! families {
+    ($($name:ident: $family:ident;)*) => {
+        $(
+            #[test]
+            fn $name() {
+                check::family(Family::$family);
+            }
+        )*
+    };
+}
+
+families! {
+    random_rows: Rows;
+    random_groups: Groups;
+    random_totals: Totals;
+    random_joins: Joins;
+    random_sets: Sets;
+    random_orders: Orders;
+    random_windows: Windows;
+    random_running_functions: Running;
+}
