@@ -77,6 +77,12 @@ pub fn infer_text(
 /// The columns of the first file that has some.
 pub(crate) fn infer_files(settings: &mut FileSettings) -> Result<SchemaRef, Cause> {
     let format = settings.known_format()?;
+    if settings.is_pipe() {
+        let path = &settings.path;
+        return Err(Cause::User(format!(
+            "{path}: a pipe is read only while the query runs, so declare its columns"
+        )));
+    }
     let mut result = Err(Cause::Bug("no file was looked at".to_owned()));
     for path in list_files(&settings.path)? {
         result = infer_file(&path, format, &mut settings.csv);

@@ -31,7 +31,7 @@ pub use operator::Operator;
 pub use output::Output;
 pub use sink::{CommitGuard, CycleOutput, Guarantee, Sink};
 pub use snapshot::{SnapshotReader, SnapshotWriter};
-pub use source::{Admission, Faults, Polled, Progress, Refused, Request, Source};
+pub use source::{Admission, Faults, Place, Places, Polled, Progress, Refused, Request, Source};
 pub use transform::{Transform, Transformed};
 
 /// The Arrow crates whose types appear in this interface, so that users need not match versions themselves.

@@ -1,5 +1,6 @@
 //! Sources: where rows come from, batch by batch.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use arrow_array::{BooleanArray, RecordBatch};
@@ -32,6 +33,36 @@ pub struct Request {
     pub sequence: u64,
 }
 
+/// How far a part of a source was read: a file, say. What the bytes mean is the source's own affair.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use tidemill_core::source::{Place, note_places};
+/// let mut places = BTreeMap::from([(1, b"byte 70".to_vec())]);
+/// note_places(&mut places, [Place { part: 1, at: None }, Place { part: 2, at: Some(b"byte 9".to_vec()) }]);
+/// assert_eq!(places, BTreeMap::from([(2, b"byte 9".to_vec())]));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The number that the source gave to the part.
+    pub part: u64,
+    /// How far it was read; `None`: the source needs to know nothing more of it.
+    pub at: Option<Vec<u8>>,
+}
+
+/// The last place of each part of a source.
+pub type Places = BTreeMap<u64, Vec<u8>>;
+
+/// Takes over the places that have changed.
+pub fn note_places(places: &mut Places, changed: impl IntoIterator<Item = Place>) {
+    for Place { part, at } in changed {
+        match at {
+            Some(at) => places.insert(part, at),
+            None => places.remove(&part),
+        };
+    }
+}
+
 /// Input that could not be read and was left out, since the source was last asked.
 ///
 /// ```
@@ -46,6 +77,9 @@ pub struct Faults {
     pub count: u64,
     /// The first few, each with place and reason.
     pub samples: Vec<String>,
+    /// What is worth knowing of the input though nothing was left out: a folder that is waited for, say. Each is told
+    /// once.
+    pub notices: Vec<String>,
 }
 
 impl Faults {
@@ -60,9 +94,29 @@ impl Faults {
         }
     }
 
+    /// Keeps a notice, if there is room.
+    ///
+    /// ```
+    /// use tidemill_core::source::Faults;
+    /// let mut faults = Faults::default();
+    /// faults.notice("clicks/: there is no such folder yet; waiting for it");
+    /// assert_eq!((faults.count, faults.notices.len(), faults.is_empty()), (0, 1, false));
+    /// ```
+    pub fn notice(&mut self, text: impl Into<String>) {
+        if self.notices.len() < Faults::SAMPLES_MAX {
+            self.notices.push(text.into());
+        }
+    }
+
+    /// Whether there is nothing to tell.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0 && self.notices.is_empty()
+    }
+
     /// Adds those of another.
     pub fn merge(&mut self, other: Faults) {
         self.count += other.count;
+        other.notices.into_iter().for_each(|notice| self.notice(notice));
         let room = Faults::SAMPLES_MAX - self.samples.len().min(Faults::SAMPLES_MAX);
         self.samples.extend(other.samples.into_iter().take(room));
     }
@@ -172,6 +226,22 @@ pub trait Source: Send {
         None
     }
 
+    /// Where the source is behind the rows that were polled last: the places that have changed since this was last asked.
+    /// They are kept in one record with the rows, so that a durable query never has the one without the other. Asked
+    /// after each batch of rows, if the source is durable.
+    fn places(&mut self) -> Vec<Place> {
+        Vec::new()
+    }
+
+    /// Goes on behind the rows that earlier runs took in: these are the last places that [`Source::places`] gave with
+    /// them. Called once, before the first poll, if there are any.
+    ///
+    /// # Errors
+    /// If it cannot go on there, as when a file has other content now.
+    fn go_on(&mut self, _places: &Places) -> Result<(), Cause> {
+        Ok(())
+    }
+
     /// The first so many rows that it gave are now as durable as was promised, or were dropped as sent before: whoever
     /// sent them may be told so. Called for durable sources only, with numbers that grow.
     fn acknowledge(&mut self, _rows: u64) {}
@@ -189,7 +259,7 @@ pub trait Source: Send {
     }
 
     /// Whether it gives the same rows in the same order each time it is opened. A durable query then goes on behind
-    /// those that it had; the rows of any other source are all new.
+    /// those that it had, unless the source knows its places itself; the rows of any other source are all new.
     fn is_repeatable(&self) -> bool {
         false
     }

@@ -93,9 +93,9 @@ pub use tidemill_core::sink::Arrivals;
 pub use tidemill_core::snapshot::{Snapshot, StateSource};
 pub use tidemill_core::{
     Admission, Batch, Clock, CommitGuard, Cut, CutLog, CycleOutput, Expression, Faults, Guarantee,
-    ManualClock, MemoryCutLog, Operator, Output, Polled, Progress, Refused, Request, Rows, Sink,
-    SnapshotReader, SnapshotWriter, Source, SplitChange, SystemClock, TimeOfDay, Transform, Transformed,
-    arrow, prefetch,
+    ManualClock, MemoryCutLog, Operator, Output, Place, Places, Polled, Progress, Refused, Request, Rows,
+    Sink, SnapshotReader, SnapshotWriter, Source, SplitChange, SystemClock, TimeOfDay, Transform,
+    Transformed, arrow, prefetch,
 };
 pub use tidemill_flow::{
     Chunk, Failure, FlowError, Gateway, Member, Processes, Replan, Resume, Running, Snapshots, SplitStatus,

@@ -114,7 +114,11 @@ impl CutLog for CutJournal {
         }
         let mut bytes = Vec::with_capacity(64 + 17 * cut.positions.len());
         encode_cut(cut, &mut bytes);
-        log.append(NewRecord { count: 1, arrived_ns: cut.closed_at_ns, request: None }, &[&bytes]).map(drop)
+        log.append(
+            NewRecord { count: 1, arrived_ns: cut.closed_at_ns, request: None, places: &[] },
+            &[&bytes],
+        )
+        .map(drop)
     }
 }
 

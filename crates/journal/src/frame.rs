@@ -1,4 +1,4 @@
-//! The bytes of one record: a head, who sent it, and what is in it.
+//! The bytes of one record: a head, where it came from, and what is in it.
 //!
 //! | at | bytes | what |
 //! |---|---|---|
@@ -12,17 +12,20 @@
 //! | 40 | 8 | the request's number |
 //! | 48 | 4 | length of the content |
 //! | 52 | 4 | `TIDR` |
-//! | 56 | 8 | zeros |
+//! | 56 | 4 | length of the places; 0: none (always so before version 2) |
+//! | 60 | 4 | zeros |
 //! | 64 | | the client's name, zeros up to a multiple of 64 |
+//! | | | the places that change with it ([`crate::origins`]), zeros up to a multiple of 64 |
 //! | | | the content, zeros up to a multiple of 64 |
 //!
 //! All numbers are little-endian. Records begin at multiples of 64, so the columns in them are aligned as Arrow wants.
 
 use std::ops::Range;
 
-use tidemill_core::source::Request;
+use tidemill_core::source::{Place, Request};
 
-use crate::fields::{Fields, PutFields};
+use crate::fields::{EndsEarly, Fields, PutFields};
+use crate::origins::decode_places;
 
 /// What records and their parts are aligned to.
 pub(crate) const ALIGNMENT: usize = 64;
@@ -49,6 +52,7 @@ pub(crate) struct FrameHead {
     client_length: u32,
     sequence: u64,
     content_length: u32,
+    places_length: u32,
 }
 
 /// What is to be written besides the content.
@@ -59,21 +63,25 @@ pub(crate) struct NewFrame<'a> {
     pub synced: u64,
     pub arrived_ns: u64,
     pub request: Option<&'a Request>,
+    /// As [`crate::origins::encode_places`] writes them.
+    pub places: &'a [u8],
 }
 
-/// The length of the record, with content of this length.
-pub(crate) fn frame_bytes(request: Option<&Request>, content_bytes: usize) -> usize {
-    HEAD_BYTES + padded(request.map_or(0, |request| request.client.len())) + padded(content_bytes)
+/// The length of the record, with places and content of these lengths.
+pub(crate) fn frame_bytes(request: Option<&Request>, places_bytes: usize, content_bytes: usize) -> usize {
+    let client_bytes = request.map_or(0, |request| request.client.len());
+    HEAD_BYTES + padded(client_bytes) + padded(places_bytes) + padded(content_bytes)
 }
 
 /// Calls `write` with all parts of the record.
 pub(crate) fn encode_frame<T>(frame: &NewFrame, content: &[&[u8]], write: impl FnOnce(&[&[u8]]) -> T) -> T {
     let client = frame.request.map_or(&[][..], |request| request.client.as_bytes());
     let content_bytes: usize = content.iter().map(|part| part.len()).sum();
-    let length = frame_bytes(frame.request, content_bytes) as u32;
+    let length = frame_bytes(frame.request, frame.places.len(), content_bytes) as u32;
     let body_head = encode_head(frame, content_bytes);
-    let mut parts = Vec::with_capacity(content.len() + 5);
-    parts.extend([&body_head[..], client, &ZEROS[..padded(client.len()) - client.len()]]);
+    let padding = |part: &[u8]| &ZEROS[..padded(part.len()) - part.len()];
+    let mut parts = Vec::with_capacity(content.len() + 7);
+    parts.extend([&body_head[..], client, padding(client), frame.places, padding(frame.places)]);
     parts.extend(content);
     parts.push(&ZEROS[..padded(content_bytes) - content_bytes]);
 
@@ -96,7 +104,8 @@ fn encode_head(frame: &NewFrame, content_bytes: usize) -> Vec<u8> {
     head.put_u64(frame.request.map_or(0, |request| request.sequence));
     head.put_u32(content_bytes as u32);
     head.put(&MARK);
-    head.put_u64(0);
+    head.put_u32(frame.places.len() as u32);
+    head.put_u32(0);
     head
 }
 
@@ -111,8 +120,8 @@ pub(crate) fn decode_head(bytes: &[u8]) -> Result<Option<FrameHead>, &'static st
     if head.length as u64 > RECORD_BYTES_MAX || client_bytes > CLIENT_BYTES_MAX {
         return Err("a record has an impossible length");
     }
-    let expected =
-        HEAD_BYTES as u64 + padded(client_bytes) as u64 + padded(head.content_length as usize) as u64;
+    let parts = [client_bytes, head.places_length as usize, head.content_length as usize];
+    let expected = HEAD_BYTES as u64 + parts.iter().map(|bytes| padded(*bytes) as u64).sum::<u64>();
     match head.length as u64 == expected
         && head.count > 0
         && head.start.checked_add(head.count.into()).is_some()
@@ -122,9 +131,9 @@ pub(crate) fn decode_head(bytes: &[u8]) -> Result<Option<FrameHead>, &'static st
     }
 }
 
-fn head_fields(bytes: &[u8]) -> Result<FrameHead, crate::fields::EndsEarly> {
+fn head_fields(bytes: &[u8]) -> Result<FrameHead, EndsEarly> {
     let mut fields = Fields(bytes);
-    let head = FrameHead {
+    let mut head = FrameHead {
         length: fields.u32()? as usize,
         checksum: fields.u32()?,
         start: fields.u64()?,
@@ -134,11 +143,13 @@ fn head_fields(bytes: &[u8]) -> Result<FrameHead, crate::fields::EndsEarly> {
         client_length: fields.u32()?,
         sequence: fields.u64()?,
         content_length: fields.u32()?,
+        places_length: 0,
     };
-    match fields.take(4)? == MARK {
-        true => Ok(head),
-        false => Err(crate::fields::EndsEarly),
+    if fields.take(4)? != MARK {
+        return Err(EndsEarly);
     }
+    head.places_length = fields.u32()?;
+    Ok(head)
 }
 
 impl FrameHead {
@@ -154,8 +165,18 @@ impl FrameHead {
 
     /// Where the content is in the record.
     pub(crate) fn content(&self) -> Range<usize> {
-        let start = HEAD_BYTES + padded(self.client_bytes());
+        let start = self.places_start() + padded(self.places_length as usize);
         start..start + self.content_length as usize
+    }
+
+    /// The places that change with it.
+    pub(crate) fn places(&self, record: &[u8]) -> Result<Vec<Place>, EndsEarly> {
+        let start = self.places_start();
+        decode_places(record.get(start..start + self.places_length as usize).ok_or(EndsEarly)?)
+    }
+
+    fn places_start(&self) -> usize {
+        HEAD_BYTES + padded(self.client_bytes())
     }
 
     /// Who sent it: the name of the client, and the request's number.

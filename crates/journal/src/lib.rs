@@ -27,6 +27,7 @@ mod layout;
 mod log_reader;
 mod map;
 mod medium;
+mod origins;
 mod progress;
 mod query;
 mod record_log;

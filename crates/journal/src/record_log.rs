@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidemill_core::error::Cause;
-use tidemill_core::source::Request;
+use tidemill_core::source::{Place, Request};
 
-use crate::clients::Clients;
 use crate::failure::failed;
 use crate::frame::{CLIENT_BYTES_MAX, NewFrame, RECORD_BYTES_MAX, encode_frame, frame_bytes};
 use crate::medium::{LockGuard, Medium};
+use crate::origins::{Origins, encode_places};
 use crate::progress::StreamProgress;
 use crate::recovery;
 use crate::segment::{Content, Segment, SegmentFile, encode_head, segment_name};
@@ -55,7 +55,7 @@ pub(crate) struct RecordLog {
     pub settings: LogSettings,
     pub shared: Arc<LogShared>,
     pub tail: Tail,
-    pub clients: Clients,
+    pub origins: Origins,
     /// How many bytes of a torn record were cut off when it was opened.
     pub torn_bytes: u64,
     /// Why it takes no more records.
@@ -82,6 +82,7 @@ pub(crate) struct NewRecord<'a> {
     pub count: u32,
     pub arrived_ns: u64,
     pub request: Option<&'a Request>,
+    pub places: &'a [Place],
 }
 
 impl RecordLog {
@@ -101,22 +102,22 @@ impl RecordLog {
     /// Appends a record; it is not yet synced. Returns one past its last position.
     pub(crate) fn append(&mut self, record: NewRecord, content: &[&[u8]]) -> Result<u64, Cause> {
         self.usable()?;
-        let length = check_length(&record, content)?;
+        let places = encode_places(record.places);
+        let length = check_length(&record, &places, content)?;
+        self.origins.check(record.places)?;
         self.make_room()?;
         self.reserve(length)?;
         let progress = &self.shared.progress;
         let (start, synced) = (progress.end(), progress.synced());
-        let NewRecord { count, arrived_ns, request } = record;
-        let frame = NewFrame { start, count, synced, arrived_ns, request };
+        let NewRecord { count, arrived_ns, request, .. } = record;
+        let frame = NewFrame { start, count, synced, arrived_ns, request, places: &places };
         let (file, offset) = (&self.tail.file.file, self.tail.offset);
         if let Err(error) = encode_frame(&frame, content, |parts| file.write_at(parts, offset)) {
             let cause = failed("append", &self.tail.file.path, &error);
             self.wipe_tail();
             return Err(cause);
         }
-        if let Some(request) = request {
-            self.clients.note(&request.client, request.sequence);
-        }
+        self.origins.note(request, record.places.iter().cloned());
         self.tail.offset += length;
         self.tail.segment.set_written(self.tail.offset);
         self.count_bytes();
@@ -242,7 +243,7 @@ impl RecordLog {
         let result = pending.run();
         self.end_sync(&pending, result)?;
         let tail =
-            match create_segment(&*self.shared.medium, &self.settings, self.end(), &self.clients, length) {
+            match create_segment(&*self.shared.medium, &self.settings, self.end(), &self.origins, length) {
                 Ok(tail) => tail,
                 Err(NotCreated::Undone(cause)) => return Err(cause),
                 Err(NotCreated::Unknown(cause)) => return Err(self.close(cause)),
@@ -304,12 +305,12 @@ pub(crate) fn create_segment(
     medium: &dyn Medium,
     settings: &LogSettings,
     first: u64,
-    clients: &Clients,
+    origins: &Origins,
     length: u64,
 ) -> Result<Tail, NotCreated> {
     let path = settings.folder.join(segment_name(first));
     let new = path.with_extension("new");
-    let head = encode_head(settings.content, first, &settings.identity, clients);
+    let head = encode_head(settings.content, first, &settings.identity, origins);
     let offset = head.len() as u64;
     let allocated = settings.segment_bytes.max(offset + length);
     let written = medium.create(&new).and_then(|file| {
@@ -333,7 +334,7 @@ pub(crate) fn create_segment(
     Ok(Tail { file: Arc::new(SegmentFile::new(path, file)), segment, offset, allocated })
 }
 
-fn check_length(record: &NewRecord, content: &[&[u8]]) -> Result<u64, Cause> {
+fn check_length(record: &NewRecord, places: &[u8], content: &[&[u8]]) -> Result<u64, Cause> {
     if let Some(request) = record.request.filter(|request| request.client.len() > CLIENT_BYTES_MAX) {
         let length = request.client.len();
         return Err(Cause::User(format!(
@@ -343,7 +344,8 @@ fn check_length(record: &NewRecord, content: &[&[u8]]) -> Result<u64, Cause> {
     if record.count == 0 {
         return Err(Cause::Bug("a record without rows is appended to a journal".into()));
     }
-    let length = frame_bytes(record.request, content.iter().map(|part| part.len()).sum()) as u64;
+    let content_bytes = content.iter().map(|part| part.len()).sum();
+    let length = frame_bytes(record.request, places.len(), content_bytes) as u64;
     match length <= RECORD_BYTES_MAX {
         true => Ok(length),
         false => Err(Cause::Resource(format!(

@@ -5,14 +5,17 @@ use std::sync::{Arc, Mutex};
 
 use tidemill_core::error::Cause;
 
-use crate::clients::Clients;
 use crate::failure::{damaged, failed, foreign};
+use crate::fields::EndsEarly;
 use crate::journal::remove_unfinished;
 use crate::medium::{LockGuard, Medium};
+use crate::origins::Origins;
 use crate::progress::StreamProgress;
 use crate::record_log::{LogSettings, LogShared, NotCreated, RecordLog, Tail, create_segment};
 use crate::scan::{Next, Scan};
-use crate::segment::{Segment, SegmentFile, SegmentHead, read_head, segment_name, segment_positions};
+use crate::segment::{
+    Segment, SegmentFile, SegmentHead, VERSION, read_head, segment_name, segment_positions,
+};
 
 /// A segment is no smaller than this; below, it would hold one record.
 const SEGMENT_BYTES_MIN: u64 = 512;
@@ -21,8 +24,10 @@ const SEGMENT_BYTES_MIN: u64 = 512;
 struct Recovered {
     tail: Tail,
     end: u64,
-    clients: Clients,
+    origins: Origins,
     torn_bytes: u64,
+    /// Of the segment's format.
+    version: u32,
 }
 
 pub(crate) fn open(
@@ -38,7 +43,7 @@ pub(crate) fn open(
     let names = medium.names(folder).map_err(|error| failed("list", folder, &error))?;
     let positions = segment_positions(&names);
     let mut segments = Vec::with_capacity(positions.len());
-    let recovered = match positions.split_last() {
+    let mut recovered = match positions.split_last() {
         None => begin(&*medium, &settings)?,
         Some((newest, older)) => {
             for first in older {
@@ -47,6 +52,9 @@ pub(crate) fn open(
             recover(&*medium, &settings, *newest)?
         }
     };
+    if recovered.version != VERSION {
+        segments.extend(leave_old_segment(&*medium, &settings, &mut recovered)?);
+    }
     segments.push(recovered.tail.segment.clone());
     // The run before may have failed between making a segment and making its name durable.
     medium.sync_folder(folder).map_err(|error| failed("sync the folder", folder, &error))?;
@@ -69,7 +77,7 @@ fn log(
         settings,
         shared: Arc::new(LogShared { medium, segments: Mutex::new(segments), progress }),
         tail: recovered.tail,
-        clients: recovered.clients,
+        origins: recovered.origins,
         torn_bytes: recovered.torn_bytes,
         failure: None,
         _lock: lock,
@@ -78,11 +86,31 @@ fn log(
 
 /// An empty log.
 fn begin(medium: &dyn Medium, settings: &LogSettings) -> Result<Recovered, Cause> {
-    let clients = Clients::new(settings.clients_max);
-    match create_segment(medium, settings, 0, &clients, 0) {
-        Ok(tail) => Ok(Recovered { tail, end: 0, clients, torn_bytes: 0 }),
+    let origins = Origins::new(settings.clients_max);
+    match create_segment(medium, settings, 0, &origins, 0) {
+        Ok(tail) => Ok(Recovered { tail, end: 0, origins, torn_bytes: 0, version: VERSION }),
         Err(NotCreated::Undone(cause) | NotCreated::Unknown(cause)) => Err(cause),
     }
+}
+
+/// Goes on in a new segment behind one of an older format, which is left as it is and returned; an empty one is replaced.
+/// So no segment has records that its version does not know, and an older program refuses what it would misread.
+fn leave_old_segment(
+    medium: &dyn Medium,
+    settings: &LogSettings,
+    recovered: &mut Recovered,
+) -> Result<Option<Arc<Segment>>, Cause> {
+    let old = recovered.tail.segment.clone();
+    let is_empty = recovered.end == old.first;
+    if !is_empty {
+        // What is left of its space goes back. If it cannot, nothing is lost.
+        let _ = recovered.tail.file.file.truncate(recovered.tail.offset);
+    }
+    match create_segment(medium, settings, recovered.end, &recovered.origins, 0) {
+        Ok(tail) => recovered.tail = tail,
+        Err(NotCreated::Undone(cause) | NotCreated::Unknown(cause)) => return Err(cause),
+    }
+    Ok((!is_empty).then_some(old))
 }
 
 /// A segment that is no longer written to. Its records are checked when they are read.
@@ -108,15 +136,16 @@ fn recover(medium: &dyn Medium, settings: &LogSettings, first: u64) -> Result<Re
     }
     // What was read may be in the system's memory only; from here on it counts as safe.
     newest.tail.file.sync()?;
-    let Newest { scan, tail, clients } = newest;
-    Ok(Recovered { tail, end: scan.position, clients, torn_bytes })
+    let Newest { scan, tail, origins, version } = newest;
+    Ok(Recovered { tail, end: scan.position, origins, torn_bytes, version })
 }
 
 /// The newest segment, read up to some position, with the tail there.
 struct Newest {
     scan: Scan,
     tail: Tail,
-    clients: Clients,
+    origins: Origins,
+    version: u32,
 }
 
 impl Newest {
@@ -132,15 +161,17 @@ impl Newest {
         let head = read_head(&path, &*file, settings.clients_max)?;
         check_head(&path, &head, settings, first)?;
         let allocated = file.length().map_err(|error| failed("read", &path, &error))?;
-        let mut clients = head.clients;
+        let (mut origins, version) = (head.origins, head.version);
         let mut scan = Scan::new(path.clone(), file.clone(), head.bytes, first)?;
         let mut bad = None;
         while scan.position < end {
             match scan.next()? {
                 Next::Record(found) => {
-                    if let Some(request) = found.head.request(&found.bytes) {
-                        clients.note(&request.client, request.sequence);
-                    }
+                    let places = found.head.places(&found.bytes);
+                    let places = places.map_err(|EndsEarly| {
+                        damaged(&path, found.offset, "the places of a record are cut off")
+                    })?;
+                    origins.note(found.head.request(&found.bytes).as_ref(), places);
                 }
                 Next::End => break,
                 Next::Bad(reason) => {
@@ -152,7 +183,7 @@ impl Newest {
         let offset = scan.offset;
         let segment = Arc::new(Segment::new(first, path.clone(), head.bytes, offset));
         let tail = Tail { file: Arc::new(SegmentFile::new(path, file)), segment, offset, allocated };
-        Ok((Newest { scan, tail, clients }, bad))
+        Ok((Newest { scan, tail, origins, version }, bad))
     }
 }
 
@@ -181,7 +212,7 @@ pub(crate) fn cut_back(log: &mut RecordLog, end: u64) -> Result<(), Cause> {
         removed.map_err(|error| failed("remove", &newest.path, &error))?;
     }
     let first = log.shared.segments().last().map_or(0, |segment| segment.first);
-    let (Newest { scan, mut tail, clients }, _) = Newest::read(&*medium, &log.settings, first, end)?;
+    let (Newest { scan, mut tail, origins, .. }, _) = Newest::read(&*medium, &log.settings, first, end)?;
     if scan.position != end {
         return Err(damaged(&scan.path, scan.offset, format!("no record ends at position {end}")));
     }
@@ -190,7 +221,7 @@ pub(crate) fn cut_back(log: &mut RecordLog, end: u64) -> Result<(), Cause> {
     segments.pop();
     segments.push(tail.segment.clone());
     drop(segments);
-    (log.tail, log.clients) = (tail, clients);
+    (log.tail, log.origins) = (tail, origins);
     log.count_bytes();
     log.shared.progress.set_end(end);
     log.shared.progress.set_synced(end);

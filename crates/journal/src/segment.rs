@@ -10,6 +10,7 @@
 //! | 21 | 8 | first position |
 //! | 29 | | what the stream is, with its length before it: for rows the schema as a message of Arrow IPC |
 //! | | | the last request numbers of the clients at this point |
+//! | | | the places of the source at this point (from version 2 on) |
 //! | | | zeros up to a multiple of 64 |
 
 use std::path::{Path, PathBuf};
@@ -20,14 +21,16 @@ use std::{io, sync::Arc};
 
 use tidemill_core::error::Cause;
 
-use crate::clients::Clients;
 use crate::failure::{damaged, failed, foreign, other_version};
 use crate::fields::{EndsEarly, Fields, PutFields};
 use crate::frame::ALIGNMENT;
 use crate::medium::MediumFile;
+use crate::origins::Origins;
 
 const MAGIC: [u8; 8] = *b"TIDESEGM";
-pub(crate) const VERSION: u32 = 1;
+/// Version 2 has places. Segments of version 1 are read, and are not written to any more.
+pub(crate) const VERSION: u32 = 2;
+const VERSION_WITHOUT_PLACES: u32 = 1;
 const FRONT_BYTES: usize = 20;
 /// The longest head: schema and clients.
 const HEAD_BYTES_MAX: u64 = 64 << 20;
@@ -111,10 +114,11 @@ impl SegmentFile {
 /// What the head of a segment says.
 #[derive(Clone, Debug)]
 pub(crate) struct SegmentHead {
+    pub version: u32,
     pub content: u8,
     pub first: u64,
     pub identity: Vec<u8>,
-    pub clients: Clients,
+    pub origins: Origins,
     pub bytes: u64,
 }
 
@@ -137,11 +141,11 @@ pub(crate) fn segment_positions(names: &[String]) -> Vec<u64> {
     positions
 }
 
-pub(crate) fn encode_head(content: Content, first: u64, identity: &[u8], clients: &Clients) -> Vec<u8> {
+pub(crate) fn encode_head(content: Content, first: u64, identity: &[u8], origins: &Origins) -> Vec<u8> {
     let mut body = vec![content as u8];
     body.put_u64(first);
     body.put_bytes(identity);
-    clients.encode(&mut body);
+    origins.encode(&mut body);
     body.resize((FRONT_BYTES + body.len()).next_multiple_of(ALIGNMENT) - FRONT_BYTES, 0);
 
     let mut head = Vec::with_capacity(FRONT_BYTES + body.len());
@@ -172,7 +176,7 @@ pub(crate) fn read_head(
     if front[..8] != MAGIC {
         return Err(foreign(path, "this is no segment of a journal", "remove it from the folder"));
     }
-    if version != VERSION {
+    if version != VERSION && version != VERSION_WITHOUT_PLACES {
         return Err(other_version(path, version, VERSION));
     }
     let head_bytes = u64::from(head_bytes);
@@ -184,7 +188,7 @@ pub(crate) fn read_head(
     if checksum(&head[..16], &head[FRONT_BYTES..]) != checksum_read {
         return Err(damaged(path, 0, "the checksum of the segment's head does not match"));
     }
-    body_fields(Fields(&head[FRONT_BYTES..]), head_bytes, clients_max)
+    body_fields(Fields(&head[FRONT_BYTES..]), version, head_bytes, clients_max)
         .map_err(|EndsEarly| damaged(path, FRONT_BYTES as u64, "the head of the segment is incomplete"))
 }
 
@@ -193,12 +197,18 @@ fn front_fields(front: &[u8; FRONT_BYTES]) -> (u32, u32, u32) {
     (number(8), number(12), number(16))
 }
 
-fn body_fields(mut fields: Fields, bytes: u64, clients_max: usize) -> Result<SegmentHead, EndsEarly> {
+fn body_fields(
+    mut fields: Fields,
+    version: u32,
+    bytes: u64,
+    clients_max: usize,
+) -> Result<SegmentHead, EndsEarly> {
     Ok(SegmentHead {
+        version,
         content: fields.u8()?,
         first: fields.u64()?,
         identity: fields.bytes()?.to_vec(),
-        clients: Clients::decode(&mut fields, clients_max)?,
+        origins: Origins::decode(&mut fields, clients_max, version > VERSION_WITHOUT_PLACES)?,
         bytes,
     })
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use tidemill_core::error::Cause;
-use tidemill_core::source::Request;
+use tidemill_core::source::{Place, Places, Request};
 
 use crate::failure::damaged;
 use crate::log_reader::LogReader;
@@ -73,11 +73,26 @@ impl StreamWriter {
         arrived_ns: u64,
         request: Option<&Request>,
     ) -> Result<u64, Cause> {
+        self.append_from(rows, arrived_ns, request, &[])
+    }
+
+    /// Appends rows as [`StreamWriter::append`] does, and in the same record the places of the source that change with
+    /// them.
+    ///
+    /// # Errors
+    /// As [`StreamWriter::append`]; [`Cause::User`] if there are too many places.
+    pub fn append_from(
+        &mut self,
+        rows: &RecordBatch,
+        arrived_ns: u64,
+        request: Option<&Request>,
+        places: &[Place],
+    ) -> Result<u64, Cause> {
         let count = u32::try_from(rows.num_rows())
             .map_err(|_| Cause::User("more than 4294967295 rows in one batch; send fewer at once".into()))?;
         let messages = self.encoder.encode(rows)?;
         let content: Vec<&[u8]> = messages.iter().map(|part| part.as_slice()).collect();
-        self.log.append(NewRecord { count, arrived_ns, request }, &content)
+        self.log.append(NewRecord { count, arrived_ns, request, places }, &content)
     }
 
     /// Whether this request, or a later one of its client, was appended before.
@@ -87,7 +102,12 @@ impl StreamWriter {
 
     /// The number of the last request of a client, if it is known.
     pub fn last_of(&self, client: &str) -> Option<u64> {
-        self.log.clients.last_of(client)
+        self.log.origins.clients.last_of(client)
+    }
+
+    /// The places of the source behind the last row.
+    pub fn places(&self) -> &Places {
+        self.log.origins.places()
     }
 
     /// Whether the limit of bytes leaves room for rows. Ask before appending.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use datafusion::arrow::datatypes::SchemaRef;
-use tidemill_engine::{Cause, Faults, Polled, Progress, Request, Source};
+use tidemill_engine::{Cause, Faults, Place, Places, Polled, Progress, Request, Source};
 
 /// A source with some of its columns: for sources that cannot leave columns out while they make rows.
 ///
@@ -55,6 +55,14 @@ impl Source for Projected {
 
     fn request(&mut self) -> Option<Request> {
         self.source.request()
+    }
+
+    fn places(&mut self) -> Vec<Place> {
+        self.source.places()
+    }
+
+    fn go_on(&mut self, places: &Places) -> Result<(), Cause> {
+        self.source.go_on(places)
     }
 
     fn acknowledge(&mut self, rows: u64) {

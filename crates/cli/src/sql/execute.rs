@@ -14,6 +14,7 @@ use super::background::Background;
 use super::changing::Changing;
 use super::counted::Counted;
 use super::live::Live;
+use super::notices::Notices;
 use super::rows::RowFormat;
 use super::{Failed, script, summary, user_error};
 use crate::exit::Exit;
@@ -229,6 +230,7 @@ impl Executor {
     ) -> anyhow::Result<Watched> {
         let mut watched = Watched::Ended;
         let mut is_refused = false;
+        let mut notices = Notices::default();
         while !running.has_ended() && watched != Watched::Abandoned {
             let was_stopped = watched == Watched::Stopped;
             if (!was_stopped || self.interrupt.stays()) && self.interrupt.is_asked() {
@@ -245,6 +247,7 @@ impl Executor {
                 return Ok(Watched::Unread);
             }
             live.look(|| running.status());
+            notices.look(live, || running.status());
             thread::sleep(Live::LOOK);
         }
         live.end();

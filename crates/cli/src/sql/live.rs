@@ -74,6 +74,14 @@ impl Live {
         }
     }
 
+    /// A line that stays, above the one that changes.
+    pub fn tell(&self, text: &str) {
+        match &self.shown {
+            Shown::Line(bar) => bar.suspend(|| terminal::tell(text)),
+            _ => terminal::tell(text),
+        }
+    }
+
     /// Takes the line away.
     pub fn end(&self) {
         if let Shown::Line(bar) = &self.shown {

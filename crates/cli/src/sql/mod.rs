@@ -10,6 +10,7 @@ mod execute;
 mod explain;
 mod history;
 mod live;
+mod notices;
 mod piped;
 mod pipeline;
 mod prompt;

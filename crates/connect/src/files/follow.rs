@@ -1,29 +1,31 @@
 //! Following files: what is appended to them, and new files of a directory or a pattern.
 //!
-//! A file of text that was replaced (its inode changed) is first read to its end, and then the new one from
-//! its start; one that was truncated is read from its start. Both are reported as faults, since something may
-//! have been lost. Parquet and Arrow IPC files are read once each, as soon as they are complete.
+//! A file is what its inode says it is, whatever its name. One that was renamed is read on; one whose name went to another
+//! file is first read to its end, also if no name that is read leads to it any more; one that was truncated is read from
+//! its start. Where something may have been lost, that is reported as a fault. Parquet and Arrow IPC files are read once
+//! each, as soon as they are complete.
 
-use std::collections::{HashSet, VecDeque};
-use std::path::PathBuf;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use tidemill_core::error::Cause;
-use tidemill_core::source::{Faults, Progress};
+use tidemill_core::source::{Faults, Place, Places, Progress};
 
-use super::follow_text::FollowedText;
+use super::follow_columns::{FollowedColumns, Wanted};
+use super::follow_text::{FollowedText, Look};
 use super::listing::{is_single, list};
-use super::reading::{BLOCK_BYTES, Columns};
+use super::place::{FilePlace, Identity, Prints, identity};
+use super::reading::BLOCK_BYTES;
+use super::remembered::{Remembered, renamed};
 use super::settings::FileSettings;
-use crate::formats::{DecoderSettings, Format, RecordDecoder, arrow_ipc, parquet, project, text_decoder};
+use super::track::{Given, TextTrack};
+use crate::formats::{DecoderSettings, Format, RecordDecoder, project, text_decoder};
 
 /// How long it waits before it looks again.
 const PAUSE: Duration = Duration::from_millis(10);
-/// How long a file that cannot be opened may stay unchanged before that is a fault.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Files that are held open at their ends. Of more, what is written right before a replacement may be lost.
+/// Files that are held open at their ends.
 const OPEN_MAX: usize = 256;
 
 /// The files of a source that does not end.
@@ -33,7 +35,14 @@ pub(super) struct Follower {
     declared: SchemaRef,
     projection: Vec<usize>,
     files: Vec<Followed>,
-    known: HashSet<PathBuf>,
+    remembered: Remembered,
+    /// Whether it was told that nothing is there.
+    has_told: bool,
+    /// Whether the files of an earlier run were looked for under names that are not read.
+    has_looked_elsewhere: bool,
+    next_part: u64,
+    /// Places that changed without rows.
+    changed: Vec<Place>,
     /// The file to read next: each is read to its end before the next one's turn comes.
     turn: usize,
     next_scan: Instant,
@@ -41,11 +50,38 @@ pub(super) struct Follower {
     done_bytes: u64,
 }
 
-enum Followed {
-    Text(FollowedText),
-    Waiting { path: PathBuf, size_bytes: u64, since: Instant, reported: bool },
-    Reading(Columns),
-    Done,
+/// Which file it is.
+pub(super) struct Entry {
+    pub part: u64,
+    pub path: PathBuf,
+    pub identity: Identity,
+    /// No name that is read leads to it any more: it is read to its end, and that is all.
+    pub is_gone: bool,
+}
+
+impl Entry {
+    /// How far it was read.
+    pub(super) fn file_place(&self, track: &TextTrack, prints: Prints, is_complete: bool) -> FilePlace {
+        let (path, identity) = (self.path.clone(), self.identity);
+        let TextTrack { offset, line, rows, .. } = *track;
+        FilePlace { path, identity, prints, offset, line, rows, is_complete }
+    }
+
+    pub(super) fn place(&self, track: &TextTrack, prints: Prints, is_complete: bool) -> Place {
+        Place { part: self.part, at: Some(self.file_place(track, prints, is_complete).encode()) }
+    }
+}
+
+struct Followed {
+    entry: Entry,
+    reader: Reader,
+}
+
+enum Reader {
+    Text(Box<FollowedText>),
+    Columns(Box<FollowedColumns>),
+    /// It may be dropped.
+    Ended,
 }
 
 impl Follower {
@@ -64,7 +100,11 @@ impl Follower {
             declared,
             projection,
             files: Vec::new(),
-            known: HashSet::new(),
+            remembered: Remembered::default(),
+            has_told: false,
+            has_looked_elsewhere: false,
+            next_part: 0,
+            changed: Vec::new(),
             turn: 0,
             next_scan: Instant::now(),
             block: Vec::new(),
@@ -74,6 +114,20 @@ impl Follower {
             follower.decoder()?;
         }
         Ok(follower)
+    }
+
+    /// Goes on where earlier runs came to.
+    pub(super) fn go_on(&mut self, places: &Places) -> Result<(), Cause> {
+        self.remembered = Remembered::of(places)?;
+        self.next_part = self.remembered.last_part().map_or(0, |part| part + 1);
+        Ok(())
+    }
+
+    /// Places that changed without rows, since this was last asked.
+    pub(super) fn take_changed(&mut self) -> Vec<Place> {
+        let forgotten = self.remembered.take_forgotten();
+        self.changed.extend(forgotten.into_iter().map(|part| Place { part, at: None }));
+        std::mem::take(&mut self.changed)
     }
 
     fn decoder(&self) -> Result<Box<dyn RecordDecoder>, Cause> {
@@ -96,15 +150,17 @@ impl Follower {
     pub(super) fn read(
         &mut self,
         wait: Duration,
-        ready: &mut VecDeque<RecordBatch>,
+        given: &mut VecDeque<Given>,
         faults: &mut Faults,
     ) -> Result<(), Cause> {
         let start = Instant::now();
         loop {
-            self.scan()?;
-            let has_read = self.round(ready, faults)?;
+            if Instant::now() >= self.next_scan {
+                self.scan(faults)?;
+            }
+            let has_read = self.round(given, faults)?;
             let left = wait.saturating_sub(start.elapsed());
-            if !ready.is_empty() || left.is_zero() {
+            if !given.is_empty() || left.is_zero() {
                 return Ok(());
             }
             if !has_read {
@@ -113,116 +169,202 @@ impl Follower {
         }
     }
 
-    /// Looks for new files, if it is time for that.
-    fn scan(&mut self) -> Result<(), Cause> {
+    /// Looks which files are there, under which names.
+    fn scan(&mut self, faults: &mut Faults) -> Result<(), Cause> {
         let start = Instant::now();
-        if start < self.next_scan {
-            return Ok(());
+        let listed = self.listed()?;
+        let present: HashSet<(u64, u64)> = listed.iter().filter_map(|(_, own)| *own).collect();
+        self.tell_if_missing(&listed, faults);
+        self.find_known(&listed, faults);
+        if !self.has_looked_elsewhere {
+            // The folder may not be there yet.
+            self.has_looked_elsewhere = !listed.is_empty();
+            for (part, path) in self.remembered.elsewhere(&present)? {
+                let Some(place) = self.remembered.remove(part) else { continue };
+                let entry = Entry { part, path, identity: place.identity, is_gone: true };
+                self.add(entry, place)?;
+            }
         }
-        let mut paths = match is_single(&self.settings.path) {
-            true => vec![PathBuf::from(&self.settings.path)],
-            false => list(&self.settings.path)?,
-        };
-        self.forget_all_but(&paths);
-        paths.retain(|path| !self.known.contains(path));
-        for path in paths {
-            self.known.insert(path.clone());
-            let followed = match self.format.is_text() {
-                true => Followed::Text(FollowedText::new(path, self.decoder()?)),
-                false => Followed::Waiting { path, size_bytes: 0, since: start, reported: false },
-            };
-            self.files.push(followed);
+        self.find_new(listed, &present, faults)?;
+        if self.has_looked_elsewhere {
+            self.remembered.forget_oldest();
         }
         // Looking through a huge directory may not take more than a twentieth of the time.
         self.next_scan = Instant::now() + (start.elapsed() * 20).max(PAUSE * 5);
         Ok(())
     }
 
-    /// Forgets files that are not there any more, but not before they are read to their ends.
-    fn forget_all_but(&mut self, paths: &[PathBuf]) {
-        let present: HashSet<&PathBuf> = paths.iter().collect();
-        self.known.retain(|path| present.contains(path));
-        for file in &mut self.files {
-            match file {
-                Followed::Text(text) => text.is_gone |= !present.contains(&text.path),
-                Followed::Waiting { path, .. } if !present.contains(path) => *file = Followed::Done,
-                _ => {}
-            }
-        }
-        let before = self.files.len();
-        self.files.retain(|file| !matches!(file, Followed::Done));
-        if self.files.len() < before {
-            self.turn = 0;
+    /// Tells once that there is nothing at the path: it may be misspelt. An empty folder is there.
+    fn tell_if_missing(&mut self, listed: &[(PathBuf, Identity)], faults: &mut Faults) {
+        let path = &self.settings.path;
+        if !std::mem::replace(&mut self.has_told, true) && listed.is_empty() && !Path::new(path).is_dir() {
+            faults.notice(format!(
+                "{path}: there is nothing yet; it is waited for, and read as soon as it comes"
+            ));
         }
     }
 
+    /// The files that are there, in the order of their names.
+    fn listed(&self) -> Result<Vec<(PathBuf, Identity)>, Cause> {
+        let paths = match is_single(&self.settings.path) {
+            // A pipe that came later would be waited for when it is opened.
+            true if self.settings.is_pipe() => Vec::new(),
+            true => vec![PathBuf::from(&self.settings.path)],
+            false => list(&self.settings.path)?,
+        };
+        // One that went away since then is not there.
+        let with_identity = |path: PathBuf| path.metadata().ok().map(|metadata| (path, identity(&metadata)));
+        Ok(paths.into_iter().filter_map(with_identity).collect())
+    }
+
+    /// Finds the files that are followed, under other names if need be. One that no name leads to is gone, and so is one
+    /// whose name another file has.
+    fn find_known(&mut self, listed: &[(PathBuf, Identity)], faults: &mut Faults) {
+        let by_path: HashMap<&PathBuf, Identity> = listed.iter().map(|(path, own)| (path, *own)).collect();
+        let mut by_identity = HashMap::new();
+        for (path, own) in listed.iter().rev() {
+            own.map(|own| by_identity.insert(own, path));
+        }
+        for Followed { entry, .. } in &mut self.files {
+            let at_path = by_path.get(&entry.path).copied();
+            if at_path == Some(entry.identity) {
+                entry.is_gone = false;
+            } else if let Some(path) = entry.identity.and_then(|own| by_identity.get(&own)) {
+                entry.path = (*path).clone();
+                entry.is_gone = false;
+            } else if !entry.is_gone {
+                entry.is_gone = true;
+                if at_path.is_some() {
+                    let place = entry.path.display();
+                    faults.add(format!("{place}: the file was replaced; reading goes on with the new one"));
+                }
+                if let Some(path) = renamed(&entry.path, entry.identity) {
+                    entry.path = path;
+                }
+            }
+        }
+    }
+
+    /// Begins to follow the files that are not followed yet: where earlier runs came to, or from their starts. A file with
+    /// several names is one file.
+    fn find_new(
+        &mut self,
+        listed: Vec<(PathBuf, Identity)>,
+        present: &HashSet<(u64, u64)>,
+        faults: &mut Faults,
+    ) -> Result<(), Cause> {
+        let entries = || self.files.iter().map(|file| &file.entry);
+        let mut identities: HashSet<(u64, u64)> = entries().filter_map(|entry| entry.identity).collect();
+        let paths: HashSet<PathBuf> =
+            entries().filter(|entry| entry.identity.is_none()).map(|entry| entry.path.clone()).collect();
+        for (path, own) in listed {
+            let is_followed = own.map_or_else(|| paths.contains(&path), |own| !identities.insert(own));
+            if is_followed {
+                continue;
+            }
+            let known = self.remembered.take(&path, own, present, faults)?;
+            let (part, place) = known.unwrap_or_else(|| {
+                self.next_part += 1;
+                (self.next_part - 1, FilePlace::start(path.clone(), own))
+            });
+            self.add(Entry { part, path, identity: own, is_gone: false }, place)?;
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, entry: Entry, place: FilePlace) -> Result<(), Cause> {
+        let reader = match self.format.is_text() {
+            true => Reader::Text(Box::new(FollowedText::new(self.decoder()?, place))),
+            false => Reader::Columns(Box::new(FollowedColumns::new(place))),
+        };
+        self.files.push(Followed { entry, reader });
+        Ok(())
+    }
+
     /// Gives each file its turn, until one has rows. True if something was read.
-    fn round(&mut self, ready: &mut VecDeque<RecordBatch>, faults: &mut Faults) -> Result<bool, Cause> {
+    fn round(&mut self, given: &mut VecDeque<Given>, faults: &mut Faults) -> Result<bool, Cause> {
         let mut has_read = false;
         for _ in 0..self.files.len() {
-            let keep_open = self.files.len() <= OPEN_MAX;
-            let at = self.turn;
-            let mut is_at_end = true;
-            match &mut self.files[at] {
-                Followed::Text(text) => {
-                    self.block.resize(BLOCK_BYTES, 0);
-                    let count = text.read(&mut self.block, keep_open, ready, faults)?;
-                    self.done_bytes += count as u64;
-                    is_at_end = count == 0;
-                    if is_at_end && text.is_gone {
-                        text.finish(ready, faults)?;
-                        self.files[at] = Followed::Done;
-                    }
-                }
-                Followed::Reading(columns) => {
-                    let batch = columns.next(faults)?;
-                    is_at_end = batch.is_none();
-                    ready.extend(batch.filter(|batch| batch.num_rows() > 0));
-                    if is_at_end {
-                        self.files[at] = Followed::Done;
-                    }
-                }
-                Followed::Waiting { .. } => is_at_end = !self.try_open(at, faults)?,
-                Followed::Done => {}
-            }
+            let is_at_end = self.read_file(self.turn, given, faults)?;
             has_read |= !is_at_end;
             if is_at_end {
-                self.turn = (at + 1) % self.files.len();
+                self.turn = (self.turn + 1) % self.files.len();
             }
-            if !ready.is_empty() {
+            if !given.is_empty() {
                 break;
             }
+        }
+        let before = self.files.len();
+        self.files.retain(|file| !matches!(file.reader, Reader::Ended));
+        if self.files.len() < before {
+            self.turn = 0;
         }
         Ok(has_read)
     }
 
-    /// Opens a file of columns if it is complete; one that is being written has no end yet.
-    fn try_open(&mut self, at: usize, faults: &mut Faults) -> Result<bool, Cause> {
-        let Followed::Waiting { path, size_bytes, since, reported } = &mut self.files[at] else {
-            return Ok(false);
-        };
-        let Ok(metadata) = path.metadata() else { return Ok(false) };
-        let has_grown = metadata.len() != *size_bytes;
-        if has_grown {
-            (*size_bytes, *since, *reported) = (metadata.len(), Instant::now(), false);
-        } else if *reported {
-            return Ok(false);
-        }
-        let place = path.display().to_string();
-        let Ok(file) = std::fs::File::open(&*path) else { return Ok(false) };
-        let own = if self.format == Format::Parquet { parquet::schema } else { arrow_ipc::schema };
-        if let Err(cause) = own(&place, file) {
-            if since.elapsed() >= PATIENCE {
-                *reported = true;
-                faults.add(cause.to_string());
+    /// Reads a piece of a file. True if it has nothing now.
+    fn read_file(
+        &mut self,
+        at: usize,
+        given: &mut VecDeque<Given>,
+        faults: &mut Faults,
+    ) -> Result<bool, Cause> {
+        let keep_open = self.files.len() <= OPEN_MAX;
+        let Followed { entry, reader } = &mut self.files[at];
+        match reader {
+            Reader::Text(text) => {
+                self.block.resize(BLOCK_BYTES, 0);
+                match text.read(entry, &mut self.block, keep_open, given, faults)? {
+                    Look::Read(count) => {
+                        self.done_bytes += count as u64;
+                        return Ok(false);
+                    }
+                    Look::Displaced => self.next_scan = Instant::now(),
+                    Look::AtEnd if entry.is_gone => {
+                        text.finish(entry, given, faults)?;
+                        self.end(at);
+                    }
+                    Look::AtEnd => {}
+                }
+                Ok(true)
             }
-            return Ok(false);
+            Reader::Columns(columns) => {
+                let wanted = Wanted {
+                    format: self.format,
+                    declared: &self.declared,
+                    projection: &self.projection,
+                    batch_rows: self.settings.batch_rows,
+                };
+                let was_done = columns.is_done();
+                let has_read = columns.read(entry, &wanted, given, faults, &mut self.done_bytes)?;
+                if let (false, Some(place)) = (was_done, columns.last_place()) {
+                    self.changed.push(Place { part: entry.part, at: Some(place.encode()) });
+                }
+                let is_over = columns.is_done() || !has_read;
+                if entry.is_gone && is_over {
+                    self.end(at);
+                }
+                Ok(!has_read)
+            }
+            Reader::Ended => Ok(true),
         }
-        self.done_bytes += metadata.len();
-        let batch_rows = self.settings.batch_rows;
-        let columns = Columns::open(self.format, path, &self.declared, &self.projection, batch_rows)?;
-        self.files[at] = Followed::Reading(columns);
-        Ok(true)
+    }
+
+    /// A file that is gone was read to its end. If it was moved and not deleted, it may come back.
+    fn end(&mut self, at: usize) {
+        let Followed { entry, reader } = &mut self.files[at];
+        let place = match reader {
+            Reader::Text(text) if text.is_deleted() => None,
+            Reader::Text(text) => Some(text.last_place(entry)),
+            Reader::Columns(columns) => columns.last_place().cloned(),
+            Reader::Ended => None,
+        };
+        *reader = Reader::Ended;
+        let part = entry.part;
+        self.changed.push(Place { part, at: place.as_ref().map(FilePlace::encode) });
+        if let Some(place) = place {
+            self.remembered.insert(part, place);
+        }
     }
 
     pub(super) fn progress(&self) -> Progress {

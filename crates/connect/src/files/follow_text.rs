@@ -1,144 +1,242 @@
 //! One text file that is followed.
 
 use std::collections::VecDeque;
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
-use std::path::PathBuf;
 
-use arrow_array::RecordBatch;
 use tidemill_core::error::Cause;
 use tidemill_core::source::Faults;
 
+use super::follow::Entry;
 use super::listing::failed;
-use crate::formats::RecordDecoder;
+use super::place::{FilePlace, identity, read_piece};
+use super::track::{Given, GrowingPrints, TextTrack, begin_at};
+use crate::formats::{RecordDecoder, Waiting};
 use crate::zstd_read::begins_zstd;
 
 /// A text file, how far it was read, and what of its last line was.
 pub(super) struct FollowedText {
-    pub(super) path: PathBuf,
-    /// The path is not there any more, and no file that comes there later is this one.
-    pub(super) is_gone: bool,
-    place: String,
     file: Option<File>,
-    /// Which file it was, and how far it was read; `None` before it was first seen.
-    identity: Option<Identity>,
-    offset: u64,
     decoder: Box<dyn RecordDecoder>,
+    /// Where to begin; taken when it is first opened.
+    start: Option<FilePlace>,
+    track: TextTrack,
+    prints: GrowingPrints,
+    /// There was nothing more when it was last read.
+    is_at_end: bool,
 }
 
-type Identity = (u64, u64);
-
-#[cfg(unix)]
-fn identity(metadata: &Metadata) -> Identity {
-    use std::os::unix::fs::MetadataExt;
-    (metadata.dev(), metadata.ino())
-}
-
-#[cfg(not(unix))]
-fn identity(_metadata: &Metadata) -> Identity {
-    (0, 0)
+/// What came of a look into a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// So many bytes were read.
+    Read(usize),
+    /// There is nothing now.
+    AtEnd,
+    /// Its path means another file now.
+    Displaced,
 }
 
 impl FollowedText {
-    pub(super) fn new(path: PathBuf, decoder: Box<dyn RecordDecoder>) -> FollowedText {
-        let place = path.display().to_string();
-        FollowedText { path, is_gone: false, place, file: None, identity: None, offset: 0, decoder }
+    /// A file that is read from its start, or from where an earlier run came to.
+    pub(super) fn new(decoder: Box<dyn RecordDecoder>, start: FilePlace) -> FollowedText {
+        let track = TextTrack::start();
+        let start = Some(start);
+        FollowedText { file: None, decoder, start, track, prints: GrowingPrints::default(), is_at_end: false }
     }
 
-    /// Reads and decodes the next bytes, and returns how many; 0 if there are none now.
+    /// Reads and decodes the next bytes.
     pub(super) fn read(
         &mut self,
+        entry: &Entry,
         block: &mut [u8],
         keep_open: bool,
-        ready: &mut VecDeque<RecordBatch>,
+        given: &mut VecDeque<Given>,
         faults: &mut Faults,
-    ) -> Result<usize, Cause> {
-        let mut count = self.read_bytes(block)?;
-        if count == 0 && !self.is_gone && self.has_new_beginning(ready, faults)? {
-            count = self.read_bytes(block)?;
+    ) -> Result<Look, Cause> {
+        let look = self.ready(entry, faults)?;
+        if look != Look::AtEnd || self.file.is_none() {
+            return Ok(look);
         }
-        if count > 0 {
-            if self.offset == count as u64 && begins_zstd(&block[..count]) {
-                let place = &self.place;
-                return Err(Cause::User(format!(
-                    "{place}: a compressed file cannot be followed; decompress it"
-                )));
+        let count = self.read_bytes(entry, block)?;
+        if count == 0 {
+            self.is_at_end = true;
+            if !keep_open {
+                self.file = None;
             }
-            self.decoder.decode(&block[..count], ready)?;
-        } else if !keep_open {
-            self.file = None;
+            return Ok(if is_displaced(entry)? { Look::Displaced } else { Look::AtEnd });
         }
+        if self.track.decoded == 0 && begins_zstd(&block[..count]) {
+            let place = entry.path.display();
+            return Err(Cause::User(format!("{place}: a compressed file cannot be followed; decompress it")));
+        }
+        self.decode(entry, &block[..count], given)?;
         faults.merge(self.decoder.faults());
-        Ok(count)
+        Ok(Look::Read(count))
     }
 
-    /// Takes a last record that has no line end.
-    pub(super) fn finish(
-        &mut self,
-        ready: &mut VecDeque<RecordBatch>,
-        faults: &mut Faults,
-    ) -> Result<(), Cause> {
-        self.decoder.finish(ready)?;
-        faults.merge(self.decoder.faults());
+    fn decode(&mut self, entry: &Entry, bytes: &[u8], given: &mut VecDeque<Given>) -> Result<(), Cause> {
+        let mut batches = VecDeque::new();
+        self.decoder.decode(bytes, &mut batches)?;
+        self.prints.extend(bytes);
+        let (waiting, prints) = (self.decoder.waiting(), self.prints.prints());
+        self.track.take(bytes.len() as u64, waiting, batches, |rows, track| {
+            given.push_back(Given { rows, place: Some(entry.place(track, prints, false)) });
+        });
         Ok(())
     }
 
-    fn read_bytes(&mut self, block: &mut [u8]) -> Result<usize, Cause> {
+    /// Takes a last record that has no line end, for nothing more will come.
+    pub(super) fn finish(
+        &mut self,
+        entry: &Entry,
+        given: &mut VecDeque<Given>,
+        faults: &mut Faults,
+    ) -> Result<(), Cause> {
+        let mut batches = VecDeque::new();
+        self.decoder.finish(&mut batches)?;
+        faults.merge(self.decoder.faults());
+        let (line, prints) = (self.track.line, self.prints.prints());
+        self.track.take(0, Some(Waiting { bytes: 0, line }), batches, |rows, track| {
+            given.push_back(Given { rows, place: Some(entry.place(track, prints, true)) });
+        });
+        Ok(())
+    }
+
+    /// How far it was read; complete, since nothing more will come.
+    pub(super) fn last_place(&self, entry: &Entry) -> FilePlace {
+        match &self.start {
+            Some(start) => start.clone(),
+            None => entry.file_place(&self.track, self.prints.prints(), true),
+        }
+    }
+
+    /// Whether no name leads to it any more.
+    pub(super) fn is_deleted(&self) -> bool {
+        self.file
+            .as_ref()
+            .is_some_and(|file| file.metadata().is_ok_and(|metadata| link_count(&metadata) == 0))
+    }
+
+    /// Opens the file, or looks what has become of it since its end was reached. `AtEnd` with an open file: there may be
+    /// something to read.
+    fn ready(&mut self, entry: &Entry, faults: &mut Faults) -> Result<Look, Cause> {
+        if self.file.is_none() && self.start.is_none() && !self.has_changed_length(entry)? {
+            return Ok(if is_displaced(entry)? { Look::Displaced } else { Look::AtEnd });
+        }
+        if self.file.is_none() {
+            let look = self.open(entry)?;
+            if look != Look::AtEnd || self.file.is_none() {
+                return Ok(look);
+            }
+        }
+        if self.is_at_end {
+            self.check_growth(entry, faults)?;
+        }
+        Ok(Look::AtEnd)
+    }
+
+    fn open(&mut self, entry: &Entry) -> Result<Look, Cause> {
+        let place = entry.path.display().to_string();
+        let failed = |error: std::io::Error| failed(&place, &error);
+        let mut file = match File::open(&entry.path) {
+            Ok(file) => file,
+            // It was replaced this moment: the next look finds what comes.
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Look::AtEnd),
+            Err(error) => return Err(failed(error)),
+        };
+        if identity(&file.metadata().map_err(failed)?) != entry.identity {
+            return Ok(Look::Displaced);
+        }
+        if let Some(start) = self.start.take() {
+            self.begin(&place, &mut file, &start)?;
+        }
+        file.seek(SeekFrom::Start(self.track.decoded)).map_err(failed)?;
+        self.file = Some(file);
+        Ok(Look::AtEnd)
+    }
+
+    /// Begins at a place in the file.
+    fn begin(&mut self, place: &str, file: &mut File, start: &FilePlace) -> Result<(), Cause> {
+        self.track = TextTrack::at(start);
+        self.prints = GrowingPrints::default();
+        let mut failed = |error: std::io::Error| failed(place, &error);
+        if start.offset > 0 {
+            self.prints = GrowingPrints::read(file, start.offset).map_err(&mut failed)?;
+        }
+        file.rewind().map_err(&mut failed)?;
+        begin_at(&mut *self.decoder, place, &self.track, |target| file.read(target).map_err(&mut failed))?;
+        Ok(())
+    }
+
+    /// Whether a file that is closed is worth a look.
+    fn has_changed_length(&self, entry: &Entry) -> Result<bool, Cause> {
+        match entry.path.metadata() {
+            Ok(metadata) => Ok(identity(&metadata) == entry.identity && metadata.len() != self.track.decoded),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(failed(&entry.path.display().to_string(), &error)),
+        }
+    }
+
+    /// Behind its end: if it was truncated, or written anew, it is read from its start.
+    fn check_growth(&mut self, entry: &Entry, faults: &mut Faults) -> Result<(), Cause> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        let place = entry.path.display().to_string();
+        let failed = |error: std::io::Error| failed(&place, &error);
+        let (length, tail) = (file.metadata().map_err(failed)?.len(), self.prints.tail());
+        let what = if length < self.track.decoded {
+            "truncated"
+        } else if length > self.track.decoded {
+            let start = self.track.decoded - tail.len() as u64;
+            let found = read_piece(file, start, tail.len() as u64).map_err(failed)?;
+            if found == tail {
+                file.seek(SeekFrom::Start(self.track.decoded)).map_err(failed)?;
+                return Ok(());
+            }
+            "written anew"
+        } else {
+            return Ok(());
+        };
+        faults.add(format!("{place}: the file was {what}; reading goes on at its start"));
+        file.rewind().map_err(failed)?;
+        self.decoder.begin(&place);
+        (self.track, self.prints) = (TextTrack::start(), GrowingPrints::default());
+        Ok(())
+    }
+
+    fn read_bytes(&mut self, entry: &Entry, block: &mut [u8]) -> Result<usize, Cause> {
         let Some(file) = &mut self.file else { return Ok(0) };
         loop {
             match file.read(block) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(failed(&self.place, &error)),
+                Err(error) => return Err(failed(&entry.path.display().to_string(), &error)),
                 Ok(count) => {
-                    self.offset += count as u64;
+                    self.is_at_end = false;
                     return Ok(count);
                 }
             }
         }
     }
+}
 
-    /// At the end of what is open: looks whether the path means another file now, or the file has changed
-    /// otherwise.
-    fn has_new_beginning(
-        &mut self,
-        ready: &mut VecDeque<RecordBatch>,
-        faults: &mut Faults,
-    ) -> Result<bool, Cause> {
-        let metadata = match self.path.metadata() {
-            Ok(metadata) => metadata,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-            Err(error) => return Err(failed(&self.place, &error)),
-        };
-        let now = identity(&metadata);
-        match self.identity {
-            None => self.decoder.begin(&self.place),
-            Some(before) if before != now => {
-                self.finish(ready, faults)?;
-                faults
-                    .add(format!("{}: the file was replaced; reading goes on with the new one", self.place));
-                self.decoder.begin(&self.place);
-                self.offset = 0;
-            }
-            Some(_) if metadata.len() < self.offset => {
-                faults.add(format!("{}: the file was truncated; reading goes on at its start", self.place));
-                self.decoder.begin(&self.place);
-                self.offset = 0;
-            }
-            Some(_) if self.file.is_none() && metadata.len() > self.offset => {}
-            Some(_) => return Ok(false),
-        }
-        let mut file = match File::open(&self.path) {
-            Ok(file) => file,
-            // Replaced again this moment: the next look finds what comes.
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                (self.file, self.identity) = (None, None);
-                return Ok(false);
-            }
-            Err(error) => return Err(failed(&self.place, &error)),
-        };
-        self.identity = Some(identity(&file.metadata().map_err(|error| failed(&self.place, &error))?));
-        file.seek(SeekFrom::Start(self.offset)).map_err(|error| failed(&self.place, &error))?;
-        self.file = Some(file);
-        Ok(true)
+/// Whether the path means another file by now.
+fn is_displaced(entry: &Entry) -> Result<bool, Cause> {
+    if entry.is_gone {
+        return Ok(false);
     }
+    match entry.path.metadata() {
+        Ok(metadata) => Ok(identity(&metadata) != entry.identity),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(failed(&entry.path.display().to_string(), &error)),
+    }
+}
+
+#[cfg(unix)]
+fn link_count(metadata: &std::fs::Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::nlink(metadata)
+}
+
+#[cfg(not(unix))]
+fn link_count(_metadata: &std::fs::Metadata) -> u64 {
+    0
 }

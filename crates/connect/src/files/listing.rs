@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use tidemill_core::error::Cause;
 
+use super::folders::Walk;
+
 /// The most files that are read as one source.
 const FILES_MAX: usize = 1_000_000;
 
@@ -30,17 +32,43 @@ pub(super) fn list(path: &str) -> Result<Vec<PathBuf>, Cause> {
     } else if plain.exists() {
         files.push(plain.to_owned());
     } else if is_pattern(path) {
-        let options = glob::MatchOptions { require_literal_leading_dot: true, ..Default::default() };
-        let matches = glob::glob_with(path, options).map_err(|error| {
-            Cause::User(format!("{path}: no valid pattern: {error}; write [*] for a star itself"))
-        })?;
-        for entry in matches {
-            let entry = entry.map_err(|error| failed(&error.path().display().to_string(), error.error()))?;
+        for entry in matching(path, path)? {
             add(&mut files, entry, path)?;
         }
     }
     files.sort_unstable();
+    files.dedup();
     Ok(files)
+}
+
+/// What a pattern matches; `path` is the whole one, for messages. `**` is walked through here, for links may lead in a
+/// circle.
+fn matching(pattern: &str, path: &str) -> Result<Vec<PathBuf>, Cause> {
+    let parts: Vec<&str> = pattern.split('/').collect();
+    let Some(at) = parts.iter().position(|part| *part == "**") else { return plain_matches(pattern, path) };
+    let (before, behind) = (parts[..at].join("/"), parts[at + 1..].join("/"));
+    let starts = match before.as_str() {
+        "" if at == 0 => vec![PathBuf::from(".")],
+        "" => vec![PathBuf::from("/")],
+        _ => plain_matches(&before, path)?,
+    };
+    let mut found = Vec::new();
+    for folder in Walk::below(starts)? {
+        let folder = folder.strip_prefix(".").unwrap_or(&folder).join("");
+        let folder = glob::Pattern::escape(&folder.to_string_lossy());
+        found.extend(matching(&format!("{folder}{behind}"), path)?);
+    }
+    Ok(found)
+}
+
+/// What a pattern without `**` matches.
+fn plain_matches(pattern: &str, path: &str) -> Result<Vec<PathBuf>, Cause> {
+    let options = glob::MatchOptions { require_literal_leading_dot: true, ..Default::default() };
+    let matches = glob::glob_with(pattern, options).map_err(|error| {
+        Cause::User(format!("{path}: no valid pattern: {error}; write [*] for a star itself"))
+    })?;
+    let failed = |error: glob::GlobError| failed(&error.path().display().to_string(), error.error());
+    matches.map(|entry| entry.map_err(failed)).collect()
 }
 
 fn add(files: &mut Vec<PathBuf>, entry: PathBuf, path: &str) -> Result<(), Cause> {

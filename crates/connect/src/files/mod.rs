@@ -2,13 +2,21 @@
 //! followed.
 //!
 //! Text (CSV, NDJSON) may be compressed with zstd. Files of a pattern or a directory
-//! are read in the order of their names; hidden files (`.name`, `_name`) of a directory are left out.
+//! are read in the order of their names; hidden files (`.name`, `_name`) of a directory are left out. A pipe is
+//! read as a stream: what was read of it cannot be read again.
 
+mod folders;
 mod follow;
+mod follow_columns;
 mod follow_text;
 mod listing;
+mod parts;
+mod pipe;
+mod place;
 mod reading;
+mod remembered;
 mod settings;
+mod track;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,12 +24,15 @@ use std::time::Duration;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use tidemill_core::error::Cause;
-use tidemill_core::source::{Faults, Polled, Progress, Source};
+use tidemill_core::source::{Faults, Place, Places, Polled, Progress, Source};
 
+use crate::formats::DecoderSettings;
 use crate::infer;
 pub(crate) use listing::failed;
+pub(crate) use pipe::is_pipe;
 pub(crate) use reading::TextInput;
 pub use settings::FileSettings;
+use track::Given;
 
 /// A source of the rows of files.
 ///
@@ -49,13 +60,16 @@ pub use settings::FileSettings;
 pub struct FileSource {
     schema: SchemaRef,
     state: State,
-    ready: VecDeque<RecordBatch>,
+    given: VecDeque<Given>,
+    /// Of the rows that were polled since places were last asked for.
+    places: Vec<Place>,
     faults: Faults,
 }
 
 enum State {
     Once(reading::Files),
     Follow(follow::Follower),
+    Pipe(pipe::Pipe),
 }
 
 impl FileSource {
@@ -70,10 +84,22 @@ impl FileSource {
             None => infer::infer_files(&mut settings)?,
         };
         let state = match settings.follow {
+            _ if settings.is_pipe() => {
+                let FileSettings { path, follow, csv, batch_rows, .. } = &settings;
+                let (schema, csv) = (declared.clone(), csv.clone());
+                let decoder = DecoderSettings { schema, csv, batch_rows: *batch_rows };
+                State::Pipe(pipe::Pipe::open(path, settings.known_format()?, *follow, decoder)?)
+            }
             true => State::Follow(follow::Follower::open(settings, declared.clone())?),
             false => State::Once(reading::Files::open(settings, declared.clone())?),
         };
-        Ok(FileSource { schema: declared, state, ready: VecDeque::new(), faults: Faults::default() })
+        Ok(FileSource {
+            schema: declared,
+            state,
+            given: VecDeque::new(),
+            places: Vec::new(),
+            faults: Faults::default(),
+        })
     }
 
     /// The columns of the first file: its own (Parquet, Arrow IPC), or inferred from its first rows (at most
@@ -96,9 +122,27 @@ impl FileSource {
         let schema = match &mut self.state {
             State::Once(files) => files.set_projection(columns)?,
             State::Follow(follower) => follower.set_projection(columns)?,
+            State::Pipe(pipe) => pipe.set_projection(columns)?,
         };
         self.schema = schema;
         Ok(())
+    }
+}
+
+impl FileSource {
+    /// The next of the rows that are ready.
+    fn take_given(&mut self) -> Option<RecordBatch> {
+        let Given { rows, place } = self.given.pop_front()?;
+        self.places.extend(place);
+        Some(rows)
+    }
+
+    fn take_changed(&mut self) -> Vec<Place> {
+        match &mut self.state {
+            State::Once(files) => files.take_changed(),
+            State::Follow(follower) => follower.take_changed(),
+            State::Pipe(_) => Vec::new(),
+        }
     }
 }
 
@@ -108,21 +152,44 @@ impl Source for FileSource {
     }
 
     fn poll(&mut self, wait: Duration) -> Result<Polled, Cause> {
-        if let Some(batch) = self.ready.pop_front() {
-            return Ok(Polled::Rows(batch));
+        if !self.places.is_empty() {
+            // Nobody asks for them.
+            self.places.clear();
+            drop(self.take_changed());
+        }
+        if let Some(rows) = self.take_given() {
+            return Ok(Polled::Rows(rows));
         }
         let ended = match &mut self.state {
-            State::Once(files) => files.read(wait, &mut self.ready, &mut self.faults)?,
+            State::Once(files) => files.read(wait, &mut self.given, &mut self.faults)?,
             State::Follow(follower) => {
-                follower.read(wait, &mut self.ready, &mut self.faults)?;
+                follower.read(wait, &mut self.given, &mut self.faults)?;
                 false
             }
+            State::Pipe(pipe) => pipe.read(wait, &mut self.given, &mut self.faults)?,
         };
-        Ok(match self.ready.pop_front() {
-            Some(batch) => Polled::Rows(batch),
+        Ok(match self.take_given() {
+            Some(rows) => Polled::Rows(rows),
             None if ended => Polled::Ended,
             None => Polled::Nothing,
         })
+    }
+
+    fn places(&mut self) -> Vec<Place> {
+        let mut places = std::mem::take(&mut self.places);
+        if self.given.is_empty() {
+            // Those that changed without rows changed after all rows.
+            places.extend(self.take_changed());
+        }
+        places
+    }
+
+    fn go_on(&mut self, places: &Places) -> Result<(), Cause> {
+        match &mut self.state {
+            State::Once(files) => files.go_on(places),
+            State::Follow(follower) => follower.go_on(places),
+            State::Pipe(_) => Ok(()),
+        }
     }
 
     fn faults(&mut self) -> Faults {
@@ -133,15 +200,20 @@ impl Source for FileSource {
         match &self.state {
             State::Once(files) => files.progress(),
             State::Follow(follower) => follower.progress(),
+            State::Pipe(pipe) => pipe.progress(),
         }
     }
 
     fn is_finite(&self) -> bool {
-        matches!(self.state, State::Once(_))
+        match &self.state {
+            State::Once(_) => true,
+            State::Follow(_) => false,
+            State::Pipe(pipe) => !pipe.follows(),
+        }
     }
 
     fn is_repeatable(&self) -> bool {
-        self.is_finite()
+        matches!(self.state, State::Once(_))
     }
 }
 

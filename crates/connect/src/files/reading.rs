@@ -2,19 +2,23 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{Read, Seek};
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use tidemill_core::error::Cause;
-use tidemill_core::source::{Faults, Progress};
+use tidemill_core::source::{Faults, Place, Places, Progress};
 
 use super::listing::{failed, list, nothing_found};
+use super::parts::{FilePart, parts_left, parts_of};
+use super::place::Prints;
 use super::settings::FileSettings;
+use super::track::{Given, TextTrack, begin_at};
 use crate::formats::{
-    BatchReader, DecoderSettings, Fit, Format, RecordDecoder, arrow_ipc, parquet, project, text_decoder,
+    BatchReader, DecoderSettings, Fit, Format, RecordDecoder, Waiting, arrow_ipc, parquet, project,
+    text_decoder,
 };
 use crate::zstd_read::{ZstdError, ZstdReader, begins_zstd};
 
@@ -30,8 +34,10 @@ pub(super) struct Files {
     declared: SchemaRef,
     projection: Vec<usize>,
     batch_rows: usize,
-    paths: VecDeque<PathBuf>,
+    parts: VecDeque<FilePart>,
     current: Option<Open>,
+    /// Places that changed without rows.
+    changed: Vec<Place>,
     decoder: Option<Box<dyn RecordDecoder>>,
     block: Vec<u8>,
     done_bytes: u64,
@@ -39,8 +45,15 @@ pub(super) struct Files {
 }
 
 /// A file that is being read.
-enum Open {
-    Text { input: TextInput, place: String },
+struct Open {
+    part: FilePart,
+    prints: Prints,
+    name: String,
+    content: Content,
+}
+
+enum Content {
+    Text(TextInput, TextTrack),
     Columns(Columns),
 }
 
@@ -50,6 +63,8 @@ pub(super) struct Columns {
     reader: BatchReader,
     place: String,
     next_row: u64,
+    /// Rows that an earlier run was given.
+    known_rows: u64,
     size_bytes: u64,
 }
 
@@ -67,29 +82,46 @@ impl Columns {
         let size_bytes = file.metadata().map_or(0, |metadata| metadata.len());
         let open = if format == Format::Parquet { parquet::open } else { arrow_ipc::open };
         let (fit, reader) = open(&place, file, declared, projection, batch_rows)?;
-        Ok(Columns { fit, reader, place, next_row: 1, size_bytes })
+        Ok(Columns { fit, reader, place, next_row: 1, known_rows: 0, size_bytes })
     }
 
     /// The next batch; `None` at the end.
     pub(super) fn next(&mut self, faults: &mut Faults) -> Result<Option<RecordBatch>, Cause> {
-        let Some(batch) = self.reader.next() else { return Ok(None) };
-        let batch = batch.map_err(|error| {
-            Cause::User(format!(
-                "{}: damaged after row {}: {error}; write it anew, or leave it out",
-                self.place,
-                self.next_row - 1
-            ))
-        })?;
+        let batch = loop {
+            let Some(batch) = self.reader.next() else { return Ok(None) };
+            let batch = batch.map_err(|error| {
+                let (place, row) = (&self.place, self.next_row - 1);
+                Cause::User(format!(
+                    "{place}: damaged after row {row}: {error}; write it anew, or leave it out"
+                ))
+            })?;
+            let rows = batch.num_rows() as u64;
+            let known = self.known_rows.min(rows);
+            (self.known_rows, self.next_row) = (self.known_rows - known, self.next_row + known);
+            if known < rows || rows == 0 {
+                break batch.slice(known as usize, (rows - known) as usize);
+            }
+        };
         let fitted = self.fit.apply(&self.place, &batch, self.next_row, faults)?;
         self.next_row += batch.num_rows() as u64;
         Ok(Some(fitted))
+    }
+
+    /// Leaves out rows at the beginning; an earlier run was given them.
+    pub(super) fn leave_out(&mut self, rows: u64) {
+        self.known_rows = rows;
+    }
+
+    /// How many rows of the file were read.
+    pub(super) fn rows_read(&self) -> u64 {
+        self.next_row - 1
     }
 }
 
 impl Files {
     pub(super) fn open(settings: FileSettings, declared: SchemaRef) -> Result<Files, Cause> {
         let format = settings.known_format()?;
-        let paths: VecDeque<PathBuf> = list(&settings.path)?.into();
+        let paths: Vec<PathBuf> = list(&settings.path)?;
         if paths.is_empty() {
             return Err(nothing_found(&settings.path));
         }
@@ -112,8 +144,9 @@ impl Files {
             declared,
             projection,
             batch_rows,
-            paths,
+            parts: parts_of(paths),
             current: None,
+            changed: Vec::new(),
             decoder,
             block: Vec::new(),
             done_bytes: 0,
@@ -125,7 +158,7 @@ impl Files {
 
     /// Looks into the first file, so that what is wrong with it (a column that is not there) is said at once.
     fn check_first(&mut self) -> Result<(), Cause> {
-        let Some(path) = self.paths.front() else { return Ok(()) };
+        let Some(FilePart { path, .. }) = self.parts.front() else { return Ok(()) };
         let Some(decoder) = &mut self.decoder else { return self.open_columns(path).map(drop) };
         let place = path.display().to_string();
         let mut sample = vec![0; SAMPLE_BYTES];
@@ -138,6 +171,17 @@ impl Files {
 
     fn open_columns(&self, path: &Path) -> Result<Columns, Cause> {
         Columns::open(self.format, path, &self.declared, &self.projection, self.batch_rows)
+    }
+
+    /// Goes on where earlier runs came to.
+    pub(super) fn go_on(&mut self, places: &Places) -> Result<(), Cause> {
+        self.parts = parts_left(std::mem::take(&mut self.parts), places, self.format)?;
+        Ok(())
+    }
+
+    /// Places that changed without rows, since this was last asked.
+    pub(super) fn take_changed(&mut self) -> Vec<Place> {
+        std::mem::take(&mut self.changed)
     }
 
     pub(super) fn set_projection(&mut self, columns: &[usize]) -> Result<SchemaRef, Cause> {
@@ -153,16 +197,16 @@ impl Files {
     pub(super) fn read(
         &mut self,
         wait: Duration,
-        ready: &mut VecDeque<RecordBatch>,
+        given: &mut VecDeque<Given>,
         faults: &mut Faults,
     ) -> Result<bool, Cause> {
         let start = Instant::now();
-        while ready.is_empty() {
+        while given.is_empty() {
             if self.current.is_none() && !self.open_next()? {
                 return Ok(true);
             }
-            self.read_some(ready, faults)?;
-            if self.current.is_none() && self.paths.is_empty() && ready.is_empty() {
+            self.read_some(given, faults)?;
+            if self.current.is_none() && self.parts.is_empty() && given.is_empty() {
                 return Ok(true);
             }
             if start.elapsed() >= wait {
@@ -173,43 +217,75 @@ impl Files {
     }
 
     fn open_next(&mut self) -> Result<bool, Cause> {
-        let Some(path) = self.paths.pop_front() else { return Ok(false) };
-        let place = path.display().to_string();
-        self.current = Some(match &mut self.decoder {
-            Some(decoder) => {
-                decoder.begin(&place);
-                Open::Text { input: TextInput::open(&path)?, place }
-            }
-            None => Open::Columns(self.open_columns(&path)?),
+        let Some(part) = self.parts.pop_front() else { return Ok(false) };
+        let name = part.path.display().to_string();
+        let prints = File::open(&part.path).and_then(|mut file| {
+            let extent = file.metadata()?.len();
+            Prints::of(&mut file, extent)
         });
+        let prints = prints.map_err(|error| failed(&name, &error))?;
+        let content = match &mut self.decoder {
+            Some(decoder) => {
+                let mut input = TextInput::open(&part.path)?;
+                let track = TextTrack::at(&part.start);
+                let read = |target: &mut [u8]| input.read(target).map_err(|error| error.explain(&name));
+                let done = begin_at(&mut **decoder, &name, &track, read)?;
+                input.go_to(done, track.offset).map_err(|error| error.explain(&name))?;
+                Content::Text(input, track)
+            }
+            None => {
+                let mut columns = self.open_columns(&part.path)?;
+                columns.leave_out(part.start.rows);
+                Content::Columns(columns)
+            }
+        };
+        self.current = Some(Open { part, prints, name, content });
         Ok(true)
     }
 
-    fn read_some(&mut self, ready: &mut VecDeque<RecordBatch>, faults: &mut Faults) -> Result<(), Cause> {
-        match (&mut self.current, &mut self.decoder) {
-            (Some(Open::Columns(columns)), _) => {
+    fn read_some(&mut self, given: &mut VecDeque<Given>, faults: &mut Faults) -> Result<(), Cause> {
+        let Some(Open { part, prints, name, content }) = &mut self.current else { return Ok(()) };
+        let is_over = match (content, &mut self.decoder) {
+            (Content::Columns(columns), _) => {
                 let batch = columns.next(faults)?;
-                if batch.is_none() {
+                let is_over = batch.is_none();
+                if is_over {
                     self.done_bytes += columns.size_bytes;
-                    self.current = None;
                 }
-                ready.extend(batch.filter(|batch| batch.num_rows() > 0));
+                let track = TextTrack::of_rows(columns.rows_read());
+                if let Some(rows) = batch.filter(|batch| batch.num_rows() > 0) {
+                    given.push_back(Given { rows, place: Some(part.place(&track, *prints, false)) });
+                }
+                is_over.then_some(track)
             }
-            (Some(Open::Text { input, place }), Some(decoder)) => {
+            (Content::Text(input, track), Some(decoder)) => {
                 self.block.resize(BLOCK_BYTES, 0);
                 let before = input.offset();
                 let result = input.read(&mut self.block);
                 self.done_bytes += input.offset() - before;
-                match result.map_err(|error| error.explain(place))? {
+                let count = result.map_err(|error| error.explain(name))?;
+                let mut batches = VecDeque::new();
+                let waiting = match count {
                     0 => {
-                        decoder.finish(ready)?;
-                        self.current = None;
+                        decoder.finish(&mut batches)?;
+                        Some(Waiting { bytes: 0, line: track.line })
                     }
-                    count => decoder.decode(&self.block[..count], ready)?,
-                }
+                    count => {
+                        decoder.decode(&self.block[..count], &mut batches)?;
+                        decoder.waiting()
+                    }
+                };
                 faults.merge(decoder.faults());
+                track.take(count as u64, waiting, batches, |rows, track| {
+                    given.push_back(Given { rows, place: Some(part.place(track, *prints, count == 0)) });
+                });
+                (count == 0).then_some(*track)
             }
-            _ => {}
+            _ => None,
+        };
+        if let Some(track) = is_over {
+            self.changed.push(part.place(&track, *prints, true));
+            self.current = None;
         }
         Ok(())
     }
@@ -252,6 +328,23 @@ impl TextInput {
             TextInput::Plain(_, offset) => *offset,
             TextInput::Zstd(reader) => reader.offset(),
         }
+    }
+
+    /// Goes on to a byte of the text, of which so many bytes were read.
+    fn go_to(&mut self, mut done: u64, offset: u64) -> Result<(), ZstdError> {
+        if let (TextInput::Plain(file, at), true) = (&mut *self, done < offset) {
+            *at = file.seek(SeekFrom::Start(offset)).map_err(ZstdError::Io)?;
+            return Ok(());
+        }
+        let mut skipped = vec![0; BLOCK_BYTES];
+        while done < offset {
+            let length = (offset - done).min(BLOCK_BYTES as u64) as usize;
+            match self.read(&mut skipped[..length])? {
+                0 => break,
+                count => done += count as u64,
+            }
+        }
+        Ok(())
     }
 
     /// Reads some bytes; 0 at the end.

@@ -1,9 +1,12 @@
 //! What to read, and how.
 
+use std::path::Path;
+
 use arrow_schema::SchemaRef;
 use tidemill_core::error::Cause;
 
 use super::listing;
+use super::pipe::is_pipe;
 use crate::formats::{BATCH_ROWS, CsvSettings, Format};
 
 /// Which files to read, and how.
@@ -55,6 +58,11 @@ impl FileSettings {
             self.csv.delimiter = Some(b'\t');
         }
         Ok(())
+    }
+
+    /// Whether the path is that of a pipe, whose rows can be read only once.
+    pub fn is_pipe(&self) -> bool {
+        is_pipe(Path::new(&self.path))
     }
 
     /// The format, after [`FileSettings::complete`].

@@ -22,7 +22,7 @@ use super::csv_block::{Fields, Records, newlines};
 use super::csv_header::{self, Layout};
 use super::csv_records::{Step, next_record};
 use super::values::{self, BadRows, good_rows};
-use super::{CsvSettings, DecoderSettings, RECORD_LIMIT_BYTES, RecordDecoder, project, sql_type};
+use super::{CsvSettings, DecoderSettings, RECORD_LIMIT_BYTES, RecordDecoder, Waiting, project, sql_type};
 
 /// Bytes that are taken in at once.
 const PIECE_BYTES: usize = 512 * 1024;
@@ -292,6 +292,21 @@ impl RecordDecoder for CsvDecoder {
             }
         }
         Ok(())
+    }
+
+    fn waiting(&self) -> Option<Waiting> {
+        (!self.discarding).then_some(Waiting { bytes: self.buffer.len() as u64, line: self.line })
+    }
+
+    fn knows_beginning(&self) -> bool {
+        self.layout.is_some()
+    }
+
+    fn go_on(&mut self, line: u64) {
+        self.buffer.clear();
+        self.line = line;
+        self.at_start = false;
+        self.discarding = false;
     }
 
     fn finish(&mut self, batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause> {

@@ -119,6 +119,15 @@ pub struct DecoderSettings {
     pub batch_rows: usize,
 }
 
+/// What a decoder has taken in and not yet decoded, because its end has not come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// So many of the bytes that came last.
+    pub bytes: u64,
+    /// The number of the line with which they begin.
+    pub line: u64,
+}
+
 /// Turns bytes of records into batches. The bytes come in pieces that end anywhere; what is incomplete waits
 /// for the next piece. Bad records are left out and counted as faults; the records around them are kept.
 /// Memory is bounded by the longest record plus a mebibyte.
@@ -161,6 +170,19 @@ pub trait RecordDecoder: Send {
     /// # Errors
     /// [`Cause::User`] if this input as a whole does not fit (a declared column is not in a CSV's header).
     fn decode(&mut self, bytes: &[u8], batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause>;
+
+    /// What waits for more bytes; all before it was decoded. `None` within a record that is left out, whose beginning is
+    /// forgotten.
+    fn waiting(&self) -> Option<Waiting>;
+
+    /// Whether it knows what it takes from the beginning of an input: a CSV's header, say.
+    fn knows_beginning(&self) -> bool {
+        true
+    }
+
+    /// Goes on elsewhere in the input that was begun, where a record begins; its line has this number. What waited is
+    /// forgotten.
+    fn go_on(&mut self, line: u64);
 
     /// The input has ended: takes a last record that has no line end.
     ///

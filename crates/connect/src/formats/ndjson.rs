@@ -22,7 +22,7 @@ use tidemill_core::source::Faults;
 
 use super::ndjson_keys as keys;
 use super::values::{self, BadRows, Texts, good_rows, no_value};
-use super::{DecoderSettings, RECORD_LIMIT_BYTES, RecordDecoder, project};
+use super::{DecoderSettings, RECORD_LIMIT_BYTES, RecordDecoder, Waiting, project};
 
 /// Bytes that are taken in at once.
 const PIECE_BYTES: usize = 512 * 1024;
@@ -359,6 +359,17 @@ impl RecordDecoder for NdjsonDecoder {
             }
         }
         Ok(())
+    }
+
+    fn waiting(&self) -> Option<Waiting> {
+        (!self.discarding).then_some(Waiting { bytes: self.buffer.len() as u64, line: self.line })
+    }
+
+    fn go_on(&mut self, line: u64) {
+        self.buffer.clear();
+        self.line = line;
+        self.at_start = false;
+        self.discarding = false;
     }
 
     fn finish(&mut self, batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause> {

@@ -12,7 +12,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use tidemill_core::error::Cause;
 use tidemill_core::source::Faults;
 
-use super::{DecoderSettings, RECORD_LIMIT_BYTES, RecordDecoder, project};
+use super::{DecoderSettings, RECORD_LIMIT_BYTES, RecordDecoder, Waiting, project};
 
 const NUMBER: &str = "line_number";
 const LINE: &str = "line";
@@ -172,6 +172,17 @@ impl RecordDecoder for LinesDecoder {
         }
         self.extend(rest);
         self.emit(batches)
+    }
+
+    fn waiting(&self) -> Option<Waiting> {
+        let (bytes, line) = (self.begun.len() as u64, self.next_number as u64);
+        (!self.is_too_long).then_some(Waiting { bytes, line })
+    }
+
+    fn go_on(&mut self, line: u64) {
+        self.begun.clear();
+        self.is_too_long = false;
+        self.next_number = line as i64;
     }
 
     fn finish(&mut self, batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause> {

@@ -184,7 +184,7 @@ impl HttpSource {
         }
         self.admit(posted.kind, &mut batches, &mut faults)?;
         let places = faults.samples.iter().map(|sample| format!("http {}, {sample}", posted.peer)).collect();
-        self.faults.merge(Faults { count: faults.count, samples: places });
+        self.faults.merge(Faults { count: faults.count, samples: places, ..Faults::default() });
         let rows = batches.iter().map(RecordBatch::num_rows).sum();
         self.made += rows as u64;
         let outcome = Outcome { rows, faults, refused_for: None };

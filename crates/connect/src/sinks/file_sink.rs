@@ -158,6 +158,9 @@ fn commit_text(
     cycle: u64,
 ) -> Result<(), Cause> {
     let mut written_rows = 0;
+    if manifest.is_none() {
+        file.take_over_changes(&pending.header())?;
+    }
     pending.take(cycle, |text, rows| {
         written_rows = rows;
         file.append(text)

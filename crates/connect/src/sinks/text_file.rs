@@ -1,12 +1,13 @@
 //! A file of text that grows by whole commits.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use tidemill_core::Cause;
 
 use super::file_format::SyncPolicy;
+use crate::files::is_pipe;
 
 /// An open file and its length at the last commit.
 pub(crate) struct TextFile {
@@ -31,7 +32,10 @@ impl TextFile {
             (true, true) => options.create(true).truncate(true),
             (true, false) => options.create_new(true),
         };
-        let file = options.open(path).map_err(|error| open_failed(path, &error))?;
+        let file = match is_pipe(path) {
+            true => open_pipe(path, &mut options)?,
+            false => options.open(path).map_err(|error| open_failed(path, &error))?,
+        };
         Ok(TextFile { path: path.to_owned(), file, length: 0, is_regular, sync, failed: None })
     }
 
@@ -58,7 +62,49 @@ impl TextFile {
         self.failed.is_some()
     }
 
-    /// Appends text. If that fails, the file is cut back to what it was, and never written again.
+    /// Goes on with what other programs have made of the file: at its end, and in one that they have emptied or deleted
+    /// with the header again. Only for a file of which nobody counts the bytes.
+    pub fn take_over_changes(&mut self, header: &[u8]) -> Result<(), Cause> {
+        if !self.is_regular || self.failed.is_some() {
+            return Ok(());
+        }
+        let metadata = self.metadata()?;
+        if is_deleted(&metadata) {
+            *self = TextFile::create(&self.path, false, self.sync)?;
+        } else if metadata.len() == self.length {
+            return Ok(());
+        } else {
+            self.length =
+                self.file.seek(SeekFrom::End(0)).map_err(|error| write_failed(&self.path, &error))?;
+        }
+        if self.length == 0 { self.append(header) } else { Ok(()) }
+    }
+
+    /// Whether the file is as this program left it. If it was cut, what is written behind would leave a hole of zeros; if it
+    /// has grown, that would overwrite what others wrote.
+    fn check_unchanged(&self) -> Result<(), Cause> {
+        if !self.is_regular {
+            return Ok(());
+        }
+        let metadata = self.metadata()?;
+        let found = match is_deleted(&metadata) {
+            true => "has been deleted".to_owned(),
+            false if metadata.len() != self.length => format!("has {} bytes", metadata.len()),
+            false => return Ok(()),
+        };
+        let (path, length) = (self.path.display(), self.length);
+        Err(Cause::Operation(format!(
+            "'{path}' was changed by another program: {length} bytes are committed, but it {found}; restore it, or \
+             start the query afresh with another one"
+        )))
+    }
+
+    fn metadata(&self) -> Result<Metadata, Cause> {
+        self.file.metadata().map_err(|error| write_failed(&self.path, &error))
+    }
+
+    /// Appends text. If that fails, the file is cut back to what it was, and never written again. A file that another
+    /// program has changed is left as it is.
     pub fn append(&mut self, text: &[u8]) -> Result<(), Cause> {
         if let Some(cause) = &self.failed {
             return Err(cause.clone());
@@ -66,6 +112,7 @@ impl TextFile {
         if text.is_empty() {
             return Ok(());
         }
+        self.check_unchanged().map_err(|cause| self.failed.insert(cause).clone())?;
         let mut written = self.file.write_all(text);
         if written.is_ok() && self.sync == SyncPolicy::EveryCommit && self.is_regular {
             written = self.file.sync_data();
@@ -101,6 +148,44 @@ impl TextFile {
             Some(Err(cut)) => format!("; cut the file to {} bytes by hand, because {cut}", self.length),
         };
         self.failed.insert(Cause::Operation(text)).clone()
+    }
+}
+
+/// Opens a pipe without waiting until somebody reads it; what is written to it then waits for that reader.
+#[cfg(unix)]
+fn open_pipe(path: &Path, options: &mut OpenOptions) -> Result<File, Cause> {
+    use std::os::unix::fs::OpenOptionsExt;
+
+    use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+    use rustix::io::Errno;
+
+    let opened = options.custom_flags(OFlags::NONBLOCK.bits() as i32).open(path);
+    let file = opened.map_err(|error| match error.raw_os_error() {
+        Some(code) if code == Errno::NXIO.raw_os_error() => {
+            Cause::User(format!("'{}' is a pipe that nobody reads; start its reader first", path.display()))
+        }
+        _ => open_failed(path, &error),
+    })?;
+    let waits = fcntl_getfl(&file).and_then(|flags| fcntl_setfl(&file, flags - OFlags::NONBLOCK));
+    waits.map_err(|error| open_failed(path, &error.into()))?;
+    Ok(file)
+}
+
+#[cfg(not(unix))]
+fn open_pipe(path: &Path, options: &mut OpenOptions) -> Result<File, Cause> {
+    options.open(path).map_err(|error| open_failed(path, &error))
+}
+
+/// Whether no name leads to it any more.
+fn is_deleted(metadata: &Metadata) -> bool {
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::MetadataExt::nlink(metadata) == 0
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = metadata;
+        false
     }
 }
 

@@ -184,7 +184,7 @@ impl UdpLines {
                 "{}: {count} datagrams were dropped, for {reason}; send less, or over TCP",
                 self.place
             );
-            self.faults.merge(Faults { count, samples: vec![text] });
+            self.faults.merge(Faults { count, samples: vec![text], ..Faults::default() });
         }
     }
 }

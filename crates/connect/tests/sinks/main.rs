@@ -1,6 +1,7 @@
 //! Sinks against the real thing: files, full disks, pipes, sockets; and against what they were given.
 #![cfg(feature = "tables")]
 
+mod changed_files;
 mod closed_output;
 mod directories;
 mod encoders;

@@ -93,12 +93,12 @@ impl Engine {
         self,
         plan: Plan,
         mut sinks: Vec<Box<dyn Sink>>,
-        sources: Vec<DurableSource>,
+        mut sources: Vec<DurableSource>,
         journal: Journal,
         durability: &Durability,
     ) -> Result<DurableRun, Cause> {
         check(&plan, &sinks, &sources)?;
-        let opened = opening::open(journal, &plan, &durability.query, &mut sinks, &sources)?;
+        let opened = opening::open(journal, &plan, &durability.query, &mut sinks, &mut sources)?;
         let clock = self.clock_of();
         let start = |source| opened.start_of(source, Instant::now(), &clock);
         let starts: Vec<_> = (0..sources.len()).map(start).collect();

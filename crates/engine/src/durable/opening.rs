@@ -43,11 +43,15 @@ pub(super) fn open(
     plan: &Plan,
     query: &str,
     sinks: &mut [Box<dyn Sink>],
-    sources: &[DurableSource],
+    sources: &mut [DurableSource],
 ) -> Result<Opened, Cause> {
     let mut streams = Vec::new();
-    for (source, planned) in sources.iter().zip(&plan.sources) {
-        streams.push(journal.stream(&planned.name, source.source.schema(), &source.stream)?);
+    for (source, planned) in sources.iter_mut().zip(&plan.sources) {
+        let stream = journal.stream(&planned.name, source.source.schema(), &source.stream)?;
+        if !stream.0.places().is_empty() {
+            source.source.go_on(stream.0.places())?;
+        }
+        streams.push(stream);
     }
     let progress: Vec<_> = streams.iter().map(|(writer, _)| writer.progress()).collect();
     let cuts = journal.cuts()?;

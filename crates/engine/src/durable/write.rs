@@ -1,13 +1,14 @@
 //! Taking in: from the source into its journal, synced as was promised, then acknowledged.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
 use tidemill_core::arrow::array::RecordBatch;
 use tidemill_core::error::Cause;
-use tidemill_core::{Clock, Faults, Polled, Request, Source};
+use tidemill_core::{Clock, Faults, Place, Polled, Request, Source};
 use tidemill_journal::{Record, StreamWriter};
 
 use super::SyncPolicy;
@@ -55,6 +56,8 @@ pub(super) struct Writer {
     taking: Taking,
     /// Rows for which the disk had no room, and whose they are.
     held: Option<(RecordBatch, Option<Request>)>,
+    /// The places of the source that have changed since the last record.
+    places: BTreeMap<u64, Option<Vec<u8>>>,
     /// What is handed on without a detour over the journal, as long as there is room.
     queue: Sender<Record>,
     clock: Arc<dyn Clock>,
@@ -72,9 +75,23 @@ impl Writer {
         (state, ending): (Arc<FeedState>, Arc<Ending>),
         start: Start,
     ) -> Self {
-        let taking = Taking::new(policy, source.is_repeatable(), journal.end());
+        // A source that has places goes on behind its rows by itself.
+        let gives_all_again = source.is_repeatable() && journal.places().is_empty();
+        let taking = Taking::new(policy, gives_all_again, journal.end());
         let Start { clock, now: synced_at, .. } = start;
-        Writer { source, gate, journal, taking, held: None, queue, clock, state, ending, synced_at }
+        Writer {
+            source,
+            gate,
+            journal,
+            taking,
+            held: None,
+            places: BTreeMap::new(),
+            queue,
+            clock,
+            state,
+            ending,
+            synced_at,
+        }
     }
 
     pub fn run(mut self) {
@@ -140,6 +157,7 @@ impl Writer {
             self.source.refuse(last);
         }
         let is_repeated = matches!(place, Some(Ordering::Less | Ordering::Equal));
+        self.places.extend(self.source.places().into_iter().map(|place| (place.part, place.at)));
         let Some(known) = self.taking.given(rows.num_rows() as u64, is_repeated) else {
             return self.settle(now, true);
         };
@@ -159,8 +177,10 @@ impl Writer {
     fn write(&mut self, now: Instant) -> Result<Step, Cause> {
         let Some((rows, request)) = self.held.take() else { return Ok(Step::Next) };
         let (start, arrived_ns) = (self.journal.end(), self.clock.now_ns());
-        match self.journal.append(&rows, arrived_ns, request.as_ref()) {
-            Ok(_) => {}
+        let changed = |(part, at): (&u64, &Option<Vec<u8>>)| Place { part: *part, at: at.clone() };
+        let places: Vec<Place> = self.places.iter().map(changed).collect();
+        match self.journal.append_from(&rows, arrived_ns, request.as_ref(), &places) {
+            Ok(_) => self.places.clear(),
             Err(Cause::Resource(reason)) if !self.state.is_stopped() => {
                 self.held = Some((rows, request));
                 self.tell_of_full_disk(&reason);
@@ -208,9 +228,123 @@ impl Writer {
 
     fn tell(&mut self) {
         let faults = self.source.faults();
-        if faults.count > 0 {
+        if !faults.is_empty() {
             self.state.add_faults(faults);
         }
         self.state.set_progress(self.source.progress());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use crossbeam_channel::bounded;
+    use tidemill_core::arrow::array::Int64Array;
+    use tidemill_core::arrow::schema::{DataType, Field, Schema, SchemaRef};
+    use tidemill_core::{ManualClock, Places};
+    use tidemill_journal::{Journal, StreamSettings, inspect};
+
+    use super::*;
+    use crate::feed::FeedSettings;
+
+    /// Gives numbers two by two, and after each batch says where it is, if it `has_places`.
+    struct Numbers {
+        next: i64,
+        end: i64,
+        has_places: bool,
+    }
+
+    impl Source for Numbers {
+        fn schema(&self) -> SchemaRef {
+            Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]))
+        }
+        fn poll(&mut self, _wait: Duration) -> Result<Polled, Cause> {
+            if self.next >= self.end {
+                return Ok(Polled::Ended);
+            }
+            let numbers = Arc::new(Int64Array::from(vec![self.next, self.next + 1])) as _;
+            self.next += 2;
+            let rows = RecordBatch::try_new(self.schema(), vec![numbers]);
+            rows.map(Polled::Rows).map_err(|error| Cause::Bug(error.to_string()))
+        }
+        fn places(&mut self) -> Vec<Place> {
+            let at = self.next.to_le_bytes().to_vec();
+            // The part of each hundred.
+            let place = Place { part: (self.next as u64 - 2) / 100, at: Some(at) };
+            if self.has_places { vec![place] } else { Vec::new() }
+        }
+        fn go_on(&mut self, places: &Places) -> Result<(), Cause> {
+            let last =
+                places.values().filter_map(|at| at.first_chunk()).map(|at| i64::from_le_bytes(*at)).max();
+            self.next = last.unwrap_or(0);
+            Ok(())
+        }
+        fn is_repeatable(&self) -> bool {
+            true
+        }
+        fn is_finite(&self) -> bool {
+            true
+        }
+    }
+
+    /// Runs a source into its journal, for so many steps at most; the places there.
+    fn run(folder: &Path, mut source: Numbers, steps: usize) -> Places {
+        let journal = Journal::open(folder).unwrap();
+        let (stream, _reader) = journal.stream("n", source.schema(), &StreamSettings::default()).unwrap();
+        if !stream.places().is_empty() {
+            source.go_on(stream.places()).unwrap();
+        }
+        let (sender, _queue) = bounded(1);
+        let shared = (Arc::new(FeedState::default()), Arc::new(Ending::default()));
+        let now = Instant::now();
+        let clock = Arc::new(ManualClock::default());
+        let start = Start { position: 0, watermark: i64::MIN, replay_end: 0, now, clock };
+        let schema = source.schema();
+        let gate = Gate::new(&mut source, &FeedSettings::default(), &[schema]);
+        let source = (Box::new(source) as _, gate);
+        let mut writer = Writer::new(source, stream, SyncPolicy::Never, sender, shared, start);
+        for _ in 0..steps {
+            if writer.step(now).unwrap() == Step::Ended(true) {
+                break;
+            }
+        }
+        writer.journal.places().clone()
+    }
+
+    fn journaled(folder: &Path) -> Vec<i64> {
+        let records = inspect::records(folder, "n", 0).unwrap();
+        let rows = records.map(|record| {
+            let column = Arc::clone(record.unwrap().rows.column(0));
+            column.as_any().downcast_ref::<Int64Array>().unwrap().values().to_vec()
+        });
+        rows.flatten().collect()
+    }
+
+    fn places(expected: &[(u64, i64)]) -> Places {
+        expected.iter().map(|(part, at)| (*part, at.to_le_bytes().to_vec())).collect()
+    }
+
+    #[test]
+    fn a_source_with_places_goes_on_behind_what_is_journaled() {
+        let folder = tempfile::tempdir().unwrap();
+        let numbers = || Numbers { next: 0, end: 120, has_places: true };
+        assert_eq!(run(folder.path(), numbers(), 7), places(&[(0, 14)]));
+        assert_eq!(run(folder.path(), numbers(), 1), places(&[(0, 16)]));
+        assert_eq!(run(folder.path(), numbers(), 1000), places(&[(0, 100), (1, 120)]));
+        assert_eq!(journaled(folder.path()), (0..120).collect::<Vec<i64>>());
+    }
+
+    #[test]
+    fn a_journal_without_places_is_gone_on_with_by_its_rows_and_has_them_from_then_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let numbers = |end, has_places| Numbers { next: 0, end, has_places };
+        assert_eq!(run(folder.path(), numbers(110, false), 1000), Places::new());
+        // Nothing new, so nothing is noted either.
+        assert_eq!(run(folder.path(), numbers(110, true), 1000), Places::new());
+        // The first new record has the places of all that was left out.
+        assert_eq!(run(folder.path(), numbers(112, true), 1000), places(&[(0, 100), (1, 112)]));
+        assert_eq!(run(folder.path(), numbers(120, true), 1000), places(&[(0, 100), (1, 120)]));
+        assert_eq!(journaled(folder.path()), (0..120).collect::<Vec<i64>>());
     }
 }

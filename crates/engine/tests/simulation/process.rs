@@ -86,7 +86,7 @@ impl Process {
         world.lock().unwrap().sinks.iter_mut().for_each(SinkWorld::reopened);
         let journal = Journal::open_on(Arc::new(disk.clone()), Path::new(FOLDER))?;
         journal.cuts_in_segments(settings.cut_segment_bytes)?;
-        let sources = sources(world, settings, random);
+        let mut sources = sources(world, settings, random);
         let sink_count = world.lock().unwrap().sinks.len();
         let mut plan = Plan::new("simulated");
         for source in 0..sources.len() {
@@ -97,7 +97,7 @@ impl Process {
             plan.sink(format!("sink {index}"), Vec::new());
             sinks.push(Box::new(SimulatedSink { world: Arc::clone(world), index }));
         }
-        let mut opened = opening::open(journal, &plan, "simulated", &mut sinks, &sources)?;
+        let mut opened = opening::open(journal, &plan, "simulated", &mut sinks, &mut sources)?;
         for (index, (_, reader)) in opened.streams.iter_mut().enumerate() {
             let progress = &opened.kept.progress[index];
             look(index, reader, (progress.first(), progress.end()));

@@ -5,6 +5,7 @@ mod damage;
 mod hostile;
 mod limits;
 mod parts;
+mod places;
 mod power_loss;
 mod removed;
 mod support;

@@ -84,7 +84,7 @@ pub(crate) fn define_source(
         is_table,
         key: Vec::new(),
         is_finite: opened.is_finite,
-        is_repeatable: opened.is_finite && connector == "file",
+        is_repeatable: opened.is_finite && connector == "file" && !is_pipe(options)?,
         // Its rows are in a journal already.
         durable: durable.filter(|_| settings.replay.is_none()),
         open: opened.open,
@@ -234,6 +234,11 @@ pub(super) fn known(options: &Options, own: &[&str]) -> Result<(), TextError> {
         COMMON.iter().chain(CSV).chain(line_protocol::OPTIONS).chain(super::durable::OPTIONS).chain(own);
     let known: Vec<&str> = known.copied().collect();
     options.finish(&known)
+}
+
+/// Whether a source is a pipe, which gives its rows once.
+fn is_pipe(options: &Options) -> Result<bool, TextError> {
+    Ok(options.text("path")?.is_some_and(|path| FileSettings::new(path).is_pipe()))
 }
 
 fn file(options: &Options, declared: Option<SchemaRef>) -> Result<Opened, TextError> {

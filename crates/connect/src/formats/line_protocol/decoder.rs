@@ -12,7 +12,7 @@ use super::marks::Marks;
 use super::points::Points;
 use super::shape::Line;
 use super::{LineProtocolSettings, Precision};
-use crate::formats::{DecoderSettings, RecordDecoder};
+use crate::formats::{DecoderSettings, RecordDecoder, Waiting};
 
 /// The most bytes of lines that become one batch, whatever the number of rows.
 const BATCH_BYTES_MAX: usize = 256 << 20;
@@ -357,6 +357,16 @@ impl RecordDecoder for LineProtocolDecoder {
             batches.push_back(self.take_rows()?);
         }
         Ok(())
+    }
+
+    fn waiting(&self) -> Option<Waiting> {
+        (!self.discarding).then_some(Waiting { bytes: self.partial.len() as u64, line: self.line })
+    }
+
+    fn go_on(&mut self, line: u64) {
+        self.partial.clear();
+        self.discarding = false;
+        self.line = line;
     }
 
     fn finish(&mut self, batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause> {

@@ -1,0 +1,175 @@
+//! Durable pipelines over files: the command is killed again and again while files grow, are rotated and renamed, and each
+//! line is in the sink once.
+#![cfg(feature = "sql")]
+
+mod support;
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use support::child::{interrupt, wait_until};
+use support::*;
+
+/// A run that does not outlive the test.
+struct Run(Child);
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn begin(folder: &Path) -> Run {
+    let log = OpenOptions::new().create(true).append(true).open(folder.join("log")).unwrap();
+    let mut command = tidemill(folder, &["run", "p.sql"]);
+    Run(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap())
+}
+
+fn log(folder: &Path) -> String {
+    fs::read_to_string(folder.join("log")).unwrap_or_default()
+}
+
+/// Ends it: in order, or as hard as can be.
+fn end(mut run: Run, in_order: bool, folder: &Path) {
+    if let Some(status) = run.0.try_wait().unwrap() {
+        panic!("it ended by itself ({status}):\n{}", log(folder));
+    }
+    match in_order {
+        true => interrupt(&run.0),
+        false => run.0.kill().unwrap(),
+    }
+    let code = run.0.wait().unwrap().code();
+    assert_eq!(code, in_order.then_some(130), "{}", log(folder));
+}
+
+fn append(path: &Path, text: &str) {
+    let mut file = OpenOptions::new().append(true).create(true).open(path).unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+}
+
+/// The ids in the sink, in its order.
+fn ids(folder: &Path) -> Vec<u64> {
+    let text = fs::read_to_string(folder.join("out.csv")).unwrap_or_default();
+    // The last line may be being written.
+    let whole = &text[..text.rfind('\n').map_or(0, |end| end + 1)];
+    whole.lines().skip(1).map(|line| line.trim_matches('"').parse().unwrap()).collect()
+}
+
+fn script(source: &str, id: &str) -> String {
+    format!(
+        "CREATE SOURCE f {source};\nSET snapshot_every = '20 ms';\n\
+         CREATE SINK out AS SELECT {id} AS id FROM f WITH (connector = 'file', path = 'out.csv');\n"
+    )
+}
+
+/// Runs the pipeline through `rounds`, each of which writes some lines; ends it at another point of each.
+fn survive(source: &str, id: &str, rounds: u64, mut write: impl FnMut(&Path, u64) -> u64) {
+    let folder = folder_with(&[("p.sql", &script(source, id))]);
+    fs::create_dir(folder.path().join("in")).unwrap();
+    let (path, mut due) = (folder.path(), 0);
+    for round in 0..rounds {
+        let run = begin(path);
+        due += write(path, round);
+        match round % 3 {
+            // At any moment: while it starts, reads, or commits.
+            0 => std::thread::sleep(Duration::from_millis(round * 37 % 400)),
+            1 => wait_until("some rows are there", || ids(path).len() as u64 > due / 2),
+            _ => wait_until("all rows are there", || ids(path).len() as u64 >= due),
+        }
+        // What is written while it is down is found, too.
+        end(run, round % 6 == 5, path);
+        due += write(path, round + 1000);
+    }
+    let run = begin(path);
+    wait_until("all rows are there", || ids(path).len() as u64 >= due);
+    end(run, true, path);
+    let mut found = ids(path);
+    found.sort_unstable();
+    assert_eq!(found, (0..due).collect::<Vec<_>>(), "{}", log(path));
+}
+
+/// Appends so many lines, numbered on.
+fn append_lines(path: &Path, next: &mut u64, count: u64, line: impl Fn(u64) -> String) -> u64 {
+    let text: String = (*next..*next + count).map(|id| line(id) + "\n").collect();
+    *next += count;
+    append(path, &text);
+    count
+}
+
+#[test]
+fn a_followed_file_that_is_rotated_counts_each_line_once() {
+    let source = "(id BIGINT) WITH (path = 'in/f.json', follow = true, durable = true)";
+    let (mut next, mut first) = (0, 0);
+    survive(source, "id", 12, |folder, round| {
+        let path = folder.join("in/f.json");
+        let line = |id| format!("{{\"id\": {id}}}");
+        let mut written = append_lines(&path, &mut next, 300 + round % 7, line);
+        // A file that is rotated before the source has begun to read it is not known by anything.
+        if ids(folder).into_iter().any(|id| id >= first) {
+            fs::rename(&path, folder.join(format!("in/f.json.{round}"))).unwrap();
+            first = next;
+            written += append_lines(&path, &mut next, 11, line);
+        }
+        written
+    });
+}
+
+#[test]
+fn a_followed_folder_counts_each_line_once() {
+    let source = "(id BIGINT, name VARCHAR) WITH (path = 'in/*.csv', follow = true, durable = true)";
+    let mut next = 0;
+    survive(source, "id", 12, |folder, round| {
+        // A new file that sorts first, a file that grows, and one that gets another name.
+        let named = |name: String| folder.join("in").join(name);
+        let add = |path: PathBuf, next: &mut u64, count: u64| {
+            if !path.exists() {
+                append(&path, "name,id\n");
+            }
+            append_lines(&path, next, count, |id| format!("\"line\n{id}\",{id}"))
+        };
+        let mut written = add(named(format!("a{:04}.csv", 9999 - round)), &mut next, 20);
+        written += add(named("m.csv".into()), &mut next, 100);
+        if round % 5 == 4 {
+            fs::rename(named("m.csv".into()), named(format!("z{round}.csv"))).unwrap();
+        }
+        written
+    });
+}
+
+#[test]
+fn followed_lines_are_numbered_on() {
+    let source = "WITH (path = 'in/f.log', format = 'lines', follow = true, durable = true)";
+    let mut next = 0;
+    survive(source, "CAST(line AS BIGINT) + line_number - CAST(line AS BIGINT) - 1", 6, |folder, _| {
+        append_lines(&folder.join("in/f.log"), &mut next, 500, |id| id.to_string())
+    });
+}
+
+#[test]
+fn a_folder_that_ends_is_gone_on_with_file_by_file() {
+    let script = script("(id BIGINT) WITH (path = 'in/', format = 'csv', durable = true)", "id");
+    let folder = folder_with(&[("p.sql", &script)]);
+    let file = |name: &str| folder.path().join("in").join(name);
+    fs::create_dir(folder.path().join("in")).unwrap();
+    fs::write(file("m.csv"), "id\n0\n1\n").unwrap();
+    fs::write(file("n.csv"), "id\n2\n").unwrap();
+    ended(folder.path(), &["run", "p.sql"]).expect(0);
+    // One that sorts first, one that grew, one that has another name, one that was moved away.
+    fs::write(file("a.csv"), "id\n3\n").unwrap();
+    append(&file("m.csv"), "4\n");
+    fs::rename(file("n.csv"), file("b.csv")).unwrap();
+    ended(folder.path(), &["run", "p.sql"]).expect(0);
+    assert_eq!(ids(folder.path()), [0, 1, 2, 3, 4]);
+    fs::remove_file(file("a.csv")).unwrap();
+    ended(folder.path(), &["run", "p.sql"]).expect(0);
+    assert_eq!(ids(folder.path()), [0, 1, 2, 3, 4]);
+
+    fs::write(file("m.csv"), "id\n0\n7\n4\n5\n").unwrap();
+    let refused = ended(folder.path(), &["run", "p.sql"]).expect(2);
+    refused.tells(&["m.csv", "has changed since its rows were journaled"]);
+    assert_eq!(ids(folder.path()), [0, 1, 2, 3, 4]);
+}

@@ -1,0 +1,72 @@
+//! The folders that `**` means: a folder and all below it, each once.
+//!
+//! Links are followed, but a folder that was met is not entered again under another name: links that lead in a circle
+//! would make endless paths.
+
+use std::collections::HashSet;
+use std::fs::DirEntry;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tidemill_core::error::Cause;
+
+use super::listing::failed;
+use super::place::{Identity, identity};
+
+/// Walks through folders.
+#[derive(Default)]
+pub(super) struct Walk {
+    met: HashSet<(u64, u64)>,
+    found: Vec<PathBuf>,
+    links: Vec<PathBuf>,
+}
+
+impl Walk {
+    /// The folders below these, with them: real ones before those that links lead to.
+    pub(super) fn below(starts: Vec<PathBuf>) -> Result<Vec<PathBuf>, Cause> {
+        let mut walk = Walk { links: starts, ..Walk::default() };
+        while !walk.links.is_empty() {
+            for link in std::mem::take(&mut walk.links) {
+                walk.enter(link)?;
+            }
+        }
+        Ok(walk.found)
+    }
+
+    /// Walks through real folders, and keeps the links to others for later.
+    fn enter(&mut self, start: PathBuf) -> Result<(), Cause> {
+        let mut waiting = vec![start];
+        while let Some(folder) = waiting.pop() {
+            let (own, mut entries) = match look(&folder) {
+                Ok(found) => found,
+                // It was removed this moment, or is no folder.
+                Err(error)
+                    if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+                {
+                    continue;
+                }
+                Err(error) => return Err(failed(&folder.display().to_string(), &error)),
+            };
+            if own.is_some_and(|own| !self.met.insert(own)) {
+                continue;
+            }
+            entries.sort_unstable_by_key(|entry| std::cmp::Reverse(entry.file_name()));
+            for entry in entries {
+                match entry.file_type() {
+                    Ok(kind) if kind.is_dir() => waiting.push(entry.path()),
+                    Ok(kind) if kind.is_symlink() && entry.path().is_dir() => self.links.push(entry.path()),
+                    _ => {}
+                }
+            }
+            self.found.push(folder);
+        }
+        Ok(())
+    }
+}
+
+/// Which folder it is, and what is in it. As for `*`, a name that begins with a dot is not meant.
+fn look(folder: &Path) -> io::Result<(Identity, Vec<DirEntry>)> {
+    let entries = std::fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
+    let is_meant = |entry: &DirEntry| !entry.file_name().as_encoded_bytes().starts_with(b".");
+    Ok((identity(&folder.metadata()?), entries.into_iter().filter(is_meant).collect()))
+}

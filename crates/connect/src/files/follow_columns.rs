@@ -1,0 +1,127 @@
+//! One Parquet or Arrow IPC file of a folder that is followed: it is read once, as soon as it is complete.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use arrow_schema::SchemaRef;
+use tidemill_core::error::Cause;
+use tidemill_core::source::Faults;
+
+use super::follow::Entry;
+use super::listing::failed;
+use super::place::{FilePlace, Prints};
+use super::reading::Columns;
+use super::track::{Given, TextTrack};
+use crate::formats::{Format, arrow_ipc, parquet};
+
+/// How long a file that cannot be opened may stay unchanged before that is a fault.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How to read it.
+pub(super) struct Wanted<'a> {
+    pub format: Format,
+    pub declared: &'a SchemaRef,
+    pub projection: &'a [usize],
+    pub batch_rows: usize,
+}
+
+pub(super) enum FollowedColumns {
+    Waiting { size_bytes: u64, since: Instant, is_reported: bool, known_rows: u64 },
+    Reading { columns: Columns, prints: Prints },
+    Done(FilePlace),
+}
+
+impl FollowedColumns {
+    /// A file of which an earlier run may have read a part, or all.
+    pub(super) fn new(start: FilePlace) -> FollowedColumns {
+        match start.is_complete {
+            true => FollowedColumns::Done(start),
+            false => FollowedColumns::Waiting {
+                size_bytes: 0,
+                since: Instant::now(),
+                is_reported: false,
+                known_rows: start.rows,
+            },
+        }
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        matches!(self, FollowedColumns::Done(_))
+    }
+
+    /// How far it was read, once all of it was.
+    pub(super) fn last_place(&self) -> Option<&FilePlace> {
+        match self {
+            FollowedColumns::Done(place) => Some(place),
+            _ => None,
+        }
+    }
+
+    /// Reads the next batch; true if there was something. The bytes of a file are counted when it is opened.
+    pub(super) fn read(
+        &mut self,
+        entry: &Entry,
+        wanted: &Wanted<'_>,
+        given: &mut VecDeque<Given>,
+        faults: &mut Faults,
+        done_bytes: &mut u64,
+    ) -> Result<bool, Cause> {
+        if matches!(self, FollowedColumns::Waiting { .. })
+            && !self.try_open(entry, wanted, faults, done_bytes)?
+        {
+            return Ok(false);
+        }
+        let FollowedColumns::Reading { columns, prints } = self else { return Ok(false) };
+        let batch = columns.next(faults)?;
+        let track = TextTrack::of_rows(columns.rows_read());
+        match batch {
+            Some(rows) if rows.num_rows() > 0 => {
+                given.push_back(Given { rows, place: Some(entry.place(&track, *prints, false)) });
+            }
+            Some(_) => {}
+            None => *self = FollowedColumns::Done(entry.file_place(&track, *prints, true)),
+        }
+        Ok(!self.is_done())
+    }
+
+    /// Opens it if it is complete; one that is being written has no end yet.
+    fn try_open(
+        &mut self,
+        entry: &Entry,
+        wanted: &Wanted<'_>,
+        faults: &mut Faults,
+        done_bytes: &mut u64,
+    ) -> Result<bool, Cause> {
+        let FollowedColumns::Waiting { size_bytes, since, is_reported, known_rows } = self else {
+            return Ok(false);
+        };
+        let Ok(metadata) = entry.path.metadata() else { return Ok(false) };
+        if metadata.len() != *size_bytes {
+            (*size_bytes, *since, *is_reported) = (metadata.len(), Instant::now(), false);
+        } else if *is_reported {
+            return Ok(false);
+        }
+        let place = entry.path.display().to_string();
+        let Ok(mut file) = File::open(&entry.path) else { return Ok(false) };
+        let own = if wanted.format == Format::Parquet { parquet::schema } else { arrow_ipc::schema };
+        let prints = Prints::of(&mut file, metadata.len()).map_err(|error| failed(&place, &error))?;
+        if let Err(cause) = own(&place, file) {
+            if since.elapsed() >= PATIENCE {
+                *is_reported = true;
+                faults.add(cause.to_string());
+            }
+            return Ok(false);
+        }
+        *done_bytes += metadata.len();
+        let mut columns = open(&entry.path, wanted)?;
+        columns.leave_out(*known_rows);
+        *self = FollowedColumns::Reading { columns, prints };
+        Ok(true)
+    }
+}
+
+fn open(path: &Path, wanted: &Wanted<'_>) -> Result<Columns, Cause> {
+    Columns::open(wanted.format, path, wanted.declared, wanted.projection, wanted.batch_rows)
+}

@@ -1,0 +1,229 @@
+//! How far a file was read, and how it is known again: what a durable query keeps of each file beside its rows.
+//!
+//! A file is the same one if it has the path or the inode that it had, and begins with the bytes that were read. Inodes
+//! are used again, so they alone tell nothing.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use tidemill_core::error::Cause;
+
+const VERSION: u8 = 1;
+/// So much is looked at of a file's beginning.
+pub(super) const HEAD_BYTES: usize = 4096;
+/// And before the place up to which it was read.
+pub(super) const TAIL_BYTES: usize = 1024;
+
+/// Device and inode; `None` where the system has none.
+pub(super) type Identity = Option<(u64, u64)>;
+
+#[cfg(unix)]
+pub(super) fn identity(metadata: &Metadata) -> Identity {
+    use std::os::unix::fs::MetadataExt;
+    Some((metadata.dev(), metadata.ino()))
+}
+
+#[cfg(not(unix))]
+pub(super) fn identity(_metadata: &Metadata) -> Identity {
+    None
+}
+
+/// A piece of a file, as it is known again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Fingerprint {
+    length: u32,
+    checksum: u64,
+}
+
+impl Fingerprint {
+    pub(super) fn of(bytes: &[u8]) -> Fingerprint {
+        // FNV-1a: it need not withstand an attack.
+        let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        Fingerprint { length: bytes.len() as u32, checksum: bytes.iter().fold(0xcbf2_9ce4_8422_2325, mix) }
+    }
+}
+
+/// The first bytes of a file that is `extent` long, or was read so far, and those before its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Prints {
+    pub extent: u64,
+    pub head: Fingerprint,
+    pub tail: Fingerprint,
+}
+
+impl Prints {
+    /// Of a file of this length.
+    pub(super) fn of(file: &mut File, extent: u64) -> io::Result<Prints> {
+        let head = read_piece(file, 0, extent.min(HEAD_BYTES as u64))?;
+        let tail_bytes = extent.min(TAIL_BYTES as u64);
+        let tail = read_piece(file, extent - tail_bytes, tail_bytes)?;
+        Ok(Prints { extent, head: Fingerprint::of(&head), tail: Fingerprint::of(&tail) })
+    }
+
+    /// Whether the file has these bytes still. It may have grown.
+    pub(super) fn are_of(&self, file: &mut File) -> io::Result<bool> {
+        if file.metadata()?.len() < self.extent {
+            return Ok(false);
+        }
+        let (head_bytes, tail_bytes) = (u64::from(self.head.length), u64::from(self.tail.length));
+        let head = read_piece(file, 0, head_bytes)?;
+        if Fingerprint::of(&head) != self.head {
+            return Ok(false);
+        }
+        let tail = read_piece(file, self.extent.saturating_sub(tail_bytes), tail_bytes)?;
+        Ok(Fingerprint::of(&tail) == self.tail)
+    }
+}
+
+/// Reads a piece of a file, or less if it ends before.
+pub(super) fn read_piece(file: &mut File, start: u64, length: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(length as usize);
+    file.seek(SeekFrom::Start(start))?;
+    file.take(length).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// How far a file was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FilePlace {
+    pub path: PathBuf,
+    pub identity: Identity,
+    pub prints: Prints,
+    /// Of a text: all records before this byte were given. It is a byte of the text, if the file is compressed.
+    pub offset: u64,
+    /// And the number of the line that begins there.
+    pub line: u64,
+    /// Rows that were given of what comes behind `offset`.
+    pub rows: u64,
+    /// It was read to its end, and nothing more is awaited.
+    pub is_complete: bool,
+}
+
+impl FilePlace {
+    /// Nothing of a file.
+    pub(super) fn start(path: PathBuf, identity: Identity) -> FilePlace {
+        let prints = Prints::default();
+        FilePlace { path, identity, prints, offset: 0, line: 1, rows: 0, is_complete: false }
+    }
+
+    /// Little-endian: version, flags, numbers; then the path.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let flags = u8::from(self.is_complete) | u8::from(self.identity.is_some()) << 1;
+        let (device, inode) = self.identity.unwrap_or_default();
+        let Prints { extent, head, tail } = self.prints;
+        let mut bytes = vec![VERSION, flags];
+        for number in [device, inode, extent, head.checksum, tail.checksum, self.offset, self.line, self.rows]
+        {
+            bytes.extend(number.to_le_bytes());
+        }
+        for length in [head.length, tail.length] {
+            bytes.extend(length.to_le_bytes());
+        }
+        bytes.extend(path_bytes(&self.path));
+        bytes
+    }
+
+    /// Reads what [`FilePlace::encode`] wrote.
+    pub(super) fn decode(bytes: &[u8]) -> Result<FilePlace, Cause> {
+        if let Some(version) = bytes.first().filter(|version| **version != VERSION) {
+            return Err(Cause::User(format!(
+                "the journal says in version {version} how far a file was read, this program reads version {VERSION}; \
+                 use the program that wrote it"
+            )));
+        }
+        decode(bytes).ok_or_else(|| {
+            Cause::Operation(
+                "the journal's note of how far a file was read is cut off; restore its folder".into(),
+            )
+        })
+    }
+}
+
+fn decode(bytes: &[u8]) -> Option<FilePlace> {
+    let (front, rest) = bytes.split_first_chunk::<2>()?;
+    let (numbers, rest) = rest.split_at_checked(64)?;
+    let number = |at: usize| numbers[at * 8..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+    let (lengths, path) = rest.split_at_checked(8)?;
+    let length = |at: usize| lengths[at * 4..].first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
+    Some(FilePlace {
+        path: path_of(path),
+        identity: if front[1] & 2 == 0 { None } else { Some((number(0)?, number(1)?)) },
+        prints: Prints {
+            extent: number(2)?,
+            head: Fingerprint { length: length(0)?, checksum: number(3)? },
+            tail: Fingerprint { length: length(1)?, checksum: number(4)? },
+        },
+        offset: number(5)?,
+        line: number(6)?,
+        rows: number(7)?,
+        is_complete: front[1] & 1 != 0,
+    })
+}
+
+#[cfg(unix)]
+fn path_bytes(path: &Path) -> Vec<u8> {
+    use std::os::unix::ffi::OsStrExt;
+    path.as_os_str().as_bytes().to_vec()
+}
+
+#[cfg(unix)]
+fn path_of(bytes: &[u8]) -> PathBuf {
+    use std::os::unix::ffi::OsStrExt;
+    PathBuf::from(std::ffi::OsStr::from_bytes(bytes))
+}
+
+#[cfg(not(unix))]
+fn path_bytes(path: &Path) -> Vec<u8> {
+    path.to_string_lossy().into_owned().into_bytes()
+}
+
+#[cfg(not(unix))]
+fn path_of(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(String::from_utf8_lossy(bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_comes_back_and_a_damaged_one_is_refused() {
+        let print = |text: &str| Fingerprint::of(text.as_bytes());
+        let place = FilePlace {
+            path: "logs/ünïcode.csv".into(),
+            identity: Some((7, u64::MAX)),
+            prints: Prints { extent: 90, head: print("id,name\n"), tail: print("7,x\n") },
+            offset: 88,
+            line: 12,
+            rows: 3,
+            is_complete: true,
+        };
+        let bytes = place.encode();
+        assert_eq!(FilePlace::decode(&bytes).unwrap(), place);
+        let other = FilePlace { identity: None, is_complete: false, ..place };
+        assert_eq!(FilePlace::decode(&other.encode()).unwrap(), other);
+        for length in 0..74 {
+            assert!(FilePlace::decode(&bytes[..length]).is_err(), "{length}");
+        }
+        assert!(FilePlace::decode(&[&[9], &bytes[1..]].concat()).is_err());
+    }
+
+    #[test]
+    fn a_file_is_known_by_its_first_and_last_bytes_as_long_as_it_only_grows() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t");
+        let text: Vec<u8> = (0..20_000_u32).map(|at| (at % 251) as u8).collect();
+        std::fs::write(&path, &text).unwrap();
+        let prints = Prints::of(&mut File::open(&path).unwrap(), 10_000).unwrap();
+        let is_same = |text: &[u8]| {
+            std::fs::write(&path, text).unwrap();
+            prints.are_of(&mut File::open(&path).unwrap()).unwrap()
+        };
+        assert!(is_same(&text) && is_same(&text[..10_000]));
+        assert!(!is_same(&text[..9_999]) && !is_same(&text[1..]));
+        let mut other = text.clone();
+        other[9_990] ^= 1;
+        assert!(!is_same(&other));
+    }
+}

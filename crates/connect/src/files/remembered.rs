@@ -1,0 +1,168 @@
+//! Files that were read before and are not being followed now: those of an earlier run that were not found yet, and those
+//! that went away. Each may turn up under its name, or under another one.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use tidemill_core::error::Cause;
+use tidemill_core::source::{Faults, Places};
+
+use super::listing::failed;
+use super::place::{FilePlace, Identity, identity};
+
+/// How many files that are not there are remembered.
+const ABSENT_MAX: usize = 1000;
+
+#[derive(Default)]
+pub(super) struct Remembered {
+    places: BTreeMap<u64, FilePlace>,
+    by_identity: HashMap<(u64, u64), u64>,
+    by_path: HashMap<PathBuf, u64>,
+    /// Parts of which nothing is known any more, since this was last asked.
+    forgotten: Vec<u64>,
+}
+
+impl Remembered {
+    /// What a journal has of earlier runs.
+    pub(super) fn of(places: &Places) -> Result<Remembered, Cause> {
+        let mut remembered = Remembered::default();
+        for (part, at) in places {
+            remembered.insert(*part, FilePlace::decode(at)?);
+        }
+        Ok(remembered)
+    }
+
+    pub(super) fn insert(&mut self, part: u64, place: FilePlace) {
+        if let Some(identity) = place.identity {
+            self.by_identity.insert(identity, part);
+        }
+        self.by_path.insert(place.path.clone(), part);
+        self.places.insert(part, place);
+    }
+
+    pub(super) fn remove(&mut self, part: u64) -> Option<FilePlace> {
+        let place = self.places.remove(&part)?;
+        if let Some(identity) = place.identity
+            && self.by_identity.get(&identity) == Some(&part)
+        {
+            self.by_identity.remove(&identity);
+        }
+        if self.by_path.get(&place.path) == Some(&part) {
+            self.by_path.remove(&place.path);
+        }
+        Some(place)
+    }
+
+    fn forget(&mut self, part: u64) -> Option<FilePlace> {
+        self.forgotten.push(part);
+        self.remove(part)
+    }
+
+    /// Parts of which nothing is known any more, since this was last asked.
+    pub(super) fn take_forgotten(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.forgotten)
+    }
+
+    /// The last part of them.
+    pub(super) fn last_part(&self) -> Option<u64> {
+        self.places.last_key_value().map(|(part, _)| *part)
+    }
+
+    pub(super) fn places(&self) -> impl Iterator<Item = (u64, &FilePlace)> {
+        self.places.iter().map(|(part, place)| (*part, place))
+    }
+
+    /// Forgets the oldest of too many files that are not there.
+    pub(super) fn forget_oldest(&mut self) {
+        let too_many = self.places.len().saturating_sub(ABSENT_MAX);
+        let oldest: Vec<u64> = self.places.keys().take(too_many).copied().collect();
+        oldest.iter().for_each(|part| _ = self.forget(*part));
+    }
+
+    /// The part that a file is which has just been found, and how far it was read; no longer remembered then. `present` are
+    /// the files that are there. One that has other content than what was read is a new file, which is reported.
+    pub(super) fn take(
+        &mut self,
+        path: &Path,
+        own: Identity,
+        present: &HashSet<(u64, u64)>,
+        faults: &mut Faults,
+    ) -> Result<Option<(u64, FilePlace)>, Cause> {
+        let by_path = self.by_path.get(path).copied();
+        let by_identity = own.and_then(|own| self.by_identity.get(&own)).copied();
+        for part in [by_path, by_identity].into_iter().flatten() {
+            let place = &self.places[&part];
+            let is_own = own.is_none() || place.identity == own;
+            // The file that had the name has another one now.
+            let is_elsewhere = !is_own && place.identity.is_some_and(|there| present.contains(&there));
+            if is_elsewhere || !has_content(path, place)? {
+                continue;
+            }
+            return Ok(self.remove(part).map(|place| (part, place)));
+        }
+        // Of a file that was complete nothing can be lost.
+        let lost = by_path.filter(|part| {
+            let place = &self.places[part];
+            let is_elsewhere =
+                place.identity != own && place.identity.is_some_and(|there| present.contains(&there));
+            !place.is_complete && !is_elsewhere
+        });
+        if let Some(place) = lost.and_then(|part| self.forget(part)) {
+            faults.add(format!(
+                "{}: the file was truncated or replaced; it had been read up to byte {}, and is read from its start",
+                path.display(),
+                place.prints.extent
+            ));
+        }
+        Ok(None)
+    }
+
+    /// Where the remembered files are that none of the names means which are read, and which were not read to their ends:
+    /// in the folders where they were.
+    pub(super) fn elsewhere(&self, present: &HashSet<(u64, u64)>) -> Result<Vec<(u64, PathBuf)>, Cause> {
+        let is_sought = |place: &FilePlace| !place.is_complete && place.identity.is_some();
+        let sought = self.places().filter(|(_, place)| is_sought(place));
+        let sought = sought.filter(|(_, place)| place.identity.is_none_or(|there| !present.contains(&there)));
+        let mut folders: HashMap<PathBuf, HashMap<(u64, u64), PathBuf>> = HashMap::new();
+        let mut found = Vec::new();
+        for (part, place) in sought {
+            let folder = folder_of(&place.path);
+            let files = folders.entry(folder).or_insert_with_key(|folder| identities(folder));
+            let Some(path) = place.identity.and_then(|there| files.get(&there)) else { continue };
+            if has_content(path, place)? {
+                found.push((part, path.clone()));
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// The path in its folder under which a file is that had this path.
+pub(super) fn renamed(path: &Path, own: Identity) -> Option<PathBuf> {
+    identities(&folder_of(path)).remove(&own?)
+}
+
+fn folder_of(path: &Path) -> PathBuf {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    parent.unwrap_or(Path::new(".")).to_owned()
+}
+
+/// All files of a folder; none if it cannot be read.
+fn identities(folder: &Path) -> HashMap<(u64, u64), PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let file = |entry: std::fs::DirEntry| {
+        let metadata = entry.metadata().ok().filter(|metadata| metadata.is_file())?;
+        Some((identity(&metadata)?, entry.path()))
+    };
+    entries.filter_map(file).collect()
+}
+
+/// Whether a file begins with what was read.
+fn has_content(path: &Path, place: &FilePlace) -> Result<bool, Cause> {
+    let same = File::open(path).and_then(|mut file| place.prints.are_of(&mut file));
+    match same {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        other => other.map_err(|error| failed(&path.display().to_string(), &error)),
+    }
+}

@@ -1,0 +1,314 @@
+//! Where a source of files goes on: whatever becomes of the files, and wherever it is interrupted, each row comes once.
+#![cfg(feature = "tables")]
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use tidemill_connect::files::{FileSettings, FileSource};
+use tidemill_connect::formats::Format;
+use tidemill_core::error::Cause;
+use tidemill_core::source::{Places, Polled, Source, note_places};
+
+fn ids() -> SchemaRef {
+    Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, true)]))
+}
+
+fn settings(path: &Path, format: Format, follow: bool) -> FileSettings {
+    FileSettings {
+        follow,
+        format: Some(format),
+        schema: Some(ids()),
+        batch_rows: 3,
+        ..FileSettings::new(path.display().to_string())
+    }
+}
+
+fn append(path: &Path, text: &str) {
+    let mut file = OpenOptions::new().append(true).create(true).open(path).unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+}
+
+/// What a journal keeps: records of rows and places, in order.
+#[derive(Default)]
+struct Journal {
+    records: Vec<(Vec<i64>, Vec<tidemill_core::source::Place>)>,
+}
+
+impl Journal {
+    fn places(&self) -> Places {
+        let mut places = Places::new();
+        self.records.iter().for_each(|(_, changed)| note_places(&mut places, changed.iter().cloned()));
+        places
+    }
+
+    /// How often each id is in it.
+    fn counts(&self) -> BTreeMap<i64, usize> {
+        let mut counts = BTreeMap::new();
+        self.records.iter().flat_map(|(rows, _)| rows).for_each(|id| *counts.entry(*id).or_default() += 1);
+        counts
+    }
+
+    fn ids(&self) -> Vec<i64> {
+        self.counts().into_keys().collect()
+    }
+
+    fn open(&self, settings: &FileSettings) -> Result<FileSource, Cause> {
+        let mut source = FileSource::open(settings.clone())?;
+        let places = self.places();
+        if !places.is_empty() {
+            source.go_on(&places)?;
+        }
+        Ok(source)
+    }
+
+    /// Polls once; false if there was nothing.
+    fn take(&mut self, source: &mut FileSource, wait: Duration) -> bool {
+        let Polled::Rows(rows) = source.poll(wait).unwrap() else { return false };
+        let rows = rows.column(0).as_primitive::<Int64Type>().values().to_vec();
+        self.records.push((rows, source.places()));
+        true
+    }
+
+    /// Takes until it has as many rows as are due, and then nothing more comes.
+    fn take_all(&mut self, source: &mut FileSource, due: usize) {
+        let start = Instant::now();
+        while self.counts().len() < due {
+            assert!(start.elapsed() < Duration::from_secs(5), "{} of {due}", self.counts().len());
+            self.take(source, Duration::from_millis(20));
+        }
+    }
+}
+
+/// What is done to a folder.
+#[derive(Clone, Debug)]
+enum Step {
+    /// Lines are appended to a file, which may be new; the last one without its end.
+    Append {
+        file: usize,
+        lines: usize,
+        cuts_last: bool,
+    },
+    /// A file gets another name that is read, or one that is not.
+    Rename {
+        file: usize,
+        to: usize,
+    },
+    Hide {
+        file: usize,
+    },
+    /// A file of which all was read is emptied, or removed.
+    Truncate {
+        file: usize,
+    },
+    Remove {
+        file: usize,
+    },
+    /// So many batches are taken.
+    Poll {
+        batches: usize,
+    },
+    /// The process ends; the last records may not have reached the disk.
+    Restart {
+        lost: usize,
+    },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let file = 0..4_usize;
+    prop_oneof![
+        6 => (file.clone(), 1..12_usize, any::<bool>())
+            .prop_map(|(file, lines, cuts_last)| Step::Append { file, lines, cuts_last }),
+        2 => (file.clone(), 0..4_usize).prop_map(|(file, to)| Step::Rename { file, to }),
+        1 => file.clone().prop_map(|file| Step::Hide { file }),
+        1 => file.clone().prop_map(|file| Step::Truncate { file }),
+        1 => file.prop_map(|file| Step::Remove { file }),
+        5 => (1..5_usize).prop_map(|batches| Step::Poll { batches }),
+        4 => prop_oneof![3 => Just(0), 1 => 0..6_usize].prop_map(|lost| Step::Restart { lost }),
+    ]
+}
+
+/// A folder, and which lines were written into it.
+struct World {
+    folder: tempfile::TempDir,
+    format: Format,
+    /// Of each name the lines of its file, and whether the last one has no end yet.
+    files: BTreeMap<usize, (Vec<i64>, bool)>,
+    hidden: usize,
+    next: i64,
+    /// Lines that are complete, or whose file nobody writes to any more.
+    due: Vec<i64>,
+}
+
+impl World {
+    fn path(&self, file: usize) -> PathBuf {
+        self.folder.path().join(format!("{}.{}", ["d", "b", "a", "c"][file], "log"))
+    }
+
+    fn line(&self, id: i64) -> String {
+        match self.format {
+            Format::Json => format!("{{\"id\": {id}}}"),
+            _ => id.to_string(),
+        }
+    }
+
+    fn append(&mut self, file: usize, lines: usize, cuts_last: bool) {
+        let path = self.path(file);
+        let (mut ids, is_cut) = self.files.remove(&file).unwrap_or_default();
+        let mut text = String::new();
+        if ids.is_empty() && self.format == Format::Csv {
+            text += "other,id\n";
+        }
+        if is_cut {
+            text += "\n";
+            self.due.extend(ids.last());
+        }
+        for line in 0..lines {
+            let content = self.line(self.next);
+            let content = if self.format == Format::Csv { format!("x,{content}") } else { content };
+            text += &content;
+            ids.push(self.next);
+            if line + 1 < lines || !cuts_last {
+                text += "\n";
+                self.due.push(self.next);
+            }
+            self.next += 1;
+        }
+        append(&path, &text);
+        self.files.insert(file, (ids, cuts_last));
+    }
+
+    /// The line without its end counts, for its file is not read on.
+    fn ends(&mut self, file: usize) {
+        if let Some((ids, true)) = self.files.get(&file) {
+            self.due.extend(ids.last());
+        }
+    }
+
+    fn has_some(&self, journal: &Journal, file: usize) -> bool {
+        let counts = journal.counts();
+        self.files.get(&file).is_some_and(|(ids, _)| ids.iter().any(|id| counts.contains_key(id)))
+    }
+
+    fn has_all(&self, journal: &Journal, file: usize) -> bool {
+        let counts = journal.counts();
+        self.files.get(&file).is_some_and(|(ids, _)| ids.iter().all(|id| counts.contains_key(id)))
+    }
+}
+
+fn run(format: Format, steps: &[Step]) {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = settings(folder.path().join("*.log").as_path(), format, true);
+    let mut world = World { folder, format, files: BTreeMap::new(), hidden: 0, next: 100, due: Vec::new() };
+    let mut journal = Journal::default();
+    let mut source = Some(journal.open(&settings).unwrap());
+    for step in steps {
+        match *step {
+            Step::Append { file, lines, cuts_last } => world.append(file, lines, cuts_last),
+            Step::Rename { file, to } if file != to && !world.files.contains_key(&to) => {
+                if let Some(state) = world.files.remove(&file) {
+                    fs::rename(world.path(file), world.path(to)).unwrap();
+                    world.files.insert(to, state);
+                }
+            }
+            // The source has begun to read it. A line without its end would be taken for complete or not, as it is noticed
+            // before or after a restart.
+            Step::Hide { file } if world.has_some(&journal, file) && !world.files[&file].1 => {
+                world.hidden += 1;
+                let hidden = world.folder.path().join(format!("old.{}", world.hidden));
+                fs::rename(world.path(file), hidden).unwrap();
+                world.files.remove(&file);
+            }
+            Step::Truncate { file } if world.has_all(&journal, file) && !world.files[&file].1 => {
+                fs::File::create(world.path(file)).unwrap();
+                world.files.insert(file, (Vec::new(), false));
+            }
+            Step::Remove { file } if world.has_all(&journal, file) => {
+                world.ends(file);
+                fs::remove_file(world.path(file)).unwrap();
+                world.files.remove(&file);
+            }
+            Step::Poll { batches } => {
+                let source = source.get_or_insert_with(|| journal.open(&settings).unwrap());
+                for _ in 0..batches {
+                    journal.take(source, Duration::ZERO);
+                }
+            }
+            Step::Restart { lost } => {
+                // What was done to a file that was read counts on that.
+                let needs_all = |step: &Step| {
+                    matches!(step, Step::Hide { .. } | Step::Truncate { .. } | Step::Remove { .. })
+                };
+                let is_certain = !steps.iter().any(needs_all);
+                let kept = journal.records.len().saturating_sub(if is_certain { lost } else { 0 });
+                journal.records.truncate(kept);
+                source = None;
+            }
+            _ => {}
+        }
+    }
+    let mut source = source.unwrap_or_else(|| journal.open(&settings).unwrap());
+    world.due.sort_unstable();
+    world.due.dedup();
+    journal.take_all(&mut source, world.due.len());
+    while journal.take(&mut source, Duration::from_millis(1)) {}
+    assert_eq!(journal.ids(), world.due, "{:?}", source.faults());
+    assert!(journal.counts().values().all(|count| *count == 1), "{:?}", journal.counts());
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_told_of_once_and_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("clickz");
+    let mut source = FileSource::open(settings(&path, Format::Json, true)).unwrap();
+    for _ in 0..10 {
+        assert!(matches!(source.poll(Duration::from_millis(20)).unwrap(), Polled::Nothing));
+    }
+    let faults = source.faults();
+    assert_eq!((faults.count, faults.notices.len()), (0, 1), "{faults:?}");
+    assert!(faults.notices[0].contains("clickz: there is nothing yet"), "{faults:?}");
+    fs::create_dir(&path).unwrap();
+    append(&path.join("a.json"), "{\"id\": 7}\n");
+    let mut journal = Journal::default();
+    journal.take_all(&mut source, 1);
+    assert!(source.faults().is_empty());
+    // An empty folder is there.
+    let empty = tempfile::tempdir().unwrap();
+    let mut source = FileSource::open(settings(empty.path(), Format::Json, true)).unwrap();
+    assert!(matches!(source.poll(Duration::from_millis(20)).unwrap(), Polled::Nothing));
+    assert!(source.faults().is_empty());
+}
+
+fn check(format: Format) {
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(60);
+    let mut runner = TestRunner::new(Config {
+        cases,
+        failure_persistence: None,
+        max_shrink_iters: 40,
+        ..Config::default()
+    });
+    runner
+        .run(&prop::collection::vec(step(), 1..40), |steps| {
+            run(format, &steps);
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn each_line_of_followed_csv_comes_once() {
+    check(Format::Csv);
+}
+
+#[test]
+fn each_line_of_followed_json_comes_once() {
+    check(Format::Json);
+}
