@@ -101,7 +101,7 @@ fn columns_of_text_are_inferred() {
     let path = directory.path().join("t.csv");
     let text = "ok,n,x,day,at,name\ntrue,1,1.5,2026-01-01,2026-01-01 10:00:00,a\n,,,,,\nbroken\n";
     fs::write(&path, text).unwrap();
-    let schema = FileSource::infer(&settings(&path)).unwrap();
+    let schema = FileSource::infer(&mut settings(&path)).unwrap();
     let types: Vec<&DataType> = schema.fields().iter().map(|field| field.data_type()).collect();
     let time = DataType::Timestamp(TimeUnit::Nanosecond, None);
     use DataType::{Boolean, Date32, Float64, Int64, Utf8};
@@ -110,7 +110,7 @@ fn columns_of_text_are_inferred() {
     let path = directory.path().join("t.ndjson");
     let first = "{\"b\":1,\"a\":\"2026-01-01T00:00:00Z\",\"v\":[1,2]}";
     fs::write(&path, format!("{first}\nbad\n{{\"b\":1.5,\"n\":null,\"o\":{{\"x\":1}}}}\n")).unwrap();
-    let schema = FileSource::infer(&settings(&path)).unwrap();
+    let schema = FileSource::infer(&mut settings(&path)).unwrap();
     let describe = |field: &Arc<Field>| format!("{} {}", field.name(), sql_type(field.data_type()));
     let found: Vec<String> = schema.fields().iter().map(describe).collect();
     assert_eq!(found[..4], ["b DOUBLE", "a TIMESTAMP", "v DOUBLE[]", "n VARCHAR"]);
@@ -123,7 +123,7 @@ fn headers_are_guessed_where_there_are_only_strings_too() {
     let path = directory.path().join("t.tsv");
     for (text, name) in [("a\tb\nx\ty\n", "a"), ("x\ty\nx\tz\n", "column_1"), ("1\tb\n2\tc\n", "column_1")] {
         fs::write(&path, text).unwrap();
-        assert_eq!(FileSource::infer(&settings(&path)).unwrap().field(0).name(), name, "{text:?}");
+        assert_eq!(FileSource::infer(&mut settings(&path)).unwrap().field(0).name(), name, "{text:?}");
     }
 }
 

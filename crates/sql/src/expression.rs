@@ -97,16 +97,18 @@ impl Expression for Compiled {
     }
 }
 
+const NOT_DONE: &str = "This feature is not implemented: ";
+
 /// What an error says, without DataFusion's headings.
 pub(crate) fn plain(error: &datafusion::common::DataFusionError) -> String {
     let text = error.strip_backtrace();
     let headings =
-        ["Arrow error: ", "Execution error: ", "Error during planning: ", "Divide by zero error: "];
+        ["Arrow error: ", "Execution error: ", "Error during planning: ", "Divide by zero error: ", NOT_DONE];
     let mut text = text.as_str();
     while let Some(rest) = headings.iter().find_map(|heading| text.strip_prefix(heading)) {
         text = rest;
     }
-    text.to_string()
+    crate::text_error::plain_sentence(text)
 }
 
 /// The expression over its one column, if that is a dictionary and there is something to compute.

@@ -59,7 +59,7 @@ impl Finish {
             let scan = scan_of(scan.table_name.clone(), rows, scan.projection.clone())?;
             Ok(Transformed::yes(scan.build()?))
         });
-        crate::translate::batch_answer(plan.data()?)
+        crate::logical::shown_rows(crate::translate::batch_answer(plan.data()?)?)
     }
 }
 

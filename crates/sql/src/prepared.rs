@@ -10,6 +10,7 @@ use datafusion::logical_expr::{FetchType, LogicalPlan, SkipType};
 use tidemill_engine::{Cause, CyclePolicy, Durability, Journal, Plan};
 
 use crate::finish::{Finish, is_finite};
+use crate::logical::header;
 use crate::settings::Settings;
 use crate::split_profiles::{AskedSplits, asked};
 use crate::steps::RowFaults;
@@ -213,7 +214,7 @@ fn limits(settings: &Settings) -> StateLimits {
 }
 
 fn output(name: &str, query: &LogicalPlan, relation: &Relation) -> Output {
-    let names = query.schema().fields().iter().map(|field| field.name().clone());
+    let names = query.schema().fields().iter().map(|field| header(field.name()));
     let fields = relation.schema.fields().iter().zip(names);
     let fields: Vec<Field> = fields.map(|(field, name)| field.as_ref().clone().with_name(name)).collect();
     let table_key = match &relation.kind {

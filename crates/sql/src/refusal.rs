@@ -3,7 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
-use datafusion::common::DataFusionError;
+use datafusion::common::{DataFusionError, Diagnostic, Span};
+use datafusion::sql::sqlparser::tokenizer::Span as TokenSpan;
 
 /// A refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,4 +27,11 @@ impl Error for Refusal {}
 pub(crate) fn refuse(reason: impl Into<String>, way_out: &str) -> DataFusionError {
     let refusal = Refusal { reason: reason.into(), way_out: way_out.to_string() };
     DataFusionError::External(Box::new(refusal))
+}
+
+/// The same, at a place of the text.
+pub(crate) fn refuse_at(place: TokenSpan, reason: impl Into<String>, way_out: &str) -> DataFusionError {
+    let reason = reason.into();
+    let diagnostic = Diagnostic::new_error(reason.clone(), Span::try_from_sqlparser_span(place));
+    refuse(reason, way_out).with_diagnostic(diagnostic)
 }

@@ -20,7 +20,7 @@ use tidemill_operators::Aggregate;
 use crate::catalog::{Catalog, Relation, ViewDefinition};
 use crate::connectors::{self, SinkDefinition, SinkUse};
 use crate::extension::{Generator, Registry, TableOperator};
-use crate::logical::{Functions, Provider};
+use crate::logical::{Functions, Provider, shown_rows};
 use crate::prepared::{Output, Prepared};
 use crate::settings::Settings;
 use crate::statement::{Name, Options, Statement, StatementKind};
@@ -336,7 +336,7 @@ impl Session {
         let plan = self.plan(query, statement)?;
         let failed = |error: DataFusionError| self.text_error(&error, statement);
         if is_static(&plan) {
-            return read_static(&plan).map(Reply::Rows).map_err(failed);
+            return read_static(&plan).and_then(shown_rows).map(Reply::Rows).map_err(failed);
         }
         let prepared = Prepared::shown(&plan, &self.settings_of_query(), bound).map_err(failed)?;
         Ok(Reply::Query(Box::new(prepared)))

@@ -2,6 +2,7 @@
 //!
 //! Each statement has its file. Nothing here is checked against the catalogue: that is the planner's work.
 
+mod clauses;
 mod columns;
 mod create_places;
 mod create_process;
@@ -13,10 +14,12 @@ mod depth;
 mod describe;
 mod drop;
 mod explain;
+mod from_first;
 mod insert;
 mod keywords;
 mod name;
 mod options;
+mod parts;
 mod query;
 mod read;
 mod script;
@@ -168,6 +171,12 @@ impl Statement {
     #[must_use]
     pub fn find_name(&self, name: &str) -> Option<Span> {
         tokens::find_name(&self.script, self.span, name)
+    }
+
+    /// Where these words, unquoted, first stand one after the other.
+    #[must_use]
+    pub fn find_words(&self, words: &[&str]) -> Option<Span> {
+        tokens::find_words(&self.script, self.span, words)
     }
 
     /// Where a part of the parsed tree stands; the whole statement if the parser does not know.

@@ -9,6 +9,7 @@ use datafusion::common::Result;
 use tidemill_engine::{Cause, Cut, Faults, Transform, Transformed};
 
 use crate::expression::{Compiled, plain};
+use crate::logical::shown;
 
 /// Rows that expressions could not be computed for, of all transforms of a query.
 #[derive(Clone, Debug, Default)]
@@ -146,7 +147,7 @@ pub(crate) fn describe(reason: &str, rows: &RecordBatch) -> String {
     use datafusion::arrow::util::display::array_value_to_string;
     let schema = rows.schema();
     let shown = schema.fields().iter().zip(rows.columns()).take(8).map(|(field, column)| {
-        format!("{}: {}", field.name(), array_value_to_string(column, 0).unwrap_or_default())
+        format!("{}: {}", shown(field.name()), array_value_to_string(column, 0).unwrap_or_default())
     });
     format!("{reason}; the row is {}", shown.collect::<Vec<_>>().join(", "))
 }

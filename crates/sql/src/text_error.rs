@@ -2,6 +2,7 @@
 
 mod datafusion;
 mod parser;
+mod places;
 mod render;
 mod wording;
 
@@ -12,7 +13,7 @@ use tidemill_engine::Cause;
 
 pub use self::datafusion::Names;
 pub(crate) use self::parser::query_hint;
-pub(crate) use self::wording::{plain_values, sql_types};
+pub(crate) use self::wording::{plain_sentence, plain_values, sql_types};
 use crate::statement::{Script, Span};
 
 /// Something in a script that cannot be served: what, where, and what to do about it.

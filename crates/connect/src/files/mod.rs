@@ -103,14 +103,14 @@ impl FileSource {
     }
 
     /// The columns of the first file: its own (Parquet, Arrow IPC), or inferred from its first rows (at most
-    /// [`infer::RECORDS_MAX`] or [`infer::SAMPLE_BYTES`]).
+    /// [`infer::RECORDS_MAX`] or [`infer::SAMPLE_BYTES`]). Fills in what was left open of `csv`, delimiter and header,
+    /// for the rows are read as the columns were found.
     ///
     /// # Errors
     /// As [`FileSource::open`].
-    pub fn infer(settings: &FileSettings) -> Result<SchemaRef, Cause> {
-        let mut settings = settings.clone();
+    pub fn infer(settings: &mut FileSettings) -> Result<SchemaRef, Cause> {
         settings.complete()?;
-        infer::infer_files(&mut settings)
+        infer::infer_files(settings)
     }
 
     /// Reads only these of the columns, in this order; to be called before the first poll. Values of the

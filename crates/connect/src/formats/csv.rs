@@ -19,7 +19,7 @@ use tidemill_core::error::Cause;
 use tidemill_core::source::Faults;
 
 use super::csv_block::{Fields, Records, newlines};
-use super::csv_header::{self, Layout};
+use super::csv_header::{self, Layout, different_names};
 use super::csv_records::{Step, next_record};
 use super::values::{self, BadRows, good_rows};
 use super::{CsvSettings, DecoderSettings, RECORD_LIMIT_BYTES, RecordDecoder, Waiting, project, sql_type};
@@ -205,8 +205,8 @@ impl CsvDecoder {
             spans.into_iter().map(|span| csv_header::text(&self.buffer, span, self.csv.quote)).collect();
         let is_header =
             *self.has_header.get_or_insert_with(|| csv_header::is_header_of(&first, &self.declared));
-        let names = is_header.then_some(first.as_slice());
-        self.layout = Some(Layout::new(&self.place, &self.declared, &self.looked_at, names)?);
+        let names = is_header.then(|| different_names(first.iter().map(String::as_str)));
+        self.layout = Some(Layout::new(&self.place, &self.declared, &self.looked_at, names.as_deref())?);
         Ok(Some(if is_header { next } else { at }))
     }
 

@@ -1,5 +1,7 @@
 //! Which fields of a CSV are which columns.
 
+use std::collections::HashSet;
+
 use arrow_schema::{DataType, Field, Schema};
 use tidemill_core::error::Cause;
 
@@ -42,6 +44,26 @@ impl Layout {
         }
         Ok(Layout { fields, slot_of, slots: looked_at.len() })
     }
+}
+
+/// Different names for all columns: one that was left out is made up, one that occurs again gets a number.
+pub(crate) fn different_names<'a>(header: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let mut taken = HashSet::new();
+    let mut names = Vec::new();
+    for (index, text) in header.into_iter().enumerate() {
+        let base = match text.trim_ascii() {
+            "" => format!("column_{}", index + 1),
+            given => given.to_owned(),
+        };
+        let mut name = base.clone();
+        let mut count = 1;
+        while !taken.insert(name.to_lowercase()) {
+            count += 1;
+            name = format!("{base}_{count}");
+        }
+        names.push(name);
+    }
+    names
 }
 
 /// The column of that name, or else of that name in another case.

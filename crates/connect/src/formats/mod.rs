@@ -25,7 +25,7 @@ use arrow_schema::{Schema, SchemaRef};
 use tidemill_core::error::Cause;
 use tidemill_core::source::Faults;
 
-pub(crate) use csv_header::{is_name, text as field_text};
+pub(crate) use csv_header::{different_names, is_name, text as field_text};
 pub(crate) use csv_records::{Step, next_record};
 pub(crate) use fit::{BatchReader, Fit};
 pub(crate) use ndjson_keys::outermost_keys;

@@ -7,7 +7,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use super::RECORDS_MAX;
 use super::guess::Guess;
-use crate::formats::{CsvSettings, Step, field_text, is_name, next_record};
+use crate::formats::{CsvSettings, Step, different_names, field_text, is_name, next_record};
 
 const DELIMITERS: [u8; 4] = [b',', b'\t', b';', b'|'];
 /// Records by which a delimiter is judged.
@@ -26,7 +26,10 @@ pub(super) fn infer(sample: &[u8], settings: &mut CsvSettings) -> Option<SchemaR
         }
     }
     let is_header = *settings.header.get_or_insert_with(|| is_header(first, rest, &guesses));
-    let names = names(first, is_header);
+    let names = match is_header {
+        true => different_names(first.iter().map(|text| text.as_deref().unwrap_or_default())),
+        false => different_names(first.iter().map(|_| "")),
+    };
     if !is_header {
         for (guess, text) in guesses.iter_mut().zip(first) {
             text.iter().for_each(|text| guess.update(text));
@@ -73,11 +76,11 @@ fn delimiter_of(sample: &[u8], settings: &CsvSettings) -> u8 {
     DELIMITERS.into_iter().rev().max_by_key(|delimiter| score(*delimiter)).unwrap_or(b',')
 }
 
-/// Whether the first record names the columns: all names, all different, and either it has other types than
-/// the rest or no name is also a value of its column.
+/// Whether the first record names the columns: it has names only, and either it has other types than the rest (then
+/// names may be equal, or left out), or all are different and none is also a value of its column.
 fn is_header(first: &[Option<String>], rest: &[Vec<Option<String>>], guesses: &[Guess]) -> bool {
-    let named = first.iter().flatten().filter(|text| is_name(text)).collect::<HashSet<_>>();
-    if named.len() != first.len() {
+    let names: Vec<&String> = first.iter().flatten().collect();
+    if names.is_empty() || !names.iter().all(|text| is_name(text)) {
         return false;
     }
     let is_other_type = |(text, guess): (&Option<String>, &Guess)| {
@@ -88,26 +91,9 @@ fn is_header(first: &[Option<String>], rest: &[Vec<Option<String>>], guesses: &[
     if first.iter().zip(guesses).any(is_other_type) {
         return true;
     }
+    let all_differ = names.iter().collect::<HashSet<_>>().len() == first.len();
     let all_text = guesses.iter().all(|guess| guess.data_type() == DataType::Utf8);
     let occurs_again =
         |(at, text): (usize, &Option<String>)| rest.iter().any(|record| record.get(at) == Some(text));
-    all_text && !first.iter().enumerate().any(occurs_again)
-}
-
-/// Different names for all columns.
-fn names(first: &[Option<String>], is_header: bool) -> Vec<String> {
-    let mut taken = HashSet::new();
-    let mut names = Vec::with_capacity(first.len());
-    for (index, text) in first.iter().enumerate() {
-        let given = text.as_deref().map(str::trim_ascii).filter(|text| is_header && !text.is_empty());
-        let base = given.map_or_else(|| format!("column_{}", index + 1), str::to_owned);
-        let mut name = base.clone();
-        let mut count = 1;
-        while !taken.insert(name.to_lowercase()) {
-            count += 1;
-            name = format!("{base}_{count}");
-        }
-        names.push(name);
-    }
-    names
+    all_differ && all_text && !first.iter().enumerate().any(occurs_again)
 }

@@ -105,6 +105,7 @@ impl DirectorySink {
         if folder.exists() && !folder.is_dir() {
             return Err(Cause::User(format!("'{}' is a file; name a folder", folder.display())));
         }
+        settings.format.check(schema)?;
         std::fs::create_dir_all(folder).map_err(|error| open_failed(folder, &error))?;
         if let Some(format) = settings.format.text() {
             format.encoder(schema)?;

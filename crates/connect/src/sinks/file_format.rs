@@ -2,6 +2,9 @@
 
 use arrow_schema::{FieldRef, Schema};
 
+use tidemill_core::Cause;
+
+use super::column_names::must_differ;
 use super::encode::{CsvStyle, TextFormat};
 
 /// The format of a file.
@@ -51,6 +54,16 @@ impl FileFormat {
             FileFormat::Ndjson => "ndjson",
             FileFormat::Parquet => "parquet",
             FileFormat::ArrowIpc => "arrow",
+        }
+    }
+
+    /// Refuses rows that the format cannot hold.
+    pub(crate) fn check(&self, schema: &Schema) -> Result<(), Cause> {
+        match self {
+            FileFormat::Csv(_) => Ok(()),
+            FileFormat::Ndjson => must_differ(schema, "JSON"),
+            FileFormat::Parquet => must_differ(schema, "Parquet"),
+            FileFormat::ArrowIpc => must_differ(schema, "Arrow IPC"),
         }
     }
 

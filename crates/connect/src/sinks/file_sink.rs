@@ -79,6 +79,7 @@ impl FileSink {
     /// [`Cause::User`] if the path is a folder, a file is there already, the folder is not, or it may not be
     /// written; [`Cause::Operation`] if creating it fails otherwise.
     pub fn create(path: &Path, schema: &SchemaRef, settings: &FileSinkSettings) -> Result<FileSink, Cause> {
+        settings.format.check(schema)?;
         let Some(format) = settings.format.text() else {
             return Ok(FileSink(Kind::Columnar(PartialFile::create(path, schema, settings)?)));
         };

@@ -15,6 +15,7 @@
 //! | [`LatestTable`] | once, at the end of the query | as for standard output | at least once |
 
 mod changes_sink;
+mod column_names;
 mod columnar_file;
 mod directory_sink;
 pub mod encode;

@@ -21,7 +21,7 @@ pub(crate) fn by_path(name: &str) -> Option<Result<SourceDefinition>> {
 
 fn define(path: &str) -> std::result::Result<SourceDefinition, Cause> {
     let mut settings = FileSettings::new(path);
-    let schema = FileSource::infer(&settings)?;
+    let schema = FileSource::infer(&mut settings)?;
     settings.schema = Some(Arc::clone(&schema));
     let open = Arc::new(move |columns: Option<&[usize]>| open(settings.clone(), columns));
     let definition = SourceDefinition::new(path, schema, open);

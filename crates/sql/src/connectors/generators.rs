@@ -65,7 +65,7 @@ fn lines(arguments: &Arguments) -> Result<SourceDefinition, Cause> {
     let mut settings = FileSettings::new(path);
     settings.format = Some(Format::Lines);
     settings.schema = Some(lines_schema());
-    FileSource::infer(&settings)?;
+    FileSource::infer(&mut settings)?;
     let open = move |columns: Option<&[usize]>| super::files::open(settings.clone(), columns);
     Ok(definition("lines", lines_schema(), None, true, Arc::new(open)))
 }

@@ -251,7 +251,7 @@ fn file(options: &Options, declared: Option<SchemaRef>) -> Result<Opened, TextEr
     settings.schema = declared;
     let raw = match &settings.schema {
         Some(schema) => Arc::clone(schema),
-        None => FileSource::infer(&settings).map_err(|cause| options.error("path", cause.to_string()))?,
+        None => FileSource::infer(&mut settings).map_err(|cause| options.error("path", cause.to_string()))?,
     };
     settings.schema = Some(Arc::clone(&raw));
     let is_finite = !settings.follow;

@@ -22,6 +22,9 @@ pub(super) const CURRENT_TIME: &str = "current_time";
 /// `tumble(time, size)` outside of FROM: the start of the window.
 pub(crate) const WINDOW_START: &str = "tumble";
 
+/// Functions of unions of types, which SQL cannot make.
+const NOT_IN_SQL: [&str; 2] = ["union_extract", "union_tag"];
+
 /// See the module.
 #[derive(Clone)]
 pub(crate) struct Functions {
@@ -49,6 +52,8 @@ impl Default for Functions {
         for function in SessionStateDefaults::default_window_functions() {
             functions.window.insert(function.name().to_string(), function);
         }
+        // No value that a query can have is of their type.
+        NOT_IN_SQL.iter().for_each(|name| drop(functions.scalar.remove(*name)));
         functions.add_scalar(Arc::new(ScalarUDF::new_from_impl(CycleTime::now())));
         functions.add_scalar(Arc::new(ScalarUDF::new_from_impl(CycleTime::current_date())));
         functions.add_scalar(Arc::new(ScalarUDF::new_from_impl(CycleTime::current_time())));

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::{DFSchema, Result, TableReference, plan_err};
+use datafusion::common::{DFSchema, DataFusionError, Result, TableReference, plan_err};
 use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner};
 use datafusion::logical_expr::{
     AggregateUDF, EmptyRelation, Expr, ExprSchemable, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder,
@@ -16,11 +16,16 @@ use datafusion::sql::planner::{ParserOptions, PlannerContext, SqlToRel};
 use datafusion::sql::sqlparser::ast;
 
 use super::functions::Functions;
+use super::names::{self, Naming};
 use super::relations::Relations;
+use super::spelling::Spelling;
 use crate::catalog::{Catalog, Relation};
 use crate::definition::{Scanned, SourceDefinition};
 use crate::extension::Registry;
 use crate::process::ProcessSet;
+
+/// How often a query is planned with other names before it is given up.
+const MAX_ATTEMPTS: usize = 200;
 
 /// Opens a relation that is named in quotes, such as a file.
 pub(crate) type OpenByName = dyn Fn(&str) -> Option<Result<SourceDefinition>> + Send + Sync;
@@ -53,16 +58,47 @@ impl<'a> Provider<'a> {
 
     /// The optimised plan of a query.
     pub fn plan(&self, query: &ast::Query) -> Result<LogicalPlan> {
-        let plan = super::distinct_on::without_distinct_on(self.plan_view(query)?)?;
-        super::check_repeatable(&plan)?;
-        let plan = crate::translate::read_scalar_subqueries(super::optimize(plan, &self.options)?)?;
-        crate::translate::read_as_tables(plan)
+        Ok(self.plan_view(query)?.1)
     }
 
-    /// The plan of a view's query, as it is written: it is optimised with what it is used in.
-    pub fn plan_view(&self, query: &ast::Query) -> Result<LogicalPlan> {
+    /// The plan of a view's query, as it is written, for it is optimised with what it is used in; and the optimised one, by
+    /// which what is wrong with it is found where it is defined.
+    pub fn plan_view(&self, query: &ast::Query) -> Result<(LogicalPlan, LogicalPlan)> {
+        super::calls::check(query, self.functions)?;
+        let (mut naming, mut spelling) = (Naming::default(), Spelling::default());
+        let mut first = None;
+        for _ in 0..MAX_ATTEMPTS {
+            let error = match self.attempt(query, &naming, &spelling) {
+                Ok(plans) => return Ok(plans),
+                Err(error) => error,
+            };
+            let is_repaired = naming.after(&error).or_else(|| spelling.after(&error)).is_some();
+            // What is said is about the query as it was written.
+            first.get_or_insert(error);
+            if !is_repaired {
+                break;
+            }
+        }
+        Err(first.unwrap_or_else(|| DataFusionError::Internal("a query was not planned".to_owned())))
+    }
+
+    fn attempt(
+        &self,
+        query: &ast::Query,
+        naming: &Naming,
+        spelling: &Spelling,
+    ) -> Result<(LogicalPlan, LogicalPlan)> {
+        let mut query = naming.name(query);
+        spelling.spell(&mut query);
+        super::time_patterns::translate(&mut query)?;
         let planner = SqlToRel::new_with_options(self, parser_options());
-        planner.sql_statement_to_plan(ast::Statement::Query(Box::new(query.clone())))
+        let written = planner.sql_statement_to_plan(ast::Statement::Query(Box::new(query)))?;
+        super::check_order(&written)?;
+        let plan = super::distinct_on::without_distinct_on(written.clone())?;
+        super::check_repeatable(&plan)?;
+        let optimised = super::optimize(plan, &self.options)?;
+        let optimised = crate::translate::read_scalar_subqueries(optimised)?;
+        Ok((written, crate::translate::read_as_tables(optimised)?))
     }
 
     /// The type that a declaration means.
@@ -82,8 +118,8 @@ impl<'a> Provider<'a> {
 
     /// An expression over a schema, its types coerced.
     pub fn expression(&self, expression: &ast::Expr, schema: &DFSchema) -> Result<Expr> {
-        let planner = SqlToRel::new_with_options(self, parser_options());
-        let expression = planner.sql_to_expr(expression.clone(), schema, &mut PlannerContext::new())?;
+        super::calls::check(expression, self.functions)?;
+        let expression = self.planned_expression(expression, schema)?;
         // As a plan, for coercion and the check of what no replay could repeat work on plans.
         let empty = LogicalPlan::EmptyRelation(EmptyRelation {
             produce_one_row: true,
@@ -93,6 +129,20 @@ impl<'a> Provider<'a> {
         super::check_repeatable(&plan)?;
         let plan = super::optimize::coerce(plan, &self.options)?;
         Ok(plan.expressions().remove(0).unalias())
+    }
+
+    fn planned_expression(&self, expression: &ast::Expr, schema: &DFSchema) -> Result<Expr> {
+        let mut spelling = Spelling::default();
+        loop {
+            let mut expression = expression.clone();
+            spelling.spell(&mut expression);
+            super::time_patterns::translate(&mut expression)?;
+            let planner = SqlToRel::new_with_options(self, parser_options());
+            match planner.sql_to_expr(expression, schema, &mut PlannerContext::new()) {
+                Err(error) if spelling.after(&error).is_some() => {}
+                planned => return planned,
+            }
+        }
     }
 
     fn opened(&self, name: &str) -> Option<Result<Arc<SourceDefinition>>> {
@@ -168,7 +218,10 @@ impl ContextProvider for Provider<'_> {
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
-        self.functions.scalar.get(name).cloned()
+        match name {
+            names::AS_WRITTEN => Some(Arc::new(names::as_written())),
+            name => self.functions.scalar.get(name).cloned(),
+        }
     }
 
     fn get_higher_order_meta(&self, _name: &str) -> Option<Arc<HigherOrderUDF>> {

@@ -1,8 +1,8 @@
-//! What no replay could repeat is refused.
+//! What the planner lets pass and no query can be: what no replay could repeat, an order by columns that are not there.
 
-use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
+use datafusion::common::{DataFusionError, Result, SchemaError};
+use datafusion::logical_expr::{Expr, LogicalPlan, ScalarUDF, Volatility};
 
 use super::functions::{CURRENT_DATE, CURRENT_TIME, NOW};
 use crate::refusal::refuse;
@@ -14,8 +14,7 @@ pub(crate) fn check_repeatable(plan: &LogicalPlan) -> Result<()> {
             expression.apply(|part| {
                 if let Expr::ScalarFunction(call) = part {
                     let name = call.func.name();
-                    let ours = [NOW, CURRENT_DATE, CURRENT_TIME].contains(&name);
-                    if call.func.signature().volatility == Volatility::Volatile && !ours {
+                    if !is_repeatable(&call.func) {
                         return Err(refuse(
                             format!(
                                 "{name}() gives another value in every run, so no replay after a crash could repeat \
@@ -29,6 +28,28 @@ pub(crate) fn check_repeatable(plan: &LogicalPlan) -> Result<()> {
                 Ok(TreeNodeRecursion::Continue)
             })
         })
+    })?;
+    Ok(())
+}
+
+/// Whether a function gives the same answer in every run over the same input: the closing time of a cycle is logged.
+pub(crate) fn is_repeatable(function: &ScalarUDF) -> bool {
+    let is_time = [NOW, CURRENT_DATE, CURRENT_TIME].contains(&function.name());
+    is_time || function.signature().volatility != Volatility::Volatile
+}
+
+/// Checks that the columns of ORDER BY are there, which DataFusion (55.2) finds out only when it runs the plan.
+pub(crate) fn check_order(plan: &LogicalPlan) -> Result<()> {
+    plan.apply_with_subqueries(|node| {
+        let LogicalPlan::Sort(sort) = node else { return Ok(TreeNodeRecursion::Continue) };
+        let schema = sort.input.schema();
+        let columns = sort.expr.iter().flat_map(|by| by.expr.column_refs());
+        let Some(missing) = columns.into_iter().find(|column| !schema.has_column(column)) else {
+            return Ok(TreeNodeRecursion::Continue);
+        };
+        let error =
+            SchemaError::FieldNotFound { field: Box::new(missing.clone()), valid_fields: schema.columns() };
+        Err(DataFusionError::SchemaError(Box::new(error), Box::new(None)))
     })?;
     Ok(())
 }

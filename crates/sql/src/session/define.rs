@@ -1,5 +1,6 @@
 //! Statements that define and drop things.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::Schema;
@@ -10,7 +11,7 @@ use super::{Reply, Session, SinkEntry, max_latency, select_all};
 use crate::catalog::{Materialized, Relation, ViewDefinition};
 use crate::connectors;
 use crate::definition::SourceDefinition;
-use crate::logical::LastOfKey;
+use crate::logical::{LastOfKey, shown};
 use crate::prepared::Prepared;
 use crate::statement::{
     CreateMaterializedView, CreateSink, CreateSource, CreateView, Name, Options, RelationKind, SinkInput,
@@ -79,11 +80,11 @@ impl Session {
             return Err(error.with_hint("state max_latency where rows leave: on the sink, or on the SELECT"));
         }
         create.options.finish(&[])?;
-        let plan = self.with_provider(|provider| {
-            // Optimised once, so that what is wrong with it is found here and not where it is used.
-            let checked = provider.plan(&create.query).and_then(|_| provider.plan_view(&create.query));
-            checked.map_err(|error| provider.text_error(&error, statement))
+        // Optimised once, so that what is wrong with it is found here and not where it is used.
+        let (plan, _) = self.with_provider(|provider| {
+            provider.plan_view(&create.query).map_err(|error| provider.text_error(&error, statement))
         })?;
+        check_names(&create.name, &plan, statement)?;
         self.add_view(&create.name, plan, None);
         Ok(Reply::Done(format!("view {} created", create.name)))
     }
@@ -132,6 +133,7 @@ impl Session {
         create.options.finish(&["max_latency"])?;
         let max_latency = max_latency(&create.options)?;
         let plan = self.plan(&create.query, statement)?;
+        check_names(&create.name, &plan, statement)?;
         // The key is part of the view, so that it means the same before the pipeline runs, in it, and afterwards.
         let plan = match self.view_key(create, &plan, statement)? {
             Some(key) => LastOfKey::plan(plan, key),
@@ -237,6 +239,16 @@ impl Session {
             }
         }
     }
+}
+
+/// A view's columns are found by their names.
+fn check_names(view: &Name, plan: &LogicalPlan, statement: &Statement) -> Result<(), TextError> {
+    let mut names = HashSet::new();
+    let mut fields = plan.schema().fields().iter().map(|field| shown(field.name()));
+    let Some(twice) = fields.find(|name| !names.insert(*name)) else { return Ok(()) };
+    let place = statement.find_name(twice).unwrap_or(view.span);
+    let error = statement.error(place, format!("two columns of view {view} have the name `{twice}`"));
+    Err(error.with_hint("give one another name with AS"))
 }
 
 /// The number of a column.

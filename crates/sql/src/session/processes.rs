@@ -106,8 +106,7 @@ impl Session {
         statement: &Statement,
     ) -> Result<Member, TextError> {
         // Optimised once, so that what is wrong with it is found here and not where it is used.
-        self.plan(query, statement)?;
-        let input = self.with_provider(|provider| {
+        let (input, _) = self.with_provider(|provider| {
             provider.plan_view(query).map_err(|error| provider.text_error(&error, statement))
         })?;
         let definition = Arc::new(ProcessDefinition { plan });

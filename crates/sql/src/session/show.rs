@@ -8,6 +8,7 @@ use tidemill_engine::ProcessPlan;
 
 use super::{Reply, Session, max_latency, select, select_all};
 use crate::catalog::Relation;
+use crate::logical::{header, is_repeatable};
 use crate::prepared::Prepared;
 use crate::settings;
 use crate::statement::{
@@ -63,7 +64,7 @@ impl Session {
         };
         let plan = self.plan(&query, statement)?;
         let fields = plan.schema().fields().clone();
-        let names: Vec<String> = fields.iter().map(|field| field.name().clone()).collect();
+        let names: Vec<String> = fields.iter().map(|field| header(field.name())).collect();
         let types: Vec<String> =
             fields.iter().map(|field| sql_types(&field.data_type().to_string())).collect();
         Ok(Reply::Rows(text_table(&["column", "type"], vec![names, types])))
@@ -121,8 +122,10 @@ impl Session {
                 let mut add = |names: Vec<&String>, kind: &str| {
                     rows.extend(names.into_iter().map(|name| (name.clone(), kind.to_string())));
                 };
-                add(self.functions.scalar.keys().collect(), "scalar");
+                let scalar = self.functions.scalar.iter().filter(|(_, function)| is_repeatable(function));
+                add(scalar.map(|(name, _)| name).collect(), "scalar");
                 add(self.functions.aggregate.keys().collect(), "aggregate");
+                add(self.functions.window.keys().collect(), "window");
                 add(self.registry.generators.keys().collect(), "generator");
                 add(self.registry.operators.keys().collect(), "operator");
                 rows.sort();

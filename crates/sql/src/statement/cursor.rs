@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::{Name, Script, Span};
+use super::{Name, Script, Span, from_first};
 use crate::text_error::query_hint;
 use crate::{TextError, closest};
 
@@ -174,7 +174,9 @@ impl<'a> Cursor<'a> {
     /// Reads a query.
     pub(super) fn query(&mut self) -> Result<Box<ast::Query>, TextError> {
         self.check_clauses()?;
-        self.parse(Parser::parse_query)
+        let mut query = self.parse(Parser::parse_query)?;
+        from_first::complete(&mut query);
+        Ok(query)
     }
 
     fn parse<T>(

@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 use super::cursor::Cursor;
 use super::tokens::Tokens;
 use super::{
-    Options, RelationKind, Script, Span, Statement, StatementKind, create_places, create_process,
+    Options, RelationKind, Script, Span, Statement, StatementKind, clauses, create_places, create_process,
     create_sink, create_source, create_view, depth, describe, drop, explain, insert, query, set, show,
 };
 use crate::TextError;
@@ -54,6 +54,7 @@ pub(super) fn statement(script: &Arc<Script>, tokens: Tokens) -> Result<Statemen
     options?;
     check_options(&statement)?;
     depth::check(&statement)?;
+    clauses::check(&statement)?;
     Ok(statement)
 }
 

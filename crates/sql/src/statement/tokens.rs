@@ -121,6 +121,19 @@ fn closing_pair(tokens: &[TokenWithSpan]) -> Option<Range<usize>> {
     None
 }
 
+/// Where these words, unquoted, first stand one after the other within a piece of a script.
+pub(super) fn find_words(script: &Script, within: Span, words: &[&str]) -> Option<Span> {
+    let mut tokens = Vec::new();
+    let _ = Tokenizer::new(&DIALECT, script.text()).tokenize_with_location_into_buf(&mut tokens);
+    tokens.retain(|token| !matches!(token.token, Token::Whitespace(_)));
+    let mut runs = tokens.windows(words.len().max(1)).filter_map(|run| {
+        let span = script.span_of_tokens(run.first()?.span)?.to(script.span_of_tokens(run.last()?.span)?);
+        (span.start >= within.start && span.end <= within.end).then_some((run, span))
+    });
+    let same = |run: &[TokenWithSpan]| run.iter().zip(words).all(|(token, word)| is_word(&token.token, word));
+    runs.find_map(|(run, span)| same(run).then_some(span))
+}
+
 /// Where a name or text in quotes is first written within a piece of a script.
 pub(super) fn find_name(script: &Script, within: Span, name: &str) -> Option<Span> {
     let mut tokens = Vec::new();

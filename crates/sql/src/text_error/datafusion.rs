@@ -4,8 +4,10 @@ use datafusion::common::{Column, Diagnostic, SchemaError};
 use datafusion::error::DataFusionError;
 
 use super::TextError;
-use super::wording::{Wording, between, reword};
+use super::places::place_of;
+use super::wording::{Wording, between, reword, types_do_not_fit};
 use crate::closest;
+use crate::logical::{shown, shown_text};
 use crate::refusal::Refusal;
 use crate::statement::{Span, Statement};
 
@@ -33,19 +35,23 @@ impl TextError {
             DataFusionError::SchemaError(error, _) => told.schema(error),
             DataFusionError::Plan(text) => told.plan(text),
             DataFusionError::Internal(text) => {
+                if let Some(wording) = types_do_not_fit(text) {
+                    return told.worded(wording);
+                }
                 let said = reword(text).message;
                 told.error(None, format!("the planner failed, which is a bug: {said}"))
             }
             DataFusionError::NotImplemented(text) => {
                 let wording = reword(text);
-                let plain =
-                    wording.message.contains("not supported") || wording.message.starts_with("unknown");
+                let plain = ["not supported", "cannot"].iter().any(|word| wording.message.contains(word))
+                    || wording.message.starts_with("unknown");
                 let prefix = if plain { "" } else { "not supported: " };
                 told.worded(Wording { message: format!("{prefix}{}", wording.message), ..wording })
             }
             DataFusionError::External(inner) if inner.is::<Refusal>() => {
                 let refusal = inner.downcast_ref::<Refusal>().expect("it is one");
-                told.error(None, refusal.reason.clone()).with_hint(refusal.way_out.clone())
+                let place = told.diagnosed().or_else(|| place_of(&refusal.reason, statement));
+                told.error(place, refusal.reason.clone()).with_hint(refusal.way_out.clone())
             }
             other => told.plan(&other.message()),
         }
@@ -88,7 +94,7 @@ impl Told<'_> {
     /// An error at `span`, else where the planner says, else at the whole statement.
     fn error(&self, span: Option<Span>, message: String) -> TextError {
         let span = span.or_else(|| self.diagnosed()).unwrap_or(self.statement.span);
-        self.statement.error(span, message)
+        self.statement.error(span, shown_text(&message))
     }
 
     fn diagnosed(&self) -> Option<Span> {
@@ -127,6 +133,11 @@ impl Told<'_> {
 
     fn unknown_column(&self, field: &Column, valid: &[Column]) -> TextError {
         let name = field.name.as_str();
+        if valid.iter().any(|known| known.name != name && shown(&known.name) == name) {
+            let message = format!("column `{}` is there more than once", field.flat_name());
+            let error = self.error(self.place_of(field), message);
+            return error.with_hint("give one another name with AS where they are selected");
+        }
         let error = self.error(self.place_of(field), format!("unknown column `{}`", field.flat_name()));
         // The name as it is may be there, in an input of another name.
         let elsewhere = valid.iter().find(|known| field.relation.is_some() && known.name == name);

@@ -1,5 +1,6 @@
 //! The planner's sentences in plain language.
 
+use datafusion::arrow::temporal_conversions::timestamp_ns_to_datetime;
 use datafusion::error::DataFusionError;
 
 /// An error in plain language.
@@ -25,6 +26,16 @@ pub(super) fn reword(text: &str) -> Wording {
 
 /// A function with arguments that it does not take.
 fn arguments(text: &str) -> Option<Wording> {
+    if let (Some(name), Some(wanted)) =
+        (between(text, "Function '", "' requires "), between(text, "' requires ", ", but received "))
+    {
+        let given = between(text, "(DataType: ", ")").map_or_else(|| "another type".to_owned(), type_names);
+        return Some(Wording {
+            message: format!("`{name}` takes {}, but {given} is given", type_names(wanted)),
+            hint: Some("convert it with CAST(... AS ...)".to_owned()),
+            at: Some(name.to_owned()),
+        });
+    }
     let call = between(text, "given name and argument types '", "'. You might")?;
     let (name, types) = call.split_once('(')?;
     let (_, candidates) = text.split_once("Candidate functions:")?;
@@ -111,14 +122,74 @@ fn values(text: &str) -> Option<Wording> {
         let hint = Some("there are BIGINT, DOUBLE, VARCHAR, BOOLEAN, TIMESTAMP, DATE and others".to_owned());
         return Some(Wording { message, hint, at: Some(name.to_owned()) });
     }
+    if let Some((message, hint)) = misplaced(text) {
+        return Some(Wording { message: message.to_owned(), hint: Some(hint.to_owned()), at: None });
+    }
     // The tree of the parser, as its programmers see it.
     let (_, node) = text.split_once("Unsupported ast node ")?;
+    let node = node.strip_prefix("in sqltorel: ").unwrap_or(node);
     let name = node.split([' ', '{', '(']).next()?.to_owned();
     Some(Wording {
         message: format!("{} is not supported here", name.to_uppercase()),
         hint: None,
         at: Some(name),
     })
+}
+
+/// What is written where it cannot be computed, and the way out.
+fn misplaced(text: &str) -> Option<(&'static str, &'static str)> {
+    if text.contains("should be rewritten to LogicalPlan::Unnest") {
+        return Some((
+            "UNNEST cannot stand here",
+            "unnest in a subquery: FROM (SELECT unnest(list) AS x FROM t)",
+        ));
+    }
+    let (_, node) = text.split_once("Physical plan does not support logical expression ")?;
+    Some(match node {
+        node if node.starts_with("Wildcard") => {
+            ("* cannot stand here", "name a column; * stands for all columns in SELECT and in count(*)")
+        }
+        node if node.starts_with("Window") => {
+            ("a function with OVER cannot stand here", "compute it in a subquery, with a name")
+        }
+        node if node.starts_with("Aggregate") => {
+            ("an aggregate cannot stand here", "compute it in a subquery, with a name")
+        }
+        _ => ("a subquery cannot stand here", "write it as a join"),
+    })
+}
+
+/// A function or an operator with types that it does not take, of which the planner speaks as of a fault of its own.
+pub(super) fn types_do_not_fit(text: &str) -> Option<Wording> {
+    let text = clean(text);
+    if let Some(types) = between(&text, "Failed to coerce types ", " in BETWEEN") {
+        let message = format!("cannot compare {}", type_names(types));
+        let hint = Some("convert one side with CAST(... AS ...)".to_owned());
+        return Some(Wording { message, hint, at: Some("BETWEEN".to_owned()) });
+    }
+    let name = between(&text, "Function '", "' failed to match any signature")?;
+    let wanted = text.split(" requires ").skip(1).filter_map(|wanted| wanted.split([',', '.']).next());
+    let mut wanted: Vec<String> = wanted.map(type_names).collect();
+    wanted.dedup();
+    let hint = (!wanted.is_empty()).then(|| format!("it takes {}", wanted.join(" or ")));
+    let written = match name {
+        "date_part" => "extract",
+        "substr" => "substring",
+        name => name,
+    };
+    Some(Wording {
+        message: format!("`{written}` does not take arguments of these types"),
+        hint,
+        at: Some(written.to_owned()),
+    })
+}
+
+/// A sentence about a query that runs, as its user reads it.
+pub(crate) fn plain_sentence(text: &str) -> String {
+    match misplaced(text) {
+        Some((message, hint)) => format!("{message}; {hint}"),
+        None => without_nodes(&plain_values(text)),
+    }
 }
 
 fn unknown(text: &str) -> Wording {
@@ -128,7 +199,8 @@ fn unknown(text: &str) -> Wording {
     };
     // A value or name in quotes is most likely what it is about.
     let at = between(text, "'", "'").or_else(|| between(text, "\"", "\"")).map(str::to_owned);
-    Wording { message: lower_first(&plain_values(message)), hint: advice, at }
+    let message = lower_first(&without_nodes(&type_names(&plain_values(message))));
+    Wording { message, hint: advice.map(|advice| without_nodes(&type_names(&plain_values(&advice)))), at }
 }
 
 /// Without prefixes, and without where in the planner's source it happened.
@@ -173,10 +245,27 @@ pub(crate) fn sql_types(text: &str) -> String {
     NAMES.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
-/// `Int64(1)` as `1`, `Utf8("a")` as `"a"`.
+/// `Int64(1)` as `1`, `Utf8("a")` as `"a"`, and times and intervals as SQL writes them.
 pub(crate) fn plain_values(text: &str) -> String {
-    const TYPES: [&str; 8] =
-        ["UInt64(", "Int64(", "Int32(", "Float64(", "Utf8View(", "Utf8(", "Boolean(", "UInt32("];
+    const TYPES: [&str; 17] = [
+        "UInt64(",
+        "UInt32(",
+        "UInt16(",
+        "UInt8(",
+        "Int64(",
+        "Int32(",
+        "Int16(",
+        "Int8(",
+        "Float64(",
+        "Float32(",
+        "LargeUtf8(",
+        "Utf8View(",
+        "Utf8(",
+        "Boolean(",
+        "Date32(",
+        "TimestampNanosecond(",
+        "IntervalMonthDayNano(",
+    ];
     let mut text = text.to_owned();
     for name in TYPES {
         while let Some(start) = text.find(name) {
@@ -184,11 +273,101 @@ pub(crate) fn plain_values(text: &str) -> String {
             // A text may have parentheses of its own.
             let end = if text[first..].starts_with('"') { "\")" } else { ")" };
             let Some(length) = text[first..].find(end) else { break };
-            let value = text[first..first + length + end.len() - 1].to_owned();
+            let value = &text[first..first + length + end.len() - 1];
+            let value = interval(value).or_else(|| time(name, value)).unwrap_or_else(|| value.to_owned());
             text.replace_range(start..first + length + end.len(), &value);
         }
     }
     text
+}
+
+fn interval(value: &str) -> Option<String> {
+    let parts = between(value, "IntervalMonthDayNano { ", " }")?;
+    let part = |name: &str| -> Option<i64> {
+        let value = parts.split(", ").find_map(|part| part.strip_prefix(name)?.strip_prefix(": "))?;
+        value.parse().ok()
+    };
+    let (months, days, rest_ns) = (part("months")?, part("days")?, part("nanoseconds")?);
+    let mut written = Vec::new();
+    if months != 0 {
+        written.push(format!("{months} months"));
+    }
+    if days != 0 {
+        written.push(format!("{days} days"));
+    }
+    if rest_ns != 0 || written.is_empty() {
+        let sign = if rest_ns < 0 { "-" } else { "" };
+        written.push(format!("{sign}{}", crate::duration::display_ns(rest_ns.checked_abs()?)));
+    }
+    Some(format!("INTERVAL '{}'", written.join(" ")))
+}
+
+fn time(name: &str, value: &str) -> Option<String> {
+    let since_1970_ns = value.strip_suffix(", None").filter(|_| name == "TimestampNanosecond(")?;
+    let time = timestamp_ns_to_datetime(since_1970_ns.parse().ok()?)?;
+    Some(format!("'{time}'"))
+}
+
+/// Names of the data's types, where they stand as words, as SQL writes them.
+fn type_names(text: &str) -> String {
+    let is_part = |char: char| char.is_alphanumeric() || char == '_';
+    let mut named = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find(is_part) {
+        let word = &rest[start..];
+        let length = word.find(|char| !is_part(char)).unwrap_or(word.len());
+        named.push_str(&rest[..start]);
+        named.push_str(match &word[..length] {
+            "Int64" => "BIGINT",
+            "Int32" => "INT",
+            "Int16" => "SMALLINT",
+            "Int8" => "TINYINT",
+            "UInt64" => "BIGINT UNSIGNED",
+            "UInt32" => "INT UNSIGNED",
+            "Float64" => "DOUBLE",
+            "Float32" => "FLOAT",
+            "Utf8" | "Utf8View" | "LargeUtf8" => "VARCHAR",
+            "Date32" => "DATE",
+            "Decimal128" => "DECIMAL",
+            other => other,
+        });
+        rest = &word[length..];
+    }
+    named + rest
+}
+
+/// Without nodes of the planner's trees as its programmers print them: `Identifier(Ident { ... })` is `...`.
+fn without_nodes(text: &str) -> String {
+    let mut text = text.to_owned();
+    while let Some(open) = struct_at(&text) {
+        // Its name, and those of the nodes around it.
+        let is_name = |char: char| char.is_alphanumeric() || char == '(' || char == '[';
+        let name = text[..open].trim_end();
+        let start = name.rfind(|char| !is_name(char)).map_or(0, |at| at + 1);
+        let mut depth = 0_i32;
+        let mut end = text.len();
+        for (at, char) in text[start..].char_indices() {
+            match char {
+                '(' | '[' | '{' => depth += 1,
+                ')' | ']' | '}' => depth -= 1,
+                _ => continue,
+            }
+            if depth <= 0 {
+                end = start + at + char.len_utf8();
+                break;
+            }
+        }
+        text.replace_range(start..end, "...");
+    }
+    text
+}
+
+/// Where the fields of a printed node begin: `{` behind a name with a capital.
+fn struct_at(text: &str) -> Option<usize> {
+    text.match_indices(" {").map(|(at, _)| at + 1).find(|open| {
+        let name = text[..open - 1].rsplit(|char: char| !char.is_alphanumeric()).next().unwrap_or_default();
+        name.starts_with(char::is_uppercase) && name.contains(char::is_lowercase)
+    })
 }
 
 /// What stands between two pieces of a text.

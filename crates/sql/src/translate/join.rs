@@ -13,6 +13,7 @@ use tidemill_operators::until_end::{UntilEnd, UntilEndSpec};
 use tidemill_operators::watermark::FOREVER_NS;
 
 use super::columns::{schema_of, unique};
+use super::not_streaming::join_words;
 use super::static_table::could_be_static;
 use super::time_bound::{TimeBound, time_bound};
 use super::{Kind, Relation, Role, Translator, Window, as_column, column_at, is_static, refuse};
@@ -37,8 +38,8 @@ impl Translator {
         }
         if !matches!(join.join_type, JoinType::Inner | JoinType::Left | JoinType::Right) {
             return Err(refuse(
-                format!("{} joins cannot run on streams", join.join_type),
-                "write an inner or a left join",
+                format!("{} cannot run on two streams", join_words(join.join_type)),
+                "write JOIN or LEFT JOIN, with a bound on the time between the rows",
             ));
         }
         let left = self.relation(&join.left)?;

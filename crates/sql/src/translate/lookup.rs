@@ -9,6 +9,7 @@ use datafusion::logical_expr::{Expr, Join, lit};
 use tidemill_operators::lookup::{Dimension, Lookup, LookupColumn, LookupKind, LookupSpec, output_schema};
 
 use super::columns::{schema_of, stream_schema, unique};
+use super::not_streaming::join_words;
 use super::{Relation, Role, Translator, as_column, is_static, read_static, refuse};
 
 impl Translator {
@@ -97,7 +98,7 @@ fn kind(join: &Join, swapped: bool) -> Result<LookupKind> {
         (JoinType::LeftAnti, false) | (JoinType::RightAnti, true) => LookupKind::NotExists,
         _ => {
             return Err(refuse(
-                format!("a {} join with a table cannot run on a stream", join.join_type),
+                format!("{} with a table cannot run on a stream", join_words(join.join_type)),
                 "let the stream be the side that is kept: stream LEFT JOIN table",
             ));
         }

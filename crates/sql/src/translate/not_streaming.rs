@@ -1,6 +1,6 @@
 //! Nodes that no stream can be made of.
 
-use datafusion::common::DataFusionError;
+use datafusion::common::{DataFusionError, JoinType};
 use datafusion::logical_expr::LogicalPlan;
 
 use crate::refusal::refuse;
@@ -32,5 +32,18 @@ pub(crate) fn not_streaming(plan: &LogicalPlan) -> DataFusionError {
             format!("{} cannot run on a stream", other.display()),
             "see the guide on what a continuous query may contain",
         ),
+    }
+}
+
+/// A join as it is written.
+pub(super) fn join_words(kind: JoinType) -> &'static str {
+    match kind {
+        JoinType::Inner => "JOIN",
+        JoinType::Left => "LEFT JOIN",
+        JoinType::Right => "RIGHT JOIN",
+        JoinType::Full => "FULL JOIN",
+        JoinType::LeftSemi | JoinType::RightSemi => "IN or EXISTS with a subquery",
+        JoinType::LeftAnti | JoinType::RightAnti => "NOT IN or NOT EXISTS with a subquery",
+        JoinType::LeftMark | JoinType::RightMark => "a subquery within a condition",
     }
 }

@@ -167,7 +167,7 @@ fn describe(filters: &[Expr], columns: &[Expr], places: &[Option<usize>]) -> Str
         )),
         false => parts.push(format!("compute {}", computed.join(", "))),
     }
-    parts.join(", ")
+    crate::logical::shown_text(&parts.join(", "))
 }
 
 /// Replaces columns of an expression by what they stand for.

@@ -1,6 +1,5 @@
 //! One JSON object per line.
 
-use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
 
 use arrow_array::cast::AsArray;
@@ -14,6 +13,7 @@ use arrow_schema::{ArrowError, DataType, FieldRef, SchemaRef};
 use tidemill_core::Cause;
 
 use super::TextEncoder;
+use crate::sinks::column_names::must_differ;
 
 /// Writes each row as a JSON object on a line of its own, with all its columns: NULL is `null`. JSON has no numbers
 /// for NaN and the infinities: they are the texts `"NaN"`, `"Infinity"` and `"-Infinity"`, as PostgreSQL writes them
@@ -29,14 +29,8 @@ impl NdjsonEncoder {
     /// # Errors
     /// [`Cause::User`] if two columns have the same name: most readers would keep only one of them.
     pub fn new(schema: &SchemaRef) -> Result<Self, Cause> {
-        let mut names = HashSet::new();
-        match schema.fields().iter().find(|field| !names.insert(field.name())) {
-            None => Ok(NdjsonEncoder(())),
-            Some(field) => Err(Cause::User(format!(
-                "two columns are named '{0}', which JSON cannot say; rename one: SELECT ... AS another_name",
-                field.name()
-            ))),
-        }
+        must_differ(schema, "JSON")?;
+        Ok(NdjsonEncoder(()))
     }
 }
 

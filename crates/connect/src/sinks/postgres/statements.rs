@@ -5,6 +5,7 @@ use tidemill_core::Cause;
 
 use super::column::type_name;
 use super::settings::PostgresSinkSettings;
+use crate::sinks::column_names::must_differ;
 
 /// PostgreSQL cuts longer names off.
 const NAME_BYTES_MAX: usize = 63;
@@ -51,6 +52,7 @@ pub(super) struct Statements {
 
 impl Statements {
     pub fn new(settings: &PostgresSinkSettings, schema: &Schema) -> Result<Statements, Cause> {
+        must_differ(schema, "PostgreSQL")?;
         let table = settings.table.splitn(2, '.').map(|part| checked(part).map(quoted));
         let table = table.collect::<Result<Vec<String>, Cause>>()?.join(".");
         let mut columns = Vec::new();

@@ -1,0 +1,19 @@
+//! Names of columns in formats that find columns by them.
+
+use std::collections::HashSet;
+
+use arrow_schema::Schema;
+use tidemill_core::Cause;
+
+/// Refuses columns of equal names, of which most readers would find one only. `format` is what cannot hold them.
+pub(crate) fn must_differ(schema: &Schema, format: &str) -> Result<(), Cause> {
+    let mut names = HashSet::new();
+    match schema.fields().iter().find(|field| !names.insert(field.name())) {
+        None => Ok(()),
+        Some(field) => Err(Cause::User(format!(
+            "two columns are named '{}', which {format} cannot hold; give one another name with AS: SELECT ... AS \
+             another_name",
+            field.name()
+        ))),
+    }
+}

@@ -1,0 +1,116 @@
+//! Clauses of calls that the function has no use for: DataFusion's planner leaves them out without a word.
+
+use std::ops::ControlFlow;
+
+use datafusion::common::{DataFusionError, Result};
+use datafusion::sql::sqlparser::ast::{
+    DuplicateTreatment, Expr, Function, FunctionArgumentClause, FunctionArgumentList, FunctionArguments,
+    Visit, Visitor, WindowType,
+};
+
+use super::functions::Functions;
+use crate::refusal::refuse_at;
+
+/// Functions over rows in an order for which it matters whether they pass over NULL.
+const PASS_OVER_NULL: [&str; 5] = ["lag", "lead", "first_value", "last_value", "nth_value"];
+
+/// Checks all calls in a query or an expression.
+pub(super) fn check(node: &impl Visit, functions: &Functions) -> Result<()> {
+    match node.visit(&mut Calls { functions }) {
+        ControlFlow::Break(error) => Err(*error),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+struct Calls<'a> {
+    functions: &'a Functions,
+}
+
+/// The clauses of a call that not every function can have.
+struct Given {
+    distinct: bool,
+    ordered: bool,
+    filtered: bool,
+    nulls: bool,
+    within_group: bool,
+    over: bool,
+}
+
+impl Given {
+    fn of(call: &Function) -> Given {
+        let mut given = Given {
+            distinct: false,
+            ordered: false,
+            filtered: call.filter.is_some(),
+            nulls: call.null_treatment.is_some(),
+            within_group: !call.within_group.is_empty(),
+            over: matches!(call.over, Some(WindowType::WindowSpec(_) | WindowType::NamedWindow(_))),
+        };
+        if let FunctionArguments::List(FunctionArgumentList { duplicate_treatment, clauses, args: _ }) =
+            &call.args
+        {
+            given.distinct = matches!(duplicate_treatment, Some(DuplicateTreatment::Distinct));
+            for clause in clauses {
+                given.ordered |= matches!(clause, FunctionArgumentClause::OrderBy(_));
+                given.nulls |= matches!(clause, FunctionArgumentClause::IgnoreOrRespectNulls(_));
+            }
+        }
+        given
+    }
+}
+
+impl Calls<'_> {
+    fn call(&self, call: &Function) -> Result<()> {
+        let [part] = call.name.0.as_slice() else { return Ok(()) };
+        let Some(ident) = part.as_ident() else { return Ok(()) };
+        let name = match ident.quote_style {
+            None => ident.value.to_ascii_lowercase(),
+            Some(_) => ident.value.clone(),
+        };
+        let given = Given::of(call);
+        let refused = |clause: &str, way_out: &str| {
+            Err(refuse_at(ident.span, format!("{clause} has no meaning for {name}"), way_out))
+        };
+        let by_row =
+            self.functions.scalar.contains_key(&name) || ["unnest", "unnest_outer"].contains(&name.as_str());
+        let aggregate = self.functions.aggregate.get(&name);
+        let own = aggregate.is_some_and(|function| crate::own_aggregate::own(function).is_some());
+        let only_ordered = given.over && (aggregate.is_none() || PASS_OVER_NULL.contains(&name.as_str()));
+        let leave = "leave it out";
+        if given.over && by_row {
+            return refused("OVER", "leave it out: the function is computed of each row by itself");
+        }
+        if given.filtered && by_row {
+            return refused("FILTER", "write CASE WHEN condition THEN function(...) END");
+        }
+        if given.filtered && only_ordered {
+            return refused("FILTER", "write a subquery with WHERE");
+        }
+        if given.distinct && (by_row || own || only_ordered) {
+            return refused("DISTINCT", leave);
+        }
+        if given.ordered && (by_row || own) {
+            return refused("ORDER BY", leave);
+        }
+        if given.within_group && by_row {
+            return refused("WITHIN GROUP", leave);
+        }
+        let takes_nulls = PASS_OVER_NULL.contains(&name.as_str());
+        if given.nulls && (by_row || own || (given.over && !takes_nulls)) {
+            return refused("IGNORE NULLS or RESPECT NULLS", leave);
+        }
+        Ok(())
+    }
+}
+
+impl Visitor for Calls<'_> {
+    type Break = Box<DataFusionError>;
+
+    fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<Self::Break> {
+        let Expr::Function(call) = expression else { return ControlFlow::Continue(()) };
+        match self.call(call) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(Box::new(error)),
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! Names of columns. A column without a name is named as it is written. Columns may have equal names, which
+//! DataFusion's plans cannot: these get a number that is not shown.
+//!
+//! DataFusion (55.2) names an expression by a text of its own, with types and without casts: `Int64(1)` for 1, and the
+//! same for `CAST(at AS DATE)` and `CAST(at AS TIME)`. So two group keys of one column collide, and an ORDER BY of a
+//! column's number does not find it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema};
+use datafusion::common::{DataFusionError, Result, ScalarValue, SchemaError};
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use datafusion::sql::sqlparser::ast::{
+    self, Ident, PipeOperator, Query, Select, SelectItem, VisitMut, VisitorMut, visit_expressions_mut,
+};
+
+/// Stands before the number of a name that occurs more than once.
+const MARK: char = '\u{1f}';
+
+/// The function around a cast that shall not be taken for another cast of the same value.
+pub(super) const AS_WRITTEN: &str = "as written";
+
+/// A name without the number that tells it from equal ones.
+pub(crate) fn shown(name: &str) -> &str {
+    name.split(MARK).next().unwrap_or_default()
+}
+
+/// A name as the header of a column. DataFusion makes up names where the query has no place for one.
+pub(crate) fn header(name: &str) -> String {
+    crate::text_error::plain_values(shown(name))
+}
+
+/// A text in which names stand, without the numbers that tell them from equal ones.
+pub(crate) fn shown_text(text: &str) -> String {
+    let mut pieces = text.split(MARK);
+    let first = pieces.next().unwrap_or_default().to_owned();
+    pieces.fold(first, |text, piece| text + piece.trim_start_matches(|char: char| char.is_ascii_digit()))
+}
+
+/// Rows with the names that are shown.
+pub(crate) fn shown_rows(rows: RecordBatch) -> Result<RecordBatch> {
+    let schema = rows.schema();
+    let fields = schema.fields().iter();
+    let fields: Vec<Field> =
+        fields.map(|field| field.as_ref().clone().with_name(header(field.name()))).collect();
+    // Not `with_schema`, which wants the same names.
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+    let schema = Arc::new(Schema::new(fields));
+    Ok(RecordBatch::try_new_with_options(schema, rows.columns().to_vec(), &options)?)
+}
+
+/// What a query needs so that its names differ, found out by planning it.
+#[derive(Debug, Default)]
+pub(super) struct Naming {
+    /// Casts are told apart.
+    casts: bool,
+    /// Columns beside a star that have the name of one of its columns.
+    beside_star: BTreeSet<String>,
+}
+
+impl Naming {
+    /// What else the query needs after this error; `None` if names are not what is wrong.
+    pub fn after(&mut self, error: &DataFusionError) -> Option<()> {
+        let name = match error.find_root() {
+            DataFusionError::SchemaError(error, _) => match error.as_ref() {
+                SchemaError::AmbiguousReference { field } => field.name.clone(),
+                SchemaError::DuplicateQualifiedField { name, .. }
+                | SchemaError::DuplicateUnqualifiedField { name } => name.clone(),
+                SchemaError::FieldNotFound { .. } => return None,
+            },
+            DataFusionError::Plan(text) if text.contains("unique expression names") => {
+                let second = text.split(" and \"").nth(1)?.split("\" at position").next()?;
+                second.rsplit(" AS ").next()?.rsplit('.').next()?.to_owned()
+            }
+            _ => return None,
+        };
+        let is_new = self.beside_star.insert(name) | !std::mem::replace(&mut self.casts, true);
+        is_new.then_some(())
+    }
+
+    /// The query with a name for each column.
+    pub fn name(&self, query: &Query) -> Query {
+        let mut named = query.clone();
+        let _ = named.visit(&mut Names { naming: self });
+        if self.casts {
+            let _ = visit_expressions_mut(&mut named, |expression| {
+                tell_apart(expression);
+                ControlFlow::<()>::Continue(())
+            });
+        }
+        named
+    }
+}
+
+struct Names<'a> {
+    naming: &'a Naming,
+}
+
+impl VisitorMut for Names<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        for pipe in &mut query.pipe_operators {
+            match pipe {
+                PipeOperator::Select { exprs } | PipeOperator::Extend { exprs } => {
+                    exprs.iter_mut().for_each(name_as_written);
+                }
+                PipeOperator::Aggregate { full_table_exprs, .. } => {
+                    for item in full_table_exprs.iter_mut().filter(|item| item.expr.alias.is_none()) {
+                        item.expr.alias = Some(Ident::with_quote('"', text_of(&item.expr.expr)));
+                    }
+                }
+                _ => {}
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        let is_star =
+            |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
+        let has_star = select.projection.iter().any(is_star);
+        let mut seen: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (index, item) in select.projection.iter().enumerate() {
+            if let Some(name) = name_of(item) {
+                seen.entry(name).or_default().push(index);
+            }
+        }
+        for (name, places) in seen {
+            let collides = has_star && self.naming.beside_star.contains(&name);
+            let is_same = |place: &usize| {
+                expression_of(&select.projection[*place]) == expression_of(&select.projection[places[0]])
+            };
+            // Of columns that are the same, the first can be named from outside.
+            let first = usize::from(!collides && places.iter().all(is_same));
+            let hides = places.len() > 1 || collides;
+            for (number, place) in places.into_iter().enumerate() {
+                let alias = match hides && number >= first {
+                    true => format!("{name}{MARK}{}", number + 1),
+                    false => name.clone(),
+                };
+                let item = &mut select.projection[place];
+                if hides || is_unnamed(item) {
+                    give(item, alias);
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn name_as_written(item: &mut SelectItem) {
+    if let Some(name) = name_of(item).filter(|_| is_unnamed(item)) {
+        give(item, name);
+    }
+}
+
+/// The name of a column that is selected; `None` of what is not one column.
+fn name_of(item: &SelectItem) -> Option<String> {
+    match item {
+        SelectItem::ExprWithAlias { alias, .. } => Some(normal(alias)),
+        SelectItem::UnnamedExpr(expression) => match plain(expression) {
+            ast::Expr::Identifier(name) => Some(normal(name)),
+            ast::Expr::CompoundIdentifier(parts) => parts.last().map(normal),
+            // It may make several columns.
+            ast::Expr::Function(call) if call.name.to_string().eq_ignore_ascii_case("unnest") => None,
+            expression => Some(text_of(expression)),
+        },
+        SelectItem::ExprWithAliases { .. } | SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..) => {
+            None
+        }
+    }
+}
+
+fn expression_of(item: &SelectItem) -> Option<&ast::Expr> {
+    match item {
+        SelectItem::ExprWithAlias { expr, .. } | SelectItem::UnnamedExpr(expr) => Some(plain(expr)),
+        _ => None,
+    }
+}
+
+/// Whether DataFusion would make up a name.
+fn is_unnamed(item: &SelectItem) -> bool {
+    let SelectItem::UnnamedExpr(expression) = item else { return false };
+    !matches!(plain(expression), ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_))
+}
+
+fn give(item: &mut SelectItem, name: String) {
+    let placeholder = SelectItem::UnnamedExpr(ast::Expr::Identifier(Ident::new("")));
+    *item = match std::mem::replace(item, placeholder) {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
+            SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('"', name) }
+        }
+        other => other,
+    };
+}
+
+/// Without the parentheses around it.
+fn plain(expression: &ast::Expr) -> &ast::Expr {
+    match expression {
+        ast::Expr::Nested(inner) => plain(inner),
+        other => other,
+    }
+}
+
+fn normal(name: &Ident) -> String {
+    match name.quote_style {
+        None => name.value.to_ascii_lowercase(),
+        Some(_) => name.value.clone(),
+    }
+}
+
+/// An expression as it is written, its names in the case that they are found by.
+fn text_of(expression: &ast::Expr) -> String {
+    let mut written = expression.clone();
+    let _ = visit_expressions_mut(&mut written, |part| {
+        match part {
+            ast::Expr::Identifier(name) => lower(name),
+            ast::Expr::CompoundIdentifier(parts) => parts.iter_mut().for_each(lower),
+            ast::Expr::Function(call) => {
+                for part in &mut call.name.0 {
+                    if let ast::ObjectNamePart::Identifier(name) = part {
+                        lower(name);
+                    }
+                }
+            }
+            _ => {}
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    written.to_string()
+}
+
+fn lower(name: &mut Ident) {
+    name.value = normal(name);
+}
+
+/// Puts the function around a cast by which it is told from other casts of the same value.
+fn tell_apart(expression: &mut ast::Expr) {
+    let is_cast = matches!(
+        expression,
+        ast::Expr::Cast { .. } | ast::Expr::AtTimeZone { .. } | ast::Expr::TypedString(_)
+    );
+    if !is_cast {
+        return;
+    }
+    let text = text_of(expression);
+    let cast = std::mem::replace(expression, ast::Expr::Identifier(Ident::new("")));
+    let argument = |value| ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(value));
+    let text = ast::Expr::value(ast::Value::SingleQuotedString(text));
+    *expression = ast::Expr::Function(ast::Function {
+        name: ast::ObjectName::from(vec![Ident::with_quote('"', AS_WRITTEN)]),
+        uses_odbc_syntax: false,
+        parameters: ast::FunctionArguments::None,
+        args: ast::FunctionArguments::List(ast::FunctionArgumentList {
+            duplicate_treatment: None,
+            args: vec![argument(cast), argument(text)],
+            clauses: Vec::new(),
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    });
+}
+
+/// The function that is named by its second argument, and is its first one.
+pub(super) fn as_written() -> ScalarUDF {
+    ScalarUDF::new_from_impl(AsWritten { signature: Signature::any(2, Volatility::Immutable) })
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct AsWritten {
+    signature: Signature,
+}
+
+impl AsWritten {
+    fn text(args: &[Expr]) -> String {
+        match args {
+            [_, Expr::Literal(ScalarValue::Utf8(Some(text)), _)] => text.clone(),
+            _ => AS_WRITTEN.to_owned(),
+        }
+    }
+}
+
+impl ScalarUDFImpl for AsWritten {
+    fn name(&self) -> &str {
+        AS_WRITTEN
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn display_name(&self, args: &[Expr]) -> Result<String> {
+        Ok(AsWritten::text(args))
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        Ok(AsWritten::text(args))
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        Ok(arguments.first().cloned().unwrap_or(DataType::Null))
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        Ok(Arc::clone(&args.arg_fields[0]))
+    }
+
+    fn simplify(&self, mut args: Vec<Expr>, _: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        Ok(ExprSimplifyResult::Simplified(args.swap_remove(0)))
+    }
+
+    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        Ok(args.args.swap_remove(0))
+    }
+}

@@ -1,0 +1,94 @@
+//! What the SQL parser reads and no one plans is refused, each clause at its place.
+//!
+//! The parser knows the clauses of many databases, and DataFusion's planner leaves out those that it does not know
+//! without a word: `TABLESAMPLE`, `PREWHERE`, `FOR UPDATE`. So every node of the parser's tree is taken apart here
+//! field by field. No pattern has a `..`: a new field of a new version does not compile until someone has decided
+//! whether it is planned or refused. The visitor finds the nodes; a node's file checks what stands between it and the
+//! next ones that the visitor finds.
+
+mod call;
+mod expression;
+mod literal;
+mod query;
+mod relation;
+mod select;
+mod set;
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{Expr, Query, Select, Spanned, TableFactor, ValueWithSpan, Visitor};
+use datafusion::sql::sqlparser::tokenizer::Span as TokenSpan;
+
+use super::{Span, Statement, parts, tokens};
+use crate::TextError;
+
+/// Refuses a statement that has a clause that would be ignored.
+pub(super) fn check(statement: &Statement) -> Result<(), TextError> {
+    match parts::visit(statement, &mut Clauses { statement }) {
+        ControlFlow::Break(error) => Err(*error),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+/// What a check says: go on, or this is refused.
+type Checked = ControlFlow<Box<TextError>>;
+
+const PLANNED: Checked = ControlFlow::Continue(());
+
+struct Clauses<'a> {
+    statement: &'a Statement,
+}
+
+impl Clauses<'_> {
+    /// Refuses a clause that begins with these words, the first such after the beginning of `node`.
+    fn clause(&self, node: &impl Spanned, words: &[&str], hint: &str) -> Checked {
+        self.words(node.span(), words, format!("{} is not part of the language", words.join(" ")), hint)
+    }
+
+    /// Refuses what begins with these words, the first such after the beginning of a piece.
+    fn words(&self, node: TokenSpan, words: &[&str], message: String, hint: &str) -> Checked {
+        let script = self.statement.script();
+        let known = script.span_of_tokens(node).unwrap_or(self.statement.span);
+        let rest = Span { start: known.start, end: self.statement.span.end };
+        let place = tokens::find_words(script, rest, words).unwrap_or(known);
+        self.at(place, message, hint)
+    }
+
+    /// Refuses what begins with these words, the first such of the statement: for nodes whose words stand before them.
+    fn anywhere(&self, words: &[&str], message: String, hint: &str) -> Checked {
+        self.at(self.statement.find_words(words).unwrap_or(self.statement.span), message, hint)
+    }
+
+    /// Refuses a node as a whole.
+    fn node(&self, node: &impl Spanned, message: impl Into<String>, hint: &str) -> Checked {
+        self.at(self.statement.span_of(node), message.into(), hint)
+    }
+
+    fn at(&self, place: Span, message: String, hint: &str) -> Checked {
+        ControlFlow::Break(Box::new(self.statement.error(place, message).with_hint(hint)))
+    }
+}
+
+impl Visitor for Clauses<'_> {
+    type Break = Box<TextError>;
+
+    fn pre_visit_query(&mut self, query: &Query) -> Checked {
+        self.query(query)
+    }
+
+    fn pre_visit_select(&mut self, select: &Select) -> Checked {
+        self.select(select)
+    }
+
+    fn pre_visit_table_factor(&mut self, relation: &TableFactor) -> Checked {
+        self.relation(relation)
+    }
+
+    fn pre_visit_expr(&mut self, expression: &Expr) -> Checked {
+        self.expression(expression)
+    }
+
+    fn pre_visit_value(&mut self, value: &ValueWithSpan) -> Checked {
+        self.literal(value)
+    }
+}

@@ -1,0 +1,42 @@
+//! Literals.
+
+use datafusion::sql::sqlparser::ast::{Value, ValueWithSpan};
+
+use super::{Checked, Clauses, PLANNED};
+
+impl Clauses<'_> {
+    pub(super) fn literal(&self, value: &ValueWithSpan) -> Checked {
+        let ValueWithSpan { value, span } = value;
+        match value {
+            Value::Number(_, _)
+            | Value::SingleQuotedString(_)
+            | Value::DollarQuotedString(_)
+            | Value::EscapedStringLiteral(_)
+            | Value::HexStringLiteral(_)
+            | Value::DoubleQuotedString(_)
+            | Value::Boolean(_)
+            | Value::Null => PLANNED,
+            Value::Placeholder(name) => {
+                let message = format!("{name} stands for a value that is not given");
+                self.words(*span, &[], message, "write the value into the statement")
+            }
+            Value::TripleSingleQuotedString(_)
+            | Value::TripleDoubleQuotedString(_)
+            | Value::UnicodeStringLiteral(_)
+            | Value::SingleQuotedByteStringLiteral(_)
+            | Value::DoubleQuotedByteStringLiteral(_)
+            | Value::TripleSingleQuotedByteStringLiteral(_)
+            | Value::TripleDoubleQuotedByteStringLiteral(_)
+            | Value::SingleQuotedRawStringLiteral(_)
+            | Value::DoubleQuotedRawStringLiteral(_)
+            | Value::TripleSingleQuotedRawStringLiteral(_)
+            | Value::TripleDoubleQuotedRawStringLiteral(_)
+            | Value::NationalStringLiteral(_)
+            | Value::QuoteDelimitedStringLiteral(_)
+            | Value::NationalQuoteDelimitedStringLiteral(_) => {
+                let message = "this way to write a text is not part of the language";
+                self.words(*span, &[], message.into(), "write it in single quotes, and a quote inside as ''")
+            }
+        }
+    }
+}

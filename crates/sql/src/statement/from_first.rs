@@ -1,0 +1,25 @@
+//! Queries that begin with FROM and have no SELECT: `FROM 'clicks.csv'` is `SELECT * FROM 'clicks.csv'`.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    Query, Select, SelectFlavor, SelectItem, VisitMut, VisitorMut, WildcardAdditionalOptions,
+};
+
+struct Complete;
+
+impl VisitorMut for Complete {
+    type Break = ();
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        if select.flavor == SelectFlavor::FromFirstNoSelect {
+            select.projection = vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())];
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Adds the `SELECT *` that was left out, here and in subqueries.
+pub(super) fn complete(query: &mut Query) {
+    let _ = query.visit(&mut Complete);
+}
