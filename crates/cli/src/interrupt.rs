@@ -43,20 +43,30 @@ fn outlives_terminal() -> bool {
 pub(crate) struct Interrupt {
     asked: Arc<AtomicBool>,
     stays: bool,
+    hung_up: Arc<AtomicBool>,
 }
 
 #[cfg(feature = "sql")]
 impl Interrupt {
     /// The second Ctrl-C ends the process.
     pub fn of_command() -> anyhow::Result<Interrupt> {
-        Ok(Interrupt { asked: flag()?, stays: false })
+        Ok(Interrupt { asked: flag()?, stays: false, hung_up: Arc::default() })
     }
 
-    /// Ctrl-C never ends the process: there is a prompt to go back to.
+    /// Ctrl-C never ends the process: there is a prompt to go back to. When the terminal is closed there is none.
     pub fn of_prompt() -> anyhow::Result<Interrupt> {
         let asked = Arc::new(AtomicBool::new(false));
-        flag::register(SIGINT, Arc::clone(&asked)).context("Ctrl-C cannot be caught")?;
-        Ok(Interrupt { asked, stays: true })
+        let hung_up = Arc::new(AtomicBool::new(false));
+        flag::register(SIGINT, Arc::clone(&asked))
+            .and_then(|_| flag::register(SIGHUP, Arc::clone(&asked)))
+            .and_then(|_| flag::register(SIGHUP, Arc::clone(&hung_up)))
+            .context("Ctrl-C cannot be caught")?;
+        Ok(Interrupt { asked, stays: true, hung_up })
+    }
+
+    /// Whether the terminal of the prompt has been closed.
+    pub fn is_hung_up(&self) -> bool {
+        self.hung_up.load(Ordering::SeqCst)
     }
 
     /// Whether the user has pressed Ctrl-C; at a prompt, since this was last asked.

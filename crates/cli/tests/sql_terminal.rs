@@ -6,6 +6,7 @@ mod support;
 use std::path::Path;
 use std::process::Command;
 
+use rexpect::process::WaitStatus;
 use rexpect::session::{PtySession, spawn_command};
 use support::*;
 
@@ -15,7 +16,8 @@ const READY: &str = "tidemill> ";
 /// A terminal of 60 columns and 12 lines that runs the command with these words.
 fn terminal(folder: &Path, words: &str) -> PtySession {
     let mut command = Command::new("sh");
-    let run = format!("stty cols 60 rows 12; exec '{}' {words}", env!("CARGO_BIN_EXE_tidemill"));
+    let run =
+        format!("stty cols 60 rows 12; echo $$ > pid; exec '{}' {words}", env!("CARGO_BIN_EXE_tidemill"));
     command.arg("-c").arg(run).current_dir(folder).env("TERM", "xterm").env("XDG_STATE_HOME", folder);
     spawn_command(command, Some(PATIENCE_MS)).expect("a terminal")
 }
@@ -143,6 +145,28 @@ fn rows_are_lines_of_values_on_demand() {
     session.exp_string("     49\r\n").unwrap();
     say(&mut session, "\\q\r");
     session.exp_eof().unwrap();
+}
+
+#[test]
+fn a_prompt_whose_terminal_is_closed_ends_its_pipeline_in_order() {
+    let folder = folder_with(&[]);
+    let mut session = prompt(folder.path());
+    let sink = "CREATE SINK out AS SELECT value FROM sequence(rate => 1000) WITH (path = 'out.csv');\r";
+    say(&mut session, sink);
+    session.exp_string("sink out created").unwrap();
+    say(&mut session, "\\start\r");
+    session.exp_string("running in the background").unwrap();
+    session.exp_string(READY).unwrap();
+    let kill = Command::new("sh").arg("-c").arg("kill -HUP $(cat pid)").current_dir(folder.path()).status();
+    assert!(kill.unwrap().success());
+    // The terminal is there still, so something has to come from it.
+    say(&mut session, "\r");
+    session.exp_string("rows in, ").unwrap();
+    session.exp_eof().unwrap();
+    assert!(matches!(session.process().wait(), Ok(WaitStatus::Exited(_, 130))));
+    let text = std::fs::read_to_string(folder.path().join("out.csv")).unwrap();
+    let expected: String = (0..text.lines().count() - 1).map(|number| format!("{number}\n")).collect();
+    assert_eq!(text, format!("value\n{expected}"));
 }
 
 #[test]

@@ -107,7 +107,13 @@ impl Prompt {
         let version = env!("CARGO_PKG_VERSION");
         terminal::tell(&format!("Tidemill {version}. A statement ends with ;  \\h shows help, \\q leaves."));
         loop {
-            let text = match editor.read(Words::of(&executor.session))? {
+            let typed = editor.read(Words::of(&executor.session));
+            if executor.interrupt.is_hung_up() {
+                // What the flag says to queries was said with it, and is not meant for the one that ends.
+                executor.interrupt.is_asked();
+                return leave(&mut executor).map(|_| Exit::Interrupted);
+            }
+            let text = match typed? {
                 Typed::Text(text) => text,
                 Typed::Cancelled => continue,
                 Typed::Ended => return leave(&mut executor),

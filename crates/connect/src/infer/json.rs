@@ -1,11 +1,12 @@
 //! The columns of NDJSON: keys in the order in which they first occur.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_json::reader::{ValueIter, infer_json_schema_from_iterator};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use serde_json::Value;
 use tidemill_core::error::Cause;
 
 use super::RECORDS_MAX;
@@ -24,7 +25,8 @@ pub(super) fn infer(sample: &[u8]) -> Result<Option<SchemaRef>, Cause> {
             _ => None,
         }
     };
-    let objects: Vec<_> = lines.take(RECORDS_MAX).filter_map(object).collect();
+    let mut objects: Vec<_> = lines.take(RECORDS_MAX).filter_map(object).collect();
+    with_numbers(&mut objects);
     if objects.is_empty() {
         return Ok(None);
     }
@@ -37,6 +39,25 @@ pub(super) fn infer(sample: &[u8]) -> Result<Option<SchemaRef>, Cause> {
     let place = |name: &str| order.iter().position(|key| *key == name.as_bytes());
     fields.sort_by_key(|field| place(field.name()).unwrap_or(usize::MAX));
     with_times(sample, Arc::new(Schema::new(fields))).map(Some)
+}
+
+/// Takes the texts that stand for NaN and the infinities for numbers, in columns that have numbers and nothing else:
+/// JSON has no other way to write them.
+fn with_numbers(objects: &mut [Value]) {
+    let is_no_number = |value: &Value| matches!(value.as_str(), Some("NaN" | "Infinity" | "-Infinity"));
+    let mut numbers: HashMap<String, bool> = HashMap::new();
+    for (key, value) in objects.iter().filter_map(Value::as_object).flatten() {
+        let is_possible = value.is_number() || value.is_null() || is_no_number(value);
+        let so_far = numbers.entry(key.clone()).or_insert(true);
+        *so_far &= is_possible;
+    }
+    let has_number = |objects: &[Value], key: &str| objects.iter().any(|object| object[key].is_number());
+    numbers.retain(|key, is_possible| *is_possible && has_number(objects, key));
+    for (key, value) in objects.iter_mut().filter_map(Value::as_object_mut).flatten() {
+        if numbers.contains_key(key) && is_no_number(value) {
+            *value = Value::from(0.5);
+        }
+    }
 }
 
 /// The keys of the objects in the order in which they occur, as they are written; broken lines may add
@@ -86,4 +107,18 @@ fn with_times(sample: &[u8], schema: SchemaRef) -> Result<SchemaRef, Cause> {
         }
     });
     Ok(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_for_no_numbers_are_numbers_among_numbers() {
+        let sample = b"{\"a\": 1, \"b\": \"NaN\", \"c\": \"NaN\", \"d\": \"-Infinity\"}\n\
+            {\"a\": \"NaN\", \"b\": \"Nancy\", \"c\": null, \"d\": 2.5}\n";
+        let schema = infer(sample).unwrap().expect("columns");
+        let types: Vec<_> = schema.fields().iter().map(|field| field.data_type().clone()).collect();
+        assert_eq!(types, [DataType::Float64, DataType::Utf8, DataType::Utf8, DataType::Float64]);
+    }
 }
