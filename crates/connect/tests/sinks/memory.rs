@@ -41,6 +41,6 @@ fn over_the_limit_nothing_of_the_commit_is_kept() {
     let (mut sink, memory) = MemorySink::new(&schema(), 3);
     commit_one(&mut sink, 0, rows(&[("a", 1), ("b", 2)])).unwrap();
     let refused = commit_one(&mut sink, 1, rows(&[("c", 3), ("d", 4)]));
-    assert!(matches!(refused, Err(Cause::Resource(text)) if text.contains("rows_max")));
+    assert!(matches!(refused, Err(Cause::Resource(text)) if text.contains("max_result_rows")));
     assert_eq!(memory.read().unwrap(), rows(&[("a", 1), ("b", 2)]));
 }

@@ -80,7 +80,7 @@ fn a_commit_over_the_limit_changes_nothing() {
     commit_one(&mut sink, 0, rows(&[("a", 1)])).unwrap();
     let number = table.version_number();
     let refused = commit_one(&mut sink, 1, rows(&[("a", 2), ("b", 2), ("c", 2)]));
-    assert!(matches!(refused, Err(Cause::Resource(text)) if text.contains("rows_max")));
+    assert!(matches!(refused, Err(Cause::Resource(text)) if text.contains("max_result_rows")));
     assert_eq!((table.read().unwrap(), table.version_number()), (rows(&[("a", 1)]), number));
     // The keys that were refused do not count.
     commit_one(&mut sink, 2, rows(&[("d", 3)])).unwrap();
