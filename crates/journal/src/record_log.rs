@@ -217,7 +217,7 @@ impl RecordLog {
         }
         let (folder, limit) = (self.settings.folder.display(), self.settings.bytes_max);
         Err(Cause::Resource(format!(
-            "the journal in {folder} has reached its {limit} bytes; let the query catch up, or raise the limit"
+            "the journal in {folder} has reached its {limit} bytes; let the query catch up, or raise journal_max"
         )))
     }
 

@@ -11,6 +11,7 @@ use datafusion::logical_expr::{Expr, FetchType, LogicalPlan, SkipType, SortExpr}
 
 use crate::first_rows::First;
 use crate::logical::ProcessNode;
+use crate::refusal::refuse;
 use crate::translate::{Kind, Relation, StateLimits, Translator, is_static, read_static, scan_of};
 
 /// A query divided into what streams and what is left for the end.
@@ -114,7 +115,10 @@ impl Divider<'_> {
         let divided = expression.transform_up(|part| {
             let Expr::ScalarSubquery(subquery) = &part else { return Ok(Transformed::no(part)) };
             if !subquery.outer_ref_columns.is_empty() {
-                return Ok(Transformed::no(part));
+                return Err(refuse(
+                    "a subquery that stands for one value is compared with the row around it by more than equality",
+                    "write it as a join with an aggregate",
+                ));
             }
             let divided = self.divide(&subquery.subquery, None)?;
             Ok(Transformed::yes(Expr::ScalarSubquery(subquery.with_plan(Arc::new(divided)))))

@@ -182,7 +182,7 @@ impl Sessions {
 
     fn gives_up(&self, attempts: u32, error: &io::Error) -> Cause {
         Cause::Operation(format!(
-            "{}: no connection after {attempts} attempts: {error}; start the server, or raise attempts_max",
+            "{}: no connection after {attempts} attempts: {error}; start the server first",
             self.place
         ))
     }

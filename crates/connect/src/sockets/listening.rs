@@ -136,7 +136,7 @@ impl Listening {
         if self.readers.len() >= self.settings.connections_max {
             socket.close();
             self.intake.add_fault(format!(
-                "{name}: refused, for {} connections are open; close some or raise connections_max",
+                "{name}: refused, for {} connections are open; close some",
                 self.settings.connections_max
             ));
             return Ok(());

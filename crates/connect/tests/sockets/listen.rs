@@ -51,7 +51,7 @@ fn one_connection_too_many_is_closed_and_counted() {
     poll_until(&mut lines, rows(2));
     let mut third = connect(&lines);
     let received = poll_until(&mut lines, faults(1));
-    assert!(received.fault().contains("connections_max"), "{}", received.fault());
+    assert!(received.fault().contains("connections are open"), "{}", received.fault());
     assert!(matches!(third.read(&mut [0]), Ok(0) | Err(_)), "it is closed");
     drop(first);
     // Seen only after the thread of the first connection has ended: until then newcomers are refused.
