@@ -254,14 +254,16 @@ mod tests {
     #[test]
     fn a_written_number_is_the_decimal_that_it_says() {
         let decimal = |value: f64| match written_decimal(&lit(value)) {
-            Some(Expr::Literal(value, _)) => value.to_string(),
-            _ => "none".into(),
+            Some(Expr::Literal(ScalarValue::Decimal128(Some(unscaled), precision, scale), _)) => {
+                Some((unscaled, precision, scale))
+            }
+            _ => None,
         };
-        assert_eq!(decimal(0.1), "Some(1),1,1");
-        assert_eq!(decimal(-12.5), "Some(-125),3,1");
-        assert_eq!(decimal(3.0), "Some(3),1,0");
-        assert_eq!(decimal(1e300), "none");
-        assert_eq!(decimal(f64::NAN), "none");
+        assert_eq!(decimal(0.1), Some((1, 1, 1)));
+        assert_eq!(decimal(-12.5), Some((-125, 3, 1)));
+        assert_eq!(decimal(3.0), Some((3, 1, 0)));
+        assert_eq!(decimal(1e300), None);
+        assert_eq!(decimal(f64::NAN), None);
     }
 
     #[test]

@@ -41,6 +41,7 @@ pub fn check() {
     for path in paths.iter().filter(|path| path.extension().is_some_and(|ending| ending == "txt")) {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         let case = Case::read(&name, &std::fs::read_to_string(path).unwrap());
+        assert!(!case.about.is_empty(), "{} does not say what it is about", case.name);
         let folder = case.write_inputs();
         let directory = folder.path.display().to_string();
         for script in &case.scripts {
