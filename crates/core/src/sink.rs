@@ -7,6 +7,7 @@ use crate::batch::Batch;
 use crate::clock::Clock;
 use crate::cut::Cut;
 use crate::error::Cause;
+use crate::fault_log::FaultLog;
 
 /// When the events of a cycle arrived: `(first position, arrival on the engine's clock)` for each chunk that
 /// a gateway took in, ascending; and the number of events.
@@ -126,6 +127,12 @@ pub trait Sink: Send {
     /// As for [`prepare`](Sink::prepare).
     fn record(&mut self) -> Result<(), Cause> {
         Ok(())
+    }
+
+    /// Rows that the target refuses and that this sink keeps elsewhere, so that the others can go on: it tells this log of
+    /// them while it runs. Asked once, before the query starts.
+    fn refused(&self) -> FaultLog {
+        FaultLog::default()
     }
 
     /// How to end a wait of this sink from another thread, when the query is told to stop at once: a call that waits

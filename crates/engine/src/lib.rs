@@ -92,7 +92,7 @@ pub use tidemill_core::latency::ResponseTimes;
 pub use tidemill_core::sink::Arrivals;
 pub use tidemill_core::snapshot::{Snapshot, StateSource};
 pub use tidemill_core::{
-    Admission, Batch, Clock, CommitGuard, Cut, CutLog, CycleOutput, Expression, Faults, Guarantee,
+    Admission, Batch, Clock, CommitGuard, Cut, CutLog, CycleOutput, Expression, FaultLog, Faults, Guarantee,
     ManualClock, MemoryCutLog, Operator, Output, Place, Places, Polled, Progress, Refused, Request, Rows,
     Sink, SnapshotReader, SnapshotWriter, Source, SplitChange, SystemClock, TimeOfDay, Transform,
     Transformed, arrow, prefetch,

@@ -10,6 +10,7 @@ use arrow_schema::DataType;
 use tidemill_core::{Cause, SnapshotReader, SnapshotWriter};
 
 use crate::aggregate::arrow_bug;
+use crate::failed_results::Results;
 use crate::state::{read_columns, write_columns};
 use crate::{Accumulator, AggregateSpec, Groups};
 
@@ -170,10 +171,15 @@ impl Grouped {
         Ok(PartialRows { keys, partials: partials(&self.accumulators, &ids)?, rows: ids.len() })
     }
 
-    /// Keys and results of these groups.
-    pub fn results(&self, ids: &[u32], keys: &mut Vec<ArrayRef>) -> Result<Vec<ArrayRef>, Cause> {
-        *keys = self.groups.keys(ids)?;
-        evaluate(&self.accumulators, ids)
+    /// The results of these groups, given the columns before them: their keys, and the bounds of their windows.
+    pub fn results(
+        &self,
+        results: &Results,
+        ids: &[u32],
+        heads: &[ArrayRef],
+        cycle: u64,
+    ) -> Result<Vec<ArrayRef>, Cause> {
+        results.evaluate(&self.accumulators, ids, heads, cycle)
     }
 
     /// The numbers of all groups.
@@ -270,9 +276,4 @@ pub(crate) fn partials(accumulators: &[Box<dyn Accumulator>], ids: &[u32]) -> Re
         columns.extend(accumulator.partial(ids)?);
     }
     Ok(columns)
-}
-
-/// The results of all functions.
-pub(crate) fn evaluate(accumulators: &[Box<dyn Accumulator>], ids: &[u32]) -> Result<Vec<ArrayRef>, Cause> {
-    accumulators.iter().map(|accumulator| accumulator.evaluate(ids)).collect()
 }

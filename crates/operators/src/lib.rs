@@ -22,6 +22,7 @@ pub mod watermark;
 
 pub mod aggregate;
 pub mod combine;
+pub mod failed_results;
 mod grouped;
 pub mod groups;
 mod panes;
@@ -33,6 +34,7 @@ pub mod window_spec;
 
 pub use aggregate::{Accumulator, Aggregate, AggregateCall, AggregateSpec};
 pub use combine::{Combine, combined_schema};
+pub use failed_results::FailedResults;
 pub use groups::Groups;
 pub use session_aggregate::SessionAggregate;
 pub use table_aggregate::TableAggregate;

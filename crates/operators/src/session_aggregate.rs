@@ -12,6 +12,7 @@ use arrow_array::{Array, ArrayRef, Int64Array, TimestampNanosecondArray};
 use arrow_schema::{DataType, SchemaRef};
 use tidemill_core::{Cause, Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter};
 
+use crate::failed_results::{FailedResults, Results};
 use crate::grouped::{self, Layout};
 use crate::groups::too_many_groups;
 use crate::state::{read_columns, write_columns};
@@ -55,6 +56,7 @@ use crate::{Accumulator, AggregateSpec, Groups, SessionSpec};
 pub struct SessionAggregate {
     spec: AggregateSpec,
     layout: Layout,
+    results: Results,
     schema: SchemaRef,
     gap_ns: i64,
     watermark: Watermark,
@@ -111,6 +113,7 @@ impl SessionAggregate {
         }
         Ok(SessionAggregate {
             layout: Layout::new(spec, Some(session.time))?,
+            results: Results::new(spec),
             schema: Self::output_schema(spec, session)?,
             gap_ns: session.gap_ns,
             watermark: Watermark::new(watermark.into()),
@@ -127,6 +130,12 @@ impl SessionAggregate {
             session_ids: Vec::new(),
             spec: spec.clone(),
         })
+    }
+
+    /// What becomes of results that cannot be represented.
+    pub fn failed_results(mut self, failed: FailedResults) -> Self {
+        self.results.failed = failed;
+        self
     }
 
     /// The columns of its output: keys, start and end of the session, results.
@@ -270,7 +279,7 @@ impl SessionAggregate {
         taken
     }
 
-    fn write(&mut self, taken: &[(i64, u32)], output: &mut Output) -> Result<(), Cause> {
+    fn write(&mut self, taken: &[(i64, u32)], cycle: u64, output: &mut Output) -> Result<(), Cause> {
         let sessions = || taken.iter().map(|(_, number)| self.sessions[*number as usize]);
         let mut columns = self.keys.keys(&sessions().map(|session| session.key).collect::<Vec<_>>())?;
         let starts = TimestampNanosecondArray::from_iter_values(sessions().map(|session| session.start));
@@ -280,7 +289,8 @@ impl SessionAggregate {
             columns.push(Arc::new(times.with_data_type(data_type)));
         }
         let numbers = taken.iter().map(|(_, number)| *number).collect::<Vec<_>>();
-        columns.extend(grouped::evaluate(&self.accumulators, &numbers)?);
+        let results = self.results.evaluate(&self.accumulators, &numbers, &columns, cycle)?;
+        columns.extend(results);
         write_rows(columns, taken.len(), &self.schema, output)
     }
 }
@@ -330,7 +340,7 @@ impl Operator for SessionAggregate {
         if taken.is_empty() {
             return Ok(());
         }
-        self.write(&taken, output)?;
+        self.write(&taken, cut.cycle, output)?;
         taken.iter().for_each(|(_, number)| self.close(*number));
         self.compact()
     }

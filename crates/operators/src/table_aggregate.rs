@@ -4,6 +4,7 @@ use arrow_schema::SchemaRef;
 use tidemill_core::{Cause, Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter};
 
 use crate::AggregateSpec;
+use crate::failed_results::{FailedResults, Results};
 use crate::grouped::{Grouped, Layout, StateTypes};
 use crate::window_aggregate::write_rows;
 
@@ -40,6 +41,7 @@ use crate::window_aggregate::write_rows;
 pub struct TableAggregate {
     layout: Layout,
     types: StateTypes,
+    results: Results,
     schema: SchemaRef,
     state: Grouped,
     /// The groups that had rows in this cycle, and whether a group did.
@@ -63,6 +65,7 @@ impl TableAggregate {
         Ok(TableAggregate {
             layout: Layout::new(spec, None)?,
             types: StateTypes::new(spec),
+            results: Results::new(spec),
             schema: Self::output_schema(spec)?,
             state: Grouped::new(spec, spec.groups_max)?,
             touched: Vec::new(),
@@ -71,6 +74,12 @@ impl TableAggregate {
             keys_only: spec.calls.is_empty(),
             groups_before: 0,
         })
+    }
+
+    /// What becomes of results that cannot be represented.
+    pub fn failed_results(mut self, failed: FailedResults) -> Self {
+        self.results.failed = failed;
+        self
     }
 
     /// The columns of its output: keys, results.
@@ -102,7 +111,7 @@ impl Operator for TableAggregate {
         Ok(())
     }
 
-    fn end_of_cycle(&mut self, _cut: &Cut, output: &mut Output) -> Result<(), Cause> {
+    fn end_of_cycle(&mut self, cut: &Cut, output: &mut Output) -> Result<(), Cause> {
         if self.lacks_its_row() {
             self.state.make_only_group()?;
             self.is_touched.resize(1, false);
@@ -112,8 +121,8 @@ impl Operator for TableAggregate {
             return Ok(());
         }
         self.groups_before = self.state.groups.len();
-        let mut columns = Vec::new();
-        let results = self.state.results(&self.touched, &mut columns)?;
+        let mut columns = self.state.groups.keys(&self.touched)?;
+        let results = self.state.results(&self.results, &self.touched, &columns, cut.cycle)?;
         columns.extend(results);
         write_rows(columns, self.touched.len(), &self.schema, output)?;
         self.touched.iter().for_each(|id| self.is_touched[*id as usize] = false);

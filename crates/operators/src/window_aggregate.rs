@@ -9,6 +9,7 @@ use arrow_schema::{DataType, SchemaRef};
 use tidemill_core::{Cause, Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter};
 
 use crate::aggregate::arrow_bug;
+use crate::failed_results::{FailedResults, Results};
 use crate::grouped::{Grouped, Layout, PartialRows, StateTypes};
 use crate::groups::too_many_groups;
 use crate::panes::{PaneRun, Panes};
@@ -54,6 +55,7 @@ use crate::{AggregateSpec, WindowSpec};
 pub struct WindowAggregate {
     spec: AggregateSpec,
     types: StateTypes,
+    results: Results,
     layout: Layout,
     panes: Panes,
     schema: SchemaRef,
@@ -97,6 +99,7 @@ impl WindowAggregate {
         window.check(&spec.input)?;
         Ok(WindowAggregate {
             types: StateTypes::new(spec),
+            results: Results::new(spec),
             layout: Layout::new(spec, Some(window.time))?,
             panes: Panes::new(window),
             schema: Self::output_schema(spec, window)?,
@@ -111,6 +114,12 @@ impl WindowAggregate {
             runs: Vec::new(),
             spec: spec.clone(),
         })
+    }
+
+    /// What becomes of results that cannot be represented.
+    pub fn failed_results(mut self, failed: FailedResults) -> Self {
+        self.results.failed = failed;
+        self
     }
 
     /// The columns of its output: keys, start and end of the window, results.
@@ -165,13 +174,14 @@ impl WindowAggregate {
     }
 
     /// Writes a window; returns the number of its rows.
-    fn write_window(&mut self, start: i64, output: &mut Output) -> Result<usize, Cause> {
+    fn write_window(&mut self, start: i64, cycle: u64, output: &mut Output) -> Result<usize, Cause> {
         let end = self.panes.window_end(start);
+        let bounds = [start, end];
         let mut panes = self.open.range_mut(start..end);
         let (Some((_, first)), second) = (panes.next(), panes.next()) else { return Ok(0) };
         let Some((_, second)) = second else {
             let state = &first.state;
-            write_state(state, start, end, &self.schema, self.types.keys.len(), output)?;
+            write_state(state, bounds, &self.results, cycle, &self.schema, output)?;
             return Ok(state.groups.len());
         };
         self.merged.clear();
@@ -182,7 +192,7 @@ impl WindowAggregate {
             };
             self.merged.merge(pane.partial_rows.insert(given), &mut self.ids)?;
         }
-        write_state(&self.merged, start, end, &self.schema, self.types.keys.len(), output)?;
+        write_state(&self.merged, bounds, &self.results, cycle, &self.schema, output)?;
         Ok(self.merged.groups.len())
     }
 
@@ -203,18 +213,18 @@ impl WindowAggregate {
 /// Writes all groups as the rows of a window.
 fn write_state(
     state: &Grouped,
-    start: i64,
-    end: i64,
+    bounds: [i64; 2],
+    results: &Results,
+    cycle: u64,
     schema: &SchemaRef,
-    keys: usize,
     output: &mut Output,
 ) -> Result<(), Cause> {
     let ids = state.all();
-    let mut columns = Vec::new();
-    let results = state.results(&ids, &mut columns)?;
-    for (bound, field) in [start, end].into_iter().zip(&schema.fields()[keys..]) {
-        columns.push(constant_time(bound, ids.len(), field.data_type()));
+    let mut columns = state.groups.keys(&ids)?;
+    for bound in bounds {
+        columns.push(constant_time(bound, ids.len(), schema.field(columns.len()).data_type()));
     }
+    let results = state.results(results, &ids, &columns, cycle)?;
     columns.extend(results);
     write_rows(columns, ids.len(), schema, output)
 }
@@ -258,7 +268,7 @@ impl Operator for WindowAggregate {
                 None => self.drop_first_pane(),
                 Some(start) if self.panes.window_end(start) > watermark => break,
                 Some(start) => {
-                    written += self.write_window(start, output)?;
+                    written += self.write_window(start, cut.cycle, output)?;
                     self.check_written(written)?;
                     self.closed = self.panes.window_end(start);
                 }

@@ -279,3 +279,46 @@ fn a_filter_says_which_rows_count() {
         .collect();
     assert_eq!(sums, ["10", "10", "50"]);
 }
+
+/// Values around the ends of their type; what a sum that does not fit gives, and which rows are told of.
+#[test]
+fn a_running_sum_that_does_not_fit_is_null_until_its_rows_have_left() {
+    use tidemill_core::FaultLog;
+    use tidemill_operators::FailedResults;
+    let values = [5, i64::MAX, 1, i64::MAX, -i64::MAX, i64::MIN, -1, 3];
+    let event = |(at, value): (usize, &i64)| Event {
+        input: 0,
+        time: at as i64 * 10,
+        key: Some(1),
+        name: None,
+        value: Some(*value),
+    };
+    let events: Vec<Event> = values.iter().enumerate().map(event).collect();
+    for frame in [
+        Frame::Rows { preceding: Some(1) },
+        Frame::Range { preceding_ns: Some(10) },
+        Frame::Rows { preceding: None },
+    ] {
+        let first =
+            |at: usize| if frame == (Frame::Rows { preceding: None }) { 0 } else { at.saturating_sub(1) };
+        let sum = |at: usize| values[first(at)..=at].iter().map(|value| i128::from(*value)).sum::<i128>();
+        let sums: Vec<Option<i64>> = (0..values.len()).map(|at| i64::try_from(sum(at)).ok()).collect();
+        assert!(sums.contains(&None) && sums.iter().flatten().count() > 2);
+        for division in DIVISIONS {
+            let log = FaultLog::default();
+            let spec = spec(vec![KEY], vec![aggregate(RunningAggregate::Sum, Some(VALUE), frame)], false);
+            let make = || -> Box<dyn Operator> {
+                Box::new(Over::new(spec.clone()).unwrap().failed_results(FailedResults::Null(log.clone())))
+            };
+            let rows = run(make, output_schema(&spec).unwrap(), &events, division).unwrap();
+            let found: Vec<String> =
+                rows.iter().map(|row| row.2.rsplit('|').next().unwrap().to_owned()).collect();
+            assert_eq!(
+                found,
+                sums.iter().map(|sum| text(*sum)).collect::<Vec<_>>(),
+                "{frame:?} {division:?}"
+            );
+            assert_eq!(log.read().count, sums.iter().filter(|sum| sum.is_none()).count() as u64);
+        }
+    }
+}

@@ -55,7 +55,8 @@ impl ForeignAggregate {
                 "leave it out: rows come in the order of arrival",
             ));
         }
-        let builder = AggregateExprBuilder::new(Arc::clone(&call.func), arguments)
+        let function = crate::logical::checked_sum(&call.func).unwrap_or_else(|| Arc::clone(&call.func));
+        let builder = AggregateExprBuilder::new(function, arguments)
             .schema(Arc::new(schema.as_arrow().clone()))
             .alias(call.func.name());
         // WITHIN GROUP (ORDER BY x): x is the first argument, and the order says from which end to count.

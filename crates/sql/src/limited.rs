@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tidemill_engine::{Cause, CycleOutput, Sink};
+use tidemill_engine::{Cause, CycleOutput, FaultLog, Sink};
 
 /// Passes the first rows on.
 pub(crate) struct Limited {
@@ -36,6 +36,10 @@ impl Sink for Limited {
             self.reached.store(true, Ordering::Release);
         }
         Ok(())
+    }
+
+    fn refused(&self) -> FaultLog {
+        self.sink.refused()
     }
 
     fn finish(&mut self) -> Result<(), Cause> {

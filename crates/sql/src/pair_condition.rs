@@ -3,20 +3,20 @@
 use datafusion::arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch};
 use datafusion::arrow::compute::concat;
 use datafusion::arrow::datatypes::DataType;
-use tidemill_engine::{Cause, Cut, Expression};
+use tidemill_engine::{Cause, Cut, Expression, FaultLog};
 
 use crate::expression::{Compiled, plain};
-use crate::steps::{RowFaults, describe};
+use crate::steps::describe;
 
 /// A condition that is NULL, and so no match, for pairs that it cannot be computed for. They are counted.
 #[derive(Debug)]
 pub(crate) struct PairCondition {
     condition: Compiled,
-    faults: RowFaults,
+    faults: FaultLog,
 }
 
 impl PairCondition {
-    pub fn new(condition: Compiled, faults: RowFaults) -> Self {
+    pub fn new(condition: Compiled, faults: FaultLog) -> Self {
         PairCondition { condition, faults }
     }
 
@@ -25,7 +25,7 @@ impl PairCondition {
         match self.condition.values(pairs, cut) {
             Ok(values) => made.push(values.as_boolean().clone()),
             Err(error) if pairs.num_rows() <= 1 => {
-                self.faults.add(describe(&plain(&error), pairs));
+                self.faults.add(|| describe(&plain(&error), pairs));
                 made.push(BooleanArray::new_null(pairs.num_rows()));
             }
             Err(_) => {

@@ -7,15 +7,15 @@ use std::time::Duration;
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::Result;
 use datafusion::logical_expr::{FetchType, LogicalPlan, SkipType};
-use tidemill_engine::{Cause, CyclePolicy, Durability, Journal, Plan};
+use tidemill_engine::{Cause, CyclePolicy, Durability, FaultLog, Journal, Plan};
 
 use crate::finish::{Finish, is_finite};
 use crate::logical::header;
 use crate::settings::Settings;
 use crate::split_profiles::{AskedSplits, asked};
-use crate::steps::RowFaults;
 use crate::translate::{Kind, Relation, StateLimits, Translator, UsedSource};
 use crate::view::ViewHandle;
+use tidemill_operators::FailedResults;
 use tidemill_operators::watermark::LateRows;
 
 /// What comes out of a query at one end.
@@ -35,7 +35,10 @@ pub struct Prepared {
     pub(crate) plan: Plan,
     pub(crate) sources: Vec<UsedSource>,
     pub(crate) outputs: Vec<Output>,
-    pub(crate) faults: RowFaults,
+    /// Rows for which an expression could not be computed.
+    pub(crate) faults: FaultLog,
+    /// Results that could not be represented and are NULL.
+    pub(crate) null_results: FaultLog,
     pub(crate) late: LateRows,
     pub(crate) finish: Option<Finish>,
     pub(crate) rows_max: Option<u64>,
@@ -55,15 +58,22 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Several queries that run together, each to its output.
+    /// Several queries that run together, each to its output. Whether a result that cannot be represented ends them with
+    /// an error; if not, it is NULL and told of.
     pub(crate) fn pipeline(
         name: &str,
         queries: &[(String, LogicalPlan)],
         settings: &Settings,
         max_latency: Option<Duration>,
+        ends_with_error: bool,
     ) -> Result<Prepared> {
         let plans: Vec<&LogicalPlan> = queries.iter().map(|(_, plan)| plan).collect();
         let mut translator = Translator::new(name, &plans, limits(settings))?;
+        let null_results = FaultLog::default();
+        translator.failed_results = match ends_with_error {
+            true => FailedResults::Stop,
+            false => FailedResults::Null(null_results.clone()),
+        };
         let mut outputs = Vec::new();
         for (name, query) in queries {
             let relation = translator.output(query)?;
@@ -77,6 +87,7 @@ impl Prepared {
             sources: translator.sources,
             outputs,
             faults: translator.faults,
+            null_results,
             late: translator.late,
             finish: None,
             rows_max: None,
@@ -99,7 +110,10 @@ impl Prepared {
     ) -> Result<Prepared> {
         let (inner, rows_max) = without_limit(query);
         let name = "query".to_string();
-        let streamed = Prepared::pipeline("query", &[(name, inner.clone())], settings, max_latency);
+        // Input that ends can be asked again, with a wider type; a stream goes on.
+        let ends_with_error = is_finite(query);
+        let queries = [(name, inner.clone())];
+        let streamed = Prepared::pipeline("query", &queries, settings, max_latency, ends_with_error);
         match streamed {
             Ok(prepared) if prepared.outputs[0].table_key.is_none() => Ok(Prepared { rows_max, ..prepared }),
             Ok(prepared) if !is_finite(query) && rows_max.is_none() => Ok(prepared),
@@ -118,7 +132,7 @@ impl Prepared {
         let parts = finish.parts.iter().enumerate();
         let parts: Vec<(String, LogicalPlan)> =
             parts.map(|(index, part)| (format!("part {index}"), part.plan.clone())).collect();
-        let prepared = Prepared::pipeline("query", &parts, settings, max_latency)?;
+        let prepared = Prepared::pipeline("query", &parts, settings, max_latency, true)?;
         Ok(Prepared { finish: Some(finish), ..prepared })
     }
 

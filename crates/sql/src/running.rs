@@ -8,16 +8,15 @@ use std::time::Duration;
 use datafusion::arrow::array::RecordBatch;
 use tidemill_connect::sinks::is_output_closed;
 use tidemill_engine::{
-    Cause, Durability, DurableRun, DurableSource, Engine, Expression, Faults, Feed, FeedSettings, FeedStatus,
-    FlowError, Journal, Keeper, Plan, Processes, Progress, Recovered, Running, Sink, Source, SplitStatus,
-    Status, SystemClock,
+    Cause, Durability, DurableRun, DurableSource, Engine, Expression, FaultLog, Faults, Feed, FeedSettings,
+    FeedStatus, FlowError, Journal, Keeper, Plan, Processes, Progress, Recovered, Running, Sink, Source,
+    SplitStatus, Status, SystemClock,
 };
 
 use crate::definition::DurableStream;
 use crate::finish::{Finish, Part};
 use crate::prepared::{Output, Prepared};
 use crate::split_profiles::{AskedSplits, SplitProfiles};
-use crate::steps::RowFaults;
 use crate::translate::UsedSource;
 use crate::view::{Kept, ViewHandle};
 use tidemill_operators::watermark::LateRows;
@@ -33,6 +32,10 @@ pub struct QueryStatus {
     pub late: u64,
     /// Records that could not be read, and rows that could not be computed.
     pub faults: Faults,
+    /// Results that could not be represented and are NULL.
+    pub null_results: Faults,
+    /// Rows that a sink's target refuses and that are kept elsewhere.
+    pub refused: Faults,
 }
 
 impl QueryStatus {
@@ -59,7 +62,10 @@ pub struct RunningQuery {
     /// Of a durable query; it stops when dropped, after the query and its feeds.
     _keeper: Option<Keeper>,
     recovered: Option<Recovered>,
-    faults: RowFaults,
+    faults: FaultLog,
+    null_results: FaultLog,
+    /// Of each sink.
+    refused: Vec<FaultLog>,
     late: LateRows,
     finish: Option<Finish>,
     kept: Vec<Kept>,
@@ -91,6 +97,7 @@ impl Prepared {
             },
         };
         // All sources are opened before anything runs: one that cannot be opened is reported at once.
+        let refused = sinks.iter().map(|sink| sink.refused()).collect();
         let opened = self.sources.iter().map(open).collect::<Result<Vec<_>, Cause>>()?;
         let names = self.sources.iter().map(|source| source.definition.name.clone());
         let names: Vec<String> = names.collect();
@@ -114,6 +121,8 @@ impl Prepared {
             _keeper: started.keeper,
             recovered: started.recovered,
             faults: self.faults,
+            null_results: self.null_results,
+            refused,
             late: self.late,
             finish: self.finish,
             kept,
@@ -217,7 +226,9 @@ impl RunningQuery {
             faults.merge(feed.faults.clone());
             late += feed.late;
         }
-        QueryStatus { engine, sources, late, faults }
+        let mut refused = Faults::default();
+        self.refused.iter().for_each(|log| refused.merge(log.read()));
+        QueryStatus { engine, sources, late, faults, null_results: self.null_results.read(), refused }
     }
 
     /// The materialized views that it keeps.

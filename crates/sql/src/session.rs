@@ -265,7 +265,7 @@ impl Session {
         if queries.is_empty() {
             return Ok(None);
         }
-        let prepared = Prepared::pipeline("pipeline", &queries, &self.settings, max_latency)
+        let prepared = Prepared::pipeline("pipeline", &queries, &self.settings, max_latency, false)
             .map_err(|error| Cause::User(crate::expression::plain(&error)))?;
         let mut prepared = prepared.made_durable(&queries)?;
         prepared.instructions = self.instructions(None);

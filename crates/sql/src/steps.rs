@@ -1,31 +1,15 @@
 //! The transform of filters and projections: some steps over a batch, one after another.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, AsArray, BooleanArray, RecordBatch, RecordBatchOptions};
 use datafusion::arrow::compute::{FilterBuilder, concat_batches, prep_null_mask_filter};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
-use tidemill_engine::{Cause, Cut, Faults, Transform, Transformed};
+use tidemill_engine::{Cause, Cut, FaultLog, Transform, Transformed};
 
 use crate::expression::{Compiled, plain};
 use crate::logical::shown;
-
-/// Rows that expressions could not be computed for, of all transforms of a query.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct RowFaults(Arc<Mutex<Faults>>);
-
-impl RowFaults {
-    /// Counts a row, or a pair of rows, and keeps why.
-    pub fn add(&self, text: String) {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).add(text);
-    }
-
-    /// Those so far.
-    pub fn read(&self) -> Faults {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
-    }
-}
 
 /// Keeps the rows for which a condition is true, then computes columns.
 #[derive(Clone, Debug)]
@@ -37,7 +21,7 @@ pub(crate) struct Steps {
     /// Over the columns that are kept.
     columns: Vec<Compiled>,
     output: SchemaRef,
-    faults: RowFaults,
+    faults: FaultLog,
 }
 
 impl Steps {
@@ -46,7 +30,7 @@ impl Steps {
         filters: Vec<Compiled>,
         columns: &[Compiled],
         output: SchemaRef,
-        faults: RowFaults,
+        faults: FaultLog,
         inputs: usize,
     ) -> Result<Self> {
         let mut kept: Vec<usize> = columns.iter().flat_map(Compiled::columns).collect();
@@ -84,10 +68,15 @@ impl Steps {
                 Some(_) => prep_null_mask_filter(condition),
                 None => condition.clone(),
             };
-            mask = Some(match mask {
+            let both = match mask {
                 None => condition,
                 Some(before) => datafusion::arrow::compute::and(&before, &condition)?,
-            });
+            };
+            // Conditions that follow may not even be computable for these rows.
+            if !both.has_true() {
+                return Ok(Some(both));
+            }
+            mask = Some(both);
         }
         Ok(mask)
     }
@@ -119,7 +108,7 @@ impl Steps {
                 }
                 made.push(done.rows);
             }
-            Err(error) if rows.num_rows() <= 1 => self.faults.add(describe(&plain(&error), rows)),
+            Err(error) if rows.num_rows() <= 1 => self.faults.add(|| describe(&plain(&error), rows)),
             Err(_) => {
                 let half = rows.num_rows() / 2;
                 self.evaluate_by_halves(&rows.slice(0, half), first, cut, made, causes);

@@ -93,6 +93,123 @@ fn a_sum_that_overflows_is_an_error_and_no_wrong_number() {
     assert!(cause.to_string().contains("too large for Int64; cast"), "{cause}");
 }
 
+/// Also where DataFusion computes the answer: at the end of the input, over tables, with DISTINCT and in frames.
+#[test]
+fn a_sum_that_overflows_is_an_error_wherever_it_is_computed() {
+    const LARGEST: i64 = i64::MAX;
+    let numbers = |more: &str| {
+        format!("(SELECT value FROM (VALUES (CAST({LARGEST} AS BIGINT)), (2), {more}) AS t (value))")
+    };
+    let large = LARGEST - 10;
+    let at_end =
+        format!("(SELECT value + {large} AS value FROM sequence(count => 10) ORDER BY value LIMIT 9)");
+    let decimal = format!("CAST('9{}' AS DECIMAL(38, 0))", "0".repeat(37));
+    let decimals = format!("(SELECT value FROM (VALUES ({decimal}), ({decimal})) AS t (value))");
+    let failing = [
+        format!("SELECT sum(value) FROM {}", numbers("(3)")),
+        format!("SELECT sum(DISTINCT value) FROM {}", numbers(&format!("({LARGEST})"))),
+        format!("SELECT sum(value) FROM {at_end} AS t"),
+        format!("SELECT sum(value) FROM {decimals} AS t"),
+        format!("SELECT value, sum(value) OVER (ORDER BY value) FROM {} AS t", numbers("(3)")),
+    ];
+    for script in &failing {
+        let cause = static_answer(script).expect_err(script);
+        assert!(cause.contains("sum: a result is too large for"), "{script}: {cause}");
+    }
+    let fitting = [
+        (format!("SELECT sum(value) FROM {}", numbers("(-2)")), LARGEST),
+        (
+            format!("SELECT sum(DISTINCT value) FROM {}", numbers(&format!("({LARGEST}), (-2), (-2)"))),
+            LARGEST,
+        ),
+        (
+            format!(
+                "SELECT CAST(sum(CAST(value AS DECIMAL(38, 0))) - {LARGEST} AS BIGINT) FROM {}",
+                numbers("(3)")
+            ),
+            5,
+        ),
+    ];
+    for (script, expected) in &fitting {
+        let rows = static_answer(script).unwrap_or_else(|cause| panic!("{script}: {cause}"));
+        assert_eq!(integers(&rows, 0), [*expected], "{script}");
+    }
+}
+
+/// A pipeline goes on: its sums, of all kinds, are NULL and told of, and the rest of their rows is there.
+#[test]
+fn a_sum_that_overflows_is_null_in_a_pipeline() {
+    let folder = Folder::new("null-sums");
+    let largest = i64::MAX;
+    folder.write("rows.csv", &format!("k,v\n1,{largest}\n2,5\n1,{}\n1,3\n2,6\n", largest - 1));
+    let path = folder.0.display();
+    let script = format!(
+        "CREATE SOURCE rows (k BIGINT, v BIGINT) WITH (path = '{path}/rows.csv');
+         CREATE SINK sums AS SELECT k, count(*) AS n, sum(v) AS s, sum(DISTINCT v) AS d, max(v) AS m
+         FROM rows GROUP BY k WITH (path = '{path}/sums.csv')"
+    );
+    let mut session = Session::new();
+    execute(&mut session, &script).unwrap_or_else(|error| panic!("{error}"));
+    let (pipeline, sinks) = session.pipeline().unwrap().unwrap();
+    let (status, _) = pipeline.start(sinks).unwrap().wait().unwrap();
+    let text = std::fs::read_to_string(folder.0.join("sums.csv")).unwrap();
+    assert_eq!(text, format!("k,n,s,d,m\n1,3,,,{largest}\n2,2,11,11,6\n"));
+    assert_eq!((status.null_results.count, status.faults.count), (2, 0));
+    let told = &status.null_results.samples;
+    assert!(
+        told.iter().all(|text| text.contains(" is NULL for k: 1, cycle 0: sum: a result is too large")),
+        "{told:?}"
+    );
+}
+
+/// A pair for which the condition of a join cannot be computed is no match.
+#[test]
+fn a_condition_that_fails_costs_its_pair_alone() {
+    let folder = Folder::new("pairs");
+    folder.write(
+        "orders.csv",
+        "at,k,a\n2026-01-01T00:00:01,1,10\n2026-01-01T00:00:02,2,20\n2026-01-01T00:00:03,3,30\n",
+    );
+    folder.write(
+        "prices.csv",
+        "at,k,b\n2026-01-01T00:00:01,1,5\n2026-01-01T00:00:02,2,0\n2026-01-01T00:00:03,3,1\n",
+    );
+    let path = folder.0.display();
+    let source = |name: &str, column: &str| {
+        format!(
+            "CREATE SOURCE {name} (at TIMESTAMP, k BIGINT, {column} BIGINT, WATERMARK FOR at AS at)
+             WITH (path = '{path}/{name}.csv', durable = true); "
+        )
+    };
+    let near = "l.at BETWEEN r.at - INTERVAL '1 second' AND r.at + INTERVAL '1 second'";
+    let script = source("orders", "a")
+        + &source("prices", "b")
+        + &format!(
+            "SET journal = '{path}/journal';
+             CREATE SINK pairs AS SELECT l.k AS k, l.a AS a, r.b AS b FROM orders AS l LEFT JOIN prices AS r
+             ON l.k = r.k AND {near} AND l.a / r.b > 1 WITH (path = '{path}/pairs.csv')"
+        );
+    let mut session = Session::new();
+    execute(&mut session, &script).unwrap_or_else(|error| panic!("{error}"));
+    let (pipeline, sinks) = session.pipeline().unwrap().unwrap();
+    let (status, _) = pipeline.start(sinks).unwrap().wait().unwrap();
+    let text = std::fs::read_to_string(folder.0.join("pairs.csv")).unwrap();
+    let mut lines: Vec<&str> = text.lines().skip(1).collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["1,10,5", "2,20,", "3,30,1"]);
+    assert_eq!(status.faults.count, 1);
+    assert!(status.faults.samples[0].to_lowercase().contains("divide by zero"), "{:?}", status.faults);
+}
+
+/// The rows of a query, whether it is answered at once or runs.
+fn static_answer(script: &str) -> Result<RecordBatch, String> {
+    match execute(&mut Session::new(), script)? {
+        Reply::Rows(rows) => Ok(rows),
+        Reply::Query(prepared) => run(*prepared).map(|(_, rows)| rows).map_err(|cause| cause.to_string()),
+        _ => Err("it is no query".to_owned()),
+    }
+}
+
 #[test]
 fn too_many_groups_are_refused() {
     let script = "SET max_groups = 2000; SET workers = 2;

@@ -103,7 +103,12 @@ impl Live {
         if per_event.count() > 0 {
             line.push_str(&format!(" | p99 {}", quantity::time(per_event.quantile(0.99))));
         }
-        for (count, what) in [(status.late, "late"), (status.faults.count, "bad")] {
+        for (count, what) in [
+            (status.late, "late"),
+            (status.faults.count, "bad"),
+            (status.null_results.count, "null"),
+            (status.refused.count, "refused"),
+        ] {
             if count > 0 {
                 line.push_str(&format!(" | {} {what}", quantity::short(count as f64)));
             }

@@ -56,13 +56,23 @@ pub(crate) fn left_out(status: &QueryStatus) {
             were(status.late)
         ));
     }
-    let faults = &status.faults;
-    if faults.count > 0 {
-        terminal::tell(&with_samples(
-            &format!("{} and {} left out", unusable(faults), were(faults.count)),
-            faults,
-        ));
-    }
+    let told = |faults: &Faults, what: &dyn Fn(u64) -> String| {
+        if faults.count > 0 {
+            terminal::tell(&with_samples(&what(faults.count), faults));
+        }
+    };
+    told(&status.faults, &|count| format!("{} and {} left out", unusable(&status.faults), were(count)));
+    told(&status.null_results, &|count| {
+        format!("{} did not fit and {} NULL", quantity::counted(count, "result"), is_now(count))
+    });
+    told(&status.refused, &|count| {
+        format!(
+            "{} {} refused by a sink and {} among its dead letters",
+            quantity::counted(count, "row"),
+            were(count),
+            is_now(count)
+        )
+    });
 }
 
 /// Why a query that takes no bad rows has ended.
@@ -89,6 +99,10 @@ fn with_samples(what: &str, faults: &Faults) -> String {
         text.push_str(&format!("\n  and {} more", quantity::count(more)));
     }
     text
+}
+
+fn is_now(count: u64) -> &'static str {
+    if count == 1 { "is" } else { "are" }
 }
 
 fn were(count: u64) -> &'static str {

@@ -17,6 +17,8 @@
 mod changes_sink;
 mod column_names;
 mod columnar_file;
+#[cfg(feature = "postgres")]
+mod dead_letter;
 mod directory_sink;
 pub mod encode;
 mod file_format;

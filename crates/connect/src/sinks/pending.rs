@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use tidemill_core::{Cause, CycleOutput};
+use tidemill_core::{Batch, Cause, CycleOutput};
 
 use super::encode::TextEncoder;
 
@@ -19,10 +19,16 @@ const KEPT_BYTES_MAX: usize = 16 << 20;
 /// # Errors
 /// [`Cause::Bug`] if they do not have the schema that the sink was made for.
 pub(crate) fn rows_of(output: CycleOutput, schema: &SchemaRef) -> Result<(u64, Vec<RecordBatch>), Cause> {
+    let (cycle, batches) = batches_of(output, schema)?;
+    Ok((cycle, batches.into_iter().map(|batch| batch.rows).collect()))
+}
+
+/// As [`rows_of`], with the positions of the rows.
+pub(crate) fn batches_of(output: CycleOutput, schema: &SchemaRef) -> Result<(u64, Vec<Batch>), Cause> {
     let cycle = output.cut.cycle;
     let batches = output.streams.into_iter().flatten().filter(|batch| !batch.is_empty());
-    let rows = batches.map(|batch| checked(batch.rows, schema)).collect::<Result<_, Cause>>()?;
-    Ok((cycle, rows))
+    let checked = batches.map(|batch| Ok(Batch { rows: checked(batch.rows, schema)?, ..batch }));
+    Ok((cycle, checked.collect::<Result<_, Cause>>()?))
 }
 
 /// The rows under the sink's own schema, which may differ in names, metadata and nullability, not in types.

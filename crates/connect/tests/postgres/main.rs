@@ -1,6 +1,7 @@
 //! The sink for PostgreSQL against a real server.
 
 mod proxy;
+mod refused_rows;
 mod server;
 
 use std::sync::atomic::Ordering;
@@ -23,6 +24,11 @@ fn server() -> Option<&'static Server> {
 
 fn settings(server: &Server, table: &str) -> PostgresSinkSettings {
     PostgresSinkSettings::new(server.url(), table, format!("{table} sink's"))
+}
+
+/// A sink that a refused row ends.
+fn strict(server: &Server, table: &str) -> PostgresSinkSettings {
+    PostgresSinkSettings { dead_letters: None, ..settings(server, table) }
 }
 
 fn keyed(server: &Server, table: &str) -> PostgresSinkSettings {
@@ -147,7 +153,7 @@ fn columns_that_are_there_take_what_fits() {
     let Some(server) = server() else { return };
     server.query("CREATE TABLE narrow (id serial, c integer, extra text DEFAULT 'x')");
     let rows = one("c", Arc::new(Int64Array::from(vec![7])));
-    let mut sink = PostgresSink::connect(&rows.schema(), settings(server, "narrow")).unwrap();
+    let mut sink = PostgresSink::connect(&rows.schema(), strict(server, "narrow")).unwrap();
     commit(&mut sink, 0, &rows).unwrap();
     assert_eq!(server.query("SELECT * FROM narrow"), "1|7|x");
     let large = one("c", Arc::new(Int64Array::from(vec![1_i64 << 40])));
@@ -168,7 +174,7 @@ fn values_that_cannot_be_stored_are_refused() {
     let Some(server) = server() else { return };
     let refused = |table: &str, values: ArrayRef| {
         let rows = one("c", values);
-        let mut sink = PostgresSink::connect(&rows.schema(), settings(server, table)).unwrap();
+        let mut sink = PostgresSink::connect(&rows.schema(), strict(server, table)).unwrap();
         let text = user_error(sink.prepare(cycle(0, &rows)));
         assert!(text.contains("column 'c'"), "{text}");
         text
@@ -324,7 +330,8 @@ fn a_server_that_does_not_answer_is_given_up_and_a_stop_ends_the_waiting() {
 #[test]
 fn the_last_row_of_a_key_counts() {
     let Some(server) = server() else { return };
-    let mut sink = PostgresSink::connect(&schema(), keyed(server, "upserted")).unwrap();
+    let upserted = PostgresSinkSettings { dead_letters: None, ..keyed(server, "upserted") };
+    let mut sink = PostgresSink::connect(&schema(), upserted).unwrap();
     sink.prepare(cycle(0, &rows(&[("a", 1), ("b", 1), ("a", 2)]))).unwrap();
     sink.prepare(cycle(1, &rows(&[("c", 1), ("a", 3)]))).unwrap();
     sink.commit(0..=1).unwrap();

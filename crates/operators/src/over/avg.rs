@@ -9,7 +9,7 @@ use tidemill_core::{SnapshotReader, SnapshotWriter};
 
 use super::fold::{Fold, RunningFold};
 use super::function::{Input, RunningFunction};
-use super::sum::{decimals, floats, integers, read_integer, write_integer};
+use super::sum::{TOO_LARGE, decimals, floats, integers, plus, read_integer, write_integer};
 
 /// The type of means of values of a type, which is that of DataFusion.
 pub(super) fn result_type(values: &DataType) -> Result<DataType, Cause> {
@@ -28,9 +28,9 @@ pub(super) fn make(input: Input, values: &DataType) -> Result<Box<dyn RunningFun
     Ok(match (values, &result) {
         (DataType::Decimal128(_, scale), DataType::Decimal128(_, result_scale)) => {
             let factor = 10_i128.pow((result_scale - scale).max(0) as u32);
-            Box::new(RunningFold::new(MeanOfDecimals { result, factor }, input))
+            Box::new(RunningFold::new(MeanOfDecimals { result: result.clone(), factor }, result, input))
         }
-        _ => Box::new(RunningFold::new(MeanOfFloats, input)),
+        _ => Box::new(RunningFold::new(MeanOfFloats, result, input)),
     })
 }
 
@@ -85,14 +85,15 @@ impl Fold for MeanOfDecimals {
     }
 
     fn combine(&self, earlier: (i128, u64), later: (i128, u64)) -> Result<(i128, u64), Cause> {
-        let sum = earlier.0.checked_add(later.0).ok_or_else(|| self.overflow())?;
-        Ok((sum, earlier.1 + later.1))
+        Ok((plus(earlier.0, later.0), earlier.1 + later.1))
     }
 
     fn finish(&self, results: &[Option<(i128, u64)>]) -> Result<ArrayRef, Cause> {
         let mean = |(sum, count): (i128, u64)| {
             let half = i128::from(count) / 2 * sum.signum();
-            let rounded = sum.checked_mul(self.factor).and_then(|scaled| scaled.checked_add(half));
+            let sum = Some(sum).filter(|sum| *sum != TOO_LARGE);
+            let scaled = sum.and_then(|sum| sum.checked_mul(self.factor));
+            let rounded = scaled.and_then(|scaled| scaled.checked_add(half));
             rounded.map(|rounded| rounded / i128::from(count)).ok_or_else(|| self.overflow())
         };
         let means: Vec<Option<i128>> =

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array};
+use arrow_schema::DataType;
 use tidemill_core::error::Cause;
 use tidemill_core::{SnapshotReader, SnapshotWriter};
 
@@ -10,7 +11,7 @@ use super::fold::{Fold, RunningFold};
 use super::function::{Input, RunningFunction};
 
 pub(super) fn make(input: Input) -> Box<dyn RunningFunction> {
-    Box::new(RunningFold::new(Count, input))
+    Box::new(RunningFold::new(Count, DataType::Int64, input))
 }
 
 /// The number of rows that count.

@@ -6,11 +6,14 @@ use std::fmt::Debug;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow_buffer::NullBuffer;
+use arrow_schema::DataType;
 use tidemill_core::error::Cause;
 use tidemill_core::{SnapshotReader, SnapshotWriter};
 
 use super::frame::Coordinates;
 use super::function::{Input, RunningFunction, Step};
+use super::spec::Frame;
+use crate::failed_results::described;
 
 /// How values are combined.
 pub(super) trait Fold: Send + Debug {
@@ -35,6 +38,8 @@ pub(super) trait Fold: Send + Debug {
 #[derive(Debug)]
 pub(super) struct RunningFold<F: Fold> {
     fold: F,
+    /// The type of its results.
+    data_type: DataType,
     input: Input,
     coordinates: Coordinates,
     keys: Vec<Frontier<F::State>>,
@@ -54,9 +59,10 @@ struct Frontier<S> {
 }
 
 impl<F: Fold> RunningFold<F> {
-    pub fn new(fold: F, input: Input) -> Self {
+    pub fn new(fold: F, data_type: DataType, input: Input) -> Self {
         RunningFold {
             fold,
+            data_type,
             input,
             coordinates: Coordinates::new(input.frame),
             keys: Vec::new(),
@@ -92,7 +98,21 @@ impl<F: Fold> RunningFunction for RunningFold<F> {
             let older = frontier.older.last().map(|(_, together)| *together);
             results.push(join(&self.fold, older, frontier.younger_together)?);
         }
-        step.at_frame_end(self.fold.finish(&results)?, self.input.frame)
+        let results = match self.input.frame {
+            Frame::Rows { .. } => results,
+            Frame::Range { .. } => step.frame_ends().map(|row| results[row]).collect(),
+        };
+        step.failed.column(
+            results.len(),
+            &self.data_type,
+            |rows| self.fold.finish(&results[rows]),
+            |row, reason| {
+                let schema = step.rows.schema();
+                let names = schema.fields().iter().map(|field| field.name());
+                let of = described(step.rows.columns().iter().zip(names), row);
+                format!("a running result is NULL{of}, cycle {}: {reason}", step.cycle)
+            },
+        )
     }
 
     fn rows_held(&self) -> usize {

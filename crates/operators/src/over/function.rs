@@ -16,6 +16,7 @@ use super::rank::Rank;
 use super::row_number::RowNumber;
 use super::spec::{Frame, Function, FunctionSpec, RunningAggregate};
 use super::{avg, count, extreme, sum};
+use crate::failed_results::FailedResults;
 use crate::stored_rows::kernel_error;
 
 /// A function with its state.
@@ -43,6 +44,9 @@ pub(super) struct Step<'a> {
     /// The number of keys so far.
     pub key_count: usize,
     pub times: &'a [i64],
+    /// What becomes of results that cannot be represented.
+    pub failed: &'a FailedResults,
+    pub cycle: u64,
     /// For each row the last one of its key and event time; only if some function asks for it.
     peer_last: UInt32Array,
 }
@@ -53,10 +57,21 @@ impl<'a> Step<'a> {
         keys: &'a [u32],
         key_count: usize,
         times: &'a [i64],
-        with_peers: bool,
+        failed: &'a FailedResults,
+        cycle: u64,
     ) -> Self {
-        let peer_last = if with_peers { peer_last(keys, times) } else { Vec::new() };
-        Step { rows, keys, key_count, times, peer_last: peer_last.into() }
+        Step { rows, keys, key_count, times, failed, cycle, peer_last: Vec::<u32>::new().into() }
+    }
+
+    /// With what `RANGE` needs to know of rows of equal event time.
+    pub fn with_peers(mut self) -> Self {
+        self.peer_last = peer_last(self.keys, self.times).into();
+        self
+    }
+
+    /// For each row the one with which its frame ends if that is a `RANGE`: the last one of equal event time.
+    pub fn frame_ends(&self) -> impl Iterator<Item = usize> {
+        self.peer_last.values().iter().map(|row| *row as usize)
     }
 
     /// The column of the frame's current row: with `RANGE` it is the last one of equal event time, so that

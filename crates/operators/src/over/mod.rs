@@ -27,6 +27,7 @@ use tidemill_core::{Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter}
 use self::function::{RunningFunction, Step, make, result_field};
 pub use self::spec::{Frame, Function, FunctionSpec, OverSpec, RunningAggregate};
 use crate::event_order::EventOrder;
+use crate::failed_results::FailedResults;
 use crate::keys::KeyTable;
 use crate::stored_rows::{CycleRows, check_limit, event_times, kernel_error, with_schema};
 use crate::watermark::Watermark;
@@ -90,6 +91,7 @@ pub struct Over {
     with_peers: bool,
     /// Whether rows are worked on as they come.
     at_once: bool,
+    failed: FailedResults,
     arrived: CycleRows,
     buffer: EventOrder,
     watermark: Watermark,
@@ -109,11 +111,18 @@ impl Over {
             functions: functions.collect::<Result<_, _>>()?,
             with_peers,
             at_once: spec.ordered && !with_peers,
+            failed: FailedResults::default(),
             arrived: CycleRows::default(),
             buffer: EventOrder::new(spec.schema.clone(), spec.event_time),
             watermark: Watermark::new(spec.watermark.clone()),
             spec,
         })
+    }
+
+    /// What becomes of results that cannot be represented.
+    pub fn failed_results(mut self, failed: FailedResults) -> Self {
+        self.failed = failed;
+        self
     }
 
     /// Computes the functions for rows in their order.
@@ -122,10 +131,12 @@ impl Over {
         rows: RecordBatch,
         times: &ScalarBuffer<i64>,
         positions: &[u32],
+        cycle: u64,
         output: &mut Output,
     ) -> Result<(), Cause> {
         let keys = self.keys.intern(&rows, &self.spec.keys)?;
-        let step = Step::new(&rows, &keys, self.keys.len(), times, self.with_peers);
+        let step = Step::new(&rows, &keys, self.keys.len(), times, &self.failed, cycle);
+        let step = if self.with_peers { step.with_peers() } else { step };
         let mut columns = rows.columns().to_vec();
         for function in &mut self.functions {
             columns.push(function.append(&step)?);
@@ -135,16 +146,16 @@ impl Over {
     }
 
     /// Rows that are in order already, at their own positions.
-    fn compute_arrived(&mut self, output: &mut Output) -> Result<(), Cause> {
+    fn compute_arrived(&mut self, cycle: u64, output: &mut Output) -> Result<(), Cause> {
         let Some((rows, positions)) = self.arrived.take(&self.spec.schema)? else { return Ok(()) };
         let (times, nulls) = event_times(&rows, self.spec.event_time)?;
-        let Some(nulls) = nulls else { return self.compute(rows, &times, &positions, output) };
+        let Some(nulls) = nulls else { return self.compute(rows, &times, &positions, cycle, output) };
         self.spec.late.add(nulls.null_count());
         let positions: Vec<u32> = nulls.valid_indices().map(|row| positions[row]).collect();
         let is_valid = arrow_array::BooleanArray::new(nulls.into_inner(), None);
         let rows = arrow_select::filter::filter_record_batch(&rows, &is_valid).map_err(kernel_error)?;
         let (times, _) = event_times(&rows, self.spec.event_time)?;
-        self.compute(rows, &times, &positions, output)
+        self.compute(rows, &times, &positions, cycle, output)
     }
 
     fn rows_held(&self) -> usize {
@@ -167,10 +178,10 @@ impl Operator for Over {
     fn end_of_cycle(&mut self, cut: &Cut, output: &mut Output) -> Result<(), Cause> {
         let watermark = self.watermark.advance(cut);
         if self.at_once {
-            self.compute_arrived(output)?;
+            self.compute_arrived(cut.cycle, output)?;
         } else if let Some(ordered) = self.buffer.release(watermark)? {
             let positions = vec![output.end_position(); ordered.rows.num_rows()];
-            self.compute(ordered.rows, &ordered.times, &positions, output)?;
+            self.compute(ordered.rows, &ordered.times, &positions, cut.cycle, output)?;
         }
         check_limit("OVER", self.rows_held(), self.spec.rows_max)
     }

@@ -31,8 +31,8 @@ pub(super) fn result_type(values: &DataType) -> Result<DataType, Cause> {
 pub(super) fn make(input: Input, values: &DataType) -> Result<Box<dyn RunningFunction>, Cause> {
     let result = result_type(values)?;
     Ok(match result {
-        DataType::Float64 => Box::new(RunningFold::new(SumOfFloats, input)),
-        _ => Box::new(RunningFold::new(SumOfIntegers { result }, input)),
+        DataType::Float64 => Box::new(RunningFold::new(SumOfFloats, result, input)),
+        _ => Box::new(RunningFold::new(SumOfIntegers { result: result.clone() }, result, input)),
     })
 }
 
@@ -93,6 +93,17 @@ fn argument(column: Option<&ArrayRef>) -> Result<&ArrayRef, Cause> {
     column.ok_or_else(|| Cause::Bug("only COUNT has no argument".into()))
 }
 
+/// Stands for a sum that 128 bits cannot hold, which has too many digits for any result.
+pub(super) const TOO_LARGE: i128 = i128::MIN;
+
+/// The sum of two. One that is too large stays so until its values have left the frame.
+pub(super) fn plus(one: i128, other: i128) -> i128 {
+    match (one, other) {
+        (TOO_LARGE, _) | (_, TOO_LARGE) => TOO_LARGE,
+        (one, other) => one.checked_add(other).unwrap_or(TOO_LARGE),
+    }
+}
+
 /// In 128 bits; only results must fit their type.
 #[derive(Debug)]
 struct SumOfIntegers {
@@ -113,7 +124,7 @@ impl Fold for SumOfIntegers {
     }
 
     fn combine(&self, earlier: i128, later: i128) -> Result<i128, Cause> {
-        earlier.checked_add(later).ok_or_else(|| self.overflow())
+        Ok(plus(earlier, later))
     }
 
     fn finish(&self, results: &[Option<i128>]) -> Result<ArrayRef, Cause> {

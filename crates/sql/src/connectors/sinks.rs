@@ -153,11 +153,14 @@ fn socket(options: &Options, connector: &str) -> Result<Arc<OpenSink>, TextError
 
 /// `connector = 'postgres', url = 'postgres://...', table = 't', key = 'host, name'`
 fn postgres(options: &Options) -> Result<Arc<OpenSink>, TextError> {
-    known(options, &["url", "table", "key", "create", "commit_name", "retry_for"])?;
+    known(options, &["url", "table", "key", "create", "commit_name", "retry_for", "dead_letters"])?;
     let mut settings =
         PostgresSinkSettings::new(options.required_text("url")?, options.required_text("table")?, "");
     settings.create = options.boolean("create")?.unwrap_or(settings.create);
     settings.retry_for = options.duration("retry_for")?.unwrap_or(settings.retry_for);
+    if let Some(table) = options.text("dead_letters")? {
+        settings.dead_letters = Some(table.to_string()).filter(|table| !table.is_empty());
+    }
     let key = options.text("key")?.map(|key| key.split(',').map(|name| name.trim().to_string()).collect());
     let commit_name = options.text("commit_name")?.map(str::to_string);
     Ok(Arc::new(move |of| {

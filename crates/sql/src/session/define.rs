@@ -103,7 +103,7 @@ impl Session {
         statement: &Statement,
     ) -> Result<Option<Vec<usize>>, TextError> {
         let check = [(create.name.value.clone(), plan.clone())];
-        let prepared = Prepared::pipeline("check", &check, &self.settings, None)
+        let prepared = Prepared::pipeline("check", &check, &self.settings, None, false)
             .map_err(|error| self.text_error(&error, statement))?;
         if create.key.is_empty() {
             return Ok(None);
@@ -171,7 +171,7 @@ impl Session {
         statement: &Statement,
     ) -> Result<LogicalPlan, TextError> {
         let plan = self.plan(query, statement)?;
-        Prepared::pipeline("check", &[("check".into(), plan.clone())], &self.settings, None)
+        Prepared::pipeline("check", &[("check".into(), plan.clone())], &self.settings, None, false)
             .map_err(|error| self.text_error(&error, statement))?;
         Ok(plan)
     }

@@ -128,7 +128,7 @@ impl Translator {
         windowed: Windowed,
         time: usize,
     ) -> Result<Relation> {
-        let late = self.late.counter();
+        let (late, failed) = (self.late.counter(), self.failed_results.clone());
         let watermark = self.watermark(&rows, windowed.delay_ns);
         let keys: Vec<usize> = (0..spec.keys.len()).collect();
         let window_name = describe(&spec, Some(windowed.window));
@@ -141,7 +141,8 @@ impl Translator {
             let stream = self.operator(&window_name, &inputs, partitions, Arc::clone(&output), move |_| {
                 Box::new(
                     SessionAggregate::new(&spec, &session, watermark.clone(), Arc::clone(&late))
-                        .expect("checked when it was planned"),
+                        .expect("checked when it was planned")
+                        .failed_results(failed.clone()),
                 )
             });
             return Ok(Relation { selection: None, stream, schema: output, ..rows });
@@ -155,7 +156,8 @@ impl Translator {
             self.operator(&window_name, &[(stream, keys)], partitions, Arc::clone(&output), move |_| {
                 Box::new(
                     WindowAggregate::new(&spec, &window, watermark.clone(), Arc::clone(&late))
-                        .expect("checked when it was planned"),
+                        .expect("checked when it was planned")
+                        .failed_results(failed.clone()),
                 )
             });
         Ok(Relation { selection: None, stream, schema: output, ..rows })
@@ -168,8 +170,10 @@ impl Translator {
         TableAggregate::new(&spec).map_err(user)?;
         let partitions = self.partitions(keys.len());
         let kind = Kind::Table { keys: Some((0..keys.len()).collect()) };
+        let failed = self.failed_results.clone();
         let stream = self.operator(&name, &[(stream, keys)], partitions, Arc::clone(&output), move |_| {
-            Box::new(TableAggregate::new(&spec).expect("checked when it was planned"))
+            let table = TableAggregate::new(&spec).expect("checked when it was planned");
+            Box::new(table.failed_results(failed.clone()))
         });
         Ok(Relation { selection: None, stream, schema: output, kind, ..rows })
     }

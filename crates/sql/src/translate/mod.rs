@@ -30,7 +30,8 @@ use std::sync::Arc;
 
 use datafusion::common::{Column, DFSchema, Result};
 use datafusion::logical_expr::{Expr, FetchType, Limit, LogicalPlan};
-use tidemill_engine::{Operator, OperatorPlan, Plan, StreamRef, TransformPlan};
+use tidemill_engine::{FaultLog, Operator, OperatorPlan, Plan, StreamRef, TransformPlan};
+use tidemill_operators::FailedResults;
 use tidemill_operators::watermark::{LateRows, WatermarkSpec};
 
 pub(crate) use aggregate_functions::own_function as own_aggregate_of;
@@ -43,7 +44,6 @@ pub(crate) use static_table::{batch_answer, is_static, read_static, scan_of};
 use crate::process::ProcessDefinition;
 use crate::refusal::refuse;
 use crate::split_profiles::Texts;
-use crate::steps::RowFaults;
 
 /// What bounds the state of a query, and how it is divided.
 #[derive(Clone, Debug)]
@@ -62,7 +62,10 @@ pub(crate) struct StateLimits {
 pub(crate) struct Translator {
     pub plan: Plan,
     pub sources: Vec<UsedSource>,
-    pub faults: RowFaults,
+    /// Rows for which an expression could not be computed.
+    pub faults: FaultLog,
+    /// What becomes of results that cannot be represented.
+    pub failed_results: FailedResults,
     pub late: LateRows,
     /// How inputs of operators are split that are split by hand, as text: by the operator's name and the input's number.
     pub splits: Texts,
@@ -85,7 +88,8 @@ impl Translator {
         let mut translator = Translator {
             plan: Plan::new(name),
             sources: Vec::new(),
-            faults: RowFaults::default(),
+            faults: FaultLog::default(),
+            failed_results: FailedResults::default(),
             late: LateRows::default(),
             splits: BTreeMap::new(),
             limits,

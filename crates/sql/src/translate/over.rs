@@ -73,8 +73,10 @@ impl Translator {
             functions.iter().map(|function| function.fun.name().to_string()).collect::<Vec<_>>().join(", ")
         );
         let inputs_of = [(rows.stream, keys)];
+        let failed = self.failed_results.clone();
         let stream = self.operator(&name, &inputs_of, partitions, Arc::clone(&output), move |_| {
-            Box::new(Over::new(spec.clone()).expect("checked when it was planned"))
+            let over = Over::new(spec.clone()).expect("checked when it was planned");
+            Box::new(over.failed_results(failed.clone()))
         });
         let computed = rows.roles.len();
         let mut roles = rows.roles.clone();

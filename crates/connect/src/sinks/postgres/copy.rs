@@ -10,8 +10,7 @@ use arrow_array::{
     Int64Array, ListArray, RecordBatch, StringArray,
 };
 use arrow_cast::{CastOptions, cast_with_options};
-use arrow_schema::{ArrowError, DataType, Field, SchemaRef, TimeUnit};
-use tidemill_core::Cause;
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, SchemaRef, TimeUnit};
 
 use super::column::Encoding;
 use super::numeric::write_numeric;
@@ -47,39 +46,85 @@ impl CopyEncoder {
         CopyEncoder { schema: schema.clone(), encodings, key_columns, numbers_rows }
     }
 
-    /// Appends rows, the first of them with this number.
-    pub fn rows(&self, rows: &RecordBatch, first_number: u64, out: &mut Vec<u8>) -> Result<(), Cause> {
-        for column in &self.key_columns {
-            if rows.column(*column).null_count() > 0 {
-                let name = self.schema.field(*column).name();
-                return Err(Cause::User(format!(
-                    "column '{name}' of the key is NULL, by which no row is found again; filter such rows out, or \
-                     use coalesce"
-                )));
-            }
-        }
-        let columns = rows.columns().iter().zip(&self.encodings).zip(self.schema.fields());
-        let columns = columns
-            .map(|((column, encoding), field)| Values::new(column, encoding).map_err(|e| cannot(field, &e)))
-            .collect::<Result<Vec<Values>, Cause>>()?;
-        let fields = (columns.len() + usize::from(self.numbers_rows)) as i16;
-        for row in 0..rows.num_rows() {
-            out.extend_from_slice(&fields.to_be_bytes());
-            for (index, column) in columns.iter().enumerate() {
-                if let Err(reason) = column.write(row, out) {
-                    return Err(cannot(self.schema.field(index), &reason));
+    /// Appends rows, the first of them with this number. Those that PostgreSQL cannot hold are left out; `refuse` is
+    /// told which and why.
+    pub fn rows(
+        &self,
+        rows: &RecordBatch,
+        first_number: u64,
+        out: &mut Vec<u8>,
+        refuse: &mut impl FnMut(usize, String),
+    ) {
+        // A value that cannot even be cast spoils its whole column, so its row is looked for by halves.
+        let mut left = vec![0..rows.num_rows()];
+        while let Some(range) = left.pop() {
+            let slice = rows.slice(range.start, range.len());
+            match self.columns(&slice) {
+                Ok(columns) => {
+                    for row in range.clone() {
+                        let start = out.len();
+                        if let Err(reason) =
+                            self.row(&columns, row - range.start, first_number + row as u64, out)
+                        {
+                            out.truncate(start);
+                            refuse(row, reason);
+                        }
+                    }
+                }
+                Err(reason) if range.len() <= 1 => refuse(range.start, reason),
+                Err(_) => {
+                    let middle = range.start + range.len() / 2;
+                    left.extend([middle..range.end, range.start..middle]);
                 }
             }
-            if self.numbers_rows {
-                field(out, &(first_number + row as u64).to_be_bytes());
+        }
+    }
+
+    fn columns(&self, rows: &RecordBatch) -> Result<Vec<Values>, String> {
+        let columns = rows.columns().iter().zip(&self.encodings).zip(self.schema.fields());
+        let values = |((column, encoding), field): ((&ArrayRef, &Encoding), &FieldRef)| {
+            Values::new(column, encoding).map_err(|error| cannot(field, &error))
+        };
+        columns.map(values).collect()
+    }
+
+    fn row(&self, columns: &[Values], row: usize, number: u64, out: &mut Vec<u8>) -> Result<(), String> {
+        let fields = (columns.len() + usize::from(self.numbers_rows)) as i16;
+        out.extend_from_slice(&fields.to_be_bytes());
+        for (index, column) in columns.iter().enumerate() {
+            if self.key_columns.contains(&index) && column.array().is_null(row) {
+                return Err(cannot(
+                    self.schema.field(index),
+                    &"a key that is NULL finds no row again; filter such rows out, or use coalesce",
+                ));
             }
+            column.write(row, out).map_err(|reason| cannot(self.schema.field(index), &reason))?;
+        }
+        if self.numbers_rows {
+            field(out, &number.to_be_bytes());
         }
         Ok(())
     }
 }
 
-fn cannot(field: &Field, reason: &dyn std::fmt::Display) -> Cause {
-    Cause::User(format!("column '{}': {reason}", field.name()))
+fn cannot(field: &Field, reason: &dyn std::fmt::Display) -> String {
+    format!("column '{}': {reason}", field.name())
+}
+
+/// Where each row begins in rows that were encoded, and where the last one ends.
+pub(super) fn row_bounds(encoded: &[u8]) -> Vec<usize> {
+    let integer =
+        |at: usize| i32::from_be_bytes([encoded[at], encoded[at + 1], encoded[at + 2], encoded[at + 3]]);
+    let (mut bounds, mut at) = (vec![0], 0);
+    while at < encoded.len() {
+        let fields = i16::from_be_bytes([encoded[at], encoded[at + 1]]);
+        at += 2;
+        for _ in 0..fields {
+            at += 4 + usize::try_from(integer(at)).unwrap_or(0);
+        }
+        bounds.push(at);
+    }
+    bounds
 }
 
 /// A column's values, in one of few types.

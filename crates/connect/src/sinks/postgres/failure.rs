@@ -11,6 +11,8 @@ use tokio_postgres::error::SqlState;
 pub(super) enum Failure {
     /// The connection, the server or the transaction was lost; whether the transaction went through is to be asked.
     Lost(String),
+    /// The server refuses values of some row, as by a constraint of the table. The other rows may be fine.
+    Refused(String),
     /// Doing it again would not help.
     Final(Cause),
 }
@@ -27,7 +29,8 @@ impl From<Error> for Failure {
         let text = text_of(&error);
         match may_pass {
             true => Failure::Lost(text),
-            false => Failure::Final(Cause::User(format!("PostgreSQL refuses the rows: {text}"))),
+            false if is_about_a_row(database.code().code()) => Failure::Refused(text),
+            false => Failure::Final(refused(&text)),
         }
     }
 }
@@ -37,9 +40,24 @@ impl Failure {
     pub fn into_cause(self, server: &str) -> Cause {
         match self {
             Failure::Final(cause) => cause,
+            Failure::Refused(text) => refused(&text),
             Failure::Lost(reason) => Cause::Operation(format!("PostgreSQL at {server}: {reason}")),
         }
     }
+}
+
+fn refused(text: &str) -> Cause {
+    Cause::User(format!("PostgreSQL refuses the rows: {text}"))
+}
+
+/// Whether it is the values of a row that are refused, and neither the statement nor the table. What a trigger of the
+/// table raises counts, too.
+fn is_about_a_row(code: &str) -> bool {
+    // Bytes that do not fit the format of COPY are our mistake.
+    const OURS: [&str; 2] = ["22P03", "22P04"];
+    // Values, constraints, views with a check; a row that is too large for an index; RAISE EXCEPTION.
+    let is_value = ["22", "23", "44"].iter().any(|class| code.starts_with(class));
+    (is_value && !OURS.contains(&code)) || code == "54000" || code == "P0001"
 }
 
 /// Why the sink cannot start.

@@ -5,10 +5,12 @@ mod column;
 mod copy;
 mod failure;
 mod numeric;
+mod prepared;
 mod session;
 mod settings;
 mod sink;
 mod statements;
+mod writer;
 
 pub use settings::PostgresSinkSettings;
 pub use sink::{PostgresSink, PostgresStop};

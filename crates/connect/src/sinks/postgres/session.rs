@@ -9,6 +9,7 @@ use tokio_postgres::{Client, Config, Error, NoTls, SimpleQueryMessage, Statement
 
 use super::failure::Failure;
 use super::statements::{CREATE_COMMITS, SETTINGS, Statements, quoted};
+use crate::sinks::dead_letter::DeadLetter;
 
 /// What the database notes of a sink.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,7 +59,7 @@ impl Session {
     }
 
     /// Asks first: who may not create tables can use those that are there. Two sinks may do it at the same time.
-    async fn create_absent(&self, exists: &str, create: &str) -> Result<(), Error> {
+    pub async fn create_absent(&self, exists: &str, create: &str) -> Result<(), Error> {
         if self.client.query_one(exists, &[]).await?.get(0) {
             return Ok(());
         }
@@ -108,6 +109,16 @@ impl Session {
         }
         sink.finish().await?;
         progress();
+        Ok(())
+    }
+
+    /// Puts refused rows into their table.
+    pub async fn insert_letters(&self, insert: &str, letters: &[DeadLetter]) -> Result<(), Failure> {
+        let cycles: Vec<i64> = letters.iter().map(|letter| letter.cycle as i64).collect();
+        let positions: Vec<i64> = letters.iter().map(|letter| i64::from(letter.position)).collect();
+        let reasons: Vec<&str> = letters.iter().map(|letter| letter.reason.as_str()).collect();
+        let rows: Vec<&str> = letters.iter().map(|letter| letter.row.as_str()).collect();
+        self.client.execute(insert, &[&cycles, &positions, &reasons, &rows]).await?;
         Ok(())
     }
 

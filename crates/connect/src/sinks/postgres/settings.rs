@@ -19,6 +19,9 @@ pub struct PostgresSinkSettings {
     /// Whether to go on behind the last cycle that is committed under this name; if not, counting starts anew and what
     /// the table has stays.
     pub resume: bool,
+    /// The table for rows that the database refuses, `table` or `schema.table`; it is created if it is not there. None:
+    /// such a row ends the query.
+    pub dead_letters: Option<String>,
     /// How long a lost connection is tried to be restored, before the query fails.
     pub retry_for: Duration,
     /// How long the server may take for one answer, before the connection counts as lost.
@@ -36,6 +39,7 @@ impl PostgresSinkSettings {
             key: Vec::new(),
             create: true,
             resume: true,
+            dead_letters: Some("tidemill_dead_letters".to_owned()),
             retry_for: Duration::from_secs(600),
             answer_wait: Duration::from_secs(120),
         }
@@ -45,10 +49,24 @@ impl PostgresSinkSettings {
 impl fmt::Debug for PostgresSinkSettings {
     /// Without the URL, which has the password in it.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let PostgresSinkSettings { table, sink, key, create, resume, retry_for, answer_wait, .. } = self;
+        let PostgresSinkSettings {
+            url: _,
+            table,
+            sink,
+            key,
+            create,
+            resume,
+            dead_letters,
+            retry_for,
+            answer_wait,
+        } = self;
         let mut fields = formatter.debug_struct("PostgresSinkSettings");
         fields.field("table", table).field("sink", sink).field("key", key).field("create", create);
-        fields.field("resume", resume).field("retry_for", retry_for).field("answer_wait", answer_wait);
+        fields
+            .field("resume", resume)
+            .field("dead_letters", dead_letters)
+            .field("retry_for", retry_for)
+            .field("answer_wait", answer_wait);
         fields.finish_non_exhaustive()
     }
 }

@@ -14,6 +14,14 @@ const ROW_NUMBER: &str = "tidemill_row";
 pub(super) const CREATE_COMMITS: &str = "CREATE TABLE IF NOT EXISTS tidemill_commits (sink text PRIMARY KEY, \
      run bigint NOT NULL, cycle bigint, committed_at timestamptz NOT NULL DEFAULT now())";
 
+/// Where rows go that PostgreSQL refuses.
+fn create_dead_letters(table: &str) -> String {
+    format!(
+        "CREATE TABLE IF NOT EXISTS {table} (sink text NOT NULL, cycle bigint NOT NULL, position bigint NOT NULL, \
+         reason text NOT NULL, row_json json NOT NULL, refused_at timestamptz NOT NULL DEFAULT now())"
+    )
+}
+
 /// What each session is told: a commit outlives the server, and a session whose client has gone ends soon, so that its
 /// locks do not hold the next run up.
 pub(super) const SETTINGS: &str = "SELECT set_config('synchronous_commit', 'on', false) \
@@ -48,13 +56,21 @@ pub(super) struct Statements {
     create: String,
     /// The sink's name, in quotes.
     pub sink: String,
+    /// The table for rows that are refused, in quotes, if there is one.
+    pub dead_letters: Option<String>,
+}
+
+/// The name of a table, which may have that of its schema before it, in quotes.
+fn table_name(name: &str) -> Result<String, Cause> {
+    let parts = name.splitn(2, '.').map(|part| checked(part).map(quoted));
+    Ok(parts.collect::<Result<Vec<String>, Cause>>()?.join("."))
 }
 
 impl Statements {
     pub fn new(settings: &PostgresSinkSettings, schema: &Schema) -> Result<Statements, Cause> {
         must_differ(schema, "PostgreSQL")?;
-        let table = settings.table.splitn(2, '.').map(|part| checked(part).map(quoted));
-        let table = table.collect::<Result<Vec<String>, Cause>>()?.join(".");
+        let table = table_name(&settings.table)?;
+        let dead_letters = settings.dead_letters.as_deref().map(table_name).transpose()?;
         let mut columns = Vec::new();
         let mut definitions = Vec::new();
         for field in schema.fields() {
@@ -70,7 +86,7 @@ impl Statements {
             return Err(Cause::User("a sink in PostgreSQL needs a name".to_owned()));
         }
         let create = format!("CREATE TABLE IF NOT EXISTS {table} ({})", definitions.join(", "));
-        Ok(Statements { table, columns, keys, create, sink: literal(&settings.sink) })
+        Ok(Statements { table, columns, keys, create, sink: literal(&settings.sink), dead_letters })
     }
 
     pub fn exists(&self, quoted_name: &str) -> String {
@@ -79,6 +95,24 @@ impl Statements {
 
     pub fn create_table(&self) -> &str {
         &self.create
+    }
+
+    /// How the table for refused rows is made, if rows are kept in one.
+    pub fn create_dead_letters(&self) -> Option<String> {
+        self.dead_letters.as_deref().map(create_dead_letters)
+    }
+
+    /// Puts refused rows there: cycles, positions, reasons and rows, each as an array.
+    pub fn insert_dead_letters(&self) -> Option<String> {
+        self.dead_letters.as_ref().map(|table| {
+            format!(
+                "INSERT INTO {table} (sink, cycle, position, reason, row_json) \
+                 SELECT {}, letter.cycle, letter.position, letter.reason, letter.row_json::json \
+                 FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[]) \
+                 AS letter (cycle, position, reason, row_json)",
+                self.sink
+            )
+        })
     }
 
     pub fn describe(&self) -> String {
