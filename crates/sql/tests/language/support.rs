@@ -26,7 +26,7 @@ pub(crate) fn run(session: &mut Session, script: &str) -> Result<RecordBatch, St
                     kept.push(rows);
                 }
                 let (_, answer) = prepared.start(sinks).unwrap().wait().map_err(|cause| cause.to_string())?;
-                Some(answer.map_or_else(|| kept[0].read().unwrap(), |answer| answer))
+                Some(answer.unwrap_or_else(|| kept[0].read().unwrap()))
             }
             _ => None,
         };
