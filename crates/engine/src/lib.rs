@@ -82,7 +82,9 @@ mod engine;
 mod feed;
 mod intake;
 
-pub use durable::{Durability, DurableRun, DurableSource, Keeper, Recovered, SyncPolicy};
+pub use durable::{
+    Durability, DurableRun, DurableSource, Keeper, Recovered, Repair, SyncPolicy, find_repair,
+};
 pub use engine::Engine;
 pub use feed::{Feed, FeedSettings, FeedStatus};
 pub use intake::EventTime;

@@ -96,8 +96,8 @@ pub(super) fn written(rows: usize, faults: &Faults) -> Answer {
 /// A numbered request behind one that was taken before: its client may have begun to count anew.
 pub(super) fn behind(last: u64) -> Answer {
     let message = format!(
-        "nothing was written: the number is behind {last}, the last one that was taken of this client. Go on behind it; \
-         if the counter began anew, take another X-Tidemill-Client"
+        "nothing was written: the number is behind {last}, the last one that was taken of this client. Go on behind \
+         it; if the counter began anew, take another X-Tidemill-Client"
     );
     json(StatusCode::CONFLICT, &json!({ "code": "conflict", "message": message, "last": last }))
 }

@@ -1,6 +1,7 @@
 //! Durable queries: what they take in is journaled, and after a crash they go on as if nothing had happened
 //! (docs/decisions/0013).
 
+mod description;
 mod feed;
 mod forward;
 mod guard;
@@ -8,6 +9,7 @@ mod keeper;
 mod opening;
 mod protocol;
 mod recovery;
+mod repair;
 mod write;
 
 use std::sync::Arc;
@@ -24,6 +26,7 @@ use crate::feed::{Feed, FeedSettings};
 pub use keeper::Keeper;
 use opening::Opened;
 pub use recovery::Recovered;
+pub use repair::{Repair, find_repair};
 
 /// When what was journaled is forced to the disk, and with that acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,6 +57,9 @@ pub struct DurableSource {
 pub struct Durability {
     /// The query as its user wrote it. One that goes on must be the same.
     pub query: String,
+    /// What else must be the same for its journaled rows to mean what they meant: one line for each column that is
+    /// computed of them, say.
+    pub meaning: Vec<String>,
     /// How often its state is snapshotted while something comes in: so much is at most replayed.
     pub snapshot_every: Duration,
 }
@@ -66,7 +72,7 @@ impl Durability {
     /// assert_eq!(durability.snapshot_every.as_secs(), 10);
     /// ```
     pub fn new(query: impl Into<String>) -> Self {
-        Durability { query: query.into(), snapshot_every: Duration::from_secs(10) }
+        Durability { query: query.into(), meaning: Vec::new(), snapshot_every: Duration::from_secs(10) }
     }
 }
 
@@ -98,7 +104,7 @@ impl Engine {
         durability: &Durability,
     ) -> Result<DurableRun, Cause> {
         check(&plan, &sinks, &sources)?;
-        let opened = opening::open(journal, &plan, &durability.query, &mut sinks, &mut sources)?;
+        let opened = opening::open(journal, &plan, durability, &mut sinks, &mut sources)?;
         let clock = self.clock_of();
         let start = |source| opened.start_of(source, Instant::now(), &clock);
         let starts: Vec<_> = (0..sources.len()).map(start).collect();

@@ -10,11 +10,12 @@ use tidemill_flow::Resume;
 use tidemill_journal::{Journal, StreamReader, StreamWriter};
 use tidemill_plan::Plan;
 
+use super::description::Description;
 use super::feed::Start;
 use super::guard::Guard;
 use super::keeper::Kept;
 use super::recovery::{self, Found, Recovered};
-use super::{DurableSource, SyncPolicy};
+use super::{Durability, DurableSource, SyncPolicy};
 
 /// A folder that is open, with all that a run begins with.
 pub(super) struct Opened {
@@ -41,7 +42,7 @@ impl Opened {
 pub(super) fn open(
     journal: Journal,
     plan: &Plan,
-    query: &str,
+    durability: &Durability,
     sinks: &mut [Box<dyn Sink>],
     sources: &mut [DurableSource],
 ) -> Result<Opened, Cause> {
@@ -56,11 +57,19 @@ pub(super) fn open(
     let progress: Vec<_> = streams.iter().map(|(writer, _)| writer.progress()).collect();
     let cuts = journal.cuts()?;
     let names: Vec<String> = plan.sinks.iter().map(|sink| sink.name.clone()).collect();
-    let text = recovery::describe(plan, query);
-    let found = recovery::find(&journal, &cuts, &text, &names, sinks, &progress)?;
+    let description = Description::new(plan, sources, durability);
+    let found = recovery::find(&journal, &cuts, &description, &names, sinks, &progress)?;
     let Found { resume, state, sinks, retention, recovered } = found;
     let waits = sources.iter().map(|source| source.sync != SyncPolicy::Never).collect();
     let guard = Arc::new(Guard::new(progress.clone(), waits, cuts.clone(), journal.commits(), sinks));
-    let kept = Kept { journal, cuts, progress, guard, retention, text, snapshot_cycle: None };
+    let kept = Kept {
+        journal,
+        cuts,
+        progress,
+        guard,
+        retention,
+        text: description.text().to_owned(),
+        snapshot_cycle: None,
+    };
     Ok(Opened { streams, kept, resume, state, recovered })
 }

@@ -1,7 +1,6 @@
 //! What an earlier run left, and how to go on from it.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use tidemill_core::error::Cause;
@@ -9,9 +8,10 @@ use tidemill_core::snapshot::Snapshot;
 use tidemill_core::{Cut, Guarantee, Sink};
 use tidemill_flow::Resume;
 use tidemill_journal::{CutJournal, Journal, StoredSnapshot, StreamProgress};
-use tidemill_plan::Plan;
 
+use super::description::Description;
 use super::protocol::{Left, Reach, Retention, SinkPlace};
+use super::repair::{self, Repair};
 
 /// What was found from earlier runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,14 +39,19 @@ pub(super) struct Found {
 pub(super) fn find(
     journal: &Journal,
     cuts: &CutJournal,
-    text: &str,
+    description: &Description,
     names: &[String],
     sinks: &mut [Box<dyn Sink>],
     streams: &[Arc<StreamProgress>],
 ) -> Result<Found, Cause> {
     match journal.query()? {
-        Some(known) => check_text(&known, text)?,
-        None => journal.set_query(text)?,
+        Some(known) => {
+            description.check(&known)?;
+            if known != description.text() {
+                journal.set_query(description.text())?;
+            }
+        }
+        None => journal.set_query(description.text())?,
     }
     let sinks = places(&journal.commits().read()?, names, sinks)?;
     let stored = match Left::snapshot_max(&sinks) {
@@ -54,18 +59,19 @@ pub(super) fn find(
         None => None,
     };
     if let Some(stored) = &stored {
-        check_text(&stored.plan, text)?;
+        description.check(&stored.plan)?;
     }
     let snapshot = stored.as_ref().map(|stored| &stored.cut);
-    let reach = |stream: &Arc<StreamProgress>| Reach { first: stream.first(), end: stream.end() };
+    let reaches: Vec<Reach> = streams.iter().map(reach).collect();
     let left = Left {
         sinks: &sinks,
         snapshot,
         cuts: cuts.cuts_after(snapshot.map(|cut| cut.cycle))?,
         cuts_end: cuts.end(),
-        streams: &streams.iter().map(reach).collect::<Vec<_>>(),
+        streams: &reaches,
     };
-    let way = left.way()?;
+    let way = left.way().map_err(|cause| with_remedy(cause, &sinks, &reaches, journal, cuts))?;
+    forget_repair(journal, &sinks)?;
     forget_behind(way.last, journal, cuts)?;
     let retention = retention(journal, snapshot, &way.replay)?;
     let events = |(stream, start): (&Arc<StreamProgress>, &u64)| stream.end().saturating_sub(*start);
@@ -93,44 +99,50 @@ fn retention(journal: &Journal, snapshot: Option<&Cut>, replay: &[Cut]) -> Resul
     Ok(Retention::new(snapshot.into_iter().chain(newer).cloned()))
 }
 
+/// Says so if a repair would help.
+fn with_remedy(
+    cause: Cause,
+    sinks: &[SinkPlace],
+    reaches: &[Reach],
+    journal: &Journal,
+    cuts: &CutJournal,
+) -> Cause {
+    match (cause, repair::candidate(sinks, reaches, journal, cuts, "")) {
+        (Cause::Operation(text), Ok(Some(Repair { snapshot, .. }))) => Cause::Operation(format!(
+            "{text}. There is a state of cycle {snapshot}: `tidemill journal repair` says what going on from it would \
+             lose, and does it"
+        )),
+        (cause, _) => cause,
+    }
+}
+
+/// Takes back the note of a repair that has served its turn: the sink has come as far by itself. The note must not outlive
+/// what the sink has, which may be removed so as to begin anew.
+fn forget_repair(journal: &Journal, sinks: &[SinkPlace]) -> Result<(), Cause> {
+    let mut noted = journal.commits().read()?;
+    let count = noted.len();
+    noted.retain(|name, _| {
+        !sinks.iter().any(|place| place.remembers && !place.is_brought && place.name == *name)
+    });
+    if noted.len() < count { journal.commits().write(&noted) } else { Ok(()) }
+}
+
+pub(super) fn reach(stream: &Arc<StreamProgress>) -> Reach {
+    Reach { first: stream.first(), end: stream.end() }
+}
+
 /// How far each sink is: by its own word, or by our note.
-fn places(
+pub(super) fn places(
     noted: &BTreeMap<String, u64>,
     names: &[String],
     sinks: &mut [Box<dyn Sink>],
 ) -> Result<Vec<SinkPlace>, Cause> {
     let place = |(name, sink): (&String, &mut Box<dyn Sink>)| {
         let remembers = sink.guarantee() == Guarantee::ExactlyOnce;
-        let committed = if remembers { sink.last_committed()? } else { noted.get(name).copied() };
-        Ok(SinkPlace { name: name.clone(), remembers, committed })
+        let known = if remembers { sink.last_committed()? } else { None };
+        let noted = noted.get(name).copied();
+        let is_brought = remembers && noted > known;
+        Ok(SinkPlace { name: name.clone(), remembers, is_brought, committed: known.max(noted) })
     };
     names.iter().zip(sinks).map(place).collect()
-}
-
-/// The query as text: what must be the same for its state to be taken over.
-pub(super) fn describe(plan: &Plan, query: &str) -> String {
-    let mut text = String::new();
-    for source in &plan.sources {
-        let _ = writeln!(text, "source {}", source.name);
-    }
-    for operator in &plan.operators {
-        let _ = writeln!(text, "operator {} in {} partitions", operator.name, operator.partitions);
-    }
-    for sink in &plan.sinks {
-        let _ = writeln!(text, "sink {}", sink.name);
-    }
-    text.push_str(query);
-    text
-}
-
-fn check_text(stored: &str, text: &str) -> Result<(), Cause> {
-    if stored == text {
-        return Ok(());
-    }
-    let differing = stored.lines().zip(text.lines()).find(|(before, now)| before != now);
-    let (before, now) = differing.unwrap_or(("(shorter)", "(longer)"));
-    Err(Cause::User(format!(
-        "the query is not the one whose state is in the journal: it had '{before}' where now is '{now}'. Run the \
-         query as it was, or use another journal folder"
-    )))
 }

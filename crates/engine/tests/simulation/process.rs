@@ -18,7 +18,7 @@ use crate::durable::keeper::Kept;
 use crate::durable::opening::{self, Opened};
 use crate::durable::recovery::Recovered;
 use crate::durable::write::Writer;
-use crate::durable::{DurableSource, feed};
+use crate::durable::{Durability, DurableSource, feed};
 use crate::feed::FeedSettings;
 use crate::intake::EventTime;
 
@@ -97,7 +97,7 @@ impl Process {
             plan.sink(format!("sink {index}"), Vec::new());
             sinks.push(Box::new(SimulatedSink { world: Arc::clone(world), index }));
         }
-        let mut opened = opening::open(journal, &plan, "simulated", &mut sinks, &mut sources)?;
+        let mut opened = opening::open(journal, &plan, &Durability::new("simulated"), &mut sinks, &mut sources)?;
         for (index, (_, reader)) in opened.streams.iter_mut().enumerate() {
             let progress = &opened.kept.progress[index];
             look(index, reader, (progress.first(), progress.end()));

@@ -47,6 +47,9 @@ pub(crate) struct SinkPlace {
     pub name: String,
     /// Whether the sink itself knows how far it is; if not, we note it.
     pub remembers: bool,
+    /// Whether it counts as further than it knows itself, because a repair has brought it there. We note that as long as
+    /// it is so.
+    pub is_brought: bool,
     /// The last cycle that a run which began now would find committed: less than what is committed, if that is not
     /// recorded yet.
     pub committed: Option<u64>,
@@ -68,7 +71,8 @@ impl Commits {
         if self.sinks[sink].remembers {
             return None;
         }
-        let noted = self.sinks.iter().enumerate().filter(|(_, place)| !place.remembers);
+        let is_noted = |place: &SinkPlace| !place.remembers || place.is_brought;
+        let noted = self.sinks.iter().enumerate().filter(|(_, place)| is_noted(place));
         let last = |(index, place): (usize, &SinkPlace)| {
             let cycle = if index == sink { Some(cycle) } else { place.committed };
             Some((place.name.clone(), cycle?))

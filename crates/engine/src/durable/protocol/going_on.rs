@@ -120,7 +120,7 @@ mod tests {
     }
 
     fn sink(committed: Option<u64>) -> SinkPlace {
-        SinkPlace { name: "output".into(), remembers: true, committed }
+        SinkPlace { name: "output".into(), remembers: true, is_brought: false, committed }
     }
 
     /// How to go on with cuts 3 to 5 at 30 to 50 after a snapshot of cycle 2, and with these positions.

@@ -1,0 +1,106 @@
+//! Repairing a journal whose sinks are behind every state that it can begin with: they are brought to the oldest one.
+//! That can lose results, so it is done only when it is asked for, and what it loses is said.
+
+use tidemill_core::Sink;
+use tidemill_core::error::Cause;
+use tidemill_journal::{CutJournal, Journal};
+use tidemill_plan::Plan;
+
+use super::description::Description;
+use super::protocol::{Left, Reach, SinkPlace};
+use super::recovery::{places, reach};
+use super::{Durability, DurableSource};
+
+/// How sinks are brought to a state that is left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repair {
+    /// The cycle of that state: from there a run goes on.
+    pub snapshot: u64,
+    /// The sinks that count as having all cycles up to it though they have not, with the last cycle that each has.
+    pub behind: Vec<(String, Option<u64>)>,
+    /// Why a run could not go on.
+    pub reason: String,
+}
+
+/// Finds out whether a run could go on with a journal and sinks as they are, and if not, whether a repair helps. `None`:
+/// it can go on.
+///
+/// # Errors
+/// If it could not go on after a repair either, with the reason.
+pub fn find_repair(
+    plan: &Plan,
+    sinks: &mut [Box<dyn Sink>],
+    sources: &[DurableSource],
+    journal: &Journal,
+    durability: &Durability,
+) -> Result<Option<Repair>, Cause> {
+    let mut streams = Vec::new();
+    for (source, planned) in sources.iter().zip(&plan.sources) {
+        let (writer, _) = journal.stream(&planned.name, source.source.schema(), &source.stream)?;
+        streams.push(reach(&writer.progress()));
+    }
+    let description = Description::new(plan, sources, durability);
+    if let Some(known) = journal.query()? {
+        description.check(&known)?;
+    }
+    let names: Vec<String> = plan.sinks.iter().map(|sink| sink.name.clone()).collect();
+    let sinks = places(&journal.commits().read()?, &names, sinks)?;
+    let cuts = journal.cuts()?;
+    let usable = match Left::snapshot_max(&sinks) {
+        Some(cycle) => journal.snapshots().newest(Some(cycle))?.map(|stored| stored.cut.cycle),
+        None => None,
+    };
+    let Err(reason) = try_from(usable, &sinks, &streams, journal, &cuts) else { return Ok(None) };
+    match candidate(&sinks, &streams, journal, &cuts, &reason.to_string())? {
+        Some(repair) => Ok(Some(repair)),
+        None => Err(reason),
+    }
+}
+
+/// The oldest state from which a run could go on if sinks were brought to it, which as it is it cannot for this reason.
+pub(super) fn candidate(
+    sinks: &[SinkPlace],
+    streams: &[Reach],
+    journal: &Journal,
+    cuts: &CutJournal,
+    reason: &str,
+) -> Result<Option<Repair>, Cause> {
+    for cycle in journal.snapshots().cycles()? {
+        let is_behind = |place: &&SinkPlace| place.committed < Some(cycle);
+        let behind: Vec<_> =
+            sinks.iter().filter(is_behind).map(|place| (place.name.clone(), place.committed)).collect();
+        let brought =
+            |place: &SinkPlace| SinkPlace { committed: place.committed.max(Some(cycle)), ..place.clone() };
+        let brought: Vec<SinkPlace> = sinks.iter().map(brought).collect();
+        if !behind.is_empty() && try_from(Some(cycle), &brought, streams, journal, cuts).is_ok() {
+            return Ok(Some(Repair { snapshot: cycle, behind, reason: reason.to_owned() }));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a run could go on from the state after a cycle, or from the beginning.
+fn try_from(
+    snapshot: Option<u64>,
+    sinks: &[SinkPlace],
+    streams: &[Reach],
+    journal: &Journal,
+    cuts: &CutJournal,
+) -> Result<(), Cause> {
+    let stored = snapshot.map(|cycle| journal.snapshots().read(cycle)).transpose()?;
+    let snapshot = stored.as_ref().map(|stored| &stored.cut);
+    let after = cuts.cuts_after(snapshot.map(|cut| cut.cycle))?;
+    Left { sinks, snapshot, cuts: after, cuts_end: cuts.end(), streams }.way().map(drop)
+}
+
+impl Repair {
+    /// Notes in the journal that the sinks have the cycles up to the state's. From then on a run goes on from there.
+    ///
+    /// # Errors
+    /// If the disk is full or fails.
+    pub fn carry_out(&self, journal: &Journal) -> Result<(), Cause> {
+        let mut noted = journal.commits().read()?;
+        noted.extend(self.behind.iter().map(|(name, _)| (name.clone(), self.snapshot)));
+        journal.commits().write(&noted)
+    }
+}
