@@ -226,6 +226,30 @@ fn a_journal_can_be_listed_shown_checked_and_replayed() {
     assert_ne!(found.code, Some(0), "{found:?}");
 }
 
+#[test]
+fn a_pipeline_that_can_go_on_needs_no_repair_and_has_nothing_to_make_again() {
+    let port = free_port();
+    let script = source(port, "").replace("20 ms", "1 hour")
+        + "CREATE SINK raw AS SELECT host, n, v FROM m WITH (connector = 'file', path = 'raw.csv');\n";
+    let folder = folder_with(&[("p.sql", &script)]);
+    let child = begin(folder.path());
+    wait_until("it listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    Sender::start(port, "agent-7", bodies().into_iter().take(3).collect()).join();
+    interrupted(child, folder.path());
+    let log = || fs::read_to_string(folder.path().join("log")).unwrap();
+    assert!(log().contains("60 rows in, 60 rows out"), "{}", log());
+
+    let journal = |arguments: &[&str]| ended(folder.path(), &[&["journal"], arguments].concat());
+    journal(&["verify", "p.journal", "p.sql"]).expect(0).tells(&["no damage", "the pipeline can go on"]);
+    journal(&["repair", "p.journal", "p.sql"]).expect(0).tells(&["there is nothing to repair"]);
+    let child = begin(folder.path());
+    wait_until("it goes on", || log().contains("going on"));
+    interrupted(child, folder.path());
+    assert!(log().contains("0 events in the journal behind it, 0 cycles to be made again"), "{}", log());
+    assert!(log().contains("0 rows in, 0 rows out"), "{}", log());
+    assert_eq!(raw_rows(&folder.path().join("raw.csv")).len(), 60);
+}
+
 /// Turns a byte over in the middle of what was written to the first stream.
 fn damage_a_record(journal: &Path) {
     let find =
@@ -241,19 +265,28 @@ fn damage_a_record(journal: &Path) {
 #[test]
 fn another_query_over_the_same_journal_is_refused() {
     let port = free_port();
-    let raw = "CREATE SINK raw AS SELECT host, n FROM m WITH (connector = 'file', path = 'raw.csv');\n";
-    let folder = folder_with(&[("p.sql", &(source(port, "") + raw))]);
+    let source = source(port, "").replace("v DOUBLE,", "v DOUBLE, w AS v * 2,");
+    let raw = "CREATE SINK raw AS SELECT host, w, n FROM m WITH (connector = 'file', path = 'raw.csv');\n";
+    let folder = folder_with(&[("p.sql", &(source.clone() + raw))]);
     let child = begin(folder.path());
     wait_until("it listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
     Sender::start(port, "agent-7", bodies().into_iter().take(2).collect()).join();
     // Two of them at once would write into one journal.
     ended(folder.path(), &["run", "p.sql"]).expect(2).tells(&["another process is running this query"]);
     interrupted(child, folder.path());
-    fs::write(folder.path().join("p.sql"), source(port, "") + &raw.replace("n FROM", "n + 1 AS n FROM"))
-        .unwrap();
-    let mut refused = begin(folder.path());
-    wait_until("it has ended", || refused.0.try_wait().unwrap().is_some());
-    assert_eq!(refused.0.wait().unwrap().code(), Some(2));
-    let log = fs::read_to_string(folder.path().join("log")).unwrap();
-    assert!(log.contains("journal"), "{log}");
+    let script = source + raw;
+    for (before, after, told) in [
+        ("n FROM", "n + 1 AS n FROM", "raw: "),
+        ("INTERVAL '1 second'", "INTERVAL '5 seconds'", "event time of m: 'time', 1s behind"),
+        ("w AS v * 2", "w AS v * 3", "column w of m: "),
+    ] {
+        fs::write(folder.path().join("p.sql"), script.replace(before, after)).unwrap();
+        let refused = ended(folder.path(), &["run", "p.sql"]);
+        assert!(refused.code == Some(2), "{before} is now {after}: {refused:?}");
+        refused.tells(&["journal", told]);
+    }
+    fs::write(folder.path().join("p.sql"), script).unwrap();
+    let child = begin(folder.path());
+    wait_until("it goes on", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    interrupted(child, folder.path());
 }

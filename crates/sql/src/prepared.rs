@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::Result;
-use datafusion::logical_expr::{FetchType, LogicalPlan, SkipType};
+use datafusion::logical_expr::{Expr, FetchType, LogicalPlan, SkipType};
 use tidemill_engine::{Cause, CyclePolicy, Durability, FaultLog, Journal, Plan};
 
 use crate::finish::{Finish, is_finite};
@@ -155,7 +155,9 @@ impl Prepared {
         };
         let text = queries.iter().map(|(name, plan)| format!("{name}: {}\n", plan.display_indent()));
         let durability = Durability::new(text.collect::<String>());
-        let durability = Durability { snapshot_every: self.settings.snapshot_every, ..durability };
+        let snapshot_every = self.settings.snapshot_every;
+        let meaning = self.sources.iter().flat_map(meaning).collect();
+        let durability = Durability { snapshot_every, meaning, ..durability };
         self.durability = Some((folder.clone(), durability));
         Ok(self)
     }
@@ -216,6 +218,22 @@ impl Prepared {
         let wait = self.max_latency.map_or(Duration::from_millis(5), |bound| bound / 5);
         CyclePolicy { events_max: self.settings.cycle_events, wait_max: Some(wait), close_when_idle: true }
     }
+}
+
+/// What the rows of a source's journal mean to the query: how the columns that it reads come of them.
+fn meaning(source: &UsedSource) -> Vec<String> {
+    let definition = &source.definition;
+    let computed = definition.computed.as_deref().unwrap_or_default();
+    let column = |index: &usize| {
+        let (field, expression) = (definition.schema.field(*index), computed.get(*index)?);
+        let is_own = matches!(expression, Expr::Column(column) if column.name() == field.name());
+        (!is_own).then(|| format!("column {} of {}: {expression}", field.name(), definition.name))
+    };
+    let mut lines: Vec<String> = source.columns.iter().filter_map(column).collect();
+    if definition.ordered {
+        lines.push(format!("{} comes in the order of event time", definition.name));
+    }
+    lines
 }
 
 fn limits(settings: &Settings) -> StateLimits {

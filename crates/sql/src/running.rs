@@ -9,8 +9,8 @@ use datafusion::arrow::array::RecordBatch;
 use tidemill_connect::sinks::is_output_closed;
 use tidemill_engine::{
     Cause, Durability, DurableRun, DurableSource, Engine, Expression, FaultLog, Faults, Feed, FeedSettings,
-    FeedStatus, FlowError, Journal, Keeper, Plan, Processes, Progress, Recovered, Running, Sink, Source,
-    SplitStatus, Status, SystemClock,
+    FeedStatus, FlowError, Journal, Keeper, Plan, Processes, Progress, Recovered, Repair, Running, Sink,
+    Source, SplitStatus, Status, SystemClock, find_repair,
 };
 
 use crate::definition::DurableStream;
@@ -134,6 +134,26 @@ impl Prepared {
         })
     }
 
+    /// Whether a durable query could go on with its journal and these sinks; if not, what a repair would do, which is done
+    /// if `is_to_be_done`. `None`: it can go on.
+    ///
+    /// # Errors
+    /// If it is not durable, or a repair would not help.
+    pub fn repair(self, mut sinks: Vec<Box<dyn Sink>>, is_to_be_done: bool) -> Result<Option<Repair>, Cause> {
+        let (Some((_, durability)), Some(journal)) = (&self.durability, &self.journal) else {
+            return Err(Cause::User(
+                "the pipeline is not durable: none of its sources has durable = true".into(),
+            ));
+        };
+        let opened = self.sources.iter().map(open).collect::<Result<Vec<_>, Cause>>()?;
+        let sources = durable_sources(&self.sources, opened);
+        let repair = find_repair(&self.plan, &mut sinks, &sources, journal, durability)?;
+        if let (true, Some(repair)) = (is_to_be_done, &repair) {
+            repair.carry_out(journal)?;
+        }
+        Ok(repair)
+    }
+
     fn keeping_sinks(&self, finish: &Finish, kept: &mut Vec<Kept>) -> Result<Vec<Box<dyn Sink>>, Cause> {
         let rows_max = self.settings.max_result_rows;
         let keep = |(output, part): (&Output, &Part)| -> Result<Box<dyn Sink>, Cause> {
@@ -196,14 +216,18 @@ fn durable(
     journal: Journal,
     durability: &Durability,
 ) -> Result<Started, Cause> {
+    let sources = durable_sources(used, sources);
+    let run = engine.run_durable(plan, sinks, sources, journal, durability)?;
+    let DurableRun { feeds, running, keeper, recovered } = run;
+    Ok(Started { running, feeds, keeper: Some(keeper), recovered: Some(recovered) })
+}
+
+fn durable_sources(used: &[UsedSource], sources: Vec<(Box<dyn Source>, FeedSettings)>) -> Vec<DurableSource> {
     let durable = |((source, feed), used): ((Box<dyn Source>, FeedSettings), &UsedSource)| {
         let DurableStream { stream, sync } = used.definition.durable.clone().unwrap_or_default();
         DurableSource { source, feed, stream, sync }
     };
-    let sources = sources.into_iter().zip(used).map(durable).collect();
-    let run = engine.run_durable(plan, sinks, sources, journal, durability)?;
-    let DurableRun { feeds, running, keeper, recovered } = run;
-    Ok(Started { running, feeds, keeper: Some(keeper), recovered: Some(recovered) })
+    sources.into_iter().zip(used).map(durable).collect()
 }
 
 impl RunningQuery {

@@ -1,6 +1,8 @@
-//! `tidemill journal`: what is in the journal of a durable pipeline, whether it is whole, and its past once more.
+//! `tidemill journal`: what is in the journal of a durable pipeline, whether it is whole, its past once more, and sinks
+//! that are behind all that it can begin with.
 
 mod list;
+mod repair;
 mod replay;
 mod show;
 mod verify;
@@ -14,6 +16,7 @@ pub(crate) enum JournalCommand {
     Show(show::Show),
     Verify(verify::Verify),
     Replay(replay::Replay),
+    Repair(repair::Repair),
 }
 
 impl JournalCommand {
@@ -23,6 +26,7 @@ impl JournalCommand {
             JournalCommand::Show(command) => command.run(),
             JournalCommand::Verify(command) => command.run(),
             JournalCommand::Replay(command) => command.run(),
+            JournalCommand::Repair(command) => command.run(),
         }
     }
 }

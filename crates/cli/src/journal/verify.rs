@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use tidemill_engine::inspect;
+use tidemill_engine::inspect::{self, Listing};
 
+use super::repair::check;
 use crate::exit::Exit;
-use crate::sql::Failed;
+use crate::sql::{Failed, SessionOptions};
 use crate::{quantity, terminal};
 
 /// Read everything and say what is damaged
@@ -15,6 +16,11 @@ pub(crate) struct Verify {
     /// The journal's folder
     #[arg(value_name = "DIR")]
     folder: PathBuf,
+    /// The script of the pipeline, which must not run: its sinks are asked, too, whether it could go on
+    #[arg(value_name = "FILE")]
+    script: Option<PathBuf>,
+    #[command(flatten)]
+    options: SessionOptions,
 }
 
 impl Verify {
@@ -36,6 +42,29 @@ impl Verify {
                 quantity::counted(damaged, "place")
             ),
         });
-        Ok(if damaged == 0 { Exit::Done } else { Exit::Differences })
+        let stuck = stuck(&inspect::list(&self.folder).map_err(Failed)?);
+        stuck.iter().try_for_each(|text| terminal::show(text))?;
+        if damaged > 0 || !stuck.is_empty() {
+            return Ok(Exit::Differences);
+        }
+        self.script.as_ref().map_or(Ok(Exit::Done), |script| check(&self.folder, script, &self.options))
     }
+}
+
+/// Why no run could go on with what is there, as far as the folder alone tells. Sinks that note their cycles themselves
+/// are not asked.
+fn stuck(listing: &Listing) -> Vec<String> {
+    let Some(gone) = listing.streams.iter().find(|stream| stream.first > 0) else { return Vec::new() };
+    let gone = format!("rows of '{}' before position {} are gone", gone.name, quantity::count(gone.first));
+    let Some(oldest) = listing.snapshots.first() else {
+        return vec![format!("{gone}, and there is no state to go on from: no run can start")];
+    };
+    let behind = listing.commits.iter().filter(|(_, cycle)| *cycle < oldest);
+    let text = |(sink, cycle): (&String, &u64)| {
+        format!(
+            "{gone}, and the oldest state is that after cycle {oldest}, but sink '{sink}' is noted at cycle {cycle}: \
+             no run can start; `tidemill journal repair` helps"
+        )
+    };
+    behind.map(text).collect()
 }

@@ -22,7 +22,7 @@ mod user_folders;
 mod validate;
 
 pub(crate) use explain::ExplainPipeline;
-pub(crate) use pipeline::{RunPipeline, run_script};
+pub(crate) use pipeline::{RunPipeline, repair_script, run_script};
 pub(crate) use prompt::Prompt;
 pub(crate) use rows::RowFormat;
 pub(crate) use validate::ValidatePipeline;

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use tidemill_engine::Member;
+use tidemill_engine::{Member, Repair};
 use tidemill_sql::{Session, StatementKind};
 
 use super::execute::{Executor, Manner};
-use super::{RowOptions, SessionOptions, script, user_error};
+use super::{Failed, RowOptions, SessionOptions, script, user_error};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 
@@ -27,6 +27,25 @@ impl RunPipeline {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
         run_script(&self.script, self.options.session_of(&self.script), self.rows)
     }
+}
+
+/// Whether the durable pipeline of a script can go on with the journal in a folder; if not, what a repair would do, which
+/// is done if `is_to_be_done`. What the script asks is not answered.
+pub(crate) fn repair_script(
+    path: &Path,
+    mut session: Session,
+    folder: &Path,
+    is_to_be_done: bool,
+) -> anyhow::Result<Option<Repair>> {
+    let script = script::read(path)?;
+    for statement in script.statements()?.iter().filter(|statement| is_definition(&statement.kind)) {
+        session.execute(statement).map_err(script::Wrong::from)?;
+    }
+    session.settings_mut().journal = Some(folder.to_owned());
+    let pipeline = session.pipeline().map_err(Failed)?;
+    let (prepared, sinks) =
+        pipeline.ok_or_else(|| user_error(format!("'{}' defines no sink", script.name)))?;
+    Ok(prepared.repair(sinks, is_to_be_done).map_err(Failed)?)
 }
 
 /// Runs the statements of a script, then its sinks; or the part that this process has of a query of another one.

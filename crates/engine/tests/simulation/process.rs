@@ -97,7 +97,8 @@ impl Process {
             plan.sink(format!("sink {index}"), Vec::new());
             sinks.push(Box::new(SimulatedSink { world: Arc::clone(world), index }));
         }
-        let mut opened = opening::open(journal, &plan, &Durability::new("simulated"), &mut sinks, &mut sources)?;
+        let mut opened =
+            opening::open(journal, &plan, &Durability::new("simulated"), &mut sinks, &mut sources)?;
         for (index, (_, reader)) in opened.streams.iter_mut().enumerate() {
             let progress = &opened.kept.progress[index];
             look(index, reader, (progress.first(), progress.end()));
