@@ -18,6 +18,8 @@ pub(super) struct Wording {
 pub(super) fn reword(text: &str) -> Wording {
     let text = clean(text);
     arguments(&text)
+        .or_else(|| types_do_not_fit(&text))
+        .or_else(|| one_type(&text))
         .or_else(|| operands(&text))
         .or_else(|| clauses(&text))
         .or_else(|| values(&text))
@@ -26,16 +28,6 @@ pub(super) fn reword(text: &str) -> Wording {
 
 /// A function with arguments that it does not take.
 fn arguments(text: &str) -> Option<Wording> {
-    if let (Some(name), Some(wanted)) =
-        (between(text, "Function '", "' requires "), between(text, "' requires ", ", but received "))
-    {
-        let given = between(text, "(DataType: ", ")").map_or_else(|| "another type".to_owned(), type_names);
-        return Some(Wording {
-            message: format!("`{name}` takes {}, but {given} is given", type_names(wanted)),
-            hint: Some("convert it with CAST(... AS ...)".to_owned()),
-            at: Some(name.to_owned()),
-        });
-    }
     let call = between(text, "given name and argument types '", "'. You might")?;
     let (name, types) = call.split_once('(')?;
     let (_, candidates) = text.split_once("Candidate functions:")?;
@@ -45,6 +37,19 @@ fn arguments(text: &str) -> Option<Wording> {
     Some(Wording {
         message: format!("`{name}` does not take ({}", sql_types(types)),
         hint: Some(format!("it takes {}", forms.join(", "))),
+        at: Some(name.to_owned()),
+    })
+}
+
+/// A function of one type that is given another one.
+fn one_type(text: &str) -> Option<Wording> {
+    let (_, rest) = text.split_once("Function '")?;
+    let (name, rest) = rest.split_once('\'')?;
+    let (wanted, _) = rest.strip_prefix(" requires ")?.split_once(", but received ")?;
+    let given = between(rest, "(DataType: ", ")").map_or_else(|| "another type".to_owned(), type_names);
+    Some(Wording {
+        message: format!("`{name}` takes {}, but {given} is given", type_names(wanted)),
+        hint: Some("convert it with CAST(... AS ...)".to_owned()),
         at: Some(name.to_owned()),
     })
 }
