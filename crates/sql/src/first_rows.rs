@@ -30,7 +30,7 @@ impl First {
     pub fn new(order: &[SortExpr], count: usize, schema: &DFSchema) -> Result<First> {
         let compile = |by: &SortExpr| {
             let options = SortOptions { descending: !by.asc, nulls_first: by.nulls_first };
-            Ok((Compiled::new(&by.expr, schema)?, options))
+            Ok((Compiled::new(&crate::logical::as_key(by.expr.clone(), schema), schema)?, options))
         };
         Ok(First { order: order.iter().map(compile).collect::<Result<_>>()?, count })
     }

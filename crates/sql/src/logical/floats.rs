@@ -68,7 +68,7 @@ pub(crate) fn without_one_nan(plan: LogicalPlan) -> Result<LogicalPlan> {
 }
 
 /// A key of rows, with -0 as 0.
-pub(super) fn as_key(key: Expr, schema: &DFSchema) -> Expr {
+pub(crate) fn as_key(key: Expr, schema: &DFSchema) -> Expr {
     match is_floating(&key, schema) {
         true => Normal::function(true).call(vec![key]),
         false => key,

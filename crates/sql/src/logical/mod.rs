@@ -33,7 +33,7 @@ mod window_assign;
 pub(crate) use adaptive_regions::RegionsNode;
 pub(crate) use batch::for_batch;
 pub(crate) use checked_sum::{checked_sum, with_checked_sums};
-pub(crate) use floats::with_one_nan_in;
+pub(crate) use floats::{as_key, with_one_nan_in};
 pub(crate) use functions::{Functions, WINDOW_START, interval_ns, length_ns, window_start, with_now};
 pub(crate) use last_of_key::LastOfKey;
 pub(crate) use names::{header, shown, shown_rows, shown_text};

@@ -266,7 +266,8 @@ fn running(of: &mut Expressions<'_>) -> Sql {
         3 => sql!("count({})", of.column(&["d", "b"])),
         4 => sql!("lag({})", of.any(1)),
         5 => Sql::same("row_number()"),
-        _ => sql!("avg({})", of.column(&["f", "k", "p"])),
+        // Means of decimals are DataFusion's where they are computed at the end, and cut off.
+        _ => sql!("avg({})", of.column(&["f", "k"])),
     };
     let frame = of.random.one_of(&[
         "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",

@@ -95,8 +95,8 @@ impl Value {
         let apart = (one - two).abs();
         one == two
             || (one.is_nan() && two.is_nan())
-            || apart <= TOLERANCE * one.abs().max(two.abs())
-            || apart <= unit(self).max(unit(other))
+            || (apart.is_finite()
+                && apart <= (TOLERANCE * one.abs().max(two.abs())).max(unit(self)).max(unit(other)))
     }
 
     pub fn as_float(&self) -> Option<f64> {
