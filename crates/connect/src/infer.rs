@@ -40,6 +40,9 @@ pub const SAMPLE_BYTES: usize = 1024 * 1024;
 /// assert_eq!((csv.delimiter, csv.header), (Some(b';'), Some(true)));
 /// assert_eq!(schema.field(0).data_type(), &DataType::Timestamp(TimeUnit::Nanosecond, None));
 /// assert_eq!(schema.field(2).data_type(), &DataType::Float64);
+///
+/// let refused = infer_text("none.csv", Format::Csv, b"", true, &mut csv).unwrap_err();
+/// assert_eq!(refused.to_string(), "none.csv: it is empty, so its columns are unknown; declare the columns");
 /// # Ok::<(), tidemill_core::Cause>(())
 /// ```
 ///
@@ -65,12 +68,13 @@ pub fn infer_text(
         Format::LineProtocol => discover(&complete, RECORDS_MAX),
         other => return Err(Cause::Bug(format!("{other:?} is no text"))),
     };
-    inferred.ok_or_else(|| {
-        Cause::User(format!(
+    inferred.ok_or_else(|| match sample {
+        [] => Cause::User(format!("{place}: it is empty, so its columns are unknown; declare the columns")),
+        _ => Cause::User(format!(
             "{place}: the columns cannot be told from its first {} bytes; check format and delimiter, or \
              declare the columns",
             complete.len()
-        ))
+        )),
     })
 }
 
