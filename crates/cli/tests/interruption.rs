@@ -9,7 +9,7 @@ use std::process::Child;
 use std::thread;
 use std::time::Duration;
 
-use support::child::{end, interrupt, signal, wait_until};
+use support::child::{end, hang_up, interrupt, signal, wait_until};
 use support::*;
 
 fn start(folder: &Path, arguments: &str) -> Child {
@@ -70,7 +70,7 @@ fn ctrl_c_ends_a_run_that_waits_for_standard_input() {
     // Here nothing comes at all, and the terminal is closed.
     let child = start(folder, "run --input - --out b");
     thread::sleep(Duration::from_millis(300));
-    signal(&child, "HUP");
+    signal(&child, hang_up());
     end(child).expect(130).shows(&["stopped: 0 events"]);
 }
 

@@ -6,7 +6,7 @@ mod support;
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
 
-use support::child::{end, interrupt, signal, start, wait_until};
+use support::child::{end, hang_up, interrupt, signal, start, wait_until};
 use support::*;
 
 #[test]
@@ -49,7 +49,7 @@ fn ctrl_c_ends_a_pipeline_in_order() {
 #[test]
 fn a_closed_terminal_and_a_request_to_end_are_as_ctrl_c() {
     let script = "CREATE SINK out AS SELECT value FROM sequence(rate => 1000) WITH (path = 'out.csv')";
-    for name in ["HUP", "TERM"] {
+    for name in [hang_up(), "TERM"] {
         let folder = folder_with(&[("p.sql", script)]);
         let folder = folder.path();
         let child = start(tidemill(folder, &["run", "p.sql"]));

@@ -149,6 +149,10 @@ fn rows_are_lines_of_values_on_demand() {
 
 #[test]
 fn a_prompt_whose_terminal_is_closed_ends_its_pipeline_in_order() {
+    // SIGTERM is no substitute: it ends a prompt that waits for input at once.
+    if child::hang_up() != "HUP" {
+        return;
+    }
     let folder = folder_with(&[]);
     let mut session = prompt(folder.path());
     let sink = "CREATE SINK out AS SELECT value FROM sequence(rate => 1000) WITH (path = 'out.csv');\r";

@@ -25,6 +25,19 @@ pub fn signal(child: &Child, name: &str) {
     assert!(Command::new("sh").arg("-c").arg(kill).status().expect("a shell").success());
 }
 
+/// The signal of a terminal that is closed. Where the tests themselves were started to outlive their terminal (`nohup`),
+/// what they start ignores that signal as well; the request to end then takes its place, and the test says so.
+pub fn hang_up() -> &'static str {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    if ignored & 1 == 0 {
+        return "HUP";
+    }
+    println!("skipped: SIGHUP is ignored here, so SIGTERM is sent instead");
+    "TERM"
+}
+
 /// Waits until a condition is met.
 #[track_caller]
 pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
