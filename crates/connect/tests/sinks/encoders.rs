@@ -187,7 +187,7 @@ fn two_columns_of_one_name_are_refused_as_json() {
     let field = Arc::new(Field::new("a", DataType::Int64, true));
     let schema = Arc::new(Schema::new(vec![field.clone(), field]));
     let refused = TextFormat::Ndjson.encoder(&schema).err();
-    assert!(matches!(refused, Some(Cause::User(text)) if text.contains("rename")));
+    assert!(matches!(refused, Some(Cause::User(text)) if text.contains("give one another name with AS")));
 }
 
 fn text_and_number(texts: Vec<Option<&str>>, numbers: Vec<Option<i64>>) -> RecordBatch {
@@ -232,7 +232,7 @@ fn rows_that_do_not_fit_the_terminal_have_a_line_for_each_value() {
     let style = |columns| TableStyle { layout: TableLayout::Fitting(columns), ..TableStyle::default() };
     let rows = text_and_number(vec![Some("日本日本日本日"), None], vec![Some(1), Some(2)]);
     // The line below the header is as wide as the terminal, to the column.
-    assert!(in_turn(style(27), &[rows.clone()]).starts_with(" text           |   number\n-----"));
+    assert!(in_turn(style(27), std::slice::from_ref(&rows)).starts_with(" text           |   number\n-----"));
     let expected = [
         "-[ 1 ]--+----------------",
         " text   | 日本日本日本日",
