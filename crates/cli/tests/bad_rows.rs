@@ -29,7 +29,7 @@ fn bodies() -> Vec<String> {
     let largest = i64::MAX;
     let long = "x".repeat(200).replace('x', "q7~hW") + &noise(9000);
     let bad = [
-        (7, format!("cpu,host=zero\0byte n=-1i,v=1i,d=1i")),
+        (7, "cpu,host=zero\0byte n=-1i,v=1i,d=1i".to_owned()),
         (14, "cpu n=-2i,v=1i,d=1i".to_owned()),
         (21, format!("cpu,host={long} n=-3i,v=1i,d=1i")),
         (28, format!("cpu,host=huge n=-4i,v={largest}i,d=1i\ncpu,host=huge n=-5i,v={largest}i,d=1i")),
@@ -60,13 +60,13 @@ fn bodies() -> Vec<String> {
 fn noise(bytes: usize) -> String {
     const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
     let mut state = 88_172_645_463_325_252_u64;
-    let mut next = || {
+    let next = || {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
         char::from(LETTERS[(state % 64) as usize])
     };
-    std::iter::repeat_with(|| next()).take(bytes).collect()
+    std::iter::repeat_with(next).take(bytes).collect()
 }
 
 fn free_port() -> u16 {

@@ -61,7 +61,8 @@ impl FailedResults {
         };
         let mut parts: Vec<ArrayRef> = Vec::new();
         // What is still to be evaluated, the first rows last.
-        let mut left = vec![0..rows];
+        let all = 0..rows;
+        let mut left = vec![all];
         while let Some(range) = left.pop() {
             match evaluate(range.clone()) {
                 Ok(values) => parts.push(values),
@@ -106,7 +107,7 @@ impl Results {
         heads: &[ArrayRef],
         cycle: u64,
     ) -> Result<Vec<ArrayRef>, Cause> {
-        let column = |(call, (accumulator, data_type)): (usize, (&Box<dyn Accumulator>, &DataType))| {
+        let column = |(call, (accumulator, data_type)): (usize, (&dyn Accumulator, &DataType))| {
             self.failed.column(
                 ids.len(),
                 data_type,
@@ -117,7 +118,13 @@ impl Results {
                 },
             )
         };
-        accumulators.iter().zip(&self.types).enumerate().map(column).collect()
+        accumulators
+            .iter()
+            .map(|accumulator| &**accumulator)
+            .zip(&self.types)
+            .enumerate()
+            .map(column)
+            .collect()
     }
 }
 

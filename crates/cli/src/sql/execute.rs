@@ -21,6 +21,9 @@ use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::{quantity, terminal};
 
+/// What takes the rows of a query, in the order of its outputs.
+type Sinks = Vec<Box<dyn Sink>>;
+
 /// Where statements come from, and so what is said besides the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
@@ -158,11 +161,7 @@ impl Executor {
     }
 
     /// The sinks of a query whose rows are shown; and what shows them, if they are those of a table that changes.
-    fn sinks(
-        &self,
-        prepared: &Prepared,
-        counted: &Counted,
-    ) -> anyhow::Result<(Vec<Box<dyn Sink>>, Option<Changing>)> {
+    fn sinks(&self, prepared: &Prepared, counted: &Counted) -> anyhow::Result<(Sinks, Option<Changing>)> {
         if let [Output { table_key: Some(Some(key)), schema, .. }] = prepared.outputs() {
             let rows_max = self.session.settings().max_result_rows;
             let (sink, changing) = Changing::new(self.format, schema, key, rows_max)?;

@@ -65,7 +65,7 @@ impl Markers {
         let mut read = Markers::default();
         for marker in markers {
             let has_reason = |said: &str| match marker.strip_prefix(said).map(str::trim) {
-                Some(reason) if reason.is_empty() => Err(format!("say why: {said} REASON")),
+                Some("") => Err(format!("say why: {said} REASON")),
                 found => Ok(found.is_some()),
             };
             if let Some(name) = marker.strip_prefix("file ") {

@@ -28,13 +28,13 @@ fn refused(sink: &PostgresSink) -> Faults {
 /// A text that hardly gets shorter when it is compressed.
 fn noise(bytes: usize) -> String {
     let mut state = 88_172_645_463_325_252_u64;
-    let mut next = || {
+    let next = || {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
         char::from(b'0' + (state % 64) as u8)
     };
-    std::iter::repeat_with(|| next()).take(bytes).collect()
+    std::iter::repeat_with(next).take(bytes).collect()
 }
 
 #[test]
@@ -46,7 +46,8 @@ fn each_kind_of_refusal_costs_its_row_alone() {
         CREATE FUNCTION raising_check() RETURNS trigger LANGUAGE plpgsql AS
         'BEGIN IF NEW.key = ''bad'' THEN RAISE EXCEPTION ''not this one''; END IF; RETURN NEW; END';
         CREATE TRIGGER checked BEFORE INSERT ON raising FOR EACH ROW EXECUTE FUNCTION raising_check()";
-    let cases: [(&str, &str, Option<&str>, Option<i64>, &str); 10] = [
+    type Case<'a> = (&'a str, &'a str, Option<&'a str>, Option<i64>, &'a str);
+    let cases: [Case<'_>; 10] = [
         ("zero", "CREATE TABLE zero (key text, \"Value\" bigint)", Some("a\0b"), Some(1), "code 0"),
         (
             "checked",

@@ -155,7 +155,7 @@ fn combined_rows_and_plain_ones_give_the_same() {
     let of = |spec: &AggregateSpec, rows: &[arrow_array::RecordBatch]| {
         let made = TableAggregate::new(spec).unwrap();
         let mut table = made.failed_results(FailedResults::Null(FaultLog::default()));
-        run_cycle(&mut table, &mut Output::new(&[schema.clone()]), (0, rows, 0))
+        run_cycle(&mut table, &mut Output::new(std::slice::from_ref(&schema)), (0, rows, 0))
     };
     let mut combine = Combine::new(&plain, None).unwrap();
     let mut part = |from: usize, rows_: usize| {
@@ -163,7 +163,7 @@ fn combined_rows_and_plain_ones_give_the_same() {
         tidemill_core::Transform::apply(&mut combine, &rows.slice(from, rows_), &cut).unwrap().rows
     };
     let parts = [part(0, 3), part(3, 1)];
-    assert_eq!(of(&plain, &[rows.clone()]), of(&combined, &parts));
+    assert_eq!(of(&plain, std::slice::from_ref(&rows)), of(&combined, &parts));
     assert_eq!(of(&plain, &[rows.slice(0, 3)]), ["a|\n", "b|1"]);
 }
 

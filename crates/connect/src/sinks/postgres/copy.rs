@@ -56,7 +56,8 @@ impl CopyEncoder {
         refuse: &mut impl FnMut(usize, String),
     ) {
         // A value that cannot even be cast spoils its whole column, so its row is looked for by halves.
-        let mut left = vec![0..rows.num_rows()];
+        let all = 0..rows.num_rows();
+        let mut left = vec![all];
         while let Some(range) = left.pop() {
             let slice = rows.slice(range.start, range.len());
             match self.columns(&slice) {

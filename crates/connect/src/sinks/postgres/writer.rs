@@ -182,7 +182,8 @@ impl Writer {
             // What an earlier part gathered is in the table already.
             Some(_) => "SAVEPOINT tidemill_part; TRUNCATE pg_temp.tidemill_rows",
         };
-        let mut left = vec![0..rows.len()];
+        let all = 0..rows.len();
+        let mut left = vec![all];
         while let Some(range) = left.pop() {
             self.execute(session, savepoint)?;
             let reason = match self.put(session, &messages_of(&rows[range.clone()])) {

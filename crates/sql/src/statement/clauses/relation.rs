@@ -102,7 +102,8 @@ impl Clauses<'_> {
                 symbols: _,
                 alias: _,
             } => {
-                let hint = "compare rows that follow each other with lag(...) OVER (PARTITION BY key ORDER BY event_time)";
+                let hint = "compare rows that follow each other with lag(...) OVER (PARTITION BY key \
+                            ORDER BY event_time)";
                 return self.clause(relation, &["MATCH_RECOGNIZE"], hint);
             }
             TableFactor::JsonTable { json_expr: _, json_path: _, columns: _, alias: _ } => {
