@@ -71,6 +71,7 @@ pub fn output_schema(spec: &TableJoinSpec) -> SchemaRef {
 ///     rows_max: 1000,
 /// };
 /// let mut output = Output::new(&[output_schema(&spec)]);
+/// output.begin_cycle(5); // events at positions 0 to 4
 /// let mut join = TableJoin::new(spec).unwrap();
 /// join.rows(0, upserts.as_rows(), &mut output).unwrap();
 /// join.rows(1, stream.as_rows(), &mut output).unwrap();
