@@ -5,6 +5,7 @@
 //! | `timely` | a crate other than `tidemill-flow` that depends on Timely Dataflow |
 //! | `datafusion` | a crate other than `tidemill-sql` that depends on DataFusion |
 //! | `edges` | a dependency among our packages that [`edges::ALLOWED`] does not list |
+//! | `cycles` | modules of a crate that import each other in a circle, see [`cycles`] |
 //! | `map` | a folder of `crates/`, `apps/`, `tests/` or `examples/` that the map of `ARCHITECTURE.md` does not name, and a name in it that is no folder |
 //! | `output` | printing, exiting, `dbg!` and `todo!` in library code: the `src` of all crates and applications but `cli` |
 //! | `unsafe` | `unsafe` in a file that [`sources::UNSAFE_ALLOWED`] does not list |
@@ -15,7 +16,10 @@
 //!
 //! A rule is a function from what it looks at to its findings, so each has its own test with a text that breaks it.
 
+pub mod cycles;
 pub mod edges;
+pub mod imports;
+pub mod known_cycles;
 pub mod map;
 pub mod rust_text;
 pub mod sources;

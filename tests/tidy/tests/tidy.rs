@@ -2,6 +2,7 @@
 //!
 //! * `timely`, `datafusion`: one crate alone depends on each.
 //! * `edges`: packages depend on each other downwards only.
+//! * `cycles`: modules of a crate do not import each other in circles.
 //! * `map`: `ARCHITECTURE.md` names every folder with code, and no other.
 //! * `output`: libraries do not print or exit.
 //! * `unsafe`: only in listed files.
@@ -12,7 +13,7 @@
 use std::fs;
 use std::process::Command;
 
-use tidemill_tidy::{Finding, edges, map, sources, tree};
+use tidemill_tidy::{Finding, cycles, edges, known_cycles, map, sources, tree};
 
 #[test]
 fn packages_depend_downwards() {
@@ -32,6 +33,15 @@ fn the_map_names_what_exists() {
     };
     let paths = tree::paths(&root).expect("a readable tree");
     assert_none(map::check(&text, &tree::mapped_folders(&paths), |path| root.join(path).exists()));
+}
+
+#[test]
+fn modules_form_no_circles() {
+    let root = tree::root();
+    let paths = tree::paths(&root).expect("a readable tree").into_iter().filter(|path| path.ends_with(".rs"));
+    let read = |path: String| fs::read_to_string(root.join(&path)).ok().map(|text| (path, text));
+    let files: Vec<(String, String)> = paths.filter_map(read).collect();
+    assert_none(cycles::check(&files, known_cycles::KNOWN));
 }
 
 #[test]
