@@ -11,10 +11,10 @@ use tidemill_split::predict::{Prediction, predict};
 use tidemill_split::profile::{SplitProfile, profile};
 
 use crate::panics::guard;
-use crate::shared::Shared;
-use crate::split_desk::check;
+use crate::run_state::Shared;
+use crate::run_state::splits::check;
+use crate::run_state::work::Part;
 use crate::topology::{EdgeKind, SplitEdge, Topology};
-use crate::work::Part;
 
 /// Below so many rows in a batch, splitting is no work and its costs cannot be measured.
 const SAMPLE_ROWS_MIN: usize = 512;

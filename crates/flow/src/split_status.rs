@@ -8,9 +8,9 @@ use tidemill_split::choose::Choice;
 use tidemill_split::predict::{SPLITTERS, WINDOW_ROUTER, name_of_level};
 use tidemill_split::profile::SplitProfile;
 
-use crate::shared::Shared;
+use crate::run_state::Shared;
+use crate::run_state::work::{Part, Work};
 use crate::topology::{EdgeKind, SplitEdge};
-use crate::work::{Part, Work};
 
 /// The split of one input of an operator. As text, each stage's measured cost stands beside the predicted one.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,10 +3,10 @@
 use tidemill_core::counters::Counter;
 use tidemill_core::latency::ResponseTimes;
 
-use crate::shared::Shared;
-use crate::split_desk::Replan;
+use crate::run_state::Shared;
+use crate::run_state::splits::Replan;
+use crate::run_state::work::Work;
 use crate::split_status::SplitStatus;
-use crate::work::Work;
 
 /// Counters and response times at one moment, counted from the start of the run.
 #[derive(Clone, Debug)]

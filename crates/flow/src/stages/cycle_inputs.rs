@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use timely::progress::frontier::MutableAntichain;
 
-use crate::board::{Board, Posted};
-use crate::parcel::{Parcel, Parcels};
-use crate::shared::Shared;
+use crate::run_state::Shared;
+use crate::stages::board::{Board, Posted};
+use crate::transport::parcel::{Parcel, Parcels};
 
 /// Collects parcels; hands out whole cycles, in order.
 pub(crate) struct CycleInputs {

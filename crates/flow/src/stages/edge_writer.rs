@@ -8,10 +8,10 @@ use tidemill_split::{RouteError, Share, SplitPlan, Splitter};
 
 use super::outlets::Place;
 use crate::panics::guard;
-use crate::parcel::{Parcel, Parcels};
-use crate::shared::{Failure, Shared};
+use crate::run_state::work::Part;
+use crate::run_state::{Failure, Shared};
 use crate::topology::{Edge, EdgeKind, SplitEdge};
-use crate::work::Part;
+use crate::transport::parcel::{Parcel, Parcels};
 
 /// Turns batches into parcels for an edge's consumer.
 pub(crate) enum EdgeWriter {

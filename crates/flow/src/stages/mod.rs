@@ -1,9 +1,13 @@
 //! The Timely operators that a plan becomes: a source, a stage per operator, a stage per sink.
 
+pub(crate) mod board;
+pub(crate) mod committer;
 pub(crate) mod cycle_inputs;
 pub(crate) mod edge_writer;
 pub(crate) mod operator_stage;
 pub(crate) mod outlets;
+pub(crate) mod partition_table;
+pub(crate) mod regroup;
 pub(crate) mod sink_stage;
 pub(crate) mod source;
 pub(crate) mod splitter_stage;
@@ -12,10 +16,10 @@ use std::sync::Arc;
 
 use timely::dataflow::Stream;
 
-use crate::board::Board;
-use crate::parcel::Parcels;
-use crate::shared::Shared;
+use crate::run_state::Shared;
+use crate::stages::board::Board;
 use crate::topology::Topology;
+use crate::transport::parcel::Parcels;
 
 /// Where a stage is built: the plan, and the worker's and the query's common things.
 pub(crate) struct Site<'a> {

@@ -16,15 +16,15 @@ use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
 use super::cycle_inputs::{CycleInputs, complete_below};
 use super::outlets::{Outlets, Place, nothing_sent};
 use super::{EdgeStreams, Site, splitter_stage};
-use crate::board::Posted;
-use crate::distribute::by_target;
 use crate::panics::guard_size;
-use crate::parcel::Parcels;
-use crate::partition_table::PartitionTable;
-use crate::regroup::{InputOrder, regroup};
-use crate::shared::{Failure, Shared};
+use crate::run_state::work::Part;
+use crate::run_state::{Failure, Shared};
+use crate::stages::board::Posted;
+use crate::stages::partition_table::PartitionTable;
+use crate::stages::regroup::{InputOrder, regroup};
 use crate::topology::Consumer;
-use crate::work::Part;
+use crate::transport::distribute::by_target;
+use crate::transport::parcel::Parcels;
 
 struct OperatorStage {
     name: String,

@@ -11,11 +11,11 @@ use tidemill_plan::{Producer, StreamRef};
 
 use super::edge_writer::EdgeWriter;
 use crate::panics::guard;
-use crate::parcel::Parcels;
-use crate::shared::{Failure, Shared};
-use crate::split_desk::Splits;
+use crate::run_state::splits::Splits;
+use crate::run_state::work::Part;
+use crate::run_state::{Failure, Shared};
 use crate::topology::Topology;
-use crate::work::Part;
+use crate::transport::parcel::Parcels;
 
 /// Where a batch comes from.
 pub(crate) struct Place<'a> {

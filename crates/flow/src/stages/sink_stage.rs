@@ -11,11 +11,11 @@ use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
 
 use super::cycle_inputs::{CycleInputs, complete_below};
 use super::{EdgeStreams, Site};
-use crate::board::Posted;
-use crate::committer::{Committer, CycleResults};
-use crate::distribute::by_target;
-use crate::parcel::Parcel;
-use crate::shared::{Failure, Shared};
+use crate::run_state::{Failure, Shared};
+use crate::stages::board::Posted;
+use crate::stages::committer::{Committer, CycleResults};
+use crate::transport::distribute::by_target;
+use crate::transport::parcel::Parcel;
 
 struct SinkStage {
     sink: usize,

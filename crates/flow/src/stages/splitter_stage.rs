@@ -11,11 +11,11 @@ use timely::dataflow::operators::generic::Operator;
 
 use super::Site;
 use super::edge_writer::split_guarded;
-use crate::distribute::by_target;
-use crate::parcel::{Parcel, Parcels};
-use crate::shared::{Failure, Shared};
+use crate::run_state::work::Part;
+use crate::run_state::{Failure, Shared};
 use crate::topology::{EdgeKind, Layout, SplitEdge, Topology};
-use crate::work::Part;
+use crate::transport::distribute::by_target;
+use crate::transport::parcel::{Parcel, Parcels};
 
 /// Adds the splitters that an edge's split plan asks for, or may ask for while it runs; the stream behind them.
 pub(crate) fn build<'scope>(

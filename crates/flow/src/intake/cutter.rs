@@ -1,0 +1,366 @@
+//! Closing cycles (design, section 1.2). Worker 0 asks the cutter whenever it is awake; no one else does.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crossbeam_channel::TryRecvError;
+use tidemill_core::counters::Counter;
+use tidemill_core::error::Cause;
+use tidemill_core::sink::Arrivals;
+use tidemill_core::{Cut, CutLog};
+use tidemill_plan::CyclePolicy;
+
+use crate::intake::cycle::{Cycle, SourceBatches};
+use crate::intake::gateway::{Chunk, GatewayQueue};
+use crate::intake::resume::Replay;
+use crate::panics::guard;
+use crate::run_state::Shared;
+
+/// What the cutter decided.
+pub(crate) enum Decision {
+    /// A cycle was closed.
+    Closed(Arc<Cycle>),
+    /// Nothing to close; ask again after so many nanoseconds, or when woken.
+    Wait(Option<u64>),
+    /// All gateways have ended and all cycles were closed.
+    Ended,
+}
+
+/// Why a cycle is closed.
+#[derive(Clone, Copy)]
+enum Reason {
+    Full,
+    Waited,
+    Idle,
+    Order,
+}
+
+struct Intake {
+    queue: GatewayQueue,
+    pending: VecDeque<Chunk>,
+    pending_events: u64,
+    position: u64,
+    watermark: i64,
+    idle: bool,
+    streams: usize,
+    ended: bool,
+}
+
+/// Closes cycles from what waits in the gateways.
+pub(crate) struct Cutter {
+    policy: CyclePolicy,
+    intakes: Vec<Intake>,
+    log: Box<dyn CutLog>,
+    shared: Arc<Shared>,
+    next_cycle: u64,
+    events_cut: u64,
+    /// The gateway that has the first right to what room others leave in the next cycle.
+    first: usize,
+    /// Cuts of an earlier run that are made again before any of our own.
+    replay: Replay,
+    /// Whether credit was missing when it was last time to close a cycle.
+    stalled: bool,
+    ended: bool,
+}
+
+impl Cutter {
+    pub fn new(
+        policy: CyclePolicy,
+        queues: Vec<(GatewayQueue, usize)>,
+        log: Box<dyn CutLog>,
+        replay: Replay,
+        shared: Arc<Shared>,
+    ) -> Self {
+        let intake = |(gateway, (queue, streams))| {
+            let (position, watermark, idle) = replay.start_of(gateway);
+            Intake {
+                queue,
+                pending: VecDeque::new(),
+                position,
+                watermark,
+                idle,
+                pending_events: 0,
+                streams,
+                ended: false,
+            }
+        };
+        let intakes = queues.into_iter().enumerate().map(intake).collect();
+        Cutter {
+            policy,
+            intakes,
+            log,
+            next_cycle: shared.first_cycle,
+            replay,
+            shared,
+            events_cut: 0,
+            first: 0,
+            stalled: false,
+            ended: false,
+        }
+    }
+
+    /// Closes a cycle if it is time.
+    pub fn poll(&mut self) -> Result<Decision, Cause> {
+        if self.ended {
+            return Ok(Decision::Ended);
+        }
+        if let Some(cut) = self.replay.next() {
+            return self.poll_replay(&cut);
+        }
+        self.take_in();
+        let now_ns = self.shared.clock.now_ns();
+        let (reason, wait_ns) = self.reason(now_ns);
+        let Some(reason) = reason else { return Ok(Decision::Wait(wait_ns)) };
+        if !self.has_credit() {
+            return Ok(Decision::Wait(None));
+        }
+        self.close(reason, now_ns).map(|cycle| Decision::Closed(Arc::new(cycle)))
+    }
+
+    fn has_credit(&mut self) -> bool {
+        let stalled = !self.shared.has_credit(self.next_cycle);
+        if stalled && !self.stalled {
+            self.shared.counters.add(Counter::Stalls, 1);
+        }
+        self.stalled = stalled;
+        !stalled
+    }
+
+    /// Makes a logged cut again, once all of its events are here.
+    fn poll_replay(&mut self, cut: &Cut) -> Result<Decision, Cause> {
+        let mut shares = Vec::with_capacity(self.intakes.len());
+        let full = self.full();
+        for (intake, end) in self.intakes.iter_mut().zip(&cut.positions) {
+            let share = u32::try_from(end - intake.position).map_err(|_| too_long(cut))?;
+            while intake.pending_events < u64::from(share) && intake.receive(full) {}
+            if intake.pending_events < u64::from(share) {
+                return match intake.ended {
+                    true => Err(ends_before(cut, intake.position + intake.pending_events)),
+                    false => Ok(Decision::Wait(None)),
+                };
+            }
+            shares.push(share);
+        }
+        if !self.has_credit() {
+            return Ok(Decision::Wait(None));
+        }
+        let (arrivals, streams) = self.take(&shares);
+        for (gateway, intake) in self.intakes.iter_mut().enumerate() {
+            intake.watermark = cut.watermarks[gateway];
+            intake.idle = cut.idle.get(gateway).copied().unwrap_or(false);
+        }
+        let snapshot = self.shared.snapshots.take_request(self.events_cut);
+        self.replay.advance();
+        let cycle = self.introduce(Cut { snapshot, last: false, ..cut.clone() }, arrivals, streams);
+        Ok(Decision::Closed(Arc::new(cycle)))
+    }
+
+    /// Takes over what waits in the queues of gateways that have less than a full cycle here; the rest stays and
+    /// holds the senders back.
+    fn take_in(&mut self) {
+        let full = self.full();
+        for intake in self.intakes.iter_mut().filter(|intake| intake.pending_events < full) {
+            intake.receive_all(full);
+        }
+    }
+
+    fn pending_events(&self) -> u64 {
+        self.intakes.iter().map(|intake| intake.pending_events).sum()
+    }
+
+    /// The events of a full cycle.
+    fn full(&self) -> u64 {
+        u64::from(self.policy.events_max)
+    }
+
+    fn is_full(&self) -> bool {
+        self.pending_events() >= self.full()
+    }
+
+    fn reason(&self, now_ns: u64) -> (Option<Reason>, Option<u64>) {
+        if self.is_full() {
+            return (Some(Reason::Full), None);
+        }
+        let all_ended = self.intakes.iter().all(|intake| intake.ended);
+        if all_ended || self.shared.snapshots.is_due(self.events_cut + self.pending_events()) {
+            return (Some(Reason::Order), None);
+        }
+        let Some(oldest_ns) = self.oldest_arrival_ns() else { return (None, None) };
+        if self.policy.close_when_idle && self.shared.is_idle(self.next_cycle) {
+            return (Some(Reason::Idle), None);
+        }
+        match self.policy.wait_max {
+            None => (None, None),
+            Some(wait_max) => {
+                let wait_ns = u64::try_from(wait_max.as_nanos()).unwrap_or(u64::MAX);
+                let due_ns = oldest_ns.saturating_add(wait_ns);
+                if due_ns <= now_ns { (Some(Reason::Waited), None) } else { (None, Some(due_ns - now_ns)) }
+            }
+        }
+    }
+
+    fn oldest_arrival_ns(&self) -> Option<u64> {
+        self.intakes.iter().filter_map(|intake| intake.pending.front()?.arrived_ns).min()
+    }
+
+    fn close(&mut self, reason: Reason, now_ns: u64) -> Result<Cycle, Cause> {
+        let shares = self.shares();
+        let (arrivals, streams) = self.take(&shares);
+        let last = self.pending_events() == 0 && self.intakes.iter().all(|intake| intake.ended);
+        let cut = Cut {
+            cycle: self.next_cycle,
+            positions: self.intakes.iter().map(|intake| intake.position).collect(),
+            watermarks: self.intakes.iter().map(Intake::watermark).collect(),
+            idle: self.intakes.iter().map(Intake::is_idle).collect(),
+            closed_at_ns: now_ns,
+            snapshot: self.shared.snapshots.take_request(self.events_cut)
+                || (last && self.shared.snapshots.keeps_end()),
+            last,
+            splits: self.shared.proposed_splits(),
+        };
+        guard(|| self.log.append(&cut))?;
+        self.count(reason);
+        Ok(self.introduce(cut, arrivals, streams))
+    }
+
+    /// Moves so many events of each gateway into a cycle.
+    fn take(&mut self, shares: &[u32]) -> (Arrivals, Vec<SourceBatches>) {
+        let mut arrivals = Arrivals::default();
+        let is_full = shares.iter().map(|share| u64::from(*share)).sum::<u64>() >= self.full();
+        let take = |(intake, share): (&mut Intake, &u32)| intake.take(*share, is_full, &mut arrivals);
+        let streams = self.intakes.iter_mut().zip(shares).map(take).collect();
+        self.events_cut += u64::from(arrivals.events);
+        (arrivals, streams)
+    }
+
+    fn introduce(&mut self, cut: Cut, arrivals: Arrivals, streams: Vec<SourceBatches>) -> Cycle {
+        self.next_cycle += 1;
+        self.ended = cut.last;
+        self.shared.snapshots.announce(&cut);
+        let splits = self.shared.splits_at_cut(&cut);
+        let cycle = Cycle { cut: Arc::new(cut), arrivals: Arc::new(arrivals), splits, streams };
+        self.shared.cycle_closed(&cycle);
+        cycle
+    }
+
+    /// How many events of each gateway go into the next cycle: its part of the room, so that a busy one cannot put
+    /// off what others sent; and in turns what room others leave.
+    fn shares(&mut self) -> Vec<u32> {
+        let gateways = self.intakes.len();
+        let mut room = self.policy.events_max;
+        let part = room / gateways as u32;
+        let pending = |intake: &Intake| u32::try_from(intake.pending_events).unwrap_or(u32::MAX);
+        let mut shares: Vec<u32> = self.intakes.iter().map(|intake| pending(intake).min(part)).collect();
+        room -= shares.iter().sum::<u32>();
+        for index in (self.first..gateways).chain(0..self.first) {
+            let more = room.min(pending(&self.intakes[index]) - shares[index]);
+            shares[index] += more;
+            room -= more;
+        }
+        self.first = (self.first + 1) % gateways;
+        shares
+    }
+
+    fn count(&self, reason: Reason) {
+        self.shared.counters.add(Counter::CyclesCut, 1);
+        match reason {
+            Reason::Full => self.shared.counters.add(Counter::CutsBySize, 1),
+            Reason::Waited => self.shared.counters.add(Counter::CutsByWait, 1),
+            Reason::Idle => self.shared.counters.add(Counter::CutsByIdle, 1),
+            Reason::Order => {}
+        }
+    }
+}
+
+impl Intake {
+    /// Takes over all that waits. One chunk would wake a sender that is held back for the room of one, and it would
+    /// be held back again at once; waking a thread can take longer than the work for a chunk. Whether the gateway has
+    /// ended is asked only if what is here does not fill a cycle: cycles of fixed size must not depend on when it is known.
+    fn receive_all(&mut self, full: u64) {
+        for _ in 0..self.queue.receiver.len() {
+            self.receive(full);
+        }
+        while self.pending_events < full && self.receive(full) {}
+    }
+
+    /// Takes a chunk over, if one waits.
+    fn receive(&mut self, full: u64) -> bool {
+        match self.queue.receiver.try_recv() {
+            Ok(chunk) => self.append(chunk, full),
+            Err(TryRecvError::Empty) => return false,
+            Err(TryRecvError::Disconnected) => {
+                self.ended = true;
+                return false;
+            }
+        }
+        true
+    }
+
+    /// A chunk without events only moves the watermark; it joins the one before, so that no number of them
+    /// piles up while no cycle is closed. But not one with which a cycle is full, and closed before this one is here if
+    /// it comes a little later: that must make no difference.
+    fn append(&mut self, chunk: Chunk, full: u64) {
+        let ends_cycle = self.pending_events.is_multiple_of(full);
+        self.pending_events += u64::from(chunk.events);
+        match self.pending.back_mut() {
+            Some(last) if chunk.events == 0 && (last.events == 0 || !ends_cycle) => {
+                last.watermark = last.watermark.max(chunk.watermark);
+                last.idle = chunk.idle;
+            }
+            _ => self.pending.push_back(chunk),
+        }
+    }
+
+    /// The event time up to which the gateway is complete; all of it, once the gateway has come to its end.
+    fn watermark(&self) -> i64 {
+        let at_end = self.ended && self.pending.is_empty() && !self.queue.left.load(Ordering::SeqCst);
+        if at_end { i64::MAX } else { self.watermark }
+    }
+
+    /// Whether the gateway counts as idle. One that has ended does not: its watermark is the end of time.
+    fn is_idle(&self) -> bool {
+        self.idle && !(self.ended && self.pending.is_empty())
+    }
+
+    /// Moves up to `share` events into a cycle. What only moves the watermark behind them is left for the next one if
+    /// the cycle is full with them.
+    fn take(&mut self, share: u32, is_full: bool, arrivals: &mut Arrivals) -> SourceBatches {
+        let mut streams = vec![Vec::new(); self.streams];
+        let end = arrivals.events + share;
+        while let Some(chunk) = self.pending.pop_front() {
+            let room = end - arrivals.events;
+            if is_full && share > 0 && room == 0 {
+                self.pending.push_front(chunk);
+                break;
+            }
+            let (chunk, rest) = chunk.split_at(room);
+            if let Some(rest) = rest {
+                self.pending.push_front(rest);
+            }
+            let Some(chunk) = chunk else { break };
+            arrivals.chunks.push((arrivals.events, chunk.arrived_ns.unwrap_or(0)));
+            for (stream, batch) in streams.iter_mut().zip(chunk.streams) {
+                stream.extend(batch.filter(|batch| !batch.is_empty()).map(|batch| (arrivals.events, batch)));
+            }
+            arrivals.events += chunk.events;
+            self.pending_events -= u64::from(chunk.events);
+            self.position += u64::from(chunk.events);
+            self.watermark = self.watermark.max(chunk.watermark);
+            self.idle = chunk.idle;
+        }
+        streams
+    }
+}
+
+fn too_long(cut: &Cut) -> Cause {
+    Cause::Operation(format!("the logged cut of cycle {} holds more events than a cycle can have", cut.cycle))
+}
+
+fn ends_before(cut: &Cut, position: u64) -> Cause {
+    let (cycle, positions) = (cut.cycle, &cut.positions);
+    Cause::Operation(format!(
+        "a source ends at position {position}, before the logged cut of cycle {cycle} at {positions:?}: events that \
+         were cut are gone"
+    ))
+}

@@ -1,0 +1,194 @@
+//! Gateways: where events enter, get their positions, and wait for a cut.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arrow_schema::{DataType, SchemaRef};
+use crossbeam_channel::{Receiver, Sender, bounded};
+use thiserror::Error;
+use tidemill_core::Batch;
+use tidemill_core::counters::Counter;
+use tidemill_core::error::Cause;
+use tidemill_plan::SourcePlan;
+
+use crate::run_state::{Failure, Shared};
+
+/// Some consecutive events of a gateway.
+#[derive(Clone, Debug)]
+pub struct Chunk {
+    /// For each stream of the source, its rows; positions count the chunk's events from 0.
+    pub streams: Vec<Option<Batch>>,
+    /// The number of events, those that belong to no stream included.
+    pub events: u32,
+    /// The event time up to which the gateway is complete after this chunk.
+    pub watermark: i64,
+    /// When the events arrived, on the engine's clock; `None`: now.
+    pub arrived_ns: Option<u64>,
+    /// Whether the gateway counts as idle after this chunk: until its next chunk it does not hold the
+    /// watermark back.
+    pub idle: bool,
+}
+
+impl Chunk {
+    /// The first `events` events, and those after them; `None` where there are none. The watermark of a chunk holds
+    /// only at its end, so the first part does not move it.
+    ///
+    /// ```
+    /// # use tidemill_flow::Chunk;
+    /// let chunk = Chunk { streams: vec![None], events: 10, watermark: 7, arrived_ns: None, idle: false };
+    /// let (first, rest) = chunk.split_at(4);
+    /// assert_eq!((first.unwrap().watermark, rest.unwrap().events), (i64::MIN, 6));
+    /// ```
+    pub fn split_at(self, events: u32) -> (Option<Chunk>, Option<Chunk>) {
+        if self.events <= events {
+            return (Some(self), None);
+        }
+        if events == 0 {
+            return (None, Some(self));
+        }
+        let mut first = Chunk { streams: Vec::new(), events, watermark: i64::MIN, idle: false, ..self };
+        let mut rest = Chunk {
+            streams: Vec::new(),
+            events: self.events - events,
+            watermark: self.watermark,
+            arrived_ns: self.arrived_ns,
+            idle: self.idle,
+        };
+        for batch in self.streams {
+            let (before, after) = match batch {
+                None => (None, None),
+                Some(batch) => {
+                    let at = batch.positions.partition_point(|position| *position < events);
+                    let mut after = batch.slice(at, batch.len());
+                    after.positions = after.positions.iter().map(|position| position - events).collect();
+                    (Some(batch.slice(0, at)), Some(after))
+                }
+            };
+            first.streams.push(before);
+            rest.streams.push(after);
+        }
+        (Some(first), Some(rest))
+    }
+}
+
+/// The query has stopped and takes no more events; [`Running::join`](crate::Running::join) says why.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error("the query has stopped and takes no more events")]
+pub struct Stopped;
+
+/// Where a source's events enter. Dropping it ends the source in order.
+pub struct Gateway {
+    source: SourcePlan,
+    sender: Option<Sender<Chunk>>,
+    left: Arc<AtomicBool>,
+    shared: Arc<Shared>,
+}
+
+/// The engine's end of a gateway.
+pub(crate) struct GatewayQueue {
+    pub receiver: Receiver<Chunk>,
+    /// Whether the source ends before the end of time.
+    pub left: Arc<AtomicBool>,
+}
+
+pub(crate) fn gateway(
+    source: &SourcePlan,
+    shared: &Arc<Shared>,
+    batches_max: usize,
+) -> (Gateway, GatewayQueue) {
+    // As many again are with the cutter, which takes over all that wait at once.
+    let (sender, receiver) = bounded(batches_max.div_ceil(2));
+    let left = Arc::new(AtomicBool::new(false));
+    let queue = GatewayQueue { receiver, left: Arc::clone(&left) };
+    let (source, shared) = (source.clone(), Arc::clone(shared));
+    (Gateway { source, sender: Some(sender), left, shared }, queue)
+}
+
+impl Gateway {
+    /// Takes in some events; waits while the gateway's queue is full. A chunk that does not fit the source
+    /// stops the query: its rows would be lost or wrong further on.
+    ///
+    /// # Errors
+    /// If the query has stopped.
+    pub fn push(&self, mut chunk: Chunk) -> Result<(), Stopped> {
+        if let Err(reason) = check(&chunk, &self.source.streams) {
+            let part = format!("gateway '{}'", self.source.name);
+            self.shared.fail(Failure::Engine { part, cause: Cause::User(reason) });
+        }
+        if self.shared.is_stopped() {
+            return Err(Stopped);
+        }
+        chunk.arrived_ns.get_or_insert_with(|| self.shared.clock.now_ns());
+        let events = u64::from(chunk.events);
+        self.sender.as_ref().ok_or(Stopped)?.send(chunk).map_err(|_| Stopped)?;
+        self.shared.counters.add(Counter::EventsIn, events);
+        self.shared.wake_worker(0);
+        Ok(())
+    }
+
+    /// Ends the source although more could come: what was pushed is processed, but time does not go on to its
+    /// end, so windows that are still open give no results.
+    pub fn leave(self) {
+        self.left.store(true, Ordering::SeqCst);
+    }
+
+    /// Stops the query: the source cannot go on.
+    pub fn fail(&self, cause: Cause) {
+        self.shared.fail(Failure::Engine { part: format!("source '{}'", self.source.name), cause });
+    }
+
+    /// The schemas of the source's streams.
+    pub fn streams(&self) -> &[SchemaRef] {
+        &self.source.streams
+    }
+
+    /// The engine's clock, on which arrivals are stamped.
+    pub fn now_ns(&self) -> u64 {
+        self.shared.clock.now_ns()
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        self.sender = None;
+        self.shared.wake_worker(0);
+    }
+}
+
+/// Whether a chunk is as its source's plan says; if not, why.
+fn check(chunk: &Chunk, planned: &[SchemaRef]) -> Result<(), String> {
+    if chunk.streams.len() != planned.len() {
+        let (given, planned) = (chunk.streams.len(), planned.len());
+        return Err(format!("a chunk has {given} streams, but the source has {planned}"));
+    }
+    let batches = chunk.streams.iter().zip(planned).enumerate();
+    for (stream, (batch, schema)) in
+        batches.filter_map(|(i, (batch, schema))| Some((i, (batch.as_ref()?, schema))))
+    {
+        check_batch(batch, schema, chunk.events).map_err(|reason| format!("stream {stream}: {reason}"))?;
+    }
+    Ok(())
+}
+
+fn check_batch(batch: &Batch, planned: &SchemaRef, events: u32) -> Result<(), String> {
+    let given = batch.rows.schema_ref();
+    if !Arc::ptr_eq(given, planned) && !types_of(given).eq(types_of(planned)) {
+        return Err(format!("its columns are {given}, but the plan says {planned}"));
+    }
+    if batch.positions.len() != batch.rows.num_rows() || !batch.origins.is_empty() {
+        return Err("a batch of a source has one position for each row, and no origins".into());
+    }
+    let (positions, after) = (&batch.positions[..], batch.positions.get(1..).unwrap_or_default());
+    let ascending = positions.iter().zip(after).fold(true, |all, (position, next)| all & (position <= next));
+    match batch.positions.last() {
+        _ if !ascending => Err("its positions do not ascend".into()),
+        Some(last) if *last >= events => {
+            Err(format!("a row has position {last}, but the chunk has {events} events"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn types_of(schema: &SchemaRef) -> impl Iterator<Item = (&DataType, bool)> {
+    schema.fields().iter().map(|field| (field.data_type(), field.is_nullable()))
+}

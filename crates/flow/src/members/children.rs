@@ -1,0 +1,132 @@
+//! The other processes of a run, as their parent sees them: started, watched, ended.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tidemill_core::error::Cause;
+
+use super::{PROCESS_VARIABLE, Processes};
+use crate::run_state::lock;
+use crate::transport::handshake::{Badge, Letter};
+
+/// The children of process 0, from process 1 on. Dropping them kills those that still live.
+pub(crate) struct Children(Vec<Mutex<Process>>);
+
+struct Process {
+    child: Child,
+    /// Closed when this process ends, however it does: then the child ends too.
+    letterbox: Option<ChildStdin>,
+}
+
+impl Children {
+    /// Starts all of them and tells each, through its standard input, what it must know.
+    pub fn start(processes: &Processes, badge: &Badge, port: u16) -> Result<Children, (usize, Cause)> {
+        let mut children = Children(Vec::new());
+        for index in 1..processes.count {
+            let process = start_one(processes, index).map_err(|cause| (index, cause))?;
+            children.0.push(Mutex::new(process));
+        }
+        for (index, process) in (1..).zip(&children.0) {
+            let instructions = Arc::clone(&processes.instructions);
+            let letter = Letter { badge: Badge { index, ..badge.clone() }, port, instructions };
+            lock(process).post(&letter).map_err(|error| (index, error.into()))?;
+        }
+        Ok(children)
+    }
+
+    /// Whether all live; if not, which one does not, and why.
+    pub fn check(&self) -> Result<(), (usize, Cause)> {
+        for index in 1..=self.0.len() {
+            if let Some(status) = self.status_of(index) {
+                return Err((index, ended_early(status)));
+            }
+        }
+        Ok(())
+    }
+
+    fn status_of(&self, index: usize) -> Option<ExitStatus> {
+        lock(&self.0[index - 1]).child.try_wait().ok().flatten()
+    }
+
+    /// Why a process is gone that has hung up: it waits a moment for its end.
+    pub fn reason(&self, index: usize, wait: Duration) -> Cause {
+        let deadline = Instant::now() + wait;
+        loop {
+            match self.status_of(index) {
+                Some(status) => return ended_early(status),
+                None if Instant::now() < deadline => thread::sleep(Duration::from_millis(5)),
+                None => return Cause::Operation("it hung up before the query's end".into()),
+            }
+        }
+    }
+
+    /// Waits for the end of all; those that take longer are killed.
+    pub fn end(&self, wait: Duration) {
+        let deadline = Instant::now() + wait;
+        let lives = |index: &usize| self.status_of(*index).is_none();
+        while Instant::now() < deadline && (1..=self.0.len()).any(|index| lives(&index)) {
+            thread::sleep(Duration::from_millis(2));
+        }
+        for process in &self.0 {
+            let mut process = lock(process);
+            // Both do nothing to one that has ended and was waited for.
+            let _ = process.child.kill();
+            let _ = process.child.wait();
+        }
+    }
+}
+
+impl Process {
+    /// Writes a letter, on a thread of its own: a long one does not fit into the pipe, and the child may not read.
+    fn post(&self, letter: &Letter) -> io::Result<()> {
+        let Some(letterbox) = &self.letterbox else { return Ok(()) };
+        let (mut pipe, bytes) = (File::from(letterbox.as_fd().try_clone_to_owned()?), letter.to_bytes());
+        // A child that is gone is found by `check`; one that does not read is killed, which ends this.
+        let write = move || drop(pipe.write_all(&bytes));
+        thread::Builder::new().name("letter".into()).spawn(write).map(drop)
+    }
+}
+
+impl Drop for Children {
+    fn drop(&mut self) {
+        self.end(Duration::ZERO);
+    }
+}
+
+fn start_one(processes: &Processes, index: usize) -> Result<Process, Cause> {
+    let program = match &processes.program {
+        Some(program) => program.clone(),
+        None => std::env::current_exe().map_err(|error| {
+            Cause::Operation(format!(
+                "this program's file is not found, so it cannot be started again: {error}"
+            ))
+        })?,
+    };
+    let arguments = processes.arguments.clone().unwrap_or_else(|| std::env::args_os().skip(1).collect());
+    let mut command = Command::new(&program);
+    command.args(arguments).envs(processes.variables.iter().map(|(name, value)| (name, value)));
+    command.env(PROCESS_VARIABLE, index.to_string());
+    // Its output is not the query's. An interrupt at the terminal is for process 0 to answer.
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0);
+    let started = command.spawn();
+    let mut child = started.map_err(|error| {
+        Cause::Operation(format!("'{}' could not be started: {error}", program.display()))
+    })?;
+    let letterbox = child.stdin.take();
+    Ok(Process { child, letterbox })
+}
+
+fn ended_early(status: ExitStatus) -> Cause {
+    Cause::Operation(match status.signal() {
+        Some(signal) => {
+            format!("it was killed by signal {signal} before the query's end; start the query again")
+        }
+        None => format!("it ended before the query did ({status}); its standard error says why"),
+    })
+}

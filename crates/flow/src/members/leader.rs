@@ -1,0 +1,298 @@
+//! Process 0: starts the others, tells them of cycles, hears of their work and their end.
+
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use tidemill_core::OperatorError;
+use tidemill_core::error::Cause;
+use tidemill_core::snapshot::StateSource;
+
+use super::Processes;
+use super::children::Children;
+use super::control::{self, ControlSender};
+use super::describe::{describe, difference};
+use super::message::{Post, Start, ToLeader, ToMember};
+use crate::intake::cycle::Cycle;
+use crate::run::FlowError;
+use crate::run_state::{Failure, Shared};
+use crate::transport::handshake::{Badge, Kind};
+use crate::transport::reception::Reception;
+use crate::transport::secret::Secret;
+use crate::workers::launch::spawn;
+
+/// How long the others have to end in order once the run has failed.
+const STOP_TIME: Duration = Duration::from_millis(700);
+/// How long they have to end once they have said that they are done.
+const END_TIME: Duration = Duration::from_secs(5);
+/// How long to wait for the end of one that has hung up.
+const REASON_TIME: Duration = Duration::from_millis(500);
+
+/// The other processes, of the first one's threads.
+pub(crate) struct Leader {
+    members: Arc<Members>,
+    end: Sender<End>,
+    hearers: Vec<JoinHandle<()>>,
+    closer: Option<JoinHandle<()>>,
+}
+
+/// Why the others are to end.
+enum End {
+    Failed,
+    Done,
+}
+
+/// The other processes, from process 1 on.
+pub(crate) struct Members {
+    shared: Arc<Shared>,
+    children: Children,
+    controls: Vec<ControlSender>,
+}
+
+impl Leader {
+    /// Starts the others and waits until all are connected. Gives the connections for rows, by process.
+    pub fn gather(
+        processes: &Processes,
+        shared: &Arc<Shared>,
+        state: Option<&dyn StateSource>,
+        spin: Duration,
+    ) -> Result<(Leader, Vec<Option<TcpStream>>), FlowError> {
+        let gathered = gather(processes, shared, state, spin);
+        let (children, controls, sockets) = gathered.map_err(|(index, cause)| failed(index, cause))?;
+        let senders = controls.iter().map(ControlSender::new).collect::<Result<_, _>>();
+        let controls_to = senders.map_err(|error| failed(0, error.into()))?;
+        let shared = Arc::clone(shared);
+        let members = Arc::new(Members { shared, children, controls: controls_to });
+        Ok((Leader::watch(members, controls)?, sockets))
+    }
+
+    fn watch(members: Arc<Members>, controls: Vec<TcpStream>) -> Result<Leader, FlowError> {
+        let (end, ends) = unbounded();
+        let stop = end.clone();
+        members.shared.add_stopper(Box::new(move || drop(stop.send(End::Failed))));
+        let closer = Arc::clone(&members);
+        let closer = spawn("processes".into(), move || closer.close(&ends))?;
+        let mut hearers = Vec::new();
+        for (index, control) in (1..).zip(controls) {
+            let members = Arc::clone(&members);
+            hearers.push(spawn(format!("process-{index}"), move || members.hear(index, control))?);
+        }
+        Ok(Leader { members, end, hearers, closer: Some(closer) })
+    }
+
+    pub fn members(&self) -> Arc<Members> {
+        Arc::clone(&self.members)
+    }
+
+    /// Waits for the end of the others, which come to it by themselves.
+    pub fn finish(mut self) {
+        // Until they have said that they are done, however long that takes, or have died.
+        for hearer in self.hearers.drain(..) {
+            let _ = hearer.join();
+        }
+        let _ = self.end.send(End::Done);
+        if let Some(closer) = self.closer.take() {
+            let _ = closer.join();
+        }
+    }
+}
+
+impl Drop for Leader {
+    fn drop(&mut self) {
+        // Of a run that did not begin. Of one that has come to its end, no one listens any more.
+        let _ = self.end.send(End::Failed);
+    }
+}
+
+type Gathered = (Children, Vec<TcpStream>, Vec<Option<TcpStream>>);
+
+/// Everyone is started, checked, told what to do, and connected. In an error, the process that is at fault.
+fn gather(
+    processes: &Processes,
+    shared: &Shared,
+    state: Option<&dyn StateSource>,
+    spin: Duration,
+) -> Result<Gathered, (usize, Cause)> {
+    let here = |error: std::io::Error| (0, Cause::from(error));
+    let (call, answer) = (Secret::random().map_err(here)?, Secret::random().map_err(here)?);
+    let (generation, count) = (processes.generation, processes.count);
+    let badge = Badge { generation, index: 0, count, call, answer };
+    let mut reception = Reception::open(badge.clone()).map_err(here)?;
+    let port = reception.port().map_err(here)?;
+    let children = Children::start(processes, &badge, port)?;
+    let deadline = Instant::now() + processes.join_time;
+    let (expected, check) = ((1..count).collect::<Vec<_>>(), || children.check());
+    let mut controls = reception.receive(Kind::Control, &expected, deadline, &check)?;
+    let mut ports = vec![port];
+    let plan = describe(&shared.topology().plan);
+    for (index, control) in (1..).zip(&mut controls) {
+        let joined = receive_join(control, &plan, deadline).map_err(|cause| (index, cause))?;
+        ports.push(joined.ok_or_else(|| (index, children.reason(index, REASON_TIME)))?);
+    }
+    for (index, control) in (1..).zip(&controls) {
+        tell(control, index, shared, state, spin, &ports).map_err(|error| (index, error.into()))?;
+    }
+    let data = reception.receive(Kind::Data, &expected, deadline, &check)?;
+    let sockets = std::iter::once(None).chain(data.into_iter().map(Some)).collect();
+    Ok((children, controls, sockets))
+}
+
+/// Where a process listens, if its plan is ours; `None`: it is gone.
+fn receive_join(control: &mut TcpStream, plan: &str, deadline: Instant) -> Result<Option<u16>, Cause> {
+    let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_secs(1));
+    control.set_read_timeout(Some(left))?;
+    let message = control::receive(control);
+    control.set_read_timeout(None)?;
+    let Some(message) = message else { return Ok(None) };
+    let Some(ToLeader::Join { port, plan: other }) = ToLeader::from_bytes(&message) else {
+        return Err(no_message());
+    };
+    match difference(plan, &other) {
+        None => Ok(Some(port)),
+        Some((own, other)) => Err(Cause::User(format!(
+            "its plan is another one than that of process 0: '{other}' instead of '{own}'; all processes must make \
+             the same plan"
+        ))),
+    }
+}
+
+/// Tells a process how the run is laid out, and gives it the state of its partitions.
+fn tell(
+    control: &TcpStream,
+    index: usize,
+    shared: &Shared,
+    state: Option<&dyn StateSource>,
+    spin: Duration,
+    ports: &[u16],
+) -> std::io::Result<()> {
+    let (topology, control) = (shared.topology(), ControlSender::new(control)?);
+    let start = Start {
+        workers: topology.layout.workers,
+        spin_ns: u64::try_from(spin.as_nanos()).unwrap_or(u64::MAX),
+        first_cycle: shared.first_cycle,
+        ports: ports.to_vec(),
+    };
+    control.send(&ToMember::Start(start).to_bytes())?;
+    for (plan, placement) in topology.plan.operators.iter().zip(&topology.placements) {
+        let (Some(state), operator) = (state, &plan.name) else { break };
+        if let Some(watermark) = state.watermark(operator) {
+            control.send(&ToMember::Watermark { operator: operator.clone(), watermark }.to_bytes())?;
+        }
+        for partition in topology.layout.workers_of(index).flat_map(|worker| placement.partitions_of(worker))
+        {
+            if let Some(bytes) = state.partition(operator, *partition) {
+                let (operator, partition) = (operator.clone(), *partition);
+                control.send(&ToMember::State { operator, partition, bytes }.to_bytes())?;
+            }
+        }
+    }
+    control.send(&ToMember::Go.to_bytes())
+}
+
+impl Members {
+    /// Tells all of a cycle that was closed, before any worker of this process knows of it.
+    pub fn post(&self, cycle: &Cycle) {
+        let post = Post {
+            cut: (*cycle.cut).clone(),
+            events: cycle.arrivals.events,
+            committed: self.shared.committed_cycles(),
+        };
+        let message = ToMember::Cycle(post).to_bytes();
+        for control in &self.controls {
+            // One that is gone is noticed by the thread that hears of it.
+            let _ = control.send(&message);
+        }
+    }
+
+    /// Hears what a process says, until it says no more.
+    fn hear(&self, index: usize, mut control: TcpStream) {
+        while let Some(message) = control::receive(&mut control) {
+            let makes_sense = match ToLeader::from_bytes(&message) {
+                Some(ToLeader::Ended) => return,
+                Some(message) => self.take(index, message),
+                None => false,
+            };
+            if !makes_sense {
+                return self.fail(index, no_message());
+            }
+        }
+        if !self.shared.is_stopped() {
+            self.fail(index, self.children.reason(index, REASON_TIME));
+        }
+    }
+
+    /// Whether the message made sense.
+    fn take(&self, index: usize, message: ToLeader) -> bool {
+        match message {
+            ToLeader::Ready => self.shared.workers_are_ready(self.shared.topology().layout.workers as usize),
+            ToLeader::Report(report) => {
+                let fits = report.add_to(&self.shared);
+                if report.held_bytes < 0 {
+                    self.shared.wake_worker(0);
+                }
+                return fits;
+            }
+            ToLeader::Contribution { operator, watermark, partitions } => {
+                self.shared.snapshots.contribute(&operator, watermark, partitions);
+            }
+            ToLeader::Failed(failure) => self.shared.fail(named(index, failure)),
+            ToLeader::Join { .. } | ToLeader::Ended => return false,
+        }
+        true
+    }
+
+    fn fail(&self, index: usize, cause: Cause) {
+        self.shared.fail(Failure::Engine { part: format!("process {index}"), cause });
+    }
+
+    /// Waits for the end of the run, then of the processes.
+    fn close(&self, ends: &Receiver<End>) {
+        let wait = match ends.recv() {
+            Ok(End::Done) => END_TIME,
+            Ok(End::Failed) | Err(_) => {
+                // They take it as the end.
+                self.controls.iter().for_each(ControlSender::close);
+                STOP_TIME
+            }
+        };
+        self.children.end(wait);
+    }
+}
+
+/// A failure with the process where it happened.
+fn named(index: usize, failure: Failure) -> Failure {
+    match failure {
+        Failure::Operator(error) => {
+            let cause = in_process(index, error.cause);
+            Failure::Operator(OperatorError { cause, ..error })
+        }
+        Failure::Engine { part, cause } if !part.starts_with("process ") => {
+            Failure::Engine { part: format!("process {index}, {part}"), cause }
+        }
+        Failure::Engine { .. } | Failure::Sink(_) => failure,
+        Failure::Aborted => {
+            let cause = Cause::Operation("it was told to stop".into());
+            Failure::Engine { part: format!("process {index}"), cause }
+        }
+    }
+}
+
+fn in_process(index: usize, cause: Cause) -> Cause {
+    let text = |text| format!("in process {index}: {text}");
+    match cause {
+        Cause::User(reason) => Cause::User(text(reason)),
+        Cause::Operation(reason) => Cause::Operation(text(reason)),
+        Cause::Resource(reason) => Cause::Resource(text(reason)),
+        Cause::Bug(reason) => Cause::Bug(text(reason)),
+    }
+}
+
+fn failed(index: usize, cause: Cause) -> FlowError {
+    Failure::Engine { part: format!("process {index}"), cause }.into()
+}
+
+fn no_message() -> Cause {
+    Cause::Bug("it says what no process of this version says".into())
+}

@@ -1,0 +1,336 @@
+//! Any process but the first: runs its workers on what process 0 says, and ends with it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use tidemill_core::SystemClock;
+use tidemill_core::error::Cause;
+use tidemill_core::sink::Arrivals;
+use tidemill_core::snapshot::{Snapshot, StateSource};
+use tidemill_plan::{Limits, Plan};
+
+use super::control::{self, ControlSender};
+use super::describe::describe;
+use super::message::{Post, Start, ToLeader, ToMember};
+use super::report::Reporter;
+use super::{PROCESS_VARIABLE, PROCESSES_MAX};
+use crate::intake::cycle::{Cycle, SourceBatches};
+use crate::run::FlowError;
+use crate::run_state::{Failure, Shared, lock};
+use crate::topology::{Layout, Topology};
+use crate::transport::handshake::{Kind, Letter};
+use crate::transport::reception::Reception;
+use crate::workers::launch::{Network, launch, spawn};
+use crate::workers::worker::WorkerParts;
+
+/// How long workers have to end once the run has failed, before the process goes without them.
+const STOP_TIME: Duration = Duration::from_millis(500);
+/// How long the others have to call.
+const CALL_TIME: Duration = Duration::from_secs(60);
+/// The shortest time between two reports.
+const REPORT_EVERY: Duration = Duration::from_millis(5);
+
+/// This process, if it is one of a run that another one has started.
+pub struct Member {
+    letter: Letter,
+    parent: Arc<Parent>,
+}
+
+/// Whether the process that started this one still lives.
+#[derive(Default)]
+struct Parent {
+    gone: AtomicBool,
+    /// Who is told.
+    shared: Mutex<Option<Arc<Shared>>>,
+}
+
+impl Member {
+    /// Whether this process was started as one of a run by [`Processes`](super::Processes); `None`: it was not. Ask
+    /// this before anything reads standard input, which then belongs to the run.
+    ///
+    /// ```
+    /// assert!(tidemill_flow::Member::from_environment()?.is_none());
+    /// # Ok::<(), tidemill_flow::FlowError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If it was started so, but is not told by whom.
+    pub fn from_environment() -> Result<Option<Member>, FlowError> {
+        let Some(index) = std::env::var_os(PROCESS_VARIABLE) else { return Ok(None) };
+        let letter = Letter::read(&mut io::stdin().lock());
+        let of_run = |letter: &Letter| {
+            let (index, count) = (letter.badge.index, letter.badge.count);
+            (1..count).contains(&index) && count <= PROCESSES_MAX
+        };
+        let Some(letter) = letter.ok().flatten().filter(of_run) else {
+            return Err(FlowError::Settings(format!(
+                "{PROCESS_VARIABLE} is set to {index:?}, but no query has started this process; unset it, for only \
+                 queries over several processes set it"
+            )));
+        };
+        let parent = Arc::new(Parent::default());
+        let watcher = Arc::clone(&parent);
+        spawn("parent".into(), move || watcher.watch())?;
+        Ok(Some(Member { letter, parent }))
+    }
+
+    /// Its number in the run, from 1 on.
+    pub fn index(&self) -> usize {
+        self.letter.badge.index
+    }
+
+    /// What process 0 gave to [`Processes::instructions`](super::Processes::instructions).
+    pub fn instructions(&self) -> &[u8] {
+        &self.letter.instructions
+    }
+
+    /// Runs this process's part of the query until the query ends; the plan must be that of process 0. It needs no
+    /// sources and no sinks.
+    ///
+    /// # Errors
+    /// If the query fails, here or elsewhere; process 0 says why. It then returns within a second, even if an
+    /// operator hangs, so that the process can end.
+    pub fn run(self, plan: Plan) -> Result<(), FlowError> {
+        let Member { letter, parent } = self;
+        let Letter { badge, port, .. } = letter;
+        let mut reception = Reception::open(badge.clone()).map_err(here)?;
+        let mut control = badge.call(Kind::Control, 0, port).map_err(|error| peer(0, error))?;
+        let sender = ControlSender::new(&control).map_err(here)?;
+        let join = ToLeader::Join { port: reception.port().map_err(here)?, plan: describe(&plan) };
+        sender.send(&join.to_bytes()).map_err(|error| peer(0, error))?;
+        let (start, state) = receive_start(&mut control).ok_or_else(leader_is_gone)?;
+        let layout =
+            Layout { workers: start.workers, processes: badge.count as u32, process: badge.index as u32 };
+        let topology = Arc::new(Topology::new(plan, layout)?);
+        let mut sockets = Vec::new();
+        for (process, port) in start.ports.iter().enumerate().take(badge.index) {
+            let socket = badge.call(Kind::Data, process, *port).map_err(|error| peer(process, error))?;
+            sockets.push(Some(socket));
+        }
+        sockets.push(None);
+        let later: Vec<usize> = (badge.index + 1..badge.count).collect();
+        let check = || match parent.gone.load(Ordering::SeqCst) {
+            true => Err((0, Cause::Operation("it has ended".into()))),
+            false => Ok(()),
+        };
+        let called = reception.receive(Kind::Data, &later, Instant::now() + CALL_TIME, &check);
+        let called = called.map_err(|(process, cause)| failed(process, cause))?;
+        sockets.extend(called.into_iter().map(Some));
+        drop(reception);
+        run_workers(&topology, &start, state, sockets, (control, sender), &parent)
+    }
+}
+
+/// What process 0 says before the start; `None` if it is gone.
+fn receive_start(control: &mut TcpStream) -> Option<(Start, Snapshot)> {
+    let ToMember::Start(start) = ToMember::from_bytes(&control::receive(control)?)? else { return None };
+    let mut state = Snapshot::default();
+    loop {
+        match ToMember::from_bytes(&control::receive(control)?)? {
+            ToMember::State { operator, partition, bytes } => {
+                state.operators.entry(operator).or_default().insert(partition, bytes);
+            }
+            ToMember::Watermark { operator, watermark } => {
+                state.watermarks.insert(operator, watermark);
+            }
+            ToMember::Go => return Some((start, state)),
+            ToMember::Start(_) | ToMember::Cycle(_) => return None,
+        }
+    }
+}
+
+/// What may end the wait of the process's first thread.
+enum Event {
+    Stopped,
+    WorkersEnded,
+}
+
+fn run_workers(
+    topology: &Arc<Topology>,
+    start: &Start,
+    state: Snapshot,
+    sockets: Vec<Option<TcpStream>>,
+    (control, sender): (TcpStream, ControlSender),
+    parent: &Parent,
+) -> Result<(), FlowError> {
+    let workers = start.workers as usize;
+    let clock = Arc::new(SystemClock::new());
+    let (limits, stoppers) = (Limits::default(), Vec::new());
+    let shared = Arc::new(Shared::new(clock, limits, workers, topology, start.first_cycle, stoppers));
+    let outbox = Arc::new(Outbox::new(sender));
+    shared.set_outbox(Arc::clone(&outbox));
+    let (events, happened) = unbounded();
+    let stopped = events.clone();
+    shared.add_stopper(Box::new(move || drop(stopped.send(Event::Stopped))));
+    parent.tell(&shared);
+
+    let (mailboxes, receivers): (Vec<_>, Vec<_>) = (0..workers).map(|_| unbounded()).unzip();
+    let state: Arc<dyn StateSource> = Arc::new(state);
+    let parts = receivers.into_iter().map(|mailbox| WorkerParts {
+        topology: Arc::clone(topology),
+        shared: Arc::clone(&shared),
+        state: Some(Arc::clone(&state)),
+        mailbox,
+        sinks: topology.plan.sinks.iter().map(|_| None).collect(),
+        spin: Duration::from_nanos(start.spin_ns),
+        cutter: None,
+    });
+    let guards = launch(parts.collect(), &shared, Some(Network { sockets }))?;
+    drop(state);
+    let (reader, reporter) = (Arc::clone(&shared), Arc::clone(&shared));
+    spawn("control".into(), move || hear(control, &reader, &mailboxes))?;
+    let reports = Arc::clone(&outbox);
+    spawn("reports".into(), move || reports.send_reports(&reporter))?;
+    spawn("workers".into(), move || {
+        guards.join();
+        let _ = events.send(Event::WorkersEnded);
+    })?;
+    if shared.wait_until_ready(workers) {
+        outbox.send(&ToLeader::Ready);
+    }
+    wait(&shared, &outbox, &happened)
+}
+
+/// Waits for the end, and tells process 0 of it.
+fn wait(shared: &Shared, outbox: &Outbox, happened: &Receiver<Event>) -> Result<(), FlowError> {
+    let first = happened.recv();
+    let Some(failure) = shared.failure() else {
+        outbox.report(shared);
+        outbox.send(&ToLeader::Ended);
+        return Ok(());
+    };
+    outbox.send(&ToLeader::Failed(failure.clone()));
+    if matches!(first, Ok(Event::Stopped)) {
+        // Those that hang in a user's code end with the process.
+        let deadline = Instant::now() + STOP_TIME;
+        while let Ok(Event::Stopped) = happened.recv_deadline(deadline) {}
+    }
+    Err(failure.into())
+}
+
+/// Takes cycles from process 0, until it says no more.
+fn hear(mut control: TcpStream, shared: &Arc<Shared>, mailboxes: &[Sender<Arc<Cycle>>]) {
+    while let Some(message) = control::receive(&mut control) {
+        let Some(ToMember::Cycle(post)) = ToMember::from_bytes(&message) else { break };
+        let cycle = cycle_of(post, shared);
+        for mailbox in mailboxes {
+            // A worker that is gone has failed, and the failure is reported.
+            let _ = mailbox.send(Arc::clone(&cycle));
+        }
+        shared.wake_workers();
+    }
+    shared.fail(leader_failure());
+}
+
+fn cycle_of(post: Post, shared: &Shared) -> Arc<Cycle> {
+    shared.set_committed(post.committed);
+    // What was measured of the plans before is not forgotten, as process 0 does: it goes there as differences.
+    let (splits, _) = shared.splits.at_cut(post.cut.cycle, &post.cut.splits, shared.topology());
+    Arc::new(Cycle {
+        cut: Arc::new(post.cut),
+        arrivals: Arc::new(Arrivals { chunks: Vec::new(), events: post.events }),
+        splits,
+        streams: vec![SourceBatches::new(); shared.topology().plan.sources.len()],
+    })
+}
+
+impl Parent {
+    /// Until the pipe from the parent ends: with the parent, however that ends.
+    fn watch(&self) {
+        let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+        self.gone.store(true, Ordering::SeqCst);
+        if let Some(shared) = &*lock(&self.shared) {
+            shared.fail(leader_failure());
+        }
+    }
+
+    fn tell(&self, shared: &Arc<Shared>) {
+        *lock(&self.shared) = Some(Arc::clone(shared));
+        if self.gone.load(Ordering::SeqCst) {
+            shared.fail(leader_failure());
+        }
+    }
+}
+
+/// The way to process 0.
+pub(crate) struct Outbox {
+    control: ControlSender,
+    reporter: Mutex<Reporter>,
+    /// Who sends reports, and whether there may be one to send.
+    thread: OnceLock<Thread>,
+    due: AtomicBool,
+}
+
+impl Outbox {
+    fn new(control: ControlSender) -> Outbox {
+        let (thread, due) = (OnceLock::new(), AtomicBool::new(false));
+        Outbox { control, reporter: Mutex::default(), thread, due }
+    }
+
+    fn send(&self, message: &ToLeader) {
+        // If process 0 is gone, the thread that hears it knows.
+        let _ = self.control.send(&message.to_bytes());
+    }
+
+    /// One operator's partitions on one worker, for a snapshot.
+    pub fn contribute(&self, operator: &str, watermark: i64, partitions: BTreeMap<u32, Vec<u8>>) {
+        self.send(&ToLeader::Contribution { operator: operator.to_string(), watermark, partitions });
+    }
+
+    /// A worker has done something.
+    pub fn touch(&self) {
+        if !self.due.swap(true, Ordering::AcqRel)
+            && let Some(thread) = self.thread.get()
+        {
+            thread.unpark();
+        }
+    }
+
+    fn report(&self, shared: &Shared) {
+        // Held while it is sent, so that nothing is on its way behind the last one.
+        let mut reporter = lock(&self.reporter);
+        if let Some(report) = reporter.next(shared) {
+            self.send(&ToLeader::Report(report));
+        }
+    }
+
+    /// Sends what workers have done, soon after they did it, not after each cycle.
+    fn send_reports(&self, shared: &Shared) {
+        let _ = self.thread.set(std::thread::current());
+        while !shared.is_stopped() {
+            if self.due.swap(false, Ordering::AcqRel) {
+                self.report(shared);
+                std::thread::sleep(REPORT_EVERY);
+            } else {
+                std::thread::park();
+            }
+        }
+    }
+}
+
+fn here(error: io::Error) -> FlowError {
+    FlowError::Settings(format!("this process cannot be one of several: {error}"))
+}
+
+fn peer(process: usize, error: io::Error) -> FlowError {
+    failed(process, Cause::Operation(format!("it cannot be reached: {error}")))
+}
+
+fn failed(process: usize, cause: Cause) -> FlowError {
+    Failure::Engine { part: format!("process {process}"), cause }.into()
+}
+
+fn leader_failure() -> Failure {
+    let cause = Cause::Operation("it has stopped the query, or has ended".into());
+    Failure::Engine { part: "process 0".into(), cause }
+}
+
+fn leader_is_gone() -> FlowError {
+    leader_failure().into()
+}

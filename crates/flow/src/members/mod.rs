@@ -1,0 +1,131 @@
+//! One query over several processes of this machine (decision 0017): joined by Timely over sockets of our own making.
+//! Process 0 owns gateways, cuts, sinks and snapshots; workers of all processes hold partitions.
+
+mod children;
+mod control;
+mod describe;
+mod leader;
+mod member;
+mod message;
+mod report;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::run::FlowError;
+
+pub(crate) use leader::{Leader, Members};
+pub use member::Member;
+pub(crate) use member::Outbox;
+
+/// Tells a process that it is one of a run, and which. No secret.
+const PROCESS_VARIABLE: &str = "TIDEMILL_PROCESS";
+
+/// Refuses to start a query of its own in a process that was started as a part of one: it would do all once more, and
+/// start others that do the same.
+pub(crate) fn check_is_no_member() -> Result<(), FlowError> {
+    match std::env::var(PROCESS_VARIABLE) {
+        Err(_) => Ok(()),
+        Ok(index) => Err(FlowError::Settings(format!(
+            "this process was started as process {index} of a query, and must not start one of its own; give its plan \
+             to Member::run first of all, or unset {PROCESS_VARIABLE} if no query has started it"
+        ))),
+    }
+}
+
+/// The most processes of a run: each is connected to each.
+pub(crate) const PROCESSES_MAX: usize = 64;
+
+/// The most bytes of instructions.
+pub(crate) const INSTRUCTIONS_BYTES_MAX: usize = 16 << 20;
+
+/// The processes over which a query runs. The results do not depend on their number.
+///
+/// This process is number 0. It starts the others: the same program with the same arguments, in which
+/// [`Member::from_environment`] says that it is one of them; they make the same plan and hand it to
+/// [`Member::run`]. Where the arguments do not say which plan that is, instructions do.
+///
+/// ```
+/// use tidemill_flow::Processes;
+/// let processes = Processes::new(3).generation(7).arguments(["worker"]).variable("LEVEL", "2").instructions("sums");
+/// assert_eq!(processes.count(), 3);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Processes {
+    count: usize,
+    generation: u64,
+    program: Option<PathBuf>,
+    arguments: Option<Vec<OsString>>,
+    variables: Vec<(OsString, OsString)>,
+    instructions: Arc<[u8]>,
+    join_time: Duration,
+}
+
+impl Processes {
+    /// So many processes, this one included.
+    pub fn new(count: usize) -> Self {
+        Processes {
+            count,
+            generation: 0,
+            program: None,
+            arguments: None,
+            variables: Vec::new(),
+            instructions: Arc::default(),
+            join_time: Duration::from_secs(60),
+        }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Which generation of processes this is. Those of another one are refused; 0 if this is not said.
+    #[must_use]
+    pub fn generation(mut self, generation: u64) -> Self {
+        self.generation = generation;
+        self
+    }
+
+    /// Another program than this one; it must make the same plan.
+    #[must_use]
+    pub fn program(mut self, program: impl Into<PathBuf>) -> Self {
+        self.program = Some(program.into());
+        self
+    }
+
+    /// Other arguments than those of this process.
+    #[must_use]
+    pub fn arguments(mut self, arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+        self.arguments = Some(arguments.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// A variable of the environment more.
+    #[must_use]
+    pub fn variable(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.variables.push((name.into(), value.into()));
+        self
+    }
+
+    /// What the others need to know to make the plan, in a form of the program's own: they find it in
+    /// [`Member::instructions`]. At most 16 MiB.
+    #[must_use]
+    pub fn instructions(mut self, instructions: impl Into<Vec<u8>>) -> Self {
+        self.instructions = instructions.into().into();
+        self
+    }
+
+    pub(crate) fn instructions_bytes(&self) -> usize {
+        self.instructions.len()
+    }
+
+    /// How long the others may take to start and to make their plan; a minute if this is not said.
+    #[must_use]
+    pub fn join_time(mut self, time: Duration) -> Self {
+        self.join_time = time;
+        self
+    }
+}

@@ -1,0 +1,69 @@
+//! What another process than 0 has done since it last said so. Process 0 adds it to its own counts, so that the
+//! status is that of the whole run.
+
+use tidemill_core::counters::Counter;
+
+use crate::run_state::Shared;
+
+/// Differences since the last report; counts wrap, so that a difference may be negative.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Report {
+    /// Bytes that are held for rows on their way.
+    pub held_bytes: i64,
+    /// By counter.
+    pub counters: Vec<u64>,
+    /// Of all parts of the plan.
+    pub work: Vec<u64>,
+}
+
+impl Report {
+    fn now(shared: &Shared) -> Report {
+        Report {
+            held_bytes: shared.held_bytes(),
+            counters: Counter::ALL.iter().map(|counter| shared.counters.get(*counter)).collect(),
+            work: shared.work.values(),
+        }
+    }
+
+    fn since(&self, before: &Report) -> Report {
+        let difference = |(index, value): (usize, &u64), before: &[u64]| {
+            value.wrapping_sub(before.get(index).copied().unwrap_or(0))
+        };
+        let all =
+            |now: &[u64], before: &[u64]| now.iter().enumerate().map(|one| difference(one, before)).collect();
+        Report {
+            held_bytes: self.held_bytes - before.held_bytes,
+            counters: all(&self.counters, &before.counters),
+            work: all(&self.work, &before.work),
+        }
+    }
+
+    /// Adds it to process 0's own counts; `false` if it does not fit them.
+    pub fn add_to(&self, shared: &Shared) -> bool {
+        if self.counters.len() != Counter::ALL.len() || !shared.work.add_values(&self.work) {
+            return false;
+        }
+        for (counter, amount) in Counter::ALL.iter().zip(&self.counters) {
+            shared.counters.add(*counter, *amount);
+        }
+        shared.hold(self.held_bytes);
+        true
+    }
+}
+
+/// Remembers what was reported.
+#[derive(Default)]
+pub(crate) struct Reporter(Report);
+
+impl Reporter {
+    /// What has happened since the last call; `None`: nothing.
+    pub fn next(&mut self, shared: &Shared) -> Option<Report> {
+        let now = Report::now(shared);
+        if self.0 == now {
+            return None;
+        }
+        let report = now.since(&self.0);
+        self.0 = now;
+        Some(report)
+    }
+}

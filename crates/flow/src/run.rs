@@ -1,0 +1,397 @@
+//! Starting a plan, and the handle on the running query.
+
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crossbeam_channel::{bounded, unbounded};
+use thiserror::Error;
+use tidemill_core::clock::Clock;
+use tidemill_core::error::Cause;
+use tidemill_core::snapshot::{Snapshot, StateSource};
+use tidemill_core::{CommitGuard, CutLog, MemoryCutLog, Sink, SystemClock};
+use tidemill_plan::{CyclePolicy, Limits, Plan, PlanError};
+use tidemill_split::SplitPlan;
+use timely::communication::WorkerGuards;
+
+use crate::chooser;
+use crate::intake::cutter::Cutter;
+use crate::intake::gateway::{Gateway, gateway};
+use crate::intake::resume::{Replay, Resume};
+use crate::members::{INSTRUCTIONS_BYTES_MAX, Leader, PROCESSES_MAX, Processes, check_is_no_member};
+use crate::run_state::splits;
+use crate::run_state::{Failure, Shared};
+use crate::stages::committer::Committer;
+use crate::stages::sink_stage::SinkWay;
+use crate::status::{Status, Summary};
+use crate::topology::{EdgeKind, Layout, Topology};
+use crate::workers::launch::{Network, launch, spawn};
+use crate::workers::worker::{CycleSource, WorkerParts};
+
+/// How a plan is run.
+pub struct Settings {
+    /// Worker threads, of each process.
+    pub workers: usize,
+    /// The processes; `None`: this one.
+    pub processes: Option<Processes>,
+    /// How long a worker that has nothing to do looks out for work before it parks.
+    pub spin: Duration,
+    /// When cycles close.
+    pub cycles: CyclePolicy,
+    /// What is bounded.
+    pub limits: Limits,
+    /// Where cuts are logged.
+    pub cut_log: Box<dyn CutLog>,
+    /// The clock of arrivals, cuts and response times.
+    pub clock: Arc<dyn Clock>,
+    /// Where operators find their state; `None`: they start empty.
+    pub state: Option<Arc<dyn StateSource>>,
+    /// Where an earlier run stopped; `None`: the query begins at its beginning.
+    pub resume: Option<Resume>,
+    /// Asked before a sink commits; `None`: sinks commit as soon as they can.
+    pub guard: Option<Arc<dyn CommitGuard>>,
+    /// Whether splits by plans that are given are profiled, too.
+    pub profile_splits: bool,
+    /// Whether the state at the end of the last cycle is snapshotted, see [`Snapshots::of_end`].
+    pub snapshot_at_end: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            workers: 1,
+            processes: None,
+            spin: Duration::ZERO,
+            cycles: CyclePolicy::default(),
+            limits: Limits::default(),
+            cut_log: Box::new(MemoryCutLog::new(1024)),
+            clock: Arc::new(SystemClock::new()),
+            state: None,
+            resume: None,
+            guard: None,
+            profile_splits: false,
+            snapshot_at_end: false,
+        }
+    }
+}
+
+/// A query did not start, or stopped before its end.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum FlowError {
+    /// The plan cannot run.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The settings cannot be run with.
+    #[error("{0}")]
+    Settings(String),
+    /// The query stopped before its end.
+    #[error(transparent)]
+    Failed(#[from] Failure),
+}
+
+/// A running query.
+pub struct Running {
+    shared: Arc<Shared>,
+    /// In a lock only so that a query can be watched and stopped from several threads.
+    workers: Mutex<Option<WorkerGuards<()>>>,
+    sinks: Vec<JoinHandle<()>>,
+    leader: Option<Leader>,
+    chooser: Option<JoinHandle<()>>,
+    gateways: Vec<Option<Gateway>>,
+    snapshot_parts: usize,
+    started_ns: u64,
+}
+
+/// Starts a plan with its sinks, in the plan's order.
+///
+/// # Errors
+/// If the plan or the settings cannot run.
+pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Result<Running, FlowError> {
+    check_is_no_member()?;
+    let workers = settings.workers;
+    let layout = check_layout(workers, settings.processes.as_ref())?;
+    if sinks.len() != plan.sinks.len() {
+        let (given, planned) = (sinks.len(), plan.sinks.len());
+        return Err(FlowError::Settings(format!("{given} sinks were given, the plan has {planned}")));
+    }
+    check_limits(&settings.cycles, &settings.limits)?;
+    let topology = Arc::new(Topology::new(plan, layout)?);
+    let plan = &topology.plan;
+    let is_resumed = settings.resume.is_some();
+    let resume =
+        settings.resume.unwrap_or_else(|| Resume { sinks: vec![0; plan.sinks.len()], ..Resume::default() });
+    if let Some(fault) = resume.fault(plan.sources.len(), plan.sinks.len()) {
+        return Err(FlowError::Settings(fault));
+    }
+    let first_cycle = resume.first_cycle();
+    // What came before a run that goes on began was answered late because nothing ran.
+    let counted_from_ns = if is_resumed { settings.clock.now_ns() } else { 0 };
+    let stoppers = sinks.iter().filter_map(|sink| sink.stopper()).collect();
+    let mut shared =
+        Shared::new(settings.clock, settings.limits.clone(), workers, &topology, first_cycle, stoppers);
+    shared.counted_from_ns = counted_from_ns;
+    let snapshot_parts = topology.plan.operators.len() * layout.all_workers() as usize;
+    if settings.snapshot_at_end {
+        shared.snapshots.keep_end(snapshot_parts);
+    }
+    let shared = Arc::new(shared);
+    let started_ns = shared.clock.now_ns();
+    let (leader, network) = match settings.processes.filter(|processes| processes.count() > 1) {
+        None => (None, None),
+        Some(processes) => {
+            let state = settings.state.as_deref();
+            let (leader, sockets) = Leader::gather(&processes, &shared, state, settings.spin)?;
+            (Some(leader), Some(Network { sockets }))
+        }
+    };
+
+    let (mut gateways, mut queues) = (Vec::new(), Vec::new());
+    for source in &topology.plan.sources {
+        let (sending, queue) = gateway(source, &shared, settings.limits.gateway_batches_max);
+        gateways.push(Some(sending));
+        queues.push((queue, source.streams.len()));
+    }
+    let first_new = resume.sinks.clone();
+    let replay = Replay::new(resume);
+    let cutter = Cutter::new(settings.cycles, queues, settings.cut_log, replay, Arc::clone(&shared));
+
+    let mut ways = Vec::new();
+    let mut sink_threads = Vec::new();
+    for (index, sink) in sinks.into_iter().enumerate() {
+        // The guard waits for disks.
+        let may_block = sink.may_block() || settings.guard.is_some();
+        let name = topology.plan.sinks[index].name.clone();
+        let committer = Committer::new(index, name, sink, Arc::clone(&shared));
+        let committer = committer.resumed(first_new[index], settings.guard.clone());
+        if may_block {
+            let (sender, results) = bounded(settings.limits.cycles_in_flight_max as usize + 1);
+            ways.push(Some(SinkWay::Thread(sender)));
+            sink_threads.push(spawn(format!("sink-{index}"), move || committer.run(&results))?);
+        } else {
+            ways.push(Some(SinkWay::Direct(Box::new(committer))));
+        }
+    }
+
+    let (mailboxes, receivers): (Vec<_>, Vec<_>) = (0..workers).map(|_| unbounded()).unzip();
+    let members = leader.as_ref().map(Leader::members);
+    let mut cycles = Some(CycleSource { cutter, mailboxes, members });
+    let parts = receivers.into_iter().enumerate().map(|(index, mailbox)| {
+        let feeds = |sink| layout.worker_of_sink(sink) as usize == index;
+        WorkerParts {
+            topology: Arc::clone(&topology),
+            shared: Arc::clone(&shared),
+            state: settings.state.clone(),
+            mailbox,
+            sinks: ways.iter_mut().enumerate().map(|(sink, way)| way.take_if(|_| feeds(sink))).collect(),
+            spin: settings.spin,
+            cutter: cycles.take(),
+        }
+    });
+    let guards = launch(parts.collect(), &shared, network)?;
+    let chooser = start_chooser(&shared, settings.profile_splits)?;
+    Ok(Running {
+        shared,
+        workers: Mutex::new(Some(guards)),
+        sinks: sink_threads,
+        leader,
+        chooser,
+        gateways,
+        snapshot_parts,
+        started_ns,
+    })
+}
+
+/// Refuses numbers of workers and processes that cannot be.
+fn check_layout(workers: usize, processes: Option<&Processes>) -> Result<Layout, FlowError> {
+    if workers == 0 || workers > 1024 {
+        return Err(FlowError::Settings(format!("{workers} workers; there must be 1 to 1024")));
+    }
+    let instructions_bytes = processes.map_or(0, Processes::instructions_bytes);
+    if instructions_bytes > INSTRUCTIONS_BYTES_MAX {
+        return Err(FlowError::Settings(format!(
+            "{instructions_bytes} bytes of instructions for other processes; there must be at most \
+             {INSTRUCTIONS_BYTES_MAX}: put what is long into a file and name that"
+        )));
+    }
+    let processes = processes.map_or(1, Processes::count);
+    if processes == 0 || processes > PROCESSES_MAX {
+        return Err(FlowError::Settings(format!(
+            "{processes} processes; there must be 1 to {PROCESSES_MAX}"
+        )));
+    }
+    Ok(Layout { workers: workers as u32, processes: processes as u32, process: 0 })
+}
+
+/// Refuses limits under which nothing would move, or that are none.
+fn check_limits(cycles: &CyclePolicy, limits: &Limits) -> Result<(), FlowError> {
+    let ranges = [
+        ("events in a cycle", u64::from(cycles.events_max), 1 << 30),
+        ("cycles in flight", limits.cycles_in_flight_max, 1 << 16),
+        ("uncommitted bytes", limits.uncommitted_bytes_max, u64::MAX),
+        ("batches in a gateway", limits.gateway_batches_max as u64, 1 << 20),
+    ];
+    match ranges.iter().find(|(_, value, most)| *value == 0 || value > most) {
+        Some((what, value, most)) => {
+            Err(FlowError::Settings(format!("at most {value} {what}; this limit must be 1 to {most}")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// A thread that measures and chooses split plans, if there is any to be measured.
+fn start_chooser(shared: &Arc<Shared>, with_given: bool) -> Result<Option<JoinHandle<()>>, FlowError> {
+    chooser::begin(shared, shared.topology());
+    if !chooser::is_needed(shared.topology(), with_given) {
+        return Ok(None);
+    }
+    let shared = Arc::clone(shared);
+    spawn("split-chooser".into(), move || chooser::run(&shared, shared.topology(), with_given)).map(Some)
+}
+
+/// Asks a running query for snapshots.
+#[derive(Clone)]
+pub struct Snapshots {
+    shared: Arc<Shared>,
+    parts: usize,
+}
+
+impl Snapshots {
+    /// See [`Running::snapshot`].
+    ///
+    /// # Errors
+    /// If the query has ended, or stops before the snapshot is complete.
+    pub fn take(&self) -> Result<Snapshot, FlowError> {
+        let snapshot = self.shared.snapshots.request(self.parts, &self.shared);
+        snapshot.ok_or_else(|| self.shared.failure().unwrap_or_else(ended_before_snapshot).into())
+    }
+
+    /// The state at the end of the last cycle, once the query has ended and if its settings say so; once.
+    pub fn of_end(&self) -> Option<Snapshot> {
+        self.shared.snapshots.take_end()
+    }
+
+    /// Stops the query.
+    pub fn fail(&self, part: &str, cause: Cause) {
+        self.shared.fail(Failure::Engine { part: part.into(), cause });
+    }
+}
+
+impl Running {
+    /// The gateway of the source with this index; each can be taken once. The query ends when all gateways
+    /// were dropped, so those that are not taken are dropped by [`join`](Running::join).
+    pub fn gateway(&mut self, source: usize) -> Option<Gateway> {
+        self.gateways.get_mut(source)?.take()
+    }
+
+    /// Counters and response times so far.
+    pub fn status(&self) -> Status {
+        let elapsed_ns = self.shared.clock.now_ns() - self.started_ns;
+        Status::new(&self.shared, elapsed_ns)
+    }
+
+    /// Waits until every worker has built its operators and restored their state. Events may be pushed
+    /// before; they wait.
+    ///
+    /// # Errors
+    /// If the query stops before.
+    pub fn wait_until_ready(&self) -> Result<(), FlowError> {
+        let workers = self.shared.topology().workers as usize;
+        match self.shared.wait_until_ready(workers) {
+            true => Ok(()),
+            false => Err(self.shared.failure().unwrap_or(Failure::Aborted).into()),
+        }
+    }
+
+    /// Splits an input of an operator by another plan from the next cycle on. The results do not depend on it. The
+    /// input must be one whose split may change: [`OperatorPlan::auto_split`](tidemill_plan::OperatorPlan::auto_split).
+    ///
+    /// # Errors
+    /// If there is no such input, its split may not change, or the plan does not fit it.
+    pub fn replan(&self, operator: &str, input: usize, plan: SplitPlan) -> Result<(), FlowError> {
+        let topology = self.shared.topology();
+        let edge = topology.edge_named(operator, input);
+        let refuse =
+            |reason: String| FlowError::Settings(format!("operator '{operator}', input {input}: {reason}"));
+        let Some((edge, EdgeKind::Split(split))) = edge.map(|edge| (edge, &topology.edges[edge].kind)) else {
+            return Err(refuse("the plan has no such input".into()));
+        };
+        if split.auto.is_none() {
+            return Err(refuse("its split stays as it is; plan it with auto_split to change it".into()));
+        }
+        splits::check(&plan, split.plan.partitions, split.levels).map_err(refuse)?;
+        self.shared.splits.propose(edge, plan);
+        Ok(())
+    }
+
+    /// Whether the query has failed; [`join`](Running::join) says why.
+    pub fn has_failed(&self) -> bool {
+        self.shared.is_stopped()
+    }
+
+    /// Snapshots the state at the end of a cycle that holds all events pushed before this call, and waits for
+    /// it. The stream goes on.
+    ///
+    /// # Errors
+    /// If the query has ended, or stops before the snapshot is complete.
+    pub fn snapshot(&self) -> Result<Snapshot, FlowError> {
+        self.snapshots().take()
+    }
+
+    /// A way to ask for snapshots from another thread, while someone waits for the end.
+    pub fn snapshots(&self) -> Snapshots {
+        Snapshots { shared: Arc::clone(&self.shared), parts: self.snapshot_parts }
+    }
+
+    /// Stops at once, without finishing what is on its way. What was committed stays so.
+    pub fn abort(&self) {
+        self.shared.fail(Failure::Aborted);
+    }
+
+    /// Waits for the end: of the input, then of everything that it caused.
+    ///
+    /// # Errors
+    /// The first failure, if there was one.
+    pub fn join(mut self) -> Result<Summary, FlowError> {
+        self.gateways.clear();
+        self.wait();
+        match self.shared.failure() {
+            Some(failure) => Err(failure.into()),
+            None => Ok(self.status()),
+        }
+    }
+
+    fn wait(&mut self) {
+        let workers = self.workers.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(workers) = workers.take() {
+            // Panics were turned into failures on the worker itself.
+            workers.join();
+        }
+        for sink in self.sinks.drain(..) {
+            let _ = sink.join();
+        }
+        if let Some(leader) = self.leader.take() {
+            leader.finish();
+        }
+        self.shared.splits.end();
+        if let Some(chooser) = self.chooser.take() {
+            let _ = chooser.join();
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // After a join, nothing is left that this could stop.
+        self.abort();
+        self.gateways.clear();
+        self.wait();
+    }
+}
+
+fn ended_before_snapshot() -> Failure {
+    let cause = Cause::User(
+        "the query has ended and its state is gone; take the snapshot before its last gateway is dropped"
+            .into(),
+    );
+    Failure::Engine { part: "snapshot".into(), cause }
+}

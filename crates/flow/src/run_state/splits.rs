@@ -1,0 +1,191 @@
+//! Where the split plans of a running query are: what is in force from the next cycle on, what was before, and
+//! samples to choose by. Touched per cycle and per batch, never per row.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use tidemill_core::{Batch, SplitChange};
+use tidemill_split::choose::Choice;
+use tidemill_split::profile::SplitProfile;
+use tidemill_split::{SplitPlan, SplitPlanError};
+
+use crate::run_state::lock;
+use crate::topology::{EdgeKind, Topology};
+
+/// The split plan of each edge in a cycle; `None` for edges that are not split.
+pub(crate) type Splits = Arc<[Option<Arc<SplitPlan>>]>;
+
+/// A split plan that took the place of another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replan {
+    /// The operator whose input is split.
+    pub operator: String,
+    /// The number of the input.
+    pub input: usize,
+    /// The first cycle that is split so.
+    pub first_cycle: u64,
+    /// The plan.
+    pub plan: SplitPlan,
+}
+
+/// The most changes that are remembered.
+const CHANGES_MAX: usize = 256;
+
+pub(crate) struct SplitDesk {
+    state: Mutex<State>,
+    samples: Vec<SampleBox>,
+    /// For the one who chooses: the query has ended.
+    ended: Mutex<bool>,
+    changed: Condvar,
+}
+
+struct State {
+    splits: Splits,
+    /// For each edge, what takes over at the next cut.
+    next: Vec<Option<SplitPlan>>,
+    /// For each edge, the last choice, and the profile by which it was made.
+    choices: Vec<Option<(SplitProfile, Choice)>>,
+    changes: VecDeque<Replan>,
+}
+
+/// A batch of an edge's rows, if one is wanted.
+#[derive(Default)]
+struct SampleBox {
+    wanted: AtomicBool,
+    batch: Mutex<Option<Batch>>,
+}
+
+impl SplitDesk {
+    pub fn new(topology: &Topology) -> Self {
+        let plan_of = |kind: &EdgeKind| match kind {
+            EdgeKind::Split(split) => Some(Arc::new(split.plan.clone())),
+            EdgeKind::Whole { .. } | EdgeKind::Empty => None,
+        };
+        let edges = topology.edges.len();
+        let state = State {
+            splits: topology.edges.iter().map(|edge| plan_of(&edge.kind)).collect(),
+            next: vec![None; edges],
+            choices: vec![None; edges],
+            changes: VecDeque::new(),
+        };
+        SplitDesk {
+            state: Mutex::new(state),
+            samples: (0..edges).map(|_| SampleBox::default()).collect(),
+            ended: Mutex::new(false),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// The plans in force.
+    pub fn splits(&self) -> Splits {
+        Arc::clone(&lock(&self.state).splits)
+    }
+
+    /// Lets a plan take over at the next cut.
+    pub fn propose(&self, edge: usize, plan: SplitPlan) {
+        lock(&self.state).next[edge] = Some(plan);
+    }
+
+    /// What was chosen last for an edge, and from what.
+    pub fn set_choice(&self, edge: usize, profile: SplitProfile, choice: Choice) {
+        lock(&self.state).choices[edge] = Some((profile, choice));
+    }
+
+    pub fn choice(&self, edge: usize) -> Option<(SplitProfile, Choice)> {
+        lock(&self.state).choices[edge].clone()
+    }
+
+    /// The changes that are remembered, oldest first.
+    pub fn changes(&self) -> Vec<Replan> {
+        lock(&self.state).changes.iter().cloned().collect()
+    }
+
+    /// What is to change at the next cut, for its record.
+    pub fn take_proposals(&self, topology: &Topology) -> Vec<SplitChange> {
+        let mut state = lock(&self.state);
+        let proposals = state.next.iter_mut().enumerate();
+        let change = |(edge, plan): (usize, SplitPlan)| {
+            let (operator, input) = topology.reader_of(edge);
+            SplitChange { operator, input: input as u32, plan: plan.to_bytes() }
+        };
+        proposals.filter_map(|(edge, plan)| Some((edge, plan.take()?))).map(change).collect()
+    }
+
+    /// At a cut with these changes: the plans of the cycle, and the edges whose plan is another one than before. What does
+    /// not fit this run, whose plan may have other levels than that of the run which logged it, is passed over.
+    pub fn at_cut(&self, cycle: u64, changes: &[SplitChange], topology: &Topology) -> (Splits, Vec<usize>) {
+        let mut state = lock(&self.state);
+        let changed: Vec<(usize, Replan)> =
+            changes.iter().filter_map(|change| replan(change, cycle, topology)).collect();
+        if !changed.is_empty() {
+            let mut splits = state.splits.to_vec();
+            for (edge, change) in &changed {
+                if state.changes.len() == CHANGES_MAX {
+                    state.changes.pop_front();
+                }
+                splits[*edge] = Some(Arc::new(change.plan.clone()));
+                state.changes.push_back(change.clone());
+            }
+            state.splits = splits.into();
+        }
+        (Arc::clone(&state.splits), changed.into_iter().map(|(edge, _)| edge).collect())
+    }
+
+    /// Asks for a sample of an edge's rows.
+    pub fn want_sample(&self, edge: usize) {
+        self.samples[edge].wanted.store(true, Ordering::Relaxed);
+    }
+
+    /// Gives a batch, by reference, if one is wanted.
+    pub fn offer_sample(&self, edge: usize, batch: &Batch) {
+        let sample = &self.samples[edge];
+        if sample.wanted.load(Ordering::Relaxed) {
+            *lock(&sample.batch) = Some(batch.clone());
+            sample.wanted.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// The sample, if one was given.
+    pub fn take_sample(&self, edge: usize) -> Option<Batch> {
+        lock(&self.samples[edge].batch).take()
+    }
+
+    /// Waits so long; false if the query ends before.
+    pub fn wait(&self, time: Duration) -> bool {
+        let ended = lock(&self.ended);
+        let waited = self.changed.wait_timeout_while(ended, time, |ended| !*ended);
+        let (ended, _) = waited.unwrap_or_else(|poisoned| poisoned.into_inner());
+        !*ended
+    }
+
+    /// The query has ended.
+    pub fn end(&self) {
+        *lock(&self.ended) = true;
+        self.changed.notify_all();
+    }
+}
+
+/// A logged change, with its edge.
+fn replan(change: &SplitChange, first_cycle: u64, topology: &Topology) -> Option<(usize, Replan)> {
+    let SplitChange { operator, input, plan } = change;
+    let input = *input as usize;
+    let edge = topology.edge_named(operator, input)?;
+    let EdgeKind::Split(split) = &topology.edges[edge].kind else { return None };
+    let plan = SplitPlan::from_bytes(plan).ok()?;
+    check(&plan, split.plan.partitions, split.levels).ok()?;
+    Some((edge, Replan { operator: operator.clone(), input, first_cycle, plan }))
+}
+
+/// Checks that a plan can run on an edge with so many partitions and levels of splitters.
+pub(crate) fn check(plan: &SplitPlan, partitions: u32, levels: usize) -> Result<(), String> {
+    plan.validate(partitions).map_err(|error: SplitPlanError| error.to_string())?;
+    let planned = plan.fan_outs().len();
+    if planned > levels {
+        return Err(format!(
+            "a tree of {planned} levels; a split that changes while it runs has at most {levels}"
+        ));
+    }
+    Ok(())
+}

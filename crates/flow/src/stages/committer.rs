@@ -1,0 +1,150 @@
+//! What is done with a sink's results: merged into the defined order, prepared, committed in ranges. On the
+//! sink's own thread, or on a worker if the sink never blocks.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use crossbeam_channel::Receiver;
+use tidemill_core::counters::Counter;
+use tidemill_core::error::Cause;
+use tidemill_core::sink::Arrivals;
+use tidemill_core::{Batch, CommitGuard, Cut, CycleOutput, Sink, SinkError};
+use tidemill_split::merge_by_position;
+use tidemill_split::order::Sorter;
+
+use crate::intake::resume::SinkProgress;
+use crate::panics::{guard, guard_size};
+use crate::run_state::{Failure, Shared};
+
+/// The results of a cycle for a sink, as the workers wrote them.
+pub(crate) struct CycleResults {
+    pub cut: Arc<Cut>,
+    pub arrivals: Arc<Arrivals>,
+    pub streams: Vec<Vec<Batch>>,
+    pub bytes: u64,
+}
+
+/// The most cycles that are committed together.
+const CYCLES_PER_COMMIT: u64 = 64;
+
+/// A sink, and how far it is.
+pub(crate) struct Committer {
+    index: usize,
+    name: String,
+    sink: Box<dyn Sink>,
+    shared: Arc<Shared>,
+    sorter: Sorter,
+    progress: SinkProgress,
+    guard: Option<Arc<dyn CommitGuard>>,
+}
+
+impl Committer {
+    pub fn new(index: usize, name: String, sink: Box<dyn Sink>, shared: Arc<Shared>) -> Self {
+        let first = shared.first_cycle;
+        let (sorter, progress, guard) = (Sorter::default(), SinkProgress::new(first, first), None);
+        Committer { index, name, sink, shared, sorter, progress, guard }
+    }
+
+    /// For a query that goes on: the sink has the cycles before `first_new`, and commits only when the guard says so.
+    pub fn resumed(self, first_new: u64, guard: Option<Arc<dyn CommitGuard>>) -> Self {
+        let progress = SinkProgress::new(self.shared.first_cycle, first_new);
+        Committer { progress, guard, ..self }
+    }
+
+    /// A sink's thread: runs until the query has ended or failed.
+    pub fn run(mut self, results: &Receiver<CycleResults>) {
+        let result = guard(|| self.take_all(results));
+        self.report(result);
+    }
+
+    /// Takes one cycle of a sink that never blocks, and finishes after the last.
+    pub fn take_one(&mut self, results: CycleResults) {
+        let (cut, bytes) = (Arc::clone(&results.cut), results.bytes);
+        let result = guard(|| {
+            self.prepare(results)?;
+            self.commit(&cut, bytes)?;
+            if cut.last { self.sink.finish() } else { Ok(()) }
+        });
+        self.report(result);
+    }
+
+    fn report(&self, result: Result<(), Cause>) {
+        if let Err(cause) = result {
+            let (sink, cycle) = (self.name.clone(), self.progress.next());
+            self.shared.fail(Failure::Sink(SinkError { sink, cycle, cause }));
+        }
+    }
+
+    fn take_all(&mut self, results: &Receiver<CycleResults>) -> Result<(), Cause> {
+        while let Ok(first) = results.recv() {
+            if self.shared.is_stopped() {
+                return Ok(());
+            }
+            let mut last = Arc::clone(&first.cut);
+            let mut bytes = first.bytes;
+            self.prepare(first)?;
+            while last.cycle - self.progress.next() + 1 < CYCLES_PER_COMMIT {
+                let Ok(next) = results.try_recv() else { break };
+                last = Arc::clone(&next.cut);
+                bytes += next.bytes;
+                self.prepare(next)?;
+            }
+            self.commit(&last, bytes)?;
+        }
+        if self.shared.is_stopped() { Ok(()) } else { self.sink.finish() }
+    }
+
+    /// Gives the sink a cycle's results, unless it has them.
+    fn prepare(&mut self, results: CycleResults) -> Result<(), Cause> {
+        if !self.progress.takes(&results.cut) {
+            return Ok(());
+        }
+        let rows = results.streams.iter().flatten().map(|batch| batch.len() as u64).sum();
+        self.shared.counters.add(Counter::RowsOut, rows);
+        let start_ns = self.shared.clock.now_ns();
+        let positions_end = results.arrivals.events + 1;
+        let merge = |stream: &Vec<Batch>| merge_by_position(stream, positions_end, &mut self.sorter);
+        let streams = guard_size(|| results.streams.iter().map(merge).collect())?;
+        let clock = Arc::clone(&self.shared.clock);
+        let output = CycleOutput { cut: results.cut, streams, arrivals: results.arrivals, clock };
+        self.sink.prepare(output)?;
+        self.shared.counters.add(Counter::OutputTime, self.shared.clock.now_ns() - start_ns);
+        Ok(())
+    }
+
+    /// Commits the cycles up to this one, which are prepared.
+    fn commit(&mut self, cut: &Cut, bytes: u64) -> Result<(), Cause> {
+        let start_ns = self.shared.clock.now_ns();
+        let last = cut.cycle;
+        if let Some(cycles) = self.progress.due(last)
+            && !self.commit_new(cut, cycles)?
+        {
+            return Ok(());
+        }
+        self.shared.counters.add(Counter::CommitTime, self.shared.clock.now_ns() - start_ns);
+        self.shared.counters.subtract(Counter::UncommittedBytes, bytes);
+        self.progress.done(last);
+        self.shared.cycles_committed(self.index, last);
+        Ok(())
+    }
+
+    /// Commits what the sink does not have; false if the query has stopped before.
+    fn commit_new(&mut self, cut: &Cut, cycles: RangeInclusive<u64>) -> Result<bool, Cause> {
+        let is_stopped = || self.shared.is_stopped();
+        if let Some(guard) = &self.guard {
+            guard.before_commit(cut, &is_stopped)?;
+            if is_stopped() {
+                return Ok(false);
+            }
+        }
+        self.sink.commit(cycles)?;
+        if let Some(guard) = &self.guard {
+            if self.progress.must_record() {
+                self.sink.record()?;
+            }
+            let recorded = self.sink.unrecorded().map_or(Some(cut.cycle), |first| first.checked_sub(1));
+            guard.after_commit(self.index, cut.cycle, recorded)?;
+        }
+        Ok(true)
+    }
+}

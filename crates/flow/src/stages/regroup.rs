@@ -1,0 +1,33 @@
+//! A stage's input of one cycle, put in the defined order.
+
+use tidemill_core::PartitionedBatch;
+use tidemill_split::merge_by_partition;
+use tidemill_split::order::Sorter;
+
+use crate::transport::parcel::Parcel;
+
+/// Whether the parcels of an input are already in order when sorted by chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InputOrder {
+    /// From a source: chunks are consecutive in position.
+    ByChunk,
+    /// From operators on several workers: rows of equal partition interleave.
+    Interleaved,
+}
+
+/// The batches of an input, such that each partition's rows follow each other in the defined order.
+pub(crate) fn regroup(
+    mut parcels: Vec<Parcel>,
+    order: InputOrder,
+    positions_end: u32,
+    sorter: &mut Sorter,
+) -> Vec<PartitionedBatch> {
+    // Parcels of one chunk and window come from several splitters of a tree's last level: the partitions of
+    // each are its own.
+    parcels.sort_by_key(|parcel| (parcel.chunk, parcel.window));
+    let batches: Vec<PartitionedBatch> = parcels.into_iter().map(|parcel| parcel.rows).collect();
+    match order {
+        InputOrder::ByChunk => batches,
+        InputOrder::Interleaved => merge_by_partition(&batches, positions_end, sorter).into_iter().collect(),
+    }
+}

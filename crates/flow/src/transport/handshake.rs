@@ -1,0 +1,262 @@
+//! How two processes of a run know each other: the first bytes of every connection. Who calls says who it is and
+//! proves it with a secret; who is called proves itself with a second one, but only to a caller that is right.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::secret::{SECRET_BYTES, Secret};
+use crate::members::INSTRUCTIONS_BYTES_MAX;
+
+const MAGIC: &[u8; 8] = b"TIDEMILL";
+/// Of everything that processes say to each other. Other versions are refused.
+const VERSION: u16 = 2;
+const HELLO_BYTES: usize = 8 + 2 + 1 + 4 + 4 + 8 + SECRET_BYTES;
+/// How often a process calls that was hung up on: whoever floods the other end may have pushed it out.
+const CALLS_MAX: u32 = 20;
+/// How long each side may take over its part.
+pub(crate) const HANDSHAKE_TIME: Duration = Duration::from_secs(2);
+/// How long a caller waits for the answer: the other one may have no processor for a while, and a connection that only
+/// one of them has given up would be taken for lost.
+const ANSWER_TIME: Duration = Duration::from_secs(60);
+
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Cuts, reports, snapshots, failures: between process 0 and another one.
+    Control,
+    /// Rows and progress: between any two.
+    Data,
+}
+
+/// What the processes of one run have in common, and which of them this one is.
+#[derive(Clone, Debug)]
+pub(crate) struct Badge {
+    pub generation: u64,
+    pub index: usize,
+    pub count: usize,
+    /// What callers know.
+    pub call: Secret,
+    /// What those who are called know.
+    pub answer: Secret,
+}
+
+impl Badge {
+    fn hello(&self, kind: Kind, to: usize) -> [u8; HELLO_BYTES] {
+        let mut bytes = Vec::with_capacity(HELLO_BYTES);
+        bytes.extend_from_slice(MAGIC);
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.push(kind as u8);
+        bytes.extend_from_slice(&(self.index as u32).to_le_bytes());
+        bytes.extend_from_slice(&(to as u32).to_le_bytes());
+        bytes.extend_from_slice(&self.generation.to_le_bytes());
+        bytes.extend_from_slice(self.call.bytes());
+        bytes.try_into().expect("the parts have the announced length")
+    }
+
+    /// Who calls and for what, if the caller is one of the run; `None` for anyone else.
+    fn check(&self, hello: &[u8; HELLO_BYTES]) -> Option<(Kind, usize)> {
+        let (claimed, rest) = (hello.last_chunk()?, &hello[MAGIC.len()..]);
+        let is_known = self.call.is(claimed) && hello.starts_with(MAGIC);
+        let is_version = rest[..2] == VERSION.to_le_bytes();
+        let kind = [Kind::Control, Kind::Data].into_iter().find(|kind| *kind as u8 == rest[2])?;
+        let from = u32::from_le_bytes(*rest[3..].first_chunk()?) as usize;
+        let is_to_me = u32::from_le_bytes(*rest[7..].first_chunk()?) as usize == self.index;
+        let is_now = u64::from_le_bytes(*rest[11..].first_chunk()?) == self.generation;
+        // Processes call those before them.
+        let is_due = from > self.index && from < self.count && (kind == Kind::Data || self.index == 0);
+        (is_known && is_version && is_to_me && is_now && is_due).then_some((kind, from))
+    }
+
+    /// The called side: who is it? Strangers get no answer.
+    pub fn hear(&self, stream: &mut TcpStream) -> io::Result<(Kind, usize)> {
+        let mut hello = [0; HELLO_BYTES];
+        read_in_time(stream, &mut hello, HANDSHAKE_TIME)?;
+        self.check(&hello).ok_or_else(|| ErrorKind::PermissionDenied.into())
+    }
+
+    /// The called side: the answer to one who is known. From then on the caller counts on the connection.
+    pub fn answer(&self, stream: &mut TcpStream) -> io::Result<()> {
+        stream.set_write_timeout(Some(HANDSHAKE_TIME))?;
+        stream.write_all(self.answer.bytes())?;
+        make_ready(stream)
+    }
+
+    /// The calling side: a connection to a process of the run at this port.
+    pub fn call(&self, kind: Kind, to: usize, port: u16) -> io::Result<TcpStream> {
+        for _ in 1..CALLS_MAX {
+            match self.call_once(kind, to, port) {
+                Err(error)
+                    if [ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset].contains(&error.kind()) =>
+                {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                result => return result,
+            }
+        }
+        self.call_once(kind, to, port)
+    }
+
+    /// One try.
+    pub fn call_once(&self, kind: Kind, to: usize, port: u16) -> io::Result<TcpStream> {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let mut stream = TcpStream::connect_timeout(&address, HANDSHAKE_TIME)?;
+        stream.set_write_timeout(Some(HANDSHAKE_TIME))?;
+        stream.write_all(&self.hello(kind, to))?;
+        let mut answer = [0; SECRET_BYTES];
+        read_in_time(&mut stream, &mut answer, ANSWER_TIME)?;
+        if !self.answer.is(&answer) {
+            return Err(io::Error::new(ErrorKind::PermissionDenied, "someone else listens there"));
+        }
+        make_ready(&stream)?;
+        Ok(stream)
+    }
+}
+
+/// Reads all of it within this time, however slowly it trickles in.
+fn read_in_time(stream: &mut TcpStream, mut bytes: &mut [u8], time: Duration) -> io::Result<()> {
+    let deadline = Instant::now() + time;
+    while !bytes.is_empty() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(bytes) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(read) => bytes = &mut bytes[read..],
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn make_ready(stream: &TcpStream) -> io::Result<()> {
+    stream.set_read_timeout(None)?;
+    stream.set_write_timeout(None)?;
+    // Cycles are small and wait for each other.
+    stream.set_nodelay(true)
+}
+
+/// What a process is told through the pipe that is its standard input.
+pub(crate) struct Letter {
+    pub badge: Badge,
+    /// Where process 0 listens.
+    pub port: u16,
+    /// What the program needs to know to make the plan.
+    pub instructions: Arc<[u8]>,
+}
+
+/// Of all but the instructions, whose length comes last.
+const LETTER_BYTES: usize = 8 + 2 + 8 + 4 + 4 + 2 + 2 * SECRET_BYTES + 4;
+
+impl Letter {
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let Letter { badge, port, instructions } = self;
+        let mut bytes = Vec::with_capacity(LETTER_BYTES + instructions.len());
+        bytes.extend_from_slice(MAGIC);
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&badge.generation.to_le_bytes());
+        bytes.extend_from_slice(&(badge.index as u32).to_le_bytes());
+        bytes.extend_from_slice(&(badge.count as u32).to_le_bytes());
+        bytes.extend_from_slice(&port.to_le_bytes());
+        bytes.extend_from_slice(badge.call.bytes());
+        bytes.extend_from_slice(badge.answer.bytes());
+        bytes.extend_from_slice(&(instructions.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(instructions);
+        bytes
+    }
+
+    /// Reads a letter; `None` if it is none, or of another version.
+    pub fn read(reader: &mut impl Read) -> io::Result<Option<Letter>> {
+        let mut bytes = [0; LETTER_BYTES];
+        reader.read_exact(&mut bytes)?;
+        let Some((letter, length)) = Letter::parse(&bytes) else { return Ok(None) };
+        let mut instructions = vec![0; length];
+        reader.read_exact(&mut instructions)?;
+        Ok(Some(Letter { instructions: instructions.into(), ..letter }))
+    }
+
+    /// A letter without its instructions, and how long they are.
+    fn parse(bytes: &[u8; LETTER_BYTES]) -> Option<(Letter, usize)> {
+        let rest = bytes.strip_prefix(MAGIC)?.strip_prefix(&VERSION.to_le_bytes())?;
+        let (generation, rest) = rest.split_first_chunk()?;
+        let (index, rest) = rest.split_first_chunk()?;
+        let (count, rest) = rest.split_first_chunk()?;
+        let (port, rest) = rest.split_first_chunk()?;
+        let (call, rest) = rest.split_first_chunk()?;
+        let (answer, length) = rest.split_first_chunk()?;
+        let length = u32::from_le_bytes(*length.first_chunk()?) as usize;
+        let badge = Badge {
+            generation: u64::from_le_bytes(*generation),
+            index: u32::from_le_bytes(*index) as usize,
+            count: u32::from_le_bytes(*count) as usize,
+            call: Secret::from_bytes(*call),
+            answer: Secret::from_bytes(*answer),
+        };
+        let letter = Letter { badge, port: u16::from_le_bytes(*port), instructions: Arc::default() };
+        (length <= INSTRUCTIONS_BYTES_MAX).then_some((letter, length))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn badge(index: usize) -> Badge {
+        let (call, answer) = (Secret::from_bytes([7; 32]), Secret::from_bytes([8; 32]));
+        Badge { generation: 3, index, count: 4, call, answer }
+    }
+
+    #[test]
+    fn a_hello_is_accepted_only_as_it_is() {
+        let hello = badge(2).hello(Kind::Data, 1);
+        assert_eq!(badge(1).check(&hello), Some((Kind::Data, 2)));
+        // Whatever byte is another one, the caller is a stranger: but for its index, where another one may call.
+        for byte in 0..HELLO_BYTES {
+            for change in [1, 0x80, 0xff] {
+                let mut other = hello;
+                other[byte] ^= change;
+                let found = badge(1).check(&other);
+                assert!(found.is_none() || (byte == 11 && found == Some((Kind::Data, 3))), "byte {byte}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_those_behind_call_and_control_goes_to_process_0() {
+        assert_eq!(badge(0).check(&badge(3).hello(Kind::Control, 0)), Some((Kind::Control, 3)));
+        assert_eq!(badge(1).check(&badge(3).hello(Kind::Control, 1)), None);
+        assert_eq!(badge(2).check(&badge(1).hello(Kind::Data, 2)), None);
+        assert_eq!(badge(2).check(&badge(2).hello(Kind::Data, 2)), None);
+        assert_eq!(badge(0).check(&badge(4).hello(Kind::Data, 0)), None);
+        let later = Badge { generation: 4, ..badge(0) };
+        assert_eq!(later.check(&badge(3).hello(Kind::Control, 0)), None);
+    }
+
+    #[test]
+    fn letters_survive_the_pipe_and_others_are_none() {
+        let bytes =
+            Letter { badge: badge(2), port: 4711, instructions: b"sums".as_slice().into() }.to_bytes();
+        let letter = Letter::read(&mut bytes.as_slice()).unwrap().unwrap();
+        assert_eq!(&*letter.instructions, b"sums");
+        assert_eq!((letter.port, letter.badge.index, letter.badge.count), (4711, 2, 4));
+        assert!(
+            letter.badge.generation == 3
+                && letter.badge.answer.is(&[8; 32])
+                && letter.badge.call.is(&[7; 32])
+        );
+        for byte in 0..10 {
+            let mut other = bytes.clone();
+            other[byte] ^= 1;
+            assert!(Letter::read(&mut other.as_slice()).unwrap().is_none(), "byte {byte}");
+        }
+        assert!(Letter::read(&mut &bytes[..50]).is_err());
+        assert!(Letter::read(&mut &bytes[..bytes.len() - 1]).is_err());
+        let mut long = bytes;
+        long[LETTER_BYTES - 1] = 0x80;
+        assert!(Letter::read(&mut long.as_slice()).unwrap().is_none(), "no memory is taken for it");
+    }
+}

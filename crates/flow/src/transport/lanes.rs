@@ -1,0 +1,173 @@
+//! The ways of long parcels between processes, beside Timely's messages (decision 0021): a worker puts a message here as it
+//! lies in memory, and Timely moves a note of it. The connection sends what waits here before it sends the note, so
+//! whoever reads the note finds the message.
+//!
+//! What waits to be sent is bounded by what bounds Timely's own queues: it is held until it is processed, and is given no
+//! credit beyond that ([`Shared::hold_sent`](crate::run_state::Shared::hold_sent)). What has arrived, by the same of the sender.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use arrow_buffer::Buffer;
+
+use crate::run_state::lock;
+use crate::topology::Layout;
+
+/// Says which message, and whose, arrives beside Timely's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Note {
+    /// The process that sends it.
+    pub process: u32,
+    /// Its number among all that this process sends to that one.
+    pub number: u64,
+}
+
+/// The lanes of this process.
+pub(crate) struct Lanes {
+    process: u32,
+    /// By process; that to this one is not used.
+    lanes: Vec<Lane>,
+}
+
+/// Both ways between this process and another one.
+#[derive(Default)]
+pub(crate) struct Lane {
+    leaving: Mutex<Leaving>,
+    arrived: Mutex<Arrived>,
+}
+
+#[derive(Default)]
+struct Leaving {
+    /// The last number that was given.
+    last: u64,
+    waiting: Vec<Departure>,
+}
+
+#[derive(Default)]
+struct Arrived {
+    /// By number.
+    messages: BTreeMap<u64, Buffer>,
+    /// The run has stopped, and no one reads them any more.
+    closed: bool,
+}
+
+/// A message that waits to be sent, in pieces that follow each other.
+pub(crate) struct Departure {
+    /// From 1 on.
+    pub number: u64,
+    pub pieces: Vec<Buffer>,
+}
+
+impl Lanes {
+    pub fn new(layout: Layout) -> Lanes {
+        Lanes { process: layout.process, lanes: (0..layout.processes).map(|_| Lane::default()).collect() }
+    }
+
+    /// The lane to and from another process.
+    pub fn of(&self, process: usize) -> &Lane {
+        &self.lanes[process]
+    }
+
+    /// Leaves a message for a process; the note has to follow it there.
+    pub fn leave(&self, process: usize, pieces: Vec<Buffer>) -> Note {
+        Note { process: self.process, number: self.lanes[process].leave(pieces) }
+    }
+
+    /// The message of a note. `None`: there is no such, or the run has stopped.
+    pub fn take(&self, note: Note) -> Option<Buffer> {
+        lock(&self.lanes.get(note.process as usize)?.arrived).messages.remove(&note.number)
+    }
+
+    /// The run has stopped: what has arrived is of no use, nor what will.
+    pub fn close(&self) {
+        for lane in &self.lanes {
+            *lock(&lane.arrived) = Arrived { messages: BTreeMap::new(), closed: true };
+        }
+    }
+}
+
+impl Lane {
+    fn leave(&self, pieces: Vec<Buffer>) -> u64 {
+        let mut leaving = lock(&self.leaving);
+        leaving.last += 1;
+        let number = leaving.last;
+        leaving.waiting.push(Departure { number, pieces });
+        number
+    }
+
+    /// All that wait to be sent, in order.
+    pub fn departures(&self) -> Vec<Departure> {
+        std::mem::take(&mut lock(&self.leaving).waiting)
+    }
+
+    /// A message has arrived.
+    pub fn arrive(&self, number: u64, message: Buffer) {
+        let mut arrived = lock(&self.arrived);
+        if !arrived.closed {
+            arrived.messages.insert(number, message);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lanes() -> Lanes {
+        Lanes::new(Layout { workers: 1, processes: 3, process: 1 })
+    }
+
+    #[test]
+    fn messages_are_numbered_by_process_and_leave_in_order() {
+        let lanes = lanes();
+        let piece = |byte: u8| vec![Buffer::from(&[byte; 3])];
+        assert_eq!(lanes.leave(2, piece(1)), Note { process: 1, number: 1 });
+        assert_eq!(lanes.leave(0, piece(2)), Note { process: 1, number: 1 });
+        assert_eq!(lanes.leave(2, piece(3)), Note { process: 1, number: 2 });
+        let found = lanes.of(2).departures();
+        let found: Vec<_> = found.iter().map(|one| (one.number, one.pieces[0][0])).collect();
+        assert_eq!(found, [(1, 1), (2, 3)]);
+        assert!(lanes.of(2).departures().is_empty());
+        assert_eq!(lanes.leave(2, piece(4)).number, 3);
+        assert_eq!(lanes.of(0).departures().len(), 1);
+    }
+
+    #[test]
+    fn a_message_is_taken_once_by_its_note() {
+        let lanes = lanes();
+        lanes.of(0).arrive(1, Buffer::from(b"one"));
+        lanes.of(2).arrive(1, Buffer::from(b"two"));
+        let note = Note { process: 2, number: 1 };
+        assert_eq!(lanes.take(note).unwrap(), Buffer::from(b"two"));
+        assert!(lanes.take(note).is_none());
+        assert!(lanes.take(Note { process: 0, number: 2 }).is_none());
+        assert!(lanes.take(Note { process: 3, number: 1 }).is_none());
+    }
+
+    #[test]
+    fn a_run_that_has_stopped_keeps_nothing() {
+        let lanes = lanes();
+        let arrive = |number: u64| {
+            let owner = std::sync::Arc::new(());
+            let bytes = bytes::Bytes::from_owner(Owned(std::sync::Arc::clone(&owner)));
+            lanes.of(0).arrive(number, Buffer::from(bytes));
+            owner
+        };
+        let before = arrive(1);
+        assert_eq!(std::sync::Arc::strong_count(&before), 2);
+        lanes.close();
+        let after = arrive(2);
+        assert_eq!([&before, &after].map(std::sync::Arc::strong_count), [1, 1]);
+        assert!(lanes.take(Note { process: 0, number: 1 }).is_none());
+        assert!(lanes.take(Note { process: 0, number: 2 }).is_none());
+    }
+
+    /// Memory that tells whether it is still held.
+    struct Owned(#[expect(dead_code, reason = "it is held")] std::sync::Arc<()>);
+
+    impl AsRef<[u8]> for Owned {
+        fn as_ref(&self) -> &[u8] {
+            b"bytes"
+        }
+    }
+}

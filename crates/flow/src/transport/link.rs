@@ -1,0 +1,277 @@
+//! The connection to another process as Timely sees it. Timely panics where a connection breaks; so here it does not
+//! break: what is lost stops the run, and when the workers have ended, the connection ends in order. Long messages take
+//! the lane, which Timely does not see.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use tidemill_core::error::Cause;
+use timely::communication::allocator::zero_copy::stream::Stream;
+
+use super::framing::{self, Arriving};
+use super::sequence::Sequence;
+use crate::run_state::{Failure, Shared, lock};
+use crate::transport::lanes::Lane;
+
+/// How long the one who knows why a connection broke has to say so.
+const REASON_TIME: Duration = Duration::from_secs(1);
+
+/// What the links of a process share.
+pub(crate) struct Lines {
+    shared: Arc<Shared>,
+    /// To end those that wait for what no longer matters.
+    sockets: Vec<TcpStream>,
+    workers: AtomicUsize,
+    ended: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Lines {
+    pub fn new(shared: &Arc<Shared>, workers: usize, sockets: Vec<TcpStream>) -> Arc<Lines> {
+        let (ended, changed) = (Mutex::new(false), Condvar::new());
+        let (shared, workers) = (Arc::clone(shared), AtomicUsize::new(workers));
+        Arc::new(Lines { shared, sockets, workers, ended, changed })
+    }
+
+    /// A worker has dropped what it had, or has come to its end.
+    pub fn worker_ended(&self) {
+        if self.workers.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return;
+        }
+        *lock(&self.ended) = true;
+        self.changed.notify_all();
+        if self.shared.is_stopped() {
+            self.close();
+        }
+    }
+
+    /// The run has failed: no one needs to wait for others.
+    pub fn close(&self) {
+        for socket in &self.sockets {
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Both ways beside Timely's, between this process and another one.
+    fn lane(&self, peer: usize) -> &Lane {
+        self.shared.lanes.of(peer)
+    }
+
+    fn wait_for_workers(&self) {
+        let ended = self.changed.wait_while(lock(&self.ended), |ended| !*ended);
+        drop(ended.unwrap_or_else(|poisoned| poisoned.into_inner()));
+    }
+
+    /// A connection broke. Mostly another thread knows better why: that a process died, or failed.
+    fn lost(&self, peer: usize) {
+        let deadline = Instant::now() + REASON_TIME;
+        while !self.shared.is_stopped() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let cause = Cause::Operation("the connection to it broke off; start the query again".into());
+        self.shared.fail(Failure::Engine { part: format!("process {peer}"), cause });
+    }
+}
+
+/// One end of a connection, for Timely's threads.
+pub(crate) struct Link {
+    stream: TcpStream,
+    peer: usize,
+    lines: Arc<Lines>,
+    arriving: Arriving,
+    /// Of what is read.
+    sequence: Sequence,
+    broken: bool,
+}
+
+impl Link {
+    pub fn new(stream: TcpStream, peer: usize, lines: &Arc<Lines>) -> Link {
+        let (arriving, sequence) = (Arriving::new(), Sequence::default());
+        Link { stream, peer, lines: Arc::clone(lines), arriving, sequence, broken: false }
+    }
+
+    /// Completes what was cut off, which no worker will look at, and ends in order.
+    fn end_in_order(&mut self, buffer: &mut [u8]) -> usize {
+        let length = self.sequence.missing().min(buffer.len());
+        buffer[..length].fill(0);
+        self.sequence.pass(&buffer[..length]);
+        length
+    }
+}
+
+impl Read for Link {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.broken || self.sequence.ended {
+            return Ok(self.end_in_order(buffer));
+        }
+        match self.arriving.read(&mut self.stream, self.lines.lane(self.peer), buffer) {
+            Ok(length) if length > 0 => {
+                self.sequence.pass(&buffer[..length]);
+                Ok(length)
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => self.read(buffer),
+            _ => {
+                self.lines.lost(self.peer);
+                self.lines.wait_for_workers();
+                self.broken = true;
+                Ok(self.end_in_order(buffer))
+            }
+        }
+    }
+}
+
+impl Write for Link {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // Those of which Timely's bytes may have notes, and perhaps more.
+        let messages = self.lines.lane(self.peer).departures();
+        if !self.broken && framing::write(&mut self.stream, &messages, bytes).is_err() {
+            self.lines.lost(self.peer);
+            self.broken = true;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Stream for Link {
+    fn try_clone(&self) -> io::Result<Self> {
+        Ok(Link::new(self.stream.try_clone()?, self.peer, &self.lines))
+    }
+
+    fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
+        self.stream.set_nonblocking(nonblocking)
+    }
+
+    fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        // The other end may be gone.
+        let _ = self.stream.shutdown(how);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+
+    use arrow_buffer::Buffer;
+    use timely::communication::networking::MessageHeader;
+
+    use super::*;
+    use crate::topology::Layout;
+    use crate::transport::lanes::Note;
+
+    /// One end of a connection to the other of two processes.
+    struct End {
+        shared: Arc<Shared>,
+        lines: Arc<Lines>,
+        link: Link,
+    }
+
+    fn end(process: u32, stream: TcpStream) -> End {
+        let shared = Shared::idle(Layout { workers: 1, processes: 2, process });
+        let lines = Lines::new(&shared, 1, vec![stream.try_clone().unwrap()]);
+        let link = Link::new(stream, 1 - process as usize, &lines);
+        End { shared, lines, link }
+    }
+
+    fn sockets() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (stream, listener.accept().unwrap().0)
+    }
+
+    /// A message of so many bytes as Timely writes it.
+    fn timely(length: usize) -> Vec<u8> {
+        let header =
+            MessageHeader { channel: 1, source: 2, target_lower: 3, target_upper: 4, length, seqno: 300 };
+        let mut bytes = Vec::new();
+        header.write_to(&mut bytes).unwrap();
+        bytes.resize(header.required_bytes(), 7);
+        bytes
+    }
+
+    /// The lengths of the messages that Timely reads before it ends.
+    fn lengths(link: &mut Link) -> Vec<usize> {
+        let (mut bytes, mut lengths, mut buffer) = (Vec::new(), Vec::new(), [0; 100]);
+        loop {
+            let read = link.read(&mut buffer).unwrap();
+            assert!(read > 0, "Timely would panic");
+            bytes.extend_from_slice(&buffer[..read]);
+            while let Some(header) = MessageHeader::try_read(&bytes) {
+                lengths.push(header.length);
+                bytes.drain(..header.required_bytes());
+            }
+            if lengths.last() == Some(&0) {
+                assert!(bytes.is_empty() && link.read(&mut buffer).unwrap() == 0);
+                return lengths;
+            }
+        }
+    }
+
+    #[test]
+    fn a_message_on_the_lane_is_there_before_the_note_of_it() {
+        let (near, far) = sockets();
+        let (mut near, mut far) = (end(0, near), end(1, far));
+        let mut buffer = [0; 1000];
+        std::thread::spawn(move || {
+            let message = vec![5; 300_000];
+            for _ in 0..20 {
+                near.shared.lanes.leave(1, vec![Buffer::from(&message[..]), Buffer::from(&[6; 8])]);
+                near.link.write_all(&timely(16)).unwrap();
+            }
+        });
+        for number in 1..=20 {
+            let read = far.link.read(&mut buffer[..64]).unwrap();
+            let found = far.shared.lanes.take(Note { process: 0, number });
+            assert_eq!(found.expect("it is here").len(), 300_008);
+            far.link.read_exact(&mut buffer[read..64]).unwrap();
+        }
+    }
+
+    #[test]
+    fn wherever_a_connection_breaks_timely_sees_an_end_in_order() {
+        let mut whole = Vec::new();
+        let message =
+            |number| crate::transport::lanes::Departure { number, pieces: vec![Buffer::from(&[9; 50])] };
+        framing::write(&mut whole, &[message(1)], &timely(8)).unwrap();
+        framing::write(&mut whole, &[message(2), message(3)], &[timely(40), timely(1)].concat()).unwrap();
+        for cut in 0..=whole.len() {
+            let (mut near, far) = sockets();
+            let mut far = end(1, far);
+            // The reason is known, and the workers have ended.
+            far.shared.fail(Failure::Aborted);
+            far.lines.ended.lock().map(|mut ended| *ended = true).unwrap();
+            near.write_all(&whole[..cut]).unwrap();
+            drop(near);
+            let lengths = lengths(&mut far.link);
+            let (_, before) = lengths.split_last().unwrap();
+            assert!([8, 40, 1].starts_with(before), "cut at {cut}: {before:?}");
+            assert!(far.shared.lanes.take(Note { process: 0, number: 1 }).is_none(), "the run has stopped");
+        }
+    }
+
+    #[test]
+    fn a_lost_connection_is_a_failure_and_keeps_nothing() {
+        let (near, far) = sockets();
+        let mut near = end(0, near);
+        drop(far);
+        let piece = || vec![Buffer::from(&[1; 100])];
+        let start = Instant::now();
+        while !near.shared.is_stopped() {
+            assert!(start.elapsed() < Duration::from_secs(30), "it is not noticed");
+            near.shared.lanes.leave(1, piece());
+            assert_eq!(near.link.write(&timely(8)).unwrap(), 56);
+        }
+        let failure = near.shared.failure().unwrap().to_string();
+        assert!(failure.starts_with("process 1: the connection to it broke off"), "{failure}");
+        near.shared.lanes.leave(1, piece());
+        assert_eq!(near.link.write(&timely(8)).unwrap(), 56);
+        assert!(near.shared.lanes.of(1).departures().is_empty());
+    }
+}

@@ -1,0 +1,111 @@
+//! Memory for messages that arrive: used again when no one holds a row of it any more, so that it is neither zeroed nor
+//! given out by the system each time.
+
+use std::sync::{Arc, Mutex, Weak};
+
+use arrow_buffer::{Buffer, MutableBuffer};
+
+use crate::run_state::lock;
+
+/// What is not larger is taken at once; what is, grows with what has arrived: its length is what another process says.
+pub(super) const BYTES_AT_ONCE: usize = 16 << 20;
+/// How much a connection keeps to use it again.
+const SPARE_BYTES_MAX: usize = 32 << 20;
+
+/// Memory that is not used at the moment, that used last behind.
+#[derive(Default)]
+pub(super) struct Memory {
+    spare: Mutex<Vec<MutableBuffer>>,
+}
+
+impl Memory {
+    /// Memory for so many bytes, or for the first of them. It has old bytes in it.
+    pub fn take(&self, bytes: usize) -> MutableBuffer {
+        let bytes = bytes.min(BYTES_AT_ONCE).next_power_of_two();
+        let mut spare = lock(&self.spare);
+        let found = spare.iter().rposition(|memory| memory.len() == bytes);
+        found.map_or_else(|| MutableBuffer::from_len_zeroed(bytes), |place| spare.remove(place))
+    }
+
+    /// The first bytes of memory, for readers; it comes back when they have dropped it.
+    pub fn lend(self: &Arc<Self>, memory: MutableBuffer, length: usize) -> Buffer {
+        let lent = Lent { memory, length, home: Arc::downgrade(self) };
+        Buffer::from(bytes::Bytes::from_owner(lent))
+    }
+
+    fn come_back(&self, memory: MutableBuffer) {
+        if memory.len() > BYTES_AT_ONCE {
+            return;
+        }
+        let mut spare = lock(&self.spare);
+        spare.push(memory);
+        while spare.iter().map(MutableBuffer::len).sum::<usize>() > SPARE_BYTES_MAX {
+            spare.remove(0);
+        }
+    }
+}
+
+struct Lent {
+    memory: MutableBuffer,
+    length: usize,
+    /// Gone with the connection.
+    home: Weak<Memory>,
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.memory[..self.length]
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let Some(home) = self.home.upgrade() {
+            home.come_back(std::mem::take(&mut self.memory));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spare(memory: &Memory) -> usize {
+        lock(&memory.spare).iter().map(MutableBuffer::len).sum()
+    }
+
+    #[test]
+    fn memory_is_used_again_when_all_its_readers_are_gone() {
+        let memory = Arc::new(Memory::default());
+        let mut bytes = memory.take(100_000);
+        assert_eq!(bytes.len(), 1 << 17);
+        bytes[..3].copy_from_slice(b"abc");
+        let place = bytes.as_ptr();
+        let first = memory.lend(bytes, 3);
+        assert_eq!((&first[..], first.as_ptr()), (&b"abc"[..], place));
+        let second = first.slice(1);
+        drop(first);
+        assert_ne!(memory.take(100_000).as_ptr(), place, "it is still read");
+        drop(second);
+        assert_eq!(spare(&memory), 1 << 17);
+        assert_eq!(memory.take(50_000).len(), 1 << 16, "a row keeps at most twice its message");
+        assert_eq!(memory.take(70_000).as_ptr(), place);
+        assert_eq!(spare(&memory), 0);
+    }
+
+    #[test]
+    fn so_much_is_kept_and_not_more() {
+        let memory = Arc::new(Memory::default());
+        let lent: Vec<Buffer> = (0..40).map(|_| memory.lend(memory.take(1 << 20), 9)).collect();
+        let last = lent[39].as_ptr();
+        drop(lent);
+        assert_eq!(spare(&memory), SPARE_BYTES_MAX);
+        assert_eq!(memory.take(1 << 20).as_ptr(), last, "what is still near the processor");
+        assert_eq!(memory.take(usize::MAX).len(), BYTES_AT_ONCE);
+        drop(memory.lend(MutableBuffer::from_len_zeroed(2 * BYTES_AT_ONCE), 9));
+        assert_eq!(spare(&memory), SPARE_BYTES_MAX - (1 << 20));
+        let longest = memory.lend(memory.take(1 << 20), 9);
+        drop(memory);
+        assert_eq!(longest.len(), 9);
+    }
+}

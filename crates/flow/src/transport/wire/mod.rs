@@ -1,0 +1,333 @@
+//! Parcels as bytes, between processes. Nothing of a parcel is copied to make a message of it, nor to read one.
+//!
+//! A message is the number of its parcels, and the parcels. A parcel is eleven numbers:
+//!
+//! ```text
+//! target, chunk, window, held bytes, rows,
+//! the lengths in bytes of: plan, runs, positions, origins, fields, other columns
+//! ```
+//!
+//! and these six parts, and the buffers of its plain columns. These numbers have 64 bits; each part and each buffer is
+//! filled up with zeros to a multiple of 8 bytes. The plan is as [`SplitPlan`] writes it, empty if there is none; a run is
+//! partition, start, end; these, positions and origins are numbers of 32 bits. Columns: see [`columns`]. All numbers are
+//! little-endian.
+//!
+//! So everything lies as it lies in memory: a buffer of a column goes from where it is straight to the socket, if the
+//! message is long, and stays where it has arrived.
+//!
+//! A note that a message goes its own way ([`lanes`](crate::transport::lanes)) is three numbers: the highest there is, process, number.
+
+mod columns;
+#[cfg(test)]
+pub(crate) mod samples;
+
+use std::sync::Arc;
+
+use arrow_buffer::{ArrowNativeType, Buffer, ScalarBuffer};
+use tidemill_core::{Batch, PartitionedBatch, Run};
+use tidemill_split::SplitPlan;
+
+use crate::transport::lanes::Note;
+use crate::transport::parcel::Parcel;
+
+/// What the parts of a message are aligned to. The message itself is, too, as everything that Timely sends.
+const ALIGNMENT: usize = 8;
+/// Stands where other messages have the number of their parcels.
+const NOTE: u64 = u64::MAX;
+
+// The parts of a message are numbers as they lie in memory.
+const _: () = assert!(cfg!(target_endian = "little"));
+
+/// The message of these parcels, in pieces that follow each other. Buffers of columns are not copied for it.
+pub(crate) fn encode(parcels: &[Parcel]) -> Vec<Buffer> {
+    let mut pieces = vec![numbers([parcels.len() as u64])];
+    parcels.iter().for_each(|parcel| encode_parcel(parcel, &mut pieces));
+    pieces
+}
+
+fn encode_parcel(parcel: &Parcel, pieces: &mut Vec<Buffer>) {
+    let Batch { rows, positions, origins } = &parcel.rows.batch;
+    let runs = parcel.rows.runs.iter().flat_map(|run| [run.partition, run.start, run.end]);
+    let columns = columns::encode(rows);
+    let parts = [
+        Buffer::from_vec(parcel.plan.as_ref().map(|plan| plan.to_bytes()).unwrap_or_default()),
+        Buffer::from_vec(runs.collect::<Vec<u32>>()),
+        positions.inner().clone(),
+        origins.inner().clone(),
+        columns.fields,
+    ];
+    let others: usize = columns.others.iter().map(Buffer::len).sum();
+    let [plan, runs, positions, origins, fields] = parts.each_ref().map(|part| part.len() as u64);
+    pieces.push(numbers([
+        parcel.target.into(),
+        parcel.chunk.into(),
+        parcel.window.into(),
+        parcel.held_bytes,
+        rows.num_rows() as u64,
+        plan,
+        runs,
+        positions,
+        origins,
+        fields,
+        others as u64,
+    ]));
+    parts.into_iter().for_each(|part| push(part, pieces));
+    pieces.extend(columns.others);
+    fill_up(others, pieces);
+    columns.plain.into_iter().for_each(|buffer| push(buffer, pieces));
+}
+
+fn numbers<const N: usize>(numbers: [u64; N]) -> Buffer {
+    Buffer::from_vec(numbers.to_vec())
+}
+
+/// `None`: these are not so many.
+fn numbers_of<const N: usize>(bytes: &[u8]) -> Option<[u64; N]> {
+    let (numbers, []) = bytes.as_chunks() else { return None };
+    let numbers: &[[u8; 8]; N] = numbers.try_into().ok()?;
+    Some(numbers.map(u64::from_le_bytes))
+}
+
+fn push(piece: Buffer, pieces: &mut Vec<Buffer>) {
+    let length = piece.len();
+    pieces.push(piece);
+    fill_up(length, pieces);
+}
+
+/// Behind so many bytes.
+fn fill_up(length: usize, pieces: &mut Vec<Buffer>) {
+    if padding(length) > 0 {
+        pieces.push(Buffer::from(&[0; ALIGNMENT][..padding(length)]));
+    }
+}
+
+/// What is missing to a multiple of the alignment.
+fn padding(length: usize) -> usize {
+    length.wrapping_neg() % ALIGNMENT
+}
+
+/// Says that a parcel comes on its lane.
+pub(crate) fn encode_note(note: Note) -> Vec<Buffer> {
+    vec![numbers([NOTE, note.process.into(), note.number])]
+}
+
+/// `None`: these bytes are no note.
+pub(crate) fn decode_note(bytes: &[u8]) -> Option<Note> {
+    let numbers: [u64; 3] = numbers_of(bytes)?;
+    let [NOTE, process, number] = numbers else { return None };
+    Some(Note { process: u32::try_from(process).ok()?, number })
+}
+
+/// The parcels of a message, which is aligned; they share its memory. `None`: the bytes are none of ours, or damaged.
+pub(crate) fn decode(message: Buffer) -> Option<Vec<Parcel>> {
+    let mut rest = Rest(message);
+    let [count] = rest.numbers()?;
+    let mut parcels = Vec::new();
+    for _ in 0..count {
+        parcels.push(decode_parcel(&mut rest)?);
+    }
+    rest.0.is_empty().then_some(parcels)
+}
+
+fn decode_parcel(rest: &mut Rest) -> Option<Parcel> {
+    let [target, chunk, window, held_bytes, row_count, lengths @ ..] = rest.numbers::<11>()?;
+    let small = |number: u64| u32::try_from(number).ok();
+    let (target, chunk, window, row_count) =
+        (small(target)?, small(chunk)?, small(window)?, small(row_count)?);
+    let [plan, runs, positions, origins, fields, others] = lengths;
+    let plan = match rest.part(plan)? {
+        none if none.is_empty() => None,
+        plan => Some(Arc::new(SplitPlan::from_bytes(&plan).ok()?)),
+    };
+    let runs = decode_runs(&values(rest.part(runs)?)?, row_count)?;
+    let (positions, origins) = (values(rest.part(positions)?)?, values(rest.part(origins)?)?);
+    let (fields, others) = (rest.part(fields)?, rest.part(others)?);
+    let rows = columns::decode(&fields, others, row_count as usize, rest)?;
+    let origin_count = if origins.is_empty() { positions.len() } else { origins.len() };
+    if [rows.num_rows(), positions.len(), origin_count] != [row_count as usize; 3] {
+        return None;
+    }
+    let rows = PartitionedBatch { batch: Batch { rows, positions, origins }, runs };
+    Some(Parcel { target, chunk, window, plan, held_bytes, rows })
+}
+
+/// Runs within so many rows that follow each other, or are all of them each.
+fn decode_runs(numbers: &[u32], row_count: u32) -> Option<Vec<Run>> {
+    let (runs, []) = numbers.as_chunks() else { return None };
+    let run = |[partition, start, end]: &[u32; 3]| Run { partition: *partition, start: *start, end: *end };
+    let runs: Vec<Run> = runs.iter().map(run).collect();
+    let mut end = 0;
+    let follow = runs.iter().all(|run| {
+        let follows = end <= run.start && run.start <= run.end && run.end <= row_count;
+        end = run.end;
+        follows
+    });
+    let is_whole = |run: &Run| (run.start, run.end) == (0, row_count);
+    (follow || runs.iter().all(is_whole)).then_some(runs)
+}
+
+/// A part as values, of 8 bytes at most: it is aligned for them, as all parts are.
+fn values<T: ArrowNativeType>(part: Buffer) -> Option<ScalarBuffer<T>> {
+    let length = part.len() / size_of::<T>();
+    part.len().is_multiple_of(size_of::<T>()).then(|| ScalarBuffer::new(part, 0, length))
+}
+
+/// What is not read yet of a message.
+struct Rest(Buffer);
+
+impl Rest {
+    fn numbers<const N: usize>(&mut self) -> Option<[u64; N]> {
+        numbers_of(&self.part((N * size_of::<u64>()) as u64)?)
+    }
+
+    /// So many bytes, and behind them what fills them up.
+    fn part(&mut self, length: u64) -> Option<Buffer> {
+        let length = usize::try_from(length).ok().filter(|length| *length <= self.0.len())?;
+        let whole = length + padding(length);
+        let part = (whole <= self.0.len()).then(|| self.0.slice_with_length(0, length))?;
+        self.0.advance(whole);
+        Some(part)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::RecordBatch;
+    use arrow_schema::{Field, Schema};
+    use proptest::prelude::*;
+
+    use super::samples::{KINDS, assert_same, columns, full_parcel, message, parcel};
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn columns_of_all_types_survive_the_wire(
+            kinds in proptest::collection::vec(0..KINDS, 0..6),
+            rows in 0..100_usize,
+            seed in 0..1000_u64,
+            slice in (0.0..1.0, 0.0..1.0),
+        ) {
+            let start = (slice.0 * rows as f64) as usize;
+            let length = (slice.1 * (rows - start) as f64) as usize;
+            let whole = columns(rows, &kinds, seed);
+            let parcels = [parcel(whole.slice(start, length)), parcel(whole)];
+            let found = decode(message(&parcels)).unwrap();
+            prop_assert_eq!(found.len(), 2);
+            found.iter().zip(&parcels).for_each(|(found, sent)| assert_same(found, sent));
+        }
+
+        #[test]
+        fn damaged_bytes_are_none_or_valid_rows(
+            kind in 0..KINDS,
+            damage in proptest::collection::vec((0.0..1.0, any::<u8>()), 1..4),
+        ) {
+            let bytes = message(&[full_parcel(), parcel(columns(5, &[kind], 3))]);
+            let mut damaged = bytes.to_vec();
+            for (place, byte) in damage {
+                damaged[(place * bytes.len() as f64) as usize] = byte;
+            }
+            for parcel in decode(Buffer::from_vec(damaged)).into_iter().flatten() {
+                let batch = &parcel.rows.batch;
+                prop_assert_eq!(batch.rows.num_rows(), batch.positions.len());
+                prop_assert!(parcel.rows.runs.iter().all(|run| run.end as usize <= batch.positions.len()));
+                batch.rows.columns().iter().for_each(|column| column.to_data().validate_full().unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn parcels_survive_the_wire() {
+        let mut for_all = full_parcel();
+        for_all.rows.runs = (3..7).map(|partition| Run { partition, start: 0, end: 3 }).collect();
+        let sent = [full_parcel(), parcel(columns(0, &[6], 0)), for_all, full_parcel()];
+        let found = decode(message(&sent)).unwrap();
+        assert_eq!(found.len(), 4);
+        found.iter().zip(&sent).for_each(|(found, sent)| assert_same(found, sent));
+        assert!(decode(message(&[])).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_is_said_about_fields_and_schemas_survives_the_wire() {
+        let note = |text: &str| [("note".to_string(), text.to_string())].into();
+        let rows = columns(3, &[2, 6, 1], 4);
+        let [first, second, third] = [0, 1, 2].map(|index| rows.schema().field(index).clone());
+        let long = Field::new("x".repeat(70_000), third.data_type().clone(), true);
+        let noted = Schema::new(vec![first.clone().with_metadata(note("one")), second.clone(), long]);
+        let schemas = [
+            noted.clone(),
+            noted.with_metadata(note("all")),
+            Schema::new(vec![first, second, third]).with_metadata(note("other")),
+        ];
+        for schema in schemas {
+            let sent = parcel(RecordBatch::try_new(Arc::new(schema), rows.columns().to_vec()).unwrap());
+            assert_same(&decode(message(std::slice::from_ref(&sent))).unwrap()[0], &sent);
+        }
+        let none = RecordBatch::new_empty(Arc::new(Schema::empty().with_metadata(note("none"))));
+        assert_same(&decode(message(&[parcel(none.clone())])).unwrap()[0], &parcel(none));
+    }
+
+    #[test]
+    fn what_is_cut_off_or_too_long_is_none() {
+        let bytes = message(&[full_parcel(), full_parcel()]);
+        for length in 0..bytes.len() {
+            assert!(
+                decode(bytes.slice_with_length(0, length)).is_none(),
+                "{length} of {} bytes",
+                bytes.len()
+            );
+        }
+        assert!(decode(Buffer::from_vec([&bytes[..], &[0; 8]].concat())).is_none());
+    }
+
+    #[test]
+    fn numbers_that_contradict_each_other_are_none() {
+        let rejected = |change: fn(&mut Parcel)| {
+            let mut parcel = full_parcel();
+            change(&mut parcel);
+            decode(message(&[parcel])).is_none()
+        };
+        assert!(!rejected(|_| ()));
+        assert!(rejected(|parcel| parcel.rows.batch.positions = vec![0, 2].into()));
+        assert!(rejected(|parcel| parcel.rows.batch.origins = vec![0, 2].into()));
+        assert!(rejected(|parcel| parcel.rows.runs[1].end = 4));
+        assert!(rejected(|parcel| parcel.rows.runs[1].start = 1));
+        assert!(rejected(|parcel| parcel.rows.runs[0].start = 3));
+        assert!(!rejected(|parcel| (parcel.rows.runs[0].end, parcel.rows.runs[1].start) = (3, 0)));
+        assert!(rejected(|parcel| (parcel.rows.runs[0].end, parcel.rows.runs[1].start) = (3, 1)));
+    }
+
+    #[test]
+    fn columns_are_aligned_wherever_they_arrive() {
+        let sent = parcel(columns(20_000, &[4, 3, 6], 5));
+        let bytes = message(std::slice::from_ref(&sent));
+        for offset in [0, 8, 16, 24] {
+            let arrived = Buffer::from_vec([&vec![0; offset], &bytes[..]].concat()).slice(offset);
+            assert_same(&decode(arrived).unwrap()[0], &sent);
+        }
+    }
+
+    #[test]
+    fn a_parcel_stays_where_it_has_arrived() {
+        let sent = parcel(columns(100, &[1, 2], 5));
+        let arrived = message(std::slice::from_ref(&sent));
+        let memory = arrived.as_ptr_range();
+        let found = decode(arrived).unwrap();
+        let batch = &found[0].rows.batch;
+        let columns = batch.rows.columns().iter().map(|column| column.to_data().buffers()[0].as_ptr());
+        assert!(columns.chain([batch.positions.inner().as_ptr()]).all(|place| memory.contains(&place)));
+    }
+
+    #[test]
+    fn a_note_is_not_taken_for_parcels_nor_parcels_for_one() {
+        let note = Note { process: 63, number: 1 << 40 };
+        let bytes: Vec<u8> = encode_note(note).iter().flat_map(|piece| piece.to_vec()).collect();
+        assert_eq!(decode_note(&bytes), Some(note));
+        assert!(decode(Buffer::from(&bytes[..])).is_none());
+        for length in 0..bytes.len() {
+            assert!(decode_note(&bytes[..length]).is_none());
+        }
+        assert!(decode_note(&[&bytes[..], &[0; 8]].concat()).is_none());
+        assert!(decode_note(&message(&[])).is_none() && decode_note(&message(&[full_parcel()])).is_none());
+        assert!(decode_note(&[&bytes[..8], &[0xff; 16]].concat()).is_none(), "there is no such process");
+    }
+}

@@ -1,0 +1,100 @@
+//! Starting threads: Timely's with the workers, and our own.
+
+use std::any::Any;
+use std::net::TcpStream;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use timely::communication::allocator::zero_copy::bytes_slab::BytesRefill;
+use timely::communication::allocator::zero_copy::initialize::initialize_networking_from_sockets;
+use timely::communication::allocator::{AllocatorBuilder, ProcessBuilder};
+use timely::communication::{Hooks, WorkerGuards};
+use timely::execute::execute_from;
+use timely::{CommunicationConfig, WorkerConfig};
+
+use crate::panics::guard;
+use crate::run::FlowError;
+use crate::run_state::{Failure, Shared};
+use crate::transport::link::{Lines, Link};
+use crate::workers::worker::{self, WorkerParts};
+
+/// How many empty pieces of memory, 1 MiB each, an end of a connection keeps to use them again.
+const SPARE_SLABS_MAX: usize = 32;
+
+/// The connections of this process to the others.
+pub(crate) struct Network {
+    /// By process; `None` for this one.
+    pub sockets: Vec<Option<TcpStream>>,
+}
+
+/// Starts this process's workers.
+pub(crate) fn launch(
+    parts: Vec<WorkerParts>,
+    shared: &Arc<Shared>,
+    network: Option<Network>,
+) -> Result<WorkerGuards<()>, FlowError> {
+    let workers = parts.len();
+    let (builders, others, lines) = match network {
+        None => {
+            let (builders, others) =
+                CommunicationConfig::Process(workers).try_build().map_err(not_started)?;
+            (builders, others, None)
+        }
+        Some(network) => {
+            let (builders, others, lines) = connect(network, shared, workers).map_err(not_started)?;
+            (builders, others, Some(lines))
+        }
+    };
+    let parts: Vec<_> = parts.into_iter().map(|parts| Mutex::new(Some(parts))).collect();
+    let (first, shared) = (shared.topology().layout.first_worker(), Arc::clone(shared));
+    let started = execute_from(builders, others, WorkerConfig::default(), move |timely_worker| {
+        let taken = parts[timely_worker.index() - first].lock().map(|mut parts| parts.take());
+        if let Ok(Some(parts)) = taken {
+            let body = || {
+                worker::run(timely_worker, parts);
+                Ok(())
+            };
+            if let Err(cause) = guard(body) {
+                shared.fail(Failure::Engine { part: format!("worker {}", timely_worker.index()), cause });
+                // Timely would go on with them, and wait for ever.
+                worker::drop_dataflows(timely_worker);
+            }
+        }
+        if let Some(lines) = &lines {
+            lines.worker_ended();
+        }
+    });
+    started.map_err(not_started)
+}
+
+type Connected = (Vec<AllocatorBuilder>, Box<dyn Any + Send>, Arc<Lines>);
+
+fn connect(network: Network, shared: &Arc<Shared>, workers: usize) -> std::io::Result<Connected> {
+    let sockets = network.sockets.iter().flatten().map(TcpStream::try_clone).collect::<Result<_, _>>()?;
+    let lines = Lines::new(shared, workers, sockets);
+    let link = |(peer, socket): (usize, Option<TcpStream>)| Some(Link::new(socket?, peer, &lines));
+    let links = network.sockets.into_iter().enumerate().map(link).collect();
+    let (hooks, process) = (hooks(), shared.topology().layout.process as usize);
+    let within = ProcessBuilder::new_typed_vector(workers, hooks.refill.clone(), None);
+    let (builders, threads) = initialize_networking_from_sockets(within, links, process, workers, hooks)?;
+    let builders = builders.into_iter().map(AllocatorBuilder::Tcp).collect();
+    Ok((builders, Box::new(threads), lines))
+}
+
+/// Timely's memory for messages is not kept for ever once there was much of it.
+fn hooks() -> Hooks {
+    let hooks = Hooks::default();
+    Hooks { refill: BytesRefill { limit: Some(SPARE_SLABS_MAX), ..hooks.refill }, ..hooks }
+}
+
+fn not_started(error: impl std::fmt::Display) -> FlowError {
+    FlowError::Settings(format!("the worker threads could not be started: {error}"))
+}
+
+/// Starts a thread with a name.
+pub(crate) fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, FlowError> {
+    std::thread::Builder::new()
+        .name(name)
+        .spawn(body)
+        .map_err(|error| FlowError::Settings(format!("a thread could not be started: {error}")))
+}

@@ -1,0 +1,177 @@
+//! A worker thread: builds its part of the dataflow, introduces cycles, lets Timely step, parks when idle.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender};
+use tidemill_core::error::Cause;
+use tidemill_core::snapshot::StateSource;
+use timely::worker::Worker;
+
+use crate::intake::cutter::{Cutter, Decision};
+use crate::intake::cycle::Cycle;
+use crate::members::Members;
+use crate::run_state::{Failure, Shared};
+use crate::stages::board::Board;
+use crate::stages::sink_stage::SinkWay;
+use crate::stages::source::Source;
+use crate::stages::{Site, operator_stage, sink_stage};
+use crate::topology::Topology;
+
+/// What a worker thread is given.
+pub(crate) struct WorkerParts {
+    pub topology: Arc<Topology>,
+    pub shared: Arc<Shared>,
+    pub state: Option<Arc<dyn StateSource>>,
+    pub mailbox: Receiver<Arc<Cycle>>,
+    /// For each sink, the way to it, on the worker that feeds it.
+    pub sinks: Vec<Option<SinkWay>>,
+    /// How long to look out for work before parking.
+    pub spin: Duration,
+    /// On worker 0 only.
+    pub cutter: Option<CycleSource>,
+}
+
+/// The cutter with the mailboxes of all workers.
+pub(crate) struct CycleSource {
+    pub cutter: Cutter,
+    pub mailboxes: Vec<Sender<Arc<Cycle>>>,
+    /// The other processes, if there are any.
+    pub members: Option<Arc<Members>>,
+}
+
+impl CycleSource {
+    /// Closes a cycle if it is time. Returns how long to wait before asking again, if not for ever.
+    fn advance(&mut self, shared: &Shared) -> Result<Step, Cause> {
+        match self.cutter.poll()? {
+            Decision::Closed(cycle) => {
+                if let Some(members) = &self.members {
+                    members.post(&cycle);
+                }
+                for mailbox in &self.mailboxes {
+                    // A worker that is gone has failed, and the failure is reported.
+                    let _ = mailbox.send(Arc::clone(&cycle));
+                }
+                shared.wake_workers();
+                Ok(Step::Again)
+            }
+            Decision::Wait(wait_ns) => Ok(Step::Wait(wait_ns.map(Duration::from_nanos))),
+            Decision::Ended => Ok(Step::Ended),
+        }
+    }
+}
+
+/// Keeps a worker awake for a while after its last work: being woken takes longer than most cycles.
+struct Lookout {
+    spin: Duration,
+    until: Option<Instant>,
+    asked: u32,
+}
+
+/// How often a worker asks for work before it offers its core to others, which takes about as long.
+const ASKED_PER_YIELD: u32 = 16;
+
+impl Lookout {
+    fn something_happened(&mut self) {
+        if !self.spin.is_zero() {
+            self.until = Some(Instant::now() + self.spin);
+        }
+    }
+
+    /// How long to park: not at all while it looks out.
+    fn park(&mut self, wait: Option<Duration>) -> Option<Duration> {
+        match self.until {
+            Some(until) if Instant::now() < until => {
+                self.asked = self.asked.wrapping_add(1);
+                // Whoever wants the core for something else may have it.
+                match self.asked % ASKED_PER_YIELD {
+                    0 => std::thread::yield_now(),
+                    _ => std::hint::spin_loop(),
+                }
+                Some(Duration::ZERO)
+            }
+            _ => {
+                self.until = None;
+                wait
+            }
+        }
+    }
+}
+
+enum Step {
+    Again,
+    Wait(Option<Duration>),
+    Ended,
+}
+
+/// Runs a worker until the query has ended or failed.
+pub(crate) fn run(worker: &mut Worker, mut parts: WorkerParts) {
+    parts.shared.register_worker(worker.index());
+    if let Err(failure) = run_dataflow(worker, &mut parts) {
+        parts.shared.fail(failure);
+    }
+    if parts.shared.is_stopped() {
+        drop_dataflows(worker);
+    }
+}
+
+/// Drops what is on its way on this worker.
+pub(crate) fn drop_dataflows(worker: &mut Worker) {
+    for dataflow in worker.installed_dataflows() {
+        worker.drop_dataflow(dataflow);
+    }
+}
+
+fn run_dataflow(worker: &mut Worker, parts: &mut WorkerParts) -> Result<(), Failure> {
+    let mut source = Some(build(worker, parts)?);
+    parts.shared.workers_are_ready(1);
+    let mut lookout = Lookout { spin: parts.spin, until: None, asked: 0 };
+    while worker.has_dataflows() && !parts.shared.is_stopped() {
+        let mut park = None;
+        if let Some(cycles) = &mut parts.cutter {
+            let step = cycles.advance(&parts.shared);
+            match step.map_err(|cause| Failure::Engine { part: "cut log".into(), cause })? {
+                Step::Again => {
+                    park = Some(Duration::ZERO);
+                    lookout.something_happened();
+                }
+                Step::Wait(wait) => park = wait,
+                Step::Ended => parts.cutter = None,
+            }
+        }
+        if let Ok(cycle) = parts.mailbox.try_recv() {
+            park = Some(Duration::ZERO);
+            lookout.something_happened();
+            if let Some(source) = &mut source {
+                source.introduce(&cycle)?;
+            }
+            if cycle.cut.last {
+                source = None;
+            }
+        }
+        worker.step_or_park(lookout.park(park));
+        parts.shared.touch_outbox();
+    }
+    Ok(())
+}
+
+fn build(worker: &mut Worker, parts: &mut WorkerParts) -> Result<Source, Failure> {
+    let index = worker.index();
+    let topology = Arc::clone(&parts.topology);
+    let shared = &parts.shared;
+    let board = Board::default();
+    worker.dataflow::<u64, _, _>(|scope| {
+        let mut streams: Vec<_> = topology.edges.iter().map(|_| None).collect();
+        let source = Source::new(index, &topology, board.clone(), Arc::clone(shared), scope, &mut streams)?;
+        let site = Site { topology: &topology, worker: index, board, shared };
+        for operator in 0..topology.plan.operators.len() {
+            operator_stage::build(scope, &site, operator, parts.state.as_deref(), &mut streams)?;
+        }
+        for (sink, thread) in parts.sinks.drain(..).enumerate() {
+            sink_stage::build(scope, &site, sink, thread, &mut streams);
+        }
+        // The state was read; what it was read from need not stay in memory.
+        parts.state = None;
+        Ok(source)
+    })
+}
