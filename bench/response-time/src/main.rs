@@ -1,13 +1,17 @@
 //! Response times of single events at a fixed rate: a keyed running count, one answer per view, each answer
 //! checked. The time of an answer runs from the moment its view was due to the commit, so what is late
 //! because the sender was held back or interrupted counts in full.
+//!
+//! The sender sleeps between looks at the clock. A sender that spins takes a whole core; with a worker that spins, too,
+//! two cores are full, and each response waits for whatever else the machine has to do.
 
 mod answers;
 mod count;
 mod pace;
+mod processor;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use clap::Parser;
@@ -15,6 +19,7 @@ use tidemill_engine::{Clock, Counter, CyclePolicy, Engine, SystemClock};
 
 use answers::Recorder;
 use pace::Pace;
+use processor::ProcessorTime;
 
 #[global_allocator]
 static ALLOCATOR: tidemill_allocator::Allocator = tidemill_allocator::Allocator;
@@ -46,9 +51,13 @@ struct Arguments {
     /// Microseconds after which a cycle is closed though the workers are busy.
     #[arg(long, default_value_t = 5000)]
     cycle_wait_us: u64,
-    /// Microseconds that a worker without work looks out for some before it parks.
-    #[arg(long, default_value_t = 200)]
-    spin_us: u64,
+    /// Microseconds that a worker without work looks out for some before it parks, one run for each. 0 is the
+    /// engine's default.
+    #[arg(long, value_delimiter = ',', default_value = "0,200")]
+    spin_us: Vec<u64>,
+    /// Microseconds that the sender sleeps when no view is due. 0: it spins, and takes a core.
+    #[arg(long, default_value_t = 20)]
+    sender_sleep_us: u64,
     /// Lets the sink have a thread of its own, as one that may block has.
     #[arg(long)]
     sink_thread: bool,
@@ -57,18 +66,22 @@ struct Arguments {
 fn main() -> anyhow::Result<()> {
     tidemill_allocator::tune();
     let arguments = Arguments::parse();
-    println!("views/s workers      p50      p99    p99.9   p99.99      max  cycles/s  sender late at most");
+    println!(
+        "views/s workers spin us      p50      p99    p99.9   p99.99      max  cycles/s  cores, sender's  sender late"
+    );
     for rate in &arguments.rate {
         for workers in &arguments.workers {
-            for _ in 0..arguments.runs {
-                measure(&arguments, *rate, *workers)?;
+            for spin_us in &arguments.spin_us {
+                for _ in 0..arguments.runs {
+                    measure(&arguments, *rate, *workers, *spin_us)?;
+                }
             }
         }
     }
     Ok(())
 }
 
-fn measure(arguments: &Arguments, rate: u64, workers: usize) -> anyhow::Result<()> {
+fn measure(arguments: &Arguments, rate: u64, workers: usize, spin_us: u64) -> anyhow::Result<()> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let pace = Pace {
         start_ns: clock.now_ns() + 200_000_000,
@@ -76,6 +89,7 @@ fn measure(arguments: &Arguments, rate: u64, workers: usize) -> anyhow::Result<(
         warm_up_seconds: arguments.warm_up_seconds,
         seconds: arguments.seconds,
         keys: arguments.keys,
+        sleep: Duration::from_micros(arguments.sender_sleep_us),
     };
     let (mut recorder, answers) = Recorder::new(pace, Arc::clone(&clock))?;
     recorder.blocks = arguments.sink_thread;
@@ -86,27 +100,38 @@ fn measure(arguments: &Arguments, rate: u64, workers: usize) -> anyhow::Result<(
     };
     let engine = Engine::new()
         .workers(workers)
-        .spin(Duration::from_micros(arguments.spin_us))
+        .spin(Duration::from_micros(spin_us))
         .cycles(cycles)
         .clock(Arc::clone(&clock));
     let mut running = engine.run(count::plan(), vec![Box::new(recorder)])?;
     running.wait_until_ready()?;
     let Some(gateway) = running.gateway(0) else { anyhow::bail!("the plan has no source") };
+    // After the engine's threads were started: they are to have the slack that they have in any program.
+    if let Err(error) = processor::sleep_precisely() {
+        eprintln!("the sender's sleeps may each be 50 us too long: /proc/self/timerslack_ns: {error}");
+    }
+    pace.wait_for_start(&clock);
+    let (began, used) = (Instant::now(), ProcessorTime::now());
     let late_max_ns = pace.feed(&gateway, &clock);
+    let (elapsed, used) = (began.elapsed(), ProcessorTime::now().since(used));
     drop(gateway);
     let summary = running.join()?;
     let Ok(answers) = answers.lock() else { anyhow::bail!("the recorder panicked") };
     ensure!(answers.wrong == 0, "{} answers are wrong", answers.wrong);
     ensure!(answers.count == pace.views(), "{} answers to {} views", answers.count, pace.views());
     let time = |share| Duration::from_nanos(answers.response_ns.value_at_quantile(share));
+    let cores = |used_ns: u64| used_ns as f64 / elapsed.as_nanos() as f64;
+    print!("{rate:>7} {workers:>7} {spin_us:>7} ");
     println!(
-        "{rate:>7} {workers:>7} {:>8.1?} {:>8.1?} {:>8.1?} {:>8.1?} {:>8.1?} {:>9} {:>20.1?}",
+        "{:>8.1?} {:>8.1?} {:>8.1?} {:>8.1?} {:>8.1?} {:>9} {:>8.2} {:>7.2} {:>12.1?}",
         time(0.5),
         time(0.99),
         time(0.999),
         time(0.9999),
         Duration::from_nanos(answers.response_ns.max()),
         summary.get(Counter::CyclesCommitted) * 1_000_000_000 / summary.elapsed_ns.max(1),
+        cores(used.process_ns),
+        cores(used.thread_ns),
         Duration::from_nanos(late_max_ns),
     );
     Ok(())

@@ -22,6 +22,8 @@ pub struct Pace {
     pub seconds: f64,
     /// Different keys.
     pub keys: u32,
+    /// How long the sender sleeps when no view is due; zero: it spins.
+    pub sleep: Duration,
 }
 
 impl Pace {
@@ -54,17 +56,24 @@ impl Pace {
         ((mixed * u64::from(self.keys)) >> 32) as u32
     }
 
-    /// Sends all views, each batch as soon as its first view is due. Returns by how much the latest batch was
-    /// late, in nanoseconds: what the machine, not the engine, added.
-    pub fn feed(&self, gateway: &Gateway, clock: &Arc<dyn Clock>) -> u64 {
-        let (schema, mut sent, mut late_max_ns) = (count::views(), 0, 0);
+    /// Waits until shortly before the first view is due.
+    pub fn wait_for_start(&self, clock: &Arc<dyn Clock>) {
         let ahead = Duration::from_nanos(self.start_ns.saturating_sub(clock.now_ns()));
         std::thread::sleep(ahead.saturating_sub(Duration::from_millis(1)));
+    }
+
+    /// Sends all views, each batch when its first view is found to be due. Returns by how much the latest batch was
+    /// late, in nanoseconds: the sender's sleep, and for how long the machine did not let it run.
+    pub fn feed(&self, gateway: &Gateway, clock: &Arc<dyn Clock>) -> u64 {
+        let (schema, mut sent, mut late_max_ns) = (count::views(), 0, 0);
         while sent < self.views() {
             let now_ns = clock.now_ns();
             let due = self.due(now_ns).min(self.views());
             if due <= sent {
-                std::hint::spin_loop();
+                match self.sleep {
+                    Duration::ZERO => std::hint::spin_loop(),
+                    sleep => std::thread::sleep(sleep),
+                }
                 continue;
             }
             if self.due_ns(sent) >= self.measured_from_ns() {

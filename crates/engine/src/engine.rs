@@ -40,8 +40,9 @@ impl Engine {
     }
 
     /// How long a worker that has nothing to do looks out for work before it parks; zero if this is not said.
-    /// For response times below 0.1 ms: it costs up to this much processor time whenever work pauses, and it
-    /// wants a core for each worker. An engine to which nothing happens for longer parks as ever.
+    /// It saves waking the worker, 5 to 15 us of a response. It costs up to this much processor time whenever work
+    /// pauses, and where a worker has no core to itself it makes responses later, not sooner. An engine to which
+    /// nothing happens for longer parks as ever.
     #[must_use]
     pub fn spin(mut self, spin: Duration) -> Self {
         self.settings.spin = spin;
