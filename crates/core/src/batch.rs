@@ -6,10 +6,10 @@ use arrow_buffer::{Buffer, ScalarBuffer};
 
 /// Rows of one stream within one cycle.
 ///
-/// `positions[i]` says which event of the cycle caused row `i`: its index among all events of the cycle, or
-/// the number of events in the cycle for rows that the end of the cycle caused. `origins[i]` is the
-/// partition that wrote the row, 0 for rows of a source. Rows with equal position are ordered by origin, so
-/// that (position, origin, order of writing) is a total order which does not depend on who computed what.
+/// `positions[i]` names the event that caused row `i`: its index among all events of the cycle, or the number of events
+/// in the cycle if the end of the cycle caused the row. `origins[i]` is the partition that wrote the row, or 0 for rows
+/// of a source. Rows with equal positions are ordered by origin. So (position, origin, order of writing) is a total
+/// order that does not depend on who computed what.
 #[derive(Clone, Debug)]
 pub struct Batch {
     /// The columns.
@@ -24,7 +24,7 @@ impl Batch {
     /// A batch of source rows.
     ///
     /// # Panics
-    /// If there is not exactly one position per row: a bug of the caller.
+    /// If there is not exactly one position per row, which is a bug of the caller.
     pub fn from_source(rows: RecordBatch, positions: ScalarBuffer<u32>) -> Self {
         assert_eq!(rows.num_rows(), positions.len(), "a batch needs one position per row");
         Batch { rows, positions, origins: ScalarBuffer::from(Vec::new()) }
@@ -40,7 +40,7 @@ impl Batch {
         self.positions.is_empty()
     }
 
-    /// The bytes of the columns and positions: their own part of memory that they share with others.
+    /// The bytes of the columns and positions: only their own share of memory that they share with others.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -71,7 +71,7 @@ impl Batch {
         }
     }
 
-    /// The same rows, caused by events that are `base` further on in the cycle.
+    /// The same rows, with positions moved forward by `base`.
     ///
     /// ```
     /// use tidemill_core::Batch;
@@ -96,8 +96,8 @@ impl Batch {
     }
 }
 
-/// The bytes of the buffers of a column and of what it consists of. Not of what they lie in: buffers of columns that came
-/// from another process all lie in one message.
+/// The bytes of a column's buffers and of its children's. This does not count the allocation behind them: the columns
+/// of a message from another process all share one allocation.
 fn bytes_of(column: &dyn Array) -> usize {
     let column = column.to_data();
     let buffers: usize = column.buffers().iter().map(Buffer::len).sum();
@@ -117,8 +117,8 @@ pub struct Run {
     pub end: u32,
 }
 
-/// A batch whose rows are grouped by partition: `runs` are ascending in partition and follow each other over the
-/// whole batch. Of a batch that is for several partitions alike, each of their runs is the whole of it.
+/// A batch whose rows are grouped by partition. `runs` are in ascending order of partition and follow each other over
+/// the whole batch. If the whole batch is for several partitions, each of their runs covers all of it.
 #[derive(Clone, Debug)]
 pub struct PartitionedBatch {
     /// The gathered rows.
@@ -128,7 +128,7 @@ pub struct PartitionedBatch {
 }
 
 impl PartitionedBatch {
-    /// How many rows all partitions together are given.
+    /// The number of rows given to all partitions together.
     ///
     /// ```
     /// use tidemill_core::arrow::array::{RecordBatch, UInt32Array};
@@ -145,7 +145,7 @@ impl PartitionedBatch {
     }
 }
 
-/// Some consecutive rows of a batch, as an operator sees them: typed columns as slices.
+/// Consecutive rows of a batch, as an operator sees them: typed columns as slices.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -182,7 +182,7 @@ impl<'a> Rows<'a> {
         self.start == self.end
     }
 
-    /// The values of a column of a primitive type without nulls.
+    /// The values of a column that has a primitive type and no nulls.
     ///
     /// # Panics
     /// If the column has another type. Plans are checked against the operators' declared schemas before they

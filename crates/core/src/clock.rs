@@ -1,4 +1,5 @@
-//! Clocks. Only sources, intake, cuts and sinks read one; operators never do, so that a replay gives the same bytes.
+//! Clocks. Only sources, intake, cuts and sinks read a clock. Operators never do, so that a replay gives the same
+//! bytes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -22,7 +23,8 @@ impl SystemClock {
         SystemClock { start: Instant::now(), start_ns: 0 }
     }
 
-    /// A clock that starts at the time of day, in nanoseconds since 1970 (UTC), and does not jump with it.
+    /// A clock that starts at the time of day, in nanoseconds since 1970 (UTC), but does not jump when the time of day
+    /// does.
     ///
     /// ```
     /// use tidemill_core::{Clock, SystemClock};
@@ -46,8 +48,8 @@ impl Clock for SystemClock {
     }
 }
 
-/// The time of day, in nanoseconds since 1970 (UTC). It jumps when the machine's clock is set: it is for comparing with times
-/// that others have written, and for nothing that must not go back.
+/// The time of day, in nanoseconds since 1970 (UTC). It jumps when the machine's clock is set. Use it to compare with
+/// times that others have written, and for nothing that must not go back.
 ///
 /// ```
 /// use tidemill_core::{Clock, TimeOfDay};

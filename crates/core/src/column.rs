@@ -40,7 +40,7 @@ pub trait Native: Copy + Send + 'static {
     /// Its values in a column.
     ///
     /// # Panics
-    /// If the column has another type: an operator that writes other types than it declares has a bug.
+    /// If the column has another type, which is a bug of an operator that writes other types than it declares.
     fn values(column: &mut Column) -> &mut Vec<Self>;
 }
 
@@ -88,7 +88,7 @@ natives!(
     Float32 f32, Float32Type; Float64 f64, Float64Type
 );
 
-/// Takes the values out and leaves room for about as many: cycles resemble each other.
+/// Takes the values out and reserves room for about as many, because cycles resemble each other.
 pub(crate) fn take<T>(values: &mut Vec<T>) -> Vec<T> {
     let room = Vec::with_capacity(values.len() + values.len() / 4);
     std::mem::replace(values, room)
@@ -112,7 +112,7 @@ pub trait Row {
     /// Checks the types of the columns.
     ///
     /// # Panics
-    /// If number or types differ: an operator that writes other rows than it declares has a bug.
+    /// If number or types differ, which is a bug of an operator that writes other rows than it declares.
     fn columns(columns: &mut [Column]) -> Self::Columns<'_>;
     /// Appends one value to each column.
     fn push(self, columns: &mut Self::Columns<'_>);

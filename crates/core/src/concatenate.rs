@@ -1,4 +1,4 @@
-//! Columns end to end.
+//! Concatenation of columns and batches.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use arrow_array::types::ByteViewType;
 use arrow_array::{Array, ArrayRef, GenericByteViewArray, RecordBatch, RecordBatchOptions};
 use arrow_schema::{ArrowError, DataType, SchemaRef};
 
-/// One column with the values of all parts, which have one type.
+/// Concatenates parts of one type into one column.
 ///
-/// Views are copied together: otherwise the column would keep every buffer of every part, and a column made
-/// of slices of it all of them again for each slice.
+/// String views are compacted. Otherwise the column would keep every buffer of every part alive, and a column made of
+/// slices of it would keep all of them again for each slice.
 ///
 /// ```
 /// use tidemill_core::arrow::array::{Array, StringViewArray};
@@ -21,8 +21,7 @@ use arrow_schema::{ArrowError, DataType, SchemaRef};
 /// ```
 ///
 /// # Errors
-/// If the values do not fit one column: more than 2 GiB of strings, or more entries than a dictionary has
-/// keys.
+/// If the values do not fit one column: more than 2 GiB of strings, or more entries than a dictionary has keys.
 pub fn columns(parts: &[&dyn Array]) -> Result<ArrayRef, ArrowError> {
     let column = arrow_select::concat::concat(parts)?;
     Ok(match column.data_type() {
@@ -32,7 +31,7 @@ pub fn columns(parts: &[&dyn Array]) -> Result<ArrayRef, ArrowError> {
     })
 }
 
-/// One batch with the rows of all, which have this schema.
+/// Concatenates batches of this schema into one batch.
 ///
 /// # Errors
 /// As for [`columns`].

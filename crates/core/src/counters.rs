@@ -63,7 +63,7 @@ impl Counters {
         self.values[counter as usize].fetch_add(amount, Ordering::Relaxed);
     }
 
-    /// Takes from a counter that is a level.
+    /// Subtracts from a counter that is a level.
     pub fn subtract(&self, counter: Counter, amount: u64) {
         self.values[counter as usize].fetch_sub(amount, Ordering::Relaxed);
     }

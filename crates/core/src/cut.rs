@@ -1,4 +1,4 @@
-//! Cuts: where one cycle ends and the next begins, and the log that remembers them.
+//! Cuts, which say where one cycle ends and the next begins, and the log that stores them.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,10 +14,12 @@ pub struct Cut {
     pub cycle: u64,
     /// For each gateway, in the plan's order, one past the position of its last event in the cycle.
     pub positions: Vec<u64>,
-    /// For each gateway, the event time up to which it is complete; `i64::MIN` before its first event,
-    /// `i64::MAX` once it has ended, so that what waits for the watermark comes out before the query ends.
+    /// For each gateway, the event time up to which it is complete. It is `i64::MIN` before the gateway's first event,
+    /// and `i64::MAX` once it has ended, so that everything that waits for the watermark comes out before the query
+    /// ends.
     pub watermarks: Vec<i64>,
-    /// For each gateway, whether it counts as idle: it then does not hold the watermark back. Empty: none.
+    /// For each gateway, whether it counts as idle. An idle gateway does not hold back the watermark. Empty if none is
+    /// idle.
     pub idle: Vec<bool>,
     /// When the cycle was closed, on the engine's clock.
     pub closed_at_ns: u64,
@@ -25,12 +27,12 @@ pub struct Cut {
     pub snapshot: bool,
     /// Whether all gateways have ended: no cycle follows.
     pub last: bool,
-    /// The inputs of operators that are split in another way from this cycle on.
+    /// The operator inputs that are split differently from this cycle on.
     pub splits: Vec<SplitChange>,
 }
 
-/// A change of how an input is split. It changes no result; it is logged to tell why a cycle took the time it took, and
-/// for a replay to take the same way.
+/// A change of how an input is split. It changes no result. It is logged to explain how long a cycle took, and so that
+/// a replay splits in the same way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SplitChange {
     /// The operator's name.
@@ -42,7 +44,7 @@ pub struct SplitChange {
 }
 
 impl Cut {
-    /// A cut before anything has come, to compute what depends on no cut.
+    /// A cut before any event, for computing what depends on no cut.
     pub fn first() -> Cut {
         Cut {
             cycle: 0,
@@ -56,16 +58,16 @@ impl Cut {
         }
     }
 
-    /// The event time up to which all gateways that are not idle are complete; see [`Cut::watermark_of`].
+    /// The event time up to which all gateways that are not idle are complete. See [`Cut::watermark_of`].
     pub fn watermark(&self) -> i64 {
         self.watermark_of(0..self.watermarks.len())
     }
 
-    /// The event time up to which those of these gateways are complete that are not idle.
+    /// The event time up to which these gateways are complete, except for idle ones.
     ///
-    /// `i64::MAX` only once all of them have ended. As long as one is merely idle, more may come: if no other gateway is
-    /// active, the answer is `i64::MIN`, which moves no one. Gateways that come back from idleness may set the answer
-    /// back: whoever keeps time by it keeps the largest.
+    /// It is `i64::MAX` only once all of them have ended. As long as one is merely idle, more events may come: if no
+    /// other gateway is active, the result is `i64::MIN`, in which case the watermark does not advance. A gateway that
+    /// returns from idleness may lower the result, so a caller that keeps time by it must keep the largest.
     ///
     /// ```
     /// use tidemill_core::Cut;
@@ -92,10 +94,10 @@ impl Cut {
 
 /// Where cuts are logged, in order, before the cycle is processed.
 pub trait CutLog: Send {
-    /// Logs the cut. Once this returns, the cut is as durable as the log promises.
+    /// Logs the cut. When this returns, the cut is as durable as the log promises.
     ///
     /// # Errors
-    /// If the cut cannot be logged; the engine then stops without processing the cycle.
+    /// If the cut cannot be logged. The engine then stops without processing the cycle.
     fn append(&mut self, cut: &Cut) -> Result<(), Cause>;
 }
 
@@ -122,7 +124,7 @@ impl MemoryCutLog {
         MemoryCutLog { capacity, cuts: Arc::default() }
     }
 
-    /// The cuts that are kept, oldest first.
+    /// The stored cuts, oldest first.
     pub fn cuts(&self) -> Vec<Cut> {
         self.lock().iter().cloned().collect()
     }

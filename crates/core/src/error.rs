@@ -1,20 +1,20 @@
-//! Errors, by whose fault they are.
+//! Errors, classified by whose fault they are.
 
 use thiserror::Error;
 
-/// Why something failed, by whose fault it is.
+/// Why something failed, and whose fault it is.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Cause {
-    /// The user's: an input, a query or a setting that cannot be served. Says what to change.
+    /// The user's fault: an input, a query or a setting that cannot be served. The text says what to change.
     #[error("{0}")]
     User(String),
-    /// An operation on something outside failed (disk, network); doing it again may help.
+    /// An operation on something outside failed (disk, network). Trying again may help.
     #[error("{0}")]
     Operation(String),
-    /// A resource limit was reached. Says which, and how to raise it.
+    /// A resource limit was reached. The text says which one, and how to raise it.
     #[error("limit reached: {0}")]
     Resource(String),
-    /// A bug of ours, or of a user's own operator.
+    /// A bug of ours, or of a user's operator.
     #[error("this is a bug: {0}")]
     Bug(String),
 }

@@ -1,4 +1,4 @@
-//! Expressions: how operators compute columns from columns without knowing who wrote the expression.
+//! Expressions, with which operators compute columns from columns without knowing who wrote the expression.
 
 use std::fmt::Debug;
 
@@ -8,7 +8,7 @@ use arrow_schema::DataType;
 use crate::cut::Cut;
 use crate::error::Cause;
 
-/// A pure function of a row, computed for whole batches. What it depends on besides the row (`now()`) is in
+/// A pure function of a row, computed for whole batches. Anything that it depends on besides the row (`now()`) is in
 /// the cut.
 ///
 /// ```
@@ -40,6 +40,6 @@ pub trait Expression: Send + Sync + Debug {
     /// One value per row.
     ///
     /// # Errors
-    /// If it cannot be computed for a row; the query then stops.
+    /// If it cannot be computed for a row. The query then stops.
     fn evaluate(&self, rows: &RecordBatch, cut: &Cut) -> Result<ArrayRef, Cause>;
 }

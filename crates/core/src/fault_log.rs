@@ -1,11 +1,11 @@
-//! Where the parts of a query tell of what they could not do for single rows, while the query goes on.
+//! Where the parts of a query report failures that concern single rows, while the query continues.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::source::Faults;
 
-/// Faults of one kind, counted together by all of its clones. They are a statistic and no part of the state: a replay
-/// counts again.
+/// Faults of one kind, counted together by all clones. They are a statistic and not part of the state: a replay counts
+/// them again.
 ///
 /// ```
 /// let log = tidemill_core::FaultLog::default();
@@ -16,7 +16,7 @@ use crate::source::Faults;
 pub struct FaultLog(Arc<Mutex<Faults>>);
 
 impl FaultLog {
-    /// Counts a fault. Only the first few are described, so the text is made when it is wanted.
+    /// Counts a fault. Only the first few are described, so the text is created only when it is needed.
     pub fn add(&self, text: impl FnOnce() -> String) {
         let mut faults = self.lock();
         match faults.samples.len() < Faults::SAMPLES_MAX {
@@ -25,7 +25,7 @@ impl FaultLog {
         }
     }
 
-    /// Those so far.
+    /// The faults so far.
     pub fn read(&self) -> Faults {
         self.lock().clone()
     }

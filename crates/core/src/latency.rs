@@ -21,7 +21,7 @@ impl Default for ResponseTimes {
 }
 
 impl ResponseTimes {
-    /// Records a response time for `count` events. Longer ones than an hour count as an hour.
+    /// Records a response time for `count` events. Response times above an hour count as an hour.
     pub fn record(&mut self, response_ns: u64, count: u64) {
         // The histogram would take the time of no events for its maximum.
         if count > 0 {
@@ -29,7 +29,7 @@ impl ResponseTimes {
         }
     }
 
-    /// The time within which this share of the events was answered, 0 to 1.
+    /// The time within which this share of the events was answered, from 0 to 1.
     ///
     /// ```
     /// let mut times = tidemill_core::latency::ResponseTimes::default();
@@ -42,7 +42,7 @@ impl ResponseTimes {
         Duration::from_nanos(self.histogram.value_at_quantile(share))
     }
 
-    /// The share of events, from 0 to 1, whose response took no longer than this; 1 if there were none.
+    /// The share of events, from 0 to 1, whose response took at most this long; 1 if there were none.
     ///
     /// ```
     /// use std::time::Duration;
@@ -74,7 +74,7 @@ impl ResponseTimes {
         self.histogram.add(&other.histogram).expect("all histograms have the same bounds");
     }
 
-    /// Forgets everything.
+    /// Removes all counts.
     pub fn clear(&mut self) {
         self.histogram.reset();
     }

@@ -1,9 +1,9 @@
-//! What every part of Tidemill shares: cycles and their cuts, batches, the operator and sink traits, errors,
-//! clocks, counters and response times. It names neither Timely nor DataFusion and does no input or output.
+//! Shared by every part of Tidemill: cycles and their cuts, batches, the operator and sink traits, errors, clocks,
+//! counters and response times. This crate names neither Timely nor DataFusion, and does no input or output.
 //!
-//! Everything moves in *cycles* (see [`cut`]): a cycle is a numbered batch of events between two cuts of the
-//! input. Within a cycle every event has a *position*, and rows that are caused by an event carry that
-//! position with them ([`batch`]); so there is one defined order, whatever the number of workers.
+//! Everything moves in *cycles* (see [`cut`]). A cycle is a numbered batch of events between two cuts of the input.
+//! Within a cycle every event has a *position*, and rows caused by an event carry its position ([`batch`]). So rows
+//! have one defined order, with any number of workers.
 
 pub mod batch;
 pub mod clock;

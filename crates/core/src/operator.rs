@@ -8,10 +8,10 @@ use crate::snapshot::{SnapshotReader, SnapshotWriter};
 
 /// One logical partition of an operator.
 ///
-/// In every cycle an instance is given its rows, input by input in the plan's order, each input's rows in
-/// the order of (position, origin); then the end of the cycle. An instance lives in one worker's partition
-/// table, is never shared, and may be moved between cycles. It must not read a clock, a random source or a
-/// hash seed, and must not block: its output is a function of its rows and cuts.
+/// In every cycle an instance receives its rows, input by input in the plan's order, and each input's rows in the order
+/// of (position, origin). Then it is told the end of the cycle. An instance lives in one worker's partition table, is
+/// never shared, and may be moved between cycles. It must not read a clock, a random source or a hash seed, and must
+/// not block: its output is a function of its rows and cuts.
 ///
 /// ```
 /// use tidemill_core::arrow::array::types::UInt32Type;
@@ -41,11 +41,11 @@ use crate::snapshot::{SnapshotReader, SnapshotWriter};
 /// }
 /// ```
 pub trait Operator: Send {
-    /// Some rows of one input. A cycle's rows may come in one call or in several, divided anywhere: what an
-    /// operator does must not depend on it.
+    /// Takes rows of one input. A cycle's rows may come in one call or in several, divided anywhere, so the operator
+    /// must not depend on how they are divided.
     ///
     /// # Errors
-    /// An error stops the query; its report names operator, partition, cycle and cause.
+    /// An error stops the query. The report names operator, partition, cycle and cause.
     fn rows(&mut self, input: usize, rows: Rows<'_>, output: &mut Output) -> Result<(), Cause>;
 
     /// The cycle's rows are complete. Called for partitions that had rows, and for those whose
@@ -57,14 +57,14 @@ pub trait Operator: Send {
         Ok(())
     }
 
-    /// The event time from which on [`end_of_cycle`](Operator::end_of_cycle) must be called even in cycles
-    /// without rows for this partition. Asked after each call.
+    /// The event time from which on [`end_of_cycle`](Operator::end_of_cycle) must be called even in cycles without rows
+    /// for this partition. The engine asks after each call.
     fn next_timer(&self) -> Option<i64> {
         None
     }
 
-    /// A hint that these rows come soon: an operator with large state asks for the memory that they need
-    /// (see [`prefetch`](crate::prefetch)). Must not change anything.
+    /// A hint that these rows come soon. An operator with large state prefetches the memory that they need (see
+    /// [`prefetch`](crate::prefetch)). It must not change anything.
     fn prefetch(&self, _input: usize, _rows: Rows<'_>) {}
 
     /// Writes the state at the end of a cycle, in a format that starts with a version.
@@ -73,6 +73,6 @@ pub trait Operator: Send {
     /// Reads what [`snapshot`](Operator::snapshot) wrote into a fresh instance.
     ///
     /// # Errors
-    /// If the bytes are of an unknown version or damaged.
+    /// If the bytes have an unknown version or are damaged.
     fn restore(&mut self, reader: &mut SnapshotReader<'_>) -> Result<(), Cause>;
 }

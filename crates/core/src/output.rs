@@ -1,4 +1,4 @@
-//! What operators write: rows on the ports of an operator, gathered over all its partitions on a worker.
+//! The output of operators: rows on an operator's ports, collected over all its partitions on a worker.
 
 use std::sync::Arc;
 
@@ -21,13 +21,13 @@ pub struct Output {
 #[derive(Debug)]
 pub struct Port {
     schema: SchemaRef,
-    /// Rows written one by one, after those in batches; none if a column's type cannot be built so.
+    /// Rows written one by one, after those in batches; `None` if the type of a column cannot be built this way.
     columns: Option<Vec<Column>>,
     /// Rows written in batches.
     batches: Vec<RecordBatch>,
     rows_in_batches: usize,
     positions: Vec<u32>,
-    /// (partition, first row) for each partition that was given the port.
+    /// (partition, first row) for each partition that has written to the port.
     origins: Vec<(u32, u32)>,
 }
 
@@ -61,18 +61,18 @@ impl Output {
         &mut self.ports
     }
 
-    /// The position of rows that the end of the cycle causes: the number of events in the cycle, and so the
-    /// last position that rows may have.
+    /// The position of rows that the end of the cycle causes. It is the number of events in the cycle, and so the
+    /// largest position that rows may have.
     pub fn end_position(&self) -> u32 {
         self.end_position
     }
 
-    /// All that follows is written in a cycle of so many events.
+    /// Begins a cycle with this number of events: all later rows belong to it.
     pub fn begin_cycle(&mut self, events: u32) {
         self.end_position = events;
     }
 
-    /// All that follows is written by this partition. Partitions must come in ascending order.
+    /// Begins a partition: it writes all later rows. Partitions must come in ascending order.
     pub fn begin_partition(&mut self, partition: u32) {
         for port in &mut self.ports {
             let start = port.positions.len() as u32;
@@ -83,7 +83,7 @@ impl Output {
         }
     }
 
-    /// Takes the rows of a port out as a batch; `None` if there are none.
+    /// Takes the rows of a port as a batch; `None` if there are none.
     pub fn finish(&mut self, port: usize) -> Option<Batch> {
         self.ports[port].finish()
     }
@@ -122,7 +122,7 @@ impl Port {
         &self.schema
     }
 
-    /// Appends whole rows of any types, each with the position of the event that caused it.
+    /// Appends whole rows of any types, with the position of the event that caused each.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -135,8 +135,8 @@ impl Port {
     /// ```
     ///
     /// # Errors
-    /// If number or types of columns differ from the port's, if there are nulls where it has none, or if
-    /// there is not one position per row: a bug.
+    /// If the number or types of the columns differ from the port's, if there are nulls where the port has none, or if
+    /// there is not one position per row. All of these are bugs.
     pub fn push_batch(&mut self, rows: RecordBatch, positions: &[u32]) -> Result<(), Cause> {
         if rows.num_rows() != positions.len() {
             let (rows, positions) = (rows.num_rows(), positions.len());
@@ -156,7 +156,7 @@ impl Port {
         Ok(())
     }
 
-    /// The same rows under the port's schema, which all readers take for granted.
+    /// The same rows with the port's schema, on which all readers rely.
     fn as_declared(&self, rows: RecordBatch) -> Result<RecordBatch, Cause> {
         let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
         let (_, columns, _) = rows.into_parts();
@@ -171,11 +171,10 @@ impl Port {
         self.writer().push(position, row);
     }
 
-    /// Writes many rows of one type: the columns' types are checked once.
+    /// Writes many rows of one type, and checks the columns' types only once.
     ///
     /// # Panics
-    /// If the port has columns that are not primitive: these are written with
-    /// [`push_batch`](Port::push_batch).
+    /// If the port has columns that are not primitive. Write those with [`push_batch`](Port::push_batch).
     #[inline]
     pub fn writer<R: Row>(&mut self) -> RowWriter<'_, R> {
         let columns = self.columns.as_mut().expect("rows with strings or the like are written in batches");

@@ -1,10 +1,10 @@
 //! A hint to the processor to fetch memory that will be needed soon.
 //!
-//! An operator over state larger than the caches waits for memory once per event. If it asks for the next
-//! events' state before it works on this one's, the waits overlap.
+//! An operator whose state is larger than the caches waits for memory once per event. If it prefetches the next events'
+//! state before it works on the current one's, the waits overlap.
 #![allow(unsafe_code)]
 
-/// Asks for the cache line of `value`. Never changes what a program computes.
+/// Prefetches the cache line of `value`. Never changes what a program computes.
 ///
 /// ```
 /// let table = vec![0u64; 1024];

@@ -1,4 +1,4 @@
-//! Sinks: where results go, whole cycles at a time.
+//! Sinks, which receive results in whole cycles.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use crate::cut::Cut;
 use crate::error::Cause;
 use crate::fault_log::FaultLog;
 
-/// When the events of a cycle arrived: `(first position, arrival on the engine's clock)` for each chunk that
-/// a gateway took in, ascending; and the number of events.
+/// When the events of a cycle arrived: `(first position, arrival on the engine's clock)` in ascending order for each
+/// chunk that a gateway took in, and the number of events.
 #[derive(Clone, Debug, Default)]
 pub struct Arrivals {
     /// First position within the cycle, and arrival in nanoseconds, of each chunk.
@@ -20,13 +20,13 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// When the event at `position` arrived; for the position after the last one, when the last one did.
+    /// When the event at `position` arrived. For the position after the last event, when the last event arrived.
     pub fn at_ns(&self, position: u32) -> u64 {
         let after = self.chunks.partition_point(|chunk| chunk.0 <= position);
         self.chunks[..after].last().or(self.chunks.first()).map_or(0, |chunk| chunk.1)
     }
 
-    /// The arrivals with the number of events that each stands for.
+    /// The arrivals, each with the number of events that it stands for.
     pub fn weighted(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let ends = self.chunks.iter().skip(1).map(|chunk| chunk.0).chain([self.events]);
         self.chunks.iter().zip(ends).map(|(chunk, end)| (chunk.1, u64::from(end - chunk.0)))
@@ -41,87 +41,87 @@ pub struct CycleOutput {
     pub streams: Vec<Option<Batch>>,
     /// When the cycle's events arrived.
     pub arrivals: Arc<Arrivals>,
-    /// The engine's clock, for stamping.
+    /// The engine's clock, for timestamps.
     pub clock: Arc<dyn Clock>,
 }
 
-/// What a sink promises of each cycle when a query goes on after a crash.
+/// What a sink guarantees about each cycle when a query resumes after a crash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Guarantee {
-    /// Its results are there at least once: cycles that it had committed shortly before may come again.
+    /// Its results are there at least once: cycles that were committed shortly before the crash may come again.
     #[default]
     AtLeastOnce,
-    /// Its results are there once: it keeps the number of its last cycle together with them.
+    /// Its results are there exactly once: the sink stores the number of its last cycle together with them.
     ExactlyOnce,
 }
 
-/// Stands between a query and what its sinks commit, if the query is durable: what a cycle was made of must be as
-/// durable as was promised before its results are, or a crash could take the one and leave the other.
+/// Stands between a durable query and the commits of its sinks. The inputs of a cycle must be as durable as promised
+/// before its results are committed. Otherwise a crash could take the inputs and leave the results.
 pub trait CommitGuard: Send + Sync {
-    /// Called on the sink's thread before a sink commits the cycles up to this cut; may block, and returns early if
-    /// the query has stopped.
+    /// Called on the sink's thread before a sink commits the cycles up to this cut. May block, and returns early if the
+    /// query has stopped.
     ///
     /// # Errors
-    /// If it cannot be made durable; the query then stops without the commit.
+    /// If they cannot be made durable. The query then stops without the commit.
     fn before_commit(&self, cut: &Cut, is_stopped: &dyn Fn() -> bool) -> Result<(), Cause>;
 
-    /// A sink, by its number in the plan, has committed the cycles up to this one. `recorded` is the last cycle that the
-    /// sink would tell a run which began now, see [`Sink::unrecorded`].
+    /// Reports that a sink, identified by its number in the plan, has committed the cycles up to this one. `recorded`
+    /// is the last cycle that the sink would report to a run that began now, see [`Sink::unrecorded`].
     ///
     /// # Errors
-    /// If that cannot be noted; the query then stops.
+    /// If the commit cannot be recorded. The query then stops.
     fn after_commit(&self, sink: usize, cycle: u64, recorded: Option<u64>) -> Result<(), Cause>;
 }
 
-/// Takes results, whole cycles in order, and makes ranges of them durable. Runs on a thread of its own and
-/// may block; while it does, the engine goes on until its credits are used up. (A sink that says that it
-/// never blocks runs on a worker.)
+/// Takes results as whole cycles in order, and makes ranges of them durable. A sink runs on a thread of its own and may
+/// block. While it does, the engine continues until its credits are used up. (A sink that declares that it never blocks
+/// runs on a worker.)
 pub trait Sink: Send {
     /// Takes the results of a cycle. They must not become visible before they are committed.
     ///
     /// # Errors
-    /// An error stops the query; cycles that were committed stay so.
+    /// An error stops the query. Committed cycles stay committed.
     fn prepare(&mut self, output: CycleOutput) -> Result<(), Cause>;
 
-    /// Makes the results of these cycles durable and visible, together. When it returns, they are.
+    /// Makes the results of these cycles durable and visible, together. They are when it returns.
     ///
     /// # Errors
     /// As for [`prepare`](Sink::prepare).
     fn commit(&mut self, cycles: RangeInclusive<u64>) -> Result<(), Cause>;
 
-    /// Whether a call may wait: for a disk, a network, another thread. A sink that never does is called by
-    /// the worker that has its results, which saves the way to a thread of its own; one that waits
-    /// nevertheless holds all operators up. Asked once, before the query starts.
+    /// Whether a call may wait for a disk, a network or another thread. A sink that never waits is called by the worker
+    /// that has its results, which saves handing them to another thread. If such a sink waits nevertheless, it holds up
+    /// all operators. Asked once, before the query starts.
     fn may_block(&self) -> bool {
         true
     }
 
-    /// What it promises when a query goes on after a crash.
+    /// What the sink guarantees when a query resumes after a crash.
     fn guarantee(&self) -> Guarantee {
         Guarantee::AtLeastOnce
     }
 
-    /// The last cycle that an earlier run has committed here; `None` if there is none, or if the sink does not
-    /// remember. Cycles up to this one are not given to it again. Asked once, before the query starts.
+    /// The last cycle that an earlier run has committed here; `None` if there is none, or if the sink does not store
+    /// it. Cycles up to this one are not given to the sink again. Asked once, before the query starts.
     ///
     /// # Errors
-    /// If it cannot be found out; the query then does not start.
+    /// If it cannot be determined. The query then does not start.
     fn last_committed(&mut self) -> Result<Option<u64>, Cause> {
         Ok(None)
     }
 
-    /// The first of the committed cycles that the sink has not recorded yet: a run that began now would be told by
-    /// [`last_committed`](Sink::last_committed) that it is missing. A sink may put off recording cycles without rows,
-    /// because it costs nothing to be given them again. `None`: it has recorded all that it has committed.
+    /// The first of the committed cycles that the sink has not recorded yet: [`last_committed`](Sink::last_committed)
+    /// would tell a run that began now that it is missing. A sink may defer recording cycles without rows, because
+    /// receiving them again costs nothing. `None`: it has recorded everything that it has committed.
     ///
-    /// What a run needs that goes on from the recorded cycles is kept, so a sink that puts off recording and does not say
-    /// so could not be gone on with after a crash.
+    /// Whatever a run needs to resume from the recorded cycles is kept. So a sink that defers recording without saying
+    /// so cannot be resumed after a crash.
     fn unrecorded(&self) -> Option<u64> {
         None
     }
 
-    /// Records all that was committed, durably. Asked after the commit of a snapshot's cycle, so that what is older than
-    /// the snapshot can be removed even if nothing more comes.
+    /// Durably records everything that was committed. Called after the commit of a snapshot's cycle, so that anything
+    /// older than the snapshot can be removed even if nothing more comes.
     ///
     /// # Errors
     /// As for [`prepare`](Sink::prepare).
@@ -129,19 +129,19 @@ pub trait Sink: Send {
         Ok(())
     }
 
-    /// Rows that the target refuses and that this sink keeps elsewhere, so that the others can go on: it tells this log of
-    /// them while it runs. Asked once, before the query starts.
+    /// A log to which this sink reports, while it runs, rows that the target refuses and that the sink keeps elsewhere,
+    /// so that the others can continue. Asked once, before the query starts.
     fn refused(&self) -> FaultLog {
         FaultLog::default()
     }
 
-    /// How to end a wait of this sink from another thread, when the query is told to stop at once: a call that waits
+    /// A way to end this sink's waiting from another thread, when the query is told to stop at once: a call that waits
     /// for a server then returns soon, with an error. Asked once, before the query starts.
     fn stopper(&self) -> Option<Box<dyn Fn() + Send + Sync>> {
         None
     }
 
-    /// The query has ended in order: no cycle follows.
+    /// The query has ended normally: no cycle follows.
     ///
     /// # Errors
     /// As for [`prepare`](Sink::prepare).

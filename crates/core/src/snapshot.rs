@@ -53,7 +53,7 @@ macro_rules! integers {
 integers!(u8 u8; u16 u16; u32 u32; u64 u64; i64 i64);
 
 impl SnapshotWriter {
-    /// Writes bytes, and their number before them.
+    /// Writes bytes, preceded by their number.
     ///
     /// ```
     /// let mut writer = tidemill_core::SnapshotWriter::default();
@@ -67,7 +67,7 @@ impl SnapshotWriter {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The bytes, closed by their checksum.
+    /// The bytes, followed by their checksum.
     pub fn finish(mut self) -> Vec<u8> {
         let checksum = crc32fast::hash(&self.bytes);
         self.u32(checksum);
@@ -76,7 +76,7 @@ impl SnapshotWriter {
 }
 
 impl<'a> SnapshotReader<'a> {
-    /// Opens bytes that a writer finished.
+    /// Opens bytes that a writer has finished.
     ///
     /// # Errors
     /// If the checksum does not match.
@@ -91,7 +91,7 @@ impl<'a> SnapshotReader<'a> {
     /// Checks that the next byte is this version.
     ///
     /// # Errors
-    /// If it is another one.
+    /// If it is a different version.
     pub fn version(&mut self, expected: u8) -> Result<(), Cause> {
         match self.u8()? {
             found if found == expected => Ok(()),
@@ -104,7 +104,7 @@ impl<'a> SnapshotReader<'a> {
     /// Reads bytes that [`SnapshotWriter::bytes`] wrote.
     ///
     /// # Errors
-    /// If the bytes end before.
+    /// If the bytes end too early.
     pub fn bytes(&mut self) -> Result<&'a [u8], Cause> {
         let length = usize::try_from(self.u64()?).map_err(|_| ends_early())?;
         let (head, rest) = self.bytes.split_at_checked(length).ok_or_else(ends_early)?;
@@ -129,8 +129,8 @@ pub struct Snapshot {
     pub cycle: u64,
     /// For each operator, for each partition, what it wrote.
     pub operators: BTreeMap<String, BTreeMap<u32, Vec<u8>>>,
-    /// For each operator, the largest event time that its timers were held against. It is more than the cut says if
-    /// a source has come back from idleness since.
+    /// For each operator, the largest event time with which its timers were compared. It is larger than the cut says if
+    /// a source has returned from idleness since.
     pub watermarks: BTreeMap<String, i64>,
 }
 
@@ -139,7 +139,7 @@ pub trait StateSource: Send + Sync {
     /// The state of one partition, if there is one.
     fn partition(&self, operator: &str, partition: u32) -> Option<Vec<u8>>;
 
-    /// The largest event time that an operator's timers were held against.
+    /// The largest event time with which an operator's timers were compared.
     fn watermark(&self, operator: &str) -> Option<i64>;
 }
 

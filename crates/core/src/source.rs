@@ -8,18 +8,18 @@ use arrow_schema::SchemaRef;
 
 use crate::error::Cause;
 
-/// What a source had when it was asked.
+/// What a source returned when it was polled.
 #[derive(Clone, Debug)]
 pub enum Polled {
-    /// Some rows, in the order in which they came.
+    /// Rows, in the order in which they came.
     Rows(RecordBatch),
-    /// Nothing within the time that was given.
+    /// Nothing came within the given time.
     Nothing,
-    /// Nothing any more: the source has ended.
+    /// Nothing more will come: the source has ended.
     Ended,
 }
 
-/// A request of a client that numbers its requests, ascending.
+/// A request of a client that numbers its requests in ascending order.
 ///
 /// ```
 /// let request = tidemill_core::source::Request { client: "agent-7".into(), sequence: 12 };
@@ -33,7 +33,7 @@ pub struct Request {
     pub sequence: u64,
 }
 
-/// How far a part of a source was read: a file, say. What the bytes mean is the source's own affair.
+/// How far one part of a source was read, for example a file. Only the source knows what the bytes mean.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -44,9 +44,9 @@ pub struct Request {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The number that the source gave to the part.
+    /// The number that the source has given to the part.
     pub part: u64,
-    /// How far it was read; `None`: the source needs to know nothing more of it.
+    /// How far it was read; `None` if the source no longer needs to know anything about it.
     pub at: Option<Vec<u8>>,
 }
 
@@ -63,7 +63,7 @@ pub fn note_places(places: &mut Places, changed: impl IntoIterator<Item = Place>
     }
 }
 
-/// Input that could not be read and was left out, since the source was last asked.
+/// Input that could not be read and was left out since the source was last asked.
 ///
 /// ```
 /// use tidemill_core::source::Faults;
@@ -77,8 +77,8 @@ pub struct Faults {
     pub count: u64,
     /// The first few, each with place and reason.
     pub samples: Vec<String>,
-    /// What is worth knowing of the input though nothing was left out: a folder that is waited for, say. Each is told
-    /// once.
+    /// Noteworthy facts about the input that caused nothing to be left out, for example that a folder is waited for.
+    /// Each is reported once.
     pub notices: Vec<String>,
 }
 
@@ -86,7 +86,7 @@ impl Faults {
     /// How many samples are kept.
     pub const SAMPLES_MAX: usize = 8;
 
-    /// Counts a record that could not be read; keeps the text if there is room.
+    /// Counts a record that could not be read, and keeps the text if there is room.
     pub fn add(&mut self, text: impl Into<String>) {
         self.count += 1;
         if self.samples.len() < Faults::SAMPLES_MAX {
@@ -108,12 +108,12 @@ impl Faults {
         }
     }
 
-    /// Whether there is nothing to tell.
+    /// Whether there is nothing to report.
     pub fn is_empty(&self) -> bool {
         self.count == 0 && self.notices.is_empty()
     }
 
-    /// Adds those of another.
+    /// Adds the faults of another.
     pub fn merge(&mut self, other: Faults) {
         self.count += other.count;
         other.notices.into_iter().for_each(|notice| self.notice(notice));
@@ -135,12 +135,12 @@ impl Faults {
 pub struct Refused {
     /// Their numbers within the batch, ascending.
     pub rows: Vec<usize>,
-    /// Why, of the first few.
+    /// The reasons for the first few.
     reasons: Vec<String>,
 }
 
 impl Refused {
-    /// Refuses a row behind the last one that was refused. The reason is asked for only if it is kept.
+    /// Refuses a row after the last refused one. The reason is created only if it is kept.
     pub fn add(&mut self, row: usize, reason: impl FnOnce() -> String) {
         self.rows.push(row);
         if self.reasons.len() < Faults::SAMPLES_MAX {
@@ -148,13 +148,13 @@ impl Refused {
         }
     }
 
-    /// Why a row was refused, by its place among those that were; of one beyond the first few, why the last of these
-    /// was.
+    /// Why a row was refused, by its index among the refused rows. Beyond the first few, this is the reason of the last
+    /// one kept.
     pub fn reason(&self, place: usize) -> &str {
         self.reasons.get(place).or(self.reasons.last()).map_or("", String::as_str)
     }
 
-    /// Which of so many rows may come in.
+    /// Which of this many rows may come in.
     pub fn admitted(&self, rows: usize) -> BooleanArray {
         let mut admitted = vec![true; rows];
         self.rows.iter().for_each(|row| admitted[*row] = false);
@@ -162,13 +162,13 @@ impl Refused {
     }
 }
 
-/// Decides which rows may come in, for reasons that the rows' format does not know. It is asked once for each row, before
-/// the row has a position: what was let in once stays in, also when it is replayed.
+/// Decides which rows may come in, for reasons that the rows' format does not know. It is asked once for each row,
+/// before the row has a position. A row that was admitted stays admitted, even when it is replayed.
 pub trait Admission: Send {
     /// The rows that may not come in.
     ///
     /// # Errors
-    /// If that cannot be told; the query then stops.
+    /// If that cannot be determined. The query then stops.
     fn refused(&mut self, rows: &RecordBatch) -> Result<Refused, Cause>;
 }
 
@@ -177,12 +177,12 @@ pub trait Admission: Send {
 pub struct Progress {
     /// Bytes (or rows, if it has no bytes) read so far.
     pub done: u64,
-    /// Of so many; `None`: unknown, or without end.
+    /// The total; `None` if it is unknown or there is no end.
     pub total: Option<u64>,
 }
 
-/// Where rows come from: a file, a socket, a generator. Read on a thread of its own, so it may block, but not
-/// longer than it is told, for the query must be able to stop.
+/// Where rows come from: a file, a socket, a generator. A source is read on a thread of its own, so it may block, but
+/// no longer than it is told, because the query must be able to stop.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -214,62 +214,64 @@ pub trait Source: Send {
     /// The columns of its rows.
     fn schema(&self) -> SchemaRef;
 
-    /// The next rows: 1 to about 8192. Waits for them no longer than `wait`.
+    /// The next rows, from 1 to about 8192. Waits for them no longer than `wait`.
     ///
     /// # Errors
-    /// If it cannot go on; the query then stops. A record that cannot be read is a fault and no error.
+    /// If it cannot continue. The query then stops. A record that cannot be read is a fault and not an error.
     fn poll(&mut self, wait: Duration) -> Result<Polled, Cause>;
 
-    /// Who sent the rows that were polled last, if they are to count once however often they are sent. Rows of one
-    /// request come in one batch, and no others with them. Asked after each batch of rows, if the source is durable.
+    /// The request of the rows that were polled last, if they are to count once no matter how often they are sent. The
+    /// rows of one request come in one batch of their own. Asked after each batch of rows, if the source is durable.
     fn request(&mut self) -> Option<Request> {
         None
     }
 
-    /// Where the source is behind the rows that were polled last: the places that have changed since this was last asked.
-    /// They are kept in one record with the rows, so that a durable query never has the one without the other. Asked
-    /// after each batch of rows, if the source is durable.
+    /// How far the source has been read, up to the rows that were polled last: the places that have changed since this
+    /// was last asked. They are kept in one record with the rows, so that a durable query never has one without the
+    /// other. Asked after each batch of rows, if the source is durable.
     fn places(&mut self) -> Vec<Place> {
         Vec::new()
     }
 
-    /// Goes on behind the rows that earlier runs took in: these are the last places that [`Source::places`] gave with
-    /// them. Called once, before the first poll, if there are any.
+    /// Continues behind the rows that earlier runs took in. These are the last places that [`Source::places`] returned
+    /// with them. Called once, before the first poll, if there are any.
     ///
     /// # Errors
-    /// If it cannot go on there, as when a file has other content now.
+    /// If it cannot continue there, for example because a file has different content now.
     fn go_on(&mut self, _places: &Places) -> Result<(), Cause> {
         Ok(())
     }
 
-    /// The first so many rows that it gave are now as durable as was promised, or were dropped as sent before: whoever
-    /// sent them may be told so. Called for durable sources only, with numbers that grow.
+    /// The first rows that it returned, this many, are now as durable as promised, or were dropped because they had
+    /// been sent before: the source may tell whoever sent them. Called for durable sources only, with ascending
+    /// numbers.
     fn acknowledge(&mut self, _rows: u64) {}
 
-    /// The rows that were polled last are not taken: their request has a smaller number than one that was taken of its
-    /// client before, which is `last`. They are among those that [`acknowledge`](Source::acknowledge) counts, and whoever
-    /// sent them must not be told that they are safe. (A request with the number `last` itself is taken for the same one,
-    /// sent again, and acknowledged.)
+    /// The rows that were polled last are not accepted: their request has a smaller number than `last`, the last
+    /// accepted one of its client. [`acknowledge`](Source::acknowledge) counts them too, but whoever sent them must not
+    /// be told that they are safe. (A request with the number `last` itself is considered a repetition of that request,
+    /// and acknowledged.)
     fn refuse(&mut self, _last: u64) {}
 
-    /// Takes over to ask which rows may come in, so that it can tell senders which of their rows were refused; gives back
-    /// what it does not take over: whoever reads the source then asks. Called before the first poll.
+    /// Offers the source the task of asking which rows may come in, so that it can tell senders which of their rows
+    /// were refused. A source that does not take it over returns it, and the reader of the source then asks. Called
+    /// before the first poll.
     fn admit_by(&mut self, admission: Box<dyn Admission>) -> Option<Box<dyn Admission>> {
         Some(admission)
     }
 
-    /// Whether it gives the same rows in the same order each time it is opened. A durable query then goes on behind
-    /// those that it had, unless the source knows its places itself; the rows of any other source are all new.
+    /// Whether it returns the same rows in the same order each time it is opened. A durable query then continues behind
+    /// those that it had, unless the source knows its places itself. The rows of any other source are all new.
     fn is_repeatable(&self) -> bool {
         false
     }
 
-    /// What could not be read since this was last asked.
+    /// Faults since this was last asked.
     fn faults(&mut self) -> Faults {
         Faults::default()
     }
 
-    /// How far it is.
+    /// How far it has been read.
     fn progress(&self) -> Progress {
         Progress::default()
     }

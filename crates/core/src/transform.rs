@@ -10,14 +10,14 @@ use crate::error::Cause;
 pub struct Transformed {
     /// The rows.
     pub rows: RecordBatch,
-    /// For each row, the input row that it comes from, ascending; `None`: one row for each input row.
+    /// For each row, the input row that it comes from, ascending; `None` if there is one row for each input row.
     pub causes: Option<Vec<u32>>,
 }
 
-/// Filters, projects, looks up, or combines rows. It is called on whichever worker has the rows, with a
-/// cycle's rows divided anywhere, and keeps nothing from one call to the next. What it makes of a row depends
-/// on the row and the cut alone; one that combines several rows into one may do so only if its reader's
-/// results do not depend on which rows were combined.
+/// Filters, projects, looks up, or combines rows. It is called on whichever worker has the rows, with a cycle's rows
+/// divided anywhere, and keeps nothing from one call to the next. What it makes of a row depends only on the row and
+/// the cut. A transform that combines several rows into one is permitted only if its reader's results do not depend on
+/// which rows were combined.
 ///
 /// ```
 /// use tidemill_core::arrow::array::RecordBatch;
@@ -34,9 +34,9 @@ pub struct Transformed {
 /// }
 /// ```
 pub trait Transform: Send {
-    /// The rows that come of these.
+    /// Transforms these rows.
     ///
     /// # Errors
-    /// An error stops the query; its report names the transform, the cycle and the cause.
+    /// An error stops the query. The report names the transform, the cycle and the cause.
     fn apply(&mut self, rows: &RecordBatch, cut: &Cut) -> Result<Transformed, Cause>;
 }

@@ -1,5 +1,5 @@
-//! Admission: which rows of a source that lives may come in, by their event times. It is decided once, before a row has a
-//! position or is journaled, because it depends on the clock: a replay must not decide again.
+//! Admission: which rows of a live source may come in, judged by their event times. This is decided once, before a row
+//! has a position or is journaled, because it depends on the clock: a replay must not decide again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,17 +15,17 @@ use tidemill_core::{Admission, Clock, Cut, Expression, Faults, Refused, Source, 
 
 use crate::feed::FeedSettings;
 
-/// Who is asked for each batch of a source before it goes on: nobody, if the source asks itself.
+/// Asked for each batch of a source before it goes on, unless the source itself asks.
 pub(crate) struct Gate {
     admission: Option<Box<dyn Admission>>,
     faults: Faults,
 }
 
 impl Gate {
-    /// The gate of a source into a gateway with these streams.
+    /// The gate between a source and a gateway with these streams.
     ///
-    /// A source that gives the same rows each time is let through as it is: which of its rows a journal has is known by
-    /// their number alone.
+    /// A source that returns the same rows each time is not filtered, because the rows that a journal has are known
+    /// only by their number.
     pub fn new(source: &mut dyn Source, settings: &FeedSettings, streams: &[SchemaRef]) -> Gate {
         let lives = !source.is_finite() || settings.max_ahead.is_some();
         let admission = match lives && !source.is_repeatable() {
@@ -54,7 +54,7 @@ impl Gate {
         }
     }
 
-    /// What was refused since this was last asked.
+    /// The faults since this was last asked.
     pub fn faults(&mut self) -> Faults {
         std::mem::take(&mut self.faults)
     }
@@ -63,12 +63,12 @@ impl Gate {
 /// Refuses rows without event time, and those whose event time is too far ahead of the clock.
 struct EventTimes {
     column: usize,
-    /// How the event time is computed of the source's columns, if it is none of them.
+    /// How the event time is computed from the source's columns, if it is not one of them.
     computed: Option<Arc<dyn Expression>>,
     name: String,
     max_ahead: Option<Duration>,
     clock: Box<dyn Clock>,
-    /// What expressions of intake are computed with: they depend on no cut.
+    /// The cut for computing intake expressions, which depend on no cut.
     cut: Cut,
 }
 
@@ -93,7 +93,7 @@ impl EventTimes {
         }
     }
 
-    /// As [`Admission::refused`], where the event time of a row cannot be computed.
+    /// Like [`Admission::refused`], if the event time of a row cannot be computed.
     fn refused_row_by_row(&mut self, rows: &RecordBatch) -> Result<Refused, Cause> {
         let mut refused = Refused::default();
         for row in 0..rows.num_rows() {
@@ -115,7 +115,7 @@ impl EventTimes {
         Ok(refused)
     }
 
-    /// The latest time that may come in.
+    /// The latest event time that may come in.
     fn latest_ns(&self) -> i64 {
         let Some(max_ahead) = self.max_ahead else { return i64::MAX };
         let latest = u128::from(self.clock.now_ns()) + max_ahead.as_nanos();
@@ -167,7 +167,7 @@ fn shown(time_ns: i64) -> String {
     timestamp_ns_to_datetime(time_ns).map_or_else(|| time_ns.to_string(), |time| time.to_string())
 }
 
-/// In the largest unit of which it is a whole number.
+/// The duration in the largest unit of which it is a whole number.
 fn spelled(duration: Duration) -> String {
     let units = [(86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1_000, "second")];
     let length_ms = duration.as_millis();

@@ -9,7 +9,7 @@ use tidemill_core::{CommitGuard, CutLog, Sink};
 use tidemill_flow::{FlowError, Processes, Resume, Running, Settings};
 use tidemill_plan::{CyclePolicy, Limits, Plan};
 
-/// Settings under which a plan runs. Several engines live in one process without knowing of each other.
+/// Settings under which a plan runs. Several engines can run in one process independently.
 ///
 /// See the [crate's example](crate).
 #[derive(Default)]
@@ -39,10 +39,9 @@ impl Engine {
         self
     }
 
-    /// How long a worker that has nothing to do looks out for work before it parks; zero if this is not said.
-    /// It saves waking the worker, 5 to 15 us of a response. It costs up to this much processor time whenever work
-    /// pauses, and where a worker has no core to itself it makes responses later, not sooner. An engine to which
-    /// nothing happens for longer parks as ever.
+    /// How long a worker without work spins before it parks; zero by default. Spinning saves waking the worker, 5 to 15
+    /// us of a response. It costs up to this much processor time whenever work pauses, and if a worker has no core to
+    /// itself it makes responses later, not sooner. An engine that is idle for longer parks as usual.
     #[must_use]
     pub fn spin(mut self, spin: Duration) -> Self {
         self.settings.spin = spin;
@@ -56,7 +55,7 @@ impl Engine {
         self
     }
 
-    /// What is bounded while the query runs.
+    /// The bounds while the query runs.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.settings.limits = limits;
@@ -84,15 +83,15 @@ impl Engine {
         self
     }
 
-    /// Where an earlier run stopped: its logged cuts are made again before any new one. The gateways are then given
-    /// the events from there on.
+    /// Where an earlier run stopped: its logged cuts are replayed before any new one. Give the gateways the events from
+    /// there on.
     #[must_use]
     pub fn resume(mut self, resume: Resume) -> Self {
         self.settings.resume = Some(resume);
         self
     }
 
-    /// Asked before a sink commits. Sinks then run on threads of their own, for it may block.
+    /// Asked before a sink commits. Sinks then run on threads of their own, because the guard may block.
     #[must_use]
     pub fn commit_guard(mut self, guard: Arc<dyn CommitGuard>) -> Self {
         self.settings.guard = Some(guard);
@@ -106,9 +105,9 @@ impl Engine {
         self
     }
 
-    /// Profiles once what splits cost whose plan is given, so that [`Status::splits`](crate::Status::splits) sets what
-    /// the model says beside what was measured. Takes some milliseconds of a thread of its own. Where the engine
-    /// chooses the plan it does so anyway.
+    /// Profiles the cost of splits with a given plan once, so that [`Status::splits`](crate::Status::splits) shows
+    /// predicted next to measured costs. This takes some milliseconds of a separate thread. If the engine chooses the
+    /// plan, it profiles anyway.
     #[must_use]
     pub fn profile_splits(mut self) -> Self {
         self.settings.profile_splits = true;

@@ -1,4 +1,4 @@
-//! Feeding: a source into its gateway, on a thread of its own, with event times, lateness and idleness decided.
+//! Feeding: a source into its gateway, on a thread of its own. Event times, lateness and idleness are decided here.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -12,7 +12,7 @@ use tidemill_flow::{Gateway, Stopped};
 use crate::admission::Gate;
 use crate::intake::{EventTime, Intake};
 
-/// How long a source may be waited for: so long it may take until a stop is noticed.
+/// Maximum wait per poll; also bounds how long a stop can go unnoticed.
 pub(crate) const POLL_WAIT: Duration = Duration::from_millis(20);
 
 /// How a source is fed.
@@ -22,18 +22,18 @@ pub struct FeedSettings {
     pub columns: Option<Vec<Arc<dyn Expression>>>,
     /// Which of these is the event time; `None`: the stream has no event time.
     pub event_time: Option<EventTime>,
-    /// After so long without rows the source counts as idle; `None`: never.
+    /// After this long without rows the source counts as idle; `None`: never.
     pub idle_after: Option<Duration>,
-    /// Rows whose event time is further ahead of the time of day than this are refused: one of them would make all that
-    /// follow late. `None`: event time may run ahead as far as it likes. Not for repeatable sources, whose rows must be
-    /// the same on any day.
+    /// Rows whose event time is further ahead of the time of day than this are refused, because one of them would make
+    /// everything after it late. `None`: event time may be arbitrarily far ahead. Not for repeatable sources, whose
+    /// rows must be the same on any day.
     pub max_ahead: Option<Duration>,
 }
 
-/// What a feed tells about itself.
+/// What a feed reports about itself.
 #[derive(Clone, Debug, Default)]
 pub struct FeedStatus {
-    /// Rows taken in, the late ones among them.
+    /// Rows taken in, including late ones.
     pub rows: u64,
     /// Rows that came too late.
     pub late: u64,
@@ -45,7 +45,7 @@ pub struct FeedStatus {
     pub ended: bool,
 }
 
-/// What a feed's threads share with who watches it.
+/// What a feed's threads share with its observer.
 #[derive(Default)]
 pub(crate) struct FeedState {
     stop: AtomicBool,
@@ -128,7 +128,7 @@ pub struct Feed {
 
 impl Feed {
     /// Starts to feed a source into its gateway. The gateway's source has one stream for the rows, and may have a
-    /// second one for those that come too late.
+    /// second one for late rows.
     ///
     /// # Errors
     /// If the thread cannot be started.
@@ -139,17 +139,17 @@ impl Feed {
         Ok(Feed { state, threads })
     }
 
-    /// A feed whose threads run already.
+    /// A feed whose threads already run.
     pub(crate) fn of(state: Arc<FeedState>, threads: Vec<JoinHandle<()>>) -> Feed {
         Feed { state, threads }
     }
 
-    /// Tells the source to stop. What it gave before is still processed; windows that are open stay so.
+    /// Tells the source to stop. Rows that it has returned are still processed; open windows stay open.
     pub fn stop(&self) {
         self.state.stop();
     }
 
-    /// Where it is.
+    /// Its current status.
     pub fn status(&self) -> FeedStatus {
         let slow = self.state.lock();
         FeedStatus {
@@ -195,7 +195,7 @@ impl Feeder {
         }
     }
 
-    /// True if the source has come to its end, false if it was stopped before.
+    /// True if the source has ended, false if it was stopped before.
     fn feed(&mut self) -> Result<bool, Cause> {
         let mut intake = Intake::new(&self.settings, self.gateway.streams());
         let mut gate = Gate::new(self.source.as_mut(), &self.settings, self.gateway.streams());

@@ -1,5 +1,5 @@
-//! Intake: from a source's rows to a gateway's chunk. Whether a row is late is decided here, row by row, against the
-//! largest event time that came before it, so that it does not depend on where cycles are cut.
+//! Intake: from a source's rows to a gateway's chunk. It decides row by row whether a row is late, against the largest
+//! event time that came before it. So lateness does not depend on where cycles are cut.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(crate) struct Intake {
     latest_ns: i64,
     late: u64,
     faults: Faults,
-    /// What intake expressions are computed with: they depend on no cut.
+    /// The cut for computing intake expressions, which depend on no cut.
     cut: Cut,
 }
 
@@ -57,7 +57,7 @@ impl Intake {
         }
     }
 
-    /// For a gateway that goes on: the event time up to which it was complete.
+    /// For a gateway that resumes: the event time up to which it was complete.
     pub fn resumed(mut self, watermark: i64) -> Self {
         if let Some(event_time) = self.event_time.filter(|_| watermark > i64::MIN) {
             self.latest_ns = watermark.saturating_add(event_time.delay_ns);
@@ -65,12 +65,12 @@ impl Intake {
         self
     }
 
-    /// Rows that came too late so far.
+    /// The number of late rows so far.
     pub fn late(&self) -> u64 {
         self.late
     }
 
-    /// Rows that could not be used, since this was last asked.
+    /// The unusable rows since this was last asked.
     pub fn faults(&mut self) -> Faults {
         std::mem::take(&mut self.faults)
     }
@@ -95,7 +95,7 @@ impl Intake {
         Ok(Chunk { streams, events, watermark: self.watermark_ns(), arrived_ns: None, idle: false })
     }
 
-    /// A chunk that says that the source is idle.
+    /// A chunk that reports the source as idle.
     pub fn idle(&self) -> Chunk {
         let streams = vec![None; 1 + usize::from(self.keeps_late)];
         Chunk { streams, events: 0, watermark: self.watermark_ns(), arrived_ns: None, idle: true }
@@ -128,8 +128,8 @@ impl Intake {
         })
     }
 
-    /// The rows whose columns can be computed, and their positions. The others are counted and left out. Which these are is
-    /// found by halves, so that one of them costs little.
+    /// The rows whose columns can be computed, and their positions. The others are counted and left out. They are found
+    /// by bisection, so that one of them costs little.
     fn computed_row_by_row(&mut self, rows: &RecordBatch) -> Result<(RecordBatch, Vec<u32>), Cause> {
         let (mut parts, mut positions) = (Vec::new(), Vec::new());
         let mut waiting = vec![(0, rows.num_rows())];
@@ -155,7 +155,7 @@ impl Intake {
         Ok((rows, positions))
     }
 
-    /// Decides row by row which are late, and which have no event time at all.
+    /// Decides row by row which rows are late, and which have no event time at all.
     fn sort(&mut self, rows: &RecordBatch) -> Result<Sorted, Cause> {
         let Some(event_time) = self.event_time else { return Ok(Sorted::AllInTime) };
         let column = rows.column(event_time.column);
@@ -195,7 +195,7 @@ impl Intake {
     }
 }
 
-/// The rows that a mask chooses, at their positions.
+/// The rows that a mask selects, at their positions.
 fn chosen(rows: &RecordBatch, positions: &[u32], mask: &BooleanArray) -> Result<Batch, Cause> {
     let positions = mask.values().set_indices().map(|row| positions[row]).collect();
     let rows = filter_record_batch(rows, mask).map_err(|error| Cause::Bug(error.to_string()))?;

@@ -1,7 +1,7 @@
 //! The public Rust API of Tidemill. Applications use this crate and no other part of the engine.
 //!
-//! A query is a [`Plan`]: sources, operators, sinks. [`Engine::run`] starts it; events are pushed into its
-//! gateways; results go to its sinks, whole cycles at a time.
+//! A query is a [`Plan`] of sources, operators and sinks. [`Engine::run`] starts it. Push events into its gateways;
+//! results go to its sinks, one or more whole cycles at a time.
 //!
 //! ```
 //! use std::ops::RangeInclusive;

@@ -1,11 +1,11 @@
-//! Leaving the choice of a split plan to the engine.
+//! Lets the engine choose a split plan.
 
 use std::time::Duration;
 
 use tidemill_split::profile::SplitProfile;
 
-/// The split of an input is chosen from what splitting its rows costs and how they are spread, and chosen again
-/// while the query runs, when that changes. The results do not depend on it.
+/// The engine chooses the split of an input from measured costs of splitting and from how the rows are spread, and
+/// chooses again while the query runs if these change. The results do not depend on it.
 ///
 /// ```
 /// use tidemill_plan::AutoSplit;
@@ -14,13 +14,14 @@ use tidemill_split::profile::SplitProfile;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct AutoSplit {
-    /// The events per second that must be reached: the cheapest plan that does is taken; infinite, as it is by
-    /// default: the fastest.
+    /// The rate to reach, in events per second. The cheapest plan that reaches it is taken. Infinite, the default,
+    /// takes the fastest plan.
     pub desired_rate: f64,
-    /// How long a choice stands before the next one; `None`: the engine chooses nothing, and the split changes only
-    /// when the program says so.
+    /// How long a choice stands before the next one. `None`: the engine chooses nothing, and only the program changes
+    /// the split.
     pub every: Option<Duration>,
-    /// What an earlier run has measured: the first cycle is split by what it says is best, until this run has measured.
+    /// Measurements of an earlier run. The first cycle is split by the plan that is best according to them, until this
+    /// run has measured.
     pub profile: Option<SplitProfile>,
 }
 
@@ -31,12 +32,12 @@ impl Default for AutoSplit {
 }
 
 impl AutoSplit {
-    /// The cheapest plan that reaches so many events per second.
+    /// Takes the cheapest plan that reaches this rate, in events per second.
     pub fn for_rate(desired_rate: f64) -> Self {
         AutoSplit { desired_rate, ..AutoSplit::default() }
     }
 
-    /// No choice of the engine's: the split changes when the program says so.
+    /// The engine does not choose; only the program changes the split.
     pub fn by_hand() -> Self {
         AutoSplit { every: None, ..AutoSplit::default() }
     }

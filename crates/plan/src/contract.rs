@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-/// When a cycle is closed (design, section 1.2): when it is full, when its oldest event has waited its share
-/// of the latency bound, or when the workers are idle and something waits.
+/// When a cycle is closed: when it is full, when its oldest event has waited its share of the latency bound, or when
+/// the workers are idle and events are waiting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CyclePolicy {
-    /// The most events in a cycle. By default as many as make what a worker holds of it stay near its processor,
-    /// with rows of 64 bytes.
+    /// The most events in a cycle. The default keeps a worker's part of a cycle close to its processor, with rows of 64
+    /// bytes.
     pub events_max: u32,
-    /// The longest that an event waits for its cycle to close; `None`: for ever.
+    /// The longest that an event waits for its cycle to close; `None`: forever.
     pub wait_max: Option<Duration>,
-    /// Whether idle workers close a cycle as soon as something waits.
+    /// Whether idle workers close a cycle as soon as events are waiting.
     pub close_when_idle: bool,
 }
 
@@ -22,7 +22,7 @@ impl Default for CyclePolicy {
 }
 
 impl CyclePolicy {
-    /// Cycles of exactly this many events, but for the last: the same cuts in every run.
+    /// Cycles of exactly this many events, except for the last: the same cuts in every run.
     pub fn fixed(events: u32) -> Self {
         CyclePolicy { events_max: events, wait_max: None, close_when_idle: false }
     }
@@ -35,7 +35,8 @@ pub struct Limits {
     pub cycles_in_flight_max: u64,
     /// Bytes of results not yet committed, of copies of broadcast rows, and of rows between processes.
     pub uncommitted_bytes_max: u64,
-    /// Batches of a gateway that wait for a cycle before its sender is held back, half of them in its queue.
+    /// How many batches of a gateway may wait for a cycle before its sender is held back; half of them wait in the
+    /// gateway's queue.
     pub gateway_batches_max: usize,
 }
 

@@ -17,22 +17,22 @@ pub type Factory = dyn Fn(u32) -> Box<dyn Operator> + Send + Sync;
 pub struct InputPlan {
     /// Where the rows come from.
     pub stream: StreamRef,
-    /// The columns that the operator gets, by name, in this order.
+    /// The columns that the operator receives, by name, in this order.
     pub columns: Vec<String>,
-    /// Which partition each row goes to; sees all columns of the stream.
+    /// Computes the partition of each row; sees all columns of the stream.
     pub route: Arc<Route>,
-    /// Who splits the rows; `None`: every worker those that it has. The results do not depend on it.
+    /// The split plan; `None`: every worker splits the rows that it has. The results do not depend on it.
     pub split: Option<SplitPlan>,
-    /// Whether the engine chooses another split while the query runs; `None`: it stays as it is.
+    /// Whether the engine chooses another split while the query runs; `None`: the split stays as it is.
     pub auto_split: Option<AutoSplit>,
 }
 
-/// An operator: so many logical partitions of one kind.
+/// An operator, run as a fixed number of logical partitions.
 #[derive(Clone)]
 pub struct OperatorPlan {
-    /// Its name: stable, because snapshots are found by it.
+    /// Its name. It must be stable, because snapshots find operators by name.
     pub name: String,
-    /// The number of logical partitions, fixed for the query's life.
+    /// The number of logical partitions, fixed for the life of the query.
     pub partitions: u32,
     /// Makes the instances.
     pub factory: Arc<Factory>,
@@ -40,12 +40,12 @@ pub struct OperatorPlan {
     pub inputs: Vec<InputPlan>,
     /// The schema of each output port.
     pub outputs: Vec<SchemaRef>,
-    /// The process that it is part of, by its number in the plan; `None`: all workers share its partitions.
+    /// The number of the process that it is part of; `None`: all workers share its partitions.
     pub process: Option<usize>,
 }
 
 impl OperatorPlan {
-    /// An operator without inputs and outputs yet.
+    /// An operator that has no inputs and outputs yet.
     pub fn new(
         name: impl Into<String>,
         partitions: u32,
@@ -69,7 +69,7 @@ impl OperatorPlan {
         self
     }
 
-    /// Says how the input that was added last is split.
+    /// Sets how the input that was added last is split.
     #[must_use]
     pub fn split(mut self, plan: SplitPlan) -> Self {
         if let Some(input) = self.inputs.last_mut() {
@@ -78,8 +78,8 @@ impl OperatorPlan {
         self
     }
 
-    /// Lets the engine choose how the input that was added last is split, and choose again while the query runs.
-    /// It begins with the plan that [`split`](Self::split) says.
+    /// Lets the engine choose how the input that was added last is split, and choose again while the query runs. It
+    /// begins with the plan set by [`split`](Self::split).
     #[must_use]
     pub fn auto_split(mut self, auto: AutoSplit) -> Self {
         if let Some(input) = self.inputs.last_mut() {

@@ -9,7 +9,7 @@ use crate::process::ProcessPlan;
 use crate::stream::{Producer, StreamRef};
 use crate::transform::TransformPlan;
 
-/// A source: one gateway that feeds one or several streams. Positions are one order across all of them.
+/// A source: one gateway that feeds one or more streams, which share one order of positions.
 #[derive(Clone, Debug)]
 pub struct SourcePlan {
     /// Its name.
@@ -27,35 +27,35 @@ pub struct SinkPlan {
     pub inputs: Vec<StreamRef>,
 }
 
-/// A query as data. Operators only read streams that were there before them, so a plan has no loops.
+/// A query as data. Operators can only read streams that were added before them, so a plan has no loops.
 #[derive(Clone, Default)]
 pub struct Plan {
     /// The query's name.
     pub name: String,
     /// Its sources.
     pub sources: Vec<SourcePlan>,
-    /// Its operators, each after those that it reads from.
+    /// Its operators, each after the ones that it reads from.
     pub operators: Vec<OperatorPlan>,
-    /// Its transforms, each after those that it reads from.
+    /// Its transforms, each after the ones that it reads from.
     pub transforms: Vec<TransformPlan>,
     /// Its sinks.
     pub sinks: Vec<SinkPlan>,
-    /// Its processes: operators that are in one place together.
+    /// Its processes, each a set of operators that run in one place.
     pub processes: Vec<ProcessPlan>,
 }
 
 /// A plan that cannot run.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum PlanError {
-    /// There is nothing to read or nowhere to write.
+    /// There is nothing to read, or nowhere to write.
     #[error("query '{0}' needs at least one source and one sink")]
     Empty(String),
-    /// A reader names a stream that no one writes, or that is written only later.
+    /// A reader names a stream that no one writes, or that is written only by a later part.
     #[error("'{reader}' reads stream {port} of {producer:?}, which is not there before it")]
     NoSuchStream {
         /// The operator or sink.
         reader: String,
-        /// Whom it reads from.
+        /// The producer it reads from.
         producer: Producer,
         /// Which stream.
         port: usize,
@@ -67,16 +67,16 @@ pub enum PlanError {
         operator: String,
         /// The column.
         column: String,
-        /// The columns that are there.
+        /// The columns that exist.
         available: String,
     },
     /// An operator or a sink has no inputs.
     #[error("'{0}' has no inputs; it needs at least 1, for its cycles come with them")]
     NoInputs(String),
-    /// Two operators have one name.
+    /// Two operators have the same name.
     #[error("two operators are named '{0}'; snapshots are found by name, so names must differ")]
     SameName(String),
-    /// An input cannot be split as the plan says.
+    /// An input cannot be split as planned.
     #[error("operator '{operator}', input {input}: {error}")]
     Split {
         /// The operator.
@@ -86,17 +86,17 @@ pub enum PlanError {
         /// What is wrong.
         error: SplitPlanError,
     },
-    /// An operator is part of a process that is not there.
+    /// An operator is part of a process that does not exist.
     #[error("operator '{operator}' is part of process {process}, but there are only {processes}")]
     NoSuchProcess {
         /// The operator.
         operator: String,
         /// The number of the process.
         process: usize,
-        /// How many there are.
+        /// How many processes there are.
         processes: usize,
     },
-    /// A process may only run where no place is.
+    /// A process may only run in places that do not exist.
     #[error(
         "process '{process}' must run at {asked}, but the workers are 0 to {}; run with more workers, or let it prefer \
          the place instead of requiring it",
@@ -105,7 +105,7 @@ pub enum PlanError {
     NoPlace {
         /// The process.
         process: String,
-        /// The places that it may take.
+        /// The permitted places.
         asked: String,
         /// How many places there are.
         places: usize,
@@ -116,7 +116,7 @@ pub enum PlanError {
 }
 
 impl Plan {
-    /// A plan without anything in it.
+    /// An empty plan.
     pub fn new(name: impl Into<String>) -> Self {
         Plan { name: name.into(), ..Plan::default() }
     }
@@ -142,7 +142,7 @@ impl Plan {
         refs
     }
 
-    /// Adds a process, of which operators can be [part](OperatorPlan::process); returns its number.
+    /// Adds a process, which operators can be [part](OperatorPlan::process) of; returns its number.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -188,7 +188,7 @@ impl Plan {
         }
     }
 
-    /// The stream of a source or an operator that a stream is made of.
+    /// The stream of a source or an operator from which a stream is made.
     pub fn root(&self, stream: StreamRef) -> StreamRef {
         match stream.producer {
             Producer::Transform(index) => self.root(self.transforms[index].input),
@@ -196,7 +196,7 @@ impl Plan {
         }
     }
 
-    /// The sources, ascending, whose events may cause rows of a stream. Their watermarks say how far it is.
+    /// The sources, ascending, whose events may cause rows of a stream. Their watermarks say how far the stream is.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -225,7 +225,7 @@ impl Plan {
     /// The numbers of an input's columns in its stream.
     ///
     /// # Errors
-    /// If the stream or a column is not there.
+    /// If the stream or a column does not exist.
     pub fn columns_of(&self, operator: &OperatorPlan, input: &InputPlan) -> Result<Vec<usize>, PlanError> {
         let schema = self.schema(input.stream).ok_or_else(|| no_such_stream(&operator.name, input.stream))?;
         let index_of = |column: &String| {
@@ -241,7 +241,7 @@ impl Plan {
     /// Checks that the plan can run.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// The first problem found.
     pub fn validate(&self) -> Result<(), PlanError> {
         if self.sources.is_empty() || self.sinks.is_empty() {
             return Err(PlanError::Empty(self.name.clone()));
@@ -261,7 +261,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Checks that every transform reads what was there before it, and every operator too.
+    /// Checks that every transform and every operator reads only what was added before it.
     fn validate_order(&self) -> Result<(), PlanError> {
         for (index, transform) in self.transforms.iter().enumerate() {
             let later = matches!(transform.input.producer, Producer::Transform(other) if other >= index);

@@ -1,42 +1,43 @@
-//! Processes: parts of a query that run in one place each, and which place that is. On one machine a place is a worker.
+//! Processes: parts of a query that each run in one place, and the choice of that place. On one machine a place is a
+//! worker.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::plan::PlanError;
 
-/// A part of a query with a place of its own: all partitions of its operators are held there.
+/// A part of a query with a place of its own, which holds all partitions of its operators.
 ///
 /// No result depends on the place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessPlan {
     /// Its name, for people.
     pub name: String,
-    /// Where it may run, in the order of preference; none: anywhere.
+    /// Where it may run, in order of preference; empty: anywhere.
     pub places: Vec<PlaceChoice>,
-    /// Whether it may run there only; else it runs elsewhere if none of the places is there.
+    /// Whether it may run only there. Otherwise it runs elsewhere if none of the places exists.
     pub required: bool,
 }
 
-/// A step of an allocation sequence: the first one that has a place here decides.
+/// A step of an allocation sequence. The first step that has a place here decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlaceChoice {
-    /// This one.
+    /// This place.
     Place(u32),
-    /// Any of a group: the one with the fewest processes so far.
+    /// Any place of a group: the one with the fewest processes so far.
     AnyOf(PlaceGroup),
-    /// The next one of a group, in turn with all processes that ask so.
+    /// The next place of a group, in turn with all processes that use this choice.
     NextOf(PlaceGroup),
-    /// A place of the next one of a group's groups, in turn: the one with the fewest processes so far.
+    /// A place of the next one of a group's groups, in turn: the place with the fewest processes so far.
     EachOf(PlaceGroup),
 }
 
-/// Places by a name.
+/// A named group of places.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlaceGroup {
     /// Its name.
     pub name: String,
-    /// What is in it.
+    /// Its members.
     pub members: Vec<PlaceMember>,
 }
 
@@ -91,7 +92,7 @@ impl PlaceGroup {
     }
 }
 
-/// The place of each process, given how many there are: a function of the processes and of nothing else.
+/// The place of each process, given the number of places: a function of the processes and of nothing else.
 ///
 /// # Errors
 /// If a process is not allowed any of them.
@@ -109,11 +110,11 @@ pub fn places_of(processes: &[ProcessPlan], places: u32) -> Result<Vec<u32>, Pla
     processes.iter().map(|process| allocator.place(process)).collect()
 }
 
-/// Gives out places.
+/// Assigns places.
 struct Allocator<'a> {
     /// How many processes each place has.
     taken: Vec<u32>,
-    /// How often a choice by turns was made.
+    /// How often each choice in turn was made.
     turns: BTreeMap<&'a str, usize>,
 }
 
@@ -152,13 +153,13 @@ impl<'a> Allocator<'a> {
         places
     }
 
-    /// The one with the fewest processes; of several the first.
+    /// The place with the fewest processes; if there are several, the first.
     fn freest(&self, places: impl IntoIterator<Item = u32>) -> Option<u32> {
         let here = places.into_iter().filter(|place| self.is_there(*place));
         here.min_by_key(|place| self.taken[*place as usize])
     }
 
-    /// The members of a group in turn.
+    /// The members of a group, in turn.
     fn next_of<T: Clone>(&mut self, group: &'a str, members: &[T]) -> Option<T> {
         let turn = self.turns.entry(group).or_default();
         let member = members.get(*turn % members.len().max(1))?.clone();

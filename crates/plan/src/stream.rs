@@ -1,6 +1,6 @@
-//! Streams by who writes them.
+//! Streams, identified by their producer.
 
-/// Who writes a stream.
+/// What writes a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Producer {
     /// The source with this index.
@@ -14,7 +14,7 @@ pub enum Producer {
 /// A stream of the plan: an output of a source or an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamRef {
-    /// Who writes it.
+    /// Its producer.
     pub producer: Producer,
     /// Which of the producer's streams.
     pub port: usize,

@@ -1,4 +1,4 @@
-//! A transform of a plan: a stream made of another one, row by row, before it is split.
+//! A transform of a plan: a stream made from another one, row by row, before it is split.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::stream::StreamRef;
 /// Makes the instance of a worker.
 pub type TransformFactory = dyn Fn() -> Box<dyn Transform> + Send + Sync;
 
-/// A stateless step between a stream and its readers; runs on the worker that has the rows.
+/// A stateless step between a stream and its readers. It runs on the worker that has the rows.
 #[derive(Clone)]
 pub struct TransformPlan {
     /// What it does, for people.

@@ -1,6 +1,6 @@
-//! What a journal belongs to, as text: the operators whose state it has, the query, and what the rows of its sources mean.
-//! A run that goes on makes logged cycles again, of rows that were journaled before any of this could be changed; with
-//! another meaning the two halves of a window would not be of one query.
+//! What a journal belongs to, as text: the operators whose state it has, the query, and the meaning of its sources'
+//! rows. A resumed run recomputes logged cycles from rows that were journaled before any of this could change. With a
+//! different meaning, the two halves of a window would belong to different queries.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use tidemill_plan::Plan;
 
 use super::{Durability, DurableSource};
 
-/// The first line since what the rows mean belongs to it.
+/// The first line of descriptions that include the meaning of rows.
 const HEAD: &str = "description 2";
 
 /// See the module.
 pub(super) struct Description {
     text: String,
-    /// As it was written before [`HEAD`], without what rows mean.
+    /// The text in the format before [`HEAD`], without the meaning of rows.
     first_version: String,
 }
 
@@ -47,12 +47,12 @@ impl Description {
         Description { text: format!("{HEAD}\n{meaning}{parts}"), first_version: parts }
     }
 
-    /// As it is kept with journals and snapshots.
+    /// The text that is stored with journals and snapshots.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Checks that a run of this query can go on with what was kept under another description.
+    /// Checks that a run of this query can resume from what was stored under another description.
     ///
     /// # Errors
     /// With the first difference.

@@ -1,5 +1,5 @@
-//! The feed of a durable source: one thread takes in and journals, another forwards to the engine. The first never
-//! waits for the second: what the engine cannot take yet is read from the journal later.
+//! The feed of a durable source. One thread takes rows in and journals them, another forwards them to the engine. The
+//! first never waits for the second: what the engine cannot take yet is read from the journal later.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,14 +19,14 @@ use crate::admission::Gate;
 use crate::feed::{Feed, FeedState, spawn};
 use crate::intake::Intake;
 
-/// Batches that are handed on without being read from the journal again.
+/// How many batches may be handed on without being read from the journal again.
 const BATCHES_HANDED_ON: usize = 64;
 
 /// What a feed begins with.
 pub(super) struct Start {
     pub position: u64,
     pub watermark: i64,
-    /// The position behind the cuts that are made again.
+    /// The position behind the cuts that are replayed.
     pub replay_end: u64,
     pub now: Instant,
     pub clock: Arc<dyn Clock>,
@@ -46,7 +46,7 @@ pub(super) fn start(
     Ok(Feed::of(state, threads))
 }
 
-/// The two halves of a feed, which hand on so many batches at most.
+/// The two halves of a feed, which hand on at most this many batches.
 pub(super) fn parts<E: Entrance>(
     source: DurableSource,
     (writer, reader): (StreamWriter, StreamReader),

@@ -1,4 +1,4 @@
-//! Forwarding: from the journal into the gateway, with event times, lateness and idleness decided on the way.
+//! Forwarding: from the journal into the gateway. Event times, lateness and idleness are decided on the way.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,13 +32,13 @@ impl Entrance for Gateway {
 pub(super) struct Forwarder<E = Gateway> {
     pub journal: StreamReader,
     pub progress: Arc<StreamProgress>,
-    /// What was just journaled. It has gaps where the writer found no room in it.
+    /// Batches that were just journaled. They have gaps where the writer found no room in the queue.
     pub queue: Receiver<Record>,
     pub gateway: E,
     pub intake: Intake,
     pub idle_after: Option<Duration>,
     pub forwarding: Forwarding,
-    /// The end of the cuts that are made again: a stop does not come before it.
+    /// The end of the cuts that are replayed: a stop does not take effect before it.
     pub replay_end: u64,
     pub state: Arc<FeedState>,
     pub ending: Arc<Ending>,
@@ -48,7 +48,7 @@ pub(super) struct Forwarder<E = Gateway> {
 /// Whether the source is silent, and since when.
 pub(super) struct Pause {
     since: Instant,
-    /// The position that was next then.
+    /// The position that was next at that time.
     position: u64,
     is_idle: bool,
 }
@@ -62,9 +62,9 @@ impl Pause {
 /// Why forwarding ends.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// Everything was forwarded, and nothing comes any more.
+    /// Everything was forwarded, and nothing more comes.
     Source,
-    /// The feed was told to stop: what is left stays in the journal.
+    /// The feed was told to stop: the rest stays in the journal.
     Stop,
     /// The query has stopped.
     Query,
@@ -102,7 +102,7 @@ impl Forwarder {
 }
 
 impl<E: Entrance> Forwarder<E> {
-    /// Forwards what came from the queue, and what is in the journal before it.
+    /// Forwards what came through the queue, and what is in the journal before it.
     pub fn step(&mut self, received: Result<Record, RecvTimeoutError>) -> Result<Option<End>, Cause> {
         if self.is_stopped() {
             return Ok(Some(End::Stop));
@@ -124,7 +124,8 @@ impl<E: Entrance> Forwarder<E> {
         Ok(forwarded.err().map(End::from))
     }
 
-    /// Whether it is told to stop, and may: cuts that were logged are made again whole, for a run can end only behind them.
+    /// Whether it was told to stop, and may. Logged cuts are replayed completely, because a run can end only behind
+    /// them.
     fn is_stopped(&self) -> bool {
         self.state.is_stopped() && self.forwarding.next() >= self.replay_end
     }
@@ -146,7 +147,7 @@ impl<E: Entrance> Forwarder<E> {
         Ok(None)
     }
 
-    /// Forwards a record, but for the events of it that were forwarded before.
+    /// Forwards a record, except for its events that were forwarded before.
     fn push(&mut self, record: &Record) -> Result<Result<(), Stopped>, Cause> {
         let Some(known) = self.forwarding.take(record.start, record.rows.num_rows() as u64) else {
             return Ok(Ok(()));
@@ -160,7 +161,7 @@ impl<E: Entrance> Forwarder<E> {
         Ok(chunk.map_or(Ok(()), |chunk| self.gateway.push(chunk)))
     }
 
-    /// Tells the gateway that the source is idle, once it has been silent for so long.
+    /// Tells the gateway that the source is idle, once it has been silent for long enough.
     pub fn look_idle(&mut self, now: Instant) -> Result<(), Stopped> {
         if self.forwarding.next() > self.pause.position {
             self.pause = Pause::since(now, self.forwarding.next());

@@ -9,7 +9,7 @@ use tidemill_journal::{CommitFile, CutJournal, StreamProgress};
 
 use super::protocol::{Commits, Durable, Missing, SinkPlace};
 
-/// How long a wait for a disk goes on without asking whether the query still runs.
+/// How long to wait for a disk before asking whether the query still runs.
 const WAIT: Duration = Duration::from_millis(50);
 
 pub(super) struct Guard {
@@ -33,7 +33,7 @@ impl Guard {
         Guard { streams, cuts, durable, commits, file }
     }
 
-    /// The last cycle that a run which began now would find committed by all sinks, if there is one.
+    /// The last cycle that a run that began now would find committed by all sinks, if there is one.
     pub fn committed(&self) -> Option<u64> {
         self.lock().by_all()
     }

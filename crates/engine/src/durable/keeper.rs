@@ -1,4 +1,4 @@
-//! Keeping a durable query's folder: snapshots now and then, and nothing that is no longer needed.
+//! Maintains a durable query's folder: takes snapshots, and removes what is no longer needed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,10 +15,10 @@ use super::guard::Guard;
 use super::protocol::{Release, Retention};
 use crate::feed::spawn;
 
-/// How often it looks.
+/// How often it checks.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// What the keeper looks after.
+/// What the keeper maintains.
 pub(super) struct Kept {
     pub journal: Journal,
     pub cuts: CutJournal,
@@ -60,7 +60,7 @@ impl Kept {
         Ok(true)
     }
 
-    /// Lets go of what a run that goes on from the commits would not need.
+    /// Removes what a run that resumes from the commits would not need.
     pub fn release(&mut self) -> Result<(), Cause> {
         let Some(release) = self.retention.release(self.guard.committed()) else { return Ok(()) };
         let Release { positions, snapshot } = release;
@@ -73,7 +73,7 @@ impl Kept {
     }
 }
 
-/// See the module. Dropping it ends its thread; do that after the query has ended.
+/// See the module. Dropping it ends its thread; drop it after the query has ended.
 pub struct Keeper {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -127,7 +127,7 @@ impl Work {
         self.end()
     }
 
-    /// Keeps the state at the end of a run that has ended in order, so that the next one has nothing to make again.
+    /// Stores the state at the end of a run that has ended normally, so that the next one has nothing to recompute.
     fn end(&mut self) -> Result<(), Cause> {
         if let Some(state) = self.snapshots.of_end() {
             self.kept.store(state)?;
@@ -135,7 +135,7 @@ impl Work {
         self.kept.release()
     }
 
-    /// Takes a snapshot, if there were cycles since the last; false if the query has ended.
+    /// Takes a snapshot if there were cycles since the last one; false if the query has ended.
     fn snapshot(&mut self) -> Result<bool, Cause> {
         if !self.kept.wants_snapshot() {
             return Ok(true);

@@ -1,4 +1,4 @@
-//! Durable queries: what they take in is journaled, and after a crash they go on as if nothing had happened
+//! Durable queries: what they take in is journaled, and after a crash they resume as if nothing had happened
 //! (docs/decisions/0013).
 
 mod description;
@@ -28,15 +28,15 @@ use opening::Opened;
 pub use recovery::Recovered;
 pub use repair::{Repair, find_repair};
 
-/// When what was journaled is forced to the disk, and with that acknowledged.
+/// When journaled rows are forced to disk, and therefore acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SyncPolicy {
-    /// At once; what has come meanwhile is synced together.
+    /// At once; rows that have come meanwhile are synced together.
     #[default]
     AtOnce,
-    /// Every so often.
+    /// At this interval.
     Every(Duration),
-    /// Never by us: it survives the end of the process, but not of the machine. Acknowledged when written.
+    /// Never by us: rows survive the end of the process, but not of the machine. They are acknowledged when written.
     Never,
 }
 
@@ -55,12 +55,12 @@ pub struct DurableSource {
 /// How a query is durable.
 #[derive(Clone, Debug)]
 pub struct Durability {
-    /// The query as its user wrote it. One that goes on must be the same.
+    /// The query as its user wrote it. A resumed query must be the same.
     pub query: String,
-    /// What else must be the same for its journaled rows to mean what they meant: one line for each column that is
-    /// computed of them, say.
+    /// What else must be the same for its journaled rows to keep their meaning, for example one line for each computed
+    /// column.
     pub meaning: Vec<String>,
-    /// How often its state is snapshotted while something comes in: so much is at most replayed.
+    /// How often its state is snapshotted while rows come in. This bounds how much is replayed.
     pub snapshot_every: Duration,
 }
 
@@ -76,24 +76,24 @@ impl Durability {
     }
 }
 
-/// A durable query that runs. Its parts are dropped in this order: feeds, query, keeper.
+/// A running durable query. Its parts are dropped in this order: feeds, query, keeper.
 pub struct DurableRun {
     /// A feed for each source, in the plan's order.
     pub feeds: Vec<Feed>,
     /// The running query.
     pub running: Running,
-    /// Takes snapshots, notes commits, removes what is no longer needed.
+    /// Takes snapshots, records commits, removes what is no longer needed.
     pub keeper: Keeper,
     /// What was found from earlier runs.
     pub recovered: Recovered,
 }
 
 impl Engine {
-    /// Starts a plan with its sinks and sources, each in the plan's order; goes on where an earlier run with this
+    /// Starts a plan with its sinks and sources, each in the plan's order, and resumes where an earlier run with this
     /// journal stopped.
     ///
     /// # Errors
-    /// If the journal is damaged or of another query; if a sink cannot say how far it is; if the plan cannot
+    /// If the journal is damaged or belongs to another query, if a sink cannot say how far it is, or if the plan cannot
     /// run.
     pub fn run_durable(
         self,

@@ -1,4 +1,4 @@
-//! Opening a durable query's folder: journals, cuts, and how to go on.
+//! Opens a durable query's folder: journals, cuts, and how to resume.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,7 +17,7 @@ use super::keeper::Kept;
 use super::recovery::{self, Found, Recovered};
 use super::{Durability, DurableSource, SyncPolicy};
 
-/// A folder that is open, with all that a run begins with.
+/// An open folder, with everything that a run begins with.
 pub(super) struct Opened {
     /// In the plan's order.
     pub streams: Vec<(StreamWriter, StreamReader)>,
@@ -28,7 +28,7 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    /// With what the feed of a source begins.
+    /// What the feed of a source begins with.
     pub fn start_of(&self, source: usize, now: Instant, clock: &Arc<dyn Clock>) -> Start {
         let after = self.resume.after.as_ref();
         let (position, watermark) =

@@ -1,4 +1,4 @@
-//! What an earlier run left, and how to go on from it.
+//! What an earlier run left, and how to resume from it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,17 +16,17 @@ use super::repair::{self, Repair};
 /// What was found from earlier runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
-    /// The cycle whose state was taken over.
+    /// The cycle whose state was restored.
     pub snapshot: Option<u64>,
-    /// Cycles after it that are made again.
+    /// Later cycles that are recomputed.
     pub cycles: u64,
-    /// Events that are in the journal and not in the state.
+    /// Events that are in the journal but not in the state.
     pub events: u64,
-    /// Cuts at the end of the log that were forgotten: their events had not reached the disk, and no sink has them.
+    /// Cuts at the end of the log that were discarded: their events had not reached the disk, and no sink has them.
     pub cuts_forgotten: u64,
 }
 
-/// How a run goes on.
+/// How a run resumes.
 pub(super) struct Found {
     pub resume: Resume,
     pub state: Option<Snapshot>,
@@ -35,7 +35,7 @@ pub(super) struct Found {
     pub recovered: Recovered,
 }
 
-/// Finds out how to go on, and removes what does not count any more.
+/// Determines how to resume, and removes what is no longer valid.
 pub(super) fn find(
     journal: &Journal,
     cuts: &CutJournal,
@@ -86,20 +86,20 @@ pub(super) fn find(
     Ok(Found { resume, state, sinks, retention, recovered })
 }
 
-/// Removes the cuts and snapshots of later cycles: their events are lost, and others will have their numbers.
+/// Removes the cuts and snapshots of later cycles: their events are lost, and other cycles will have their numbers.
 fn forget_behind(last: Option<u64>, journal: &Journal, cuts: &CutJournal) -> Result<(), Cause> {
     journal.snapshots().remove_after(last)?;
     cuts.discard_after(last)
 }
 
-/// The snapshots that are there: the one to go on from, and those of cycles that are made again.
+/// The existing snapshots: the one to resume from, and those of cycles that are recomputed.
 fn retention(journal: &Journal, snapshot: Option<&Cut>, replay: &[Cut]) -> Result<Retention, Cause> {
     let there = journal.snapshots().cycles()?;
     let newer = replay.iter().filter(|cut| there.contains(&cut.cycle));
     Ok(Retention::new(snapshot.into_iter().chain(newer).cloned()))
 }
 
-/// Says so if a repair would help.
+/// Adds a hint if a repair would help.
 fn with_remedy(
     cause: Cause,
     sinks: &[SinkPlace],
@@ -116,8 +116,8 @@ fn with_remedy(
     }
 }
 
-/// Takes back the note of a repair that has served its turn: the sink has come as far by itself. The note must not outlive
-/// what the sink has, which may be removed so as to begin anew.
+/// Removes the record of a repair that has served its purpose: the sink itself has come that far. The record must not
+/// outlive the sink's data, which may be removed to start over.
 fn forget_repair(journal: &Journal, sinks: &[SinkPlace]) -> Result<(), Cause> {
     let mut noted = journal.commits().read()?;
     let count = noted.len();
@@ -131,7 +131,7 @@ pub(super) fn reach(stream: &Arc<StreamProgress>) -> Reach {
     Reach { first: stream.first(), end: stream.end() }
 }
 
-/// How far each sink is: by its own word, or by our note.
+/// How far each sink is, by its own account or by our record.
 pub(super) fn places(
     noted: &BTreeMap<String, u64>,
     names: &[String],

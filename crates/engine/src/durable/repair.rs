@@ -1,5 +1,5 @@
-//! Repairing a journal whose sinks are behind every state that it can begin with: they are brought to the oldest one.
-//! That can lose results, so it is done only when it is asked for, and what it loses is said.
+//! Repairs a journal whose sinks are behind every state from which a run could begin: they are brought to the oldest
+//! one. That can lose results, so it is done only on request, and it reports what it loses.
 
 use tidemill_core::Sink;
 use tidemill_core::error::Cause;
@@ -11,22 +11,22 @@ use super::protocol::{Left, Reach, SinkPlace};
 use super::recovery::{places, reach};
 use super::{Durability, DurableSource};
 
-/// How sinks are brought to a state that is left.
+/// How sinks are brought to a remaining state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repair {
-    /// The cycle of that state: from there a run goes on.
+    /// The cycle of that state, from which a run resumes.
     pub snapshot: u64,
-    /// The sinks that count as having all cycles up to it though they have not, with the last cycle that each has.
+    /// The sinks that count as having all cycles up to it although they do not, with the last cycle that each has.
     pub behind: Vec<(String, Option<u64>)>,
-    /// Why a run could not go on.
+    /// Why a run could not resume.
     pub reason: String,
 }
 
-/// Finds out whether a run could go on with a journal and sinks as they are, and if not, whether a repair helps. `None`:
-/// it can go on.
+/// Determines whether a run could resume with a journal and sinks as they are, and if not, whether a repair helps.
+/// `None`: it can resume.
 ///
 /// # Errors
-/// If it could not go on after a repair either, with the reason.
+/// If it could not resume after a repair either, with the reason.
 pub fn find_repair(
     plan: &Plan,
     sinks: &mut [Box<dyn Sink>],
@@ -57,7 +57,7 @@ pub fn find_repair(
     }
 }
 
-/// The oldest state from which a run could go on if sinks were brought to it, which as it is it cannot for this reason.
+/// The oldest state from which a run could resume if sinks were brought to it. Without that it cannot, for this reason.
 pub(super) fn candidate(
     sinks: &[SinkPlace],
     streams: &[Reach],
@@ -79,7 +79,7 @@ pub(super) fn candidate(
     Ok(None)
 }
 
-/// Whether a run could go on from the state after a cycle, or from the beginning.
+/// Whether a run could resume from the state after a cycle, or from the beginning.
 fn try_from(
     snapshot: Option<u64>,
     sinks: &[SinkPlace],
@@ -94,7 +94,7 @@ fn try_from(
 }
 
 impl Repair {
-    /// Notes in the journal that the sinks have the cycles up to the state's. From then on a run goes on from there.
+    /// Records in the journal that the sinks have the cycles up to the state's. Later runs resume from there.
     ///
     /// # Errors
     /// If the disk is full or fails.

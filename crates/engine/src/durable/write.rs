@@ -1,4 +1,4 @@
-//! Taking in: from the source into its journal, synced as was promised, then acknowledged.
+//! Taking in: from the source into its journal, synced as promised, then acknowledged.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -17,9 +17,9 @@ use super::protocol::{Settle, Taking};
 use crate::admission::Gate;
 use crate::feed::{FeedState, POLL_WAIT};
 
-/// How long to wait until room is asked for again.
+/// How long to wait before asking for room again.
 const ROOM_WAIT: Duration = Duration::from_millis(5);
-/// And on a full disk, where each time is an attempt to write.
+/// The same on a full disk, where each time is an attempt to write.
 const DISK_WAIT: Duration = Duration::from_secs(1);
 
 /// How the taking in has ended, for the forwarder, which has the gateway.
@@ -29,7 +29,7 @@ pub(super) struct Ending {
 }
 
 impl Ending {
-    /// True: the source has come to its end; false: it was stopped before.
+    /// True: the source has ended; false: it was stopped before.
     pub fn get(&self) -> Result<bool, Cause> {
         self.lock().clone().unwrap_or(Ok(false))
     }
@@ -39,13 +39,13 @@ impl Ending {
     }
 }
 
-/// What a step of the taking in has come to.
+/// The outcome of one step of taking in.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Next,
-    /// There is no room: the next step has time.
+    /// There is no room: the next step can wait.
     Wait(Duration),
-    /// True: the source has come to its end; false: it was stopped before.
+    /// True: the source has ended; false: it was stopped before.
     Ended(bool),
 }
 
@@ -54,11 +54,11 @@ pub(super) struct Writer {
     gate: Gate,
     journal: StreamWriter,
     taking: Taking,
-    /// Rows for which the disk had no room, and whose they are.
+    /// Rows for which the disk had no room, and the request that they belong to.
     held: Option<(RecordBatch, Option<Request>)>,
     /// The places of the source that have changed since the last record.
     places: BTreeMap<u64, Option<Vec<u8>>>,
-    /// What is handed on without a detour over the journal, as long as there is room.
+    /// Batches that are handed on directly instead of through the journal, as long as there is room.
     queue: Sender<Record>,
     clock: Arc<dyn Clock>,
     state: Arc<FeedState>,
@@ -117,7 +117,7 @@ impl Writer {
         }
     }
 
-    /// Takes in what the source has next, or looks for room.
+    /// Takes in what the source has next, or checks for room.
     pub fn step(&mut self, now: Instant) -> Result<Step, Cause> {
         if self.held.is_some() {
             return self.write(now);
@@ -173,7 +173,7 @@ impl Writer {
         self.write(now)
     }
 
-    /// Writes the rows that are held. A full disk holds the senders back, as a full journal does.
+    /// Writes the rows that are held. A full disk holds back the senders, as a full journal does.
     fn write(&mut self, now: Instant) -> Result<Step, Cause> {
         let Some((rows, request)) = self.held.take() else { return Ok(Step::Next) };
         let (start, arrived_ns) = (self.journal.end(), self.clock.now_ns());
@@ -248,7 +248,7 @@ mod tests {
     use super::*;
     use crate::feed::FeedSettings;
 
-    /// Gives numbers two by two, and after each batch says where it is, if it `has_places`.
+    /// Returns numbers two by two and, if it `has_places`, its place after each batch.
     struct Numbers {
         next: i64,
         end: i64,
@@ -288,7 +288,7 @@ mod tests {
         }
     }
 
-    /// Runs a source into its journal, for so many steps at most; the places there.
+    /// Runs a source into its journal, for at most this many steps; returns the places there.
     fn run(folder: &Path, mut source: Numbers, steps: usize) -> Places {
         let journal = Journal::open(folder).unwrap();
         let (stream, _reader) = journal.stream("n", source.schema(), &StreamSettings::default()).unwrap();

@@ -7,14 +7,14 @@ use tidemill_core::Cut;
 /// What a commit waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
-    /// That a stream is synced up to a position.
+    /// A stream must be synced up to a position.
     Rows { stream: usize, position: u64 },
-    /// That the cuts are synced.
+    /// The cuts must be synced.
     Cuts,
 }
 
-/// What a cycle was made of must be as durable as was promised before its results are, or a crash could take the one and
-/// leave the other.
+/// The inputs of a cycle must be as durable as promised before its results are committed. Otherwise a crash could take
+/// the inputs and leave the results.
 pub(crate) struct Durable {
     /// For each stream, whether a commit waits for its sync.
     waits: Vec<bool>,
@@ -25,8 +25,8 @@ impl Durable {
         Durable { waits }
     }
 
-    /// What a commit of the cycles up to this cut still waits for: `synced` says up to where a stream is, `cuts_synced`
-    /// which cut is the last that is.
+    /// What a commit of the cycles up to this cut still waits for. `synced` says up to where a stream is synced,
+    /// `cuts_synced` which cut is the last synced one.
     pub fn missing(
         &self,
         cut: &Cut,
@@ -45,12 +45,12 @@ impl Durable {
 #[derive(Clone, Debug)]
 pub(crate) struct SinkPlace {
     pub name: String,
-    /// Whether the sink itself knows how far it is; if not, we note it.
+    /// Whether the sink itself knows how far it is. If not, we record it.
     pub remembers: bool,
-    /// Whether it counts as further than it knows itself, because a repair has brought it there. We note that as long as
+    /// Whether it counts as further than it knows itself, because a repair has advanced it. We record that as long as
     /// it is so.
     pub is_brought: bool,
-    /// The last cycle that a run which began now would find committed: less than what is committed, if that is not
+    /// The last cycle that a run that began now would find committed. It is less than what is committed, if that is not
     /// recorded yet.
     pub committed: Option<u64>,
 }
@@ -65,8 +65,8 @@ impl Commits {
         Commits { sinks }
     }
 
-    /// A sink has committed the cycles up to this one. Returns what is to be noted in place of what was noted before;
-    /// `None`: the sink knows it itself.
+    /// Reports that a sink has committed the cycles up to this one. Returns what to record in place of the previous
+    /// record; `None`: the sink knows it itself.
     pub fn to_note(&self, sink: usize, cycle: u64) -> Option<BTreeMap<String, u64>> {
         if self.sinks[sink].remembers {
             return None;
@@ -80,14 +80,14 @@ impl Commits {
         Some(noted.filter_map(last).collect())
     }
 
-    /// A run that began now would find the sink's cycles up to this one committed: the sink has recorded it, or our note
-    /// of it is on the disk.
+    /// Reports that a run that began now would find the sink's cycles up to this one committed: the sink has recorded
+    /// it, or our record of it is on disk.
     pub fn recorded(&mut self, sink: usize, cycle: Option<u64>) {
         let place = &mut self.sinks[sink];
         place.committed = place.committed.max(cycle);
     }
 
-    /// The last cycle that a run which began now would find committed by all sinks.
+    /// The last cycle that a run that began now would find committed by all sinks.
     pub fn by_all(&self) -> Option<u64> {
         by_all(&self.sinks)
     }

@@ -7,7 +7,7 @@ pub(crate) struct Forwarding {
 }
 
 impl Forwarding {
-    /// From this position on.
+    /// Begins at this position.
     pub fn from(next: u64) -> Self {
         Forwarding { next }
     }
@@ -17,8 +17,8 @@ impl Forwarding {
         self.next
     }
 
-    /// A record of so many rows is at hand. Returns how many of them, its first ones, were forwarded before, and counts
-    /// the others as forwarded; `None`: there are no others, or rows before it are missing.
+    /// Accepts a record of `rows` rows. Returns how many of its leading rows were already forwarded, and counts the
+    /// others as forwarded; `None`: there are no others, or rows before it are missing.
     pub fn take(&mut self, start: u64, rows: u64) -> Option<u64> {
         let known = self.next.checked_sub(start).filter(|known| *known < rows)?;
         self.next = start + rows;

@@ -1,4 +1,4 @@
-//! Going on: what a crash left, and what follows from it.
+//! Resuming: what a crash left, and what follows from it.
 
 use tidemill_core::Cut;
 use tidemill_core::error::Cause;
@@ -8,9 +8,9 @@ use super::commits::{SinkPlace, by_all};
 /// The positions that a stream's journal has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reach {
-    /// The first one.
+    /// The first position.
     pub first: u64,
-    /// One past the last.
+    /// One past the last position.
     pub end: u64,
 }
 
@@ -26,32 +26,33 @@ pub(crate) struct Left<'a> {
     pub streams: &'a [Reach],
 }
 
-/// How to go on.
+/// How to resume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Way {
-    /// The cuts to be made again, after the snapshot.
+    /// The cuts to replay after the snapshot.
     pub replay: Vec<Cut>,
-    /// The last cycle that is known. Cuts and snapshots behind it are of cycles whose events are lost: they must be gone
+    /// The last known cycle. Cuts and snapshots behind it belong to cycles whose events are lost. They must be removed
     /// before their numbers are used again.
     pub last: Option<u64>,
     /// How many logged cuts are behind it.
     pub cuts_forgotten: u64,
     /// For each sink the first cycle that it does not have.
     pub first_new: Vec<u64>,
-    /// For each stream the position to go on from.
+    /// For each stream, the position to continue from.
     pub positions: Vec<u64>,
 }
 
 impl Left<'_> {
-    /// The newest snapshot to go on from: no sink may lack the results of a cycle before it. `None`: from the beginning.
+    /// The newest snapshot to resume from: no sink may lack the results of a cycle before it. `None`: from the
+    /// beginning.
     pub fn snapshot_max(sinks: &[SinkPlace]) -> Option<u64> {
         by_all(sinks)
     }
 
-    /// How to go on.
+    /// How to resume.
     ///
     /// # Errors
-    /// If what is needed is lost.
+    /// If something that is needed is lost.
     pub fn way(self) -> Result<Way, Cause> {
         // A crash of the machine may leave cuts on the disk whose events are not. No sink has committed them, for a commit
         // waits for both; they are forgotten, and the cycles are cut anew.
@@ -98,7 +99,7 @@ impl Left<'_> {
     }
 }
 
-/// Whether the journals have what comes after these positions.
+/// Whether the journals have everything after these positions.
 fn check_streams(streams: &[Reach], positions: &[u64]) -> Result<(), Cause> {
     for (index, (Reach { first, end }, needed)) in streams.iter().zip(positions).enumerate() {
         if first > needed || end < needed {
@@ -123,7 +124,7 @@ mod tests {
         SinkPlace { name: "output".into(), remembers: true, is_brought: false, committed }
     }
 
-    /// How to go on with cuts 3 to 5 at 30 to 50 after a snapshot of cycle 2, and with these positions.
+    /// How to resume with cuts 3 to 5 at 30 to 50 after a snapshot of cycle 2, and with these positions.
     fn way(committed: u64, first: u64, end: u64) -> Result<Way, String> {
         let left = Left {
             sinks: &[sink(Some(committed))],

@@ -1,8 +1,8 @@
-//! The commit protocol (docs/decisions/0013, 0016): what may be acknowledged, committed and let go of, and how a query
-//! goes on after a crash. Only the decisions: no thread, no clock, no disk.
+//! The commit protocol (docs/decisions/0013, 0016): what may be acknowledged, committed and removed, and how a query
+//! resumes after a crash. This module only decides: it has no thread, no clock, no disk.
 //!
-//! Each part is told what has happened and says what may or must happen next. The threads of a durable query each own
-//! their part and carry out what it says; the simulation (`tests/simulation`) runs the same code step by step.
+//! Each part is told what has happened and says what may or must happen next. Each thread of a durable query owns its
+//! part and carries out what it says. The simulation (`tests/simulation`) runs the same code step by step.
 //!
 //! | part | is told | says |
 //! |---|---|---|
@@ -13,7 +13,7 @@
 //! | [`Retention`] | snapshots, commits | what nobody needs any more |
 //! | [`Left`] | what is on the disk after a crash | where to go on, what to forget |
 //!
-//! Which cycles a sink is given is decided where they are: [`tidemill_flow::SinkProgress`], [`tidemill_flow::Replay`].
+//! Which cycles a sink is given is decided elsewhere: [`tidemill_flow::SinkProgress`], [`tidemill_flow::Replay`].
 
 mod commits;
 mod forwarding;

@@ -1,44 +1,45 @@
-//! Retention: what a run that goes on from the commits could need, and what nobody needs any more.
+//! Retention: what a run that resumes from the commits could need, and what is no longer needed.
 
 use std::collections::BTreeMap;
 
 use tidemill_core::Cut;
 
-/// What nobody needs any more.
+/// What is no longer needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Release {
-    /// For each stream the position before its first row that is needed.
+    /// For each stream, the position before the first row that is needed.
     pub positions: Vec<u64>,
-    /// The cycle of the snapshot from which a run would go on: older snapshots go, and the cuts up to its own.
+    /// The cycle of the snapshot from which a run would resume. Older snapshots are removed, and so are the cuts up to
+    /// its own.
     pub snapshot: u64,
 }
 
 /// The snapshots that are kept, and what they need.
 pub(crate) struct Retention {
-    /// By cycle the positions of its cut: where a run goes on that begins with the snapshot.
+    /// By cycle, the positions of its cut, where a run that begins with the snapshot continues.
     snapshots: BTreeMap<u64, Vec<u64>>,
     released: Option<u64>,
 }
 
 impl Retention {
-    /// With the cuts of the snapshots that are there.
+    /// Begins with the cuts of the existing snapshots.
     pub fn new(snapshots: impl IntoIterator<Item = Cut>) -> Self {
         let snapshots = snapshots.into_iter().map(|cut| (cut.cycle, cut.positions)).collect();
         Retention { snapshots, released: None }
     }
 
-    /// Whether a snapshot of this cycle is of use: no run begins with one that is older than the one that is kept.
+    /// Whether a snapshot of this cycle is useful: no run begins with one that is older than the one that is kept.
     pub fn wants(&self, cycle: u64) -> bool {
         self.released < Some(cycle)
     }
 
-    /// A snapshot is safe on the disk.
+    /// Reports that a snapshot is safe on disk.
     pub fn stored(&mut self, cut: &Cut) {
         self.snapshots.insert(cut.cycle, cut.positions.clone());
     }
 
-    /// What can go now that a run which began now would find the cycles up to `committed` in all sinks; `None`: nothing
-    /// more than before.
+    /// What can be removed now that a run that began now would find the cycles up to `committed` in all sinks; `None`:
+    /// nothing more than before.
     pub fn release(&mut self, committed: Option<u64>) -> Option<Release> {
         let (snapshot, positions) = self.snapshots.range(..=committed?).next_back()?;
         if self.released >= Some(*snapshot) {

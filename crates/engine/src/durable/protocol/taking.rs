@@ -1,10 +1,10 @@
-//! Taking in: which rows that a source gives are new, and how many of them it may be told of.
+//! Taking in: which of a source's rows are new, and how many of them may be acknowledged.
 
 use std::time::Duration;
 
 use crate::durable::SyncPolicy;
 
-/// At most so many rows wait for one sync.
+/// The most rows that wait for one sync.
 const ROWS_PER_SYNC: u64 = 262_144;
 
 /// What to do about the rows that are not acknowledged.
@@ -13,32 +13,35 @@ pub(crate) enum Settle {
     Nothing,
     /// Sync, and then acknowledge.
     Sync,
-    /// Acknowledge what is only written.
+    /// Acknowledge rows that are only written.
     Acknowledge,
 }
 
-/// How far the taking in of one source is.
+/// How far one source has been taken in.
 ///
-/// A row is acknowledged when it is synced, or only written if the policy says so; never while it waits to be written.
+/// A row is acknowledged when it is synced, or when it is written if the policy says so; never while it waits to be
+/// written.
 pub(crate) struct Taking {
     policy: SyncPolicy,
-    /// Rows that the source gives again and the journal has.
+    /// Rows that the source returns again although the journal has them.
     known: u64,
-    /// Rows that the source has given; those of them that could not be written yet; those that were acknowledged.
+    /// Rows that the source has returned; of these, the rows that could not be written yet; the rows that were
+    /// acknowledged.
     given: u64,
     unwritten: u64,
     acknowledged: u64,
 }
 
 impl Taking {
-    /// Of a source whose journal ends at a position.
+    /// For a source whose journal ends at a position.
     pub fn new(policy: SyncPolicy, is_repeatable: bool, journal_end: u64) -> Self {
         let known = if is_repeatable { journal_end } else { 0 };
         Taking { policy, known, given: 0, unwritten: 0, acknowledged: 0 }
     }
 
-    /// The source gave so many rows, of a request that the journal has if `is_repeated`. Returns the first of them that
-    /// is to be written, with all behind it; `None`: the journal has them all.
+    /// Reports that the source has returned this many rows; `is_repeated` says whether they belong to a request that
+    /// the journal has. Returns the first row to write; all behind it are written too. `None`: the journal has them
+    /// all.
     pub fn given(&mut self, rows: u64, is_repeated: bool) -> Option<u64> {
         self.given += rows;
         let known = rows.min(self.known);
@@ -50,17 +53,17 @@ impl Taking {
         Some(known)
     }
 
-    /// What was given is written.
+    /// Reports that the returned rows are written.
     pub fn written(&mut self) {
         self.unwritten = 0;
     }
 
-    /// Whether rows wait for their acknowledgement, but for those that wait to be written.
+    /// Whether rows wait for their acknowledgement, other than those that wait to be written.
     pub fn is_waited_for(&self) -> bool {
         self.given - self.unwritten > self.acknowledged
     }
 
-    /// How long until a sync is due, so long after the last one; zero: now. Nothing may come meanwhile.
+    /// How long until a sync is due, given the time since the last one; zero: now. Nothing may come meanwhile.
     pub fn until_sync(&self, since_sync: Duration) -> Option<Duration> {
         match self.policy {
             _ if !self.is_waited_for() => None,
@@ -69,7 +72,7 @@ impl Taking {
         }
     }
 
-    /// What to do now, `has_more` if the source may have more rows at once.
+    /// What to do now; `has_more` says whether the source may have more rows at once.
     pub fn settle(&self, since_sync: Duration, has_more: bool) -> Settle {
         if has_more && self.given - self.acknowledged < ROWS_PER_SYNC {
             return Settle::Nothing;
@@ -87,7 +90,7 @@ impl Taking {
         }
     }
 
-    /// The journal is as durable as was promised: the first so many rows that the source gave may be acknowledged.
+    /// The journal is as durable as promised. Returns how many of the source's first rows may be acknowledged.
     pub fn acknowledge(&mut self) -> u64 {
         self.acknowledged = self.given - self.unwritten;
         self.acknowledged
