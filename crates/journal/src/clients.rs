@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::fields::{EndsEarly, Fields, PutFields};
 
-/// The last request number of each client, of a bounded number of clients: the one heard of longest ago is forgotten.
+/// The last request number of each client, for a bounded number of clients: the one heard from longest ago is
+/// forgotten.
 #[derive(Clone, Debug)]
 pub(crate) struct Clients {
     clients_max: usize,
     heard: u64,
-    /// Client -> when it was heard of, and the number.
+    /// Client -> when it was last heard from, and its number.
     last: HashMap<String, (u64, u64)>,
-    /// When it was heard of -> client.
+    /// When it was last heard from -> client.
     order: BTreeMap<u64, String>,
 }
 
@@ -25,7 +26,7 @@ impl Clients {
         self.last.get(client).map(|(_, sequence)| *sequence)
     }
 
-    /// Notes a request.
+    /// Records a request.
     pub(crate) fn note(&mut self, client: &str, sequence: u64) {
         self.heard += 1;
         match self.last.get_mut(client) {
@@ -45,7 +46,7 @@ impl Clients {
         }
     }
 
-    /// Writes the table, the client heard of longest ago first.
+    /// Writes the table, starting with the client heard from longest ago.
     pub(crate) fn encode(&self, bytes: &mut Vec<u8>) {
         bytes.put_u64(self.order.len() as u64);
         for client in self.order.values() {

@@ -1,4 +1,4 @@
-//! What was committed, for sinks that do not know it themselves: the file `commits`.
+//! The file `commits`: what was committed, for sinks that do not store it themselves.
 //!
 //! `TIDECMIT`, version; number of sinks, for each its name and its last committed cycle; CRC32 of all of it.
 
@@ -16,7 +16,7 @@ use crate::replace::replace;
 const MAGIC: [u8; 8] = *b"TIDECMIT";
 const VERSION: u32 = 1;
 
-/// The file with the last committed cycle of each sink; its clones are the same.
+/// The file with the last committed cycle of each sink. Clones refer to the same file.
 #[derive(Clone)]
 pub struct CommitFile {
     medium: Arc<dyn Medium>,
@@ -51,7 +51,7 @@ impl CommitFile {
     /// Replaces the file, durably.
     ///
     /// # Errors
-    /// If the disk is full or fails; then the file has the old content or the new.
+    /// If the disk is full or fails. The file then has the old content or the new.
     pub fn write(&self, commits: &BTreeMap<String, u64>) -> Result<(), Cause> {
         replace(&*self.medium, &self.path, |file| {
             file.put(&MAGIC);

@@ -12,10 +12,10 @@ use crate::log_reader::{LogReader, Read};
 use crate::progress::StreamProgress;
 use crate::record_log::{NewRecord, RecordLog};
 
-/// The durable log of a query's cuts; its clones are the same log.
+/// The durable log of a query's cuts. Clones refer to the same log.
 ///
-/// Appending does not wait while another thread syncs; it does when a segment is full, which is then synced, and while
-/// segments are removed.
+/// Appending does not wait while another thread syncs. It does wait when a segment is full, which is then synced, and
+/// while segments are removed.
 #[derive(Clone)]
 pub struct CutJournal {
     log: Arc<Mutex<RecordLog>>,
@@ -28,10 +28,10 @@ impl CutJournal {
         CutJournal { log: Arc::new(Mutex::new(log)), progress }
     }
 
-    /// Makes durable what was appended before.
+    /// Makes everything appended before durable.
     ///
     /// # Errors
-    /// If the disk fails. No one knows then what it has, so the log takes nothing more.
+    /// If the disk fails. It is then unknown what the disk has, so the log accepts nothing more.
     pub fn sync(&self) -> Result<(), Cause> {
         let Some(pending) = self.lock().begin_sync()? else { return Ok(()) };
         let result = pending.run();
@@ -50,7 +50,7 @@ impl CutJournal {
         self.progress.end()
     }
 
-    /// The logged cuts of greater number, ascending and without a gap.
+    /// The logged cuts with larger numbers, ascending and without gaps.
     ///
     /// # Errors
     /// If one of them was removed or is damaged.
@@ -77,17 +77,17 @@ impl CutJournal {
         read_cut(&mut LogReader::new(self.lock().shared.clone()), cycle)
     }
 
-    /// The last cut; none if it cannot be read.
+    /// The last cut; `None` if it cannot be read.
     pub fn last(&self) -> Option<Cut> {
         self.read_last().ok().flatten()
     }
 
-    /// Says that the cuts up to this cycle are no longer needed.
+    /// Reports that the cuts up to this cycle are no longer needed.
     pub fn release(&self, cycle: u64) {
         self.progress.release(cycle.saturating_add(1));
     }
 
-    /// Cuts off the cuts of greater number, durably: those whose rows a loss of power took. `None`: all.
+    /// Durably cuts off the cuts with larger numbers, whose rows were lost in a power failure. `None`: all.
     ///
     /// # Errors
     /// If the disk fails, or one of the cuts before is damaged.
@@ -95,7 +95,7 @@ impl CutJournal {
         self.lock().cut_back(cycle.map_or(0, |cycle| cycle.saturating_add(1)))
     }
 
-    /// How many bytes of a cut that was not written to its end were cut off when the log was opened.
+    /// How many bytes of an incompletely written cut were cut off when the log was opened.
     pub fn torn_bytes(&self) -> u64 {
         self.lock().torn_bytes
     }

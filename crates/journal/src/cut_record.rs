@@ -29,7 +29,7 @@ pub(crate) fn encode_cut(cut: &Cut, bytes: &mut Vec<u8>) {
     }
 }
 
-/// Reads what [`encode_cut`] wrote; another version counts as damage, for the file's version would be another, too.
+/// Reads what [`encode_cut`] wrote. Another version counts as damage, because the file would have another version too.
 pub(crate) fn decode_cut(fields: &mut Fields) -> Result<Cut, EndsEarly> {
     let version = fields.u8()?;
     if !(1..=VERSION).contains(&version) {

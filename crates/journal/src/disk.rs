@@ -12,7 +12,7 @@ use rustix::fs::FallocateFlags;
 use crate::map::map_file;
 use crate::medium::{LockGuard, Medium, MediumFile};
 
-/// As many parts as one call to the system takes (`IOV_MAX`).
+/// The most parts that one system call takes (`IOV_MAX`).
 const PARTS_MAX: usize = 1024;
 
 /// The file system of this machine.

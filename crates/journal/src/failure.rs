@@ -1,4 +1,4 @@
-//! Errors of this crate: place, reason, remedy.
+//! Errors of this crate, with place, reason and remedy.
 
 use std::fmt::Display;
 use std::io;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tidemill_core::error::Cause;
 
-/// What to do about damage; said with each.
+/// What to do about damage; added to each such error.
 const REMEDY: &str =
     "restore the folder from a copy, or start anew without it (its rows and state are then lost)";
 
@@ -24,7 +24,7 @@ pub(crate) fn failed(what: &str, path: &Path, error: &io::Error) -> Cause {
     }
 }
 
-/// A file has something in it that was not written so.
+/// A file contains something that was not written by this program.
 pub(crate) fn damaged(path: &Path, offset: u64, reason: impl Display) -> Cause {
     Cause::Operation(format!("{}, byte {offset}: damaged: {reason}; {REMEDY}", path.display()))
 }
@@ -34,7 +34,7 @@ pub(crate) fn foreign(path: &Path, reason: impl Display, remedy: &str) -> Cause 
     Cause::User(format!("{}: {reason}; {remedy}", path.display()))
 }
 
-/// A version that this program does not read.
+/// A version that this program cannot read.
 pub(crate) fn other_version(path: &Path, found: u32, known: u32) -> Cause {
     let reason = format!("the format has version {found}, this program reads version {known}");
     foreign(path, reason, "use the program that wrote it, or name another folder")

@@ -1,4 +1,4 @@
-//! Little-endian fields: how everything but rows is written.
+//! Little-endian fields, in which everything but rows is written.
 
 /// The bytes end before what is to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(crate) trait PutFields {
         self.put(&value.to_le_bytes());
     }
 
-    /// Bytes, and their number before them.
+    /// Writes bytes, preceded by their number.
     fn put_bytes(&mut self, bytes: &[u8]) {
         self.put_u64(bytes.len() as u64);
         self.put(bytes);
@@ -63,7 +63,7 @@ impl<'a> Fields<'a> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// What [`PutFields::put_bytes`] wrote.
+    /// Reads what [`PutFields::put_bytes`] wrote.
     pub(crate) fn bytes(&mut self) -> Result<&'a [u8], EndsEarly> {
         let length = usize::try_from(self.u64()?).map_err(|_| EndsEarly)?;
         self.take(length)

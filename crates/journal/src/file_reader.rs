@@ -1,4 +1,4 @@
-//! Reading a file that [`crate::replace::FileWriter`] wrote, through a buffer.
+//! Buffered reading of a file that [`crate::replace::FileWriter`] wrote.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub(crate) struct FileReader {
     file: Arc<dyn MediumFile>,
     /// Where the checksum begins.
     end: u64,
-    /// Of what the buffer has next.
+    /// The position of the next bytes in the buffer.
     offset: u64,
     buffer: Vec<u8>,
     used: usize,
@@ -27,7 +27,7 @@ pub(crate) struct FileReader {
 }
 
 impl FileReader {
-    /// Opens a file and checks its magic and version; `None`: it is not there.
+    /// Opens a file and checks its magic and version; `None`: it does not exist.
     pub(crate) fn open(
         medium: &dyn Medium,
         path: &Path,
@@ -86,7 +86,7 @@ impl FileReader {
         String::from_utf8(self.bytes()?).map_err(|_| damaged(&self.path, offset, "a text is no UTF-8"))
     }
 
-    /// Checks that everything was read and is what was written.
+    /// Checks that everything was read, and that it matches the checksum.
     pub(crate) fn finish(self) -> Result<(), Cause> {
         if self.offset != self.end {
             return Err(damaged(&self.path, self.offset, "there is more in it than there should be"));

@@ -1,4 +1,4 @@
-//! The bytes of one record: a head, where it came from, and what is in it.
+//! The bytes of one record: a head, its origin, and its content.
 //!
 //! | at | bytes | what |
 //! |---|---|---|
@@ -18,7 +18,8 @@
 //! | | | the places that change with it ([`crate::origins`]), zeros up to a multiple of 64 |
 //! | | | the content, zeros up to a multiple of 64 |
 //!
-//! All numbers are little-endian. Records begin at multiples of 64, so the columns in them are aligned as Arrow wants.
+//! All numbers are little-endian. Records begin at multiples of 64, so that the columns in them have the alignment that
+//! Arrow needs.
 
 use std::ops::Range;
 
@@ -27,7 +28,7 @@ use tidemill_core::source::{Place, Request};
 use crate::fields::{EndsEarly, Fields, PutFields};
 use crate::origins::decode_places;
 
-/// What records and their parts are aligned to.
+/// The alignment of records and their parts.
 pub(crate) const ALIGNMENT: usize = 64;
 /// The length of a record's head.
 pub(crate) const HEAD_BYTES: usize = 64;
@@ -40,7 +41,7 @@ const MARK: [u8; 4] = *b"TIDR";
 const NO_CLIENT: u32 = u32::MAX;
 const ZEROS: [u8; ALIGNMENT] = [0; ALIGNMENT];
 
-/// What the head of a record says.
+/// The contents of a record's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FrameHead {
     pub length: usize,
@@ -55,7 +56,7 @@ pub(crate) struct FrameHead {
     places_length: u32,
 }
 
-/// What is to be written besides the content.
+/// What to write besides the content.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewFrame<'a> {
     pub start: u64,
@@ -67,7 +68,7 @@ pub(crate) struct NewFrame<'a> {
     pub places: &'a [u8],
 }
 
-/// The length of the record, with places and content of these lengths.
+/// The length of a record whose places and content have these lengths.
 pub(crate) fn frame_bytes(request: Option<&Request>, places_bytes: usize, content_bytes: usize) -> usize {
     let client_bytes = request.map_or(0, |request| request.client.len());
     HEAD_BYTES + padded(client_bytes) + padded(places_bytes) + padded(content_bytes)
@@ -93,7 +94,7 @@ pub(crate) fn encode_frame<T>(frame: &NewFrame, content: &[&[u8]], write: impl F
     write(&parts)
 }
 
-/// The head behind length and checksum.
+/// The head, without length and checksum.
 fn encode_head(frame: &NewFrame, content_bytes: usize) -> Vec<u8> {
     let mut head = Vec::with_capacity(HEAD_BYTES - 8);
     head.put_u64(frame.start);
@@ -109,7 +110,7 @@ fn encode_head(frame: &NewFrame, content_bytes: usize) -> Vec<u8> {
     head
 }
 
-/// Reads a head; `Ok(None)` where no record begins, an error says why there can be none.
+/// Reads a head; `Ok(None)` if no record begins here. An error says why this cannot be a record.
 pub(crate) fn decode_head(bytes: &[u8]) -> Result<Option<FrameHead>, &'static str> {
     let head = bytes.get(..HEAD_BYTES).ok_or("the file ends within the head of a record")?;
     if head == ZEROS {
@@ -158,7 +159,7 @@ impl FrameHead {
         self.start + u64::from(self.count)
     }
 
-    /// Whether these bytes, the whole record, are what was written.
+    /// Whether these bytes, the whole record, match their checksum.
     pub(crate) fn matches(&self, record: &[u8]) -> bool {
         record.len() == self.length && checksum(self.length as u32, &[&record[8..]]) == self.checksum
     }

@@ -1,5 +1,5 @@
-//! Looking into a journal's folder without the lock: what is there, whether it is whole, and the rows of a stream. Nothing
-//! is changed, and a query may run on the folder meanwhile.
+//! Inspects a journal's folder without the lock: what it contains, whether it is intact, and the rows of a stream.
+//! Nothing is changed, and a query may run on the folder meanwhile.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -29,9 +29,9 @@ pub struct Listing {
     pub streams: Vec<LogListing>,
     /// The log of cuts; its positions are numbers of cycles.
     pub cuts: LogListing,
-    /// The cycles of which there are snapshots.
+    /// The cycles that have snapshots.
     pub snapshots: Vec<u64>,
-    /// For each sink that needs the file its last committed cycle.
+    /// For each sink that needs the file, its last committed cycle.
     pub commits: BTreeMap<String, u64>,
 }
 
@@ -46,7 +46,7 @@ pub struct LogListing {
     pub first: u64,
     /// One past the last position.
     pub end: u64,
-    /// Of all segments, the space that is reserved included.
+    /// The bytes of all segments, including reserved space.
     pub bytes: u64,
 }
 
@@ -57,11 +57,11 @@ pub struct SegmentListing {
     pub path: PathBuf,
     /// Its first position.
     pub first: u64,
-    /// How long the file is.
+    /// The length of the file.
     pub bytes: u64,
 }
 
-/// Something in a folder that is not as it was written.
+/// Something in a folder that differs from what was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// Where.
@@ -70,11 +70,11 @@ pub struct Finding {
     pub offset: u64,
     /// What.
     pub reason: String,
-    /// Whether it is the torn end of the newest segment, which is cut off when the query starts: no damage.
+    /// Whether it is the torn end of the newest segment, which is cut off when the query starts and is not damage.
     pub is_torn_end: bool,
 }
 
-/// What came of reading everything.
+/// The result of reading everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verification {
     /// How many records were read.
@@ -83,14 +83,14 @@ pub struct Verification {
     pub bytes: u64,
     /// How many snapshots were read.
     pub snapshots: u64,
-    /// What is not as it should be.
+    /// Everything that is wrong.
     pub findings: Vec<Finding>,
 }
 
-/// What is in the folder. Only the newest segment of each log is read.
+/// Lists the contents of a folder. Only the newest segment of each log is read.
 ///
 /// # Errors
-/// If it is no journal's folder, or a file cannot be read or is of another version.
+/// If it is not a journal's folder, or a file cannot be read or has another version.
 pub fn list(folder: &Path) -> Result<Listing, Cause> {
     list_on(&Disk, folder)
 }
@@ -132,10 +132,10 @@ fn list_log(medium: &dyn Medium, name: String, folder: &Path) -> Result<LogListi
     Ok(log)
 }
 
-/// Reads everything. What cannot be read is a finding and no error.
+/// Reads everything. What cannot be read becomes a finding, not an error.
 ///
 /// # Errors
-/// If it is no journal's folder, or cannot be read.
+/// If it is not a journal's folder, or cannot be read.
 pub fn verify(folder: &Path) -> Result<Verification, Cause> {
     verify_on(&Disk, folder)
 }
@@ -170,7 +170,7 @@ pub fn verify_on(medium: &dyn Medium, folder: &Path) -> Result<Verification, Cau
     Ok(verification)
 }
 
-/// A folder that has nothing of a journal is a mistake in its name.
+/// A folder without any part of a journal was probably misspelled.
 fn refuse_others(medium: &dyn Medium, folder: &Path) -> Result<(), Cause> {
     let path = layout::manifest(folder);
     let is_there = medium.open(&path, false).is_ok();
@@ -239,7 +239,7 @@ impl Verification {
         }
     }
 
-    /// The end of the newest segment: a write that was cut short, or is going on, or damage.
+    /// The end of the newest segment: a write that was cut short or is in progress, or damage.
     fn newest_end(&mut self, scan: &Scan, reason: Option<String>) {
         if reason.is_none() && scan.remains().is_ok_and(|bytes| bytes == 0) {
             return;
@@ -261,10 +261,11 @@ impl Verification {
     }
 }
 
-/// The records of a stream, in order, from the one that contains `from` on; up to what was written when they are read.
+/// The records of a stream in order, starting with the one that contains `from`, up to what has been written at the
+/// time of reading.
 ///
 /// # Errors
-/// If there is no such stream, the position was removed, or a segment cannot be read.
+/// If the stream does not exist, the position was removed, or a segment cannot be read.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -308,10 +309,10 @@ pub fn records_on(medium: Box<dyn Medium>, folder: &Path, stream: &str, from: u6
     Ok(Records { medium, folder, schema, decoder, scan, from, failed: false })
 }
 
-/// The cuts that are logged, in order, up to one that is torn or being written.
+/// The logged cuts in order, up to one that is torn or being written.
 ///
 /// # Errors
-/// If it is no journal's folder, or a segment or a cut cannot be read, or cuts are missing before others.
+/// If it is not a journal's folder, if a segment or a cut cannot be read, or if cuts are missing in between.
 ///
 /// ```
 /// # use tidemill_core::{Cut, CutLog as _};
@@ -400,7 +401,7 @@ impl Records {
         }
     }
 
-    /// Goes to the next segment; false if this is the newest, whose end may be torn or being written.
+    /// Advances to the next segment; false if this is the newest one, whose end may be torn or being written.
     fn goes_on(&mut self) -> Result<bool, Cause> {
         let segments = segments(&*self.medium, &self.folder)?;
         let next = segments.into_iter().find(|first| *first >= self.scan.position);

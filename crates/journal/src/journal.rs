@@ -28,7 +28,7 @@ const MAGIC: [u8; 8] = *b"TIDEJRNL";
 pub(crate) const VERSION: u32 = 1;
 const CUTS_SEGMENT_BYTES: u64 = 8 << 20;
 
-/// The folder of one query. One process has it at a time; what was taken from it keeps the lock, too.
+/// The folder of one query. Only one process can have it open at a time. Parts taken from it keep the lock too.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -55,10 +55,10 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens the folder, or makes it.
+    /// Opens the folder, or creates it.
     ///
     /// # Errors
-    /// If another process has it, another program wrote it, or the disk fails.
+    /// If another process has it open, another program wrote it, or the disk fails.
     pub fn open(folder: &Path) -> Result<Journal, Cause> {
         Journal::open_on(Arc::new(Disk), folder)
     }
@@ -85,10 +85,10 @@ impl Journal {
         Ok(Journal { medium, folder, lock, streams: Mutex::default(), cuts: Mutex::default() })
     }
 
-    /// Opens the journal of a stream, or makes it. Each stream can be opened once.
+    /// Opens the journal of a stream, or creates it. Each stream can be opened once.
     ///
     /// # Errors
-    /// If its rows had other columns, a segment is missing or damaged, or the disk fails.
+    /// If its rows had different columns, a segment is missing or damaged, or the disk fails.
     pub fn stream(
         &self,
         name: &str,
@@ -123,7 +123,7 @@ impl Journal {
         Ok((StreamWriter::new(log, encoder), reader))
     }
 
-    /// The log of cuts; the same one each time.
+    /// The log of cuts; the same one at each call.
     ///
     /// # Errors
     /// If a segment is missing or damaged, or the disk fails.
@@ -131,7 +131,7 @@ impl Journal {
         self.cuts_in_segments(CUTS_SEGMENT_BYTES)
     }
 
-    /// The log of cuts, in segments of so many bytes if it is not open yet.
+    /// The log of cuts, with segments of this many bytes if it is not open yet.
     ///
     /// # Errors
     /// As [`Journal::cuts`].
@@ -158,7 +158,7 @@ impl Journal {
         SnapshotFolder::new(self.medium.clone(), layout::snapshots(&self.folder))
     }
 
-    /// The description of the query that the folder is of; `None` if it has none yet.
+    /// The description of the query that the folder belongs to; `None` if it has none yet.
     ///
     /// # Errors
     /// If the file is damaged, or a newer program wrote it.
@@ -166,7 +166,7 @@ impl Journal {
         query::read(&*self.medium, &layout::query(&self.folder))
     }
 
-    /// Says, durably, which query the folder is of.
+    /// Durably records which query the folder belongs to.
     ///
     /// # Errors
     /// If the disk is full or fails.
@@ -196,7 +196,7 @@ fn write_manifest(medium: &dyn Medium, folder: &Path) -> Result<(), Cause> {
     })
 }
 
-/// Removes the files that were to take the place of others and were not written to their end.
+/// Removes files that were to replace others but were not completely written.
 pub(crate) fn remove_unfinished(medium: &dyn Medium, folder: &Path) -> Result<(), Cause> {
     let names = medium.names(folder).map_err(|error| failed("list", folder, &error))?;
     for name in names.iter().filter(|name| name.ends_with(".new")) {

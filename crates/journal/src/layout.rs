@@ -1,4 +1,4 @@
-//! What is where in a journal's folder.
+//! The layout of a journal's folder.
 
 use std::path::{Path, PathBuf};
 
@@ -33,8 +33,8 @@ pub(crate) fn streams(folder: &Path) -> PathBuf {
     folder.join("streams")
 }
 
-/// The name of a stream's folder: letters, digits, `-` and `_` stand for themselves, other bytes as `%2e`. `None`: too
-/// long, or empty.
+/// The name of a stream's folder: letters, digits, `-` and `_` stand for themselves, other bytes are written as `%2e`.
+/// `None`: too long, or empty.
 pub(crate) fn stream_name(stream: &str) -> Option<String> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     let mut name = String::new();

@@ -1,5 +1,5 @@
 //! The durable part of Tidemill: the journals of a query's streams, the log of its cuts, its snapshots and commits, in
-//! one folder ([`Journal`]). What it promises is in decision 0013.
+//! one folder ([`Journal`]). Decision 0013 lists its guarantees.
 //!
 //! ```text
 //! <folder>/journal                              what this is, and the version of the format
@@ -10,7 +10,7 @@
 //!          commits                              the last committed cycle of each sink
 //! ```
 //!
-//! Journals and cuts have one format, segments of records with checksums. Numbers are little-endian.
+//! Journals and cuts have the same format: segments of records with checksums. Numbers are little-endian.
 
 mod clients;
 mod commits;

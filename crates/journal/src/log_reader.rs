@@ -1,4 +1,4 @@
-//! Reading a log while it is written, in the same process: mapped, one record after the other.
+//! Reads a log while it is written by the same process: the file is mapped and read record by record.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::medium::MediumFile;
 use crate::record_log::LogShared;
 use crate::segment::{Segment, read_exactly};
 
-/// So much that is not mapped yet is copied; more is worth another mapping.
+/// Up to this many bytes that are not mapped yet are copied; more are worth another mapping.
 const COPIED_BYTES_MAX: u64 = 64 << 10;
 
-/// A record, checked.
+/// A record whose checksum was verified.
 pub(crate) struct Read {
     pub head: FrameHead,
     pub bytes: Buffer,
@@ -28,7 +28,7 @@ pub(crate) struct LogReader {
     place: Option<Place>,
 }
 
-/// Where the reader is: at the record that it read last.
+/// The reader's position: at the record that it read last.
 struct Place {
     segment: Arc<Segment>,
     file: Arc<dyn MediumFile>,
@@ -58,7 +58,7 @@ impl LogReader {
         Ok(Some(read))
     }
 
-    /// The segment with the position, and the end of its positions.
+    /// The segment that contains the position, and the end of the segment's positions.
     fn segment_of(&self, position: u64) -> Result<(Arc<Segment>, u64), Cause> {
         let segments = self.shared.segments();
         let behind = segments.partition_point(|segment| segment.first <= position);
@@ -113,7 +113,7 @@ impl Place {
         }
     }
 
-    /// So many bytes from where the reader is.
+    /// This many bytes from the reader's position on.
     fn bytes(&mut self, length: usize) -> Result<Buffer, Cause> {
         let (written, end) = (self.segment.written(), self.offset + length as u64);
         if end > written {

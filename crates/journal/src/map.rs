@@ -8,7 +8,7 @@ use arrow_buffer::Buffer;
 use bytes::Bytes;
 use memmap2::MmapOptions;
 
-/// The first `length` bytes of a file, which must be there.
+/// The first `length` bytes of a file, which must exist.
 pub(crate) fn map_file(file: &File, length: u64) -> io::Result<Buffer> {
     if length == 0 {
         return Ok(Buffer::default());

@@ -1,4 +1,4 @@
-//! What the journal needs of a file system, behind small traits: tests put one below it that loses power.
+//! What the journal needs from a file system, behind small traits. Tests substitute one that loses power.
 
 use std::any::Any;
 use std::io;
@@ -7,21 +7,21 @@ use std::sync::Arc;
 
 use arrow_buffer::Buffer;
 
-/// Where folders and files are. [`crate::Disk`] is the real one.
+/// Holds folders and files. [`crate::Disk`] is the real one.
 pub trait Medium: Send + Sync {
-    /// Makes a folder and those above it, durably; one that is there stays as it is.
+    /// Durably creates a folder and its parents; an existing folder stays as it is.
     fn create_folder(&self, folder: &Path) -> io::Result<()>;
 
-    /// The names of the files and folders in a folder, in no order; none if it is not there.
+    /// The names of the files and folders in a folder, in no particular order; none if it does not exist.
     fn names(&self, folder: &Path) -> io::Result<Vec<String>>;
 
-    /// Makes an empty file for reading and writing; what had the name is gone.
+    /// Creates an empty file for reading and writing, and replaces any existing file of that name.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn MediumFile>>;
 
-    /// Opens a file that is there; only for reading unless `write`.
+    /// Opens an existing file, only for reading unless `write` is set.
     fn open(&self, path: &Path, write: bool) -> io::Result<Arc<dyn MediumFile>>;
 
-    /// Gives a file another name; what had that name is gone. Durable after [`Medium::sync_folder`].
+    /// Renames a file, and replaces any existing file of the new name. Durable after [`Medium::sync_folder`].
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes a file. Durable after [`Medium::sync_folder`].
@@ -30,39 +30,39 @@ pub trait Medium: Send + Sync {
     /// Makes the names in a folder durable.
     fn sync_folder(&self, folder: &Path) -> io::Result<()>;
 
-    /// Locks a file, which is made if need be, until the guard is dropped or the process ends. `None`: another one has
-    /// it.
+    /// Locks a file, which is created if necessary, until the guard is dropped or the process ends. `None`: another
+    /// process has it.
     fn lock(&self, path: &Path) -> io::Result<Option<LockGuard>>;
 }
 
-/// Holds a lock as long as it lives.
+/// Holds a lock until it is dropped.
 pub type LockGuard = Arc<dyn Any + Send + Sync>;
 
 /// An open file.
 pub trait MediumFile: Send + Sync {
-    /// How many bytes it has.
+    /// Its length in bytes.
     fn length(&self) -> io::Result<u64>;
 
-    /// Writes all parts one after the other from `offset` on, into space that [`MediumFile::allocate`] reserved or behind
-    /// the end.
+    /// Writes all parts one after the other, starting at `offset`, into space that [`MediumFile::allocate`] reserved or
+    /// behind the end.
     fn write_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()>;
 
-    /// Reads from `offset` on until the target is full or the file ends; how many bytes that were.
+    /// Reads from `offset` on until the target is full or the file ends; returns the number of bytes read.
     fn read_at(&self, target: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// The first `length` bytes without a copy, where the medium can. They must have been written, must not be written
-    /// again, and the file must not become shorter than that while the buffer lives.
+    /// The first `length` bytes, without a copy if the medium supports that. They must have been written and must not
+    /// be written again, and the file must not become shorter while the buffer lives.
     fn map(&self, length: u64) -> io::Result<Buffer>;
 
-    /// Lengthens the file to at least `length` bytes, zeros, with the space for them reserved.
+    /// Extends the file to at least `length` bytes of zeros, and reserves the space for them.
     fn allocate(&self, length: u64) -> io::Result<()>;
 
-    /// Cuts off what is behind `length`.
+    /// Truncates the file to `length`.
     fn truncate(&self, length: u64) -> io::Result<()>;
 
-    /// Makes what was written durable, and the length.
+    /// Makes written bytes and the length durable.
     fn sync(&self) -> io::Result<()>;
 
-    /// Whether the path leads to this file: nobody has removed it, moved it, or put another one in its place.
+    /// Whether the path still leads to this file: nobody has removed it, moved it, or replaced it.
     fn is_at(&self, path: &Path) -> io::Result<bool>;
 }

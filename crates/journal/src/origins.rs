@@ -1,5 +1,5 @@
-//! Where the rows of a log came from, up to its end: the last request number of each client, and the place of each part of
-//! the source. The head of each segment has both, so the newest segment is enough to know them.
+//! The origin of a log's rows up to its end: the last request number of each client, and the place of each part of the
+//! source. The head of each segment has both, so the newest segment is enough to know them.
 
 use tidemill_core::error::Cause;
 use tidemill_core::source::{Place, Places, Request, note_places};
@@ -7,17 +7,18 @@ use tidemill_core::source::{Place, Places, Request, note_places};
 use crate::clients::Clients;
 use crate::fields::{EndsEarly, Fields, PutFields};
 
-/// The most bytes of all places. They stand in the head of each segment, so they must stay far smaller than one.
+/// The most bytes of all places together. They are stored in the head of each segment, so they must stay far smaller
+/// than a segment.
 const PLACES_BYTES_MAX: u64 = 16 << 20;
-/// The bytes of a place besides its own: the number of the part, and a length.
+/// The bytes of a place besides its own bytes: the number of the part, and a length.
 const PLACE_BYTES: u64 = 16;
 
-/// What is known at the end of a log of who sent its rows.
+/// What is known at the end of a log about who sent its rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Origins {
     pub clients: Clients,
     places: Places,
-    /// Of the places as they are written.
+    /// The size of the places as written.
     places_bytes: u64,
 }
 
@@ -30,7 +31,7 @@ impl Origins {
         &self.places
     }
 
-    /// Notes where the rows of a record came from.
+    /// Records where the rows of a record came from.
     pub(crate) fn note(&mut self, request: Option<&Request>, places: impl IntoIterator<Item = Place>) {
         if let Some(request) = request {
             self.clients.note(&request.client, request.sequence);

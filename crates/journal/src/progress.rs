@@ -1,4 +1,4 @@
-//! How far a log is: shared by its writer, its readers and those who wait for the disk.
+//! How far a log is; shared by its writer, its readers and threads that wait for the disk.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ pub struct StreamProgress {
 }
 
 impl StreamProgress {
-    /// The first position that is still there.
+    /// The first position that still exists.
     pub fn first(&self) -> u64 {
         self.first.load(Ordering::Acquire)
     }
@@ -39,17 +39,18 @@ impl StreamProgress {
         self.bytes.load(Ordering::Acquire)
     }
 
-    /// The position below which nobody needs the rows any more.
+    /// The position below which the rows are no longer needed.
     pub fn released(&self) -> u64 {
         self.released.load(Ordering::Acquire)
     }
 
-    /// Why the journal takes no more rows, if so.
+    /// Why the journal accepts no more rows, if it does not.
     pub fn failure(&self) -> Option<Cause> {
         self.lock().clone()
     }
 
-    /// Waits until everything below `position` is synced, the journal has failed, or the time is up; whether it is synced.
+    /// Waits until everything below `position` is synced, the journal has failed, or the time is up; returns whether it
+    /// is synced.
     pub fn wait_synced(&self, position: u64, wait: Duration) -> bool {
         let until = Instant::now() + wait;
         let mut failure = self.lock();
@@ -64,8 +65,8 @@ impl StreamProgress {
         self.synced() >= position
     }
 
-    /// Says that nobody needs the rows below `position` any more. The writer removes whole segments of them when it next
-    /// appends or syncs.
+    /// Reports that the rows below `position` are no longer needed. The writer removes whole segments of them when it
+    /// next appends or syncs.
     pub fn release(&self, position: u64) {
         self.released.fetch_max(position, Ordering::AcqRel);
     }

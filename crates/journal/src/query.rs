@@ -1,4 +1,4 @@
-//! Which query the folder is of: the file `query`. It is there before the first cut.
+//! The file `query`, which says which query the folder belongs to. It exists before the first cut.
 //!
 //! `TIDEQURY`, version; the query's description; CRC32 of all of it.
 

@@ -1,4 +1,4 @@
-//! A log of records in segments: what journals of rows and the log of cuts are made of.
+//! A log of records in segments. Journals of rows and the log of cuts are made of it.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,12 +14,12 @@ use crate::progress::StreamProgress;
 use crate::recovery;
 use crate::segment::{Content, Segment, SegmentFile, encode_head, segment_name};
 
-/// What a log is and how large it may become.
+/// What a log contains and how large it may become.
 #[derive(Clone)]
 pub(crate) struct LogSettings {
     pub folder: PathBuf,
     pub content: Content,
-    /// What the records are about, for the heads of segments.
+    /// What the records describe, for the heads of segments.
     pub identity: Vec<u8>,
     pub segment_bytes: u64,
     pub bytes_max: u64,
@@ -30,7 +30,7 @@ pub(crate) struct LogSettings {
 /// What the writer of a log shares with its readers.
 pub(crate) struct LogShared {
     pub medium: Arc<dyn Medium>,
-    /// Ascending; the last one is written to.
+    /// Ascending; the last one is being written.
     pub segments: Mutex<Vec<Arc<Segment>>>,
     pub progress: Arc<StreamProgress>,
 }
@@ -46,7 +46,7 @@ pub(crate) struct Tail {
     pub file: Arc<SegmentFile>,
     pub segment: Arc<Segment>,
     pub offset: u64,
-    /// Up to here the space is reserved.
+    /// Space is reserved up to here.
     pub allocated: u64,
 }
 
@@ -58,13 +58,13 @@ pub(crate) struct RecordLog {
     pub origins: Origins,
     /// How many bytes of a torn record were cut off when it was opened.
     pub torn_bytes: u64,
-    /// Why it takes no more records.
+    /// Why it accepts no more records.
     pub failure: Option<Cause>,
     /// Nobody else may write in this folder.
     pub _lock: LockGuard,
 }
 
-/// What is to be synced; the log need not be held meanwhile.
+/// What is to be synced. The log need not be locked meanwhile.
 pub(crate) struct PendingSync {
     file: Arc<SegmentFile>,
     position: u64,
@@ -86,7 +86,7 @@ pub(crate) struct NewRecord<'a> {
 }
 
 impl RecordLog {
-    /// Opens the log, after a crash too, or makes an empty one.
+    /// Opens the log, even after a crash, or creates an empty one.
     pub(crate) fn open(
         medium: Arc<dyn Medium>,
         settings: LogSettings,
@@ -125,7 +125,7 @@ impl RecordLog {
         Ok(start + u64::from(count))
     }
 
-    /// Whether a record may be appended, as far as the limit of bytes goes.
+    /// Whether the limit on bytes leaves room for a record.
     pub(crate) fn has_room(&self) -> bool {
         let progress = &self.shared.progress;
         let bytes = progress.bytes();
@@ -144,7 +144,7 @@ impl RecordLog {
         Ok(is_due.then(|| PendingSync { file: self.tail.file.clone(), position }))
     }
 
-    /// Notes what came of it.
+    /// Records the outcome of the sync.
     pub(crate) fn end_sync(&mut self, pending: &PendingSync, result: Result<(), Cause>) -> Result<(), Cause> {
         if let Err(cause) = result {
             return Err(self.close(cause));
@@ -155,7 +155,7 @@ impl RecordLog {
         Ok(())
     }
 
-    /// Syncs what was appended, and removes what nobody needs.
+    /// Syncs what was appended, and removes what is no longer needed.
     pub(crate) fn sync(&mut self) -> Result<(), Cause> {
         if let Some(pending) = self.begin_sync()? {
             let result = pending.run();
@@ -164,7 +164,7 @@ impl RecordLog {
         self.remove_released()
     }
 
-    /// Removes whole segments that nobody needs, oldest first.
+    /// Removes whole segments that are no longer needed, oldest first.
     pub(crate) fn remove_released(&mut self) -> Result<(), Cause> {
         let released = self.released_segments();
         let mut history: u64 = released.iter().map(|segment| segment.written()).sum();
@@ -180,7 +180,7 @@ impl RecordLog {
         Ok(())
     }
 
-    /// The segments below the position that nobody needs any more, without the one that is written to.
+    /// The segments below the position that is no longer needed, except for the one that is being written.
     fn released_segments(&self) -> Vec<Arc<Segment>> {
         let released = self.shared.progress.released();
         let segments = self.shared.segments();
@@ -201,7 +201,7 @@ impl RecordLog {
         removed.map_err(|error| failed("remove", &segment.path, &error))
     }
 
-    /// Removes what can go if the limit is reached; an error if it is reached still.
+    /// Removes what it can if the limit is reached; an error if it is still reached.
     fn make_room(&mut self) -> Result<(), Cause> {
         let progress = &self.shared.progress;
         let is_over = |progress: &StreamProgress| progress.bytes() >= self.settings.bytes_max;
@@ -221,7 +221,7 @@ impl RecordLog {
         )))
     }
 
-    /// Sees to it that the tail has space for `length` bytes: in its segment, or in a new one if that one is full.
+    /// Ensures that the tail has space for `length` bytes: in its segment, or in a new one if that one is full.
     fn reserve(&mut self, length: u64) -> Result<(), Cause> {
         let needed = self.tail.offset + length;
         if needed <= self.tail.allocated {
@@ -237,7 +237,7 @@ impl RecordLog {
         Ok(())
     }
 
-    /// Begins a segment that has room for a record of `length` bytes; the one before it is synced.
+    /// Begins a segment that has room for a record of `length` bytes; the previous one is synced.
     fn begin_segment(&mut self, length: u64) -> Result<(), Cause> {
         let pending = PendingSync { file: self.tail.file.clone(), position: self.end() };
         let result = pending.run();
@@ -256,7 +256,7 @@ impl RecordLog {
         Ok(())
     }
 
-    /// After a write that failed: nothing of it may stay where the next record, a shorter one perhaps, goes.
+    /// Cleans up after a failed write: nothing of it may stay where the next record goes, which may be shorter.
     fn wipe_tail(&mut self) {
         let Tail { file, offset, allocated, .. } = &mut self.tail;
         match file.file.truncate(*offset) {
@@ -268,7 +268,7 @@ impl RecordLog {
         }
     }
 
-    /// Cuts off everything from a position on that a record begins with, durably.
+    /// Durably cuts off everything from a position on, which must be the beginning of a record.
     pub(crate) fn cut_back(&mut self, end: u64) -> Result<(), Cause> {
         self.usable()?;
         if end >= self.end() {
@@ -287,20 +287,21 @@ impl RecordLog {
         self.failure.clone().map_or(Ok(()), Err)
     }
 
-    /// Takes no records any more.
+    /// Closes the log to further records.
     pub(crate) fn close(&mut self, cause: Cause) -> Cause {
         self.shared.progress.fail(&cause);
         self.failure.get_or_insert(cause).clone()
     }
 }
 
-/// A segment that could not be made: for want of space, and nothing of it is left; or nobody knows what the disk has.
+/// A segment that could not be created: either for lack of space, and nothing of it is left; or with unknown state on
+/// the disk.
 pub(crate) enum NotCreated {
     Undone(Cause),
     Unknown(Cause),
 }
 
-/// Makes an empty segment, durably: from a temporary file, so that a segment has its head from the beginning.
+/// Durably creates an empty segment, from a temporary file, so that a segment always has its head.
 pub(crate) fn create_segment(
     medium: &dyn Medium,
     settings: &LogSettings,

@@ -1,4 +1,4 @@
-//! Opening a log, after a crash too: the newest segment is read, and what was torn at its end is cut off.
+//! Opens a log, even after a crash: reads the newest segment and cuts off what was torn at its end.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -17,16 +17,16 @@ use crate::segment::{
     Segment, SegmentFile, SegmentHead, VERSION, read_head, segment_name, segment_positions,
 };
 
-/// A segment is no smaller than this; below, it would hold one record.
+/// The smallest size of a segment; below it, a segment would hold one record.
 const SEGMENT_BYTES_MIN: u64 = 512;
 
-/// The newest segment, as it is after the crash.
+/// The newest segment, as the crash left it.
 struct Recovered {
     tail: Tail,
     end: u64,
     origins: Origins,
     torn_bytes: u64,
-    /// Of the segment's format.
+    /// The version of the segment's format.
     version: u32,
 }
 
@@ -93,8 +93,9 @@ fn begin(medium: &dyn Medium, settings: &LogSettings) -> Result<Recovered, Cause
     }
 }
 
-/// Goes on in a new segment behind one of an older format, which is left as it is and returned; an empty one is replaced.
-/// So no segment has records that its version does not know, and an older program refuses what it would misread.
+/// Continues in a new segment behind one of an older format, which is left as it is and returned; an empty one is
+/// replaced. So no segment has records that its version does not support, and an older program refuses what it would
+/// misread.
 fn leave_old_segment(
     medium: &dyn Medium,
     settings: &LogSettings,
@@ -113,7 +114,7 @@ fn leave_old_segment(
     Ok((!is_empty).then_some(old))
 }
 
-/// A segment that is no longer written to. Its records are checked when they are read.
+/// A segment that is no longer being written. Its records are checked when they are read.
 fn older_segment(medium: &dyn Medium, settings: &LogSettings, first: u64) -> Result<Segment, Cause> {
     let path = settings.folder.join(segment_name(first));
     let file = medium.open(&path, false).map_err(|error| failed("open", &path, &error))?;
@@ -149,7 +150,7 @@ struct Newest {
 }
 
 impl Newest {
-    /// Reads up to a position, or the end; then with the reason if something is there that is no record.
+    /// Reads up to a position or the end. If something there is not a record, also returns the reason.
     fn read(
         medium: &dyn Medium,
         settings: &LogSettings,
@@ -187,7 +188,7 @@ impl Newest {
     }
 }
 
-/// Cuts off everything behind the tail, durably, so that nothing of it is ever taken for a record.
+/// Durably cuts off everything behind the tail, so that nothing of it is ever taken for a record.
 pub(crate) fn cut_off(tail: &mut Tail, segment_bytes: u64) -> Result<(), Cause> {
     let file = &tail.file;
     file.file.truncate(tail.offset).map_err(|error| failed("cut off the torn end", &file.path, &error))?;
@@ -197,7 +198,7 @@ pub(crate) fn cut_off(tail: &mut Tail, segment_bytes: u64) -> Result<(), Cause> 
     tail.file.sync()
 }
 
-/// Removes the segments behind a position, the newest first, and cuts off the records behind it.
+/// Removes the segments behind a position, newest first, and cuts off the records behind it.
 pub(crate) fn cut_back(log: &mut RecordLog, end: u64) -> Result<(), Cause> {
     let medium = log.shared.medium.clone();
     loop {

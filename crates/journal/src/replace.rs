@@ -1,4 +1,4 @@
-//! Replacing a file as a whole: after a crash there is the old one or the new one.
+//! Replaces whole files: after a crash, the old or the new file exists.
 
 use std::io;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::medium::{Medium, MediumFile};
 
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// Writes a file through a buffer, and closes it with the checksum of all of it.
+/// Writes a file through a buffer, and closes it with the checksum of all its bytes.
 pub(crate) struct FileWriter {
     file: Arc<dyn MediumFile>,
     buffer: Vec<u8>,
@@ -33,7 +33,7 @@ impl PutFields for FileWriter {
 }
 
 impl FileWriter {
-    /// Writes what is in the buffer, and these bytes after it.
+    /// Writes the content of the buffer, and these bytes after it.
     fn flush(&mut self, bytes: &[u8]) {
         if self.result.is_ok() {
             self.result = self.file.write_at(&[&self.buffer, bytes], self.offset);
@@ -50,7 +50,7 @@ impl FileWriter {
     }
 }
 
-/// Writes a file, durably, in place of the one that is there.
+/// Durably writes a file in place of the existing one.
 pub(crate) fn replace(
     medium: &dyn Medium,
     path: &Path,

@@ -1,6 +1,6 @@
-//! Rows as bytes: messages of Arrow IPC, without the schema, which is in the head of the segment.
+//! Rows as bytes: Arrow IPC messages, without the schema, which is in the head of the segment.
 //!
-//! A record can be read without those before it: dictionaries stand in each record that uses them.
+//! A record can be read without those before it: each record contains the dictionaries that it uses.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,20 +16,20 @@ use tidemill_core::error::Cause;
 /// Writes rows of one schema.
 pub(crate) struct RowEncoder {
     schema: SchemaRef,
-    /// For schemas without dictionaries: it remembers no rows, and gives the columns themselves instead of copies.
+    /// For schemas without dictionaries: it remembers no rows, and returns the columns themselves instead of copies.
     plain: Option<StreamEncoder>,
 }
 
 /// Reads rows of one schema.
 pub(crate) struct RowDecoder {
-    /// As the reader wants it.
+    /// The schema that the reader wants.
     schema: SchemaRef,
-    /// As it was written, with the numbers of its dictionaries.
+    /// The schema as it was written, with the numbers of its dictionaries.
     written: SchemaRef,
     views: usize,
 }
 
-/// A schema as a message of Arrow IPC.
+/// A schema as an Arrow IPC message.
 pub(crate) fn encode_schema(schema: &Schema) -> Vec<u8> {
     let mut tracker = DictionaryTracker::new(false);
     let options = IpcWriteOptions::default();
@@ -38,8 +38,8 @@ pub(crate) fn encode_schema(schema: &Schema) -> Vec<u8> {
         .ipc_message
 }
 
-/// Reads what [`encode_schema`] wrote. Somebody may have made other bytes with a good checksum, and on some of those Arrow
-/// panics.
+/// Reads what [`encode_schema`] wrote. Somebody may have made other bytes with a valid checksum, and Arrow panics on
+/// some of those.
 pub(crate) fn decode_schema(bytes: &[u8]) -> Result<Schema, String> {
     let message = arrow_ipc::root_as_message(bytes).map_err(|error| error.to_string())?;
     let schema = message.header_as_schema().ok_or("it holds something else than a schema")?;
@@ -60,7 +60,7 @@ impl RowEncoder {
         Ok(encoder)
     }
 
-    /// The rows as messages, in parts that follow each other.
+    /// The rows as messages, in consecutive parts.
     pub(crate) fn encode(&mut self, rows: &RecordBatch) -> Result<Vec<Buffer>, Cause> {
         let schema = rows.schema_ref();
         if !Arc::ptr_eq(schema, &self.schema) && schema.fields() != self.schema.fields() {
@@ -89,17 +89,17 @@ impl RowEncoder {
 }
 
 impl RowDecoder {
-    /// Rows come with `schema`; `written` is what is in the head of the segments.
+    /// Rows have `schema`; `written` is the schema in the head of the segments.
     pub(crate) fn new(schema: SchemaRef, written: SchemaRef) -> RowDecoder {
         let is_view = |kind: &&DataType| matches!(kind, DataType::Utf8View | DataType::BinaryView);
         let views = flattened(&written).iter().filter(is_view).count();
         RowDecoder { schema, written, views }
     }
 
-    /// Reads the content of a record; its columns share the memory if that is aligned.
+    /// Reads the content of a record. Its columns share the memory if that is aligned.
     ///
-    /// What a broken disk does to a record, its checksum shows. Somebody may still have made a record with a good checksum
-    /// and impossible columns, and on some of those Arrow panics.
+    /// The checksum reveals what a broken disk does to a record. Somebody may still have made a record with a valid
+    /// checksum and impossible columns, and Arrow panics on some of those.
     pub(crate) fn decode(&self, content: &Buffer) -> Result<RecordBatch, String> {
         catch_unwind(AssertUnwindSafe(|| self.decode_messages(content)))
             .unwrap_or_else(|_| Err("its columns contradict themselves".into()))
@@ -148,7 +148,7 @@ impl RowDecoder {
         rows.with_schema(self.schema.clone()).map_err(|error| error.to_string())
     }
 
-    /// The message at `offset`, and its body; moves the offset behind it.
+    /// The message at `offset`, and its body; advances the offset past it.
     fn message<'a>(
         &self,
         content: &'a Buffer,
@@ -166,7 +166,7 @@ impl RowDecoder {
         Ok((message, content.slice_with_length(body_start, body_length)))
     }
 
-    /// What Arrow takes for granted of a message and does not check itself.
+    /// Properties of a message that Arrow assumes and does not check.
     fn check(
         &self,
         batch: arrow_ipc::RecordBatch,

@@ -1,5 +1,5 @@
-//! Reading a segment record by record, trusting nothing: for recovery, verification and inspection. It maps nothing, so a
-//! file that another process shortens meanwhile is no harm.
+//! Reads a segment record by record and trusts nothing, for recovery, verification and inspection. It maps nothing, so
+//! it does no harm if another process shortens the file.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use crate::frame::{ALIGNMENT, FrameHead, HEAD_BYTES, decode_head};
 use crate::medium::MediumFile;
 use crate::segment::read_exactly;
 
-/// What is looked at at once behind the last record.
+/// How much is examined at once behind the last record.
 const WINDOW_BYTES: usize = 64 << 10;
 
-/// A record and where it is.
+/// A record and its location.
 pub(crate) struct Found {
     pub head: FrameHead,
     pub offset: u64,
@@ -23,12 +23,12 @@ pub(crate) struct Found {
     pub bytes: Buffer,
 }
 
-/// What comes next in a segment.
+/// The next item in a segment.
 pub(crate) enum Next {
     Record(Found),
     /// No more records: the file ends, or zeros follow.
     End,
-    /// No record, though something is there.
+    /// Something that is not a record.
     Bad(&'static str),
 }
 
@@ -37,9 +37,9 @@ pub(crate) struct Scan {
     pub path: PathBuf,
     file: Arc<dyn MediumFile>,
     length: u64,
-    /// Of the next record.
+    /// The offset of the next record.
     pub offset: u64,
-    /// That the next record must begin with.
+    /// The position that the next record must begin with.
     pub position: u64,
 }
 
@@ -54,7 +54,7 @@ impl Scan {
         Ok(Scan { path, file, length, offset, position })
     }
 
-    /// The next record. After anything else it stays where it is.
+    /// The next record. After anything else the scan stays where it is.
     pub(crate) fn next(&mut self) -> Result<Next, Cause> {
         let next = self.due()?;
         if let Next::Record(found) = &next {
@@ -64,13 +64,13 @@ impl Scan {
         Ok(next)
     }
 
-    /// The next record, without going on behind it; the file may have grown.
+    /// The next record, without advancing past it; the file may have grown.
     pub(crate) fn peek(&mut self) -> Result<Next, Cause> {
         self.length = self.file.length().map_err(|error| failed("read", &self.path, &error))?;
         self.due()
     }
 
-    /// What stands here: a record only if it has the position that is due.
+    /// What is here: a record only if it has the expected position.
     fn due(&self) -> Result<Next, Cause> {
         match self.record_at(self.offset)? {
             Next::Record(found) if found.head.start != self.position => {
@@ -104,8 +104,9 @@ impl Scan {
         }
     }
 
-    /// Looks behind the place where the scan stands for a record that was written when what is missing here was safe:
-    /// then this is damage, and no write that the power cut short. Returns the offset of that record.
+    /// Looks behind the current offset for a record that was written when the missing part was already synced. If there
+    /// is one, the missing part is damage and not a write that a power failure cut short. Returns the offset of that
+    /// record.
     pub(crate) fn witness_of_damage(&self) -> Result<Option<u64>, Cause> {
         let mut window = vec![0; WINDOW_BYTES];
         let mut at = self.offset;
@@ -126,7 +127,7 @@ impl Scan {
         Ok(None)
     }
 
-    /// How many bytes from here to the last one that is not zero.
+    /// The number of bytes from here to the last one that is not zero.
     pub(crate) fn remains(&self) -> Result<u64, Cause> {
         let mut window = vec![0; WINDOW_BYTES];
         let mut end = self.length;

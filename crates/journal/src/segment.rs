@@ -1,4 +1,4 @@
-//! Segments: the files of a log, each named after its first position, with a head that says what is in it.
+//! Segments: the files of a log. Each is named after its first position and has a head that describes its content.
 //!
 //! | at | bytes | what |
 //! |---|---|---|
@@ -28,7 +28,7 @@ use crate::medium::MediumFile;
 use crate::origins::Origins;
 
 const MAGIC: [u8; 8] = *b"TIDESEGM";
-/// Version 2 has places. Segments of version 1 are read, and are not written to any more.
+/// Version 2 has places. Segments of version 1 are read, but no longer written.
 pub(crate) const VERSION: u32 = 2;
 const VERSION_WITHOUT_PLACES: u32 = 1;
 const FRONT_BYTES: usize = 20;
@@ -49,7 +49,7 @@ pub(crate) struct Segment {
     pub first: u64,
     pub path: PathBuf,
     pub head_bytes: u64,
-    /// Up to here it has records.
+    /// The end of its records.
     written: AtomicU64,
 }
 
@@ -67,8 +67,8 @@ impl Segment {
     }
 }
 
-/// The file of a segment, which is closed for good once it could not be synced: what the system has of it then is
-/// anyone's guess, and asking again would only hide that.
+/// The file of a segment. It is closed for good if it could not be synced: what the system has of it is then unknown,
+/// and asking again would only hide that.
 pub(crate) struct SegmentFile {
     pub path: PathBuf,
     pub file: Arc<dyn MediumFile>,
@@ -96,7 +96,7 @@ impl SegmentFile {
         synced.map_err(|cause| failure.insert(cause).clone())
     }
 
-    /// A file that was removed takes all that is written to it, and nobody will ever read it.
+    /// Writes to a removed file succeed, but nobody will ever read them.
     pub(crate) fn check_there(&self) -> Result<(), Cause> {
         match self.file.is_at(&self.path) {
             Ok(true) => Ok(()),
@@ -111,7 +111,7 @@ impl SegmentFile {
     }
 }
 
-/// What the head of a segment says.
+/// The contents of a segment's head.
 #[derive(Clone, Debug)]
 pub(crate) struct SegmentHead {
     pub version: u32,
@@ -127,7 +127,7 @@ pub(crate) fn segment_name(first: u64) -> String {
     format!("{first:020}{ENDING}")
 }
 
-/// The first position of a segment with this name; `None`: it is no segment.
+/// The first position of a segment with this name; `None`: it is not a segment.
 pub(crate) fn position_of(name: &str, ending: &str) -> Option<u64> {
     let digits = name.strip_suffix(ending)?;
     let is_number = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());

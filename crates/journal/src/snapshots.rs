@@ -1,6 +1,6 @@
 //! Snapshots as files, one each: `snapshots/<cycle, 20 digits>.snapshot`.
 //!
-//! `TIDESNAP`, version; the cut, with its length before it; the plan's text; the cycle; the operators, for each its name
+//! `TIDESNAP`, version; the cut, preceded by its length; the plan's text; the cycle; the operators, for each its name,
 //! the largest event time of its timers and its partitions, for each its number and its bytes; CRC32 of all of it.
 
 use std::collections::BTreeMap;
@@ -22,10 +22,10 @@ use crate::segment::position_of;
 const MAGIC: [u8; 8] = *b"TIDESNAP";
 const VERSION: u32 = 1;
 const ENDING: &str = ".snapshot";
-/// More damaged snapshots than this are not told of one by one.
+/// More damaged snapshots than this are not reported one by one.
 const FAULTS_MAX: usize = 16;
 
-/// The state of a query at the end of a cycle, and what it takes to go on from there.
+/// The state of a query at the end of a cycle, and what is needed to resume from there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredSnapshot {
     /// The cut of the cycle.
@@ -36,7 +36,7 @@ pub struct StoredSnapshot {
     pub state: Snapshot,
 }
 
-/// Where the snapshots of a query are; its clones are the same.
+/// Where the snapshots of a query are. Clones refer to the same folder.
 #[derive(Clone)]
 pub struct SnapshotFolder {
     medium: Arc<dyn Medium>,
@@ -49,15 +49,15 @@ impl SnapshotFolder {
         SnapshotFolder { medium, folder, faults: Arc::default() }
     }
 
-    /// Writes a snapshot durably, in place of one of the same cycle.
+    /// Durably writes a snapshot, in place of one of the same cycle.
     ///
     /// # Errors
-    /// If the disk is full or fails; then there is none of this cycle, the one before, or the whole new one.
+    /// If the disk is full or fails. Then this cycle has no snapshot, the previous one, or the whole new one.
     pub fn write(&self, snapshot: &StoredSnapshot) -> Result<(), Cause> {
         replace(&*self.medium, &self.path(snapshot.cut.cycle), |file| encode(snapshot, file))
     }
 
-    /// The newest good snapshot of a cycle up to `at_most`; `None`: of any. Damaged ones are passed over, see
+    /// The newest good snapshot of a cycle up to `at_most`; `None`: of any cycle. Damaged ones are skipped, see
     /// [`SnapshotFolder::faults`].
     ///
     /// # Errors
@@ -77,7 +77,7 @@ impl SnapshotFolder {
     /// The snapshot of this cycle.
     ///
     /// # Errors
-    /// If it is not there, damaged, or written by a newer program.
+    /// If it does not exist, is damaged, or was written by a newer program.
     pub fn read(&self, cycle: u64) -> Result<StoredSnapshot, Cause> {
         SnapshotFolder::read_on(&*self.medium, &self.path(cycle), cycle)
     }
@@ -99,7 +99,7 @@ impl SnapshotFolder {
         }
     }
 
-    /// The cycles of which there are snapshots, ascending.
+    /// The cycles that have snapshots, ascending.
     ///
     /// # Errors
     /// If the folder cannot be read.
@@ -126,7 +126,7 @@ impl SnapshotFolder {
         Ok(())
     }
 
-    /// Removes, durably, the snapshots of cycles above this one; `None`: all.
+    /// Durably removes the snapshots of cycles above this one; `None`: all.
     ///
     /// # Errors
     /// If the disk fails.
@@ -142,7 +142,7 @@ impl SnapshotFolder {
         self.medium.sync_folder(&self.folder).map_err(|error| failed("sync the folder", &self.folder, &error))
     }
 
-    /// The damaged snapshots that were passed over, the first few, each with file, offset and reason.
+    /// The damaged snapshots that were skipped: the first few, each with file, offset and reason.
     pub fn faults(&self) -> Vec<String> {
         self.faults.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

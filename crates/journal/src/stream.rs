@@ -12,16 +12,16 @@ use crate::progress::StreamProgress;
 use crate::record_log::{NewRecord, RecordLog};
 use crate::rows::{RowDecoder, RowEncoder};
 
-/// How much of a stream is kept, and in what pieces.
+/// How much of a stream is kept, and in what segments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamSettings {
-    /// How large a segment becomes; at most a quarter of `bytes_max`.
+    /// The size of a segment; at most a quarter of `bytes_max`.
     pub segment_bytes: u64,
-    /// How large the journal becomes; then it takes no more rows. One record may exceed it.
+    /// The maximum size of the journal. At the limit it accepts no more rows. One record may exceed it.
     pub bytes_max: u64,
-    /// How much is kept although nobody needs it, as long as `bytes_max` is not reached.
+    /// How much is kept although it is no longer needed, as long as `bytes_max` is not reached.
     pub retain_bytes: u64,
-    /// Of how many clients the last request number is known; the one heard of longest ago is forgotten.
+    /// The number of clients whose last request number is remembered; the one heard from longest ago is forgotten.
     pub clients_max: usize,
 }
 
@@ -31,7 +31,7 @@ impl Default for StreamSettings {
     }
 }
 
-/// Rows of a stream, as they were appended together.
+/// Rows of a stream that were appended together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
     /// The position of the first row.
@@ -44,13 +44,13 @@ pub struct Record {
     pub request: Option<Request>,
 }
 
-/// The end of a stream's journal where rows go in.
+/// The writing end of a stream's journal.
 pub struct StreamWriter {
     log: RecordLog,
     encoder: RowEncoder,
 }
 
-/// The end of a stream's journal where rows come out.
+/// The reading end of a stream's journal.
 pub struct StreamReader {
     log: LogReader,
     decoder: RowDecoder,
@@ -61,12 +61,12 @@ impl StreamWriter {
         StreamWriter { log, encoder }
     }
 
-    /// Appends rows as one record and returns one past the position of the last. They survive this process from now on,
-    /// and a loss of power after [`StreamWriter::sync`].
+    /// Appends rows as one record and returns one past the position of the last. From now on they survive the end of
+    /// this process, and after [`StreamWriter::sync`] also a power failure.
     ///
     /// # Errors
-    /// [`Cause::Resource`] if the journal or the disk is full; once there is room, it goes on. If a sync failed before,
-    /// with that reason. If the rows have other columns than the stream.
+    /// [`Cause::Resource`] if the journal or the disk is full; once there is room, appending works again. If a sync
+    /// failed before, with that reason. If the rows have different columns than the stream.
     pub fn append(
         &mut self,
         rows: &RecordBatch,
@@ -76,11 +76,11 @@ impl StreamWriter {
         self.append_from(rows, arrived_ns, request, &[])
     }
 
-    /// Appends rows as [`StreamWriter::append`] does, and in the same record the places of the source that change with
+    /// Appends rows like [`StreamWriter::append`], and in the same record the places of the source that change with
     /// them.
     ///
     /// # Errors
-    /// As [`StreamWriter::append`]; [`Cause::User`] if there are too many places.
+    /// Like [`StreamWriter::append`]; [`Cause::User`] if there are too many places.
     pub fn append_from(
         &mut self,
         rows: &RecordBatch,
@@ -105,7 +105,7 @@ impl StreamWriter {
         self.log.origins.clients.last_of(client)
     }
 
-    /// The places of the source behind the last row.
+    /// The places of the source after the last row.
     pub fn places(&self) -> &Places {
         self.log.origins.places()
     }
@@ -115,15 +115,15 @@ impl StreamWriter {
         self.log.has_room()
     }
 
-    /// Makes durable what was appended.
+    /// Makes everything that was appended durable.
     ///
     /// # Errors
-    /// If the disk fails. No one knows then what it has, so the journal takes nothing more.
+    /// If the disk fails. It is then unknown what the disk has, so the journal accepts nothing more.
     pub fn sync(&mut self) -> Result<(), Cause> {
         self.log.sync()
     }
 
-    /// Checks that the files are still where they were made. [`StreamWriter::sync`] does it, too.
+    /// Checks that the files are still where they were created. [`StreamWriter::sync`] does so too.
     ///
     /// # Errors
     /// If someone has removed or moved them: what was appended is lost.
@@ -141,7 +141,7 @@ impl StreamWriter {
         self.log.shared.progress.clone()
     }
 
-    /// How many bytes of a record that was not written to its end were cut off when the journal was opened.
+    /// How many bytes of an incompletely written record were cut off when the journal was opened.
     pub fn torn_bytes(&self) -> u64 {
         self.log.torn_bytes
     }
@@ -152,8 +152,8 @@ impl StreamReader {
         StreamReader { log, decoder }
     }
 
-    /// The record that contains the position; `None`: it is not written yet. Reading on from the end of the record before
-    /// is fast; going back searches the segment.
+    /// The record that contains the position; `None`: it is not written yet. Reading sequentially is fast; going back
+    /// searches the segment.
     ///
     /// # Errors
     /// If the position was removed, or the record is damaged.

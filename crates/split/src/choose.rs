@@ -1,4 +1,4 @@
-//! Which split plan: what each would cost and reach, and the cheapest that is fast enough.
+//! Choosing a split plan: what each plan would cost and reach, and the cheapest that is fast enough.
 
 use std::fmt;
 
@@ -7,8 +7,8 @@ use crate::predict::{Prediction, millions, predict};
 use crate::profile::SplitProfile;
 use crate::split_plan::SplitPlan;
 
-/// The plans that are worth looking at: that in which every worker splits what it has, which needs no window
-/// router; one splitter, both trees, and the lattice that the rate needs.
+/// The plans worth considering: the one in which every worker splits what it has, which needs no window router; one
+/// splitter; both trees; and the lattice that the rate needs.
 pub fn candidates(
     profile: &SplitProfile,
     partitions: u32,
@@ -31,14 +31,14 @@ pub fn candidates(
     plans
 }
 
-/// A choice, with all that it was chosen from.
+/// A choice, with everything that it was chosen from.
 ///
-/// As text it is what an explanation shows: the chosen plan stage by stage, and what the others would have cost.
+/// Its text form is what EXPLAIN shows: the chosen plan stage by stage, and what the other plans would have cost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
-    /// The place of the chosen one.
+    /// The index of the chosen plan.
     pub chosen: usize,
-    /// All that were looked at.
+    /// All plans considered.
     pub predictions: Vec<Prediction>,
 }
 
@@ -62,8 +62,8 @@ impl fmt::Display for Choice {
     }
 }
 
-/// The cheapest plan that reaches the desired rate of events per second on so many workers; if none does, the
-/// fastest. Of equal ones the first, which is the simplest.
+/// The cheapest plan that reaches the desired rate, in events per second, with this many workers. If none does, the
+/// fastest. Among equals the first, which is the simplest.
 ///
 /// ```
 /// use tidemill_split::choose::choose;
@@ -83,7 +83,7 @@ pub fn choose(profile: &SplitProfile, partitions: u32, desired_rate: f64, worker
     choose_of(plans, profile, desired_rate, workers)
 }
 
-/// The same among plans of one's own, of which there must be at least one.
+/// The same for your own plans, of which there must be at least one.
 pub fn choose_of(plans: Vec<SplitPlan>, profile: &SplitProfile, desired_rate: f64, workers: u32) -> Choice {
     let predictions: Vec<Prediction> =
         plans.into_iter().map(|plan| predict(plan, profile, workers)).collect();
@@ -96,7 +96,7 @@ pub fn choose_of(plans: Vec<SplitPlan>, profile: &SplitProfile, desired_rate: f6
     Choice { chosen, predictions }
 }
 
-/// The same for a plan that is given: it is the chosen one, whatever others would cost.
+/// The same for a given plan, which is the chosen one whatever others would cost.
 ///
 /// ```
 /// # use tidemill_split::cost::{Proportions, RouterCosts, SplitterCosts};

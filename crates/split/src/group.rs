@@ -1,4 +1,5 @@
-//! Grouping: where each row goes so that those of one partition stand together, and the partitions of one worker.
+//! Grouping: computes where each row goes so that the rows of one partition, and the partitions of one worker, are
+//! adjacent.
 
 use tidemill_core::Run;
 
@@ -6,36 +7,36 @@ use crate::order::{self, Sorter};
 use crate::placement::Placement;
 use crate::route::{BROADCAST, OMIT};
 
-/// Where the rows of a batch go: found by [`Grouper`].
+/// Where the rows of a batch go, computed by [`Grouper`].
 #[derive(Debug, Default)]
 pub struct Places {
-    /// Of each row; of one that goes nowhere the place behind all others. Empty if most rows go nowhere: then the copies
-    /// below are all that there is.
+    /// The place of each row. A row that goes nowhere has the place after all others. Empty if most rows go nowhere:
+    /// then only the copies below exist.
     pub of_rows: Vec<u32>,
-    /// Rows that go to more places, ascending.
+    /// Rows that go to additional places, ascending.
     pub copied_rows: Vec<u32>,
-    /// One place for each of those.
+    /// One place for each of those rows.
     pub of_copies: Vec<u32>,
-    /// How many places there are.
+    /// The number of places.
     pub count: u32,
     /// The places of each partition that has rows, in the order of (worker, partition).
     pub runs: Vec<Run>,
 }
 
-/// Finds places; keeps the memory that it needs for that.
+/// Computes places, and keeps the memory needed for that.
 #[derive(Debug, Default)]
 pub struct Grouper {
     places: Places,
-    /// Of each partition how many rows it has, then its next free place.
+    /// For each partition first the number of its rows, then its next free place.
     next: Vec<u32>,
-    /// Of each row that of its partition.
+    /// For each row its partition.
     ranks: Vec<u32>,
     sorter: Sorter,
 }
 
 impl Grouper {
-    /// Finds the place of each row, rows of one partition in their order. `false`, and nothing more, if some row is
-    /// for no partition that there is.
+    /// Computes the place of each row; rows of one partition keep their order. Returns `false`, and does nothing more,
+    /// if some row is for no existing partition.
     ///
     /// ```
     /// use tidemill_core::Run;
@@ -68,11 +69,11 @@ impl Grouper {
         true
     }
 
-    /// The same for rows that may be broadcast or go nowhere. Each run of rows is broadcast to the partitions `p` with
-    /// `p mod nodes` its number.
+    /// The same for rows that may be broadcast or go nowhere. Each run of rows is broadcast to the partitions `p` for
+    /// which `p mod nodes` is the run's number.
     ///
     /// # Panics
-    /// If a row is for a partition that there is not: a bug of the caller.
+    /// If a row is for a partition that does not exist, which is a bug of the caller.
     ///
     /// ```
     /// use tidemill_core::Run;
@@ -117,7 +118,7 @@ impl Grouper {
         }
     }
 
-    /// Gives the rows up to the first that is not for one partition their places; returns how many they are.
+    /// Assigns places to the leading rows that are each for one partition; returns how many they are.
     fn place_routed(&mut self, destinations: &[u32]) -> usize {
         let is_special = |destination: &u32| matches!(*destination, BROADCAST | OMIT);
         let count = destinations.iter().position(is_special).unwrap_or(destinations.len());
@@ -126,7 +127,7 @@ impl Grouper {
         count
     }
 
-    /// What was found last.
+    /// The places computed last.
     pub fn places(&self) -> &Places {
         &self.places
     }
@@ -159,7 +160,7 @@ impl Grouper {
         }
     }
 
-    /// Counts become first places.
+    /// Turns counts into first places.
     fn make_runs(&mut self, placement: &Placement) {
         let mut start = 0;
         for partition in placement.in_order() {
@@ -172,7 +173,7 @@ impl Grouper {
         self.places.count = start;
     }
 
-    /// Gives a row a place in each of these partitions; the first one as its own, unless only copies have places.
+    /// Assigns a row a place in each of these partitions. The first is its own place, unless only copies have places.
     fn add_copies(&mut self, row: u32, partitions: impl Iterator<Item = u32>, only_copies: bool) {
         let Places { of_rows, copied_rows, of_copies, .. } = &mut self.places;
         let next = &mut self.next[..];
@@ -184,7 +185,7 @@ impl Grouper {
         copied_rows.resize(of_copies.len(), row);
     }
 
-    /// Touches only the partitions that have rows.
+    /// Visits only partitions that have rows.
     fn by_sorting(&mut self, partitions: &[u32], placement: &Placement) {
         let ranks = placement.ranks();
         let rank = |partition: &u32| if *partition == OMIT { u32::MAX } else { ranks[*partition as usize] };
@@ -209,7 +210,7 @@ fn is_sparse(rows: &[u32], placement: &Placement) -> bool {
     order::is_sparse(rows.len(), placement.partitions() as usize)
 }
 
-/// The next free place of a partition, which is free no more.
+/// Takes the next free place of a partition.
 #[inline(always)]
 fn place(next: &mut [u32], partition: u32) -> u32 {
     let next = &mut next[partition as usize];
@@ -223,7 +224,7 @@ mod tests {
 
     use super::*;
 
-    /// The rows of each partition that is on a worker, by the worker and partition.
+    /// The rows of each partition that is on a worker, ordered by worker and partition.
     fn naive(destinations: &[u32], placement: &Placement) -> Vec<(u32, u32, Vec<u32>)> {
         let is_for = |partition, to: u32| to == partition || to == BROADCAST;
         let rows = |partition| {

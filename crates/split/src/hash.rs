@@ -1,4 +1,5 @@
-//! Hashing rows by key columns: the same on every machine and in every run, because logical partitions depend on it.
+//! Hashing of rows by key columns. Hashes are the same on every machine and in every run, because logical partitions
+//! depend on them.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
@@ -13,8 +14,8 @@ const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
 /// The hash of a null of any type.
 const NULL: u64 = 0x1319_8A2E_0370_7344;
 
-/// Routes by the hash of some columns of any types: equal keys go to one partition, nulls too, and so do 0.0
-/// and -0.0. Without columns everything goes to partition 0.
+/// Routes by the hash of one or more columns of any types. Equal keys go to one partition; nulls are equal, and so are
+/// 0.0 and -0.0. Without columns everything goes to partition 0.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -106,7 +107,7 @@ fn add_bytes<'a>(values: impl Iterator<Item = Option<&'a [u8]>>, hashes: &mut [u
     }
 }
 
-/// A dictionary's values are hashed once each, as the values they stand for.
+/// Hashes each value of a dictionary once, as the value that it stands for.
 fn add_dictionary(column: &ArrayRef, hashes: &mut [u64]) {
     let column = column.as_ref();
     downcast_dictionary_array!(
@@ -122,7 +123,7 @@ fn add_dictionary(column: &ArrayRef, hashes: &mut [u64]) {
     );
 }
 
-/// Types that are rarely keys, by their bytes in Arrow's row format.
+/// Types that are rarely keys are hashed by their bytes in Arrow's row format.
 fn add_other(column: &ArrayRef, hashes: &mut [u64]) {
     let field = SortField::new(column.data_type().clone());
     let rows = RowConverter::new(vec![field])

@@ -1,9 +1,9 @@
 //! Splitting: which partition each row of a batch goes to, and gathering the rows by partition and worker.
 //!
-//! Pure functions over batches, without input or output. A split looks at a whole batch at once: one pass
-//! computes the destinations ([`route`]), two find the place of each row among those of its destination ([`group`]),
-//! and one pass for each two columns brings the rows there ([`scatter`]). The way back, from many partitions to one ordered stream, is
-//! [`merge`].
+//! All functions are pure and work on batches, without input or output. A split looks at a whole batch at once: one
+//! pass computes the destinations ([`route`]), two find the place of each row among those of its destination
+//! ([`group`]), and one pass for each two columns moves the rows there ([`scatter`]). The way back, from many
+//! partitions to one ordered stream, is [`merge`].
 
 pub mod choose;
 pub mod cost;

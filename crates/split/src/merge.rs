@@ -1,4 +1,4 @@
-//! Merging: rows that several workers wrote, in the one defined order (position, origin, order of writing).
+//! Merging: combines rows that several workers wrote into the defined order (position, origin, order of writing).
 
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use tidemill_core::{Batch, PartitionedBatch, Run, concatenate};
@@ -10,8 +10,8 @@ use crate::scatter::{Scatter, Scratch};
 /// One batch with the rows of all, in the order of (position, origin). `positions_end` is one past the
 /// largest position. `None` if there are no rows.
 ///
-/// Rows of equal position and origin must be in one batch, in the order of writing: so they are, because one
-/// partition writes on one worker.
+/// Rows with equal position and origin must be in one batch, in the order of writing. This holds because one partition
+/// writes on one worker.
 pub fn merge_by_position(batches: &[Batch], positions_end: u32, sorter: &mut Sorter) -> Option<Batch> {
     let all = concatenate(batches)?;
     if is_ordered(&all) {
@@ -45,7 +45,7 @@ pub fn merge_by_partition(
     Some(PartitionedBatch { batch: reorder(&all, &order), runs })
 }
 
-/// Whether each batch as a whole is for several partitions, the same of each batch.
+/// Whether each batch as a whole is for several partitions, the same ones for each batch.
 fn are_for_the_same(batches: &[PartitionedBatch]) -> bool {
     let partitions =
         |batch: &PartitionedBatch| batch.runs.iter().map(|run| run.partition).collect::<Vec<_>>();
@@ -61,7 +61,7 @@ fn for_each_of(batch: Batch, runs: &[Run]) -> PartitionedBatch {
     PartitionedBatch { batch, runs }
 }
 
-/// The same with a row of its own for each partition that is given it, in the order of runs.
+/// The same rows with a separate row for each partition that receives it, in the order of the runs.
 fn each_given_once(batch: &PartitionedBatch) -> PartitionedBatch {
     let given = batch.rows_given() as u32;
     if given as usize == batch.batch.len() {
@@ -126,7 +126,7 @@ fn is_ordered(batch: &Batch) -> bool {
     keys().zip(keys().skip(1)).all(|(a, b)| a <= b)
 }
 
-/// Rows of one position that several partitions wrote are rare (the end of a cycle, a broadcast).
+/// It is rare that several partitions write rows of one position (the end of a cycle, a broadcast).
 fn order_ties_by_origin(order: &mut [u32], batch: &Batch) {
     if batch.origins.is_empty() {
         return;
@@ -146,7 +146,7 @@ fn reorder(batch: &Batch, order: &[u32]) -> Batch {
     Scatter::new(&places, &mut Scratch::default()).batch(batch, 0)
 }
 
-/// `values[row]` for each row.
+/// Returns `values[row]` for each row.
 fn values_at(values: &[u32], rows: &[u32]) -> Vec<u32> {
     rows.iter().map(|row| values[*row as usize]).collect()
 }

@@ -1,4 +1,4 @@
-//! A stable sort of row numbers by a small integer key: the heart of splitting and merging.
+//! A stable sort of row numbers by a small integer key, on which splitting and merging are built.
 
 /// Reusable buffers of a stable sort of `0..keys.len()` by key.
 #[derive(Debug, Default)]
@@ -11,13 +11,13 @@ pub struct Sorter {
 /// Below this many keys per row, counting is cheaper than comparing.
 const KEYS_PER_ROW_FOR_COUNTING: usize = 8;
 
-/// Whether there are so many keys for so few rows that comparing is cheaper than counting.
+/// Whether there are so many keys and so few rows that comparing is cheaper than counting.
 pub(crate) fn is_sparse(rows: usize, key_count: usize) -> bool {
     key_count > rows.saturating_mul(KEYS_PER_ROW_FOR_COUNTING)
 }
 
 impl Sorter {
-    /// The row numbers in ascending order of `keys`, equal keys in ascending order of row. Rows whose key is
+    /// The row numbers in ascending order of `keys`; rows with equal keys stay in ascending order. Rows whose key is
     /// not below `key_count` are left out.
     ///
     /// ```

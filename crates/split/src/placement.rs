@@ -1,4 +1,4 @@
-//! Where logical partitions live.
+//! The placement of logical partitions on workers.
 
 /// The partition table: which worker holds which logical partition of an operator.
 ///
@@ -24,7 +24,7 @@ impl Placement {
         Placement::new(workers, (0..partitions).map(|partition| partition % workers).collect())
     }
 
-    /// Any placement: `worker_of[p]` holds partition `p`.
+    /// An arbitrary placement: `worker_of[p]` holds partition `p`.
     ///
     /// # Panics
     /// If a worker does not exist.

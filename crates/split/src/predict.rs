@@ -1,4 +1,4 @@
-//! What the model says of a split plan: its stages, what they cost, and the rate that they reach.
+//! Predictions of the model for a split plan: its stages, their costs, and the rate that they reach.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use crate::cost::{Proportions, load_cores, nodes_of_level, rate_max};
 use crate::profile::SplitProfile;
 use crate::split_plan::{Shape, SplitPlan};
 
-/// One stage of a split plan, by the model.
+/// One stage of a split plan, according to the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PredictedStage {
-    /// What it is: `splitters of level 2`.
+    /// Its name, such as `splitters of level 2`.
     pub name: String,
-    /// How many there are of it.
+    /// The number of its processes.
     pub processes: u32,
-    /// What one of them costs per event of the plan's input.
+    /// The cost of one of them per event of the plan's input.
     pub cost_ns: f64,
 }
 
@@ -35,7 +35,7 @@ impl PredictedStage {
     }
 }
 
-/// A split plan with what the model says of it.
+/// A split plan with the model's predictions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prediction {
     /// The plan.
@@ -44,12 +44,12 @@ pub struct Prediction {
     pub stages: Vec<PredictedStage>,
     /// All processes of all stages together, per event.
     pub total_ns: f64,
-    /// The rate, in events per second, that it reaches on so many workers: that of the busiest one.
+    /// The rate, in events per second, that it reaches with the given number of workers: that of the busiest one.
     pub rate_max: f64,
 }
 
 impl Prediction {
-    /// The stage that is busy first, were there a core for each process.
+    /// The stage that would be saturated first if each process had a core.
     pub fn bottleneck(&self) -> Option<&PredictedStage> {
         // Of equal ones the first.
         self.stages.iter().rev().max_by(|a, b| a.cost_ns.total_cmp(&b.cost_ns))
@@ -79,12 +79,12 @@ pub const WINDOW_ROUTER: &str = "window router";
 /// The name of the only level of splitters.
 pub const SPLITTERS: &str = "splitters";
 
-/// The name of a level of splitters, from 1, of so many.
+/// The name of a level of splitters, from 1, out of `levels`.
 pub fn name_of_level(level: usize, levels: usize) -> String {
     if levels == 1 { SPLITTERS.into() } else { format!("splitters of level {level}") }
 }
 
-/// What the model says of a plan on so many workers, each with a core of its own.
+/// What the model predicts for a plan with this many workers, each with a core of its own.
 ///
 /// ```
 /// use tidemill_split::cost::{Proportions, RouterCosts, SplitterCosts};
@@ -137,14 +137,14 @@ fn stages(plan: &SplitPlan, profile: &SplitProfile, workers: u32) -> Vec<Predict
     stages
 }
 
-/// The part of what splitters of a level are given that is looked at: where all is broadcast, they are given one batch
-/// for all of them on a worker.
+/// The share of their input that splitters of a level look at. If everything is broadcast, the splitters on one worker
+/// share one batch.
 fn part_seen(parts: Proportions, splitters: u32, workers: u32) -> f64 {
     let is_one_batch = parts.broadcast() == 1.0;
     if is_one_batch { f64::from(splitters.min(workers)) / f64::from(splitters) } else { 1.0 }
 }
 
-/// What each worker has to do per event of the input.
+/// The work of each worker per event of the input.
 fn loads(plan: &SplitPlan, stages: &[PredictedStage], workers: u32) -> Vec<f64> {
     let mut loads = vec![0.0; workers as usize];
     let spread = plan.needs_splitters(workers);
@@ -186,7 +186,7 @@ impl fmt::Display for Prediction {
     }
 }
 
-/// A rate in millions; what costs nothing has no limit.
+/// A rate in millions. A stage without cost has no limit.
 pub(crate) fn millions(rate: f64) -> String {
     if rate.is_finite() { format!("{:.1}", rate / 1e6) } else { "any".into() }
 }

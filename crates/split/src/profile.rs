@@ -1,4 +1,4 @@
-//! What splitting really costs, measured on batches of the stream itself.
+//! The real costs of splitting, measured on batches of the stream itself.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,38 +14,39 @@ use crate::split::{Share, Splitter};
 
 /// The costs of splitting one stream by one routing function on this machine.
 ///
-/// What a row costs, whatever comes of it, is `cc`: taking it in and routing it, and of rows that are broadcast more
-/// than that. Of each copy, putting it in its place is `cp`, and writing it `ce`.
+/// The cost of a row, whatever becomes of it, is `cc`: taking it in and routing it, plus the extra cost of broadcast
+/// rows. For each copy, `cp` is the cost of finding its place, and `ce` of writing it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SplitProfile {
-    /// Of a splitter.
+    /// The costs of a splitter.
     pub splitter: SplitterCosts,
-    /// Of handing on a window.
+    /// The costs of passing on a window.
     pub router: RouterCosts,
-    /// Which part of the rows is routed, broadcast, omitted.
+    /// The shares of rows that are routed, broadcast and omitted.
     pub parts: Proportions,
-    /// What the query costs per event that a partition is given; 0 if no one knows.
+    /// The cost of the query per event that a partition receives; 0 if unknown.
     pub query_ns: f64,
 }
 
-/// How often each thread measures each thing. The median counts: the shortest time is that of a machine which does
-/// nothing else, and so it never is.
+/// How often each thread measures each item. The median counts: the shortest time would be that of a machine that does
+/// nothing else, which never occurs.
 const ROUNDS: usize = 5;
 
-/// For how many rows copies are kept: of one full cycle that is split, and one that the partitions are at.
+/// The number of rows whose copies are kept: those of one full cycle that is being split, and of one that the
+/// partitions are processing.
 const KEPT_ROWS: usize = 2 * 32_768;
 
-/// The most copies that are written while costs are measured; with 64 bytes each, 32 MiB.
+/// The most copies that are written while costs are measured: 32 MiB with 64 bytes each.
 const COPIES_MAX: f64 = 524_288.0;
 
-/// The outputs of the narrowest splitter: the first one of a tree.
+/// The number of outputs of the narrowest splitter, which is the first one of a tree.
 const NARROW: u32 = 2;
 
-/// Measures the splitting of samples to so many partitions, with these of their columns, on so many threads at once: as
-/// many as split in the run, but for those that do while this measures. Several samples, which together are larger than
-/// the caches, are what a stream is.
+/// Measures splitting samples to this many partitions, with the given columns, on this many threads at once. Use as
+/// many threads as split in the run, minus those that keep splitting during the measurement. Several samples that
+/// together are larger than the caches represent a stream.
 ///
-/// `clock` gives the time in nanoseconds; it does nothing to what the split gives.
+/// `clock` returns the time in nanoseconds; it does not influence the results of the split.
 ///
 /// # Errors
 /// If the routing function names a partition that does not exist.
@@ -96,20 +97,20 @@ pub fn profile(
     Ok(SplitProfile { splitter, router, parts, query_ns: 0.0 })
 }
 
-/// How long each thing took once, for all samples.
+/// How long each item took once, for all samples.
 struct Round {
     route_ns: u64,
-    /// Handing on each sample as a window.
+    /// Passing on each sample as a window.
     window_ns: u64,
     /// Routing, and finding the places.
     place_ns: u64,
-    /// All that the first splitter of a tree does.
+    /// All work of the first splitter of a tree.
     narrow_ns: u64,
-    /// All that a splitter to all partitions does.
+    /// All work of a splitter to all partitions.
     wide_ns: u64,
 }
 
-/// What so many threads measure that begin together.
+/// Measurements of this many threads that begin together.
 fn on_threads(
     threads: u32,
     measure: impl Fn() -> Result<Vec<Round>, RouteError> + Sync,
@@ -155,7 +156,7 @@ fn rounds(
     (0..ROUNDS).map(|_| round()).collect()
 }
 
-/// How long something takes, without giving its results back.
+/// How long something takes, without releasing its results.
 fn time<R>(clock: &dyn Fn() -> u64, what: impl FnOnce() -> Result<R, RouteError>) -> Result<u64, RouteError> {
     let start_ns = clock();
     let results = what()?;
@@ -170,10 +171,10 @@ fn median(values: impl Iterator<Item = u64>) -> f64 {
     values[values.len() / 2] as f64
 }
 
-/// How many rows were split, and what they have become.
+/// How many rows were split, and what became of them.
 type Kept = (usize, Vec<Share>);
 
-/// What is split is kept for so many rows as in the run, where it waits until the partitions have taken it.
+/// Split rows are kept for as many rows as in the run, where they wait until the partitions have taken them.
 fn split_all(samples: &[Batch], splitter: &mut Splitter) -> Result<VecDeque<Kept>, RouteError> {
     let mut kept = VecDeque::new();
     let mut kept_rows = 0;
@@ -195,7 +196,7 @@ fn proportions(samples: &[Batch], route: &Arc<Route>) -> Proportions {
     Proportions::counted(destinations.len() as u64 - broadcast - omitted, broadcast, omitted)
 }
 
-/// As many rows, but at least one, as make so many copies that they can be kept.
+/// As many rows as can be kept with all their copies, but at least one.
 fn within_limit(samples: &[Batch], copies_per_row: f64) -> Vec<Batch> {
     let mut room = ((COPIES_MAX / copies_per_row.max(1.0)) as usize).max(1);
     let mut kept = Vec::new();
@@ -211,14 +212,14 @@ fn within_limit(samples: &[Batch], copies_per_row: f64) -> Vec<Batch> {
 }
 
 impl SplitProfile {
-    /// The same for a query that costs so much per event that a partition is given.
+    /// The same profile for a query with this cost per event that a partition receives.
     #[must_use]
     pub fn with_query_ns(self, query_ns: f64) -> Self {
         SplitProfile { query_ns, ..self }
     }
 
-    /// The same as costs of a lattice. Its query processors have nothing to merge: what several splitters send
-    /// is in order once it is sorted by window.
+    /// The same costs as those of a lattice. Its query processors have nothing to merge: the rows of several splitters
+    /// are in order once they are sorted by window.
     pub fn lattice(&self, window_rows: u32) -> LatticeCosts {
         LatticeCosts {
             router: self.router,
@@ -240,7 +241,7 @@ mod tests {
 
     use super::*;
 
-    /// A sample with such destinations, and their routing function.
+    /// A sample with these destinations, and its routing function.
     fn sample(to: Vec<u32>) -> (Batch, Arc<Route>) {
         let column = Arc::new(UInt32Array::from(to.clone())) as _;
         let rows = RecordBatch::try_from_iter([("to", column)]).unwrap();

@@ -1,4 +1,4 @@
-//! A profile as bytes, to be kept from run to run.
+//! A profile as bytes, to be stored between runs.
 
 use tidemill_core::error::Cause;
 use tidemill_core::{SnapshotReader, SnapshotWriter};
@@ -36,7 +36,7 @@ impl SplitProfile {
     /// Reads what [`to_bytes`](Self::to_bytes) wrote.
     ///
     /// # Errors
-    /// If the bytes are damaged, of another version, or costs that cannot be.
+    /// If the bytes are damaged or of another version, or describe impossible costs.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Cause> {
         let mut reader = SnapshotReader::new(bytes)?;
         let damaged =

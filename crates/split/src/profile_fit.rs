@@ -1,11 +1,11 @@
-//! Two costs out of two measurements: of a row, and of each copy of it.
+//! Fits two costs to two measurements: the cost of a row, and of each copy of it.
 
-/// A measurement: the copies written per row, and what a row cost in all.
+/// A measurement: the copies written per row, and the total cost of a row.
 type Point = (f64, f64);
 
-/// What a row costs, at least `row_min_ns`, and what each copy, at least nothing: the line through both measurements, if
-/// that is so. Else they tell too little apart, as where next to nothing is broadcast, or differ by what the model does
-/// not know; then costs that are off by equal parts of both.
+/// The cost of a row, at least `row_min_ns`, and the cost of each copy, at least 0: the line through both measurements,
+/// if it satisfies these bounds. Otherwise the measurements are too close (next to nothing is broadcast) or differ for
+/// reasons outside the model. Then the costs deviate from both by the same share.
 pub(crate) fn fit(row_min_ns: f64, points: [Point; 2]) -> (f64, f64) {
     let [(few, narrow_ns), (many, wide_ns)] = points;
     let copy_ns = (wide_ns - narrow_ns) / (many - few);
@@ -21,7 +21,7 @@ pub(crate) fn fit(row_min_ns: f64, points: [Point; 2]) -> (f64, f64) {
     if error(all_by_rows) < error(all_by_copies) { all_by_rows } else { all_by_copies }
 }
 
-/// The `x`, not below 0, for which `a x` is closest to `b` in all of `(a, b, whole)`, as parts of the whole.
+/// The `x`, at least 0, for which `a x` is closest to `b` for all `(a, b, whole)`, relative to `whole`.
 fn multiple(terms: [(f64, f64, f64); 2]) -> f64 {
     let sum = |of: fn(f64, f64) -> f64| {
         terms

@@ -1,4 +1,4 @@
-//! Routing functions: a partition for every row.
+//! Routing functions, which compute a partition for every row.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::ArrowPrimitiveType;
@@ -8,10 +8,11 @@ use thiserror::Error;
 /// The destination of a row that goes nowhere.
 pub const OMIT: u32 = u32::MAX;
 
-/// The destination of a row of which every partition gets a copy.
+/// The destination of a row that every partition receives a copy of.
 pub const BROADCAST: u32 = u32::MAX - 1;
 
-/// The destination of a row whose routing value is no number of a partition at all, such as a negative one.
+/// The destination of a row whose routing value cannot be the number of a partition, for example because it is
+/// negative.
 const NO_NUMBER: u32 = u32::MAX - 2;
 
 /// A routing function is wrong.
@@ -25,11 +26,11 @@ pub enum RouteError {
     NoSuchPartition {
         /// The row's number in its batch.
         row: usize,
-        /// Where it was sent.
+        /// Its destination.
         destination: u32,
         /// How many partitions there are.
         partitions: u32,
-        /// The row, readable.
+        /// The row, in readable form.
         values: String,
     },
     /// It did not give one destination per row.
@@ -74,8 +75,8 @@ where
     })
 }
 
-/// Routes by the value of an integer column itself; rows where it is null go nowhere. A value that is not the
-/// number of a partition is an error of whoever wrote the query: nothing is taken modulo the partitions.
+/// Routes by the value of an integer column. Rows where it is null go nowhere. A value that is not the number of a
+/// partition is an error in the query: nothing is taken modulo the partitions.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -105,7 +106,7 @@ where
     })
 }
 
-/// Broadcasts the rows that `broadcast` marks, and routes the others by `route`. A null mark is none.
+/// Broadcasts the rows that `broadcast` marks, and routes the others by `route`. A null mark does not count.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -167,7 +168,7 @@ fn readable(rows: &RecordBatch, row: usize) -> String {
     pairs.collect::<Vec<_>>().join(", ")
 }
 
-/// A value of any type: what Arrow shows of an array of one value, between its outer brackets.
+/// A value of any type, as Arrow shows an array of one value, without the outer brackets.
 fn value(column: &ArrayRef, row: usize) -> String {
     let shown = format!("{:?}", column.slice(row, 1));
     let inner =

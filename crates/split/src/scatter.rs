@@ -1,8 +1,9 @@
-//! Scattering: the rows of columns to new places, several columns in one pass.
+//! Scattering: moves the rows of columns to new places, several columns in one pass.
 //!
-//! Values are read one after the other and written here and there, for that is what a processor does best: reads are
-//! foreseen, and no one waits for writes. Writing is what takes the time, so four columns of 4 bytes are written together:
-//! as rows of 16 bytes, to memory that stays near the processor, and from there one after the other into columns again.
+//! Values are read sequentially and written at random places, which suits processors best: they prefetch sequential
+//! reads, and nothing waits for writes. Writing takes most of the time, so four columns of 4 bytes are written
+//! together: as rows of 16 bytes, to memory that stays close to the processor, and from there sequentially into columns
+//! again.
 
 use std::cell::OnceCell;
 
@@ -18,26 +19,26 @@ use crate::group::Places;
 /// A row of four columns of 4 bytes, or four rows of one of them.
 type Four = [u32; 4];
 
-/// The memory that scattering needs, kept from one batch to the next.
+/// The memory that scattering needs, reused from one batch to the next.
 #[derive(Debug, Default)]
 pub struct Scratch {
     fours: Vec<Four>,
 }
 
-/// Columns by the places of their rows.
+/// Moves columns to the places of their rows.
 pub struct Scatter<'a> {
     places: &'a Places,
     scratch: &'a mut Scratch,
-    /// The row at each place, made for the first column that needs it.
+    /// The row at each place, computed for the first column that needs it.
     rows: OnceCell<ScalarBuffer<u32>>,
 }
 
-/// From so many places per row on, rows are read here and there and written one after the other: what is written is
-/// then so much more than what is read that it does not stay near the processor.
+/// From this many places per row on, rows are read at random places and written sequentially. Then so much more is
+/// written than read that the output does not stay close to the processor.
 const PLACES_PER_ROW_FOR_GATHERING: usize = 2;
 
 impl<'a> Scatter<'a> {
-    /// Brings rows to these places.
+    /// Moves rows to these places.
     ///
     /// ```
     /// use arrow_buffer::ScalarBuffer;
@@ -50,7 +51,7 @@ impl<'a> Scatter<'a> {
         Scatter { places, scratch, rows: OnceCell::new() }
     }
 
-    /// All columns of a batch, with the positions `base` further on.
+    /// Moves all columns of a batch, with positions moved forward by `base`.
     pub fn batch(&mut self, batch: &Batch, base: u32) -> Batch {
         let columns = self.columns(batch.rows.columns());
         let options = RecordBatchOptions::new().with_row_count(Some(self.places.count as usize));
@@ -60,7 +61,7 @@ impl<'a> Scatter<'a> {
         Batch { rows, positions, origins: self.buffer(&batch.origins) }
     }
 
-    /// Columns of any types.
+    /// Moves columns of any types.
     pub fn columns(&mut self, columns: &[ArrayRef]) -> Vec<ArrayRef> {
         let mut made: Vec<Option<ArrayRef>> = vec![None; columns.len()];
         self.fours(columns, &mut made);
@@ -73,12 +74,12 @@ impl<'a> Scatter<'a> {
         made.map(|(made, column)| made.unwrap_or_else(|| self.other(column))).collect()
     }
 
-    /// The values of a buffer; none of an empty one, which stands for a column that is not there.
+    /// The values of a buffer; none for an empty buffer, which stands for a missing column.
     pub fn buffer(&self, buffer: &ScalarBuffer<u32>) -> ScalarBuffer<u32> {
         self.buffer_plus(buffer, 0)
     }
 
-    /// The same, with something added to each value.
+    /// The same, with a number added to each value.
     fn buffer_plus(&self, buffer: &ScalarBuffer<u32>, added: u32) -> ScalarBuffer<u32> {
         match buffer.is_empty() {
             true => buffer.clone(),
@@ -86,7 +87,7 @@ impl<'a> Scatter<'a> {
         }
     }
 
-    /// Makes columns of 4 bytes, four by four; leaves up to three of them.
+    /// Makes columns of 4 bytes, four at a time; leaves up to three of them.
     fn fours(&mut self, columns: &[ArrayRef], made: &mut [Option<ArrayRef>]) {
         for four in missing::<u32>(columns, made).as_chunks::<4>().0 {
             let from = four.map(|column| values::<u32>(&columns[column]));
@@ -100,7 +101,7 @@ impl<'a> Scatter<'a> {
         }
     }
 
-    /// Makes the columns that are values of this width one after the other, and nothing else.
+    /// Makes the columns that consist of values of this width, one after the other.
     fn flat<V: ArrowNativeType>(&self, columns: &[ArrayRef], made: &mut [Option<ArrayRef>]) {
         for pair in missing::<V>(columns, made).chunks(2) {
             match *pair {
@@ -150,7 +151,7 @@ impl<'a> Scatter<'a> {
         self.filled(to)
     }
 
-    /// Faster than one after the other: a place is read and checked once for both.
+    /// Faster than one after the other, because a place is read and checked once for both.
     fn scatter_two<V: ArrowNativeType>(&self, from_a: &[V], from_b: &[V]) -> (Vec<V>, Vec<V>) {
         let Places { of_rows, copied_rows, of_copies, .. } = self.places;
         let (mut a, mut b) = (self.empty(), self.empty());
@@ -168,7 +169,7 @@ impl<'a> Scatter<'a> {
         (self.filled(a), self.filled(b))
     }
 
-    /// Rows of four values take one write each, where single values take four.
+    /// A row of four values takes one write, where single values take four.
     fn scatter_four(&mut self, from: [&[u32]; 4]) -> [Vec<u32>; 4] {
         let Places { of_rows, copied_rows, of_copies, .. } = self.places;
         let count = self.places.count as usize;
@@ -190,7 +191,7 @@ impl<'a> Scatter<'a> {
         columns_of(rows.iter().map(<[Four; 4]>::each_ref)).map(|values| self.filled(values))
     }
 
-    /// A row of four values takes one look here and there, where single values take four.
+    /// A row of four values takes one random read, where single values take four.
     fn gather_four(&mut self, from: [&[u32]; 4]) -> [Vec<u32>; 4] {
         let length = from[0].len();
         let order = self.rows(length).clone();
@@ -206,7 +207,7 @@ impl<'a> Scatter<'a> {
         columns_of(four_rows).map(|values| self.filled(values))
     }
 
-    /// A value for each place, and one for rows that go nowhere, if there may be such.
+    /// A value for each place, and one for rows that go nowhere, if there are any.
     fn empty<V: ArrowNativeType>(&self) -> Vec<V> {
         vec![V::default(); self.length()]
     }
@@ -221,39 +222,39 @@ impl<'a> Scatter<'a> {
         to
     }
 
-    /// A column with nulls, or of a type that is no number.
+    /// A column that has nulls or a type that is not numeric.
     fn other(&self, column: &ArrayRef) -> ArrayRef {
         let indices = UInt32Array::new(self.rows(column.len()).clone(), None);
         arrow_select::take::take(column, &indices, None).expect("the rows are within the column, of any type")
     }
 
-    /// The row at each place, of so many rows.
+    /// The row at each place, for this many rows.
     fn rows(&self, rows: usize) -> &ScalarBuffer<u32> {
         self.rows.get_or_init(|| self.scatter(&(0..rows as u32).collect::<Vec<u32>>(), |row| row).into())
     }
 }
 
-/// The columns that are flat, of this width, and not made yet.
+/// The columns that are flat, have this width, and are not made yet.
 fn missing<V>(columns: &[ArrayRef], made: &[Option<ArrayRef>]) -> Vec<usize> {
     let is_missing = |index: &usize| made[*index].is_none();
     let is_wanted = |index: &usize| is_missing(index) && flat_width(&columns[*index]) == Some(size_of::<V>());
     (0..columns.len()).filter(is_wanted).collect()
 }
 
-/// Of each the first, of each the second...
+/// The first value of each, then the second of each...
 #[inline(always)]
 fn transpose(fours: [&Four; 4]) -> [Four; 4] {
     // Of floating-point numbers only the type is used: their bits move as they are.
     bytemuck::cast(f32x4::transpose(fours.map(|four| bytemuck::cast(*four))))
 }
 
-/// The rows of four columns, four by four, without the last ones that are fewer.
+/// The rows of four columns, four at a time, without the remainder.
 fn rows_of(columns: [&[u32]; 4]) -> impl Iterator<Item = [Four; 4]> {
     let [a, b, c, d] = columns.map(|column| column.as_chunks::<4>().0.iter());
     a.zip(b).zip(c).zip(d).map(|(((a, b), c), d)| transpose([a, b, c, d]))
 }
 
-/// The four columns of rows, that come four by four.
+/// The four columns of rows that come four at a time.
 fn columns_of<'a>(rows: impl Iterator<Item = [&'a Four; 4]>) -> [Vec<u32>; 4] {
     let columns = rows.map(|rows| <(Four, Four, Four, Four)>::from(transpose(rows)));
     let (a, b, c, d): (Vec<_>, Vec<_>, Vec<_>, Vec<_>) = columns.collect();
@@ -264,7 +265,7 @@ fn gather<V: ArrowNativeType>(from: &[V], rows: &[u32], map: impl Fn(V) -> V) ->
     rows.iter().map(|row| map(from[*row as usize])).collect()
 }
 
-/// The bytes of a value, if a column is nothing but values that are aligned by their width.
+/// The bytes of a value, if a column is nothing but values aligned by their width.
 fn flat_width(column: &ArrayRef) -> Option<usize> {
     let is_flat = column.null_count() == 0 && !matches!(column.data_type(), DataType::Interval(_));
     column.data_type().primitive_width().filter(|_| is_flat)
@@ -275,7 +276,7 @@ fn values<V: ArrowNativeType>(column: &ArrayRef) -> ScalarBuffer<V> {
     ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len())
 }
 
-/// Values as a column of the same type, with its zone, or its precision and scale.
+/// Values as a column of the same type, including its time zone, or its precision and scale.
 fn flat_column<V: ArrowNativeType>(like: &ArrayRef, values: Vec<V>) -> ArrayRef {
     let data = ArrayData::builder(like.data_type().clone()).len(values.len());
     make_array(data.add_buffer(Buffer::from_vec(values)).build().expect("values of the type's width"))

@@ -1,4 +1,4 @@
-//! One batch in, its rows grouped by partition out, for each worker its part.
+//! Splits one batch into a part for each worker, with rows grouped by partition.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::placement::Placement;
 use crate::route::{self, BROADCAST, Route, RouteError};
 use crate::scatter::{Scatter, Scratch};
 
-/// What one worker gets of a batch.
+/// One worker's part of a batch.
 #[derive(Debug)]
 pub struct Share {
     /// The worker.
@@ -25,7 +25,7 @@ pub struct Splitter {
     route: Arc<Route>,
     /// The partitions that the routing function knows.
     width: u32,
-    /// How many splitters this level has; 1 where one splitter does it all.
+    /// The number of splitters on this level; 1 if there is only one splitter.
     nodes: u32,
     /// Where this level's outputs are.
     placement: Arc<Placement>,
@@ -43,11 +43,11 @@ impl Splitter {
         Splitter::of_level(route, width, 1, placement, columns)
     }
 
-    /// The splitters of one level of a tree that leads to `width` partitions: `nodes` of them, whose outputs
-    /// are as many as the placement has partitions.
+    /// The splitters of one level of a tree that leads to `width` partitions: `nodes` splitters, which have as many
+    /// outputs as the placement has partitions.
     ///
-    /// Node `k` of a level leads to the partitions `p` with `p mod nodes = k`, and so does each output to those
-    /// with `p mod outputs` its number: the multi-level hash of [`cost::output_at_level`].
+    /// Node `k` of a level leads to the partitions `p` with `p mod nodes = k`, and each output to those for which `p
+    /// mod outputs` is its number: the multi-level hash of [`cost::output_at_level`].
     ///
     /// [`cost::output_at_level`]: crate::cost::output_at_level
     pub fn of_level(
@@ -79,8 +79,7 @@ impl Splitter {
         self.split_runs(batch, &[all], base)
     }
 
-    /// The shares of what several splitters of a level were given: each run's partition is its splitter's
-    /// number.
+    /// The parts of the input of several splitters of a level: the partition of each run is the number of its splitter.
     ///
     /// # Errors
     /// If the routing function names a partition that does not exist.
@@ -106,7 +105,7 @@ impl Splitter {
         Ok(shares_of(&grouped, &self.grouper.places().runs, &self.placement))
     }
 
-    /// Groups the rows if each is for one partition, as most often; the quick way of asking that.
+    /// Groups the rows if each is for one partition, which is the common case, in a fast way.
     fn is_each_for_one(&mut self, batch: &Batch) -> bool {
         let are_outputs = self.placement.partitions() == self.width && self.destinations.len() == batch.len();
         are_outputs && self.grouper.group(&self.destinations, &self.placement)
@@ -137,7 +136,7 @@ impl Splitter {
         Batch { rows, positions: batch.positions.clone(), origins: batch.origins.clone() }
     }
 
-    /// All rows for all outputs of their splitters: one and the same batch for all.
+    /// All rows for all outputs of their splitters, as one batch that all share.
     fn share_all(&mut self, batch: &Batch, runs: &[Run], base: u32) -> Vec<Share> {
         let batch = self.projected(batch).moved(base);
         let is_output = |output: u32| runs.iter().any(|run| output % self.nodes == run.partition);
@@ -151,14 +150,14 @@ impl Splitter {
     }
 }
 
-/// Whether all rows are to be given to all outputs, by splitters that all have all rows.
+/// Whether all rows go to all outputs, by splitters that all have all rows.
 fn is_all_for_all(destinations: &[u32], runs: &[Run], rows: usize) -> bool {
     let is_whole = |run: &Run| run.start == 0 && run.end as usize == rows;
     // Where the first row is not broadcast, no more need be looked at.
     rows > 0 && destinations.iter().all(|destination| *destination == BROADCAST) && runs.iter().all(is_whole)
 }
 
-/// Destinations become numbers of outputs.
+/// Turns destinations into numbers of outputs.
 fn reduce(destinations: &mut [u32], outputs: u32) {
     for destination in destinations.iter_mut().filter(|destination| **destination < BROADCAST) {
         *destination %= outputs;

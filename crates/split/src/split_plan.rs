@@ -1,4 +1,4 @@
-//! How a stream is split, as data: the shape of the split and what goes with it.
+//! How a stream is split, as data: the shape of the split and its parameters.
 
 use std::fmt;
 
@@ -11,21 +11,21 @@ use crate::cost::{Proportions, exptree, maxtree, nodes_of_level};
 /// The splitters, and how they are connected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// One splitter does it all.
+    /// One splitter.
     Fsplit,
-    /// A tree of splitters with these fan-outs, from the root on.
+    /// A tree of splitters with these fan-outs, starting at the root.
     Tree {
         /// How many outputs a splitter of each level has.
         fan_outs: Vec<u32>,
     },
-    /// So many splitters, to which whole windows are dealt, and each of which leads to all partitions.
+    /// This many splitters, to which whole windows are dealt, and each of which leads to all partitions.
     Lattice {
-        /// How many: `p`.
+        /// Their number: `p`.
         splitters: u32,
     },
 }
 
-/// The split of an input of an operator. What comes out does not depend on it.
+/// The split of an operator's input. The results do not depend on it.
 ///
 /// ```
 /// use tidemill_split::SplitPlan;
@@ -39,7 +39,7 @@ pub struct SplitPlan {
     pub shape: Shape,
     /// The partitions that it leads to: `q`.
     pub partitions: u32,
-    /// The most rows that are handed to a splitter at once: `W`, over the bytes of a row.
+    /// The most rows that are handed to a splitter at once: `W` divided by the bytes of a row.
     pub window_rows: u32,
 }
 
@@ -51,7 +51,7 @@ pub enum SplitPlanError {
         "a split plan needs at least 1 of each: partitions, splitters, outputs of a splitter, rows of a window"
     )]
     Zero,
-    /// The leaves of the tree are not enough.
+    /// The tree has too few leaves.
     #[error("a tree of fan-outs {fan_outs:?} has {leaves} leaves, but there are {partitions} partitions")]
     TooFewLeaves {
         /// The fan-outs.
@@ -61,7 +61,7 @@ pub enum SplitPlanError {
         /// The partitions.
         partitions: u32,
     },
-    /// It was made for something else.
+    /// It was made for a different number of partitions.
     #[error("the split plan is for {planned} partitions, but the operator has {partitions}")]
     OtherPartitions {
         /// The plan's partitions.
@@ -71,11 +71,11 @@ pub enum SplitPlanError {
     },
 }
 
-/// Rows of a window, unless the plan says otherwise: with 64 bytes each, half of a second-level cache.
+/// The default number of rows in a window: with 64 bytes each, half of a second-level cache.
 const WINDOW_ROWS: u32 = 8192;
-/// The version of the bytes of a plan.
+/// The version of a plan's bytes.
 const VERSION: u8 = 1;
-/// The most levels of a tree: with a fan-out of 2 each, more leaves than numbers of partitions.
+/// The most levels of a tree. With a fan-out of 2 each, it has more leaves than there are numbers of partitions.
 const LEVELS_MAX: usize = 32;
 
 impl SplitPlan {
@@ -96,24 +96,24 @@ impl SplitPlan {
         SplitPlan { shape, ..SplitPlan::fsplit(partitions) }
     }
 
-    /// [`exptree`](Self::exptree) if something is broadcast, else [`fsplit`](Self::fsplit).
+    /// [`exptree`](Self::exptree) if rows are broadcast, otherwise [`fsplit`](Self::fsplit).
     pub fn autosplit(partitions: u32, has_broadcast: bool) -> Self {
         if has_broadcast { SplitPlan::exptree(partitions) } else { SplitPlan::fsplit(partitions) }
     }
 
-    /// A lattice with so many splitters.
+    /// A lattice with this many splitters.
     pub fn parasplit(partitions: u32, splitters: u32) -> Self {
         SplitPlan { shape: Shape::Lattice { splitters }, ..SplitPlan::fsplit(partitions) }
     }
 
-    /// The same with other windows.
+    /// The same plan with another window size.
     #[must_use]
     pub fn with_window_rows(mut self, rows: u32) -> Self {
         self.window_rows = rows;
         self
     }
 
-    /// How many splitters share the input: more than 1 in a lattice only.
+    /// The number of splitters that share the input: more than 1 only in a lattice.
     pub fn splitters(&self) -> u32 {
         match self.shape {
             Shape::Lattice { splitters } => splitters,
@@ -121,7 +121,7 @@ impl SplitPlan {
         }
     }
 
-    /// The fan-out of each level of splitters; of a tree of one level but for trees.
+    /// The fan-out of each level of splitters. Other shapes count as a one-level tree.
     pub fn fan_outs(&self) -> Vec<u32> {
         match &self.shape {
             Shape::Tree { fan_outs } => fan_outs.clone(),
@@ -129,13 +129,13 @@ impl SplitPlan {
         }
     }
 
-    /// Whether it takes splitters of its own on so many workers. With a splitter for every worker, each may as
-    /// well split what it has, without sending it anywhere before.
+    /// Whether it needs separate splitters with this many workers. If there is a splitter for every worker, each worker
+    /// can split what it has, without sending it anywhere first.
     pub fn needs_splitters(&self, workers: u32) -> bool {
         self.fan_outs().len() > 1 || self.splitters() < workers
     }
 
-    /// The worker of a splitter of a level, from 1: one after the other, level after level.
+    /// The worker of a splitter of a level, from 1: workers are assigned in turn, level after level.
     ///
     /// ```
     /// let tree = tidemill_split::SplitPlan::exptree(8);
@@ -149,10 +149,10 @@ impl SplitPlan {
         ((before + u64::from(splitter)) % u64::from(workers.max(1))) as u32
     }
 
-    /// Checks that the plan can run for an operator with so many partitions.
+    /// Checks that the plan can run for an operator with this many partitions.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// The first problem found.
     pub fn validate(&self, partitions: u32) -> Result<(), SplitPlanError> {
         let fan_outs = self.fan_outs();
         let numbers = [self.partitions, self.window_rows, self.splitters(), fan_outs.len() as u32];
@@ -193,7 +193,7 @@ impl SplitPlan {
     /// Reads what [`to_bytes`](Self::to_bytes) wrote.
     ///
     /// # Errors
-    /// If the bytes are damaged, or of another version, or of a plan that cannot run.
+    /// If the bytes are damaged or of another version, or the plan cannot run.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Cause> {
         let mut reader = SnapshotReader::new(bytes)?;
         let damaged =

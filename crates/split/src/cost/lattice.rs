@@ -2,26 +2,26 @@
 
 use super::Proportions;
 
-/// What one process of a lattice costs per event that it is given, in nanoseconds.
+/// What one process of a lattice costs per event that it receives, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StreamProcess {
     /// To read an event: `cr`.
     pub read_ns: f64,
-    /// To ask one input whether something is there: `cp`.
+    /// To poll one input for events: `cp`.
     pub poll_ns: f64,
     /// To merge one input: `cm`.
     pub merge_ns: f64,
     /// To run the query: `cq`.
     pub query_ns: f64,
-    /// To compute where one copy goes: `cs`.
+    /// To compute the destination of one copy: `cs`.
     pub split_ns: f64,
     /// To write one copy: `ce`.
     pub emit_ns: f64,
 }
 
 impl StreamProcess {
-    /// With so many inputs and outputs, `selectivity` results per event:
-    /// `cr + (cp + cm) u + cq + σ (cs (o + r + q b) + ce (r + q b))`.
+    /// The cost with this many inputs and outputs, and `selectivity` results per event: `cr + (cp + cm) u + cq + σ (cs
+    /// (o + r + q b) + ce (r + q b))`.
     ///
     /// ```
     /// use tidemill_split::cost::{Proportions, StreamProcess};
@@ -44,7 +44,7 @@ impl StreamProcess {
 pub struct RouterCosts {
     /// To read a window: `cr_W`.
     pub read_ns: f64,
-    /// To decide where it goes: `cs_W`.
+    /// To compute its destination: `cs_W`.
     pub split_ns: f64,
     /// To pass it on: `ce_W`.
     pub emit_ns: f64,
@@ -55,27 +55,27 @@ pub struct RouterCosts {
 pub struct LatticeCosts {
     /// The window router, per window.
     pub router: RouterCosts,
-    /// The events of a window: `W` over the bytes of an event.
+    /// The number of events in a window: `W` divided by the bytes of an event.
     pub window_rows: u32,
-    /// To take an event of a window in, in a splitter: the papers take it to be as cheap as in the router, and
-    /// so `cr_W` per event of a window; here also what routing costs once per event.
+    /// To take in an event of a window, in a splitter. The papers assume the same cost as in the router, `cr_W` per
+    /// event of a window. Here it also includes the cost of routing, once per event.
     pub splitter_read_ns: f64,
-    /// To compute where one copy of an event goes: `cs`.
+    /// To compute the destination of one copy of an event: `cs`.
     pub split_ns: f64,
     /// To write one copy: `ce`.
     pub emit_ns: f64,
     /// To read an event in a query processor: `cr`.
     pub read_ns: f64,
-    /// To ask one splitter whether something is there, per event of a query processor: `cp`.
+    /// To poll one splitter for events, per event of a query processor: `cp`.
     pub poll_ns: f64,
-    /// To merge what one splitter sends, per event of a query processor: `cm`.
+    /// To merge the events of one splitter, per event of a query processor: `cm`.
     pub merge_ns: f64,
     /// The expensive query, per event of a query processor: `O`.
     pub query_ns: f64,
 }
 
 impl LatticeCosts {
-    /// The window router, per event: `C_PR = cr_W + cs_W + ce_W`, shared by the events of a window.
+    /// The window router, per event: `C_PR = cr_W + cs_W + ce_W`, divided by the events of a window.
     pub fn router_ns(&self) -> f64 {
         let window_ns = self.router.read_ns + self.router.split_ns + self.router.emit_ns;
         window_ns / f64::from(self.window_rows.max(1))
@@ -92,7 +92,7 @@ impl LatticeCosts {
         process.cost_ns(parts, 1, width, 1.0)
     }
 
-    /// A query processor, per event that it is given: `C_PQ = cr + p (cp + cm) + O`.
+    /// A query processor, per event that it receives: `C_PQ = cr + p (cp + cm) + O`.
     pub fn query_processor_ns(&self, splitters: u32) -> f64 {
         self.read_ns + f64::from(splitters) * (self.poll_ns + self.merge_ns) + self.query_ns
     }
@@ -102,9 +102,8 @@ impl LatticeCosts {
         LatticeCosts { query_ns: 0.0, ..*self }.query_processor_ns(splitters)
     }
 
-    /// The rate, in events per second, that the lattice reaches with a core for each process:
-    /// `min(Φ_PR, Φ_PS, Φ_PQ)`, where `p` splitters share the input, and each of `q` query processors gets
-    /// its part of it.
+    /// The rate, in events per second, that the lattice reaches with a core for each process: `min(Φ_PR, Φ_PS, Φ_PQ)`,
+    /// where `p` splitters share the input and each of `q` query processors receives its part of it.
     pub fn rate_max(&self, parts: Proportions, splitters: u32, width: u32) -> f64 {
         let router = super::rate_max(self.router_ns());
         let splitter = f64::from(splitters) * super::rate_max(self.splitter_ns(parts, width));
@@ -112,16 +111,16 @@ impl LatticeCosts {
         router.min(splitter).min(super::rate_max(self.query_processor_ns(splitters) * received))
     }
 
-    /// All processes together, per event of the input: the router, one splitter, and what the query
-    /// processors get of it.
+    /// All processes together, per event of the input: the router, one splitter, and the events that reach query
+    /// processors.
     pub fn total_ns(&self, parts: Proportions, splitters: u32, width: u32) -> f64 {
         let copies = parts.copies(width);
         self.router_ns() + self.splitter_ns(parts, width) + copies * self.query_processor_ns(splitters)
     }
 }
 
-/// The number of splitters by the papers' rule of thumb, from the rate of one splitter with one output; it
-/// takes 1 % as broadcast: `p = ceil(Φ_D / Φ_PS1 (0.99 + 0.01 q))`.
+/// The number of splitters by the papers' rule of thumb, from the rate of one splitter with one output, assuming that 1
+/// % is broadcast: `p = ceil(Φ_D / Φ_PS1 (0.99 + 0.01 q))`.
 ///
 /// ```
 /// // Paper V: 1 Gbit/s wanted, 123.7 Mbit/s of one splitter.
@@ -132,7 +131,7 @@ pub fn splitters_heuristic(desired_rate: f64, rate_of_one: f64, width: u32) -> u
     at_least_one(desired_rate / rate_of_one * (0.99 + 0.01 * f64::from(width)))
 }
 
-/// The number of splitters by the model: the fewest with `p Φ_PS >= Φ_D`.
+/// The number of splitters by the model: the smallest with `p Φ_PS >= Φ_D`.
 pub fn splitters_for_rate(costs: &LatticeCosts, desired_rate: f64, parts: Proportions, width: u32) -> u32 {
     at_least_one(desired_rate / super::rate_max(costs.splitter_ns(parts, width)))
 }
@@ -142,15 +141,15 @@ fn at_least_one(splitters: f64) -> u32 {
     ((splitters * (1.0 - 1e-12)).ceil() as u32).max(1)
 }
 
-/// Which part of the processor time splits, rather than passing on and merging:
-/// `η = p C_PS / (C_PR + p C_PS + q C_PQ(O = 0))`.
+/// The share of the processor time that is spent on splitting, rather than on passing on and merging: `η = p C_PS /
+/// (C_PR + p C_PS + q C_PQ(O = 0))`.
 pub fn efficiency(costs: &LatticeCosts, parts: Proportions, splitters: u32, width: u32) -> f64 {
     let splitting = f64::from(splitters) * costs.splitter_ns(parts, width);
     splitting / (costs.router_ns() + splitting + f64::from(width) * costs.merge_ns(splitters))
 }
 
-/// The physical window by the papers' rule: doubled, from `rows_min`, until doubling improves the rate that
-/// `measure` gives by less than 0.15 %; no more than `rows_max`.
+/// The physical window by the papers' rule: doubled from `rows_min` until doubling improves the rate measured by
+/// `measure` by less than 0.15 %, and at most `rows_max`.
 ///
 /// ```
 /// // A fixed cost of 1000 ns per window and 10 ns per row.

@@ -1,10 +1,10 @@
-//! What splitting a stream costs, as formulas: of one splitter, of a tree of splitters, of a lattice.
+//! What splitting a stream costs, as formulas: for one splitter, a tree of splitters, and a lattice.
 //!
-//! Costs are in nanoseconds of one core. A cost "per event" is divided by the events of the *input* of the
-//! whole split, so that the costs of different stages compare: a stage whose cost is 20 ns keeps one core
-//! busy at 50 million events per second ([`rate_max`]), whatever part of the events it sees itself.
+//! Costs are in nanoseconds of one core. A cost "per event" is divided by the events of the *input* of the whole split,
+//! so that the costs of different stages can be compared. A stage whose cost is 20 ns keeps one core busy at 50 million
+//! events per second ([`rate_max`]), no matter what share of the events it sees.
 //!
-//! The symbols of the papers (Zeitler, Papers IV and V) are named in the documentation of each field.
+//! The documentation of each field names its symbol in the papers (Zeitler, Papers IV and V).
 
 mod lattice;
 mod proportions;
@@ -17,7 +17,7 @@ pub use lattice::{
 pub use proportions::{Proportions, ProportionsError};
 pub use tree::{SplitterCosts, exptree, maxtree, nodes_of_level, output_at_level};
 
-/// The rate, in events per second, at which something that costs `cost_ns` per event keeps one core busy.
+/// The rate, in events per second, at which a cost of `cost_ns` per event keeps one core busy.
 ///
 /// ```
 /// assert_eq!(tidemill_split::cost::rate_max(20.0), 50_000_000.0);
@@ -27,7 +27,7 @@ pub fn rate_max(cost_ns: f64) -> f64 {
     1e9 / cost_ns
 }
 
-/// How many cores something that costs `cost_ns` per event keeps busy at a rate of events per second.
+/// How many cores a cost of `cost_ns` per event keeps busy at a rate in events per second.
 ///
 /// ```
 /// assert_eq!(tidemill_split::cost::load_cores(100.0, 25_000_000.0), 2.5);

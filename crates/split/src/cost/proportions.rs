@@ -1,8 +1,8 @@
-//! Which part of a stream is routed, broadcast, omitted.
+//! The shares of a stream that are routed, broadcast and omitted.
 
 use thiserror::Error;
 
-/// The parts of a stream that go to one output, to all outputs, and to none. They add up to 1.
+/// The shares of a stream that go to one output, to all outputs, and to none. They add up to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Proportions {
     /// To one output: `r`.
@@ -11,7 +11,7 @@ pub struct Proportions {
     broadcast: f64,
 }
 
-/// Parts that are no parts of one whole.
+/// Shares that do not form a whole.
 #[derive(Clone, Copy, Debug, Error, PartialEq)]
 #[error(
     "the routed part ({routed}) and the broadcast part ({broadcast}) must not be negative, and together not \
@@ -23,7 +23,7 @@ pub struct ProportionsError {
 }
 
 impl Proportions {
-    /// These parts; the rest is omitted.
+    /// These shares; the rest is omitted.
     ///
     /// ```
     /// use tidemill_split::cost::Proportions;
@@ -33,7 +33,7 @@ impl Proportions {
     /// ```
     ///
     /// # Errors
-    /// If a part is negative or no number, or if they add up to more than 1.
+    /// If a share is negative or not a number, or if they add up to more than 1.
     pub fn new(routed: f64, broadcast: f64) -> Result<Self, ProportionsError> {
         // A little above 1 is the rounding of parts that were divided.
         let valid = routed >= 0.0 && broadcast >= 0.0 && routed + broadcast <= 1.0 + 1e-9;
@@ -44,15 +44,15 @@ impl Proportions {
         }
     }
 
-    /// This part is broadcast, all the rest routed.
+    /// This share is broadcast, and all the rest is routed.
     ///
     /// # Errors
-    /// If the part is not between 0 and 1.
+    /// If the share is not between 0 and 1.
     pub fn broadcast_part(broadcast: f64) -> Result<Self, ProportionsError> {
         Proportions::new(1.0 - broadcast, broadcast)
     }
 
-    /// Counted events. Of no events, all count as routed.
+    /// From counted events. If there are no events, all count as routed.
     pub fn counted(routed: u64, broadcast: u64, omitted: u64) -> Self {
         let all = (routed + broadcast + omitted) as f64;
         if all == 0.0 {
@@ -61,22 +61,22 @@ impl Proportions {
         Proportions { routed: routed as f64 / all, broadcast: broadcast as f64 / all }
     }
 
-    /// The part that goes to one output: `r`.
+    /// The share that goes to one output: `r`.
     pub fn routed(&self) -> f64 {
         self.routed
     }
 
-    /// The part that goes to all outputs: `b`.
+    /// The share that goes to all outputs: `b`.
     pub fn broadcast(&self) -> f64 {
         self.broadcast
     }
 
-    /// The part that goes to no output: `o`.
+    /// The share that goes to no output: `o`.
     pub fn omitted(&self) -> f64 {
         (1.0 - self.routed - self.broadcast).max(0.0)
     }
 
-    /// Copies written per event when the stream is split into so many: `r + w b`.
+    /// Copies written per event when the stream is split into this many outputs: `r + w b`.
     ///
     /// ```
     /// let all = tidemill_split::cost::Proportions::broadcast_part(1.0).unwrap();
@@ -86,7 +86,7 @@ impl Proportions {
         self.routed + f64::from(width) * self.broadcast
     }
 
-    /// The rate of one of so many outputs, if routing is even: `Φ (b + r / w)`.
+    /// The rate of one of this many outputs, if routing is even: `Φ (b + r / w)`.
     pub fn output_rate(&self, rate: f64, width: u32) -> f64 {
         rate * (self.broadcast + self.routed / f64::from(width))
     }

@@ -7,19 +7,19 @@ use super::{Proportions, rate_max};
 pub struct SplitterCosts {
     /// To take an event in: `cc`.
     pub consume_ns: f64,
-    /// To compute where one copy of it goes: `cp`.
+    /// To compute the destination of one copy of it: `cp`.
     pub process_ns: f64,
     /// To write one copy: `ce`.
     pub emit_ns: f64,
 }
 
 impl SplitterCosts {
-    /// Consuming against the rest: `a = cc / (cp + ce)`.
+    /// The ratio of consuming to the rest: `a = cc / (cp + ce)`.
     pub fn consume_ratio(&self) -> f64 {
         self.consume_ns / (self.process_ns + self.emit_ns)
     }
 
-    /// One splitter that does it all, per event: `cc + cp (o + r + w b) + ce (r + w b)`.
+    /// A single splitter, per event: `cc + cp (o + r + w b) + ce (r + w b)`.
     ///
     /// ```
     /// use tidemill_split::cost::{Proportions, SplitterCosts};
@@ -33,11 +33,11 @@ impl SplitterCosts {
         self.consume_ns + self.process_ns * (parts.omitted() + copies) + self.emit_ns * copies
     }
 
-    /// Of each level of a tree, what one of its splitters costs per event of the tree's input:
-    /// `C_l = Φ_(l-1) (cc + (cp + ce) (r_l + f_l b_l))` for a rate of 1.
+    /// For each level of a tree, the cost of one of its splitters per event of the tree's input: `C_l = Φ_(l-1) (cc +
+    /// (cp + ce) (r_l + f_l b_l))` for a rate of 1.
     ///
-    /// The formula knows of no omitted events, for they end at the root; what they cost there,
-    /// `o (cc + cp)`, is added, so that the root is a splitter like the one of [`fsplit`](Self::fsplit).
+    /// The formula ignores omitted events, because they end at the root. Their cost there, `o (cc + cp)`, is added, so
+    /// that the root is a splitter like that of [`fsplit`](Self::fsplit).
     pub fn tree_levels(&self, parts: Proportions, fan_outs: &[u32]) -> Vec<f64> {
         let mut nodes = 1.0;
         let mut level_cost = |fan_out: &u32| {
@@ -52,7 +52,7 @@ impl SplitterCosts {
         levels
     }
 
-    /// One splitter of a level with so many splitters.
+    /// One splitter of a level that has this many splitters.
     fn level(&self, parts: Proportions, nodes: f64, fan_out: f64) -> f64 {
         let (routed, broadcast) = (parts.routed(), parts.broadcast());
         let rate = broadcast + routed / nodes;
@@ -79,8 +79,8 @@ impl SplitterCosts {
     }
 }
 
-/// The fan-outs of a tree that needs to know nothing: 2, 4, 8, ... until there are `width` outputs. The last
-/// one is as small as it may be.
+/// The fan-outs of a tree that needs no knowledge of the stream: 2, 4, 8, ... until there are `width` outputs. The last
+/// one is as small as possible.
 ///
 /// ```
 /// assert_eq!(tidemill_split::cost::exptree(64), [2, 4, 8]);
@@ -90,9 +90,9 @@ pub fn exptree(width: u32) -> Vec<u32> {
     fan_outs(width, |level, _| 2f64.powi(level as i32))
 }
 
-/// The fan-outs of the tree with the highest rate, and of these the one with the fewest levels:
-/// `f_1 = 2, f_l = 2 + floor((r / b) (1 + a) (1 - 1 / λ_(l-1)))`, where `a` is
-/// [`SplitterCosts::consume_ratio`]. The last one is as small as it may be.
+/// The fan-outs of the tree with the highest rate, and among these the one with the fewest levels: `f_1 = 2, f_l = 2 +
+/// floor((r / b) (1 + a) (1 - 1 / λ_(l-1)))`, where `a` is [`SplitterCosts::consume_ratio`]. The last one is as small
+/// as possible.
 ///
 /// ```
 /// use tidemill_split::cost::{Proportions, maxtree};
@@ -111,8 +111,8 @@ pub fn maxtree(width: u32, parts: Proportions, consume_ratio: f64) -> Vec<u32> {
     })
 }
 
-/// Levels with the wanted fan-outs until there are enough outputs. One output needs a splitter too, for it
-/// omits.
+/// Adds levels with the wanted fan-outs until there are enough outputs. Even one output needs a splitter, because it
+/// omits rows.
 fn fan_outs(width: u32, wanted: impl Fn(u32, u64) -> f64) -> Vec<u32> {
     let width = u64::from(width.max(1));
     let (mut fan_outs, mut nodes) = (Vec::new(), 1);
@@ -126,11 +126,11 @@ fn fan_outs(width: u32, wanted: impl Fn(u32, u64) -> f64) -> Vec<u32> {
     fan_outs
 }
 
-/// The multi-level hash `h_l = floor(rfn(t) / λ_(l-1)) mod f_l`: which output of its splitter on `level` (from
-/// 1) a destination takes.
+/// The multi-level hash `h_l = floor(rfn(t) / λ_(l-1)) mod f_l`: which output of its splitter on `level` (from 1) leads
+/// to a destination.
 ///
-/// The splitters of level `l` are numbered so that the path `h_1, ..., h_l` leads to number
-/// `h_1 + λ_1 h_2 + ... + λ_(l-1) h_l`, which is `rfn(t) mod λ_l`: at the leaves `rfn(t)` itself.
+/// The splitters of level `l` are numbered so that the path `h_1, ..., h_l` leads to number `h_1 + λ_1 h_2 + ... +
+/// λ_(l-1) h_l`, which is `rfn(t) mod λ_l`, and at the leaves `rfn(t)` itself.
 ///
 /// ```
 /// use tidemill_split::cost::output_at_level;
@@ -142,7 +142,7 @@ pub fn output_at_level(fan_outs: &[u32], level: usize, destination: u32) -> u32 
     (u64::from(destination) / above % u64::from(fan_outs[level - 1])) as u32
 }
 
-/// How many splitters a level (from 1) has: `λ_(l-1)`, but no more than there are outputs to lead to.
+/// The number of splitters on a level (from 1): `λ_(l-1)`, but at most the number of outputs.
 pub fn nodes_of_level(fan_outs: &[u32], level: usize, width: u32) -> u32 {
     outputs_of(&fan_outs[..level - 1]).min(u64::from(width)) as u32
 }
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(maxtree(1, parts(0.1), 1.0), [1]);
     }
 
-    /// All fan-outs with so many outputs that would not do with one less on the last level.
+    /// All fan-outs with this many outputs whose last level cannot be one smaller.
     fn all_trees(width: u32) -> Vec<Vec<u32>> {
         let mut trees = vec![vec![width]];
         for first in 2..width {

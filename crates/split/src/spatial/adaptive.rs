@@ -1,4 +1,4 @@
-//! Regions that follow the points: made anew from the recent past, from time to time.
+//! Regions that follow the points: they are recomputed from the recent past at intervals.
 
 use std::collections::VecDeque;
 
@@ -12,17 +12,17 @@ use super::{Cuts, KdTree, PointQuad, Regions};
 pub enum Method {
     /// A [`PointQuad`].
     PointQuad,
-    /// A [`KdTree`] with so many levels.
+    /// A [`KdTree`] with this many levels.
     KdTree {
         /// Levels of splits.
         levels: u32,
-        /// Where they are.
+        /// Where the cuts are.
         cuts: Cuts,
     },
 }
 
 impl Method {
-    /// The regions of points of the past.
+    /// The regions computed from past points.
     pub fn regions(&self, points: &[&[f64]]) -> Box<dyn Regions> {
         match *self {
             Method::PointQuad => Box::new(PointQuad::from_points(points)),
@@ -31,11 +31,11 @@ impl Method {
     }
 }
 
-/// Regions that are made anew every so often from the points of the last while, by event time. A point is told its
-/// region once, when it comes; later regions do not move it. Before the first renewal all points are in region 0.
+/// Regions that are recomputed at intervals of event time from recent points. A point is assigned its region once, when
+/// it comes; later regions do not move it. Before the first recomputation all points are in region 0.
 ///
-/// This has a state, so it is for an operator that comes before the split and writes the region into a column:
-/// points must come in the order of event time, whatever the number of workers.
+/// It has state, so use it in an operator in front of the split that writes the region into a column. Points must come
+/// in the order of event time, with any number of workers.
 ///
 /// ```
 /// use tidemill_split::spatial::{AdaptiveRegions, Method};
@@ -51,20 +51,20 @@ pub struct AdaptiveRegions {
     history: i64,
     every: i64,
     points_max: usize,
-    /// Event time and coordinates, oldest first: those of the last `history`, but no more than `points_max`.
+    /// Event time and coordinates, oldest first, of the last `history`, but at most `points_max`.
     recent: VecDeque<(i64, Vec<f64>)>,
-    /// The points that the regions in force are made from.
+    /// The points that the current regions are computed from.
     basis: Vec<Vec<f64>>,
     regions: Box<dyn Regions>,
     next_renewal: Option<i64>,
 }
 
-/// The version of the bytes of a state.
+/// The version of the state's bytes.
 const VERSION: u8 = 1;
 
 impl AdaptiveRegions {
-    /// From the points of the last `history`, made anew after each `every`, in the unit of the event times; of more
-    /// than `points_max` recent points, the newest count.
+    /// Uses the points of the last `history`, recomputed after each `every`, both in the unit of the event times. If
+    /// there are more than `points_max` recent points, the newest count.
     pub fn new(method: Method, history: i64, every: i64, points_max: usize) -> Self {
         let (recent, basis, regions) = (VecDeque::new(), Vec::new(), method.regions(&[]));
         let (every, points_max) = (every.max(1), points_max.max(1));
@@ -109,7 +109,7 @@ impl AdaptiveRegions {
         self.regions = self.method.regions(&points);
     }
 
-    /// Writes the state: the recent points, and those that the regions are made from.
+    /// Writes the state: the recent points, and those that the regions were computed from.
     pub fn snapshot(&self, writer: &mut SnapshotWriter) {
         writer.u8(VERSION);
         writer.u8(u8::from(self.next_renewal.is_some()));

@@ -1,22 +1,21 @@
-//! Dimension after dimension split, each part at its own median or in a sparse place near it.
+//! Splits dimension after dimension, each part at its own median or in a sparse place near it.
 
 use super::{Regions, is_above, median};
 
 /// Where a part is cut.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Cuts {
-    /// At its median: both sides get equally many points.
+    /// At its median: both sides get the same number of points.
     Median,
-    /// In the widest gap between points that leaves each side at least this part of them, which is at most a half:
-    /// few points are near a cut, and so are torn from their neighbours; 0.5 is the median.
+    /// In the widest gap between points that leaves each side at least this share of them, at most one half. Then few
+    /// points are near a cut, where they would be separated from their neighbours. 0.5 is the median.
     Sparse {
-        /// The least part of the points that a side gets.
+        /// The smallest share of the points that a side gets.
         least: f64,
     },
 }
 
-/// A k-d tree of regions: `2^levels`, with splits in the order of a heap (the root is 0, below `i` are `2i + 1` and
-/// `2i + 2`).
+/// A k-d tree of `2^levels` regions, with splits in heap order (the root is 0, below `i` are `2i + 1` and `2i + 2`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct KdTree {
     dimensions: usize,
@@ -28,8 +27,8 @@ pub struct KdTree {
 const LEVELS_MAX: u32 = 16;
 
 impl KdTree {
-    /// From points of the past, which all have the same number of coordinates: the dimensions are split in turn, on
-    /// so many levels, at most 16. Of no points there is one region.
+    /// From past points, which all have the same number of coordinates. The dimensions are split in turn, on this many
+    /// levels, at most 16. Without points there is one region.
     ///
     /// ```
     /// use tidemill_split::spatial::{Cuts, KdTree, Regions};
@@ -48,7 +47,8 @@ impl KdTree {
 }
 
 impl KdTree {
-    /// From the splits of so many dimensions in the order of a heap, of whole levels; `None` if there are not as many.
+    /// From the splits of this many dimensions in heap order, with complete levels; `None` if the number of splits does
+    /// not match.
     ///
     /// ```
     /// use tidemill_split::spatial::{Cuts, KdTree};
@@ -69,7 +69,7 @@ impl KdTree {
     }
 }
 
-/// Splits the points of a node on a level, and what is below it.
+/// Splits the points of a node on a level, and its children.
 fn split_part(points: &mut [&[f64]], node: usize, level: u32, levels: u32, cuts: Cuts, splits: &mut [f64]) {
     if level == levels || points.is_empty() {
         return;
@@ -88,8 +88,8 @@ fn split_part(points: &mut [&[f64]], node: usize, level: u32, levels: u32, cuts:
     split_part(above, 2 * node + 2, level + 1, levels, cuts, splits);
 }
 
-/// The middle of the widest gap between ascending values that leaves enough of them on each side; of equally wide
-/// ones the nearest to the median.
+/// The middle of the widest gap between ascending values that leaves enough of them on each side; of equally wide gaps,
+/// the one nearest to the median.
 fn sparsest(values: &[f64], least: f64) -> Option<f64> {
     let middle = values.len() / 2;
     let median = *values.get(middle)?;

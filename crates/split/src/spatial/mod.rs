@@ -1,8 +1,9 @@
-//! Routing by place: points that are near each other go to one partition, and all partitions get about as many.
+//! Routing by place: points that are close to each other go to one partition, and all partitions receive about the same
+//! number.
 //!
-//! The regions are made from points of the past (Zeitler, Paper III): a point quad splits each dimension once at
-//! its median; a k-d tree splits dimension after dimension at the median of what it has left. [`AdaptiveRegions`]
-//! makes them anew from time to time. All of it is a function of the points alone: no clock, no chance.
+//! The regions are computed from past points (Zeitler, Paper III). A point quad splits each dimension once, at its
+//! median. A k-d tree splits dimension after dimension, each part at its own median. [`AdaptiveRegions`] recomputes
+//! them at intervals. All of it is a function of the points alone, without clocks or random numbers.
 
 mod adaptive;
 mod kd_tree;
@@ -21,17 +22,17 @@ use arrow_array::{Array, ArrayRef};
 
 use crate::route::{OMIT, Route};
 
-/// Something that divides space into regions, which are numbered from 0.
+/// A division of space into regions, which are numbered from 0.
 pub trait Regions: Send + Sync {
-    /// How many there are.
+    /// The number of regions.
     fn count(&self) -> u32;
 
-    /// The region of a point, which has as many coordinates as the points that the regions were made from.
+    /// The region of a point, which has as many coordinates as the points that the regions were computed from.
     fn region(&self, point: &[f64]) -> u32;
 }
 
-/// Routes by the region of a point, whose coordinates are in these columns of 64-bit floats: region `r` of `n` goes
-/// to partition `r mod partitions`. Points that lack a coordinate go nowhere.
+/// Routes by the region of a point whose coordinates are in these columns of 64-bit floats: region `r` of `n` goes to
+/// partition `r mod partitions`. Points that lack a coordinate go nowhere.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -58,14 +59,14 @@ pub fn route_by_region(regions: impl Regions + 'static, columns: Vec<usize>, par
     })
 }
 
-/// The value before which half of the values are; of an even number the upper of the two in the middle. Values are
-/// put in order by it. `None` of no values.
+/// The value below which half of the values are; for an even number of values, the upper of the two in the middle.
+/// Partially sorts the values. `None` if there are no values.
 fn median(values: &mut [f64]) -> Option<f64> {
     let middle = values.len() / 2;
     (!values.is_empty()).then(|| *values.select_nth_unstable_by(middle, f64::total_cmp).1)
 }
 
-/// Whether a coordinate is on the upper side of a split. What is no number is on the lower one.
+/// Whether a coordinate is on the upper side of a split. NaN is on the lower side.
 fn is_above(coordinate: f64, split: f64) -> bool {
     coordinate >= split
 }

@@ -1,20 +1,19 @@
-//! Each dimension split once, at its median.
+//! Splits each dimension once, at its median.
 
 use super::{Regions, is_above, median};
 
-/// Regions on both sides of the median of each dimension: `2^k` of them in `k` dimensions. They get equally many
-/// points only if the dimensions have nothing to do with each other.
+/// Regions on both sides of the median of each dimension: `2^k` of them in `k` dimensions. They get the same number of
+/// points only if the dimensions are independent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PointQuad {
     splits: Vec<f64>,
 }
 
-/// The regions' numbers are of 32 bits.
+/// Region numbers have 32 bits.
 const DIMENSIONS_MAX: usize = 31;
 
 impl PointQuad {
-    /// From points of the past, which all have the same number of coordinates, at most 31. Of no points there is
-    /// one region.
+    /// From past points, which all have the same number of coordinates, at most 31. Without points there is one region.
     ///
     /// ```
     /// use tidemill_split::spatial::{PointQuad, Regions};
@@ -34,7 +33,7 @@ impl PointQuad {
 }
 
 impl PointQuad {
-    /// From where each dimension is split.
+    /// From the split of each dimension.
     pub fn from_splits(splits: &[f64]) -> Self {
         PointQuad { splits: splits.iter().copied().take(DIMENSIONS_MAX).collect() }
     }

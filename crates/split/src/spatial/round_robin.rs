@@ -1,6 +1,7 @@
-//! One partition after the other, wherever points are: what spatial routing is compared with.
+//! One partition after the other, wherever points are. Spatial routing is compared with this.
 
-/// Deals points to partitions in turn. All get equally many, and points that are near each other are torn apart.
+/// Deals points to partitions in turn. All receive the same number, and points that are close to each other are
+/// separated.
 ///
 /// ```
 /// let mut turns = tidemill_split::spatial::RoundRobin::new(3);
@@ -13,12 +14,12 @@ pub struct RoundRobin {
 }
 
 impl RoundRobin {
-    /// So many partitions, of which there must be at least one.
+    /// This many partitions, at least one.
     pub fn new(partitions: u32) -> Self {
         RoundRobin { partitions: partitions.max(1), next: 0 }
     }
 
-    /// Where the next point goes.
+    /// The region of the next point.
     pub fn next_region(&mut self) -> u32 {
         let region = self.next;
         self.next = (region + 1) % self.partitions;
