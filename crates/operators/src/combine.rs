@@ -1,4 +1,4 @@
-//! Combining rows of equal keys before the split: fewer rows travel, and no group is a worker's burden alone.
+//! Combines rows with equal keys before the split. Fewer rows travel, and no group burdens a single worker.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use crate::panes::{PaneRun, Panes};
 use crate::window_spec::time_type;
 use crate::{AggregateSpec, WindowSpec};
 
-/// One row of partial results for each group of a call's rows, and pane if there are windows: what an
-/// operator with the same specification and `partial_input` takes.
+/// Makes one row of partial results for each group of a call's rows, and for each pane if there are windows. An
+/// operator with the same specification and `partial_input` takes these rows.
 ///
-/// Only for functions that are [exact](crate::Aggregate::is_exact): their results do not depend on which rows
-/// were combined. A row's cause is the first row of its group.
+/// Only for functions that are [exact](crate::Aggregate::is_exact), whose results do not depend on which rows were
+/// combined. A row's cause is the first row of its group.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -46,13 +46,13 @@ pub struct Combine {
     layout: Layout,
     panes: Option<Panes>,
     schema: SchemaRef,
-    /// The groups of each pane of the call; some are kept for the next.
+    /// The groups of each pane of the call. Some are kept for the next call.
     states: Vec<PaneState>,
     ids: Vec<u32>,
     runs: Vec<PaneRun>,
 }
 
-/// So many panes' memory is kept.
+/// The number of panes whose memory is kept.
 const STATES_KEPT_MAX: usize = 16;
 
 struct PaneState {
@@ -63,11 +63,11 @@ struct PaneState {
     row_counts: Vec<i64>,
 }
 
-/// The schema of the rows that [`Combine`] makes: keys, the start of the pane if there are windows, partial
-/// results, and with windows the number of rows that were combined.
+/// The schema of the rows that [`Combine`] makes: keys, the start of the pane if there are windows, partial results,
+/// and with windows the number of rows combined.
 ///
 /// # Errors
-/// If the event time is no `Timestamp(Nanosecond, _)`.
+/// If the event time is not a `Timestamp(Nanosecond, _)`.
 pub fn combined_schema(spec: &AggregateSpec, window: Option<&WindowSpec>) -> Result<SchemaRef, Cause> {
     let keys = spec.keys.iter().map(|key| FieldRef::clone(&spec.input.fields()[*key]));
     let mut fields = keys.collect::<Vec<_>>();
@@ -88,8 +88,7 @@ impl Combine {
     /// A combiner for an operator with this specification.
     ///
     /// # Errors
-    /// If a function is not exact, the specification names columns that are not there, or a type cannot be a
-    /// key.
+    /// If a function is not exact, the specification names columns that do not exist, or a type cannot be a key.
     pub fn new(spec: &AggregateSpec, window: Option<&WindowSpec>) -> Result<Self, Cause> {
         if let Some(call) = spec.calls.iter().find(|call| !call.function.is_exact()) {
             let name = call.function.name();
@@ -110,7 +109,7 @@ impl Combine {
         })
     }
 
-    /// The state of a pane, among the first `used`: empty if the pane is new.
+    /// The state of a pane, among the first `used`; empty if the pane is new.
     fn state_of(&mut self, pane: Option<i64>, used: &mut usize) -> Result<usize, Cause> {
         if let Some(index) = self.states[..*used].iter().rposition(|state| state.pane == pane) {
             return Ok(index);
@@ -163,8 +162,7 @@ impl Combine {
 }
 
 impl PaneState {
-    /// Notes the first rows of new groups and counts the rows of all; `row_of` says which row of the call one
-    /// is.
+    /// Records the first rows of new groups and counts the rows of all; `row_of` maps to the row of the call.
     fn note(&mut self, ids: &[u32], is_counted: bool, row_of: impl Fn(usize) -> u32) {
         let groups = self.state.groups.len();
         if self.first_rows.len() < groups {

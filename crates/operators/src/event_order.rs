@@ -1,4 +1,4 @@
-//! A buffer that puts rows into the order of their event time.
+//! A buffer that sorts rows by event time.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use tidemill_core::{SnapshotReader, SnapshotWriter};
 
 use crate::stored_rows::{event_times, kernel_error, read_rows, with_schema, write_rows};
 
-/// Holds rows until the watermark has passed their event time, and gives them out in the order of (event
-/// time, input, arrival).
+/// Holds rows until the watermark has passed their event time, and emits them in the order of (event time, input,
+/// arrival).
 ///
 /// Rows that come nearly in order are only sliced and concatenated.
 ///
@@ -50,7 +50,7 @@ pub struct OrderedRows {
     pub times: ScalarBuffer<i64>,
 }
 
-/// Rows that came together, ordered by event time, equal times by arrival.
+/// Rows that came together, ordered by event time, and by arrival if the times are equal.
 #[derive(Debug)]
 struct Chunk {
     input: usize,
@@ -79,11 +79,10 @@ impl EventOrder {
         self.chunks.iter().filter_map(|chunk| chunk.times.first().copied()).min()
     }
 
-    /// Takes rows in. Those before the watermark and those without an event time are left out; returns their
-    /// number.
+    /// Takes rows. Leaves out those before the watermark and those without an event time, and returns their number.
     ///
     /// # Errors
-    /// If the time column is no timestamp in nanoseconds: a bug of the planner.
+    /// If the time column is not a timestamp in nanoseconds, which is a bug of the planner.
     pub fn push(&mut self, input: usize, rows: RecordBatch, watermark: i64) -> Result<usize, Cause> {
         let rows = with_schema(&self.schema, rows)?;
         let came = rows.num_rows();
@@ -120,10 +119,10 @@ impl EventOrder {
         Ok(Chunk { input, rows, times })
     }
 
-    /// Gives out the rows before the watermark; all of them if it is `i64::MAX`. `None` if there are none.
+    /// Emits the rows before the watermark, or all of them if it is `i64::MAX`. `None` if there are none.
     ///
     /// # Errors
-    /// Only if Arrow cannot put the columns together: a bug.
+    /// Only if Arrow cannot concatenate the columns, which is a bug.
     pub fn release(&mut self, watermark: i64) -> Result<Option<OrderedRows>, Cause> {
         let mut due = Vec::new();
         for chunk in &mut self.chunks {
@@ -156,7 +155,7 @@ impl EventOrder {
     /// Reads the rows held.
     ///
     /// # Errors
-    /// If the bytes are damaged or of other columns.
+    /// If the bytes are damaged or have different columns.
     pub fn restore(&mut self, reader: &mut SnapshotReader<'_>) -> Result<(), Cause> {
         for _ in 0..reader.u64()? {
             let input = reader.u64()? as usize;

@@ -1,4 +1,4 @@
-//! What becomes of a result that cannot be represented, as the sum of too large numbers.
+//! What happens to a result that cannot be represented, such as a sum that is too large.
 
 use std::ops::Range;
 
@@ -11,20 +11,20 @@ use tidemill_core::{Cause, FaultLog};
 use crate::aggregate::arrow_bug;
 use crate::{Accumulator, AggregateSpec};
 
-/// What becomes of a result that cannot be represented.
+/// What happens to a result that cannot be represented.
 #[derive(Clone, Debug, Default)]
 pub enum FailedResults {
-    /// It ends the query, as an error of the user's.
+    /// It ends the query with a user error.
     #[default]
     Stop,
-    /// It is NULL, and the log is told where and why. The rest of its row, and all other rows, are not touched. Since
-    /// the state keeps more digits than the result has, it is there again once the value fits.
+    /// It becomes NULL, and the log records where and why. The rest of its row and all other rows are unaffected. The
+    /// state keeps more digits than the result, so the value returns once it fits.
     Null(FaultLog),
 }
 
 impl FailedResults {
-    /// The column of results that `evaluate` gives for rows, NULL where it cannot. Which rows these are is found by
-    /// halves, so that one among many costs little. `tell` describes a row.
+    /// The column of results that `evaluate` returns for rows, with NULL where it fails. The failing rows are found by
+    /// bisection, so that one among many costs little. `tell` describes a row.
     ///
     /// # Errors
     /// If a result cannot be represented and that ends the query, or for any other reason.
@@ -82,23 +82,23 @@ impl FailedResults {
     }
 }
 
-/// The results of an aggregation: how they are called, their types, and what becomes of those that fail.
+/// The results of an aggregation: their names, their types, and what happens to those that fail.
 #[derive(Clone, Debug)]
 pub(crate) struct Results {
-    /// The names of the output's columns: keys and bounds of a window, then the results.
+    /// The names of the output's columns: keys and window bounds, then the results.
     names: Vec<String>,
     types: Vec<DataType>,
     pub failed: FailedResults,
 }
 
 impl Results {
-    /// Those of a specification.
+    /// The results of a specification.
     pub fn new(spec: &AggregateSpec) -> Results {
         let types = spec.calls.iter().map(|call| call.function.result_type()).collect();
         Results { names: spec.names.clone(), types, failed: FailedResults::default() }
     }
 
-    /// The results of all functions for these groups. `heads` are the columns before them: the groups' keys, and the
+    /// The results of all functions for these groups. `heads` are the columns before them: the groups' keys and the
     /// bounds of their windows.
     pub fn evaluate(
         &self,
@@ -128,7 +128,7 @@ impl Results {
     }
 }
 
-/// A row's values by the names of their columns, after ` for `; nothing if there are none.
+/// A row's values with the names of their columns, after ` for `; empty if there are none.
 pub(crate) fn described<'a>(
     columns: impl Iterator<Item = (&'a ArrayRef, impl AsRef<str>)>,
     row: usize,

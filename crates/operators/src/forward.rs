@@ -1,4 +1,4 @@
-//! `UNION ALL`: the rows of several inputs of one schema as one stream.
+//! `UNION ALL`: merges the rows of several inputs with the same schema into one stream.
 
 use arrow_schema::SchemaRef;
 use tidemill_core::error::Cause;
@@ -6,7 +6,7 @@ use tidemill_core::{Operator, Output, Rows, SnapshotReader, SnapshotWriter};
 
 const VERSION: u8 = 1;
 
-/// The rows to unite.
+/// The rows to merge.
 #[derive(Clone, Debug)]
 pub struct ForwardSpec {
     /// The columns of every input, and of the output.
@@ -18,7 +18,7 @@ pub fn output_schema(spec: &ForwardSpec) -> SchemaRef {
     spec.schema.clone()
 }
 
-/// Gives out every row of every input at its position.
+/// Emits every row of every input at its position.
 ///
 /// ```
 /// use std::sync::Arc;

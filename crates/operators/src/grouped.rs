@@ -1,4 +1,4 @@
-//! Groups with the state of all aggregate functions: what windows, tables and combiners keep.
+//! Groups with the state of all aggregate functions, for windows, tables and combiners.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use crate::failed_results::Results;
 use crate::state::{read_columns, write_columns};
 use crate::{Accumulator, AggregateSpec, Groups};
 
-/// Which column of the input is what.
+/// The role of each input column.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     keys: Vec<usize>,
@@ -22,7 +22,7 @@ pub(crate) struct Layout {
     time: Option<usize>,
     calls: Vec<CallColumns>,
     is_partial: bool,
-    /// In combined rows of windows: how many rows were combined.
+    /// In combined rows of windows: the number of rows combined.
     rows: Option<usize>,
 }
 
@@ -33,7 +33,7 @@ struct CallColumns {
 }
 
 impl Layout {
-    /// The layout of the rows that the specification describes; `time` is the column of event times, if any.
+    /// The layout of the rows that the specification describes. `time` is the column of event times, if there is one.
     pub fn new(spec: &AggregateSpec, time: Option<usize>) -> Result<Layout, Cause> {
         spec.check()?;
         if spec.partial_input {
@@ -66,7 +66,7 @@ impl Layout {
         time.ok_or_else(|| Cause::Bug("a window was given rows without a column of times".into()))
     }
 
-    /// The given rows of the columns that are used; the others as they are.
+    /// Slices the columns that are used; leaves the others as they are.
     pub fn slice(&self, columns: &[ArrayRef], rows: Range<usize>) -> Vec<ArrayRef> {
         let mut columns = columns.to_vec();
         for column in self.used() {
@@ -75,7 +75,7 @@ impl Layout {
         columns
     }
 
-    /// The rows in another order, in the columns that are used; the others as they are.
+    /// Reorders the rows in the columns that are used; leaves the others as they are.
     pub fn take(&self, columns: &[ArrayRef], order: &UInt32Array) -> Result<Vec<ArrayRef>, Cause> {
         let mut columns = columns.to_vec();
         for column in self.used() {
@@ -85,13 +85,13 @@ impl Layout {
         Ok(columns)
     }
 
-    /// The columns of keys, arguments, filters and numbers of rows, each once.
+    /// The columns of keys, arguments, filters and row counts, each once.
     fn used(&self) -> BTreeSet<usize> {
         let calls = self.calls.iter().flat_map(|call| call.arguments.iter().chain(&call.filter));
         self.keys.iter().chain(calls).chain(&self.rows).copied().collect()
     }
 
-    /// How many rows of the original input these are.
+    /// The number of original input rows that these represent.
     pub fn rows_combined(&self, columns: &[ArrayRef], rows: Range<usize>) -> u64 {
         let combined = self.rows.and_then(|column| columns[column].as_primitive_opt::<Int64Type>());
         match combined {
@@ -110,7 +110,7 @@ fn pick(columns: &[ArrayRef], indices: &[usize]) -> Vec<ArrayRef> {
     indices.iter().map(|index| ArrayRef::clone(&columns[*index])).collect()
 }
 
-/// The columns of keys and of the partial results of all functions, a row for each group.
+/// The columns of keys and of the partial results of all functions, with a row for each group.
 pub(crate) struct PartialRows {
     /// The keys.
     pub keys: Vec<ArrayRef>,
@@ -125,7 +125,7 @@ pub(crate) struct Grouped {
     /// The groups.
     pub groups: Groups,
     accumulators: Vec<Box<dyn Accumulator>>,
-    /// How many columns the partial result of each function has.
+    /// The number of columns in the partial result of each function.
     widths: Vec<usize>,
 }
 
@@ -151,7 +151,7 @@ impl Grouped {
         update(&mut self.accumulators, layout, columns, self.groups.len(), ids)
     }
 
-    /// Makes the one group that there is without keys, before it has rows.
+    /// Makes the only group of an aggregation without keys, before it has rows.
     pub fn make_only_group(&mut self) -> Result<(), Cause> {
         self.groups.intern(&[], 1, &mut Vec::new())?;
         self.accumulators.iter_mut().for_each(|accumulator| accumulator.resize(1));
@@ -171,7 +171,7 @@ impl Grouped {
         Ok(PartialRows { keys, partials: partials(&self.accumulators, &ids)?, rows: ids.len() })
     }
 
-    /// The results of these groups, given the columns before them: their keys, and the bounds of their windows.
+    /// The results of these groups, given the columns before them: their keys and the bounds of their windows.
     pub fn results(
         &self,
         results: &Results,
@@ -187,7 +187,7 @@ impl Grouped {
         (0..self.groups.len() as u32).collect()
     }
 
-    /// Forgets all groups and keeps the memory.
+    /// Removes all groups and keeps the memory.
     pub fn clear(&mut self) {
         self.groups.clear();
         self.accumulators.iter_mut().for_each(|accumulator| accumulator.clear());
@@ -217,13 +217,13 @@ pub(crate) struct StateTypes {
 }
 
 impl StateTypes {
-    /// Those of a specification.
+    /// The types for a specification.
     pub fn new(spec: &AggregateSpec) -> StateTypes {
         StateTypes { keys: spec.key_types(), partials: spec.partial_types() }
     }
 }
 
-/// Adds rows, or partial results if the layout says so, whose groups are known.
+/// Adds rows whose groups are known, or partial results if the layout says so.
 pub(crate) fn update(
     accumulators: &mut [Box<dyn Accumulator>],
     layout: &Layout,

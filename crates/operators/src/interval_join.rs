@@ -24,10 +24,10 @@ use crate::watermark::{LateRows, Watermark, WatermarkSpec};
 
 const VERSION: u8 = 1;
 
-/// Pairs are looked at in batches of about this many, so that keys with many rows do not fill the memory.
+/// Pairs are processed in batches of about this many, so that keys with many rows do not fill the memory.
 const CANDIDATES_AT_ONCE: usize = 65_536;
 
-/// Fewer stored rows are not worth a sweep.
+/// With fewer stored rows, a sweep is not worthwhile.
 const SWEEP_ROWS: usize = 4096;
 
 /// What to join: input 0 is the left stream, input 1 the right one.
@@ -37,7 +37,7 @@ pub struct IntervalJoinSpec {
     pub left: SchemaRef,
     /// The columns of the right stream.
     pub right: SchemaRef,
-    /// The left columns that must equal `right_keys`, one by one and of equal types; NULL equals nothing.
+    /// The left columns that must equal `right_keys`, pairwise and with equal types; NULL equals nothing.
     pub left_keys: Vec<usize>,
     /// The right columns that must equal `left_keys`.
     pub right_keys: Vec<usize>,
@@ -45,16 +45,16 @@ pub struct IntervalJoinSpec {
     pub left_time: usize,
     /// The right event time.
     pub right_time: usize,
-    /// The least left time minus right time of a pair, in nanoseconds, included.
+    /// The smallest left time minus right time of a pair, in nanoseconds, inclusive.
     pub low_ns: i64,
-    /// The largest left time minus right time of a pair, in nanoseconds, included.
+    /// The largest left time minus right time of a pair, in nanoseconds, inclusive.
     pub high_ns: i64,
     /// What happens to left rows without a match.
     pub kind: JoinKind,
-    /// A further condition on a pair: Boolean, over the left columns and then the right ones. NULL is no
+    /// An additional condition on a pair: Boolean, over the left columns followed by the right ones. NULL is not a
     /// match.
     pub residual: Option<Arc<dyn Expression>>,
-    /// Whose watermark counts: that of both streams together.
+    /// The watermark of both streams together.
     pub watermark: WatermarkSpec,
     /// The largest number of rows that a partition holds, both sides together.
     pub rows_max: usize,
@@ -69,10 +69,10 @@ pub fn output_schema(spec: &IntervalJoinSpec) -> SchemaRef {
 
 /// Joins two streams on equal keys and a bound on the difference of their event times.
 ///
-/// A pair comes out when the second of its rows has come, at that row's position. A left row without a match
-/// comes out of a left join with NULLs once the watermark has passed its last possible match. What it gives
-/// out is behind the watermark by at most `-low_ns` in the left time and `high_ns` in the right time (0 if
-/// negative), and not at all in the later of both times: whoever orders the output by such a time says so in
+/// A pair is emitted when the second of its rows has come, at that row's position. In a left join, a left row without a
+/// match is emitted with NULLs once the watermark has passed its last possible match. Output rows may be behind the
+/// watermark by at most `-low_ns` in the left time and `high_ns` in the right time (0 if negative), and not at all in
+/// the later of both times. An operator that orders the output by such a time states this in
 /// [`WatermarkSpec::delay_ns`].
 ///
 /// ```
@@ -118,7 +118,7 @@ pub struct IntervalJoin {
     keys: KeyTable,
     sides: [Side; 2],
     watermark: Watermark,
-    /// Left rows that have no match yet: event time and key, earliest first.
+    /// Left rows without a match so far: event time and key, earliest first.
     unmatched: BinaryHeap<Reverse<(i64, u32)>>,
     arrived: [CycleRows; 2],
     /// Rows stored after the last sweep.
@@ -132,7 +132,7 @@ impl IntervalJoin {
     /// An empty instance.
     ///
     /// # Errors
-    /// If the keys' types differ or cannot be compared.
+    /// If the types of the keys differ or cannot be compared.
     pub fn new(spec: IntervalJoinSpec) -> Result<Self, Cause> {
         let keys = KeyTable::new(&spec.left, &spec.left_keys, false)?;
         keys.check_types(&spec.right, &spec.right_keys)?;
@@ -148,7 +148,7 @@ impl IntervalJoin {
         })
     }
 
-    /// Joins the rows of one input with what is held of the other, and holds them.
+    /// Joins the rows of one input with the stored rows of the other, and stores them.
     fn join(&mut self, input: usize, cut: &Cut, output: &mut Output) -> Result<(), Cause> {
         let schema = [&self.spec.left, &self.spec.right][input];
         let Some((rows, positions)) = self.arrived[input].take(schema)? else { return Ok(()) };
@@ -183,7 +183,7 @@ impl IntervalJoin {
         candidates.extend(matches.map(candidate));
     }
 
-    /// Gives out the candidates for which the further condition holds.
+    /// Emits the candidates for which the additional condition holds.
     fn emit_pairs(
         &mut self,
         probe: &Probe,
@@ -222,7 +222,7 @@ impl IntervalJoin {
         Ok(())
     }
 
-    /// Holds the rows that may still have matches; gives out the others if they had none in a left join.
+    /// Stores the rows that may still have matches. In a left join, emits the others if they had none.
     fn hold(&mut self, probe: Probe, is_matched: &[bool], output: &mut Output) -> Result<(), Cause> {
         let wants_unmatched = probe.input == LEFT && self.spec.kind == JoinKind::Left;
         let expired_before = self.expired_before(probe.input);
@@ -244,7 +244,7 @@ impl IntervalJoin {
         self.emit_unmatched(&numbers, &positions, output)
     }
 
-    /// The least event time of a row of this side that may still have a match, by the watermark.
+    /// The smallest event time of a row of this side that may still have a match, according to the watermark.
     fn expired_before(&self, input: usize) -> i64 {
         match (self.watermark.reached(), input) {
             (i64::MAX, _) => i64::MAX,
@@ -264,7 +264,7 @@ impl IntervalJoin {
         output.port(0).push_batch(rows, positions)
     }
 
-    /// Gives out the left rows that can have no match any more.
+    /// Emits the left rows that can no longer have a match.
     fn expire_unmatched(&mut self, output: &mut Output) -> Result<(), Cause> {
         let before = self.expired_before(LEFT);
         let mut expired = Vec::new();
@@ -279,7 +279,7 @@ impl IntervalJoin {
         self.emit_unmatched(&numbers, &vec![output.end_position(); numbers.len()], output)
     }
 
-    /// Drops what can have no match any more. Must come after [`expire_unmatched`](Self::expire_unmatched).
+    /// Drops rows that can no longer have a match. Must come after [`expire_unmatched`](Self::expire_unmatched).
     fn sweep(&mut self) -> Result<(), Cause> {
         for input in [LEFT, RIGHT] {
             let before = self.expired_before(input);

@@ -1,4 +1,4 @@
-//! What all joins share: their kinds, and the schema of joined rows.
+//! Shared by all joins: their kinds, and the schema of joined rows.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub enum JoinKind {
     Left,
 }
 
-/// The left columns, then the right ones; these may be NULL in a left join.
+/// The left columns, followed by the right ones, which may be NULL in a left join.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -34,7 +34,7 @@ pub fn joined_schema(left: &SchemaRef, right: &SchemaRef, kind: JoinKind) -> Sch
     Arc::new(Schema::new(left.fields().iter().cloned().chain(right).collect::<Vec<_>>()))
 }
 
-/// A field of the right side, as it is in joined rows.
+/// A field of the right side, as it appears in joined rows.
 pub(crate) fn right_field(field: &Arc<Field>, kind: JoinKind) -> Arc<Field> {
     match kind {
         JoinKind::Inner => Arc::clone(field),
@@ -42,7 +42,7 @@ pub(crate) fn right_field(field: &Arc<Field>, kind: JoinKind) -> Arc<Field> {
     }
 }
 
-/// For which pairs a condition holds; NULL is no.
+/// The pairs for which a condition holds. NULL counts as false.
 pub(crate) fn condition(
     condition: &dyn Expression,
     pairs: &RecordBatch,

@@ -1,4 +1,4 @@
-//! Numbers for keys: each combination of values of some columns gets a small number, in the order of arrival.
+//! Numbers keys: each combination of values of some columns gets a small number, in the order of arrival.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use tidemill_core::{SnapshotReader, SnapshotWriter};
 use crate::normal::normalise;
 use crate::stored_rows::{kernel_error, read_rows, write_rows};
 
-/// The number of a row that has no key: one of its values is NULL where NULL equals nothing, or the key is
-/// not in the table.
+/// The number of a row without a key: one of its values is NULL where NULL equals nothing, or the key is not in the
+/// table.
 pub(crate) const NO_KEY: u32 = u32::MAX;
 
 /// Keys and their numbers. Dictionaries count as their values, 0.0 equals -0.0, and NaN equals NaN.
@@ -27,7 +27,7 @@ pub(crate) struct KeyTable {
 
 #[derive(Debug)]
 enum Keys {
-    /// No column: all rows have one key.
+    /// No columns: all rows have the same key.
     Nothing,
     /// One column of values of at most 8 bytes.
     Word(Words),
@@ -85,7 +85,7 @@ impl KeyTable {
         }
     }
 
-    /// The number of each row's key; new keys get the next numbers.
+    /// The number of each row's key. New keys get the next numbers.
     pub fn intern(&mut self, rows: &RecordBatch, columns: &[usize]) -> Result<Vec<u32>, Cause> {
         let columns = self.values(rows, columns)?;
         let rows = rows.num_rows();
@@ -111,7 +111,7 @@ impl KeyTable {
         Ok(numbers)
     }
 
-    /// The number of each row's key, [`NO_KEY`] for keys that are not in the table.
+    /// The number of each row's key; [`NO_KEY`] for keys that are not in the table.
     pub fn find(&self, rows: &RecordBatch, columns: &[usize]) -> Result<Vec<u32>, Cause> {
         let columns = self.values(rows, columns)?;
         let rows = rows.num_rows();
@@ -132,7 +132,7 @@ impl KeyTable {
         })
     }
 
-    /// Forgets the keys for which `keep` is false. Returns the new number of each old key.
+    /// Removes the keys for which `keep` is false. Returns the new number of each old key.
     pub fn compact(&mut self, keep: &[bool]) -> Vec<u32> {
         let mut next = 0;
         let renumbered = keep.iter().map(|keep| {
@@ -183,7 +183,7 @@ impl KeyTable {
         Ok(())
     }
 
-    /// Key columns of a batch by themselves, equal values with equal bits.
+    /// The key columns of a batch, converted so that equal values have equal bits.
     fn values(&self, rows: &RecordBatch, columns: &[usize]) -> Result<Vec<ArrayRef>, Cause> {
         let value = |(column, wanted): (&usize, &DataType)| normalise(rows.column(*column), wanted);
         columns.iter().zip(&self.types).map(value).collect()
@@ -319,7 +319,7 @@ pub(crate) fn is_word(data_type: &DataType) -> bool {
     word_type(data_type).is_some()
 }
 
-/// The values' bits, and which are NULL.
+/// The values' bits, and which values are NULL.
 pub(crate) fn as_words(column: &ArrayRef) -> Result<(Vec<u64>, Option<NullBuffer>), Cause> {
     let width = word_type(column.data_type())
         .ok_or_else(|| Cause::Bug(format!("values of type {} are no words", column.data_type())))?;

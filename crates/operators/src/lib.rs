@@ -1,7 +1,7 @@
 //! The operators that continuous queries are made of, one per file, on Arrow batches of any types.
 //!
-//! They know nothing of SQL: whoever plans a query (the `sql` crate, or an application) gives each of them rows
-//! whose columns are already computed, and says which column is what.
+//! They know nothing of SQL. The planner of a query (the `sql` crate, or an application) gives each of them rows whose
+//! columns are already computed, and assigns the roles of the columns.
 
 pub mod event_order;
 pub mod forward;

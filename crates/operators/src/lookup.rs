@@ -26,12 +26,12 @@ pub struct LookupSpec {
     pub stream: SchemaRef,
     /// The table, shared by all workers.
     pub dimension: Arc<Dimension>,
-    /// The stream's columns that must equal the table's key columns, one by one and of equal types (a
-    /// dictionary counts as its values); NULL equals nothing.
+    /// The stream's columns that must equal the table's key columns, pairwise and with equal types (a dictionary counts
+    /// as its values). NULL equals nothing.
     pub keys: Vec<usize>,
     /// Which rows are kept.
     pub kind: LookupKind,
-    /// A further condition: Boolean, over all of the stream's columns and then all of the table's. NULL is no
+    /// An additional condition: Boolean, over all of the stream's columns followed by all of the table's. NULL is not a
     /// match.
     pub residual: Option<Arc<dyn Expression>>,
     /// The columns of the output.
@@ -41,16 +41,16 @@ pub struct LookupSpec {
 /// Which rows are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LookupKind {
-    /// Each row with each of its matches.
+    /// Each row, once for each of its matches.
     Inner,
-    /// The same, and rows without a match with NULLs in the columns of the table.
+    /// The same, plus rows without a match, with NULLs in the columns of the table.
     Left,
-    /// Rows with a match, once: `EXISTS`, `IN`. The output has columns of the stream only.
+    /// Rows with a match, once each: `EXISTS`, `IN`. The output has only columns of the stream.
     Exists,
-    /// Rows without a match: `NOT EXISTS`. The output has columns of the stream only.
+    /// Rows without a match: `NOT EXISTS`. The output has only columns of the stream.
     NotExists,
     /// Rows without a match and without a NULL in their key, and all rows if the table is empty: `NOT IN` a list
-    /// without NULL. The output has columns of the stream only.
+    /// without NULL. The output has only columns of the stream.
     NotIn,
 }
 
@@ -75,14 +75,14 @@ pub fn output_schema(spec: &LookupSpec) -> SchemaRef {
     Arc::new(Schema::new(spec.output.iter().map(field).collect::<Vec<_>>()))
 }
 
-/// A table to look rows up in, indexed by its key. It may have several rows of one key.
+/// A table in which rows are looked up, indexed by its key. It may have several rows with the same key.
 #[derive(Debug)]
 pub struct Dimension {
     table: RecordBatch,
     keys: Vec<usize>,
     key_types: Vec<DataType>,
     index: Index,
-    /// If some key has several rows: those of key `i` are `rows[starts[i]..starts[i + 1]]`.
+    /// If some key has several rows, those of key `i` are `rows[starts[i]..starts[i + 1]]`.
     rows_of_keys: Option<RowsOfKeys>,
 }
 
@@ -93,7 +93,7 @@ struct RowsOfKeys {
 }
 
 impl Dimension {
-    /// A table with these key columns, indexed. Rows with a NULL in their key match nothing.
+    /// Indexes a table by these key columns. Rows with a NULL in their key match nothing.
     ///
     /// # Errors
     /// If there is no key, its types cannot be compared, or the table is too large.
@@ -124,7 +124,7 @@ impl Dimension {
         Ok(Dimension { table, keys, key_types, index, rows_of_keys })
     }
 
-    /// The rows. Key columns that were dictionaries are their values.
+    /// The rows. Key columns that were dictionaries are replaced by their values.
     pub fn table(&self) -> &RecordBatch {
         &self.table
     }
@@ -135,7 +135,7 @@ impl Dimension {
     }
 }
 
-/// Dictionaries among the keys give way to their values.
+/// Replaces dictionaries among the keys by their values.
 fn without_dictionaries(table: RecordBatch, keys: &[usize]) -> Result<RecordBatch, Cause> {
     let (schema, mut columns, _) = table.into_parts();
     let mut fields: Vec<Arc<Field>> = schema.fields().iter().cloned().collect();
@@ -194,8 +194,7 @@ pub struct Lookup {
     dictionary: DictionaryCache,
 }
 
-/// Which row goes with which: rows of the stream, ascending (none: each once), and of the table ([`NO_KEY`]:
-/// NULLs).
+/// Which rows are paired: rows of the stream, ascending (`None`: each once), and rows of the table ([`NO_KEY`]: NULLs).
 struct Pairs {
     causes: Option<Vec<u32>>,
     matches: Vec<u32>,
@@ -205,7 +204,7 @@ impl Lookup {
     /// An instance.
     ///
     /// # Errors
-    /// If the keys' types differ.
+    /// If the types of the keys differ.
     pub fn new(spec: LookupSpec) -> Result<Self, Cause> {
         let given: Vec<DataType> =
             spec.keys.iter().map(|key| value_type(spec.stream.field(*key).data_type())).collect();
@@ -218,7 +217,7 @@ impl Lookup {
         Ok(Lookup { schema: output_schema(&spec), spec, dictionary: DictionaryCache::default() })
     }
 
-    /// The entry of the index for each row.
+    /// The index entry of each row.
     fn entries(&mut self, rows: &RecordBatch) -> Result<Vec<u32>, Cause> {
         let index = &self.spec.dimension.index;
         match self.spec.keys.as_slice() {
@@ -229,7 +228,7 @@ impl Lookup {
         }
     }
 
-    /// All pairs of equal keys; without further condition also the rows without a match of a left join.
+    /// All pairs with equal keys. Without an additional condition, also the unmatched rows of a left join.
     fn pairs(&self, entries: Vec<u32>) -> Pairs {
         let keeps_all = self.spec.kind == LookupKind::Left && self.spec.residual.is_none();
         match &self.spec.dimension.rows_of_keys {
@@ -241,7 +240,7 @@ impl Lookup {
         }
     }
 
-    /// Leaves the pairs for which the further condition holds.
+    /// Keeps the pairs for which the additional condition holds.
     fn filter(
         &self,
         rows: &RecordBatch,
@@ -269,7 +268,7 @@ impl Lookup {
         })
     }
 
-    /// Of the pairs what is kept, if it is not the pairs themselves.
+    /// The rows to keep according to the pairs, if these are not the pairs themselves.
     fn kept(&self, rows: &RecordBatch, pairs: Pairs) -> Pairs {
         let excludes_null = match self.spec.kind {
             LookupKind::Inner | LookupKind::Left => return pairs,
@@ -368,7 +367,7 @@ fn all_matches(entries: &[u32], rows_of_keys: &RowsOfKeys, keeps_all: bool) -> P
     Pairs { causes: Some(causes), matches }
 }
 
-/// With a pair of nothing for each row that has none.
+/// Adds an empty pair for each row that has none.
 fn with_unmatched(pairs: Pairs, rows: usize) -> Pairs {
     let found = pairs.causes.unwrap_or_default();
     let (mut causes, mut matches) = (Vec::new(), Vec::new());

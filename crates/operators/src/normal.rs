@@ -1,4 +1,4 @@
-//! Columns in which equal values have equal bits.
+//! Normalises columns so that equal values have equal bits.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use tidemill_core::Cause;
 
 use crate::aggregate::arrow_bug;
 
-/// The column without dictionary, -0 as 0 and all NaN as one.
+/// The column without a dictionary, with -0 as 0 and all NaN as one value.
 pub(crate) fn normalise(column: &ArrayRef, plain: &DataType) -> Result<ArrayRef, Cause> {
     let column = match column.data_type() == plain {
         true => ArrayRef::clone(column),

@@ -1,6 +1,6 @@
-//! Panes: the longest pieces of time that windows do not cut.
+//! Panes: the longest intervals of time that no window boundary cuts.
 //!
-//! All rows of a pane belong to the same windows, so their state is kept once (Li et al., "No pane, no gain",
+//! All rows of a pane belong to the same windows, so their state is kept only once (Li et al., "No pane, no gain",
 //! SIGMOD Record 34(1), 2005). A tumbling window is one pane.
 
 use arrow_array::cast::AsArray;
@@ -12,19 +12,19 @@ use crate::WindowSpec;
 /// The panes of windows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Panes {
-    /// How long a pane is.
+    /// The length of a pane.
     pub pane_ns: i64,
     size_ns: i64,
     slide_ns: i64,
     offset_ns: i64,
-    /// Times further from 0 have windows that cannot be represented.
+    /// Times further from 0 are in windows that cannot be represented.
     latest: i64,
 }
 
 /// Consecutive rows of one pane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PaneRun {
-    /// The start of the pane; none for rows without time, or with one that is too far away.
+    /// The start of the pane; `None` for rows without a time, or with a time that is too far away.
     pub pane: Option<i64>,
     /// The first row.
     pub start: usize,
@@ -33,7 +33,7 @@ pub(crate) struct PaneRun {
 }
 
 impl Panes {
-    /// The panes of these windows, whose specification was checked.
+    /// The panes of these windows, whose specification has been checked.
     pub fn new(window: &WindowSpec) -> Panes {
         let (size_ns, slide_ns) = (window.size_ns, window.slide_ns);
         let offset_ns = window.offset_ns.rem_euclid(slide_ns);
@@ -46,7 +46,7 @@ impl Panes {
         start + self.size_ns
     }
 
-    /// The pane of a time; none if the time is too far away.
+    /// The pane of a time; `None` if the time is too far away.
     #[inline]
     pub fn pane_of(&self, time: i64) -> Option<i64> {
         let is_near = |time: &i64| -self.latest <= *time && *time <= self.latest;
@@ -54,7 +54,7 @@ impl Panes {
         Some(time).filter(is_near).map(pane).filter(is_near)
     }
 
-    /// The first window that holds the pane and ends after `closed`; none if there is none.
+    /// The first window that contains the pane and ends after `closed`; `None` if there is none.
     pub fn first_window(&self, pane: i64, closed: i64) -> Option<i64> {
         let (offset, slide) = (i128::from(self.offset_ns), i128::from(self.slide_ns));
         let before = i128::from(pane.max(closed)) - i128::from(self.size_ns);
@@ -62,13 +62,13 @@ impl Panes {
         i64::try_from(start).ok().filter(|start| *start <= pane)
     }
 
-    /// Whether all windows of the pane end at `closed` or before, and there are any.
+    /// Whether all windows of the pane, of which there is at least one, end at `closed` or before.
     pub fn is_late(&self, pane: i64, closed: i64) -> bool {
         self.first_window(pane, closed).is_none() && self.first_window(pane, i64::MIN).is_some()
     }
 
-    /// Divides rows by pane, each pane's rows in their order. If runs are short, the rows are to be taken in
-    /// the order that is returned first, and the runs are of those.
+    /// Divides rows by pane, with each pane's rows in their order. If runs are short, it returns an order in which to
+    /// take the rows first, and the runs refer to that order.
     pub fn divide(&self, times: &ArrayRef, runs: &mut Vec<PaneRun>) -> Option<UInt32Array> {
         runs.clear();
         let times = times.as_primitive::<TimestampNanosecondType>();
@@ -93,7 +93,7 @@ impl Panes {
         Some(self.order_by_pane(&panes, runs))
     }
 
-    /// Finds the runs of rows as they lie; false if they are too short for that.
+    /// Finds the runs of rows in their current order; false if they are too short for that.
     fn find_runs(
         &self,
         rows: usize,

@@ -1,5 +1,5 @@
-//! Regions that follow the points: each row is told the region of space that its point is in, and the regions are made
-//! anew from the recent past.
+//! Regions that follow the points: each row is assigned the region of space that contains its point, and the regions
+//! are recomputed from the recent past.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::watermark::{LateRows, Watermark, WatermarkSpec};
 
 const VERSION: u8 = 1;
 
-/// Which regions to make, of what.
+/// Which regions to compute, and from what.
 #[derive(Clone, Debug)]
 pub struct RegionsSpec {
     /// The columns of the input.
@@ -27,33 +27,33 @@ pub struct RegionsSpec {
     pub event_time: usize,
     /// The columns of a point's coordinates, 64-bit floats.
     pub coordinates: Vec<usize>,
-    /// How many columns of the input, the first ones, are given out.
+    /// How many columns of the input are emitted, starting with the first.
     pub columns: usize,
-    /// How regions are made.
+    /// How regions are computed.
     pub method: Method,
-    /// Of the points of the last so many nanoseconds of event time.
+    /// How far back points are kept, in nanoseconds of event time.
     pub history_ns: i64,
-    /// Made anew after so many.
+    /// How often regions are recomputed, in nanoseconds of event time.
     pub every_ns: i64,
-    /// The most points that are remembered.
+    /// The most points that are kept.
     pub points_max: usize,
-    /// Whose watermark counts.
+    /// Which watermark counts.
     pub watermark: WatermarkSpec,
     /// The largest number of rows that are held until the watermark has passed them.
     pub rows_max: usize,
-    /// Counts the rows left out: before the watermark, or without event time.
+    /// Counts the rows left out because they came after the watermark or have no event time.
     pub late: LateRows,
 }
 
-/// The columns of the output: those of the input that are given out, and the region, which is NULL if the point lacks
-/// a coordinate.
+/// The columns of the output: those of the input that are emitted, and the region, which is NULL if the point lacks a
+/// coordinate.
 pub fn output_schema(spec: &RegionsSpec) -> SchemaRef {
     let given = spec.schema.fields().iter().take(spec.columns).cloned();
     let region = Arc::new(Field::new("region", DataType::Int64, true));
     Arc::new(Schema::new(given.chain([region]).collect::<Vec<_>>()))
 }
 
-/// Gives out rows in the order of event time, once the watermark has passed them, each with its region.
+/// Emits rows in the order of event time, once the watermark has passed them, each with its region.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -99,7 +99,7 @@ pub struct Regions {
 }
 
 impl Regions {
-    /// An instance that has seen no point.
+    /// An instance that has not seen any points.
     pub fn new(spec: RegionsSpec) -> Self {
         Regions {
             output: output_schema(&spec),

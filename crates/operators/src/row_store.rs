@@ -1,4 +1,4 @@
-//! Rows that an operator keeps, each under a number that says in which order they came.
+//! Stored rows of an operator, each with a number that gives their order of arrival.
 
 use arrow_array::{Array, ArrayRef, RecordBatch, new_null_array};
 use arrow_schema::SchemaRef;
@@ -8,8 +8,7 @@ use tidemill_core::error::Cause;
 
 use crate::stored_rows::{kernel_error, with_schema};
 
-/// Chunks of fewer rows than this are put together, so that there are few of them even if rows come one by
-/// one.
+/// Chunks of fewer rows than this are merged, so that there are few chunks even if rows come one by one.
 const CHUNK_ROWS: usize = 8192;
 
 /// Stands for no row in [`RowStore::gather`].
@@ -36,7 +35,7 @@ impl RowStore {
         self.next as usize
     }
 
-    /// Keeps rows; returns the number of the first of them.
+    /// Stores rows; returns the number of the first of them.
     pub fn append(&mut self, rows: RecordBatch) -> Result<u64, Cause> {
         let first = self.next;
         if rows.num_rows() > 0 {
@@ -109,7 +108,7 @@ impl RowStore {
             .map_err(kernel_error)
     }
 
-    /// Keeps only these rows, given in ascending order; they are numbered anew, from 0, in that order.
+    /// Keeps only these rows, given in ascending order, and renumbers them from 0 in that order.
     pub fn keep(&mut self, numbers: &[u64]) -> Result<(), Cause> {
         let rows = self.rows(numbers)?;
         self.chunks.clear();

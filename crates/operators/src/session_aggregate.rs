@@ -1,4 +1,4 @@
-//! Aggregates over sessions: the events of a key that follow each other closely.
+//! Aggregates over sessions: events of a key that follow each other closely.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -23,10 +23,10 @@ use crate::{Accumulator, AggregateSpec, Groups, SessionSpec};
 
 /// One row per session, once the watermark has passed its end: the last event's time plus the gap.
 ///
-/// An event joins the sessions of its key that are at most the gap away, and makes two such sessions one.
-/// The output has the keys, start (the first event) and end of the session, and the results; sessions come in
-/// the order of their ends. An event that joins no open session and would have made one that is closed
-/// already is dropped and counted, and so is one without time.
+/// An event joins the sessions of its key that are at most the gap away, and merges two such sessions. The output has
+/// the keys, start (the first event) and end of the session, and the results; sessions come in the order of their ends.
+/// An event is dropped and counted if it joins no open session and its own session would already be closed, or if it
+/// has no time.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -61,9 +61,9 @@ pub struct SessionAggregate {
     gap_ns: i64,
     watermark: Watermark,
     late: Arc<AtomicU64>,
-    /// Sessions that end before this are closed: no event can come any more that is at most the gap away.
+    /// Sessions that end before this are closed: no event that is at most the gap away can come any more.
     closed: i64,
-    /// The keys of sessions; some of keys without sessions are left over until [`compact`](Self::compact).
+    /// The keys of sessions. Some keys without sessions remain until [`compact`](Self::compact).
     keys: Groups,
     /// For each key, one of its sessions, or [`NONE`].
     first_of_key: Vec<u32>,
@@ -72,7 +72,7 @@ pub struct SessionAggregate {
     /// The state of sessions, by their numbers.
     accumulators: Vec<Box<dyn Accumulator>>,
     widths: Vec<usize>,
-    /// For each open session one entry with an end that it had: never later than its end.
+    /// For each open session, one entry with an end that it once had, which is never later than its current end.
     due: BinaryHeap<Reverse<(i64, u32)>>,
     key_ids: Vec<u32>,
     session_ids: Vec<u32>,
@@ -90,17 +90,17 @@ struct Session {
 }
 
 const NONE: u32 = u32::MAX;
-/// So many closed sessions do not matter.
+/// Up to this many closed sessions do not matter.
 const CLOSED_SESSIONS_MIN: usize = 1024;
 const SNAPSHOT_VERSION: u8 = 1;
 
 impl SessionAggregate {
-    /// No sessions. Time is what `watermark` says, or the watermark of these gateways of the plan; rows that are
-    /// dropped are added to `late`.
+    /// No sessions. Time follows the `watermark`, or the watermark of these gateways of the plan; dropped rows are
+    /// added to `late`.
     ///
     /// # Errors
-    /// If the specification names columns that are not there, a type that cannot be a key, or combined input:
-    /// that has lost its times.
+    /// If the specification names columns that do not exist, a type that cannot be a key, or combined input, which has
+    /// lost its times.
     pub fn new(
         spec: &AggregateSpec,
         session: &SessionSpec,
@@ -132,7 +132,7 @@ impl SessionAggregate {
         })
     }
 
-    /// What becomes of results that cannot be represented.
+    /// Sets what happens to results that cannot be represented.
     pub fn failed_results(mut self, failed: FailedResults) -> Self {
         self.results.failed = failed;
         self
@@ -141,13 +141,13 @@ impl SessionAggregate {
     /// The columns of its output: keys, start and end of the session, results.
     ///
     /// # Errors
-    /// If the number of names is wrong, or the event time is no `Timestamp(Nanosecond, _)`.
+    /// If the number of names is wrong, or the event time is not a `Timestamp(Nanosecond, _)`.
     pub fn output_schema(spec: &AggregateSpec, session: &SessionSpec) -> Result<SchemaRef, Cause> {
         let time = time_type(&spec.input, session.time)?;
         spec.results_schema(&[time.clone(), time])
     }
 
-    /// The session of an event of this key, and one that has to be merged into it; none if the event is late.
+    /// The session of an event of this key, and one that must be merged into it; `None` if the event is late.
     fn place(&mut self, key: u32, time: i64) -> Option<(u32, Option<u32>)> {
         let (mut kept, mut other) = (NONE, None);
         let mut next = self.first_of_key[key as usize];
@@ -221,7 +221,7 @@ impl SessionAggregate {
         grouped::update(&mut self.accumulators, &self.layout, &sliced, self.sessions.len(), ids)
     }
 
-    /// Forgets closed sessions and keys without sessions, once they are most.
+    /// Removes closed sessions and keys without sessions, once they are the majority.
     fn compact(&mut self) -> Result<(), Cause> {
         if self.sessions.len() - self.open < self.open.max(CLOSED_SESSIONS_MIN) {
             return Ok(());

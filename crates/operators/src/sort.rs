@@ -10,18 +10,18 @@ use crate::watermark::{LateRows, Watermark, WatermarkSpec};
 
 const VERSION: u8 = 1;
 
-/// What to order.
+/// What to sort.
 #[derive(Clone, Debug)]
 pub struct OrderingSpec {
     /// The columns of the rows of every input.
     pub schema: SchemaRef,
     /// The column of the event time.
     pub event_time: usize,
-    /// Whose watermark counts.
+    /// Which watermark counts.
     pub watermark: WatermarkSpec,
     /// The largest number of rows that a partition holds.
     pub rows_max: usize,
-    /// Counts the rows left out: before the watermark, or without event time.
+    /// Counts the rows left out because they came after the watermark or have no event time.
     pub late: LateRows,
 }
 
@@ -30,8 +30,7 @@ pub fn output_schema(spec: &OrderingSpec) -> SchemaRef {
     spec.schema.clone()
 }
 
-/// Gives out a stream's rows in the order of (event time, input, arrival), once the watermark has passed
-/// them.
+/// Emits a stream's rows in the order of (event time, input, arrival), once the watermark has passed them.
 ///
 /// ```
 /// use std::sync::Arc;

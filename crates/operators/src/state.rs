@@ -1,4 +1,4 @@
-//! Columns in snapshots: Arrow's IPC stream format, which every version of Arrow reads.
+//! Columns in snapshots, in Arrow's IPC stream format, which every version of Arrow reads.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use tidemill_core::{Cause, SnapshotReader, SnapshotWriter};
 
-/// Stands for columns.
+/// Marks columns.
 const COLUMNS: u8 = 1;
-/// Stands for an error: [`Operator::snapshot`](tidemill_core::Operator::snapshot) cannot return one.
+/// Marks an error: [`Operator::snapshot`](tidemill_core::Operator::snapshot) cannot return one.
 const FAILED: u8 = 2;
 
-/// Writes columns of `rows` rows each, or the reason why there are none, which then fails the restoring.
+/// Writes columns of `rows` rows each, or the reason why they cannot be written, which then fails the restore.
 pub(crate) fn write_columns(writer: &mut SnapshotWriter, rows: usize, columns: Result<Vec<ArrayRef>, Cause>) {
     match columns.and_then(|columns| to_bytes(rows, columns)) {
         Ok(bytes) => {

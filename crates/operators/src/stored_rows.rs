@@ -28,7 +28,7 @@ pub(crate) fn with_schema(schema: &SchemaRef, rows: RecordBatch) -> Result<Recor
     RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options).map_err(kernel_error)
 }
 
-/// The event times of some rows, and which of them are missing.
+/// The event times of rows, and which of them are missing.
 pub(crate) fn event_times(
     rows: &RecordBatch,
     column: usize,
@@ -45,8 +45,8 @@ fn is_event_time(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Timestamp(TimeUnit::Nanosecond, _))
 }
 
-/// Rows that came in this cycle and are worked on at its end, when its cut is known; so it does not matter
-/// how they were divided.
+/// Rows of the current cycle that are processed at its end, when its cut is known. So it does not matter how they were
+/// divided.
 #[derive(Debug, Default)]
 pub(crate) struct CycleRows {
     batches: Vec<RecordBatch>,
@@ -54,7 +54,7 @@ pub(crate) struct CycleRows {
 }
 
 impl CycleRows {
-    /// Takes rows in.
+    /// Adds rows.
     pub fn push(&mut self, rows: &Rows<'_>) {
         self.batches.push(rows.to_batch());
         self.positions.extend_from_slice(rows.positions());
@@ -93,9 +93,8 @@ pub(crate) fn check_limit(what: &str, rows: usize, rows_max: usize) -> Result<()
     )))
 }
 
-/// Writes rows: their number of bytes, and the bytes of an Arrow IPC stream with its schema. Rows that could
-/// not be gathered or written (which happens only to types that Arrow does not support) are damaged when
-/// read.
+/// Writes rows: the number of bytes, followed by an Arrow IPC stream with its schema. Rows that could not be gathered
+/// or written (which happens only to types that Arrow does not support) are reported as damaged when they are read.
 pub(crate) fn write_rows(writer: &mut SnapshotWriter, rows: Option<RecordBatch>) {
     let bytes = rows.and_then(|rows| encode(&rows).ok()).unwrap_or_default();
     writer.u64(bytes.len() as u64);
@@ -113,7 +112,7 @@ fn encode(rows: &RecordBatch) -> Result<Vec<u8>, ArrowError> {
 /// Reads rows of this schema.
 ///
 /// # Errors
-/// If the bytes are damaged, or the rows have other columns.
+/// If the bytes are damaged, or the rows have different columns.
 pub(crate) fn read_rows(reader: &mut SnapshotReader<'_>, schema: &SchemaRef) -> Result<RecordBatch, Cause> {
     let length = reader.u64()?;
     let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! Aggregates without a window: a table with one row per group, for ever.
+//! Aggregates without a window: a table with one row per group, which is never closed.
 
 use arrow_schema::SchemaRef;
 use tidemill_core::{Cause, Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter};
@@ -8,12 +8,10 @@ use crate::failed_results::{FailedResults, Results};
 use crate::grouped::{Grouped, Layout, StateTypes};
 use crate::window_aggregate::write_rows;
 
-/// At the end of each cycle, the new row of every group that had rows in it, in the order of their first
-/// rows.
+/// At the end of each cycle, emits the new row of every group that had rows in it, in the order of their first rows.
 ///
-/// The output has the keys and the results: a row replaces the one before with the same keys. Without keys
-/// the table has one row from the first cycle on, whether rows have come or not: counts are 0 then, and other
-/// results NULL.
+/// The output has the keys and the results; a row replaces the previous one with the same keys. Without keys, the table
+/// has one row from the first cycle on, whether rows have come or not: counts are 0 then, and other results NULL.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -44,13 +42,13 @@ pub struct TableAggregate {
     results: Results,
     schema: SchemaRef,
     state: Grouped,
-    /// The groups that had rows in this cycle, and whether a group did.
+    /// The groups that had rows in this cycle, and for each group whether it had.
     touched: Vec<u32>,
     is_touched: Vec<bool>,
     ids: Vec<u32>,
-    /// Whether there is nothing but keys: then a row changes only by being new.
+    /// Whether there are only keys. Then a row can change only by being new.
     keys_only: bool,
-    /// How many groups were there at the end of the last cycle.
+    /// The number of groups at the end of the last cycle.
     groups_before: usize,
 }
 
@@ -60,7 +58,7 @@ impl TableAggregate {
     /// An empty table.
     ///
     /// # Errors
-    /// If the specification names columns that are not there, or a type that cannot be a key.
+    /// If the specification names columns that do not exist, or a type that cannot be a key.
     pub fn new(spec: &AggregateSpec) -> Result<Self, Cause> {
         Ok(TableAggregate {
             layout: Layout::new(spec, None)?,
@@ -76,7 +74,7 @@ impl TableAggregate {
         })
     }
 
-    /// What becomes of results that cannot be represented.
+    /// Sets what happens to results that cannot be represented.
     pub fn failed_results(mut self, failed: FailedResults) -> Self {
         self.results.failed = failed;
         self
@@ -90,7 +88,7 @@ impl TableAggregate {
         spec.results_schema(&[])
     }
 
-    /// Whether it is a table of one row that has none yet.
+    /// Whether it is a table of one row that has not been written yet.
     fn lacks_its_row(&self) -> bool {
         self.types.keys.is_empty() && self.state.groups.is_empty()
     }

@@ -15,7 +15,7 @@ use crate::stored_rows::{CycleRows, check_limit, kernel_error, read_rows, write_
 
 const VERSION: u8 = 1;
 
-/// Fewer stored rows are not worth being put together.
+/// With fewer stored rows, compacting is not worthwhile.
 const COMPACT_ROWS: usize = 4096;
 
 /// What to join: input 0 brings the table's upserts, input 1 the stream's rows.
@@ -25,14 +25,14 @@ pub struct TableJoinSpec {
     pub stream: SchemaRef,
     /// The columns of the table.
     pub table: SchemaRef,
-    /// The stream's columns that must equal `table_keys`, one by one and of equal types; NULL equals nothing.
+    /// The stream's columns that must equal `table_keys`, pairwise and with equal types; NULL equals nothing.
     pub stream_keys: Vec<usize>,
-    /// The table's key: it has one row for each value of it, the one that came last. A table without a key has one
-    /// row, which every row of the stream meets.
+    /// The table's key: for each of its values the table has one row, the latest. A table without a key has one row,
+    /// which matches every row of the stream.
     pub table_keys: Vec<usize>,
     /// What happens to the stream's rows without a match.
     pub kind: JoinKind,
-    /// A further condition: Boolean, over the stream's columns and then the table's. NULL is no match.
+    /// An additional condition: Boolean, over the stream's columns followed by the table's. NULL is not a match.
     pub residual: Option<Arc<dyn Expression>>,
     /// The largest number of table rows that a partition holds.
     pub rows_max: usize,
@@ -43,9 +43,9 @@ pub fn output_schema(spec: &TableJoinSpec) -> SchemaRef {
     joined_schema(&spec.stream, &spec.table, spec.kind)
 }
 
-/// Joins each row of a stream with the table's row of its key. A row sees the upserts up to its own position,
-/// and those that the end of its own cycle caused: an aggregate upserts once per cycle, and what it then says
-/// includes the row itself.
+/// Joins each row of a stream with the table's row of its key. A row sees the upserts up to its own position, and those
+/// that the end of its own cycle caused: an aggregate upserts once per cycle, and its result then includes the row
+/// itself.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -96,7 +96,7 @@ impl TableJoin {
     /// An instance with an empty table.
     ///
     /// # Errors
-    /// If the keys' types differ or cannot be compared.
+    /// If the types of the keys differ or cannot be compared.
     pub fn new(spec: TableJoinSpec) -> Result<Self, Cause> {
         let keys = KeyTable::new(&spec.table, &spec.table_keys, false)?;
         keys.check_types(&spec.stream, &spec.stream_keys)?;
@@ -111,8 +111,8 @@ impl TableJoin {
         })
     }
 
-    /// Takes the cycle's upserts in and finds each stream row's table row: what the cycle's end has made of it, or
-    /// else the last upsert up to the row.
+    /// Takes the cycle's upserts and finds the table row for each stream row: the one that the end of the cycle wrote,
+    /// or else the last upsert up to the row.
     fn match_rows(
         &mut self,
         stream: Option<&(RecordBatch, Vec<u32>)>,
@@ -152,7 +152,7 @@ impl TableJoin {
         Ok(matches)
     }
 
-    /// Joined rows and their positions, without those for which the further condition does not hold.
+    /// Joined rows and their positions, without those for which the additional condition does not hold.
     fn join(
         &self,
         stream: &(RecordBatch, Vec<u32>),
@@ -185,7 +185,7 @@ impl TableJoin {
         RecordBatch::try_new(self.schema.clone(), columns).map_err(kernel_error)
     }
 
-    /// Gives up rows that were replaced, once they are more than half.
+    /// Releases replaced rows, once they are more than half.
     fn compact(&mut self) -> Result<(), Cause> {
         if self.store.len() <= 2 * self.current.len() + COMPACT_ROWS {
             return Ok(());
@@ -200,7 +200,7 @@ impl TableJoin {
     }
 }
 
-/// Notes a key's row. A row whose key is NULL can match nothing and is not kept.
+/// Records the row of a key. A row whose key is NULL can match nothing and is not kept.
 fn set(rows: &mut [u64], key: u32, row: u64) {
     if key != NO_KEY {
         rows[key as usize] = row;

@@ -17,7 +17,7 @@ use crate::watermark::{LateRows, Watermark, WatermarkSpec};
 
 const VERSION: u8 = 1;
 
-/// Windows with fewer rows are not worth being looked through for rows that can be dropped.
+/// In windows with fewer rows, searching for rows to drop is not worthwhile.
 const PRUNE_ROWS: usize = 4096;
 
 /// What to keep.
@@ -25,24 +25,24 @@ const PRUNE_ROWS: usize = 4096;
 pub struct TopSpec {
     /// The columns of the rows.
     pub schema: SchemaRef,
-    /// The columns of which each combination of values has its own first rows; `window_end` counts as one of
-    /// them, named here or not.
+    /// The columns whose combinations of values each have their own first rows. `window_end` is always one of them,
+    /// whether it is named here or not.
     pub partition: Vec<usize>,
-    /// The order within a partition; ties in the order of arrival.
+    /// The order within a partition; ties are in the order of arrival.
     pub order: Vec<OrderBy>,
-    /// The number of rows of each partition; with ranks: the largest rank.
+    /// The number of rows of each partition; for ranks, the largest rank.
     pub count: usize,
     /// How rows are numbered.
     pub numbering: Numbering,
-    /// The name of a further column with that number (`UInt64`, from 1); none if not wanted.
+    /// The name of an additional column with that number (`UInt64`, from 1); `None` if not wanted.
     pub number_column: Option<String>,
     /// The column with the end of the row's window, a timestamp in nanoseconds.
     pub window_end: usize,
-    /// Whose watermark counts.
+    /// Which watermark counts.
     pub watermark: WatermarkSpec,
     /// The largest number of rows that a partition holds.
     pub rows_max: usize,
-    /// Counts the rows left out: of closed windows, or of none.
+    /// Counts the rows left out because their window is closed or they have none.
     pub late: LateRows,
 }
 
@@ -51,7 +51,7 @@ pub struct TopSpec {
 pub struct OrderBy {
     /// The column.
     pub column: usize,
-    /// From the largest value to the least.
+    /// From the largest value to the smallest.
     pub descending: bool,
     /// NULLs come before all values.
     pub nulls_first: bool,
@@ -62,7 +62,7 @@ pub struct OrderBy {
 pub enum Numbering {
     /// `ROW_NUMBER`: 1, 2, 3 and so on.
     RowNumber,
-    /// `RANK`: rows that the order does not tell apart have the number of the first of them.
+    /// `RANK`: rows that are equal in the order have the number of the first of them.
     Rank,
     /// `DENSE_RANK`: as rank, without gaps.
     DenseRank,
@@ -74,8 +74,8 @@ pub fn output_schema(spec: &TopSpec) -> SchemaRef {
     Arc::new(Schema::new(spec.schema.fields().iter().cloned().chain(number).collect::<Vec<_>>()))
 }
 
-/// Gives out the first rows of each window when the watermark closes it: window by window, partition by
-/// partition in the order of their columns' values, in each the rows in the wanted order.
+/// Emits the first rows of each window when the watermark closes it: window by window, partition by partition in the
+/// order of their columns' values, and within each the rows in the specified order.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -120,7 +120,7 @@ pub struct Top {
 struct Window {
     batches: Vec<RecordBatch>,
     rows: usize,
-    /// How many there were when those that cannot be among the first were dropped.
+    /// The number of rows when those that cannot be among the first were last dropped.
     pruned_rows: usize,
 }
 
@@ -157,7 +157,7 @@ impl Top {
         })
     }
 
-    /// Puts rows to their windows. Rows of closed windows and of none are left out; returns their number.
+    /// Adds rows to their windows. Leaves out rows of closed windows and of none; returns their number.
     fn push(&mut self, rows: RecordBatch) -> Result<usize, Cause> {
         let rows = with_schema(&self.spec.schema, rows)?;
         let (ends, nulls) = event_times(&rows, self.spec.window_end)?;
@@ -180,7 +180,7 @@ impl Top {
         Ok(late)
     }
 
-    /// Drops rows that cannot be among the first, from windows that have doubled since that was last done.
+    /// Drops rows that cannot be among the first, from windows that have doubled in size since the last time.
     fn prune(&mut self) -> Result<(), Cause> {
         let mut windows = std::mem::take(&mut self.windows);
         for window in windows.values_mut() {
@@ -217,7 +217,7 @@ impl Top {
         Ok(first)
     }
 
-    /// Numbers the rows of one partition up to the wanted number.
+    /// Numbers the rows of one partition, up to the specified number.
     fn number<K: PartialEq>(&self, sorted: &[u32], order: impl Fn(&u32) -> K, first: &mut First) {
         let mut number = 0;
         for (index, row) in sorted.iter().enumerate() {

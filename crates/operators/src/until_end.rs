@@ -1,4 +1,4 @@
-//! Rows that wait until all input has ended.
+//! Holds rows until all input has ended.
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -11,7 +11,7 @@ use crate::watermark::{Watermark, WatermarkSpec};
 
 const VERSION: u8 = 1;
 
-/// What to hold back.
+/// What to hold.
 #[derive(Clone, Debug)]
 pub struct UntilEndSpec {
     /// The columns of the rows.
@@ -22,8 +22,8 @@ pub struct UntilEndSpec {
     pub rows_max: usize,
 }
 
-/// Holds a stream's rows until the sources have ended, and then gives them out in the order of arrival: whoever
-/// joins them with a table meets its last rows, wherever cycles were cut.
+/// Holds a stream's rows until the sources have ended, and then emits them in the order of arrival. An operator that
+/// joins them with a table then sees the table's last rows, wherever cycles were cut.
 ///
 /// ```
 /// use std::sync::Arc;

@@ -6,17 +6,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tidemill_core::error::Cause;
 use tidemill_core::{Cut, SnapshotReader, SnapshotWriter};
 
-/// Which gateways an operator's rows come from, and how far its rows may be behind them.
+/// The gateways that an operator's rows come from, and how far its rows may be behind them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatermarkSpec {
     /// The gateways whose watermark counts.
     pub sources: Vec<usize>,
-    /// How much earlier than the gateways' watermark a row's event time may be, because an operator before
-    /// held it back; nanoseconds. See [`interval_join`](crate::interval_join). [`FOREVER_NS`]: until the end.
+    /// How much earlier than the gateways' watermark a row's event time may be, because an earlier operator held it
+    /// back; in nanoseconds. See [`interval_join`](crate::interval_join). [`FOREVER_NS`]: until the end.
     pub delay_ns: i64,
 }
 
-/// The delay of rows that were held back until the end of all input: before it, nothing is known of their times.
+/// The delay of rows that were held until the end of all input. Before the end, nothing is known of their times.
 pub const FOREVER_NS: i64 = i64::MAX;
 
 impl From<Vec<usize>> for WatermarkSpec {
@@ -48,12 +48,12 @@ impl Watermark {
         Watermark { spec, reached: i64::MIN }
     }
 
-    /// The event time from which on rows may still come; `i64::MAX` once there are none any more.
+    /// The event time from which on rows may still come; `i64::MAX` once there can be none.
     pub fn reached(&self) -> i64 {
         self.reached
     }
 
-    /// Takes over a cycle's watermark and returns the largest so far.
+    /// Applies a cycle's watermark and returns the largest so far.
     pub fn advance(&mut self, cut: &Cut) -> i64 {
         let now = match cut.watermark_of(self.spec.sources.iter().copied()) {
             i64::MAX => i64::MAX,
@@ -64,7 +64,7 @@ impl Watermark {
         self.reached
     }
 
-    /// The gateways' watermark at which this one reaches `event_time`: what an operator's `next_timer` is.
+    /// The gateways' watermark at which this one reaches `event_time`: the value for an operator's `next_timer`.
     pub fn timer(&self, event_time: i64) -> i64 {
         match self.spec.delay_ns {
             FOREVER_NS => i64::MAX,
@@ -87,9 +87,8 @@ impl Watermark {
     }
 }
 
-/// Counts the rows that an operator left out because they came late or have no event time. The count is
-/// shared by its clones: whoever plans a query keeps one to show. It is a statistic and no part of the state:
-/// a replay counts again.
+/// Counts the rows that an operator left out because they came late or have no event time. Clones share the count, so
+/// the planner of a query can keep one to display. It is a statistic and not part of the state: a replay counts again.
 #[derive(Clone, Debug, Default)]
 pub struct LateRows {
     count: Arc<AtomicU64>,

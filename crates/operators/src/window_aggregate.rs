@@ -17,12 +17,12 @@ use crate::watermark::{Watermark, WatermarkSpec};
 use crate::window_spec::time_type;
 use crate::{AggregateSpec, WindowSpec};
 
-/// One row per group and window, once the watermark has reached the window's end.
+/// Emits one row per group and window, once the watermark has reached the window's end.
 ///
-/// The output has the keys, start and end of the window (in the type of the event time), and the results.
-/// Windows come in the order of their ends, the groups of a tumbling window in the order in which they first
-/// occurred. Windows without rows are not written. Rows all of whose windows are closed are dropped and
-/// counted, and so are rows without time, or with one so far away that its window cannot be represented.
+/// The output has the keys, start and end of the window (in the type of the event time), and the results. Windows come
+/// in the order of their ends; the groups of a tumbling window come in the order in which they first occurred. Windows
+/// without rows are not written. A row is dropped and counted if all of its windows are closed, if it has no time, or
+/// if its time is so far away that its window cannot be represented.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -76,20 +76,20 @@ pub struct WindowAggregate {
 
 struct Pane {
     state: Grouped,
-    /// Its rows for the windows that it belongs to, as long as none are added.
+    /// Its rows for the windows that it belongs to, as long as no rows are added.
     partial_rows: Option<PartialRows>,
 }
 
-/// How many closed panes' memory is kept.
+/// The number of closed panes whose memory is kept.
 const SPARE_PANES_MAX: usize = 4;
 const SNAPSHOT_VERSION: u8 = 1;
 
 impl WindowAggregate {
-    /// No open windows. Time is what `watermark` says, or the watermark of these gateways of the plan; rows that are
-    /// dropped are added to `late`.
+    /// No open windows. Time follows the `watermark`, or the watermark of these gateways of the plan; dropped rows are
+    /// added to `late`.
     ///
     /// # Errors
-    /// If the specification names columns that are not there, or a type that cannot be a key.
+    /// If the specification names columns that do not exist, or a type that cannot be a key.
     pub fn new(
         spec: &AggregateSpec,
         window: &WindowSpec,
@@ -116,7 +116,7 @@ impl WindowAggregate {
         })
     }
 
-    /// What becomes of results that cannot be represented.
+    /// Sets what happens to results that cannot be represented.
     pub fn failed_results(mut self, failed: FailedResults) -> Self {
         self.results.failed = failed;
         self
@@ -125,7 +125,7 @@ impl WindowAggregate {
     /// The columns of its output: keys, start and end of the window, results.
     ///
     /// # Errors
-    /// If the number of names is wrong, or the event time is no `Timestamp(Nanosecond, _)`.
+    /// If the number of names is wrong, or the event time is not a `Timestamp(Nanosecond, _)`.
     pub fn output_schema(spec: &AggregateSpec, window: &WindowSpec) -> Result<SchemaRef, Cause> {
         let time = time_type(&spec.input, window.time)?;
         spec.results_schema(&[time.clone(), time])
@@ -163,7 +163,7 @@ impl WindowAggregate {
         }
     }
 
-    /// Forgets the first pane.
+    /// Drops the first pane.
     fn drop_first_pane(&mut self) {
         let Some((_, mut pane)) = self.open.pop_first() else { return };
         self.groups -= pane.state.groups.len();
@@ -196,8 +196,8 @@ impl WindowAggregate {
         Ok(self.merged.groups.len())
     }
 
-    /// What a cycle writes is in memory at once: as many rows as there may be groups. Windows that do not overlap
-    /// cannot have more.
+    /// The output of a cycle is in memory at once, with as many rows as there may be groups. Windows that do not
+    /// overlap cannot have more.
     fn check_written(&self, rows: usize) -> Result<(), Cause> {
         match rows <= self.spec.groups_max {
             true => Ok(()),

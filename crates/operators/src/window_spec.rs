@@ -3,13 +3,13 @@
 use arrow_schema::{DataType, Schema, TimeUnit};
 use tidemill_core::Cause;
 
-/// Windows of equal size that begin at regular intervals. A window `[start, start + size)` begins at each
-/// `start = offset + n * slide`; with `slide == size` they are *tumbling*, else *hopping*.
+/// Windows of equal size that begin at regular intervals. A window `[start, start + size)` begins at each `start =
+/// offset + n * slide`. With `slide == size` they are *tumbling*, otherwise *hopping*.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowSpec {
     /// The column of event times: `Timestamp(Nanosecond, _)`.
     pub time: usize,
-    /// How long a window is, above 0.
+    /// The length of a window, above 0.
     pub size_ns: i64,
     /// From the start of one window to the start of the next, above 0.
     pub slide_ns: i64,
@@ -29,7 +29,7 @@ pub struct SessionSpec {
 /// The longest size, slide or gap: 73 years.
 const LONGEST_NS: i64 = 1 << 61;
 
-/// The most windows that a row may be in: each of them is written by itself. It is a day by the second.
+/// The most windows that a row may be in, because each of them is written separately. This is a day by the second.
 pub const WINDOWS_OF_ROW_MAX: i64 = 100_000;
 
 impl WindowSpec {
@@ -52,7 +52,7 @@ impl WindowSpec {
 }
 
 impl WindowSpec {
-    /// In how many windows a row is, at most.
+    /// The most windows that a row is in.
     pub(crate) fn windows_of_row(&self) -> i64 {
         self.size_ns / self.slide_ns + i64::from(self.size_ns % self.slide_ns > 0)
     }

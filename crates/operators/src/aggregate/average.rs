@@ -14,8 +14,8 @@ use super::{Accumulator, Aggregate, not_defined};
 
 /// The mean of the values that are not NULL; NULL if there are none.
 ///
-/// A Float64, the exact sum divided by the number for integers; `Decimal128(p, s)` gives `Decimal128(p + 4, s
-/// + 4)`, rounded half away from zero.
+/// The result is a Float64, which for integers is the exact sum divided by the number of values. `Decimal128(p, s)`
+/// gives `Decimal128(p + 4, s + 4)`, rounded half away from zero.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -38,7 +38,7 @@ impl Average {
     /// The mean of values of this type.
     ///
     /// # Errors
-    /// If it is not a type of numbers.
+    /// If it is not a numeric type.
     pub fn new(argument: &DataType) -> Result<Average, Cause> {
         match argument {
             DataType::Float32 | DataType::Float64 | DataType::Decimal128(_, _) => {}
@@ -113,7 +113,7 @@ fn decimals(scale: i8, result: DataType) -> Finish<i256> {
     })
 }
 
-/// The mean at the result's scale, half away from zero.
+/// The mean at the result's scale, rounded half away from zero.
 fn decimal_mean(sum: i256, rows: i64, scale: i8, result: &DataType) -> Result<i128, Cause> {
     let DataType::Decimal128(_, result_scale) = result else {
         return Err(Cause::Bug(format!("avg of decimals yields {result}")));

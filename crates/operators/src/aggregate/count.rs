@@ -11,8 +11,8 @@ use tidemill_core::Cause;
 use super::selection::{for_each_row, for_each_value, selected};
 use super::{Accumulator, Aggregate, wrong_type};
 
-/// Counts rows, or those in which all arguments have a value. The result is an Int64, 0 for a group without
-/// such rows.
+/// Counts rows, or the rows in which all arguments have a value. The result is an Int64, 0 for a group without such
+/// rows.
 ///
 /// ```
 /// use std::sync::Arc;

@@ -15,8 +15,7 @@ use crate::Groups;
 
 /// The number of different values that are not NULL, as an Int64. 0 equals -0, and NaN equals NaN.
 ///
-/// All values are kept; their number over all groups of an operator's partition, or of a pane of windows, is
-/// limited.
+/// It keeps all values. Their number over all groups of an operator's partition, or of a pane of windows, is limited.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -85,7 +84,7 @@ struct Distinct {
     values: Groups,
     /// The pairs that have occurred, as `group << 32 | value`.
     pairs: Groups,
-    /// The same in the order of occurrence.
+    /// The same pairs in the order of occurrence.
     members: Vec<(u32, u32)>,
     counts: Vec<i64>,
     value_ids: Vec<u32>,
@@ -106,7 +105,7 @@ impl Distinct {
         })
     }
 
-    /// Adds values, none of them NULL.
+    /// Adds values; none of them is NULL.
     fn add(&mut self, groups: &[u32], values: ArrayRef) -> Result<(), Cause> {
         self.values.intern(&[values], groups.len(), &mut self.value_ids)?;
         let pairs = groups.iter().zip(&self.value_ids);

@@ -15,9 +15,9 @@ use super::{Accumulator, Aggregate, arrow_bug, not_defined, wrong_type};
 
 /// The smallest or largest of the values that are not NULL; NULL if there are none.
 ///
-/// For numbers, booleans, decimals, dates, times, strings and bytes. Among floating-point numbers NaN is the
-/// largest (as in PostgreSQL), and -0 is below 0. The result has the argument's type; for a dictionary, that
-/// of its values.
+/// For numbers, booleans, decimals, dates, times, strings and bytes. Among floating-point numbers NaN is the largest
+/// (as in PostgreSQL), and -0 is below 0. The result has the type of the argument; for a dictionary, the type of its
+/// values.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -145,7 +145,7 @@ fn primitive(name: &'static str, data_type: &DataType, is_maximum: bool) -> Opti
     )
 }
 
-/// A value as a number that compares as the value does.
+/// Maps a value to a number that compares as the value does.
 trait Ranked: Copy {
     /// The numbers.
     type Rank: Copy + Ord + Send;
@@ -182,7 +182,7 @@ macro_rules! ranked_integers {
 
 ranked_integers!(i8, i16, i32, i64, u8, u16, u32, u64, i128, i256);
 
-/// IEEE 754's total order, all NaN being one: so no NaN has the lowest or highest number.
+/// IEEE 754's total order, with all NaN as one value, so that no NaN has the lowest or highest number.
 macro_rules! ranked_floats {
     ($($native:ty, $bits:ty);*) => {
         $(impl Ranked for $native {
@@ -206,7 +206,7 @@ macro_rules! ranked_floats {
 
 ranked_floats!(f32, i32; f64, i64);
 
-/// The extremes of groups as ranks; groups without values have the rank that nothing can fail to replace.
+/// The extremes of groups as ranks. A group without values has the rank that every value replaces.
 struct Extremes<T: ArrowPrimitiveType, const MAXIMUM: bool>
 where
     T::Native: Ranked,
@@ -214,7 +214,7 @@ where
     name: &'static str,
     data_type: DataType,
     extremes: Vec<<T::Native as Ranked>::Rank>,
-    /// Whether the group has that rank because a value has it; as long as needed, which is rarely.
+    /// Whether the group has that rank because a value has it. As long as needed, which is rarely.
     is_real: Vec<bool>,
 }
 
@@ -297,7 +297,7 @@ where
     }
 }
 
-/// An accumulator over columns that are cast to its type first, and its results back.
+/// An accumulator over columns that are cast to its type first; results are cast back.
 struct Cast {
     inner: Box<dyn Accumulator>,
     inner_type: DataType,

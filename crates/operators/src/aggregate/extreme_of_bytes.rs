@@ -12,7 +12,7 @@ use tidemill_core::Cause;
 use super::selection::{for_each_row, selected};
 use super::{Accumulator, wrong_type};
 
-/// The extremes of groups; a group keeps its memory when its extreme is replaced.
+/// The extremes of groups. A group keeps its memory when its extreme is replaced.
 pub(super) struct ExtremeBytes {
     name: &'static str,
     data_type: DataType,

@@ -1,9 +1,9 @@
-//! Aggregate functions: many rows of a group to one value, for all groups of a batch at once.
+//! Aggregate functions: they turn the rows of a group into one value, for all groups of a batch at once.
 //!
-//! A function ([`Aggregate`]) says what it yields and makes [`Accumulator`]s. An accumulator keeps the state
-//! of all groups in arrays, indexed by the dense group ids of [`Groups`](crate::Groups), and is called once
-//! per batch. Its state goes to other places (snapshots, the panes of a hopping window, rows combined before
-//! the split) as *partial results*: columns with one row per group.
+//! A function ([`Aggregate`]) describes its result and makes [`Accumulator`]s. An accumulator keeps the state of all
+//! groups in arrays, indexed by the dense group ids of [`Groups`](crate::Groups), and is called once per batch. Its
+//! state travels (into snapshots, the panes of a hopping window, rows combined before the split) as *partial results*:
+//! columns with one row per group.
 
 mod average;
 mod count;
@@ -30,9 +30,9 @@ pub use spec::{AggregateCall, AggregateSpec};
 pub use sum::Sum;
 pub use variance::{Spread, Variance};
 
-/// An aggregate function with the types of its arguments settled.
+/// An aggregate function with known argument types.
 pub trait Aggregate: Send + Sync + Debug {
-    /// Its name in errors and plans, as `sum` or `count(*)`.
+    /// Its name in errors and plans, such as `sum` or `count(*)`.
     fn name(&self) -> &str;
 
     /// The type of its results.
@@ -41,8 +41,8 @@ pub trait Aggregate: Send + Sync + Debug {
     /// The types of the columns of a partial result.
     fn partial_types(&self) -> Vec<DataType>;
 
-    /// Whether partial results can be merged in any grouping and order without changing a bit of the result:
-    /// true for integers and extremes, false for sums of floating-point numbers.
+    /// Whether merging partial results in any grouping and order gives bit-identical results: true for integers and
+    /// extremes, false for sums of floating-point numbers.
     fn is_exact(&self) -> bool;
 
     /// An accumulator without groups.
@@ -51,9 +51,9 @@ pub trait Aggregate: Send + Sync + Debug {
 
 /// The state of an aggregate function for the groups `0..n`.
 ///
-/// The state of a group must be a function of its rows and merged partial results in their order, never of
-/// how they were divided among calls; and a partial result merged into a group without rows must give exactly
-/// the state that it was taken from.
+/// The state of a group must be a function of its rows and merged partial results in their order, and must not depend
+/// on how they were divided among calls. A partial result merged into a group without rows must give exactly the state
+/// that it was taken from.
 pub trait Accumulator: Send {
     /// Makes room for groups `0..groups`; new ones are empty. Never called with fewer groups than before,
     /// except after [`clear`](Accumulator::clear).
@@ -63,7 +63,7 @@ pub trait Accumulator: Send {
     /// [`resize`](Accumulator::resize). Rows for which `filter` is false or NULL do not count.
     ///
     /// # Errors
-    /// If an argument has another type than was settled (a bug), or a limit is reached.
+    /// If an argument has a different type than declared (a bug), or a limit is reached.
     fn update(
         &mut self,
         groups: &[u32],
@@ -83,31 +83,31 @@ pub trait Accumulator: Send {
     /// If they cannot be represented.
     fn partial(&self, groups: &[u32]) -> Result<Vec<ArrayRef>, Cause>;
 
-    /// The results of these groups, one row each. Changes nothing: more rows may follow.
+    /// The results of these groups, one row each. It changes nothing: more rows may follow.
     ///
     /// # Errors
-    /// If a result cannot be represented, as the sum of too large numbers.
+    /// If a result cannot be represented, for example a sum that is too large.
     fn evaluate(&self, groups: &[u32]) -> Result<ArrayRef, Cause>;
 
-    /// Forgets all groups and keeps the memory for the next ones.
+    /// Removes all groups and keeps the memory for the next ones.
     fn clear(&mut self);
 
     /// Bytes of memory held.
     fn bytes(&self) -> usize;
 }
 
-/// An argument or partial result has another type than the function was made for.
+/// An argument or partial result has a different type than the function was made for.
 pub(crate) fn wrong_type(function: &str, expected: &str, given: Option<&ArrayRef>) -> Cause {
     let given = given.map_or("nothing".to_owned(), |column| column.data_type().to_string());
     Cause::Bug(format!("{function} was made for a column of {expected} and given {given}"))
 }
 
-/// An Arrow kernel refused something that was checked before.
+/// An Arrow kernel rejected something that was checked before.
 pub(crate) fn arrow_bug(place: &str) -> impl Fn(ArrowError) -> Cause {
     move |error| Cause::Bug(format!("{place}: {error}"))
 }
 
-/// No function of this name for this type.
+/// There is no function of this name for this type.
 pub(crate) fn not_defined(function: &str, data_type: &DataType, remedy: &str) -> Cause {
     Cause::User(format!("{function} is not defined for {data_type}; {remedy}"))
 }

@@ -1,4 +1,4 @@
-//! What an aggregation computes: keys, calls of functions, names of the results.
+//! What an aggregation computes: keys, calls of functions, and names of the results.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ pub struct AggregateCall {
     pub function: Arc<dyn Aggregate>,
     /// The columns of its arguments.
     pub arguments: Vec<usize>,
-    /// A column of booleans: only rows with true count.
+    /// A Boolean column: only rows with true count.
     pub filter: Option<usize>,
 }
 
-/// What an aggregation computes of which rows. The same specification, but for `partial_input`, goes to
+/// What an aggregation computes from which rows. The same specification, except for `partial_input`, is given to
 /// [`Combine`](crate::Combine) before the split and to the operator after it.
 ///
 /// ```
@@ -41,7 +41,7 @@ pub struct AggregateCall {
 /// ```
 #[derive(Clone, Debug)]
 pub struct AggregateSpec {
-    /// The columns of the input whose values make a group.
+    /// The columns of the input whose values form a group.
     pub keys: Vec<usize>,
     /// The functions.
     pub calls: Vec<AggregateCall>,
@@ -52,7 +52,7 @@ pub struct AggregateSpec {
     pub input: SchemaRef,
     /// Whether the operator's input was written by [`Combine`](crate::Combine).
     pub partial_input: bool,
-    /// How many groups one partition may hold at a time (the setting `max_groups`).
+    /// The most groups that one partition may hold at a time (the setting `max_groups`).
     pub groups_max: usize,
 }
 
@@ -62,7 +62,7 @@ impl AggregateSpec {
         self.keys.iter().map(|key| self.input.field(*key).data_type().clone()).collect()
     }
 
-    /// Whether rows may be combined before the split without changing a bit of the results.
+    /// Whether rows may be combined before the split with bit-identical results.
     pub fn is_exact(&self) -> bool {
         self.calls.iter().all(|call| call.function.is_exact())
     }
@@ -77,7 +77,7 @@ impl AggregateSpec {
         self.calls.iter().flat_map(|call| call.function.partial_types()).collect()
     }
 
-    /// The schema of keys, the given columns of a window, and results.
+    /// The schema of keys, the given window columns, and results.
     pub(crate) fn results_schema(&self, window: &[DataType]) -> Result<SchemaRef, Cause> {
         let expected = self.keys.len() + window.len() + self.calls.len();
         if self.names.len() != expected {
@@ -93,7 +93,7 @@ impl AggregateSpec {
         Ok(Arc::new(Schema::new(fields)))
     }
 
-    /// Checks that all columns that are named exist, and that filters are booleans.
+    /// Checks that all named columns exist, and that filters are Boolean.
     pub(crate) fn check(&self) -> Result<(), Cause> {
         let columns = self.input.fields().len();
         let arguments = self.calls.iter().flat_map(|call| call.arguments.iter().chain(&call.filter));

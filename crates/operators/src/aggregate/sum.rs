@@ -13,9 +13,8 @@ use super::{Accumulator, Aggregate, not_defined};
 
 /// The sum of the values that are not NULL; NULL if there are none.
 ///
-/// Signed integers give an Int64, unsigned ones a UInt64, floating-point numbers a Float64 (added in the
-/// order of rows), `Decimal128(p, s)` gives `Decimal128(min(p + 10, 38), s)`. A sum that its type cannot hold
-/// is an error.
+/// Signed integers give an Int64, unsigned ones a UInt64, floating-point numbers a Float64 (added in the order of
+/// rows), and `Decimal128(p, s)` gives `Decimal128(min(p + 10, 38), s)`. A sum that does not fit its type is an error.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -38,7 +37,7 @@ impl Sum {
     /// The sum of values of this type.
     ///
     /// # Errors
-    /// If it is not a type of numbers.
+    /// If it is not a numeric type.
     pub fn new(argument: &DataType) -> Result<Sum, Cause> {
         match argument {
             DataType::Float32 | DataType::Float64 | DataType::Decimal128(_, _) => {}

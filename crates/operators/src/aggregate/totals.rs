@@ -1,8 +1,8 @@
-//! Sums and numbers of rows per group: what `sum` and `avg` are made of.
+//! Sums and numbers of rows per group, on which `sum` and `avg` are built.
 //!
-//! Integers are summed in 128 bits and decimals in 256, which no number of rows can exceed; whether a result
-//! fits its type is asked when it is needed. So neither results nor errors depend on the order of rows or on
-//! how partial results were grouped.
+//! Integers are summed in 128 bits and decimals in 256, which no number of rows can exceed. Whether a result fits its
+//! type is checked when it is needed. So neither results nor errors depend on the order of rows or on how partial
+//! results were grouped.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use tidemill_core::Cause;
 use super::selection::{for_each_row, for_each_value, selected};
 use super::{Accumulator, wrong_type};
 
-/// A type that sums are kept in.
+/// A type in which sums are kept.
 pub(super) trait Total: ArrowNativeType + Default {
     /// The Arrow type of partial sums.
     type Arrow: ArrowPrimitiveType<Native = Self>;
 
-    /// The sum of two.
+    /// The sum of two totals.
     fn plus(self, other: Self) -> Self;
 }
 
@@ -85,11 +85,11 @@ impl Widen<i256> for i128 {
 pub(super) struct Slot<S> {
     /// The sum.
     pub sum: S,
-    /// How many values it has, or partial sums.
+    /// How many values or partial sums it has.
     pub rows: i64,
 }
 
-/// Makes results of sums and numbers of rows.
+/// Makes results from sums and numbers of rows.
 pub(super) type Finish<S> =
     Arc<dyn Fn(&mut dyn Iterator<Item = Slot<S>>) -> Result<ArrayRef, Cause> + Send + Sync>;
 
@@ -109,7 +109,7 @@ where
     T::Native: Widen<S>,
     S: Total,
 {
-    /// An accumulator whose partial results are sums of `partial_type` and, `with_rows`, the numbers of rows.
+    /// An accumulator whose partial results are sums of `partial_type` and, if `with_rows`, the numbers of rows.
     pub fn boxed(
         name: &'static str,
         partial_type: DataType,

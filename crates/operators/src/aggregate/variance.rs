@@ -26,8 +26,9 @@ pub enum Spread {
 
 /// Variance or standard deviation of the values that are not NULL, as a Float64; NULL if there are too few.
 ///
-/// Values are added one by one by Welford's method (Technometrics 4, 1962), partial results merged by Chan,
-/// Golub and LeVeque's (1979): both keep the distance from the mean instead of a difference of large sums.
+/// Values are added one by one by Welford's method (Technometrics 4, 1962), and partial results are merged by the
+/// method of Chan, Golub and LeVeque (1979). Both keep the distance from the mean instead of a difference of large
+/// sums.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -50,7 +51,7 @@ impl Variance {
     /// The spread of values of this type.
     ///
     /// # Errors
-    /// If it is not a type of numbers.
+    /// If it is not a numeric type.
     pub fn new(spread: Spread, argument: &DataType) -> Result<Variance, Cause> {
         let variance = Variance { spread };
         match argument.is_numeric() {
@@ -90,7 +91,7 @@ impl Aggregate for Variance {
 /// Number of values, their mean, and the sum of their squared distances from it.
 #[derive(Clone, Copy, Default)]
 struct Slot {
-    /// Whole numbers up to 2^53; a float because the division needs one.
+    /// Integers up to 2^53; a float because the division needs one.
     rows: f64,
     mean: f64,
     squares: f64,

@@ -1,5 +1,4 @@
-//! Groups by one column with a dictionary: each value of a dictionary is looked up once, each row by its
-//! code.
+//! Groups by one dictionary column: each value of a dictionary is looked up once, each row by its code.
 
 use std::sync::Arc;
 
@@ -14,11 +13,11 @@ use crate::aggregate::arrow_bug;
 /// The groups of a column of codes.
 #[derive(Debug)]
 pub(super) struct DictionaryTable {
-    /// The groups of the values.
+    /// The groups of the dictionary's values.
     values: Box<Groups>,
-    /// The dictionary that `group_of_code` is for.
+    /// The dictionary to which `group_of_code` belongs.
     dictionary: Option<ArrayRef>,
-    /// The group of each code, then that of NULL; [`NONE`] as long as it has not occurred.
+    /// The group of each code, followed by that of NULL; [`NONE`] until it has occurred.
     group_of_code: Vec<u32>,
 }
 
@@ -39,13 +38,13 @@ impl DictionaryTable {
         self.values.bytes() + 4 * self.group_of_code.capacity()
     }
 
-    /// Forgets all groups.
+    /// Removes all groups.
     pub fn clear(&mut self) {
         self.values.clear();
         self.dictionary = None;
     }
 
-    /// The keys of these groups, without dictionary.
+    /// The keys of these groups, without a dictionary.
     pub fn keys(&self, ids: &[u32]) -> Result<ArrayRef, Cause> {
         let mut columns = self.values.keys(ids)?;
         columns.pop().ok_or_else(|| Cause::Bug("groups of one column have no column".into()))
@@ -80,7 +79,7 @@ impl DictionaryTable {
 
     /// Finds the groups of codes that occur for the first time, in the order of rows.
     fn intern_new(&mut self, codes: impl Iterator<Item = usize>, null: usize) -> Result<(), Cause> {
-        /// The group is being looked for.
+        /// The group is being looked up.
         const WANTED: u32 = NONE - 1;
         let Some(dictionary) = &self.dictionary else { return Ok(()) };
         let mut new = Vec::new();

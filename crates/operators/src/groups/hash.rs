@@ -2,10 +2,10 @@
 
 /// An odd number with bits spread evenly: 2^64 divided by the golden ratio.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
-/// Another one: the fraction of pi.
+/// Another such number: the fraction of pi.
 const PI: u64 = 0x243F_6A88_85A3_08D3;
 
-/// Multiplies to 128 bits and folds them: every bit of the result depends on every bit of both.
+/// Multiplies to 128 bits and folds them, so that every bit of the result depends on every bit of both factors.
 #[inline(always)]
 fn fold(left: u64, right: u64) -> u64 {
     let product = u128::from(left) * u128::from(right);

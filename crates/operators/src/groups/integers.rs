@@ -1,7 +1,7 @@
-//! Groups by one column of numbers of at most 64 bits.
+//! Groups by one numeric column of at most 64 bits.
 //!
-//! As long as the keys lie close together, a key's group is found by its distance from the smallest: one
-//! load. Else in a table with open addressing and linear probing, at most half full.
+//! As long as the keys are close together, a key's group is found by its distance from the smallest key: one load.
+//! Otherwise it is found in a table with open addressing and linear probing, at most half full.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use tidemill_core::Cause;
 
 use super::{NONE, hash};
 
-/// A number that is a key: equal keys, equal `i64`.
+/// A number as a key: equal keys have equal `i64`.
 trait Key: Copy {
     fn to_i64(self) -> i64;
     fn from_i64(key: i64) -> Self;
@@ -96,18 +96,18 @@ pub(super) struct IntegerTable {
     /// The key of each group; 0 for that of NULL.
     keys: Vec<i64>,
     null_group: Option<u32>,
-    /// How many rows have come: a sparse direct table is allowed only in proportion to them.
+    /// The number of rows so far: a sparse direct table is allowed only in proportion to them.
     rows_seen: u64,
     is_hashed: bool,
     /// Direct: the group of key `base + i`.
     base: i64,
     direct: Vec<u32>,
-    /// Hashed: a power of two of slots, or none.
+    /// Hashed: slots, a power of two or none.
     slots: Vec<Slot>,
 }
 
 impl IntegerTable {
-    /// Whether keys of this type are numbers.
+    /// Whether keys of this type are numeric.
     pub fn supports(data_type: &DataType) -> bool {
         macro_rules! yes {
             ($type:ty) => {
@@ -141,7 +141,7 @@ impl IntegerTable {
         8 * self.keys.capacity() + 4 * self.direct.capacity() + size_of::<Slot>() * self.slots.capacity()
     }
 
-    /// Forgets all groups.
+    /// Removes all groups.
     pub fn clear(&mut self) {
         match self.is_hashed {
             true => self.slots.fill(FREE),
@@ -230,7 +230,7 @@ impl IntegerTable {
         })
     }
 
-    /// Makes the direct table cover these keys, or goes over to hashing if that takes too much memory.
+    /// Makes the direct table cover these keys, or switches to hashing if that takes too much memory.
     fn make_direct_for(&mut self, keys: impl Iterator<Item = i64>) {
         if self.is_hashed {
             return;
@@ -260,8 +260,7 @@ impl IntegerTable {
         self.direct.resize(length.max(self.direct.len()), NONE);
     }
 
-    /// Moves the base down at least to `first`, and further so that keys that fall steadily do not move it
-    /// each time.
+    /// Lowers the base at least to `first`, and further, so that steadily falling keys do not move it each time.
     fn extend_down(&mut self, first: i64) {
         let room = self.direct.len() as i64;
         let base = first.saturating_sub(room);
@@ -274,7 +273,7 @@ impl IntegerTable {
         key >= self.base && (key.wrapping_sub(self.base) as u64) < self.direct.len() as u64
     }
 
-    /// 128 bytes for each row that has come, up to 4 MiB, or 32 bytes for each group.
+    /// 128 bytes for each row so far, up to 4 MiB, or 32 bytes for each group.
     fn direct_length_max(&self) -> u64 {
         (32 * self.rows_seen).min(1 << 20).max(8 * self.keys.len() as u64)
     }
@@ -297,7 +296,7 @@ impl IntegerTable {
         }
     }
 
-    /// The slot that holds the key, or the free one where it belongs.
+    /// The slot that holds the key, or the free slot where it belongs.
     #[inline(always)]
     fn find(&self, key: i64) -> usize {
         let mask = self.slots.len() - 1;

@@ -1,4 +1,4 @@
-//! Groups by columns of any types: keys as byte strings that are equal if and only if the keys are.
+//! Groups by columns of any types: keys are byte strings that are equal if and only if the keys are.
 
 use arrow_array::ArrayRef;
 use arrow_row::{RowConverter, Rows, SortField};
@@ -16,7 +16,7 @@ pub(super) struct RowTable {
     converter: RowConverter,
     /// The types of the columns without their dictionaries.
     types: Vec<DataType>,
-    /// The keys of the rows at hand.
+    /// The keys of the current rows.
     given: Rows,
     /// The key of each group, and its hash.
     keys: Rows,
@@ -52,7 +52,7 @@ impl RowTable {
         self.given.size() + self.keys.size() + 8 * self.hashes.capacity() + self.groups.allocation_size()
     }
 
-    /// Forgets all groups.
+    /// Removes all groups.
     pub fn clear(&mut self) {
         self.keys.clear();
         self.hashes.clear();

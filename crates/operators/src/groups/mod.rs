@@ -1,7 +1,7 @@
-//! Groups: the key columns of rows as dense numbers.
+//! Groups, which map the key columns of rows to dense numbers.
 //!
-//! State of an aggregation lies in arrays indexed by group; so the first step for every batch is to replace
-//! the keys of each row by its group's number. Groups are numbered in the order in which they first occur.
+//! The state of an aggregation is stored in arrays indexed by group, so the first step for every batch replaces the
+//! keys of each row by the number of its group. Groups are numbered in the order in which they first occur.
 
 mod dictionary;
 mod hash;
@@ -48,7 +48,7 @@ pub struct Groups {
 
 #[derive(Debug)]
 enum Table {
-    /// No key columns: all rows are one group, which is there as soon as a row is.
+    /// No key columns: all rows form one group, which exists as soon as there is a row.
     Single {
         is_there: bool,
     },
@@ -59,7 +59,7 @@ enum Table {
 }
 
 impl Groups {
-    /// No groups yet, of keys of these types, and at most `groups_max` of them.
+    /// No groups yet, with keys of these types, and at most `groups_max` of them.
     ///
     /// # Errors
     /// If values of a type cannot be compared.
@@ -74,12 +74,10 @@ impl Groups {
         Ok(Groups { types: types.to_vec(), groups_max: groups_max.min(NONE as usize), table })
     }
 
-    /// Replaces `ids` by the group of each of these rows. `rows` is their number, for there may be no
-    /// columns.
+    /// Replaces `ids` by the group of each of these rows. `rows` is their number, because there may be no columns.
     ///
     /// # Errors
-    /// If there are then more than `groups_max` groups, or a column has another type than was settled (a
-    /// bug).
+    /// If there are then more than `groups_max` groups, or a column has a different type than declared (a bug).
     pub fn intern(&mut self, keys: &[ArrayRef], rows: usize, ids: &mut Vec<u32>) -> Result<(), Cause> {
         self.check_types(keys)?;
         ids.clear();
@@ -149,7 +147,7 @@ impl Groups {
         }
     }
 
-    /// Forgets all groups and keeps the memory for the next ones.
+    /// Removes all groups and keeps the memory for the next ones.
     pub fn clear(&mut self) {
         match &mut self.table {
             Table::Single { is_there } => *is_there = false,

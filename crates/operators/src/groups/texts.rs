@@ -1,4 +1,4 @@
-//! Groups by one column of strings or byte strings: their bytes are hashed and compared where they lie.
+//! Groups by one column of strings or byte strings, whose bytes are hashed and compared in place.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::aggregate::arrow_bug;
 #[derive(Debug)]
 pub(super) struct TextTable {
     data_type: DataType,
-    /// The keys of all groups, one after the other, and where each ends; nothing for that of NULL.
+    /// The keys of all groups, one after the other, and where each ends; the key of NULL is empty.
     bytes: Vec<u8>,
     ends: Vec<usize>,
     hashes: Vec<u64>,
@@ -26,7 +26,7 @@ pub(super) struct TextTable {
 }
 
 impl TextTable {
-    /// Whether keys of this type are byte strings that lie in one buffer.
+    /// Whether keys of this type are byte strings in one buffer.
     pub fn supports(data_type: &DataType) -> bool {
         matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary)
     }
@@ -54,7 +54,7 @@ impl TextTable {
         self.bytes.capacity() + per_group + self.groups.allocation_size()
     }
 
-    /// Forgets all groups.
+    /// Removes all groups.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();

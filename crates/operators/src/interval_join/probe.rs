@@ -8,18 +8,18 @@ use tidemill_core::error::Cause;
 use crate::keys::{KeyTable, NO_KEY};
 use crate::stored_rows::{event_times, kernel_error};
 
-/// Rows to join with those that the other side holds.
+/// Rows to join with the stored rows of the other side.
 #[derive(Debug)]
 pub(super) struct Probe {
     pub input: usize,
     pub rows: RecordBatch,
     pub positions: Vec<u32>,
     pub times: ScalarBuffer<i64>,
-    /// The key of each row; [`NO_KEY`] if nothing can match: NULLs in its key or its time.
+    /// The key of each row; [`NO_KEY`] if nothing can match because its key or its time is NULL.
     pub keys: Vec<u32>,
 }
 
-/// Rows of this cycle, late ones left out; and the number of these.
+/// The rows of this cycle without the late ones, and the number of late rows.
 pub(super) struct OnTime {
     pub rows: RecordBatch,
     pub positions: Vec<u32>,
@@ -50,7 +50,7 @@ impl OnTime {
         Ok(OnTime { rows, positions, late, times, nulls })
     }
 
-    /// With their keys.
+    /// Adds their keys.
     pub fn into_probe(self, input: usize, table: &mut KeyTable, columns: &[usize]) -> Result<Probe, Cause> {
         let mut keys = table.intern(&self.rows, columns)?;
         for (row, key) in keys.iter_mut().enumerate() {
@@ -62,7 +62,7 @@ impl OnTime {
     }
 }
 
-/// A pair of rows of equal keys within the time bound.
+/// A pair of rows with equal keys within the time bound.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
     /// The row of the probe.

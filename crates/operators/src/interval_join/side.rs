@@ -1,4 +1,4 @@
-//! The rows held of one side of an interval join.
+//! The stored rows of one side of an interval join.
 
 use std::collections::VecDeque;
 
@@ -8,17 +8,17 @@ use tidemill_core::error::Cause;
 
 use crate::row_store::RowStore;
 
-/// A row that is held.
+/// A stored row.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub time: i64,
-    /// Its number in the store: a row that came later has a larger one.
+    /// Its number in the store: later rows have larger numbers.
     pub row: u64,
     /// Whether it had a match.
     pub is_matched: bool,
 }
 
-/// Rows by key, and by time within a key; equal times in the order of arrival.
+/// Rows by key, and within a key by time; rows with equal times are in the order of arrival.
 #[derive(Debug)]
 pub(super) struct Side {
     pub store: RowStore,
@@ -37,7 +37,7 @@ impl Side {
         self.entries.get(key as usize)
     }
 
-    /// Holds a row.
+    /// Stores a row.
     pub fn insert(&mut self, key: u32, entry: Entry) {
         if self.entries.len() <= key as usize {
             self.entries.resize_with(key as usize + 1, VecDeque::new);
@@ -53,7 +53,7 @@ impl Side {
         self.rows += 1;
     }
 
-    /// Notes that a row had a match.
+    /// Records that a row had a match.
     pub fn set_matched(&mut self, key: u32, time: i64, row: u64) {
         let Some(entries) = self.entries.get_mut(key as usize) else { return };
         let place = entries.partition_point(|held| (held.time, held.row) < (time, row));
@@ -62,7 +62,7 @@ impl Side {
         }
     }
 
-    /// Drops the rows of a key that are earlier than `time`; those without a match go to `unmatched`.
+    /// Drops the rows of a key that are earlier than `time`; adds those without a match to `unmatched`.
     pub fn expire(&mut self, key: u32, time: i64, unmatched: &mut Vec<(i64, u64)>) {
         let Some(entries) = self.entries.get_mut(key as usize) else { return };
         while let Some(entry) = entries.front().filter(|entry| is_before(entry.time, time)) {
@@ -88,7 +88,7 @@ impl Side {
         self.entries(key).is_some_and(|entries| !entries.is_empty())
     }
 
-    /// Gives up what is stored of rows that were dropped, and numbers the keys anew.
+    /// Releases the storage of dropped rows, and renumbers the keys.
     pub fn compact(&mut self, keys: &[u32], key_count: usize) -> Result<(), Cause> {
         let held = self.held_rows();
         self.store.keep(&held)?;
@@ -124,7 +124,7 @@ impl Side {
     }
 }
 
-/// Whether the time is before the end; at the end of all inputs even the last instant is over.
+/// Whether the time is before the end. At the end of all inputs, even the last instant has passed.
 pub(super) fn is_before(time: i64, end: i64) -> bool {
     time < end || end == i64::MAX
 }

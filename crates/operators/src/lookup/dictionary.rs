@@ -1,4 +1,4 @@
-//! Looking up the values of a dictionary once, instead of those of every row.
+//! Looks up the values of a dictionary once, instead of those of every row.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::ArrowDictionaryKeyType;
@@ -11,10 +11,10 @@ use super::index::Index;
 use crate::keys::{NO_KEY, value_type};
 use crate::stored_rows::kernel_error;
 
-/// The entries of the values of the dictionary that was seen last.
+/// The entries for the values of the dictionary that was seen last.
 #[derive(Debug, Default)]
 pub(super) struct DictionaryCache {
-    /// Held, so that no other dictionary can be at its place.
+    /// Kept alive, so that no other dictionary can have its address.
     values: Option<ArrayRef>,
     entries: Vec<u32>,
 }

@@ -1,4 +1,4 @@
-//! Where the rows of a dimension are, by key.
+//! The index of a dimension: where its rows are, by key.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};
@@ -9,12 +9,12 @@ use tidemill_core::error::Cause;
 
 use crate::keys::{KeyTable, NO_KEY, as_words, hash_bytes, is_word, value_type};
 
-/// From keys to entries: rows of the table if each key has one, or else numbers of keys. [`NO_KEY`]: none.
+/// Maps keys to entries: rows of the table if each key has one, otherwise numbers of keys. [`NO_KEY`]: none.
 #[derive(Debug)]
 pub(super) enum Index {
     /// One column of words in a narrow range: an entry for each value from `first` on.
     Range { first: u64, entries: Vec<u32> },
-    /// One column of words: open addressing.
+    /// One column of words, with open addressing.
     Words(WordTable),
     /// One column of strings.
     Strings(StringTable),
@@ -24,21 +24,21 @@ pub(super) enum Index {
 
 #[derive(Debug)]
 pub(super) struct WordTable {
-    /// Value and entry; [`NO_KEY`]: free. A power of two of them.
+    /// Value and entry; [`NO_KEY`]: free. Their number is a power of two.
     slots: Vec<(u64, u32)>,
     shift: u32,
 }
 
 #[derive(Debug)]
 pub(super) struct StringTable {
-    /// Where the string ends in `bytes` and its entry, by number; a string starts where the one before ends.
+    /// By number, where the string ends in `bytes`, and its entry. A string begins where the previous one ends.
     strings: Vec<(usize, u32)>,
     bytes: Vec<u8>,
     numbers: HashTable<u32>,
 }
 
 impl Index {
-    /// An index of these key columns; row `i` has entry `entries[i]`, [`NO_KEY`] if it has none.
+    /// An index of these key columns. Row `i` has entry `entries[i]`, or [`NO_KEY`] if it has none.
     pub fn new(
         table: &RecordBatch,
         columns: &[usize],
@@ -125,7 +125,7 @@ impl WordTable {
         table
     }
 
-    /// The slot that has the value, or the free one where it would be. At least half of them are free.
+    /// The slot that has the value, or the free slot where it belongs. At least half of them are free.
     #[inline]
     fn slot_of(&self, word: u64) -> usize {
         let mask = self.slots.len() - 1;
@@ -218,7 +218,7 @@ fn forget_nulls(found: &mut [u32], nulls: Option<&NullBuffer>) {
     }
 }
 
-/// Whether a column is a dictionary whose values the index can be asked for.
+/// Whether a column is a dictionary whose values can be looked up in the index.
 pub(super) fn is_dictionary(data_type: &DataType) -> bool {
     value_type(data_type) != *data_type
 }

@@ -11,7 +11,7 @@ use super::fold::{Fold, RunningFold};
 use super::function::{Input, RunningFunction};
 use super::sum::{TOO_LARGE, decimals, floats, integers, plus, read_integer, write_integer};
 
-/// The type of means of values of a type, which is that of DataFusion.
+/// The type of the mean of values of a type, which is the same as DataFusion's.
 pub(super) fn result_type(values: &DataType) -> Result<DataType, Cause> {
     match values {
         DataType::Decimal128(precision, scale) => Ok(DataType::Decimal128(
@@ -64,7 +64,7 @@ impl Fold for MeanOfFloats {
     }
 }
 
-/// Sum and number of values; the mean has four more decimals and is rounded half away from zero.
+/// Sum and number of values. The mean has four more decimals and is rounded half away from zero.
 #[derive(Debug)]
 struct MeanOfDecimals {
     result: DataType,

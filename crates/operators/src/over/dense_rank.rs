@@ -11,7 +11,7 @@ use super::function::{RunningFunction, Step};
 /// Numbers the event times of each key.
 #[derive(Debug, Default)]
 pub(super) struct DenseRank {
-    /// The last event time and its number, 0 before the first.
+    /// The last event time and its number; 0 before the first.
     keys: Vec<(i64, u64)>,
 }
 

@@ -33,8 +33,8 @@ pub(super) fn make(
     }))
 }
 
-/// Keeps, for each key, the values that are the extreme of the frame or will be when those before them have
-/// left it: each is further from the extreme than the one before.
+/// For each key, it keeps the values that are the extreme of the frame, or will be when earlier values have left it.
+/// Each of them is further from the extreme than the one before.
 #[derive(Debug)]
 struct Extreme {
     input: Input,
@@ -44,11 +44,11 @@ struct Extreme {
     ranks: Ranks,
 }
 
-/// The kept values in a form that compares as bytes, the extreme first: by key, as in the values.
+/// The kept values in a form that compares as bytes, the extreme first, by key as in the values.
 #[derive(Debug, Default)]
 struct Ranks {
     keys: Vec<std::collections::VecDeque<Vec<u8>>>,
-    /// Buffers to use again, so that rows need no allocation.
+    /// Buffers that are reused, so that rows need no allocation.
     spare: Vec<Vec<u8>>,
 }
 
@@ -76,7 +76,7 @@ impl Extreme {
         self.converter.convert_columns(&[values]).map_err(kernel_error)
     }
 
-    /// Takes in a value that counts.
+    /// Adds a value that counts.
     fn insert(&mut self, key: u32, bytes: &[u8], kept: Kept) {
         while self.ranks.keys[key as usize].back().is_some_and(|last| bytes < last.as_slice()) {
             self.ranks.pop_last(key);

@@ -1,4 +1,4 @@
-//! Running aggregates that combine values pair by pair: count, sum, avg.
+//! Running aggregates that combine values pairwise: count, sum, avg.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -17,16 +17,16 @@ use crate::failed_results::described;
 
 /// How values are combined.
 pub(super) trait Fold: Send + Debug {
-    /// A value, or several combined.
+    /// A value, or several values combined.
     type State: Copy + Send + Debug;
 
-    /// The state of each value; those of NULLs do not matter.
+    /// The state of each value; the states of NULLs are irrelevant.
     fn states(&self, column: Option<&ArrayRef>, rows: usize) -> Result<Vec<Self::State>, Cause>;
 
-    /// Two states as one, the earlier one first.
+    /// Combines two states, the earlier one first.
     fn combine(&self, earlier: Self::State, later: Self::State) -> Result<Self::State, Cause>;
 
-    /// The column of the results; `None` where the frame has no value.
+    /// The column of the results; `None` if the frame has no value.
     fn finish(&self, results: &[Option<Self::State>]) -> Result<ArrayRef, Cause>;
 
     fn write(&self, state: Self::State, writer: &mut SnapshotWriter);
@@ -46,10 +46,10 @@ pub(super) struct RunningFold<F: Fold> {
     rows_held: usize,
 }
 
-/// The values of a key in its frame. Both ends move forward only, so they are held as two stacks: the older
-/// values with what all of them up to the youngest of this stack give, and the younger ones with what they
-/// give together. Each value is combined at most three times, and no result is ever reversed, which floats do
-/// not allow.
+/// The values of a key in its frame. Both ends only move forward, so the values are held as two stacks. The first has
+/// the older values, each with the combination of all values up to the youngest of this stack. The second has the
+/// younger values and their combination. Each value is combined at most three times, and no result is ever subtracted,
+/// which floats do not allow.
 #[derive(Debug)]
 struct Frontier<S> {
     /// Coordinate, and this value combined with all before it in this vector; the oldest value is the last.

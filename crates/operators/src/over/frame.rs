@@ -1,4 +1,4 @@
-//! Which rows of its key a frame holds.
+//! Which rows of its key belong to a frame.
 
 use tidemill_core::error::Cause;
 use tidemill_core::{SnapshotReader, SnapshotWriter};
@@ -6,11 +6,11 @@ use tidemill_core::{SnapshotReader, SnapshotWriter};
 use super::function::Step;
 use super::spec::Frame;
 
-/// Where rows stand in the order of their key: by count for `ROWS`, by event time for `RANGE`.
+/// The coordinates of rows in the order of their key: by count for `ROWS`, by event time for `RANGE`.
 #[derive(Debug)]
 pub(super) struct Coordinates {
     frame: Frame,
-    /// The number of rows of each key; only counted if the frame is bounded by it.
+    /// The number of rows of each key; counted only if the frame is bounded by it.
     rows: Vec<i64>,
 }
 
@@ -29,7 +29,7 @@ impl Coordinates {
         self.rows.resize(key_count, 0);
     }
 
-    /// The coordinate of the key's next row, and the least one in its frame. To be asked once for every row.
+    /// The coordinate of the key's next row, and the smallest one in its frame. Must be called once for every row.
     #[inline]
     pub fn next(&mut self, step: &Step<'_>, row: usize) -> (i64, i64) {
         match self.frame {

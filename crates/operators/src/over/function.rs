@@ -1,4 +1,4 @@
-//! What every running function does: a column for each batch of rows, and state by key.
+//! The interface of running functions: a column for each batch of rows, and state by key.
 
 use std::fmt::Debug;
 
@@ -21,7 +21,7 @@ use crate::stored_rows::kernel_error;
 
 /// A function with its state.
 pub(super) trait RunningFunction: Send + Debug {
-    /// What it yields for each of these rows, which follow those of earlier calls.
+    /// Its results for these rows, which follow those of earlier calls.
     fn append(&mut self, step: &Step<'_>) -> Result<ArrayRef, Cause>;
 
     /// The number of rows that it holds, besides one state for each key.
@@ -36,7 +36,7 @@ pub(super) trait RunningFunction: Send + Debug {
     fn restore(&mut self, reader: &mut SnapshotReader<'_>) -> Result<(), Cause>;
 }
 
-/// Some rows in event-time order.
+/// Rows in event-time order.
 pub(super) struct Step<'a> {
     pub rows: &'a RecordBatch,
     /// The number of each row's key.
@@ -44,10 +44,10 @@ pub(super) struct Step<'a> {
     /// The number of keys so far.
     pub key_count: usize,
     pub times: &'a [i64],
-    /// What becomes of results that cannot be represented.
+    /// What happens to results that cannot be represented.
     pub failed: &'a FailedResults,
     pub cycle: u64,
-    /// For each row the last one of its key and event time; only if some function asks for it.
+    /// For each row the last one with the same key and event time; only if some function needs it.
     peer_last: UInt32Array,
 }
 
@@ -63,19 +63,19 @@ impl<'a> Step<'a> {
         Step { rows, keys, key_count, times, failed, cycle, peer_last: Vec::<u32>::new().into() }
     }
 
-    /// With what `RANGE` needs to know of rows of equal event time.
+    /// Adds what `RANGE` needs to know about rows with equal event time.
     pub fn with_peers(mut self) -> Self {
         self.peer_last = peer_last(self.keys, self.times).into();
         self
     }
 
-    /// For each row the one with which its frame ends if that is a `RANGE`: the last one of equal event time.
+    /// For each row the row that ends its frame: for `RANGE`, the last one with equal event time.
     pub fn frame_ends(&self) -> impl Iterator<Item = usize> {
         self.peer_last.values().iter().map(|row| *row as usize)
     }
 
-    /// The column of the frame's current row: with `RANGE` it is the last one of equal event time, so that
-    /// all of these yield the same.
+    /// The column at the end of the frame: for `RANGE` the last row with equal event time, so that all of these have
+    /// the same result.
     pub fn at_frame_end(&self, column: ArrayRef, frame: Frame) -> Result<ArrayRef, Cause> {
         match frame {
             Frame::Rows { .. } => Ok(column),
@@ -103,7 +103,7 @@ fn peer_last(keys: &[u32], times: &[i64]) -> Vec<u32> {
     last
 }
 
-/// The column that a function yields.
+/// The output column of a function.
 pub(super) fn result_field(spec: &FunctionSpec, schema: &Schema) -> Result<Field, Cause> {
     let of = |column: usize| schema.field(column).data_type().clone();
     let (data_type, nullable) = match &spec.function {

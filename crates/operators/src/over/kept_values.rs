@@ -1,4 +1,4 @@
-//! Values of earlier rows that a function may yield for later ones.
+//! Values of earlier rows that a function may return for later ones.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use tidemill_core::{SnapshotReader, SnapshotWriter};
 use crate::row_store::RowStore;
 use crate::stored_rows::{kernel_error, read_rows, write_rows};
 
-/// Fewer stored values are not worth being put together.
+/// With fewer stored values, compacting is not worthwhile.
 const COMPACT_VALUES: usize = 4096;
 
-/// A value of an earlier row: where it stands in its key's order, and its number.
+/// A value of an earlier row: its coordinate in its key's order, and its number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kept {
     pub coordinate: i64,
     pub value: u64,
 }
 
-/// Values by number, and by key those that are kept.
+/// Values by number, and for each key those that are kept.
 #[derive(Debug)]
 pub(super) struct KeptValues {
     schema: SchemaRef,
@@ -36,14 +36,14 @@ impl KeptValues {
         KeptValues { store: RowStore::new(schema.clone()), schema, keys: Vec::new(), count: 0 }
     }
 
-    /// Takes in a column; returns the number of its first value.
+    /// Adds a column; returns the number of its first value.
     pub fn append(&mut self, column: &ArrayRef, key_count: usize) -> Result<u64, Cause> {
         self.keys.resize_with(key_count, VecDeque::new);
         let rows = RecordBatch::try_new(self.schema.clone(), vec![column.clone()]).map_err(kernel_error)?;
         self.store.append(rows)
     }
 
-    /// What is kept of a key, in order.
+    /// The kept values of a key, in order.
     pub fn of(&self, key: u32) -> &VecDeque<Kept> {
         &self.keys[key as usize]
     }
@@ -54,14 +54,14 @@ impl KeptValues {
         self.count += 1;
     }
 
-    /// Keeps a key's first value no longer.
+    /// Drops a key's first value.
     pub fn pop_first(&mut self, key: u32) -> Option<Kept> {
         let first = self.keys[key as usize].pop_front();
         self.count -= usize::from(first.is_some());
         first
     }
 
-    /// Keeps a key's last value no longer.
+    /// Drops a key's last value.
     pub fn pop_last(&mut self, key: u32) -> Option<Kept> {
         let last = self.keys[key as usize].pop_back();
         self.count -= usize::from(last.is_some());
@@ -83,7 +83,7 @@ impl KeptValues {
         self.count
     }
 
-    /// Gives up the values that are not kept any more, once they are more than half.
+    /// Releases values that are no longer kept, once they are more than half.
     pub fn compact(&mut self) -> Result<(), Cause> {
         if self.store.len() <= COMPACT_VALUES || self.store.len() <= 2 * self.len() + COMPACT_VALUES {
             return Ok(());

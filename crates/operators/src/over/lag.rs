@@ -34,7 +34,7 @@ impl Lag {
         }
     }
 
-    /// The default where a row has no row so far before it, which is not the same as a NULL there.
+    /// The default is used if there is no row that far back, which is not the same as a NULL there.
     fn with_default(&self, numbers: &[u64], values: ArrayRef) -> Result<ArrayRef, Cause> {
         let Some(default) = self.default.as_ref().filter(|_| numbers.contains(&NO_ROW)) else {
             return Ok(values);

@@ -37,7 +37,7 @@ const VERSION: u8 = 1;
 /// The columns of the output: those of the rows, then one for each function.
 ///
 /// # Errors
-/// If a function does not take its column's type.
+/// If a function does not accept the type of its column.
 pub fn output_schema(spec: &OverSpec) -> Result<SchemaRef, Cause> {
     let mut fields: Vec<Arc<Field>> = spec.schema.fields().iter().cloned().collect();
     for function in &spec.functions {
@@ -46,11 +46,11 @@ pub fn output_schema(spec: &OverSpec) -> Result<SchemaRef, Cause> {
     Ok(Arc::new(Schema::new(fields)))
 }
 
-/// Gives out each row with what the functions yield for it.
+/// Emits each row with the results of the functions for it.
 ///
-/// Rows wait until the watermark has passed their event time, and come out in the order of (event time,
-/// input, arrival) at the end of the cycle. If they are declared to be in order, and no frame has rows of
-/// equal event time that may be still to come, each comes out in its own cycle at its own position.
+/// Rows wait until the watermark has passed their event time, and are emitted in the order of (event time, input,
+/// arrival) at the end of the cycle. If they are declared to be in order, and no frame includes later rows with equal
+/// event time, each is emitted in its own cycle at its own position.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -87,9 +87,9 @@ pub struct Over {
     schema: SchemaRef,
     keys: KeyTable,
     functions: Vec<Box<dyn RunningFunction>>,
-    /// Whether a function needs to know the last row of equal key and event time.
+    /// Whether a function needs to know the last row with equal key and event time.
     with_peers: bool,
-    /// Whether rows are worked on as they come.
+    /// Whether rows are processed as they come.
     at_once: bool,
     failed: FailedResults,
     arrived: CycleRows,
@@ -101,7 +101,7 @@ impl Over {
     /// An empty instance.
     ///
     /// # Errors
-    /// If a function does not take its column's type, or its keys cannot be compared.
+    /// If a function does not accept the type of its column, or its keys cannot be compared.
     pub fn new(spec: OverSpec) -> Result<Self, Cause> {
         let functions = spec.functions.iter().map(|function| make(&function.function, &spec.schema));
         let with_peers = spec.functions.iter().any(|function| function.function.has_peers());
@@ -119,7 +119,7 @@ impl Over {
         })
     }
 
-    /// What becomes of results that cannot be represented.
+    /// Sets what happens to results that cannot be represented.
     pub fn failed_results(mut self, failed: FailedResults) -> Self {
         self.failed = failed;
         self
@@ -145,7 +145,7 @@ impl Over {
         output.port(0).push_batch(rows, positions)
     }
 
-    /// Rows that are in order already, at their own positions.
+    /// Processes rows that are already in order, at their own positions.
     fn compute_arrived(&mut self, cycle: u64, output: &mut Output) -> Result<(), Cause> {
         let Some((rows, positions)) = self.arrived.take(&self.spec.schema)? else { return Ok(()) };
         let (times, nulls) = event_times(&rows, self.spec.event_time)?;

@@ -11,7 +11,7 @@ use super::kept_values::{Kept, KeptValues};
 use super::spec::Frame;
 use crate::row_store::NO_ROW;
 
-/// Keeps each key's rows in the frame; without bound only the first `n`.
+/// Keeps each key's rows in the frame; without a bound only the first `n`.
 #[derive(Debug)]
 pub(super) struct NthValue {
     column: usize,

@@ -8,7 +8,7 @@ use tidemill_core::{SnapshotReader, SnapshotWriter};
 
 use super::function::{RunningFunction, Step};
 
-/// Numbers the rows of each key; those of equal event time have the number of the first of them.
+/// Numbers the rows of each key. Rows with equal event time have the number of the first of them.
 #[derive(Debug, Default)]
 pub(super) struct Rank {
     keys: Vec<State>,

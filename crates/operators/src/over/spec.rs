@@ -1,4 +1,4 @@
-//! What running functions are there, and what they are given.
+//! Specifies running functions and their arguments.
 
 use arrow_array::ArrayRef;
 use arrow_schema::SchemaRef;
@@ -10,20 +10,20 @@ use crate::watermark::{LateRows, WatermarkSpec};
 pub struct OverSpec {
     /// The columns of the rows.
     pub schema: SchemaRef,
-    /// The columns of `PARTITION BY`; NULL is a value like others.
+    /// The columns of `PARTITION BY`; NULL is a value like any other.
     pub keys: Vec<usize>,
     /// The column of `ORDER BY`, the event time.
     pub event_time: usize,
     /// The functions, each of which adds a column.
     pub functions: Vec<FunctionSpec>,
-    /// Whether the rows come in event-time order. They are then worked on as they come, unless a function's
-    /// frame has rows of equal event time that may be still to come ([`Frame::Range`]).
+    /// Whether the rows come in event-time order. They are then processed as they come, unless a function's frame may
+    /// include later rows with equal event time ([`Frame::Range`]).
     pub ordered: bool,
-    /// Whose watermark counts.
+    /// Which watermark counts.
     pub watermark: WatermarkSpec,
     /// The largest number of rows and keys that a partition holds.
     pub rows_max: usize,
-    /// Counts the rows left out: before the watermark, or without event time.
+    /// Counts the rows left out because they came after the watermark or have no event time.
     pub late: LateRows,
 }
 
@@ -45,13 +45,13 @@ pub enum Function {
     Rank,
     /// `DENSE_RANK()`: `UInt64`; as rank, without gaps.
     DenseRank,
-    /// `LAG(column, rows, default)`: the value so many rows before, 0 for the row itself.
+    /// `LAG(column, rows, default)`: the value that many rows before, with 0 for the row itself.
     Lag {
         /// The column.
         column: usize,
         /// How many rows before.
         rows: usize,
-        /// One value of the column's type for rows that have none so far before; none: NULL.
+        /// One value of the column's type, for rows without a row that far back; `None`: NULL.
         default: Option<ArrayRef>,
     },
     /// `FIRST_VALUE(column)` of the frame.
@@ -79,9 +79,9 @@ pub enum Function {
     },
     /// An aggregate of the frame's rows.
     Aggregate {
-        /// Which.
+        /// Which one.
         aggregate: RunningAggregate,
-        /// The column; none for `COUNT(*)`.
+        /// The column; `None` for `COUNT(*)`.
         column: Option<usize>,
         /// `FILTER (WHERE ...)`: a Boolean column; rows where it is not true do not count.
         filter: Option<usize>,
@@ -99,30 +99,30 @@ pub enum RunningAggregate {
     Sum,
     /// The mean: `Float64`, a decimal of decimals.
     Avg,
-    /// The least value.
+    /// The smallest value.
     Min,
     /// The largest value.
     Max,
 }
 
-/// The rows of a key that a function sees: from its start up to the current row.
+/// The rows of a key that a function sees: from the frame's start to the current row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame {
-    /// `ROWS BETWEEN n PRECEDING AND CURRENT ROW`; none: `UNBOUNDED PRECEDING`.
+    /// `ROWS BETWEEN n PRECEDING AND CURRENT ROW`; `None`: `UNBOUNDED PRECEDING`.
     Rows {
         /// The number of rows before the current one.
         preceding: Option<usize>,
     },
-    /// `RANGE BETWEEN INTERVAL ... PRECEDING AND CURRENT ROW`: with all rows of the current row's event time.
-    /// Without bound it is what SQL means if no frame is given.
+    /// `RANGE BETWEEN INTERVAL ... PRECEDING AND CURRENT ROW`, which includes all rows with the current row's event
+    /// time. Without a bound, this is SQL's default frame.
     Range {
-        /// The nanoseconds before the current row's event time, included; none: `UNBOUNDED PRECEDING`.
+        /// The nanoseconds before the current row's event time, inclusive; `None`: `UNBOUNDED PRECEDING`.
         preceding_ns: Option<i64>,
     },
 }
 
 impl Function {
-    /// Whether what it yields for a row depends on later rows of the same event time.
+    /// Whether its result for a row depends on later rows with the same event time.
     pub(super) fn has_peers(&self) -> bool {
         let frame = match self {
             Function::FirstValue { frame, .. }

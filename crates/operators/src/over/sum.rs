@@ -14,7 +14,7 @@ use super::fold::{Fold, RunningFold};
 use super::function::{Input, RunningFunction};
 use crate::stored_rows::kernel_error;
 
-/// The type of sums of values of a type, which is that of DataFusion.
+/// The type of the sum of values of a type, which is the same as DataFusion's.
 pub(super) fn result_type(values: &DataType) -> Result<DataType, Cause> {
     use DataType::*;
     Ok(match values {
@@ -93,10 +93,10 @@ fn argument(column: Option<&ArrayRef>) -> Result<&ArrayRef, Cause> {
     column.ok_or_else(|| Cause::Bug("only COUNT has no argument".into()))
 }
 
-/// Stands for a sum that 128 bits cannot hold, which has too many digits for any result.
+/// Stands for a sum that exceeds 128 bits and so has too many digits for any result.
 pub(super) const TOO_LARGE: i128 = i128::MIN;
 
-/// The sum of two. One that is too large stays so until its values have left the frame.
+/// The sum of two. A sum that is too large stays so until its values have left the frame.
 pub(super) fn plus(one: i128, other: i128) -> i128 {
     match (one, other) {
         (TOO_LARGE, _) | (_, TOO_LARGE) => TOO_LARGE,
@@ -104,7 +104,7 @@ pub(super) fn plus(one: i128, other: i128) -> i128 {
     }
 }
 
-/// In 128 bits; only results must fit their type.
+/// Computed in 128 bits; only results must fit their type.
 #[derive(Debug)]
 struct SumOfIntegers {
     result: DataType,
@@ -153,7 +153,7 @@ impl Fold for SumOfIntegers {
     }
 }
 
-/// A column of decimals; fails if one has more digits than its type.
+/// A column of decimals; fails if one has more digits than its type allows.
 pub(super) fn decimals(
     values: impl Iterator<Item = Option<i128>>,
     data_type: &DataType,
