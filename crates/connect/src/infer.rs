@@ -1,9 +1,8 @@
-//! Finding out the columns of a file or a stream of text from its first records.
+//! Infers the columns of a file or a stream of text from its first records.
 //!
-//! Types are BOOLEAN (`true`, `false`), BIGINT, DOUBLE, DATE, TIMESTAMP (in nanoseconds, without zone) and
-//! VARCHAR, the first of which all values are; JSON also has lists and structs, and numbers in lists are
-//! DOUBLE. A whole number that does not fit into a BIGINT makes its column VARCHAR, since a DOUBLE would not
-//! keep it.
+//! A column has the first of these types that all values have: BOOLEAN (`true`, `false`), BIGINT, DOUBLE, DATE,
+//! TIMESTAMP (in nanoseconds, without zone) and VARCHAR. JSON also has lists and structs, and numbers in lists are
+//! DOUBLE. An integer that does not fit into a BIGINT makes its column VARCHAR, because a DOUBLE would not preserve it.
 
 use std::path::Path;
 
@@ -20,14 +19,14 @@ mod csv;
 mod guess;
 mod json;
 
-/// At most so many records are looked at.
+/// The most records that are examined.
 pub const RECORDS_MAX: usize = 10_000;
 
-/// At most so many bytes are looked at.
+/// The most bytes that are examined.
 pub const SAMPLE_BYTES: usize = 1024 * 1024;
 
-/// The columns of text that begins with `sample`; `is_whole`: that is all of it. Fills in what was left open
-/// of `csv`: delimiter and header. `place` stands for the input in messages.
+/// The columns of text that begins with `sample`; `is_whole`: that is all of it. Sets the delimiter and header of `csv`
+/// if they were left open. `place` names the input in messages.
 ///
 /// ```
 /// use tidemill_connect::formats::{CsvSettings, Format};
@@ -47,7 +46,7 @@ pub const SAMPLE_BYTES: usize = 1024 * 1024;
 /// ```
 ///
 /// # Errors
-/// [`Cause::User`] if there is no record that can be read.
+/// [`Cause::User`] if no record can be read.
 pub fn infer_text(
     place: &str,
     format: Format,
@@ -78,7 +77,7 @@ pub fn infer_text(
     })
 }
 
-/// The columns of the first file that has some.
+/// The columns of the first file that has any.
 pub(crate) fn infer_files(settings: &mut FileSettings) -> Result<SchemaRef, Cause> {
     let format = settings.known_format()?;
     if settings.is_pipe() {

@@ -1,7 +1,8 @@
-//! Sources and sinks of Tidemill: how data comes in and how results go out. One file per kind.
+//! The sources and sinks of Tidemill, one file per kind.
 //!
-//! Always: [`line_file`], text files of lines, plain or compressed with zstd. With the feature `tables`: sources and
-//! sinks of typed rows (files, standard input and output, sockets, HTTP, generators, memory). With `kafka`: topics.
+//! Always available: [`line_file`], text files of lines, plain or compressed with zstd. With the feature `tables`:
+//! sources and sinks of typed rows (files, standard input and output, sockets, HTTP, generators, memory). With `kafka`:
+//! topics.
 
 #[cfg(feature = "tables")]
 pub mod files;

@@ -1,7 +1,7 @@
-//! Reading text files in big chunks of complete lines: the source of every format of lines.
+//! Reads text files in large chunks of complete lines: the source of every line format.
 //!
-//! A file is plain or compressed with zstd, which its first bytes tell, not its name; the path `-` is
-//! standard input. Memory is bounded by the buffer (1 MiB) plus zstd's window, whatever the file holds.
+//! A file is plain or compressed with zstd, which is recognised by its first bytes and not by its name. The path `-` is
+//! standard input. Memory is bounded by the buffer (1 MiB) plus zstd's window, whatever the file contains.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -56,7 +56,7 @@ pub enum LineFileError {
         /// What is not supported.
         detail: String,
     },
-    /// The operating system could not read on.
+    /// The operating system could not continue reading.
     #[error(
         "{path}: reading failed at byte {offset}: {source}; check the disk or the sender, then try again"
     )]
@@ -94,7 +94,7 @@ pub struct LineFile {
     name: String,
     content: Content,
     buffer: Box<[u8]>,
-    /// The bytes read and not yet handed out: `buffer[start..end]`.
+    /// The bytes that were read but not yet returned: `buffer[start..end]`.
     start: usize,
     end: usize,
     next_line: u64,
@@ -104,8 +104,8 @@ pub struct LineFile {
 impl LineFile {
     /// Opens a file, plain or zstd; `-` is standard input (a file of that name is `./-`).
     ///
-    /// An empty file is fine and has no chunks, but an empty file named `.zst` is damaged, as any file named so
-    /// that does not begin like zstd.
+    /// An empty file is fine and has no chunks. But an empty file named `.zst` is damaged, like any file with that
+    /// ending that does not begin like zstd.
     ///
     /// # Errors
     /// All kinds of [`LineFileError`].
@@ -124,7 +124,7 @@ impl LineFile {
         Self::start(name, Box::new(file), named_zstd)
     }
 
-    /// Reads lines from anything; `name` stands for it in messages.
+    /// Reads lines from any reader; `name` names it in messages.
     ///
     /// # Errors
     /// As [`LineFile::open`].
@@ -157,17 +157,17 @@ impl LineFile {
         Ok(LineFile { name, content, buffer, start: 0, end: 0, next_line: 1, at_end: false })
     }
 
-    /// The file's path as it was given, or what stands for it: the name to use in messages.
+    /// The file's path as given, or the name that replaces it: use it in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The next complete lines: reads on until there is at least one, and hands out all there are, so that what
-    /// comes slowly (a pipe) is handed out as it comes. None at the end of the file.
+    /// The next complete lines. Reads until there is at least one, and returns all that are there, so that slow input
+    /// (a pipe) is returned as it comes. `None` at the end of the file.
     ///
     /// # Errors
-    /// [`LineFileError::Io`], [`LineFileError::CorruptZstd`] and [`LineFileError::UnsupportedCompression`]. Up to
-    /// a mebibyte of lines before the place of a damage may be lost; a wrong checksum shows only after its data.
+    /// [`LineFileError::Io`], [`LineFileError::CorruptZstd`] and [`LineFileError::UnsupportedCompression`]. Up to a
+    /// mebibyte of lines before the damage may be lost; a wrong checksum is noticed only after its data.
     pub fn next_chunk(&mut self) -> Result<Option<LineChunk<'_>>, LineFileError> {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
@@ -197,7 +197,7 @@ impl LineFile {
         LineChunk { bytes, first_line, ends_with_newline, over_long: None }
     }
 
-    /// The buffer holds the beginning of a line that is too long: keeps that, and reads away the rest.
+    /// The buffer holds the beginning of a line that is too long: keeps that, and discards the rest.
     fn over_long_line(&mut self) -> Result<LineChunk<'_>, LineFileError> {
         let mut length = LINE_LIMIT_BYTES as u64;
         let mut last_byte = 0;

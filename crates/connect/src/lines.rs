@@ -1,14 +1,13 @@
 //! A chunk of complete lines and the lines in it.
 
-/// The longest line, in bytes without its line end, that is handed out whole. Of a longer one only as many
-/// bytes as this are kept, so that a file without line ends cannot fill the memory.
+/// The longest line, in bytes without its line end, that is returned whole. Of a longer line only this many bytes are
+/// kept, so that a file without line ends cannot fill the memory.
 pub const LINE_LIMIT_BYTES: usize = 64 * 1024;
 
 /// Complete lines of a file, as they lie in the reader's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineChunk<'a> {
-    /// The lines with their line ends. Of an over-long line only the first [`LINE_LIMIT_BYTES`], alone in its
-    /// chunk.
+    /// The lines with their line ends. For an over-long line only the first [`LINE_LIMIT_BYTES`], alone in its chunk.
     pub bytes: &'a [u8],
     /// The number of the first line in the file; the first one of a file is 1.
     pub first_line: u64,
@@ -47,8 +46,8 @@ pub struct Line<'a> {
     pub bytes: &'a [u8],
     /// False for the last line of a file that does not end with a newline.
     pub terminated: bool,
-    /// The length in bytes of the line in the file, if it is longer than [`LINE_LIMIT_BYTES`]: then `bytes`
-    /// is only its beginning, and the line is to be counted as a bad one.
+    /// The length in bytes of the line in the file, if it is longer than [`LINE_LIMIT_BYTES`]. Then `bytes` is only its
+    /// beginning, and the line counts as a bad one.
     pub over_long: Option<u64>,
 }
 

@@ -1,7 +1,7 @@
-//! The folders that `**` means: a folder and all below it, each once.
+//! Expands `**` to a folder and all folders below it, each once.
 //!
-//! Links are followed, but a folder that was met is not entered again under another name: links that lead in a circle
-//! would make endless paths.
+//! Links are followed, but a folder is not entered a second time under another name: circular links would make endless
+//! paths.
 
 use std::collections::HashSet;
 use std::fs::DirEntry;
@@ -22,7 +22,7 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// The folders below these, with them: real ones before those that links lead to.
+    /// These folders and the folders below them, real ones before those that links lead to.
     pub(super) fn below(starts: Vec<PathBuf>) -> Result<Vec<PathBuf>, Cause> {
         let mut walk = Walk { links: starts, ..Walk::default() };
         while !walk.links.is_empty() {
@@ -33,7 +33,7 @@ impl Walk {
         Ok(walk.found)
     }
 
-    /// Walks through real folders, and keeps the links to others for later.
+    /// Walks through real folders, and collects the links to others for later.
     fn enter(&mut self, start: PathBuf) -> Result<(), Cause> {
         let mut waiting = vec![start];
         while let Some(folder) = waiting.pop() {
@@ -64,7 +64,7 @@ impl Walk {
     }
 }
 
-/// Which folder it is, and what is in it. As for `*`, a name that begins with a dot is not meant.
+/// Identifies the folder and reads its entries. As with `*`, names that begin with a dot do not match.
 fn look(folder: &Path) -> io::Result<(Identity, Vec<DirEntry>)> {
     let entries = std::fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
     let is_meant = |entry: &DirEntry| !entry.file_name().as_encoded_bytes().starts_with(b".");

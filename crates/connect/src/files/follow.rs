@@ -1,9 +1,9 @@
-//! Following files: what is appended to them, and new files of a directory or a pattern.
+//! Following files: data that is appended to them, and new files of a directory or a pattern.
 //!
-//! A file is what its inode says it is, whatever its name. One that was renamed is read on; one whose name went to another
-//! file is first read to its end, also if no name that is read leads to it any more; one that was truncated is read from
-//! its start. Where something may have been lost, that is reported as a fault. Parquet and Arrow IPC files are read once
-//! each, as soon as they are complete.
+//! A file is identified by its inode, whatever its name. A renamed file continues to be read. If another file takes
+//! over its name, the old file is first read to its end, even if no name that is read leads to it any more. A truncated
+//! file is read from its start. If something may have been lost, that is reported as a fault. Parquet and Arrow IPC
+//! files are read once each, as soon as they are complete.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -23,9 +23,9 @@ use super::settings::FileSettings;
 use super::track::{Given, TextTrack};
 use crate::formats::{DecoderSettings, Format, RecordDecoder, project, text_decoder};
 
-/// How long it waits before it looks again.
+/// How long it waits before it checks again.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Files that are held open at their ends.
+/// The most files that are held open at their ends.
 const OPEN_MAX: usize = 256;
 
 /// The files of a source that does not end.
@@ -36,14 +36,14 @@ pub(super) struct Follower {
     projection: Vec<usize>,
     files: Vec<Followed>,
     remembered: Remembered,
-    /// Whether it was told that nothing is there.
+    /// Whether it has reported that nothing is there.
     has_told: bool,
-    /// Whether the files of an earlier run were looked for under names that are not read.
+    /// Whether the files of an earlier run were searched for under names that are not read.
     has_looked_elsewhere: bool,
     next_part: u64,
     /// Places that changed without rows.
     changed: Vec<Place>,
-    /// The file to read next: each is read to its end before the next one's turn comes.
+    /// The next file to read. Each is read to its end before the next one's turn.
     turn: usize,
     next_scan: Instant,
     block: Vec<u8>,
@@ -55,7 +55,7 @@ pub(super) struct Entry {
     pub part: u64,
     pub path: PathBuf,
     pub identity: Identity,
-    /// No name that is read leads to it any more: it is read to its end, and that is all.
+    /// No name that is read leads to it any more. It is read to its end and then dropped.
     pub is_gone: bool,
 }
 
@@ -80,7 +80,7 @@ struct Followed {
 enum Reader {
     Text(Box<FollowedText>),
     Columns(Box<FollowedColumns>),
-    /// It may be dropped.
+    /// Whether it may be dropped.
     Ended,
 }
 
@@ -116,14 +116,14 @@ impl Follower {
         Ok(follower)
     }
 
-    /// Goes on where earlier runs came to.
+    /// Resumes where earlier runs stopped.
     pub(super) fn go_on(&mut self, places: &Places) -> Result<(), Cause> {
         self.remembered = Remembered::of(places)?;
         self.next_part = self.remembered.last_part().map_or(0, |part| part + 1);
         Ok(())
     }
 
-    /// Places that changed without rows, since this was last asked.
+    /// Places that changed without rows since this was last asked.
     pub(super) fn take_changed(&mut self) -> Vec<Place> {
         let forgotten = self.remembered.take_forgotten();
         self.changed.extend(forgotten.into_iter().map(|part| Place { part, at: None }));
@@ -146,7 +146,7 @@ impl Follower {
         project(&self.declared, columns)
     }
 
-    /// Reads until there are rows, or the time is over.
+    /// Reads until there are rows, or the time is up.
     pub(super) fn read(
         &mut self,
         wait: Duration,
@@ -169,7 +169,7 @@ impl Follower {
         }
     }
 
-    /// Looks which files are there, under which names.
+    /// Checks which files exist, and under which names.
     fn scan(&mut self, faults: &mut Faults) -> Result<(), Cause> {
         let start = Instant::now();
         let listed = self.listed()?;
@@ -194,7 +194,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Tells once that there is nothing at the path: it may be misspelt. An empty folder is there.
+    /// Reports once that nothing exists at the path, which may be misspelt. An empty folder counts as existing.
     fn tell_if_missing(&mut self, listed: &[(PathBuf, Identity)], faults: &mut Faults) {
         let path = &self.settings.path;
         if !std::mem::replace(&mut self.has_told, true) && listed.is_empty() && !Path::new(path).is_dir() {
@@ -204,7 +204,7 @@ impl Follower {
         }
     }
 
-    /// The files that are there, in the order of their names.
+    /// The existing files, in the order of their names.
     fn listed(&self) -> Result<Vec<(PathBuf, Identity)>, Cause> {
         let paths = match is_single(&self.settings.path) {
             // A pipe that came later would be waited for when it is opened.
@@ -217,8 +217,8 @@ impl Follower {
         Ok(paths.into_iter().filter_map(with_identity).collect())
     }
 
-    /// Finds the files that are followed, under other names if need be. One that no name leads to is gone, and so is one
-    /// whose name another file has.
+    /// Finds the followed files again, under other names if necessary. A file is gone if no name leads to it, or if
+    /// another file has its name.
     fn find_known(&mut self, listed: &[(PathBuf, Identity)], faults: &mut Faults) {
         let by_path: HashMap<&PathBuf, Identity> = listed.iter().map(|(path, own)| (path, *own)).collect();
         let mut by_identity = HashMap::new();
@@ -245,7 +245,7 @@ impl Follower {
         }
     }
 
-    /// Begins to follow the files that are not followed yet: where earlier runs came to, or from their starts. A file with
+    /// Begins to follow files that are not followed yet: where earlier runs stopped, or from their starts. A file with
     /// several names is one file.
     fn find_new(
         &mut self,
@@ -302,7 +302,7 @@ impl Follower {
         Ok(has_read)
     }
 
-    /// Reads a piece of a file. True if it has nothing now.
+    /// Reads a piece of a file. True if there is nothing more at the moment.
     fn read_file(
         &mut self,
         at: usize,

@@ -1,4 +1,4 @@
-//! One Parquet or Arrow IPC file of a folder that is followed: it is read once, as soon as it is complete.
+//! One Parquet or Arrow IPC file of a followed folder. It is read once, as soon as it is complete.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -34,7 +34,7 @@ pub(super) enum FollowedColumns {
 }
 
 impl FollowedColumns {
-    /// A file of which an earlier run may have read a part, or all.
+    /// A file that an earlier run may have read in part or completely.
     pub(super) fn new(start: FilePlace) -> FollowedColumns {
         match start.is_complete {
             true => FollowedColumns::Done(start),
@@ -86,7 +86,7 @@ impl FollowedColumns {
         Ok(!self.is_done())
     }
 
-    /// Opens it if it is complete; one that is being written has no end yet.
+    /// Opens it if it is complete; a file that is being written has no footer yet.
     fn try_open(
         &mut self,
         entry: &Entry,

@@ -14,7 +14,7 @@ use super::track::{Given, GrowingPrints, TextTrack, begin_at};
 use crate::formats::{RecordDecoder, Waiting};
 use crate::zstd_read::begins_zstd;
 
-/// A text file, how far it was read, and what of its last line was.
+/// A text file, with how far it was read and the incomplete part of its last line.
 pub(super) struct FollowedText {
     file: Option<File>,
     decoder: Box<dyn RecordDecoder>,
@@ -22,23 +22,23 @@ pub(super) struct FollowedText {
     start: Option<FilePlace>,
     track: TextTrack,
     prints: GrowingPrints,
-    /// There was nothing more when it was last read.
+    /// Nothing more was there when it was last read.
     is_at_end: bool,
 }
 
-/// What came of a look into a file.
+/// The result of reading a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// So many bytes were read.
+    /// This many bytes were read.
     Read(usize),
-    /// There is nothing now.
+    /// Nothing more is there at the moment.
     AtEnd,
-    /// Its path means another file now.
+    /// Its path leads to another file now.
     Displaced,
 }
 
 impl FollowedText {
-    /// A file that is read from its start, or from where an earlier run came to.
+    /// A file that is read from its start, or from where an earlier run stopped.
     pub(super) fn new(decoder: Box<dyn RecordDecoder>, start: FilePlace) -> FollowedText {
         let track = TextTrack::start();
         let start = Some(start);
@@ -86,7 +86,7 @@ impl FollowedText {
         Ok(())
     }
 
-    /// Takes a last record that has no line end, for nothing more will come.
+    /// Takes a last record that has no line end, because nothing more will come.
     pub(super) fn finish(
         &mut self,
         entry: &Entry,
@@ -103,7 +103,7 @@ impl FollowedText {
         Ok(())
     }
 
-    /// How far it was read; complete, since nothing more will come.
+    /// How far it was read, marked complete because nothing more will come.
     pub(super) fn last_place(&self, entry: &Entry) -> FilePlace {
         match &self.start {
             Some(start) => start.clone(),
@@ -118,8 +118,8 @@ impl FollowedText {
             .is_some_and(|file| file.metadata().is_ok_and(|metadata| link_count(&metadata) == 0))
     }
 
-    /// Opens the file, or looks what has become of it since its end was reached. `AtEnd` with an open file: there may be
-    /// something to read.
+    /// Opens the file, or checks what has happened to it since its end was reached. `AtEnd` with an open file: there
+    /// may be something to read.
     fn ready(&mut self, entry: &Entry, faults: &mut Faults) -> Result<Look, Cause> {
         if self.file.is_none() && self.start.is_none() && !self.has_changed_length(entry)? {
             return Ok(if is_displaced(entry)? { Look::Displaced } else { Look::AtEnd });
@@ -169,7 +169,7 @@ impl FollowedText {
         Ok(())
     }
 
-    /// Whether a file that is closed is worth a look.
+    /// Whether a closed file should be checked again.
     fn has_changed_length(&self, entry: &Entry) -> Result<bool, Cause> {
         match entry.path.metadata() {
             Ok(metadata) => Ok(identity(&metadata) == entry.identity && metadata.len() != self.track.decoded),
@@ -178,7 +178,7 @@ impl FollowedText {
         }
     }
 
-    /// Behind its end: if it was truncated, or written anew, it is read from its start.
+    /// At its end: if it was truncated or rewritten, it is read from its start.
     fn check_growth(&mut self, entry: &Entry, faults: &mut Faults) -> Result<(), Cause> {
         let Some(file) = &mut self.file else { return Ok(()) };
         let place = entry.path.display().to_string();
@@ -219,7 +219,7 @@ impl FollowedText {
     }
 }
 
-/// Whether the path means another file by now.
+/// Whether the path leads to another file by now.
 fn is_displaced(entry: &Entry) -> Result<bool, Cause> {
     if entry.is_gone {
         return Ok(false);

@@ -1,4 +1,4 @@
-//! Which files a path means.
+//! The files that a path means.
 
 use std::path::{Path, PathBuf};
 
@@ -6,10 +6,10 @@ use tidemill_core::error::Cause;
 
 use super::folders::Walk;
 
-/// The most files that are read as one source.
+/// The most files that may be read as one source.
 const FILES_MAX: usize = 1_000_000;
 
-/// Whether the path means one file, also if that is not there yet.
+/// Whether the path means a single file, even if that does not exist yet.
 pub(super) fn is_single(path: &str) -> bool {
     !Path::new(path).is_dir() && (Path::new(path).exists() || !is_pattern(path))
 }
@@ -18,7 +18,7 @@ fn is_pattern(path: &str) -> bool {
     path.contains(['*', '?', '['])
 }
 
-/// The files now there, in the order of their names. None is no error here.
+/// The files that exist now, in the order of their names. Finding none is not an error here.
 pub(super) fn list(path: &str) -> Result<Vec<PathBuf>, Cause> {
     let plain = Path::new(path);
     let mut files = Vec::new();
@@ -41,8 +41,8 @@ pub(super) fn list(path: &str) -> Result<Vec<PathBuf>, Cause> {
     Ok(files)
 }
 
-/// What a pattern matches; `path` is the whole one, for messages. `**` is walked through here, for links may lead in a
-/// circle.
+/// The files that match a pattern; `path` is the whole pattern, for messages. `**` is expanded here, because links may
+/// be circular.
 fn matching(pattern: &str, path: &str) -> Result<Vec<PathBuf>, Cause> {
     let parts: Vec<&str> = pattern.split('/').collect();
     let Some(at) = parts.iter().position(|part| *part == "**") else { return plain_matches(pattern, path) };
@@ -61,7 +61,7 @@ fn matching(pattern: &str, path: &str) -> Result<Vec<PathBuf>, Cause> {
     Ok(found)
 }
 
-/// What a pattern without `**` matches.
+/// The files that match a pattern without `**`.
 fn plain_matches(pattern: &str, path: &str) -> Result<Vec<PathBuf>, Cause> {
     let options = glob::MatchOptions { require_literal_leading_dot: true, ..Default::default() };
     let matches = glob::glob_with(pattern, options).map_err(|error| {
@@ -88,7 +88,7 @@ fn is_hidden(path: &Path) -> bool {
     path.file_name().is_some_and(|name| matches!(name.as_encoded_bytes().first(), Some(b'.' | b'_')))
 }
 
-/// There is no file.
+/// No file was found.
 pub(super) fn nothing_found(path: &str) -> Cause {
     Cause::User(match () {
         () if Path::new(path).is_dir() => format!("{path}: the directory has no files"),

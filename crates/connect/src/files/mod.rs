@@ -1,9 +1,8 @@
-//! Rows from files: one file, the files of a directory, or those that match a pattern; read once, or
-//! followed.
+//! Rows from files: one file, the files of a directory, or those that match a pattern; read once, or followed.
 //!
-//! Text (CSV, NDJSON) may be compressed with zstd. Files of a pattern or a directory
-//! are read in the order of their names; hidden files (`.name`, `_name`) of a directory are left out. A pipe is
-//! read as a stream: what was read of it cannot be read again.
+//! Text (CSV, NDJSON) may be compressed with zstd. Files of a pattern or a directory are read in the order of their
+//! names; hidden files (`.name`, `_name`) of a directory are left out. A pipe is read as a stream, and what was read of
+//! it cannot be read again.
 
 mod folders;
 mod follow;
@@ -34,7 +33,7 @@ pub(crate) use reading::TextInput;
 pub use settings::FileSettings;
 use track::Given;
 
-/// A source of the rows of files.
+/// A source that reads rows from files.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -61,7 +60,7 @@ pub struct FileSource {
     schema: SchemaRef,
     state: State,
     given: VecDeque<Given>,
-    /// Of the rows that were polled since places were last asked for.
+    /// The places of the rows that were polled since places were last asked for.
     places: Vec<Place>,
     faults: Faults,
 }
@@ -103,8 +102,8 @@ impl FileSource {
     }
 
     /// The columns of the first file: its own (Parquet, Arrow IPC), or inferred from its first rows (at most
-    /// [`infer::RECORDS_MAX`] or [`infer::SAMPLE_BYTES`]). Fills in what was left open of `csv`, delimiter and header,
-    /// for the rows are read as the columns were found.
+    /// [`infer::RECORDS_MAX`] or [`infer::SAMPLE_BYTES`]). Sets the delimiter and header of `csv` if they were left
+    /// open, because the rows must be read as the columns were inferred.
     ///
     /// # Errors
     /// As [`FileSource::open`].
@@ -113,11 +112,11 @@ impl FileSource {
         infer::infer_files(settings)
     }
 
-    /// Reads only these of the columns, in this order; to be called before the first poll. Values of the
-    /// other columns are not looked at, so their faults are not found.
+    /// Reads only these columns, in this order. Call it before the first poll. Values of the other columns are not
+    /// examined, so their faults are not found.
     ///
     /// # Errors
-    /// [`Cause::Bug`] if there is no such column.
+    /// [`Cause::Bug`] if such a column does not exist.
     pub fn set_projection(&mut self, columns: &[usize]) -> Result<(), Cause> {
         let schema = match &mut self.state {
             State::Once(files) => files.set_projection(columns)?,
@@ -130,7 +129,7 @@ impl FileSource {
 }
 
 impl FileSource {
-    /// The next of the rows that are ready.
+    /// The next rows that are ready.
     fn take_given(&mut self) -> Option<RecordBatch> {
         let Given { rows, place } = self.given.pop_front()?;
         self.places.extend(place);

@@ -1,7 +1,7 @@
 //! The files of a source that ends: which of them an earlier run has read, and how far.
 //!
-//! What was read of them must still be there: if it is not, the rows of the journal are no longer those of the files, and
-//! the source is refused.
+//! What was read of them must still be there. If it is not, the rows in the journal no longer match the files, and the
+//! source is refused.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fs::File;
@@ -17,7 +17,7 @@ use super::track::TextTrack;
 use crate::formats::Format;
 use crate::zstd_read::begins_zstd;
 
-/// A file that is to be read, or the rest of it.
+/// A file, or the rest of one, that is still to be read.
 pub(super) struct FilePart {
     pub part: u64,
     pub path: PathBuf,
@@ -41,15 +41,15 @@ impl FilePart {
     }
 }
 
-/// Files that were not read yet.
+/// Files that have not been read yet.
 pub(super) fn parts_of(paths: Vec<PathBuf>) -> VecDeque<FilePart> {
     paths.into_iter().zip(0..).map(|(path, part)| FilePart::new(part, path)).collect()
 }
 
-/// What earlier runs left of these files: in the same order, those that are read are left out.
+/// What earlier runs left unread of these files, in the same order, without those that were read completely.
 ///
 /// # Errors
-/// If a file that was read has other content now, or one that was read in part is not there any more.
+/// If a file that was read has different content now, or one that was read in part does not exist any more.
 pub(super) fn parts_left(
     files: VecDeque<FilePart>,
     places: &Places,
@@ -71,7 +71,7 @@ pub(super) fn parts_left(
     Ok(left)
 }
 
-/// Whether there is something to read of a file, which begins with what was read.
+/// Whether there is something left to read of a file, which still begins with what was read.
 fn rest_of(path: &Path, place: &FilePlace, format: Format) -> io::Result<bool> {
     if !place.is_complete {
         return Ok(true);
@@ -82,7 +82,7 @@ fn rest_of(path: &Path, place: &FilePlace, format: Format) -> io::Result<bool> {
     Ok(path.metadata()?.len() > place.offset)
 }
 
-/// Whether what was read of a file is in it still, and only whole records came behind it.
+/// Whether what was read of a file is still in it, and only whole records were added behind it.
 fn is_as_it_was(path: &Path, place: &FilePlace, format: Format) -> io::Result<bool> {
     let mut file = File::open(path)?;
     if !place.prints.are_of(&mut file)? {
@@ -98,12 +98,12 @@ fn is_as_it_was(path: &Path, place: &FilePlace, format: Format) -> io::Result<bo
     Ok(!place.is_complete || place.offset == 0 || read_piece(&mut file, place.offset - 1, 1)? == b"\n")
 }
 
-/// What a journal has of files.
+/// The journal's knowledge of files.
 struct Known {
     places: BTreeMap<u64, FilePlace>,
     by_path: HashMap<PathBuf, u64>,
     by_identity: HashMap<(u64, u64), u64>,
-    /// The paths that are there.
+    /// The existing paths.
     listed: HashSet<PathBuf>,
     next_part: u64,
 }
@@ -124,7 +124,7 @@ impl Known {
         self.next_part - 1
     }
 
-    /// What is known of a file: by its name, or if it was renamed by its inode.
+    /// What is known of a file, found by its name or, if it was renamed, by its inode.
     fn take(&mut self, file: &FilePart, format: Format) -> Result<Option<(u64, FilePlace)>, Cause> {
         let name = || file.path.display().to_string();
         let is_own = |place: &FilePlace| {

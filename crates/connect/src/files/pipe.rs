@@ -1,6 +1,6 @@
-//! A named pipe as a source of text: what others write into it, until the last of them closes it.
+//! A named pipe as a source of text: other processes write into it, until the last of them closes it.
 //!
-//! It is opened without waiting, so that nothing hangs where nobody writes. What was read of it cannot be read again.
+//! It is opened without waiting, so that nothing hangs if nobody writes. What was read of it cannot be read again.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -18,21 +18,21 @@ use super::reading::BLOCK_BYTES;
 use super::track::Given;
 use crate::formats::{DecoderSettings, Format, RecordDecoder, project, text_decoder};
 
-/// How long it waits before it looks again.
+/// How long it waits before it checks again.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// A pipe that is read.
+/// A pipe that is being read.
 pub(super) struct Pipe {
     place: String,
     file: File,
     declared: SchemaRef,
     decoder: Box<dyn RecordDecoder>,
-    /// Whether it waits for other writers when the last one has closed it.
+    /// Whether it waits for other writers after the last one has closed it.
     follow: bool,
     has_ended: bool,
     /// Whether there is a writer, as far as is known.
     has_writer: bool,
-    /// One without a name has its writers from the beginning.
+    /// A pipe without a name has its writers from the beginning.
     is_named: bool,
     block: Vec<u8>,
     done_bytes: u64,
@@ -93,7 +93,7 @@ impl Pipe {
         self.follow
     }
 
-    /// Reads until there are rows, or the time is over. True: that was all.
+    /// Reads until there are rows, or the time is up. True: the end was reached.
     pub(super) fn read(
         &mut self,
         wait: Duration,
@@ -119,7 +119,7 @@ impl Pipe {
         Ok(self.has_ended)
     }
 
-    /// Reads what is there. `None`: nothing now; true: its writers have closed it.
+    /// Reads what is available. `None`: nothing at the moment; true: its writers have closed it.
     fn read_some(&mut self, batches: &mut VecDeque<RecordBatch>) -> Result<Option<bool>, Cause> {
         match self.file.read(&mut self.block) {
             Ok(0) if !self.has_writer && self.is_named => Ok(None),

@@ -1,7 +1,7 @@
-//! How far a file was read, and how it is known again: what a durable query keeps of each file beside its rows.
+//! How far a file was read, and how it is recognised: what a durable query stores for each file with its rows.
 //!
-//! A file is the same one if it has the path or the inode that it had, and begins with the bytes that were read. Inodes
-//! are used again, so they alone tell nothing.
+//! A file is the same one if it has the same path or inode, and begins with the bytes that were read. Inodes are
+//! reused, so they alone prove nothing.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use tidemill_core::error::Cause;
 
 const VERSION: u8 = 1;
-/// So much is looked at of a file's beginning.
+/// How much is examined at the beginning of a file.
 pub(super) const HEAD_BYTES: usize = 4096;
-/// And before the place up to which it was read.
+/// How much is examined before the place up to which it was read.
 pub(super) const TAIL_BYTES: usize = 1024;
 
-/// Device and inode; `None` where the system has none.
+/// Device and inode; `None` if the system does not have them.
 pub(super) type Identity = Option<(u64, u64)>;
 
 #[cfg(unix)]
@@ -29,7 +29,7 @@ pub(super) fn identity(_metadata: &Metadata) -> Identity {
     None
 }
 
-/// A piece of a file, as it is known again.
+/// A piece of a file by which it is recognised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Fingerprint {
     length: u32,
@@ -44,7 +44,7 @@ impl Fingerprint {
     }
 }
 
-/// The first bytes of a file that is `extent` long, or was read so far, and those before its end.
+/// The first bytes of a file that is `extent` long, or was read that far, and the bytes before its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Prints {
     pub extent: u64,
@@ -53,7 +53,7 @@ pub(super) struct Prints {
 }
 
 impl Prints {
-    /// Of a file of this length.
+    /// The fingerprints of a file of this length.
     pub(super) fn of(file: &mut File, extent: u64) -> io::Result<Prints> {
         let head = read_piece(file, 0, extent.min(HEAD_BYTES as u64))?;
         let tail_bytes = extent.min(TAIL_BYTES as u64);
@@ -61,7 +61,7 @@ impl Prints {
         Ok(Prints { extent, head: Fingerprint::of(&head), tail: Fingerprint::of(&tail) })
     }
 
-    /// Whether the file has these bytes still. It may have grown.
+    /// Whether the file still has these bytes. It may have grown.
     pub(super) fn are_of(&self, file: &mut File) -> io::Result<bool> {
         if file.metadata()?.len() < self.extent {
             return Ok(false);
@@ -76,7 +76,7 @@ impl Prints {
     }
 }
 
-/// Reads a piece of a file, or less if it ends before.
+/// Reads a piece of a file, or less if the file ends earlier.
 pub(super) fn read_piece(file: &mut File, start: u64, length: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(length as usize);
     file.seek(SeekFrom::Start(start))?;
@@ -90,18 +90,19 @@ pub(super) struct FilePlace {
     pub path: PathBuf,
     pub identity: Identity,
     pub prints: Prints,
-    /// Of a text: all records before this byte were given. It is a byte of the text, if the file is compressed.
+    /// For text: all records before this byte were returned. If the file is compressed, it is a byte of the
+    /// decompressed text.
     pub offset: u64,
-    /// And the number of the line that begins there.
+    /// The number of the line that begins there.
     pub line: u64,
-    /// Rows that were given of what comes behind `offset`.
+    /// Rows returned from behind `offset`.
     pub rows: u64,
-    /// It was read to its end, and nothing more is awaited.
+    /// It was read to its end, and nothing more is expected.
     pub is_complete: bool,
 }
 
 impl FilePlace {
-    /// Nothing of a file.
+    /// The start of a file.
     pub(super) fn start(path: PathBuf, identity: Identity) -> FilePlace {
         let prints = Prints::default();
         FilePlace { path, identity, prints, offset: 0, line: 1, rows: 0, is_complete: false }

@@ -1,4 +1,4 @@
-//! Reading files once, one after the other.
+//! Reads files once, one after the other.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -22,10 +22,10 @@ use crate::formats::{
 };
 use crate::zstd_read::{ZstdError, ZstdReader, begins_zstd};
 
-/// Bytes that are read at once.
+/// How many bytes are read at once.
 pub(super) const BLOCK_BYTES: usize = 512 * 1024;
 
-/// Bytes of the first file that are looked at before there is a query.
+/// How many bytes of the first file are examined before there is a query.
 const SAMPLE_BYTES: usize = 64 * 1024;
 
 /// The files of a source that ends.
@@ -63,7 +63,7 @@ pub(super) struct Columns {
     reader: BatchReader,
     place: String,
     next_row: u64,
-    /// Rows that an earlier run was given.
+    /// Rows that an earlier run received.
     known_rows: u64,
     size_bytes: u64,
 }
@@ -107,7 +107,7 @@ impl Columns {
         Ok(Some(fitted))
     }
 
-    /// Leaves out rows at the beginning; an earlier run was given them.
+    /// Skips rows at the beginning that an earlier run received.
     pub(super) fn leave_out(&mut self, rows: u64) {
         self.known_rows = rows;
     }
@@ -156,7 +156,7 @@ impl Files {
         Ok(files)
     }
 
-    /// Looks into the first file, so that what is wrong with it (a column that is not there) is said at once.
+    /// Checks the first file, so that problems with it (a missing column) are reported at once.
     fn check_first(&mut self) -> Result<(), Cause> {
         let Some(FilePart { path, .. }) = self.parts.front() else { return Ok(()) };
         let Some(decoder) = &mut self.decoder else { return self.open_columns(path).map(drop) };
@@ -173,13 +173,13 @@ impl Files {
         Columns::open(self.format, path, &self.declared, &self.projection, self.batch_rows)
     }
 
-    /// Goes on where earlier runs came to.
+    /// Resumes where earlier runs stopped.
     pub(super) fn go_on(&mut self, places: &Places) -> Result<(), Cause> {
         self.parts = parts_left(std::mem::take(&mut self.parts), places, self.format)?;
         Ok(())
     }
 
-    /// Places that changed without rows, since this was last asked.
+    /// Places that changed without rows since this was last asked.
     pub(super) fn take_changed(&mut self) -> Vec<Place> {
         std::mem::take(&mut self.changed)
     }
@@ -193,7 +193,7 @@ impl Files {
         Ok(schema)
     }
 
-    /// Reads until there are rows, or the time is over. True: that was all.
+    /// Reads until there are rows, or the time is up. True: the end was reached.
     pub(super) fn read(
         &mut self,
         wait: Duration,
@@ -295,7 +295,7 @@ impl Files {
     }
 }
 
-/// The bytes of a text file, plain or compressed with zstd, which its first bytes tell.
+/// The bytes of a text file, plain or compressed with zstd, which is recognised by its first bytes.
 pub(crate) enum TextInput {
     Plain(File, u64),
     Zstd(Box<ZstdReader<File>>),
@@ -322,7 +322,7 @@ impl TextInput {
         })
     }
 
-    /// Bytes of the file that were read.
+    /// How many bytes of the file were read.
     fn offset(&self) -> u64 {
         match self {
             TextInput::Plain(_, offset) => *offset,
@@ -330,7 +330,7 @@ impl TextInput {
         }
     }
 
-    /// Goes on to a byte of the text, of which so many bytes were read.
+    /// Advances to a byte of the text; returns how many bytes were read.
     fn go_to(&mut self, mut done: u64, offset: u64) -> Result<(), ZstdError> {
         if let (TextInput::Plain(file, at), true) = (&mut *self, done < offset) {
             *at = file.seek(SeekFrom::Start(offset)).map_err(ZstdError::Io)?;
@@ -347,7 +347,7 @@ impl TextInput {
         Ok(())
     }
 
-    /// Reads some bytes; 0 at the end.
+    /// Reads bytes; returns 0 at the end.
     pub(crate) fn read(&mut self, target: &mut [u8]) -> Result<usize, ZstdError> {
         match self {
             TextInput::Zstd(reader) => reader.read(target),
@@ -366,7 +366,7 @@ impl TextInput {
 }
 
 impl ZstdError {
-    /// The error for a user, with the file's name.
+    /// The error for the user, with the file's name.
     pub(crate) fn explain(self, place: &str) -> Cause {
         match self {
             ZstdError::Io(error) => failed(place, &error),

@@ -1,5 +1,5 @@
-//! Files that were read before and are not being followed now: those of an earlier run that were not found yet, and those
-//! that went away. Each may turn up under its name, or under another one.
+//! Files that were read before and are not being followed now: files of an earlier run that were not found yet, and
+//! files that disappeared. Each may reappear under its name or under another one.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
@@ -11,7 +11,7 @@ use tidemill_core::source::{Faults, Places};
 use super::listing::failed;
 use super::place::{FilePlace, Identity, identity};
 
-/// How many files that are not there are remembered.
+/// How many absent files are remembered.
 const ABSENT_MAX: usize = 1000;
 
 #[derive(Default)]
@@ -19,12 +19,12 @@ pub(super) struct Remembered {
     places: BTreeMap<u64, FilePlace>,
     by_identity: HashMap<(u64, u64), u64>,
     by_path: HashMap<PathBuf, u64>,
-    /// Parts of which nothing is known any more, since this was last asked.
+    /// Parts about which nothing is known any more, since this was last asked.
     forgotten: Vec<u64>,
 }
 
 impl Remembered {
-    /// What a journal has of earlier runs.
+    /// What a journal knows of earlier runs.
     pub(super) fn of(places: &Places) -> Result<Remembered, Cause> {
         let mut remembered = Remembered::default();
         for (part, at) in places {
@@ -59,12 +59,12 @@ impl Remembered {
         self.remove(part)
     }
 
-    /// Parts of which nothing is known any more, since this was last asked.
+    /// Parts about which nothing is known any more, since this was last asked.
     pub(super) fn take_forgotten(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.forgotten)
     }
 
-    /// The last part of them.
+    /// The largest part number.
     pub(super) fn last_part(&self) -> Option<u64> {
         self.places.last_key_value().map(|(part, _)| *part)
     }
@@ -73,15 +73,16 @@ impl Remembered {
         self.places.iter().map(|(part, place)| (*part, place))
     }
 
-    /// Forgets the oldest of too many files that are not there.
+    /// Drops the oldest absent files if there are too many.
     pub(super) fn forget_oldest(&mut self) {
         let too_many = self.places.len().saturating_sub(ABSENT_MAX);
         let oldest: Vec<u64> = self.places.keys().take(too_many).copied().collect();
         oldest.iter().for_each(|part| _ = self.forget(*part));
     }
 
-    /// The part that a file is which has just been found, and how far it was read; no longer remembered then. `present` are
-    /// the files that are there. One that has other content than what was read is a new file, which is reported.
+    /// The part of a file that has just been found, and how far it was read; the file is no longer remembered then.
+    /// `present` are the existing files. A file with different content than what was read is a new file, which is
+    /// reported.
     pub(super) fn take(
         &mut self,
         path: &Path,
@@ -118,8 +119,8 @@ impl Remembered {
         Ok(None)
     }
 
-    /// Where the remembered files are that none of the names means which are read, and which were not read to their ends:
-    /// in the folders where they were.
+    /// Finds remembered files that none of the names that are read leads to, and that were not read to their ends, in
+    /// the folders where they were.
     pub(super) fn elsewhere(&self, present: &HashSet<(u64, u64)>) -> Result<Vec<(u64, PathBuf)>, Cause> {
         let is_sought = |place: &FilePlace| !place.is_complete && place.identity.is_some();
         let sought = self.places().filter(|(_, place)| is_sought(place));
@@ -138,7 +139,7 @@ impl Remembered {
     }
 }
 
-/// The path in its folder under which a file is that had this path.
+/// The path, in the same folder, of a file that had this path.
 pub(super) fn renamed(path: &Path, own: Identity) -> Option<PathBuf> {
     identities(&folder_of(path)).remove(&own?)
 }

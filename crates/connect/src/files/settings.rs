@@ -17,9 +17,9 @@ pub struct FileSettings {
     pub path: String,
     /// The format; `None`: by the ending of the (first) file's name.
     pub format: Option<Format>,
-    /// Whether to wait at the end for more, as `tail -F` does, and for new files. The source then never ends.
+    /// Whether to wait at the end for more data, as `tail -F` does, and for new files. The source then never ends.
     pub follow: bool,
-    /// How a CSV is written.
+    /// How a CSV file is written.
     pub csv: CsvSettings,
     /// The columns; `None`: those of the first file, inferred if it is text.
     pub schema: Option<SchemaRef>,
@@ -28,7 +28,7 @@ pub struct FileSettings {
 }
 
 impl FileSettings {
-    /// Everything by default: read once, format by name, columns from the file.
+    /// The defaults: read once, format by name, columns from the file.
     pub fn new(path: impl Into<String>) -> FileSettings {
         FileSettings {
             path: path.into(),
@@ -40,7 +40,7 @@ impl FileSettings {
         }
     }
 
-    /// Fills in what the name of the first file tells.
+    /// Completes the settings from the name of the first file.
     pub(super) fn complete(&mut self) -> Result<(), Cause> {
         self.batch_rows = self.batch_rows.max(1);
         let name = match Format::of_path(&self.path) {
@@ -60,7 +60,7 @@ impl FileSettings {
         Ok(())
     }
 
-    /// Whether the path is that of a pipe, whose rows can be read only once.
+    /// Whether the path leads to a pipe, whose rows can be read only once.
     pub fn is_pipe(&self) -> bool {
         is_pipe(Path::new(&self.path))
     }

@@ -1,8 +1,9 @@
-//! Up to where the rows of a text were given: so exactly that reading can go on there, neither a row less nor one more.
+//! How far the rows of a text were returned, precisely enough that reading can continue there without losing or
+//! repeating a row.
 //!
-//! A decoder makes several batches of one piece of a text. Behind the last of them the next record begins at a known byte;
-//! behind the others only the number of rows is known since such a byte. What is read again from there gives them again,
-//! and so many are left out.
+//! A decoder makes several batches from one piece of text. Behind the last of them the next record begins at a known
+//! byte. Behind the others, only the number of rows since such a byte is known. Reading again from that byte returns
+//! these rows again, and that many are skipped.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -15,7 +16,7 @@ use tidemill_core::source::Place;
 use super::place::{FilePlace, Fingerprint, HEAD_BYTES, Prints, TAIL_BYTES, read_piece};
 use crate::formats::{RecordDecoder, Waiting};
 
-/// Bytes that are read at once to find a header.
+/// How many bytes are read at once to find a header.
 const PIECE_BYTES: usize = 64 * 1024;
 
 /// Rows, and how far their file was read behind them.
@@ -24,18 +25,18 @@ pub(super) struct Given {
     pub place: Option<Place>,
 }
 
-/// How far a text was decoded, and given.
+/// How far a text was decoded, and its rows returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TextTrack {
-    /// So many bytes were given to the decoder.
+    /// How many bytes the decoder has received.
     pub decoded: u64,
-    /// All records before this byte were given.
+    /// All records before this byte were returned.
     pub offset: u64,
     /// The number of the line there.
     pub line: u64,
-    /// Rows given of what comes behind.
+    /// Rows returned from behind it.
     pub rows: u64,
-    /// Rows that were given by an earlier run, and come again.
+    /// Rows that an earlier run returned and that come again.
     known: u64,
 }
 
@@ -44,18 +45,18 @@ impl TextTrack {
         TextTrack { decoded: 0, offset: 0, line: 1, rows: 0, known: 0 }
     }
 
-    /// In a file of columns, behind so many of its rows.
+    /// In a file of columns, behind this many of its rows.
     pub(super) fn of_rows(rows: u64) -> TextTrack {
         TextTrack { rows, ..TextTrack::start() }
     }
 
-    /// At the place to which an earlier run came.
+    /// At the place where an earlier run stopped.
     pub(super) fn at(place: &FilePlace) -> TextTrack {
         let FilePlace { offset, line, rows, .. } = *place;
         TextTrack { decoded: offset, offset, line, rows: 0, known: rows }
     }
 
-    /// Takes what came of `bytes` more, and hands out the new rows with the track behind them.
+    /// Takes what was decoded from `bytes` more bytes, and returns the new rows with the track behind them.
     pub(super) fn take(
         &mut self,
         bytes: u64,
@@ -89,7 +90,7 @@ impl TextTrack {
     }
 }
 
-/// The fingerprints of what was read of a file that grows.
+/// The fingerprints of what was read of a growing file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct GrowingPrints {
     extent: u64,
@@ -98,7 +99,7 @@ pub(super) struct GrowingPrints {
 }
 
 impl GrowingPrints {
-    /// Of a file that was read so far.
+    /// For a file that was read so far.
     pub(super) fn read(file: &mut File, extent: u64) -> io::Result<GrowingPrints> {
         let head = read_piece(file, 0, extent.min(HEAD_BYTES as u64))?;
         let tail_bytes = extent.min(TAIL_BYTES as u64);
@@ -127,8 +128,8 @@ impl GrowingPrints {
     }
 }
 
-/// Begins a text in its middle: shows the decoder its beginning, from which the columns may follow, and no more of it.
-/// Returns how many bytes were read; `read` reads the next ones.
+/// Begins a text in its middle: shows the decoder the beginning of the text, which may determine the columns, and no
+/// more of it. Returns how many bytes were read; `read` reads the next ones.
 pub(super) fn begin_at(
     decoder: &mut dyn RecordDecoder,
     place: &str,

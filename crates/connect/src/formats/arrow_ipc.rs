@@ -1,5 +1,5 @@
-//! Arrow IPC: the file format ("Feather version 2") and the stream format, which its first bytes tell apart.
-//! Bodies may not be compressed.
+//! Arrow IPC: the file format ("Feather version 2") and the stream format, which differ in their first bytes. Bodies
+//! may not be compressed.
 //!
 //! ```
 //! use std::time::Duration;
@@ -42,7 +42,7 @@ pub(crate) fn schema(place: &str, mut file: File) -> Result<SchemaRef, Cause> {
     schema.map_err(|error| explain(place, &error))
 }
 
-/// Reads the chosen ones of the declared columns.
+/// Reads the selected ones of the declared columns.
 pub(crate) fn open(
     place: &str,
     mut file: File,
@@ -73,7 +73,7 @@ pub(crate) fn open(
     Ok((fit, Box::new(sliced)))
 }
 
-/// Whether it is a file and no stream; goes back to its beginning.
+/// Whether it is a file and not a stream; rewinds to the beginning.
 fn is_file(file: &mut File) -> Result<bool, Cause> {
     let mut magic = Vec::new();
     file.seek(SeekFrom::Start(0))?;

@@ -1,14 +1,14 @@
 //! CSV: records of fields with a delimiter between them (RFC 4180), with or without a header.
 //!
-//! - With a header, columns are found by name in any case, and columns of the file that are not declared are
-//!   left out. Without one they are found by position, and a record has as many fields as there are columns.
-//! - An empty field is NULL. For a string only if it is not quoted: `""` is the empty string.
-//! - A record may contain newlines in quotes. After a broken record, reading goes on at the next line.
-//! - Empty lines are left out; but where a record is one field, an empty line is a record that is NULL. Lines may end
-//!   with CR LF. A byte order mark at the beginning is left out.
-//! - Faults are: another number of fields, text after a closing quote, a value that is none of its column's
-//!   type, NULL in a column that is NOT NULL, bytes that are not UTF-8, a NUL byte, more than
-//!   [`RECORD_LIMIT_BYTES`]. Columns that nobody reads are checked, too.
+//! - With a header, columns are found by name in any case, and undeclared columns of the file are ignored. Without one
+//!   they are found by position, and a record has as many fields as there are columns.
+//! - An empty field is NULL; for a string only if it is not quoted: `""` is the empty string.
+//! - A record may contain newlines in quotes. After a broken record, reading continues at the next line.
+//! - Empty lines are skipped; but if records have a single field, an empty line is a record with NULL. Lines may end
+//!   with CR LF. A byte order mark at the beginning is skipped.
+//! - Faults are: a wrong number of fields, text after a closing quote, a value that does not have its column's type,
+//!   NULL in a column that is NOT NULL, bytes that are not UTF-8, a NUL byte, more than [`RECORD_LIMIT_BYTES`]. Columns
+//!   that nobody reads are checked, too.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use super::csv_records::{Step, next_record};
 use super::values::{self, BadRows, good_rows};
 use super::{CsvSettings, DecoderSettings, RECORD_LIMIT_BYTES, RecordDecoder, Waiting, project, sql_type};
 
-/// Bytes that are taken in at once.
+/// How many bytes are taken in at once.
 const PIECE_BYTES: usize = 512 * 1024;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -53,7 +53,8 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 pub struct CsvDecoder {
     declared: SchemaRef,
     schema: SchemaRef,
-    /// The declared columns whose fields are looked at: those of the schema, in its order, then those that are only checked.
+    /// The declared columns whose fields are examined: those of the schema, in its order, then those that are only
+    /// checked.
     looked_at: Vec<usize>,
     csv: CsvSettings,
     delimiter: u8,
@@ -62,19 +63,19 @@ pub struct CsvDecoder {
     /// Whether the inputs have headers, once that is known.
     has_header: Option<bool>,
     layout: Option<Layout>,
-    /// What was taken in and not yet decoded: from the beginning of a record on.
+    /// Bytes that were received but not yet decoded, starting at the beginning of a record.
     buffer: Vec<u8>,
     /// The number of the line with which the buffer begins.
     line: u64,
     at_start: bool,
-    /// In the middle of a record that is too long, all of which is left out up to its next newline.
+    /// Within a record that is too long, which is discarded up to its next newline.
     discarding: bool,
     records: Records,
     faults: Faults,
 }
 
 impl CsvDecoder {
-    /// A decoder; its first input begins.
+    /// A decoder at the beginning of its first input.
     ///
     /// # Errors [`Cause::User`] if a column has a type that no text can be, or delimiter or quote are no
     /// ASCII characters.
@@ -142,8 +143,7 @@ impl CsvDecoder {
         Some(start)
     }
 
-    /// Finds up to `batch_rows` records from `start` on. Returns where they end, and whether there may be
-    /// more.
+    /// Finds up to `batch_rows` records from `start` on. Returns where they end, and whether there may be more.
     fn read_records(&mut self, start: usize, at_end: bool) -> Result<(usize, bool), Cause> {
         self.records.spans.clear();
         self.records.ranges.clear();
@@ -183,7 +183,7 @@ impl CsvDecoder {
         Ok((at, true))
     }
 
-    /// Looks at the first record: is it the header, and where are the columns? `None`: it is not complete.
+    /// Examines the first record: is it the header, and where are the columns? `None`: it is not complete.
     fn read_header(&mut self, start: usize, at: usize, at_end: bool) -> Result<Option<usize>, Cause> {
         let mut spans = Vec::new();
         let step = next_record(&self.buffer, at, self.delimiter, self.csv.quote, |_, span| spans.push(span));
@@ -210,7 +210,7 @@ impl CsvDecoder {
         Ok(Some(if is_header { next } else { at }))
     }
 
-    /// The beginning of the next line; if that is still to come, all up to it is discarded.
+    /// The beginning of the next line. If that is still to come, everything up to it is discarded.
     fn after_line(&mut self, at: usize) -> Option<usize> {
         let newline = memchr::memchr(b'\n', &self.buffer[at..]);
         self.discarding = newline.is_none();
@@ -228,7 +228,7 @@ impl CsvDecoder {
         }
     }
 
-    /// Makes a batch of the records of `buffer[start..end]`.
+    /// Makes a batch of the records in `buffer[start..end]`.
     fn emit(&mut self, start: usize, end: usize, batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause> {
         let rows = self.records.ranges.len();
         if rows == 0 {

@@ -1,20 +1,20 @@
-//! A block of records of a CSV, on the way from bytes to columns.
+//! A block of CSV records, on the way from bytes to columns.
 
 use super::RECORD_LIMIT_BYTES;
 use super::csv_header::Layout;
 use super::csv_records::{Span, Step, next_record};
 use super::values::{BadRows, Texts};
 
-/// The records of a block: for each the chosen fields, in the order of the columns.
+/// The records of a block: for each the selected fields, in the order of the columns.
 #[derive(Default)]
 pub(super) struct Records {
     pub(super) spans: Vec<Span>,
-    /// Where each begins and ends in the buffer.
+    /// Where each field begins and ends in the buffer.
     pub(super) ranges: Vec<(u32, u32)>,
 }
 
 impl Records {
-    /// Reads the record at `at`. Only a record of the right number of fields is kept.
+    /// Reads the record at `at`. Only a record with the right number of fields is kept.
     #[inline]
     pub(super) fn read(
         &mut self,
@@ -57,7 +57,7 @@ impl Records {
         }
     }
 
-    /// Marks records with bytes that no text has, and overwrites what is not UTF-8.
+    /// Marks records with bytes that are invalid in text, and overwrites what is not UTF-8.
     pub(super) fn check_bytes(&self, buffer: &mut [u8], start: usize, end: usize, bad: &mut BadRows) {
         let rows = self.ranges.len();
         let block = &mut buffer[start..end];
@@ -116,7 +116,7 @@ fn overwrite_invalid(mut bytes: &mut [u8]) {
     }
 }
 
-/// How many lines end in these bytes.
+/// The number of newlines in these bytes.
 pub(super) fn newlines(bytes: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', bytes).count() as u64
 }

@@ -1,4 +1,4 @@
-//! Which fields of a CSV are which columns.
+//! Assigns the fields of a CSV to columns.
 
 use std::collections::HashSet;
 
@@ -9,14 +9,14 @@ use super::csv_records::Span;
 use super::fit::missing_column;
 use super::values::{self, BadRows, Texts};
 
-/// Where the columns that are looked at are in a record.
+/// Where the examined columns are in a record.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Layout {
-    /// How many fields a record has.
+    /// The number of fields in a record.
     pub(super) fields: usize,
-    /// For each field its place among these columns, if it is one of them.
+    /// For each field its index among these columns, if it is one of them.
     pub(super) slot_of: Vec<Option<u32>>,
-    /// How many columns are looked at.
+    /// The number of columns that are examined.
     pub(super) slots: usize,
 }
 
@@ -46,7 +46,7 @@ impl Layout {
     }
 }
 
-/// Different names for all columns: one that was left out is made up, one that occurs again gets a number.
+/// Makes the names of all columns unique: a missing name is invented, and a repeated one gets a number.
 pub(crate) fn different_names<'a>(header: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut taken = HashSet::new();
     let mut names = Vec::new();
@@ -66,14 +66,14 @@ pub(crate) fn different_names<'a>(header: impl IntoIterator<Item = &'a str>) -> 
     names
 }
 
-/// The column of that name, or else of that name in another case.
+/// The column of that name, or else the column whose name differs only in case.
 fn position(names: &[String], name: &str) -> Option<usize> {
     let is_same = |other: &String| other.trim_ascii().to_lowercase() == name.to_lowercase();
     names.iter().position(|other| other == name).or_else(|| names.iter().position(is_same))
 }
 
-/// Whether a first record is a header, for columns that are declared: it has the name of one of them; or it
-/// has values that cannot be theirs, but could be names.
+/// Whether a first record is a header, given the declared columns: it contains the name of one of them, or it has
+/// values that cannot be theirs but could be names.
 pub(super) fn is_header_of(first: &[String], declared: &Schema) -> bool {
     if declared.fields().iter().any(|field| position(first, field.name()).is_some()) {
         return true;
@@ -83,7 +83,7 @@ pub(super) fn is_header_of(first: &[String], declared: &Schema) -> bool {
     looks_named && !declared.fields().iter().zip(first).all(fits)
 }
 
-/// Whether a text could name a column: letters first, no number.
+/// Whether a text could name a column: it begins with a letter and is not a number.
 pub(crate) fn is_name(text: &str) -> bool {
     let text = text.trim_ascii();
     text.chars().next().is_some_and(|first| first.is_alphabetic() || first == '_')
@@ -105,7 +105,7 @@ pub(crate) fn has_type(text: &str, data_type: &DataType) -> bool {
     array.is_ok() && bad.good().is_none()
 }
 
-/// A field as text; what is not UTF-8 is replaced.
+/// A field as text; invalid UTF-8 is replaced.
 pub(crate) fn text(bytes: &[u8], span: Span, quote: u8) -> String {
     let text = String::from_utf8_lossy(&bytes[span.range()]).into_owned();
     let doubled = [quote as char, quote as char].iter().collect::<String>();

@@ -1,4 +1,4 @@
-//! Where the records of a CSV and their fields begin and end.
+//! Finds where the records of a CSV and their fields begin and end.
 
 /// A field: `bytes[begin..end]`, without its quotes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,8 +28,8 @@ impl Span {
         self.end & QUOTED != 0
     }
 
-    /// Replaces doubled quotes by single ones in place. What is left over at the end is filled up with
-    /// quotes, so that the newlines before any later place stay as many as they were.
+    /// Replaces doubled quotes by single ones in place. The remainder at the end is filled with quotes, so that the
+    /// number of newlines before any later position does not change.
     pub(crate) fn unescape(self, bytes: &mut [u8], quote: u8) -> Span {
         let field = &mut bytes[self.range()];
         let (mut from, mut to) = (0, 0);
@@ -43,10 +43,10 @@ impl Span {
     }
 }
 
-/// What stands at a place where a record may begin.
+/// What is found at a position where a record may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// A record of so many fields; the next begins at `next`. `escaped`: some field has doubled quotes.
+    /// A record with this many fields; the next begins at `next`. `escaped`: some field has doubled quotes.
     Record { next: usize, fields: usize, escaped: bool },
     /// An empty line.
     Empty { next: usize },
@@ -56,8 +56,8 @@ pub(crate) enum Step {
     Bad(&'static str),
 }
 
-/// Reads the record that begins at `start`, and hands out its fields by number. A field is quoted only if a
-/// quote is its first byte; elsewhere a quote is a character like others.
+/// Reads the record that begins at `start`, and passes its fields by number to the callback. A field is quoted only if
+/// a quote is its first byte; elsewhere a quote is an ordinary character.
 #[inline]
 pub(crate) fn next_record(
     bytes: &[u8],
@@ -114,7 +114,7 @@ pub(crate) fn next_record(
     }
 }
 
-/// Where the closing quote is, and whether quotes were doubled before.
+/// Where the closing quote is, and whether doubled quotes came before it.
 fn end_of_quoted(bytes: &[u8], begin: usize, quote: u8) -> Option<(usize, bool)> {
     let mut from = begin;
     let mut doubled = false;

@@ -1,4 +1,4 @@
-//! Fitting the columns of a file to those that are declared: by name, with casts that lose nothing.
+//! Fits the columns of a file to the declared ones: by name, with lossless casts.
 
 use std::sync::Arc;
 
@@ -14,18 +14,19 @@ use super::{close_match, project, sql_type};
 /// The batches of a file that knows its own columns.
 pub(crate) type BatchReader = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>;
 
-/// How the columns of a file become the chosen ones.
+/// How the columns of a file become the selected ones.
 #[derive(Debug)]
 pub(crate) struct Fit {
-    /// The columns to read, ascending indexes into the file's schema.
+    /// The columns to read, as ascending indexes into the file's schema.
     pub(crate) read: Vec<usize>,
-    /// The chosen columns, in the order of the schema, then those that are only checked; each with its place in `read`.
+    /// The selected columns, in the order of the schema, then those that are only checked; each with its index in
+    /// `read`.
     looked_at: Vec<(FieldRef, usize)>,
     schema: SchemaRef,
 }
 
 impl Fit {
-    /// Checks that all declared columns are there and can be cast.
+    /// Checks that all declared columns exist and can be cast.
     pub(crate) fn new(
         place: &str,
         file: &Schema,
@@ -108,13 +109,13 @@ impl Fit {
     }
 }
 
-/// The column of that name, or else of that name in another case.
+/// The column of that name, or else the column whose name differs only in case.
 fn position(schema: &Schema, name: &str) -> Option<usize> {
     let is_same = |other: &str| other.to_lowercase() == name.to_lowercase();
     schema.index_of(name).ok().or_else(|| schema.fields().iter().position(|field| is_same(field.name())))
 }
 
-/// A declared column is not in a file.
+/// A declared column does not exist in a file.
 pub(crate) fn missing_column(place: &str, name: &str, names: &[String]) -> Cause {
     let hint = close_match(name, names.iter().map(String::as_str));
     let hint = hint.map_or(String::new(), |hint| format!("; did you mean '{hint}'?"));
@@ -122,12 +123,12 @@ pub(crate) fn missing_column(place: &str, name: &str, names: &[String]) -> Cause
     Cause::User(format!("{place}: there is no column '{name}'; the columns are {names}{hint}"))
 }
 
-/// Whether a column of a file may have values that the declared one has not.
+/// Whether a column of a file may have values that the declared type does not have.
 fn can_mismatch(is: &Field, wanted: &Field) -> bool {
     is.data_type() != wanted.data_type() || (is.is_nullable() && !wanted.is_nullable())
 }
 
-/// Whether a cast keeps each value that it does not refuse.
+/// Whether a cast preserves every value that it does not reject.
 fn is_lossless(from: &DataType, to: &DataType) -> bool {
     use DataType::{Date32, Date64, Dictionary, Float16, Float32, Float64, Time32, Time64, Timestamp};
     let is_text =

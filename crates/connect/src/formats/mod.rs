@@ -1,7 +1,7 @@
-//! Formats of rows: from bytes to Arrow batches, one format per file.
+//! Formats of rows, from bytes to Arrow batches, one format per file.
 //!
-//! Formats of text come in pieces of any size (from a file, a socket, a pipe) and are read by a
-//! [`RecordDecoder`]. Parquet and Arrow IPC files know their own columns and are read as files.
+//! Text formats come in pieces of any size (from a file, a socket, a pipe) and are read by a [`RecordDecoder`]. Parquet
+//! and Arrow IPC files know their own columns and are read as files.
 
 pub mod arrow_ipc;
 pub mod csv;
@@ -32,7 +32,7 @@ pub(crate) use ndjson_keys::outermost_keys;
 pub(crate) use times::{is_date, is_timestamp};
 pub use values::sql_type;
 
-/// The longest record of a format of text, in bytes; a longer one is a fault.
+/// The longest record of a text format, in bytes; a longer one is a fault.
 pub const RECORD_LIMIT_BYTES: usize = 1024 * 1024;
 
 /// The usual number of rows of a batch.
@@ -45,7 +45,7 @@ pub enum Format {
     Csv,
     /// One JSON object per line ([`ndjson`]).
     Json,
-    /// Lines as they are ([`text_lines`]).
+    /// Unchanged lines ([`text_lines`]).
     Lines,
     /// InfluxDB line protocol ([`line_protocol`]).
     LineProtocol,
@@ -76,7 +76,7 @@ impl Format {
         }
     }
 
-    /// The format that a path's ending names; an ending `.zst` after it is left out.
+    /// The format named by a path's ending; a final `.zst` is ignored.
     pub fn of_path(path: &str) -> Option<Format> {
         let path = path.strip_suffix(".zst").unwrap_or(path);
         Format::named(path.rsplit_once('.')?.1)
@@ -91,14 +91,14 @@ impl Format {
 /// How a CSV is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CsvSettings {
-    /// Whether the first record names the columns; `None`: look at it and guess.
+    /// Whether the first record names the columns; `None`: detect it.
     pub header: Option<bool>,
-    /// The ASCII character between fields; `None`: a comma (a tab for `.tsv`), or when columns are inferred,
-    /// the one of `,` tab `;` `|` that divides the first records evenly.
+    /// The ASCII character between fields; `None`: a comma (a tab for `.tsv`) or, when columns are inferred, the one of
+    /// `,` tab `;` `|` that divides the first records evenly.
     pub delimiter: Option<u8>,
-    /// The ASCII character around fields; it is doubled within one.
+    /// The ASCII character around fields; within one it is doubled.
     pub quote: u8,
-    /// What stands for NULL if it is not quoted. An empty field of a column that is no string is always NULL.
+    /// The unquoted text that means NULL. An empty field of a column that is not a string is always NULL.
     pub null: String,
 }
 
@@ -108,29 +108,29 @@ impl Default for CsvSettings {
     }
 }
 
-/// What a decoder of text needs to know.
+/// The settings of a text decoder.
 #[derive(Clone, Debug)]
 pub struct DecoderSettings {
     /// The columns to make.
     pub schema: SchemaRef,
-    /// How a CSV is written; other formats do not look at it.
+    /// How a CSV is written; other formats ignore it.
     pub csv: CsvSettings,
     /// The most rows of a batch; 0 counts as 1.
     pub batch_rows: usize,
 }
 
-/// What a decoder has taken in and not yet decoded, because its end has not come.
+/// What a decoder has received but not decoded, because its end has not come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiting {
-    /// So many of the bytes that came last.
+    /// How many of the last bytes.
     pub bytes: u64,
     /// The number of the line with which they begin.
     pub line: u64,
 }
 
-/// Turns bytes of records into batches. The bytes come in pieces that end anywhere; what is incomplete waits
-/// for the next piece. Bad records are left out and counted as faults; the records around them are kept.
-/// Memory is bounded by the longest record plus a mebibyte.
+/// Turns the bytes of records into batches. The bytes come in pieces that may end anywhere; an incomplete record waits
+/// for the next piece. Bad records are left out and counted as faults; the records around them are kept. Memory is
+/// bounded by the longest record plus a mebibyte.
 ///
 /// ```
 /// use std::collections::VecDeque;
@@ -151,37 +151,36 @@ pub struct Waiting {
 /// # Ok::<(), tidemill_core::Cause>(())
 /// ```
 pub trait RecordDecoder: Send {
-    /// The columns of the batches: the declared ones, or those chosen of them.
+    /// The columns of the batches: the declared ones, or those selected.
     fn schema(&self) -> SchemaRef;
 
-    /// Makes only these of the declared columns, in this order. Values of other columns are checked all the same: which
+    /// Makes only these of the declared columns, in this order. Values of other columns are still checked: which
     /// records are good does not depend on who reads them.
     ///
     /// # Errors
-    /// [`Cause::Bug`] if there is no such column.
+    /// [`Cause::Bug`] if such a column does not exist.
     fn set_projection(&mut self, columns: &[usize]) -> Result<(), Cause>;
 
-    /// Starts with a new input (a file, a connection), whose name stands in messages. What was incomplete is
-    /// forgotten, lines are counted from 1, and a CSV has its header again.
+    /// Starts a new input (a file, a connection), whose name appears in messages. An incomplete record is dropped,
+    /// lines are counted from 1, and a CSV has its header again.
     fn begin(&mut self, place: &str);
 
-    /// Takes the next bytes, and appends a batch for the complete records, or several if there are many.
+    /// Takes the next bytes, and appends one batch, or several if there are many, with the complete records.
     ///
     /// # Errors
-    /// [`Cause::User`] if this input as a whole does not fit (a declared column is not in a CSV's header).
+    /// [`Cause::User`] if this input as a whole does not fit (a declared column is missing in a CSV's header).
     fn decode(&mut self, bytes: &[u8], batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause>;
 
-    /// What waits for more bytes; all before it was decoded. `None` within a record that is left out, whose beginning is
-    /// forgotten.
+    /// What waits for more bytes; everything before it was decoded. `None` within a record that is being discarded.
     fn waiting(&self) -> Option<Waiting>;
 
-    /// Whether it knows what it takes from the beginning of an input: a CSV's header, say.
+    /// Whether it already knows what it needs from the beginning of an input, such as a CSV's header.
     fn knows_beginning(&self) -> bool {
         true
     }
 
-    /// Goes on elsewhere in the input that was begun, where a record begins; its line has this number. What waited is
-    /// forgotten.
+    /// Continues elsewhere in the current input, where a record begins whose line has this number. What waited is
+    /// dropped.
     fn go_on(&mut self, line: u64);
 
     /// The input has ended: takes a last record that has no line end.
@@ -190,14 +189,14 @@ pub trait RecordDecoder: Send {
     /// As [`decode`](RecordDecoder::decode).
     fn finish(&mut self, batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause>;
 
-    /// What could not be read since this was last asked.
+    /// Faults since this was last asked.
     fn faults(&mut self) -> Faults;
 }
 
-/// The decoder of a format of text.
+/// The decoder of a text format.
 ///
 /// # Errors
-/// [`Cause::User`] if the format is no text, or a column's type or a setting cannot be served.
+/// [`Cause::User`] if the format is not text, or a column's type or a setting is not supported.
 pub fn text_decoder(format: Format, settings: DecoderSettings) -> Result<Box<dyn RecordDecoder>, Cause> {
     match format {
         Format::Csv => Ok(Box::new(csv::CsvDecoder::new(settings)?)),
@@ -217,7 +216,7 @@ pub(crate) fn project(schema: &Schema, columns: &[usize]) -> Result<SchemaRef, C
     schema.project(columns).map(Into::into).map_err(|error| Cause::Bug(format!("projection: {error}")))
 }
 
-/// The name of `names` most like `name`, if one is like it: for "did you mean".
+/// The most similar one of `names`, if one is similar: for "did you mean".
 pub(crate) fn close_match<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = name.to_lowercase();
     let limit = 1 + wanted.chars().count() / 3;
@@ -229,7 +228,7 @@ pub(crate) fn close_match<'a>(name: &str, names: impl IntoIterator<Item = &'a st
         .map(|(_, candidate)| candidate)
 }
 
-/// Levenshtein's distance in characters.
+/// The Levenshtein distance in characters.
 fn edit_distance(left: &str, right: &str) -> usize {
     let right: Vec<char> = right.chars().collect();
     let mut row: Vec<usize> = (0..=right.len()).collect();

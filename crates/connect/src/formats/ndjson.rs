@@ -1,13 +1,13 @@
 //! NDJSON: one JSON object per line.
 //!
-//! - Columns are keys of the object. Where an object has no such key, a key in another case counts; two of them are a
-//!   fault. A key that is not there is NULL, and other keys are left out.
-//! - Numbers, strings and truth values are read as CSV reads them, so `"5"` is a number too, and `1.5` is no
-//!   BIGINT. Objects and lists become structs and lists.
-//! - Empty lines are left out. Lines may end with CR LF. A byte order mark at the beginning is left out.
-//! - Faults are: a line that is not one JSON object, a value that is none of its column's type, NULL in a
-//!   column that is NOT NULL, bytes that are not UTF-8, a NUL byte, more than [`RECORD_LIMIT_BYTES`]. Columns that
-//!   nobody reads are checked, too.
+//! - Columns are keys of the object. If an object lacks such a key, a key that differs only in case counts; two of
+//!   these are a fault. A missing key is NULL, and other keys are ignored.
+//! - Numbers, strings and Booleans are read as in CSV, so `"5"` is a number too, and `1.5` is not a BIGINT. Objects and
+//!   lists become structs and lists.
+//! - Empty lines are skipped. Lines may end with CR LF. A byte order mark at the beginning is skipped.
+//! - Faults are: a line that is not one JSON object, a value that does not have its column's type, NULL in a column
+//!   that is NOT NULL, bytes that are not UTF-8, a NUL byte, more than [`RECORD_LIMIT_BYTES`]. Columns that nobody
+//!   reads are checked, too.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use super::ndjson_keys as keys;
 use super::values::{self, BadRows, Texts, good_rows, no_value};
 use super::{DecoderSettings, RECORD_LIMIT_BYTES, RecordDecoder, Waiting, project};
 
-/// Bytes that are taken in at once.
+/// How many bytes are taken in at once.
 const PIECE_BYTES: usize = 512 * 1024;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -53,9 +53,10 @@ const NO_OBJECT: &str = "not one JSON object";
 pub struct NdjsonDecoder {
     declared: SchemaRef,
     schema: SchemaRef,
-    /// The declared columns of the schema.
+    /// The declared columns.
     read: Vec<usize>,
-    /// What Arrow is asked for, of all declared columns: scalars as strings, names as the last objects wrote them.
+    /// The fields requested from Arrow, for all declared columns: scalars as strings, with names as the last objects
+    /// wrote them.
     raw: SchemaRef,
     batch_rows: usize,
     place: String,
@@ -64,12 +65,12 @@ pub struct NdjsonDecoder {
     line: u64,
     at_start: bool,
     discarding: bool,
-    /// The lines of the rows since this was last asked, if they are kept.
+    /// The line numbers of the rows since this was last asked, if they are kept.
     row_lines: Option<Vec<u64>>,
     faults: Faults,
 }
 
-/// A line that is not empty: where it lies in the buffer, and its number.
+/// A line that is not empty: its location in the buffer, and its number.
 #[derive(Clone, Copy)]
 struct Line {
     begin: usize,
@@ -77,7 +78,7 @@ struct Line {
     number: u64,
 }
 
-/// The rows of a block that could be decoded, and the numbers of their lines.
+/// The rows of a block that could be decoded, and their line numbers.
 struct Kept<'a> {
     parts: &'a mut Vec<RecordBatch>,
     lines: &'a mut Vec<u64>,
@@ -91,10 +92,10 @@ impl Kept<'_> {
 }
 
 impl NdjsonDecoder {
-    /// A decoder; its first input begins.
+    /// A decoder at the beginning of its first input.
     ///
     /// # Errors
-    /// [`Cause::User`] if a column has a type that JSON cannot be.
+    /// [`Cause::User`] if a column has a type that JSON cannot represent.
     pub fn new(settings: DecoderSettings) -> Result<NdjsonDecoder, Cause> {
         let schema = settings.schema;
         for field in schema.fields() {
@@ -119,12 +120,12 @@ impl NdjsonDecoder {
         })
     }
 
-    /// Keeps from here on which line each row comes from, for [`take_row_lines`](NdjsonDecoder::take_row_lines).
+    /// From now on records which line each row comes from, for [`take_row_lines`](NdjsonDecoder::take_row_lines).
     pub fn keep_row_lines(&mut self) {
         self.row_lines = Some(Vec::new());
     }
 
-    /// The numbers of the lines of all rows since this was last asked; none if they are not kept.
+    /// The line numbers of all rows since this was last asked; empty if they are not kept.
     pub fn take_row_lines(&mut self) -> Vec<u64> {
         self.row_lines.as_mut().map_or(Vec::new(), std::mem::take)
     }
@@ -187,7 +188,7 @@ impl NdjsonDecoder {
         self.emit(buffer, &lines, batches)
     }
 
-    /// Whether there is something in a line.
+    /// Whether a line is not empty.
     fn check(&self, line: &[u8]) -> Result<bool, String> {
         if line.len() > RECORD_LIMIT_BYTES {
             return Err(too_long());
@@ -244,8 +245,8 @@ impl NdjsonDecoder {
         Ok(())
     }
 
-    /// Decodes all lines at once; if that fails, each half for itself, down to the line that is broken. `are_alike`: it is
-    /// known that they have just these keys.
+    /// Decodes all lines at once. If that fails, decodes each half separately, down to the broken line. `are_alike`:
+    /// all lines are known to have exactly these keys.
     fn decode_lines(
         &mut self,
         raw: &SchemaRef,
@@ -297,7 +298,7 @@ impl NdjsonDecoder {
         }
     }
 
-    /// From strings to the columns' types.
+    /// Converts strings to the columns' types.
     fn typed(&mut self, rows: &RecordBatch, numbers: &[u64]) -> Result<RecordBatch, Cause> {
         let mut bad = BadRows::default();
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.read.len());
@@ -397,12 +398,12 @@ impl Texts for Strings<'_> {
     }
 }
 
-/// Whether Arrow makes a column of this type from JSON itself.
+/// Whether Arrow itself makes a column of this type from JSON.
 fn is_direct(data_type: &DataType) -> bool {
     data_type.is_nested() || data_type.is_null() || data_type.is_binary()
 }
 
-/// Marks the rows of a column that Arrow made itself in which there is no value, but must be one.
+/// Marks the rows of a column made by Arrow that lack a required value.
 fn check_direct(field: &Field, values: &ArrayRef, bad: &mut BadRows) {
     if !field.is_nullable() {
         for row in (0..values.len()).filter(|row| values.is_null(*row)) {
@@ -411,7 +412,7 @@ fn check_direct(field: &Field, values: &ArrayRef, bad: &mut BadRows) {
     }
 }
 
-/// What Arrow is asked for instead of a declared column.
+/// The field requested from Arrow instead of a declared column.
 pub(super) fn raw_field(field: &Field, name: &str) -> Field {
     match is_direct(field.data_type()) {
         true => field.clone().with_name(name).with_nullable(true),

@@ -1,5 +1,6 @@
-//! Which key of an object is which column: the one that is written like it, or else one in another case. Objects are decoded
-//! by the keys that the ones before them had; here it is found out where an object has others.
+//! Assigns the keys of an object to columns: the key with exactly the column's name, or else one that differs only in
+//! case. Objects are decoded with the keys of the previous objects; this module finds out where an object has different
+//! ones.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use arrow_schema::{Schema, SchemaRef};
 
 use super::ndjson::raw_field;
 
-/// The keys as the columns are written.
+/// The keys as the columns are declared.
 pub(super) fn as_declared(declared: &Schema) -> SchemaRef {
     let fields = declared.fields().iter().map(|field| raw_field(field, field.name()));
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
@@ -18,14 +19,14 @@ pub(super) fn as_declared(declared: &Schema) -> SchemaRef {
 /// Consecutive rows whose objects have the same keys.
 pub(super) struct Run {
     pub(super) rows: Range<usize>,
-    /// How they write them; why that cannot be told, if two of their keys could be one column.
+    /// How they write them; the reason if two of their keys could be the same column.
     pub(super) keys: Result<SchemaRef, String>,
 }
 
-/// The rows of a batch whose objects write a key otherwise than `raw` says, by which it was decoded.
+/// The rows of a batch whose objects write a key differently than `raw`, by which it was decoded.
 ///
-/// Where all columns found values under the names that they were declared with, there is nothing to look for. Otherwise the
-/// texts are searched for columns' names in another case, and only where there is one is the object parsed again.
+/// If all columns found values under their declared names, there is nothing to search. Otherwise the texts are searched
+/// for column names in another case, and only objects that contain one are parsed again.
 pub(super) fn written_otherwise<'a>(
     raw: &Schema,
     declared: &Schema,
@@ -58,7 +59,7 @@ pub(super) fn written_otherwise<'a>(
     runs
 }
 
-/// Whether a text has a string that is a column's name in another case than the key that was looked for.
+/// Whether a text has a string that is a column's name in another case than the key that was used.
 fn has_like(text: &[u8], name: &str, looked_for: &str) -> bool {
     if !name.is_ascii() {
         return true;
@@ -94,7 +95,7 @@ fn keys_of(declared: &Schema, text: &[u8]) -> Result<SchemaRef, String> {
     Ok(Arc::new(Schema::new(fields)))
 }
 
-/// The keys of an object in their order, as they are written; of a line that is no object it may be anything.
+/// The keys of an object in their order, as they are written; arbitrary if the line is not an object.
 pub(crate) fn outermost_keys(line: &[u8]) -> Vec<&[u8]> {
     let mut found = Vec::new();
     let (mut at, mut depth) = (0, 0);

@@ -33,7 +33,7 @@ use tidemill_core::error::Cause;
 
 use super::{BatchReader, Fit};
 
-/// Opens the file: its columns, and how many rows it has.
+/// Opens the file: returns its columns and its number of rows.
 fn builder(place: &str, file: File) -> Result<ParquetRecordBatchReaderBuilder<File>, Cause> {
     ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| explain(place, &error))
 }
@@ -43,7 +43,7 @@ pub(crate) fn schema(place: &str, file: File) -> Result<SchemaRef, Cause> {
     Ok(builder(place, file)?.schema().clone())
 }
 
-/// Reads the chosen ones of the declared columns.
+/// Reads the selected ones of the declared columns.
 pub(crate) fn open(
     place: &str,
     file: File,

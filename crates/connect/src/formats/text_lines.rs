@@ -1,4 +1,4 @@
-//! Lines: each line of a text is a row, as it is.
+//! Lines: each line of a text is a row, unchanged.
 //!
 //! - Columns are `line_number` BIGINT, from 1 in each input, and `line` VARCHAR; either may be left out.
 //! - Lines end with LF or CR LF, which is not part of them; the last one may lack it. Empty lines are rows, too.
@@ -52,14 +52,14 @@ pub struct LinesDecoder {
     place: String,
     /// A line that has begun.
     begun: Vec<u8>,
-    /// Whether what has begun is too long to be kept.
+    /// Whether the line that has begun is too long to be kept.
     is_too_long: bool,
     rows: Rows,
     next_number: i64,
     faults: Faults,
 }
 
-/// Lines that are no batch yet.
+/// Lines that do not form a batch yet.
 #[derive(Default)]
 struct Rows {
     numbers: Vec<i64>,
@@ -67,10 +67,10 @@ struct Rows {
 }
 
 impl LinesDecoder {
-    /// A decoder; its first input begins.
+    /// A decoder at the beginning of its first input.
     ///
     /// # Errors
-    /// [`Cause::User`] if a column is declared that lines do not have.
+    /// [`Cause::User`] if a declared column does not exist for lines.
     pub fn new(settings: DecoderSettings) -> Result<LinesDecoder, Cause> {
         let known = lines_schema();
         for field in settings.schema.fields() {
@@ -96,7 +96,7 @@ impl LinesDecoder {
         })
     }
 
-    /// Takes a piece of a line; of one that is too long, nothing more.
+    /// Takes a piece of a line; drops it if the line is too long.
     fn extend(&mut self, bytes: &[u8]) {
         self.is_too_long |= self.begun.len() + bytes.len() > RECORD_LIMIT_BYTES;
         match self.is_too_long {
@@ -105,7 +105,7 @@ impl LinesDecoder {
         }
     }
 
-    /// The line that has begun is complete.
+    /// Completes the line that has begun.
     fn end_line(&mut self, batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause> {
         let number = self.next_number;
         self.next_number += 1;

@@ -1,4 +1,4 @@
-//! Texts of dates and times.
+//! Parses texts of dates and times.
 
 use arrow_array::timezone::Tz;
 use arrow_array::types::Date32Type;
@@ -7,15 +7,15 @@ use tidemill_core::error::Cause;
 
 const NANOSECONDS: i64 = 1_000_000_000;
 
-/// Reads timestamps as ISO 8601 writes them, with `T` or a blank, with or without fraction and zone. Without
-/// a zone in the text, the column's zone holds, and UTC if it has none.
+/// Reads ISO 8601 timestamps, with `T` or a blank, with or without fraction and zone. A text without a zone has the
+/// column's zone, or UTC if the column has none.
 pub(crate) struct TimestampParser {
     zone: Tz,
     is_utc: bool,
 }
 
 impl TimestampParser {
-    /// For a column of this zone.
+    /// For a column with this zone.
     pub(crate) fn new(zone: Option<&str>) -> Result<TimestampParser, Cause> {
         let name = match zone {
             None | Some("UTC" | "Etc/UTC" | "Z" | "+00:00") => "+00:00",
@@ -69,7 +69,7 @@ pub(crate) fn parse_date(text: &str) -> Option<i32> {
     }
 }
 
-/// A time of day in nanoseconds since midnight: `12:30`, `12:30:05.5`. A bare number is none: nobody could tell
+/// A time of day in nanoseconds since midnight: `12:30`, `12:30:05.5`. A bare number is rejected: nobody could tell
 /// whether it counts hours, seconds or nanoseconds.
 pub(crate) fn parse_time(text: &str) -> Option<i64> {
     // A leap second at the end of a day would be a time of the next one.
@@ -86,7 +86,7 @@ pub(crate) fn is_timestamp(text: &str) -> bool {
     TimestampParser::new(None).is_ok_and(|parser| parser.nanoseconds(text).is_some())
 }
 
-/// The usual way to write a time, `2026-01-31T23:59:59[.123][Z]`; anything else is left to Arrow.
+/// The usual form of a time, `2026-01-31T23:59:59[.123][Z]`; anything else is left to Arrow.
 fn common(text: &[u8]) -> Option<(i64, u32)> {
     let text = text.strip_suffix(b"Z").unwrap_or(text);
     if text.len() < 19 || !matches!(text[10], b'T' | b' ') || text[13] != b':' || text[16] != b':' {

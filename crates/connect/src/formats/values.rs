@@ -1,4 +1,4 @@
-//! From texts to typed columns. A text that is no value of its column's type marks its row as bad.
+//! Converts texts to typed columns. A text that is not a value of its column's type marks its row as bad.
 
 use std::sync::Arc;
 
@@ -26,13 +26,13 @@ const SHOWN_BYTES: usize = 60;
 
 /// The texts of one column, by row; `None` is NULL.
 pub(crate) trait Texts {
-    /// How many rows.
+    /// The number of rows.
     fn rows(&self) -> usize;
     /// The text of a row.
     fn get(&self, row: usize) -> Option<&str>;
 }
 
-/// Which rows of a block are bad, and why the first ones are.
+/// Which rows of a block are bad, and the reasons of the first ones.
 #[derive(Debug, Default)]
 pub(crate) struct BadRows {
     /// Empty as long as all are good.
@@ -42,7 +42,7 @@ pub(crate) struct BadRows {
 }
 
 impl BadRows {
-    /// Marks a row of `rows`, for a reason that is asked for only if it is to be shown.
+    /// Marks a row of `rows`. The reason is created only if it is to be shown.
     #[cold]
     pub(crate) fn mark(&mut self, row: usize, rows: usize, reason: impl FnOnce() -> String) {
         self.bad.resize(rows, false);
@@ -65,7 +65,7 @@ impl BadRows {
         (self.count > 0).then(|| self.bad.iter().map(|bad| Some(!bad)).collect())
     }
 
-    /// Adds them to `faults`, with the place of a row from `place`.
+    /// Adds them to `faults`; `place` returns the place of a row.
     pub(crate) fn report(mut self, faults: &mut Faults, place: impl Fn(usize) -> String) {
         self.reasons.sort_by_key(|(row, _)| *row);
         let shown = self.reasons.len() as u64;
@@ -76,7 +76,7 @@ impl BadRows {
     }
 }
 
-/// Whether texts can become values of this type.
+/// Whether texts can be converted to this type.
 pub(crate) fn is_supported(data_type: &DataType) -> bool {
     match data_type {
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
@@ -90,7 +90,7 @@ pub(crate) fn is_supported(data_type: &DataType) -> bool {
     }
 }
 
-/// Makes a column. Bad values become NULL in rows that are marked; so do NULLs where there may be none.
+/// Makes a column. Bad values become NULL in rows that are marked; so do NULLs where none are allowed.
 pub(crate) fn column(field: &Field, texts: &impl Texts, bad: &mut BadRows) -> Result<ArrayRef, Cause> {
     let array = typed(field, texts, bad)?;
     if !field.is_nullable() && array.logical_null_count() > 0 {
@@ -114,7 +114,7 @@ pub(crate) fn check(field: &Field, texts: &impl Texts, bad: &mut BadRows) -> Res
     Ok(())
 }
 
-/// Whether there are texts that are no value of a column.
+/// Whether some texts are not values of a column.
 pub(crate) fn can_mismatch(field: &Field) -> bool {
     !field.is_nullable() || !is_plain_text(field.data_type())
 }
@@ -123,7 +123,7 @@ fn is_plain_text(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
-/// Why there must be a value.
+/// The message for a missing required value.
 pub(super) fn no_value(field: &Field) -> String {
     format!("column '{}' is NOT NULL, but there is no value", field.name())
 }
@@ -198,7 +198,7 @@ fn primitives<T: ArrowPrimitiveType>(
     Arc::new(builder.finish())
 }
 
-/// The text was not understood: without blanks it may be, or be empty.
+/// The text was not understood: trying again without surrounding blanks, which may leave it empty.
 #[cold]
 fn append_trimmed<T: ArrowPrimitiveType>(
     builder: &mut PrimitiveBuilder<T>,
@@ -217,7 +217,7 @@ fn append_trimmed<T: ArrowPrimitiveType>(
     builder.append_option(value);
 }
 
-/// An integer, also if written as a whole number with a fraction or an exponent (`5.0`, `1e3`).
+/// An integer, even if written with a fraction or an exponent (`5.0`, `1e3`).
 fn integer<T: Parser>(text: &str) -> Option<T::Native> {
     T::parse(text).or_else(|| {
         const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
@@ -227,7 +227,7 @@ fn integer<T: Parser>(text: &str) -> Option<T::Native> {
     })
 }
 
-/// A number that is too large becomes infinite; only one that is called so may be.
+/// A number that is too large would become infinite; only the words for infinity may be.
 fn fits(value: f64, text: &str) -> bool {
     value.is_finite() || !text.bytes().any(|byte| byte.is_ascii_digit())
 }
@@ -312,8 +312,8 @@ fn dictionary(
     }
 }
 
-/// All other types, as Arrow casts strings to them; but a bare number is no time, although Arrow takes it for one in
-/// the type's own unit (`10` for ten nanoseconds, or for ten months).
+/// All other types, as Arrow casts strings to them. But a bare number is not a time, although Arrow accepts it in the
+/// type's own unit (`10` for ten nanoseconds, or for ten months).
 fn by_cast(field: &Field, texts: &impl Texts, bad: &mut BadRows) -> Result<ArrayRef, Cause> {
     let rows = texts.rows();
     let text_of = |row| texts.get(row).map(str::trim_ascii).filter(|text| !text.is_empty());
@@ -352,7 +352,7 @@ pub(super) fn good_rows(
     RecordBatch::try_new_with_options(schema, columns, &options).map_err(bug)
 }
 
-/// A column whose NaN are all the positive one: a sign would put them before all numbers.
+/// A column in which every NaN is the positive one: a sign would sort it before all numbers.
 fn with_one_nan(column: &ArrayRef) -> ArrayRef {
     fn normal<T: ArrowPrimitiveType>(
         column: &ArrayRef,
@@ -376,7 +376,7 @@ fn with_one_nan(column: &ArrayRef) -> ArrayRef {
     }
 }
 
-/// Why a text is no value of a column.
+/// Why a text is not a value of a column.
 pub(super) fn mismatch(field: &Field, text: &str) -> String {
     let shown = match text.char_indices().find(|(at, _)| *at >= SHOWN_BYTES) {
         Some((end, _)) => format!("{}...", &text[..end]),

@@ -1,4 +1,4 @@
-//! Texts of lists of numbers: `[1.5, 2, null]`.
+//! Parses lists of numbers: `[1.5, 2, null]`.
 
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ fn bug(error: arrow_schema::ArrowError) -> Cause {
     Cause::Bug(format!("a list: {error}"))
 }
 
-/// The items, the number of them in each row, and which rows are no NULL.
+/// The items, the number of them in each row, and which rows are not NULL.
 fn split<'a>(
     field: &Field,
     texts: &'a impl Texts,

@@ -1,6 +1,6 @@
-//! Generators: sources that make their rows up. The same settings give the same rows, however they are
-//! divided into batches, so a query over a generator can be repeated; only [`pace`] looks at a clock, and it
-//! decides nothing but when a row is given out.
+//! Generators: sources that invent their rows. The same settings give the same rows, however they are divided into
+//! batches, so a query over a generator can be repeated. Only [`pace`] reads a clock, which affects only when a row is
+//! emitted.
 
 pub mod pace;
 pub mod sequence;
@@ -12,5 +12,5 @@ pub use sequence::{Sequence, SequenceConfig};
 pub use yahoo_campaigns::YahooCampaigns;
 pub use yahoo_events::{YahooConfig, YahooEvents};
 
-/// Rows of a full batch.
+/// The number of rows in a full batch.
 pub const BATCH_ROWS: usize = 8192;

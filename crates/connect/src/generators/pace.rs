@@ -1,22 +1,22 @@
-//! Pace: how many events of a generator are due by now, and what event time each has.
+//! Pace: how many events of a generator are due by now, and the event time of each.
 //!
-//! The two are apart on purpose. When an event is given out depends on the clock; its event time depends on
-//! its number alone, so results do not change with the machine's speed.
+//! The two are separate on purpose. When an event is emitted depends on the clock. Its event time depends only on its
+//! number, so results do not change with the machine's speed.
 
 use std::time::{Duration, Instant};
 
 use tidemill_core::error::Cause;
 
-/// Event time per second of events, if no rate is set: one event per microsecond.
+/// The events per second of event time if no rate is set: one event per microsecond.
 pub const ASSUMED_RATE: u64 = 1_000_000;
 /// The highest rate: one event per nanosecond.
 pub const RATE_MAX: u64 = NANOSECONDS;
 const NANOSECONDS: u64 = 1_000_000_000;
 
-/// Gives out events at a rate: event `n` is due `n / rate` seconds after the first call.
+/// Emits events at a rate: event `n` is due `n / rate` seconds after the first call.
 ///
-/// There is no drift: what a busy receiver or a late timer held up is due at the next call. At a low rate
-/// events come one by one, each within the operating system's timer precision (about 60 us) of its due time.
+/// There is no drift: events delayed by a busy receiver or a late timer are due at the next call. At a low rate events
+/// come one by one, each within the operating system's timer precision (about 60 us) of its due time.
 ///
 /// ```
 /// use std::time::Duration;
@@ -45,8 +45,8 @@ impl Pace {
         Ok(Pace { rate, start: None, given: 0 })
     }
 
-    /// Takes the events that are due, at most `limit` (at least 1). If none is, waits for the next one, no
-    /// longer than `wait`; 0 if it is still not due then.
+    /// Takes the events that are due, at most `limit` (at least 1). If none is due, waits for the next one, no longer
+    /// than `wait`; returns 0 if it is still not due then.
     pub fn take(&mut self, limit: usize, wait: Duration) -> usize {
         let Some(rate) = self.rate else {
             self.given += limit as u64;
@@ -85,14 +85,14 @@ pub(crate) fn check_rate(rate: Option<u64>) -> Result<(), Cause> {
     }
 }
 
-/// How many events are due once `elapsed` has passed: the first one is at once.
+/// How many events are due once `elapsed` has passed; the first is due at once.
 fn due_by(elapsed: Duration, rate: u64) -> u64 {
     let whole = elapsed.as_secs().saturating_mul(rate);
     let part = u64::from(elapsed.subsec_nanos()) * rate / NANOSECONDS;
     whole.saturating_add(part).saturating_add(1)
 }
 
-/// How long after the start an event is due, rounded up so that it is not called due too early.
+/// How long after the start an event is due, rounded up so that it is not reported as due too early.
 fn due_after(event: u64, rate: u64) -> Duration {
     let part = (event % rate * NANOSECONDS).div_ceil(rate);
     Duration::from_secs(event / rate) + Duration::from_nanos(part)
@@ -116,7 +116,7 @@ pub struct EventTimes {
 }
 
 impl EventTimes {
-    /// Times from `start_ns` (nanoseconds since 1970) on; without a rate as for [`ASSUMED_RATE`].
+    /// Times starting at `start_ns` (nanoseconds since 1970); without a rate as for [`ASSUMED_RATE`].
     ///
     /// # Errors
     /// [`Cause::User`] if the rate is 0 or too high.
@@ -125,7 +125,7 @@ impl EventTimes {
         Ok(EventTimes { start_ns, rate: rate.unwrap_or(ASSUMED_RATE) })
     }
 
-    /// The time of one event in nanoseconds; `None` after the last time that 64 bits hold (in the year 2262).
+    /// The time of one event in nanoseconds; `None` beyond the last time that fits into 64 bits (in the year 2262).
     pub fn of(&self, event: u64) -> Option<i64> {
         let passed_ns = u128::from(event) * u128::from(NANOSECONDS) / u128::from(self.rate);
         i64::try_from(i128::from(self.start_ns) + i128::try_from(passed_ns).ok()?).ok()
@@ -134,7 +134,7 @@ impl EventTimes {
     /// Appends the times of `count` events from number `first` on.
     ///
     /// # Errors
-    /// [`Cause::User`] if they go beyond the last time that 64 bits hold.
+    /// [`Cause::User`] if they exceed the last time that fits into 64 bits.
     pub fn append(&self, first: u64, count: usize, times: &mut Vec<i64>) -> Result<(), Cause> {
         let Some(last) = first.checked_add((count as u64).saturating_sub(1)) else {
             return Err(self.too_late());

@@ -1,4 +1,4 @@
-//! `sequence`: whole numbers in equal steps, one per event.
+//! `sequence`: integers in equal steps, one per event.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use tidemill_core::source::{Polled, Progress, Source};
 use super::BATCH_ROWS;
 use super::pace::{EventTimes, Pace};
 
-/// What a [`Sequence`] shall count.
+/// The settings of a [`Sequence`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SequenceConfig {
     /// The first value.
     pub start: i64,
-    /// How many values; `None`: without end.
+    /// How many values; `None`: endless.
     pub count: Option<u64>,
-    /// From one value to the next; may be negative or 0.
+    /// The step from one value to the next; may be negative or 0.
     pub step: i64,
     /// Values per second of real time and of event time; `None`: as fast as possible, with a million per
     /// second of event time.

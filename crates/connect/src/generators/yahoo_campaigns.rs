@@ -42,7 +42,7 @@ pub struct YahooCampaigns {
 }
 
 impl YahooCampaigns {
-    /// The ads of so many campaigns; give the same numbers as for the events.
+    /// The ads of this many campaigns. Use the same numbers as for the events.
     ///
     /// # Errors
     /// [`Cause::User`] if there are no ads or more than 2^32 - 1.

@@ -1,8 +1,8 @@
 //! `yahoo_events`: the ad events of the Yahoo Streaming Benchmark.
 //!
-//! Columns and distributions are those of the benchmark's own generator, with whole numbers instead of UUIDs
-//! and, if asked for, event times that are out of order. The random numbers of event `n` depend on the seed
-//! and `n` alone. A column is generated only if it is wanted.
+//! Columns and distributions are those of the benchmark's own generator, with integers instead of UUIDs and, on
+//! request, event times that are out of order. The random numbers of event `n` depend only on the seed and on `n`. A
+//! column is generated only if it is wanted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,20 +19,20 @@ use tidemill_core::source::{Polled, Progress, Source};
 use super::BATCH_ROWS;
 use super::pace::{EventTimes, Pace};
 
-/// The values of `ad_type`, equally often.
+/// The values of `ad_type`, with equal frequency.
 pub const AD_TYPES: [&str; 5] = ["banner", "modal", "sponsored-search", "mail", "mobile"];
-/// The values of `event_type`, equally often.
+/// The values of `event_type`, with equal frequency.
 pub const EVENT_TYPES: [&str; 3] = ["view", "click", "purchase"];
 /// The value of `ip_address`: always the same, as in the benchmark.
 pub const IP_ADDRESSES: [&str; 1] = ["1.2.3.4"];
 
-/// What [`YahooEvents`] shall make.
+/// The settings of [`YahooEvents`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct YahooConfig {
     /// Events per second of real time and of event time; `None`: as fast as possible, with a million per
     /// second of event time.
     pub rate: Option<u64>,
-    /// How many events; `None`: without end.
+    /// How many events; `None`: endless.
     pub count: Option<u64>,
     /// Number of campaigns, at least 1.
     pub campaigns: u32,
@@ -42,10 +42,10 @@ pub struct YahooConfig {
     pub users: u32,
     /// Number of pages, at least 1. `page_id` is a number below it.
     pub pages: u32,
-    /// Chooses one of the possible streams.
+    /// Selects one of the possible streams.
     pub seed: u64,
-    /// Each event's time lies between 0 and so many milliseconds (equally distributed) before the time that
-    /// its place in the stream would give it.
+    /// Each event's time is between 0 and this many milliseconds (uniformly distributed) before the time that its
+    /// position in the stream would give it.
     pub out_of_order_ms: u32,
     /// Event time of the first event, nanoseconds since 1970.
     pub start_time_ns: i64,
@@ -108,7 +108,7 @@ impl Column {
     ];
 }
 
-/// The number of ads, if there are some and not too many.
+/// The number of ads, if it is neither zero nor too large.
 pub(super) fn check_ads(campaigns: u32, ads_per_campaign: u32) -> Result<u32, Cause> {
     campaigns.checked_mul(ads_per_campaign).filter(|ads| *ads > 0).ok_or_else(|| {
         Cause::User(format!(
@@ -184,12 +184,11 @@ impl YahooEvents {
         })
     }
 
-    /// Generates only these columns from now on, in this order; the numbers are those of
-    /// [`yahoo_events_schema`], whatever was set before. None at all is fine: rows can be counted without
-    /// columns.
+    /// From now on generates only these columns, in this order. The numbers are those of [`yahoo_events_schema`],
+    /// regardless of earlier calls. An empty list is fine: rows can be counted without columns.
     ///
     /// # Errors
-    /// [`Cause::Bug`] if there is no column of such a number.
+    /// [`Cause::Bug`] if a number has no column.
     pub fn set_projection(&mut self, columns: &[usize]) -> Result<(), Cause> {
         let schema = yahoo_events_schema().project(columns).map_err(|error| Cause::Bug(error.to_string()))?;
         self.columns = columns.iter().map(|column| Column::ALL[*column]).collect();
@@ -197,8 +196,8 @@ impl YahooEvents {
         Ok(())
     }
 
-    /// The `count` events from number `first` on, whatever has been polled: any part of the stream can be
-    /// generated on its own, for instance by several threads.
+    /// The `count` events from number `first` on, independent of what has been polled: any part of the stream can be
+    /// generated separately, for example by several threads.
     ///
     /// # Errors
     /// [`Cause::User`] if the event times go beyond the year 2262.
@@ -288,7 +287,7 @@ fn dictionary(keys: Int8Array, values: &ArrayRef) -> Result<ArrayRef, Cause> {
     array.map(|array| Arc::new(array) as ArrayRef).map_err(|error| Cause::Bug(error.to_string()))
 }
 
-/// Random numbers that can be asked for by event: splitmix64, entered at any place.
+/// Random numbers by event: splitmix64, entered at any position.
 #[derive(Clone, Copy, Debug)]
 struct EventRandom {
     key: u64,

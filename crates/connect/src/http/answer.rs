@@ -28,7 +28,7 @@ pub(super) fn json(status: StatusCode, value: &serde_json::Value) -> Answer {
     answer
 }
 
-/// Why a request is not done.
+/// Why a request is refused.
 #[derive(Debug)]
 pub(super) struct Refusal {
     status: StatusCode,
@@ -45,14 +45,14 @@ impl Refusal {
     }
 }
 
-/// The method is not the one that this path takes.
+/// The method is not the one that this path accepts.
 pub(super) fn not_allowed(allowed: &'static str, message: &str) -> Answer {
     let mut answer = error(StatusCode::METHOD_NOT_ALLOWED, message);
     answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
     answer
 }
 
-/// An error; what it needs beside its text is added by status.
+/// An error; details beside its text depend on the status.
 pub(super) fn error(status: StatusCode, message: &str) -> Answer {
     let code = match status {
         StatusCode::UNAUTHORIZED => "unauthorized",
@@ -75,7 +75,7 @@ pub(super) fn error(status: StatusCode, message: &str) -> Answer {
     answer
 }
 
-/// What became of a request's rows: 204, or 400 if lines were left out. The faults begin with `line 7: `.
+/// The answer about a request's rows: 204, or 400 if lines were left out. The faults begin with `line 7: `.
 pub(super) fn written(rows: usize, faults: &Faults) -> Answer {
     if faults.count == 0 {
         return empty(StatusCode::NO_CONTENT);
@@ -93,7 +93,7 @@ pub(super) fn written(rows: usize, faults: &Faults) -> Answer {
     json(StatusCode::BAD_REQUEST, &json!({ "code": "invalid", "message": message, "line": line }))
 }
 
-/// A numbered request behind one that was taken before: its client may have begun to count anew.
+/// A numbered request behind one that was accepted before: its client may have restarted its counter.
 pub(super) fn behind(last: u64) -> Answer {
     let message = format!(
         "nothing was written: the number is behind {last}, the last one that was taken of this client. Go on behind \

@@ -1,4 +1,4 @@
-//! Bodies: read and decompressed within limits, paid for from the queue's room as they grow.
+//! Bodies: read and decompressed within limits. They take room in the queue as they grow.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::HttpSettings;
 use super::answer::Refusal;
 
-/// What the queue's room is counted in.
+/// The unit of the queue's room.
 pub(super) const ROOM_BYTES: usize = 1024;
 
 /// A body, and its share of the queue.
@@ -56,7 +56,7 @@ pub(super) async fn read(
     Ok(body)
 }
 
-/// Decompresses, piece by piece, so that neither a bomb grows nor others wait long.
+/// Decompresses piece by piece, so that a decompression bomb cannot grow, and other connections do not wait long.
 async fn inflate(
     packed: &[u8],
     body: &mut Body,
@@ -89,7 +89,7 @@ async fn grow(body: &mut Body, bytes: usize, room: &Arc<Semaphore>, wait: Durati
     Ok(())
 }
 
-/// Room in the queue; an empty body takes some too.
+/// Room in the queue; even an empty body takes some.
 async fn take_room(
     room: &Arc<Semaphore>,
     needed: usize,

@@ -1,20 +1,21 @@
-//! HTTP: agents and programs post rows while the query runs, as InfluxDB takes them.
+//! HTTP: agents and programs post rows while the query runs, as they do to InfluxDB.
 //!
 //! - `POST /api/v2/write` and `POST /write`: line protocol, in the [`Precision`] of the parameter `precision`.
 //! - `POST /write` with `Content-Type: application/x-ndjson` (or `application/json`): one JSON object per line.
 //! - `GET /health` and `GET /ping`, which need no token.
 //!
-//! Bodies may be compressed with gzip. They wait in one queue, limited in bytes, until the query takes them; while it
+//! Bodies may be compressed with gzip. They wait in one queue, limited in bytes, until the query takes them. While it
 //! is full, requests are answered 503 with `Retry-After`. **The answer comes when the rows are safe**: with
-//! [`HttpSettings::acknowledge`] when the query acknowledged them, without it when the query has taken them.
+//! [`HttpSettings::acknowledge`] when the query has acknowledged them, otherwise when the query has taken them.
 //!
-//! A request with bad lines is written in part, as InfluxDB 3 does: the good lines count, and 400 says which were
-//! left out. Such a request must not be sent again as it is.
+//! A request with bad lines is written in part, as in InfluxDB 3: the good lines count, and 400 says which were left
+//! out. Such a request must not be sent again unchanged.
 //!
-//! A client that sends `X-Tidemill-Client` and `X-Tidemill-Sequence` (ascending) can send a request again when it had no
+//! A client that sends `X-Tidemill-Client` and `X-Tidemill-Sequence` (ascending) can repeat a request if it got no
 //! answer: in a durable query its rows count once. The rows of such a request come in one batch of their own.
 //!
-//! hyper does the protocol, on a thread of its own with a single-threaded runtime: a slow client holds up nobody.
+//! hyper implements the protocol, on a thread of its own with a single-threaded runtime: a slow client delays nobody
+//! else.
 
 mod answer;
 mod body;
@@ -50,21 +51,21 @@ use crate::formats::{DecoderSettings, Format};
 pub struct HttpSettings {
     /// The address, such as `127.0.0.1:8086`; port 0 takes any free one.
     pub address: String,
-    /// Whether addresses are accepted that other machines can reach.
+    /// Whether addresses that other machines can reach are accepted.
     pub allow_remote: bool,
-    /// What a client must say as `Authorization: Token ...` or `Bearer ...`; `None`: nothing.
+    /// The token that a client must send as `Authorization: Token ...` or `Bearer ...`; `None`: none needed.
     pub token: Option<String>,
     /// LineProtocol, Json, or both.
     pub formats: Vec<Format>,
     /// The columns.
     pub decoder: DecoderSettings,
-    /// How line protocol is read; a request's precision goes before the one here.
+    /// How line protocol is read; the precision of a request takes precedence over the one here.
     pub line_protocol: LineProtocolSettings,
-    /// Whether requests are answered only when the query acknowledged their rows: for durable queries.
+    /// Whether requests are answered only after the query has acknowledged their rows: for durable queries.
     pub acknowledge: bool,
-    /// The most connections at a time; one more waits.
+    /// The most connections at a time; a further one waits.
     pub connections_max: usize,
-    /// The largest body in bytes, also when it is decompressed.
+    /// The largest body in bytes, even after decompression.
     pub body_bytes_max: usize,
     /// The most lines of a body.
     pub lines_max: usize,
@@ -72,17 +73,17 @@ pub struct HttpSettings {
     pub queue_bytes: usize,
     /// How long a request waits for room in the queue before it is answered 503.
     pub queue_wait: Duration,
-    /// How long a connection may take for the head of its next request.
+    /// How long a connection may take to send the header of its next request.
     pub head_timeout: Duration,
-    /// How long a request may take for its body.
+    /// How long a request may take to send its body.
     pub body_timeout: Duration,
-    /// How long rows may take to be taken or acknowledged before their request is answered 503.
+    /// How long to wait until rows are taken or acknowledged, before their request is answered 503.
     pub answer_timeout: Duration,
 }
 
 impl HttpSettings {
-    /// Both formats, no token, answers when rows are taken; 1024 connections, bodies of 16 MiB and 100,000 lines, a
-    /// queue of 64 MiB; 1 s for room, 30 s for a head, 30 s for a body, 60 s for an answer.
+    /// The defaults: both formats, no token, answers when rows are taken; 1024 connections, bodies of 16 MiB and
+    /// 100,000 lines, a queue of 64 MiB; 1 s for room, 30 s for a header, 30 s for a body, 60 s for an answer.
     pub fn new(address: &str, decoder: DecoderSettings) -> HttpSettings {
         HttpSettings {
             address: address.to_owned(),

@@ -15,14 +15,14 @@ use tokio::sync::{Semaphore, oneshot};
 
 use super::service::Service;
 
-/// The largest head of a request.
+/// The largest header of a request.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
-/// The most lines of a head.
+/// The most lines of a header.
 const HEADERS_MAX: usize = 64;
-/// How long no connection is accepted after accepting failed.
+/// How long to pause after accepting a connection has failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
-/// The running thread; it ends, and with it all connections, when this is dropped.
+/// The running thread. Dropping it ends the thread and all connections.
 #[derive(Debug)]
 pub(super) struct Server {
     stop: Option<oneshot::Sender<()>>,
@@ -30,7 +30,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Serves a listener that does not block.
+    /// Serves a non-blocking listener.
     pub(super) fn start(listener: TcpListener, service: Service) -> Result<Server, Cause> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let listener = {
@@ -61,7 +61,7 @@ impl Drop for Server {
     }
 }
 
-/// Accepts as long as there is room; who comes then waits in the system's queue.
+/// Accepts as long as there is room; further connections wait in the system's queue.
 async fn accept(listener: tokio::net::TcpListener, service: Arc<Service>) {
     let connections = Arc::new(Semaphore::new(service.settings.connections_max));
     loop {

@@ -1,4 +1,4 @@
-//! What is answered to a request.
+//! Answers requests.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -152,7 +152,7 @@ fn is_gzip(headers: &HeaderMap) -> Result<bool, Refusal> {
     }
 }
 
-/// Takes as long for any wrong token of the right length.
+/// Takes equally long for any wrong token of the right length.
 fn is_same(left: &[u8], right: &[u8]) -> bool {
     let differences = left.iter().zip(right).fold(0, |all, (a, b)| std::hint::black_box(all | (a ^ b)));
     left.len() == right.len() && differences == 0

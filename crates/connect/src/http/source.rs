@@ -1,4 +1,4 @@
-//! The source: takes what was posted, makes rows of it, and tells the clients.
+//! The source: takes what was posted, makes rows from it, and answers the clients.
 
 use std::collections::VecDeque;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -56,17 +56,17 @@ pub struct HttpSource {
     ndjson: Option<NdjsonDecoder>,
     address: SocketAddr,
     queue: Receiver<Posted>,
-    /// Taken out of the queue, but for the next batch.
+    /// Taken out of the queue, but belongs to the next batch.
     next: Option<Posted>,
-    /// Rows of a large request that are still to be given.
+    /// Rows of a large request that are still to be returned.
     held: Option<RecordBatch>,
-    /// Clients that wait for an answer: when so many rows are safe.
+    /// Clients that wait for an answer, with the number of rows that must be safe.
     unanswered: VecDeque<(u64, oneshot::Sender<Outcome>, Outcome)>,
-    /// The rows that were made, and those of them that were given.
+    /// The rows that were made, and how many of them were returned.
     made: u64,
     given: u64,
     request: Option<Request>,
-    /// Decides which rows may come in, if this source is to ask.
+    /// Decides which rows may come in, if this source has taken over that task.
     admission: Option<Box<dyn Admission>>,
     faults: Faults,
     _server: Server,
@@ -76,7 +76,7 @@ impl HttpSource {
     /// Listens, and serves from now on.
     ///
     /// # Errors
-    /// [`Cause::User`] if the address is none or not allowed, or a setting or column cannot be served;
+    /// [`Cause::User`] if the address is invalid or not allowed, or a setting or column is not supported;
     /// [`Cause::Operation`] if it is in use.
     pub fn listen(settings: HttpSettings) -> Result<HttpSource, Cause> {
         settings.check()?;
@@ -110,15 +110,15 @@ impl HttpSource {
         })
     }
 
-    /// The address that is listened at.
+    /// The address it listens at.
     pub fn local_address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Makes only these of the declared columns, in this order. To be called before the first poll.
+    /// Makes only these of the declared columns, in this order. Call it before the first poll.
     ///
     /// # Errors
-    /// [`Cause::Bug`] if there is no such column.
+    /// [`Cause::Bug`] if such a column does not exist.
     pub fn set_projection(&mut self, columns: &[usize]) -> Result<(), Cause> {
         self.schema = project(&self.settings.decoder.schema, columns)?;
         if let Some(decoder) = &mut self.line_protocol {
@@ -127,7 +127,7 @@ impl HttpSource {
         self.ndjson.as_mut().map_or(Ok(()), |decoder| decoder.set_projection(columns))
     }
 
-    /// Takes requests until there are rows enough; waits for the first ones only.
+    /// Takes requests until there are enough rows; waits only for the first ones.
     fn gather(&mut self, until: Instant) -> Result<Vec<RecordBatch>, Cause> {
         let (mut batches, mut rows) = (Vec::new(), 0);
         while rows < BATCH_ROWS {
@@ -155,7 +155,7 @@ impl HttpSource {
         self.queue.recv_timeout(until.saturating_duration_since(Instant::now())).ok()
     }
 
-    /// The rows of a request; its client will be answered when they are safe.
+    /// The rows of a request; its client is answered when they are safe.
     fn decode(&mut self, posted: Posted) -> Result<VecDeque<RecordBatch>, Cause> {
         let mut batches = VecDeque::new();
         let decoder: &mut dyn RecordDecoder = match (posted.kind, &mut self.line_protocol, &mut self.ndjson) {
@@ -196,7 +196,7 @@ impl HttpSource {
         Ok(batches)
     }
 
-    /// Leaves out the rows that may not come in, and says which lines they are.
+    /// Leaves out the rows that may not come in, and reports their lines.
     fn admit(
         &mut self,
         kind: Kind,
@@ -232,7 +232,7 @@ impl HttpSource {
         Ok(())
     }
 
-    /// Gives rows, and keeps those beyond a batch of the usual size, unless they belong to a numbered request.
+    /// Returns rows, and keeps those beyond a batch of the usual size, unless they belong to a numbered request.
     fn give(&mut self, rows: RecordBatch) -> RecordBatch {
         let usual = if self.request.is_some() { rows.num_rows() } else { BATCH_ROWS.min(rows.num_rows()) };
         if usual < rows.num_rows() {

@@ -10,7 +10,7 @@ use super::guess::Guess;
 use crate::formats::{CsvSettings, Step, different_names, field_text, is_name, next_record};
 
 const DELIMITERS: [u8; 4] = [b',', b'\t', b';', b'|'];
-/// Records by which a delimiter is judged.
+/// The number of records by which a delimiter is judged.
 const DELIMITER_RECORDS: usize = 100;
 
 /// `None` if there is no record.
@@ -76,8 +76,8 @@ fn delimiter_of(sample: &[u8], settings: &CsvSettings) -> u8 {
     DELIMITERS.into_iter().rev().max_by_key(|delimiter| score(*delimiter)).unwrap_or(b',')
 }
 
-/// Whether the first record names the columns: it has names only, and either it has other types than the rest (then
-/// names may be equal, or left out), or all are different and none is also a value of its column.
+/// Whether the first record names the columns. It must consist of names only. In addition, either its types differ from
+/// the rest (then names may be equal, or missing), or all names are different and none is also a value of its column.
 fn is_header(first: &[Option<String>], rest: &[Vec<Option<String>>], guesses: &[Guess]) -> bool {
     let names: Vec<&String> = first.iter().flatten().collect();
     if names.is_empty() || !names.iter().all(|text| is_name(text)) {

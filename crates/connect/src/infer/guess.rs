@@ -1,4 +1,4 @@
-//! The type of a column, from the texts in it.
+//! Infers the type of a column from its texts.
 
 use arrow_array::types::Float64Type;
 use arrow_cast::parse::Parser;
@@ -6,7 +6,7 @@ use arrow_schema::{DataType, TimeUnit};
 
 use crate::formats::{is_date, is_timestamp};
 
-/// Which types all texts so far can be.
+/// The types that all texts so far can have.
 #[derive(Clone, Debug)]
 pub(super) struct Guess {
     has_values: bool,

@@ -41,8 +41,8 @@ pub(super) fn infer(sample: &[u8]) -> Result<Option<SchemaRef>, Cause> {
     with_times(sample, Arc::new(Schema::new(fields))).map(Some)
 }
 
-/// Takes the texts that stand for NaN and the infinities for numbers, in columns that have numbers and nothing else:
-/// JSON has no other way to write them.
+/// Treats the texts for NaN and the infinities as numbers, in columns that otherwise contain only numbers: JSON has no
+/// other way to write them.
 fn with_numbers(objects: &mut [Value]) {
     let is_no_number = |value: &Value| matches!(value.as_str(), Some("NaN" | "Infinity" | "-Infinity"));
     let mut numbers: HashMap<String, bool> = HashMap::new();
@@ -60,8 +60,7 @@ fn with_numbers(objects: &mut [Value]) {
     }
 }
 
-/// The keys of the objects in the order in which they occur, as they are written; broken lines may add
-/// others.
+/// The keys of the objects in the order in which they occur, as they are written; broken lines may add others.
 fn keys(sample: &[u8]) -> Vec<&[u8]> {
     let mut known = HashSet::new();
     let lines = sample.split(|byte| *byte == b'\n').take(RECORDS_MAX);
@@ -84,7 +83,7 @@ fn usual(field: &Field) -> Field {
     Field::new(field.name(), data_type, true)
 }
 
-/// Strings all of which are times are times.
+/// A column of strings that are all times is a column of times.
 fn with_times(sample: &[u8], schema: SchemaRef) -> Result<SchemaRef, Cause> {
     let settings =
         DecoderSettings { schema: schema.clone(), csv: Default::default(), batch_rows: RECORDS_MAX };

@@ -1,4 +1,5 @@
-//! Messages that were read and not yet decoded: one text, decoded at once, whose lines are traced back to messages.
+//! Messages that were read but not yet decoded: one text that is decoded at once, and whose lines are mapped back to
+//! messages.
 
 use std::collections::VecDeque;
 
@@ -8,7 +9,7 @@ use tidemill_core::source::Faults;
 
 use crate::formats::{Format, RecordDecoder};
 
-/// Stands for the text in the decoder's messages, and is taken off them again.
+/// The name of the text in the decoder's messages, which is removed from them again.
 const PLACE: &str = "message";
 
 /// See the module.
@@ -48,7 +49,7 @@ impl Gathered {
         self.text.len()
     }
 
-    /// Takes a message: one record.
+    /// Adds a message, which is one record.
     pub fn push(&mut self, origin: (i32, i64), value: Option<&[u8]>) -> Result<(), Cause> {
         let value = value.map(|value| value.strip_suffix(b"\n").unwrap_or(value));
         let Some(value) = value.filter(|value| !value.is_empty()) else {
@@ -65,7 +66,7 @@ impl Gathered {
         Ok(())
     }
 
-    /// Whether a message cannot be anything but one line.
+    /// Whether a message can only be a single line.
     fn is_a_line(&self, value: &[u8]) -> bool {
         match self.format {
             // A line end within a JSON object stands between its parts, and means nothing.
@@ -88,7 +89,7 @@ impl Gathered {
         self.origins.push(origin);
     }
 
-    /// Decodes what waits; `is_alone`: it is one message, of however many lines.
+    /// Decodes what waits; `is_alone`: it is one message, which may have any number of lines.
     pub fn decode(&mut self, is_alone: bool) -> Result<(), Cause> {
         if self.origins.is_empty() {
             return Ok(());
@@ -106,7 +107,7 @@ impl Gathered {
         Ok(())
     }
 
-    /// What the decoder says of a line, said of the message.
+    /// Rewrites the decoder's report about a line as one about the message.
     fn traced(&self, sample: &str, is_alone: bool) -> String {
         let line = sample.strip_prefix(PLACE).and_then(|rest| rest.strip_prefix(", line "));
         let Some((line, reason)) = line.and_then(|rest| rest.split_once(": ")) else {
@@ -133,7 +134,7 @@ impl Gathered {
         self.batches.pop_front()
     }
 
-    /// What could not be read since this was last asked.
+    /// Faults since this was last asked.
     pub fn take_faults(&mut self) -> Faults {
         std::mem::take(&mut self.faults)
     }

@@ -1,7 +1,7 @@
 //! Kafka: rows from a topic ([`KafkaSource`]), rows to a topic ([`KafkaSink`]); with the feature `kafka`.
 //!
-//! Both speak to the brokers through librdkafka, which reads ahead and writes on threads of its own. Connections
-//! are neither encrypted nor authenticated.
+//! Both talk to the brokers through librdkafka, which reads ahead and writes on threads of its own. Connections are
+//! neither encrypted nor authenticated.
 
 mod gathered;
 mod sink;
@@ -17,11 +17,11 @@ use tidemill_core::error::Cause;
 pub use sink::{KafkaSink, KafkaSinkSettings};
 pub use source::{KafkaSource, KafkaSourceSettings, KafkaStart};
 
-/// How long a broker has to answer when a query starts.
+/// How long a broker may take to answer when a query starts.
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
-/// How long a topic that is not there may take to be made.
+/// How long to wait for the creation of a topic that does not exist.
 const CREATION_WAIT: Duration = Duration::from_secs(3);
-/// The pause before a topic that is just being made is asked for again.
+/// The pause before asking again for a topic that is being created.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// The numbers of a topic's partitions.
@@ -64,7 +64,7 @@ fn unreachable_brokers(brokers: &str, error: &KafkaError) -> Cause {
     ))
 }
 
-/// The error of a client that could not be made of its settings.
+/// The error for a client that could not be created from its settings.
 fn unusable(brokers: &str, error: &KafkaError) -> Cause {
     Cause::User(format!(
         "kafka {brokers}: no client can be made of these settings: {error}; write brokers = 'host:port,host:port'"

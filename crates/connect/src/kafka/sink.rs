@@ -19,7 +19,7 @@ use crate::formats::close_match;
 use crate::sinks::encode::{TextEncoder, TextFormat};
 use crate::sinks::pending::PendingRows;
 
-/// How long it may wait for room among the messages that are on their way, before it looks again.
+/// How long it waits for room among the messages in flight before it checks again.
 const ROOM_WAIT: Duration = Duration::from_millis(100);
 
 /// Where rows go, and how.
@@ -31,10 +31,10 @@ pub struct KafkaSinkSettings {
     pub topic: String,
     /// CSV or NDJSON. Each row is one message, without header and line end.
     pub format: TextFormat,
-    /// The column whose text is the message's key; messages with equal keys go to one partition, in their order.
-    /// NULL is no key. `None`: messages have no keys.
+    /// The column whose text is the message's key. Messages with equal keys go to the same partition, in order. NULL is
+    /// not a key. `None`: messages have no keys.
     pub key: Option<String>,
-    /// How long the brokers have to take a message, before the query fails.
+    /// How long the brokers may take to accept a message before the query fails.
     pub delivery_wait: Duration,
 }
 
@@ -52,11 +52,11 @@ impl KafkaSinkSettings {
 
 /// Writes rows to a topic, one message each.
 ///
-/// A commit returns when all replicas in sync have taken all of its messages: every row of a committed cycle is
-/// there, at least once. Within a run no message is doubled by being sent again (the producer is idempotent), but
-/// a query that failed in the middle of a commit leaves messages of cycles that are not committed, and when it is
-/// started again, it writes them once more. A reader may see a part of a commit. Rows that are a table's upserts
-/// need [`key`](KafkaSinkSettings::key), so that the last message of a key is its last value.
+/// A commit returns when all in-sync replicas have accepted all of its messages: every row of a committed cycle is
+/// there, at least once. Within a run no retry duplicates a message (the producer is idempotent). But a query that
+/// fails in the middle of a commit leaves messages of cycles that are not committed, and writes them again when it is
+/// restarted. A reader may see part of a commit. For rows that are a table's upserts, set
+/// [`key`](KafkaSinkSettings::key), so that the last message of a key has its last value.
 ///
 /// ```no_run
 /// use tidemill_connect::kafka::{KafkaSink, KafkaSinkSettings};
@@ -77,7 +77,7 @@ pub struct KafkaSink {
     producer: BaseProducer<Deliveries>,
 }
 
-/// What became of the messages: the first one that no broker has taken, and why.
+/// The fate of the messages: the first one that no broker accepted, and why.
 #[derive(Default)]
 struct Deliveries {
     failed: Mutex<Option<String>>,
@@ -106,11 +106,11 @@ impl ProducerContext for Deliveries {
 }
 
 impl KafkaSink {
-    /// Connects to the brokers and looks for the topic.
+    /// Connects to the brokers and looks up the topic.
     ///
     /// # Errors
-    /// [`Cause::User`] if there is no such topic or key column, or the settings cannot be served;
-    /// [`Cause::Operation`] if no broker answers within 10 s.
+    /// [`Cause::User`] if the topic or key column does not exist, or a setting is not supported; [`Cause::Operation`]
+    /// if no broker answers within 10 s.
     pub fn connect(schema: &SchemaRef, settings: KafkaSinkSettings) -> Result<KafkaSink, Cause> {
         if matches!(settings.format, TextFormat::Table(_)) {
             return Err(Cause::User("a table is for people; use csv or json in a topic".to_owned()));
@@ -170,7 +170,7 @@ impl KafkaSink {
         }
     }
 
-    /// Waits until all messages are taken.
+    /// Waits until all messages are accepted.
     fn flush(&self) -> Result<(), Cause> {
         // A little longer than each message has, so that its own reason is told.
         let flushed = self.producer.flush(self.settings.delivery_wait + Duration::from_secs(5));

@@ -17,20 +17,20 @@ use super::gathered::Gathered;
 use super::{ANSWER_WAIT, partitions, unreachable_brokers, unusable};
 use crate::formats::{BATCH_ROWS, DecoderSettings, Format, text_decoder};
 
-/// Bytes of messages that are decoded at once.
+/// How many bytes of messages are decoded at once.
 const TEXT_BYTES_MAX: usize = 1 << 20;
-/// KiB of messages that are read ahead.
+/// How many KiB of messages are read ahead.
 const AHEAD_KIB_MAX: &str = "16384";
-/// How long all brokers may be gone.
+/// How long all brokers may be unreachable.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Where reading begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KafkaStart {
-    /// With the oldest messages that the brokers still have.
+    /// At the oldest messages that the brokers still have.
     #[default]
     Earliest,
-    /// With those that are written after the source was opened.
+    /// At messages that are written after the source was opened.
     Latest,
 }
 
@@ -53,11 +53,11 @@ pub struct KafkaSourceSettings {
 
 /// The rows of a topic.
 ///
-/// All partitions that the topic has when the source is opened are read, from explicit offsets: there is no group
-/// of consumers, nothing is committed to the brokers, and a new run begins again at [`KafkaSourceSettings::start`].
-/// Rows of one partition stay in order; those of several mix as they come. About 16 MiB are read ahead. A message
-/// that cannot be read, or has no value, is a fault with partition and offset. Brokers that are gone are waited
-/// for, for a minute; messages that were deleted before they were read end the query.
+/// It reads all partitions that the topic has when the source is opened, from explicit offsets. It uses no consumer
+/// group and commits nothing to the brokers, so a new run begins at [`KafkaSourceSettings::start`] again. Rows of one
+/// partition stay in order; rows of different partitions mix as they come. About 16 MiB are read ahead. A message that
+/// cannot be read, or has no value, is a fault with partition and offset. Unreachable brokers are waited for, for a
+/// minute; messages that were deleted before they were read end the query.
 ///
 /// ```no_run
 /// use std::sync::Arc;
@@ -86,15 +86,15 @@ pub struct KafkaSource {
     partitions: BTreeMap<i32, Partition>,
     gathered: Gathered,
     rows: u64,
-    /// Since when all brokers are gone.
+    /// Since when all brokers are unreachable.
     gone: Option<Instant>,
 }
 
-/// How far a partition is.
+/// How far a partition was read.
 struct Partition {
     first: i64,
     next: i64,
-    /// Where reading ends; `None`: nowhere.
+    /// Where reading ends; `None`: never.
     end: Option<i64>,
 }
 
@@ -108,8 +108,8 @@ impl KafkaSource {
     /// Asks the brokers for the topic's partitions and begins to read.
     ///
     /// # Errors
-    /// [`Cause::User`] if there is no such topic, or the settings cannot be served; [`Cause::Operation`] if no
-    /// broker answers within 10 s.
+    /// [`Cause::User`] if the topic does not exist, or a setting is not supported; [`Cause::Operation`] if no broker
+    /// answers within 10 s.
     pub fn open(mut settings: KafkaSourceSettings) -> Result<KafkaSource, Cause> {
         settings.decoder.csv.header = Some(false);
         let gathered = gathered(&settings, None)?;
@@ -131,10 +131,10 @@ impl KafkaSource {
         Ok(KafkaSource { schema, consumer, partitions: found, gathered, rows: 0, gone: None, settings })
     }
 
-    /// Makes only these of the declared columns, in this order. To be called before the first poll.
+    /// Makes only these of the declared columns, in this order. Call it before the first poll.
     ///
     /// # Errors
-    /// [`Cause::Bug`] if there is no such column.
+    /// [`Cause::Bug`] if such a column does not exist.
     pub fn set_projection(&mut self, columns: &[usize]) -> Result<(), Cause> {
         self.schema = crate::formats::project(&self.settings.decoder.schema, columns)?;
         self.gathered = gathered(&self.settings, Some(columns))?;
@@ -145,7 +145,7 @@ impl KafkaSource {
         self.partitions.values().all(Partition::is_done)
     }
 
-    /// Reads messages until enough wait; waits for the first one only.
+    /// Reads messages until enough wait; waits only for the first one.
     fn gather(&mut self, until: Instant) -> Result<(), Cause> {
         while self.gathered.messages() < BATCH_ROWS && self.gathered.bytes() < TEXT_BYTES_MAX {
             let wait = match self.gathered.messages() {
@@ -185,7 +185,7 @@ impl KafkaSource {
         self.gathered.decode(false)
     }
 
-    /// Whether an error is one after which reading goes on by itself.
+    /// Whether reading continues by itself after this error.
     fn trouble(&mut self, error: &KafkaError) -> Result<(), Cause> {
         let failed = |reason: String| {
             Err(Cause::Operation(format!(
@@ -215,7 +215,7 @@ impl KafkaSource {
         }
     }
 
-    /// Gives up on brokers that are gone for too long and do not answer now.
+    /// Gives up on brokers that have been unreachable for too long and do not answer now.
     fn check_brokers(&mut self, wait: Duration) -> Result<(), Cause> {
         if self.gone.is_none_or(|since| since.elapsed() < PATIENCE) {
             return Ok(());
@@ -258,7 +258,7 @@ impl Source for KafkaSource {
         self.gathered.take_faults()
     }
 
-    /// Messages of those that there were, if the source ends there; else the rows so far.
+    /// The total number of messages, if the source ends there; otherwise the rows so far.
     fn progress(&self) -> Progress {
         let parts = self.partitions.values();
         let total: Option<i64> =

@@ -1,4 +1,4 @@
-//! What has changed in a table since somebody last asked.
+//! The changes of a table since they were last taken.
 
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -10,8 +10,8 @@ use tidemill_core::{Cause, CycleOutput, Sink};
 use super::pending::PendingRows;
 use super::table_store::TableStore;
 
-/// Keeps, of the rows since they were last taken, the last one of each key. So a reader gets changes as often as it
-/// wants them and no more, however often the table changes.
+/// Keeps the last row of each key among the rows since they were last taken. So a reader gets changes only as often as
+/// it wants them, however often the table changes.
 ///
 /// ```
 /// use tidemill_connect::sinks::ChangesSink;
@@ -37,7 +37,8 @@ pub struct Changes {
 }
 
 impl ChangesSink {
-    /// A sink for rows whose `key_columns` are the key; none: the table has one row. `rows_max` keys may wait.
+    /// A sink for rows whose key is `key_columns`; if that is empty, the table has one row. At most `rows_max` keys may
+    /// wait.
     ///
     /// # Errors
     /// As for [`TableStore::new`].
@@ -54,7 +55,7 @@ impl ChangesSink {
 }
 
 impl Changes {
-    /// The last row of each key that has changed since the last call, in the order in which the keys first did.
+    /// The last row of each key that has changed since the last call, in the order in which the keys first changed.
     ///
     /// # Errors
     /// [`Cause::Resource`] if the rows are too many for one batch.
@@ -67,7 +68,7 @@ impl Changes {
         taken.handle().read().map(Some)
     }
 
-    /// The store. A panic elsewhere leaves whole commits behind.
+    /// Locks the store. A panic elsewhere leaves whole commits behind.
     fn lock(&self) -> MutexGuard<'_, TableStore> {
         self.store.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }

@@ -1,11 +1,12 @@
-//! Names of columns in formats that find columns by them.
+//! Column names in formats that find columns by name.
 
 use std::collections::HashSet;
 
 use arrow_schema::Schema;
 use tidemill_core::Cause;
 
-/// Refuses columns of equal names, of which most readers would find one only. `format` is what cannot hold them.
+/// Refuses columns with equal names, of which most readers would find only one. `format` names the format that cannot
+/// hold them.
 pub(crate) fn must_differ(schema: &Schema, format: &str) -> Result<(), Cause> {
     let mut names = HashSet::new();
     match schema.fields().iter().find(|field| !names.insert(field.name())) {

@@ -18,9 +18,9 @@ use tidemill_core::Cause;
 use super::file_format::{FileFormat, SyncPolicy};
 use super::text_file::{open_failed, write_failed};
 
-/// A row group is closed at the first commit after so many rows.
+/// A row group is closed at the first commit after this many rows.
 const ROW_GROUP_ROWS: usize = 1 << 17;
-/// A row group is closed at the first commit after so many bytes, so that memory stays bounded.
+/// A row group is closed at the first commit after this many bytes, so that memory stays bounded.
 const ROW_GROUP_BYTES: usize = 64 << 20;
 
 /// A file that is being written.
@@ -35,7 +35,7 @@ enum Writer {
 }
 
 impl ColumnarFile {
-    /// Creates the file; if there is one, it is replaced.
+    /// Creates the file, and replaces any existing one.
     pub fn create(path: &Path, format: &FileFormat, schema: &SchemaRef) -> Result<ColumnarFile, Cause> {
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(path);
         let file = BufWriter::new(file.map_err(|error| open_failed(path, &error))?);
@@ -75,7 +75,7 @@ impl ColumnarFile {
         }
     }
 
-    /// About how many bytes the file has.
+    /// The approximate size of the file in bytes.
     pub fn bytes(&self) -> u64 {
         match &self.writer {
             Writer::Parquet(writer) => (writer.bytes_written() + writer.in_progress_size()) as u64,

@@ -1,4 +1,4 @@
-//! Rows that a target refuses: kept beside the others, with the reason, so that the others can go on.
+//! Rows that a target refuses. They are kept separately, with the reason, so that the others can continue.
 
 use std::fmt::Write;
 
@@ -15,7 +15,8 @@ pub(crate) struct DeadLetter {
     pub position: u32,
     /// Why it was refused.
     pub reason: String,
-    /// The row as a JSON object, in ASCII and without characters of code 0, so that what refused the row can take it.
+    /// The row as a JSON object, in ASCII and without characters of code 0, so that the target that refused the row can
+    /// store it.
     pub row: String,
 }
 
@@ -25,7 +26,7 @@ impl DeadLetter {
         DeadLetter { cycle, position, reason: ascii(reason), row: row_json(&rows.slice(row, 1)) }
     }
 
-    /// What people are told of it.
+    /// The description shown to users.
     pub fn describe(&self, sink: &str) -> String {
         const BYTES_MAX: usize = 300;
         let DeadLetter { cycle, position, reason, row } = self;
@@ -46,8 +47,8 @@ fn row_json(row: &RecordBatch) -> String {
     }
 }
 
-/// JSON in which the escape of the character of code 0 is spelled out, for PostgreSQL reads no field of an object that
-/// has one.
+/// JSON in which the escape of the character of code 0 is spelled out, because PostgreSQL cannot read any field of an
+/// object that has one.
 fn without_zeros(json: &str) -> String {
     let mut spelled = String::with_capacity(json.len());
     let mut rest = json;
@@ -65,7 +66,7 @@ fn without_zeros(json: &str) -> String {
     spelled + rest
 }
 
-/// The text with all characters but those of ASCII that can be printed as JSON escapes.
+/// The text with everything but printable ASCII written as JSON escapes.
 fn ascii(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     let mut units = [0; 2];

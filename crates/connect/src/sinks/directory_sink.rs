@@ -20,19 +20,18 @@ use super::text_file::open_failed;
 pub struct DirectorySinkSettings {
     /// The files' format.
     pub format: FileFormat,
-    /// Whether files of an earlier query in the folder (those named as ours, no others) are removed first.
+    /// Whether files of an earlier query in the folder (only those with our names) are removed first.
     pub overwrite: bool,
-    /// When files are forced to the disk: `EveryCommit` and `AtEnd` both mean before they get their name.
+    /// When files are forced to disk: `EveryCommit` and `AtEnd` both mean before they get their final name.
     pub sync: SyncPolicy,
-    /// A file ends after so many rows; 1: each commit that has rows is a file.
+    /// A file ends after this many rows; 1: each commit that has rows is a file.
     pub rows_max: u64,
-    /// A file ends after so many bytes.
+    /// A file ends after this many bytes.
     pub bytes_max: u64,
-    /// A file ends at the first commit when it is so old.
+    /// A file ends at the first commit when it is this old.
     pub age_max: Duration,
-    /// Whether to go on with what an earlier run of the same query has left, each row exactly once. Then
-    /// `overwrite` counts only for a folder without a manifest, and each commit is forced to the disk unless
-    /// `sync` is `Never`.
+    /// Whether to continue what an earlier run of the same query has left, with each row exactly once. Then `overwrite`
+    /// applies only to a folder without a manifest, and each commit is forced to disk unless `sync` is `Never`.
     pub resume: bool,
 }
 
@@ -53,18 +52,17 @@ impl DirectorySinkSettings {
 
 /// Writes rows to files of a folder, `part-<first cycle>-<last cycle>.<ending>`, numbers with 20 digits.
 ///
-/// A file is written under a name that begins with a dot and renamed when it is complete, so under its final
-/// name a file is never incomplete and holds whole cycles. The rows of a commit are visible when their file
-/// is full, which is when a limit of [`DirectorySinkSettings`] is reached, or when the query ends; with
-/// `rows_max = 1` at the commit itself. If the query fails elsewhere, the open file is completed with what
-/// was committed. If a write fails, a file of text is completed up to the last commit; one of Parquet or
-/// Arrow IPC cannot be, and the error names the cycles that are lost with it. If the process dies, the open
-/// file stays under the name with the dot.
+/// A file is written under a name that begins with a dot and renamed when it is complete. So under its final name a
+/// file is never incomplete and holds whole cycles. The rows of a commit become visible when their file is full, which
+/// is when a limit of [`DirectorySinkSettings`] is reached, or when the query ends; with `rows_max = 1` at the commit
+/// itself. If the query fails elsewhere, the open file is completed with what was committed. If a write fails, a text
+/// file is completed up to the last commit. A Parquet or Arrow IPC file cannot be completed, and the error names the
+/// cycles that are lost with it. If the process dies, the open file keeps the name with the dot.
 ///
-/// With [`resume`](DirectorySinkSettings::resume) a commit is durable when it returns, and a run that goes on leaves
-/// the same rows as one that was never interrupted. A file of text grows by whole commits until it is full, and the
-/// folder's manifest (`.manifest`) says how many of its bytes count; of Parquet and Arrow IPC each commit that has
-/// rows is a file. Complete files may be taken away: the manifest tells of the last one only.
+/// With [`resume`](DirectorySinkSettings::resume) a commit is durable when it returns, and a resumed run leaves the
+/// same rows as one that was never interrupted. A text file grows by whole commits until it is full, and the folder's
+/// manifest (`.manifest`) says how many of its bytes are valid. For Parquet and Arrow IPC, each commit that has rows is
+/// a file. Complete files may be taken away: the manifest describes only the last one.
 ///
 /// ```
 /// use tidemill_connect::sinks::{DirectorySink, DirectorySinkSettings, FileFormat};
@@ -85,18 +83,18 @@ pub struct DirectorySink {
     settings: DirectorySinkSettings,
     pending: PendingRows,
     part: Option<Part>,
-    /// With `resume`: what counts.
+    /// With `resume`: what is valid.
     manifest: Option<Manifest>,
     failed: Option<Cause>,
 }
 
 impl DirectorySink {
-    /// Creates the folder, if it is not there; goes on with it, if that is wanted and it is.
+    /// Creates the folder if it does not exist; continues an existing one if `resume` is set.
     ///
     /// # Errors
-    /// [`Cause::User`] if it cannot be created, is no folder, holds files of an earlier query or of one with other
-    /// columns, or is being written by another run; [`Cause::Operation`] if it cannot be read or lacks what is
-    /// committed.
+    /// [`Cause::User`] if it cannot be created, is not a folder, holds files of an earlier query or of one with
+    /// different columns, or is being written by another run; [`Cause::Operation`] if it cannot be read or lacks what
+    /// is committed.
     pub fn create(
         folder: &Path,
         schema: &SchemaRef,
@@ -147,7 +145,7 @@ impl DirectorySink {
         Ok(())
     }
 
-    /// Brings the folder to what is committed: removes what is not, and gives a complete file its name.
+    /// Brings the folder to the committed state: removes what is not committed, and gives a complete file its name.
     fn recover(&mut self, committed: Option<Committed>) -> Result<(), Cause> {
         let last_part = committed.and_then(|committed| committed.part);
         for (path, name) in parts(&self.folder)? {
@@ -173,7 +171,7 @@ impl DirectorySink {
         Ok(())
     }
 
-    /// The run before died between saying that a file is complete and giving it its name.
+    /// The previous run died between recording that a file is complete and renaming it.
     fn complete_recovered(&self, path: &Path, part: &CommittedPart) -> Result<(), Cause> {
         let found = std::fs::metadata(path).map_err(|error| open_failed(path, &error))?.len();
         match found == part.bytes {
@@ -214,7 +212,7 @@ impl DirectorySink {
         })
     }
 
-    /// Completes the file if it is full, and says in the manifest, if there is one, that the cycles count.
+    /// Completes the file if it is full, and records the cycles as committed in the manifest, if there is one.
     fn mark_committed(&mut self, cycle: u64, has_rows: bool) -> Result<(), Cause> {
         if self.is_part_full() {
             return self.close_part(cycle);
@@ -228,7 +226,7 @@ impl DirectorySink {
         }
     }
 
-    /// Completes the open file and gives it its name; `cycle` is the last one that is committed.
+    /// Completes the open file and renames it; `cycle` is the last committed one.
     fn close_part(&mut self, cycle: u64) -> Result<(), Cause> {
         let Some(part) = self.part.take() else { return Ok(()) };
         let (open_path, is_text, mut committed) = (part.path.clone(), part.is_text(), part.committed());
@@ -253,7 +251,7 @@ impl DirectorySink {
         std::fs::rename(open_path, &path).map_err(|error| open_failed(&path, &error))
     }
 
-    /// Keeps of the open file what can be kept.
+    /// Keeps as much of the open file as possible.
     fn fail(&mut self, cause: Cause) -> Cause {
         let cause = match self.part.take() {
             Some(part) if self.manifest.is_some() => {
@@ -340,8 +338,8 @@ impl Sink for DirectorySink {
 }
 
 impl Drop for DirectorySink {
-    /// The query failed elsewhere: what was committed is kept. There is no one to tell if that fails too. With a
-    /// manifest it is kept as it is, for the run that goes on.
+    /// The query failed elsewhere: what was committed is kept. If that fails too, there is nobody to tell. With a
+    /// manifest the file is kept as it is, for the resumed run.
     fn drop(&mut self) {
         if self.manifest.is_none() {
             let _ = self.close_part(0);
@@ -349,7 +347,7 @@ impl Drop for DirectorySink {
     }
 }
 
-/// Says what was committed and is not there any more.
+/// Reports what was committed and does not exist any more.
 fn with_lost_cycles(cause: Cause, first: u64, last: u64) -> Cause {
     match cause {
         Cause::Operation(text) => {

@@ -1,6 +1,7 @@
-//! Lines that are alike, taken together: column by column, so that the same code runs over one line after the other.
+//! Parses similar lines together, column by column, so that the same code runs over one line after the other.
 //!
-//! Only what is good and regular is taken here. Everything else is left to [`Points::push`], which also says what is wrong.
+//! This path accepts only what is valid and regular. Everything else is left to [`Points::push`], which also reports
+//! what is wrong.
 //!
 //! [`Points::push`]: super::points::Points::push
 
@@ -10,23 +11,23 @@ use super::numbers::{number_of, whole};
 use super::points::boolean;
 use super::shape::{Line, Shape};
 
-/// The most lines that are taken together: their text should stay in the processor's nearest memory.
+/// The most lines that are parsed together: their text should stay in the first-level cache.
 const LINES_MAX: usize = 64;
 
-/// Where in a text something is.
+/// A location in a text.
 type Place = (usize, usize);
 
-/// Lines of one shape that follow each other.
+/// Consecutive lines of one shape.
 pub(super) struct Alike<'a> {
     text: &'a [u8],
     shape: &'a Shape,
     start: usize,
-    /// Those of all the lines.
+    /// The marks of all the lines.
     marks: &'a [u32],
 }
 
 impl<'a> Alike<'a> {
-    /// The lines from this one on that have the shape and no more than so many bytes; `line` has it.
+    /// The lines from this one on that have the shape, within a limit of bytes; `line` itself has it.
     pub(super) fn new(text: &'a [u8], line: Line<'a>, shape: &'a Shape, bytes_max: usize) -> Alike<'a> {
         let stride = shape.marks();
         let (mut lines, mut start) = (0, line.start);
@@ -47,18 +48,18 @@ impl<'a> Alike<'a> {
         self.marks.len() / self.shape.marks()
     }
 
-    /// These lines without those behind the first so many.
+    /// Only the first lines of these.
     pub(super) fn first(self, lines: usize) -> Alike<'a> {
         Alike { marks: &self.marks[..lines * self.shape.marks()], ..self }
     }
 
-    /// The first line's measurement, which the others have too.
+    /// The first line's measurement, which the others share.
     pub(super) fn measurement(&self) -> Place {
         (self.start, self.marks.first().map_or(self.start, |end| *end as usize))
     }
 
-    /// Puts the values of tags and fields into their columns, from this row on. Says how many lines are good; of the
-    /// others some columns may have values.
+    /// Writes the values of tags and fields into their columns, starting at this row. Returns how many lines are good;
+    /// some columns may have values of the others.
     pub(super) fn push(mut self, columns: &mut [Column], row: usize) -> usize {
         for (index, pair) in self.shape.pairs.iter().enumerate() {
             let column = match pair.target {
@@ -106,7 +107,7 @@ impl<'a> Alike<'a> {
         lines.map(move |marks| (marks[pair * 2 + 1] as usize + 1, marks[pair * 2 + 2] as usize))
     }
 
-    /// The times of the lines, up to the first that is none; `None` for lines without.
+    /// The times of the lines, up to the first one that is invalid; `None` for lines without.
     pub(super) fn times(&self) -> impl Iterator<Item = Option<i64>> {
         let (text, stride, has_time) = (self.text, self.shape.marks(), self.shape.has_time);
         self.marks.chunks_exact(stride).map_while(move |marks| {

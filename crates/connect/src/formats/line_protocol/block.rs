@@ -1,4 +1,4 @@
-//! Looking for bytes in blocks of them: as many at a time as the processor can.
+//! Searches for bytes in blocks: as many at a time as the processor can compare.
 #![allow(unsafe_code)]
 
 pub(super) use chosen::{BLOCK_BYTES, first_in, marks_in};
@@ -13,10 +13,11 @@ mod chosen {
 
     use super::super::marks::{MARKS, WORD_BYTES};
 
-    /// How many bytes are looked at together.
+    /// How many bytes are examined together.
     pub(in super::super) const BLOCK_BYTES: usize = 16;
 
-    /// Of each block, which bytes are one of [`MARKS`], the first one lowest; and whether all are ASCII.
+    /// For each block, which bytes are one of [`MARKS`], with the first byte in the lowest bit; and whether all are
+    /// ASCII.
     pub(in super::super) fn marks_in(blocks: &[[u8; WORD_BYTES]], words: &mut Vec<u64>) -> bool {
         match std::is_x86_feature_detected!("avx2") {
             // SAFETY: the processor has AVX2.
@@ -69,7 +70,7 @@ mod chosen {
         others == 0
     }
 
-    /// All bits of the bytes that are one of the wanted ones.
+    /// Sets all bits of the bytes that are one of the wanted ones.
     #[target_feature(enable = "sse2")]
     #[inline]
     fn hits<const N: usize>(block: __m128i, wanted: [u8; N]) -> __m128i {
@@ -103,7 +104,8 @@ mod chosen {
 mod chosen {
     use super::super::marks::{MARKS, WORD_BYTES};
 
-    /// Of each block, which bytes are one of [`MARKS`], the first one lowest; and whether all are ASCII.
+    /// For each block, which bytes are one of [`MARKS`], with the first byte in the lowest bit; and whether all are
+    /// ASCII.
     pub(in super::super) fn marks_in(blocks: &[[u8; WORD_BYTES]], words: &mut Vec<u64>) -> bool {
         let mark = |(at, byte): (usize, &u8)| u64::from(MARKS.contains(byte)) << at;
         words.extend(blocks.iter().map(|block| block.iter().enumerate().map(mark).sum::<u64>()));
@@ -113,7 +115,7 @@ mod chosen {
     const LOW_BITS: u64 = 0x0101_0101_0101_0101;
     const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 
-    /// How many bytes are looked at together.
+    /// How many bytes are examined together.
     pub(in super::super) const BLOCK_BYTES: usize = 8;
 
     /// The first of the wanted bytes in a block; at least the block's length if there is none.

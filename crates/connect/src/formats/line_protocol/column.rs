@@ -1,4 +1,4 @@
-//! A column that is being filled, row by row.
+//! A column under construction, row by row.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::numbers::Number;
 use super::texts::{Dictionary, Plain};
 use crate::formats::sql_type;
 
-/// A value of a field that is no text.
+/// A value of a field that is not text.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Value {
     Number(Number),
@@ -36,26 +36,26 @@ enum Values {
     Time(Vec<i64>),
     Plain(Plain),
     Dictionary(Dictionary),
-    /// Texts that nobody reads: any text is good, so none is kept.
+    /// Texts that nobody reads. Any text is valid, so none is kept.
     Unread,
 }
 
-/// A column that is being filled. Rows that were left out become NULL when a later one is set.
+/// A column under construction. Rows that were left out become NULL when a later one is set.
 #[derive(Debug)]
 pub(super) struct Column {
     pub(super) field: Arc<Field>,
     values: Values,
     nulls: NullBufferBuilder,
-    /// The rows that are set or NULL.
+    /// The number of rows that are set or NULL.
     rows: usize,
 }
 
-/// Why a value was not taken.
+/// Why a value was rejected.
 #[derive(Debug)]
 pub(super) enum Refused {
-    /// The column has one in this row.
+    /// The column already has a value in this row.
     Twice,
-    /// It is none of the column's type.
+    /// The value does not have the column's type.
     Mismatch,
 }
 
@@ -91,7 +91,7 @@ impl Column {
         Ok(Column { field, values, nulls: NullBufferBuilder::new(0), rows: 0 })
     }
 
-    /// A column whose values are only to be checked.
+    /// A column whose values are only checked.
     pub(super) fn unread(field: Arc<Field>) -> Result<Column, Cause> {
         let column = Column::new(field)?;
         let values = if column.is_text() { Values::Unread } else { column.values };
@@ -106,7 +106,7 @@ impl Column {
         matches!(self.values, Values::Plain(_) | Values::Dictionary(_) | Values::Unread)
     }
 
-    /// Makes ready for a value of this row.
+    /// Prepares for a value of this row.
     #[inline(always)]
     fn begin(&mut self, row: usize) -> Result<(), Refused> {
         if self.rows != row {
@@ -124,7 +124,7 @@ impl Column {
         self.rows += 1;
     }
 
-    /// The text with which `rest` begins, of this length.
+    /// The text of this length at the beginning of `rest`.
     #[inline(always)]
     pub(super) fn push_text(&mut self, row: usize, rest: &[u8], length: usize) -> Result<(), Refused> {
         self.begin(row)?;
@@ -177,7 +177,7 @@ impl Column {
         Ok(())
     }
 
-    /// Texts at these places, from this row on; says how many were taken.
+    /// Texts at these places, starting at this row; returns how many were accepted.
     #[inline(always)]
     pub(super) fn push_texts(
         &mut self,
@@ -193,7 +193,7 @@ impl Column {
         })
     }
 
-    /// Numbers from this row on, up to the first that does not fit; says how many were taken.
+    /// Numbers starting at this row, up to the first that does not fit; returns how many were accepted.
     #[inline(always)]
     pub(super) fn push_numbers(&mut self, row: usize, numbers: impl Iterator<Item = Number>) -> usize {
         self.push_all(row, |values| match values {
@@ -216,7 +216,7 @@ impl Column {
         })
     }
 
-    /// As [`Column::push_numbers`], times in the column's unit.
+    /// Like [`Column::push_numbers`], for times in the column's unit.
     #[inline(always)]
     pub(super) fn push_times(&mut self, row: usize, times: impl Iterator<Item = i64>) -> usize {
         self.push_all(row, |values| match values {
@@ -236,7 +236,7 @@ impl Column {
         count
     }
 
-    /// Whether a row that is complete lacks a value that must be there.
+    /// Whether a complete row lacks a value that is required.
     #[inline(always)]
     pub(super) fn lacks(&self, row: usize) -> bool {
         self.rows <= row
@@ -257,7 +257,7 @@ impl Column {
         self.rows = rows;
     }
 
-    /// Takes back a row that turned out to be bad.
+    /// Removes a row that turned out to be bad.
     pub(super) fn truncate(&mut self, rows: usize) {
         if self.rows <= rows {
             return;
@@ -275,7 +275,7 @@ impl Column {
         self.rows = rows;
     }
 
-    /// The column of so many rows; the next one begins.
+    /// The column with this many rows; the next one begins.
     pub(super) fn finish(&mut self, rows: usize) -> Result<ArrayRef, ArrowError> {
         if self.rows < rows {
             self.pad(rows);

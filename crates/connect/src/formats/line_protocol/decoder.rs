@@ -14,10 +14,10 @@ use super::shape::Line;
 use super::{LineProtocolSettings, Precision};
 use crate::formats::{DecoderSettings, RecordDecoder, Waiting};
 
-/// The most bytes of lines that become one batch, whatever the number of rows.
+/// The most bytes of lines in one batch, independent of the number of rows.
 const BATCH_BYTES_MAX: usize = 256 << 20;
 
-/// Lines are looked at in pieces of so many bytes.
+/// Lines are processed in pieces of this many bytes.
 const PIECE_BYTES: usize = 64 * 1024;
 
 /// Decodes line protocol.
@@ -46,33 +46,33 @@ const PIECE_BYTES: usize = 64 * 1024;
 pub struct LineProtocolDecoder {
     declared: SchemaRef,
     points: Points,
-    /// Of the text that is being looked at.
+    /// The marks of the text being processed.
     marks: Marks,
     settings: LineProtocolSettings,
     batch_rows: usize,
-    /// The time of points without one; `None`: that of the clock.
+    /// The time of points without one; `None`: the clock's.
     arrival: Option<i64>,
-    /// The largest time that was given to a point without one: a clock that is set back makes none earlier.
+    /// The largest time that was given to a point without one, so that a clock that is set back makes none earlier.
     latest_arrival: i64,
     /// Whether points without a time are left without one.
     leaves_times_open: bool,
     place: String,
     /// The beginning of a line whose end has not come yet.
     partial: Vec<u8>,
-    /// The bytes of the lines of the rows that are not handed out yet.
+    /// The bytes of the lines whose rows have not been returned yet.
     batch_bytes: usize,
     line: u64,
     discarding: bool,
-    /// The lines of the rows since this was last asked, if they are kept.
+    /// The line numbers of the rows since this was last asked, if they are kept.
     row_lines: Option<Vec<u64>>,
     faults: Faults,
 }
 
 impl LineProtocolDecoder {
-    /// A decoder; its first input begins.
+    /// A decoder at the beginning of its first input.
     ///
     /// # Errors
-    /// [`Cause::User`] if a column's type or a setting cannot be served.
+    /// [`Cause::User`] if a column's type or a setting is not supported.
     pub fn new(
         decoder: DecoderSettings,
         settings: LineProtocolSettings,
@@ -98,46 +98,46 @@ impl LineProtocolDecoder {
         })
     }
 
-    /// Keeps from here on which line each row comes from, for
-    /// [`take_row_lines`](LineProtocolDecoder::take_row_lines).
+    /// From now on records which line each row comes from, for [`take_row_lines`](LineProtocolDecoder::take_row_lines).
     pub fn keep_row_lines(&mut self) {
         self.row_lines = Some(Vec::new());
     }
 
-    /// The numbers of the lines of all rows since this was last asked; none if they are not kept.
+    /// The line numbers of all rows since this was last asked; empty if they are not kept.
     pub fn take_row_lines(&mut self) -> Vec<u64> {
         self.row_lines.as_mut().map_or(Vec::new(), std::mem::take)
     }
 
-    /// Rows were added since there were so many: they come from this line and those behind it.
+    /// Rows were added since there were this many: they come from this line and the following ones.
     fn note_row_lines(&mut self, rows_before: usize) {
         if let Some(lines) = &mut self.row_lines {
             lines.extend((self.line..).take(self.points.rows() - rows_before));
         }
     }
 
-    /// The unit of the times from here on.
+    /// Sets the unit of the following times.
     pub fn set_precision(&mut self, precision: Precision) {
         self.points.set_precision(precision);
     }
 
-    /// The time of points without one from here on, in nanoseconds since 1970; `None`: when they are decoded.
+    /// Sets the time of the following points without one, in nanoseconds since 1970; `None`: when they are decoded.
     pub fn set_arrival(&mut self, time_ns: Option<i64>) {
         self.arrival = time_ns;
     }
 
-    /// Leaves points without a time without one from here on: whoever puts the rows in their order gives them their times.
+    /// Leaves the following points without a time if they have none: the part that puts the rows in order gives them
+    /// their times.
     pub fn leave_times_open(&mut self) {
         self.leaves_times_open = true;
         self.points.leave_times_open();
     }
 
-    /// The rows that [`push`](LineProtocolDecoder::push) made and nobody took yet.
+    /// The number of rows that [`push`](LineProtocolDecoder::push) made and nobody has taken yet.
     pub fn rows(&self) -> usize {
         self.points.rows()
     }
 
-    /// Takes bytes as [`decode`](RecordDecoder::decode) does, but keeps all rows for
+    /// Takes bytes like [`decode`](RecordDecoder::decode), but keeps all rows for
     /// [`take_rows`](LineProtocolDecoder::take_rows).
     ///
     /// # Errors
@@ -208,7 +208,7 @@ impl LineProtocolDecoder {
         Ok(())
     }
 
-    /// Takes complete lines with these marks, of which the last is a line's end.
+    /// Takes complete lines with these marks, the last of which is a line end.
     fn piece(
         &mut self,
         text: &[u8],
@@ -243,7 +243,7 @@ impl LineProtocolDecoder {
         Ok(())
     }
 
-    /// Takes one line by itself; says how many marks it has.
+    /// Takes a single line; returns how many marks it has.
     fn take_line(&mut self, text: &[u8], line: Line, is_checked: bool, arrival: i64) -> usize {
         let is_end = |mark: &u32| text[*mark as usize] == b'\n';
         let count = line.marks.iter().position(is_end).map_or(line.marks.len(), |index| index + 1);
@@ -279,7 +279,7 @@ impl LineProtocolDecoder {
         }
     }
 
-    /// Keeps the beginning of a line, or no more of it if it is too long.
+    /// Keeps the beginning of a line, or nothing more of it if it is too long.
     fn keep(&mut self, bytes: &[u8]) {
         if self.discarding {
             return;
@@ -311,18 +311,18 @@ impl LineProtocolDecoder {
         self.faults.add(format!("{}, line {}: {reason}", self.place, self.line));
     }
 
-    /// Names that were met for the first time and that no column has, each with what it is.
+    /// Names that were seen for the first time and have no column, each with its kind.
     pub fn take_undeclared(&mut self) -> Vec<String> {
         self.points.take_news()
     }
 
-    /// What could not be read, without undeclared names.
+    /// Faults, without undeclared names.
     pub fn take_faults(&mut self) -> Faults {
         std::mem::take(&mut self.faults)
     }
 }
 
-/// Where a piece of complete lines ends: a line that is longer than a piece is one by itself.
+/// Where a piece of complete lines ends: a line that is longer than a piece forms its own.
 fn end_of_piece(text: &[u8]) -> usize {
     if text.len() <= PIECE_BYTES {
         return text.len();

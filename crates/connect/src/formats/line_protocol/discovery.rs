@@ -1,4 +1,5 @@
-//! The columns of line protocol, from its first lines: time, measurement, then tags and fields as they first occur.
+//! Infers the columns of line protocol from its first lines: time, measurement, then tags and fields as they first
+//! occur.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,11 +11,11 @@ use super::escapes::{end_of_value, plain};
 use super::numbers::{Number, number};
 use super::points::skip_spaces;
 
-/// The most columns that are found.
+/// The most columns that are inferred.
 const COLUMNS_MAX: usize = 1024;
 
-/// The columns of the first points of a text of complete lines; `None` if there is no point. Integers and floats
-/// under one name make a DOUBLE; of other types the first one counts.
+/// The columns of the first points in a text of complete lines; `None` if there is no point. Integers and floats under
+/// one name make a DOUBLE; for other types the first one counts.
 pub(crate) fn discover(sample: &[u8], points_max: usize) -> Option<SchemaRef> {
     let mut found = Found::default();
     let lines = sample.split(|byte| *byte == b'\n').filter_map(|line| std::str::from_utf8(line).ok());
@@ -40,7 +41,7 @@ struct Found {
 }
 
 impl Found {
-    /// `None` if the line is no point.
+    /// `None` if the line is not a point.
     fn line(&mut self, line: &[u8]) -> Option<()> {
         let end = line.len();
         let (mut at, _) = end_of_value(line, 0, end, *b", \\");

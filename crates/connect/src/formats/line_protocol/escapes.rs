@@ -2,8 +2,8 @@
 
 use super::scan::find;
 
-/// The first of the bytes that has no backslash before it, the last of them is the backslash; and whether there was
-/// one.
+/// The first of the bytes without a backslash before it (the last of these bytes is the backslash itself); and whether
+/// there was a backslash.
 #[inline(always)]
 pub(super) fn end_of_value<const N: usize>(
     text: &[u8],
@@ -18,7 +18,7 @@ pub(super) fn end_of_value<const N: usize>(
     (behind_backslashes(text, stop, end, stops), true)
 }
 
-/// As [`end_of_value`], from the first backslash on.
+/// Like [`end_of_value`], from the first backslash on.
 #[cold]
 fn behind_backslashes<const N: usize>(text: &[u8], mut at: usize, end: usize, stops: [u8; N]) -> usize {
     while at < end && text[at] == b'\\' {
@@ -28,7 +28,7 @@ fn behind_backslashes<const N: usize>(text: &[u8], mut at: usize, end: usize, st
     at
 }
 
-/// Where to go on behind a backslash and what it stands before. Only in a string that can be a backslash.
+/// Where to continue after a backslash and the character that it escapes. Only in a string can that be a backslash.
 #[inline(always)]
 pub(super) fn behind_backslash(text: &[u8], at: usize, end: usize, is_string: bool) -> usize {
     match text.get(at + 1) {
@@ -37,7 +37,7 @@ pub(super) fn behind_backslash(text: &[u8], at: usize, end: usize, is_string: bo
     }
 }
 
-/// Leaves out the backslash before these bytes; before others it is a backslash.
+/// Removes backslashes before these bytes; before others a backslash stands for itself.
 pub(super) fn unescape(raw: &[u8], escaped: &[u8], target: &mut Vec<u8>) {
     let mut rest = raw;
     while let Some((&byte, after)) = rest.split_first() {

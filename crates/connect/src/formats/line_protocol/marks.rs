@@ -1,13 +1,13 @@
-//! Where the separators of a text are, found for many lines at once.
+//! Finds the separators of a text for many lines at once.
 
 use super::block::marks_in;
 
-/// What may end a name, a value, a point, or begin what only a closer look can tell.
+/// Bytes that may end a name, a value or a point, or that need a closer look.
 pub(super) const MARKS: [u8; 6] = *b",= \n\"\\";
-/// The marks of so many bytes are found as the bits of one word.
+/// How many bytes have their marks as the bits of one word.
 pub(super) const WORD_BYTES: usize = 64;
 
-/// The places of all bytes of a text that are one of [`MARKS`].
+/// The positions of all bytes of a text that are one of [`MARKS`].
 #[derive(Debug, Default)]
 pub(super) struct Marks {
     words: Vec<u64>,
@@ -16,7 +16,7 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    /// Looks through a text of less than four gibibytes; says whether all of it is ASCII.
+    /// Searches a text of less than four gibibytes; returns whether all of it is ASCII.
     pub(super) fn find(&mut self, text: &[u8]) -> bool {
         self.words.clear();
         let (blocks, rest) = text.as_chunks::<WORD_BYTES>();

@@ -1,15 +1,15 @@
 //! InfluxDB line protocol: `measurement,tag=value field=1.5,other=7i 1767225600000000000`, one point per line.
 //!
-//! - A tag or field goes into the column of its name (in another case if there is none like it), the measurement
-//!   and the time into columns of their own. What a point does not have is NULL. What has no column is left out,
-//!   and told of once per name.
-//! - Columns are VARCHAR (tags, strings), BIGINT and narrower integers, signed or not (`7i`, `7u`, and `7`), DOUBLE
-//!   and REAL (all numbers), BOOLEAN, and one TIMESTAMP. A tag or string fits into a VARCHAR only.
+//! - A tag or field goes into the column of its name (or of its name in another case if there is none), the measurement
+//!   and the time into columns of their own. What a point does not have is NULL. What has no column is left out, and
+//!   reported once per name.
+//! - Columns are VARCHAR (tags, strings), BIGINT and narrower integers, signed or not (`7i`, `7u`, and `7`), DOUBLE and
+//!   REAL (all numbers), BOOLEAN, and one TIMESTAMP. A tag or string fits only into a VARCHAR.
 //! - A backslash before a comma, blank or `=` belongs to the name or tag; before `"` or `\` to the string. Before
-//!   anything else it is a backslash. A line end ends the point, also in a string.
-//! - Empty lines and lines that begin with `#` are left out. Lines may end with CR LF.
-//! - Faults are: a line that is no point, a value that is none of its column's type or a second one for a column,
-//!   NULL in a column that is NOT NULL, a time out of range, bytes that are not UTF-8, a line or point over its
+//!   anything else it is a backslash. A line end ends the point, even in a string.
+//! - Empty lines and lines that begin with `#` are skipped. Lines may end with CR LF.
+//! - Faults are: a line that is not a point, a value that does not have its column's type or is the second one for a
+//!   column, NULL in a column that is NOT NULL, a time out of range, bytes that are not UTF-8, a line or point over its
 //!   limits. The lines around it are kept.
 
 mod alike;
@@ -52,7 +52,7 @@ pub enum Precision {
 }
 
 impl Precision {
-    /// The precision that InfluxDB calls so: ns, us, ms or s; n and u as its first version wrote them.
+    /// The precision by its InfluxDB name: ns, us, ms or s; n and u as its first version wrote them.
     pub fn named(name: &str) -> Option<Precision> {
         match name {
             "ns" | "n" => Some(Precision::Nanoseconds),
@@ -84,11 +84,11 @@ impl Precision {
 pub struct LineProtocolSettings {
     /// The unit of the times.
     pub precision: Precision,
-    /// The column of the times, a TIMESTAMP; it need not be there.
+    /// The column for the times, a TIMESTAMP; it need not exist.
     pub time_column: String,
-    /// The column of the measurement's name, a VARCHAR; it need not be there.
+    /// The column for the measurement's name, a VARCHAR; it need not exist.
     pub measurement_column: String,
-    /// Points of other measurements are left out; empty: all are taken.
+    /// Points of other measurements are left out; empty: all are accepted.
     pub measurements: Vec<String>,
     /// The longest line in bytes; a longer one is a fault.
     pub line_bytes_max: usize,

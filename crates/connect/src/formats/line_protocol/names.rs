@@ -1,11 +1,11 @@
-//! The names of tags and fields that were met, and where their values go.
+//! The names of tags and fields seen so far, and where their values go.
 
 use std::collections::HashMap;
 
 use super::escapes::behind_backslash;
 use super::scan::{Pattern, find};
 
-/// The most names that are kept; others are looked up anew each time.
+/// The most names that are kept; others are looked up again each time.
 const NAMES_MAX: usize = 4096;
 
 /// Where the values of a name go.
@@ -17,7 +17,7 @@ pub(super) enum Target {
     Undeclared,
 }
 
-/// A name as it is written, with the `=` behind it.
+/// A name as it is written, including the `=` behind it.
 #[derive(Debug)]
 struct Known {
     pattern: Pattern,
@@ -26,8 +26,8 @@ struct Known {
     next: usize,
 }
 
-/// The names that were met. Points of one sender mostly have the same names in the same order, so the one that
-/// followed last time is tried first.
+/// The names seen so far. Points of one sender mostly have the same names in the same order, so the name that followed
+/// last time is tried first.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     known: Vec<Known>,
@@ -39,14 +39,14 @@ pub(super) struct Names {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
     pub(super) target: Target,
-    /// Its number, to be told when the next one is looked for.
+    /// Its number, which is passed when the next one is looked up.
     pub(super) number: usize,
     /// Where the value begins.
     pub(super) value: usize,
 }
 
 impl Names {
-    /// The name that stands at `at` if it followed the one with number `before` last time.
+    /// The name at `at`, if it followed the one with number `before` last time.
     #[inline(always)]
     pub(super) fn follow(&self, before: usize, text: &[u8], at: usize) -> Option<Found> {
         let number = self.known.get(before)?.next;
@@ -55,8 +55,7 @@ impl Names {
         known.pattern.is_at(text, at).then_some(found)
     }
 
-    /// The name that stands at `at`, whatever was before; `resolve` is asked for the target of a new name, which
-    /// it is given as it is written.
+    /// The name at `at`, whatever came before. `resolve` returns the target of a new name, given as it is written.
     #[inline(never)]
     pub(super) fn look_up(
         &mut self,
@@ -84,7 +83,7 @@ impl Names {
         Ok(Found { target: self.known[number].target, number, value: equals + 1 })
     }
 
-    /// Where the values of a name go, if it was met.
+    /// Where the values of a name go, if it was seen before.
     pub(super) fn target(&self, name: &[u8]) -> Option<Target> {
         self.table.get(name).map(|number| self.known[*number].target)
     }
@@ -97,7 +96,7 @@ impl Names {
         number
     }
 
-    /// The number of a measurement, which stands before its first name; `None` if there are too many.
+    /// The number of a measurement, which precedes its first name; `None` if there are too many.
     #[inline(always)]
     pub(super) fn measurement(&mut self, last: Option<usize>, name: &[u8]) -> Option<usize> {
         match last.and_then(|number| Some((number, self.known.get(number)?))) {

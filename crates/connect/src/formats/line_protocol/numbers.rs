@@ -7,7 +7,7 @@ const POWERS: [f64; 23] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18,
     1e19, 1e20, 1e21, 1e22,
 ];
-/// Whole numbers up to this one are exact as a double.
+/// Integers up to this one are exact as a double.
 const EXACT_MAX: u64 = 1 << 53;
 
 /// A number of a field.
@@ -17,19 +17,19 @@ pub(super) enum Number {
     Signed(i64),
     /// `5u`
     Unsigned(u64),
-    /// `5`: a float by the letter, without a fraction.
+    /// `5`: a float according to the specification, without a fraction.
     Whole(i64),
     /// `5.5`, `5e3`
     Float(f64),
 }
 
-/// So many digits fit into 64 bits whatever they are.
+/// This many digits fit into 64 bits, whatever they are.
 const DIGITS_MAX: usize = 19;
 
-/// Powers of ten for so many digits more.
+/// Powers of ten for this many additional digits.
 const SCALES: [u64; 9] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
 
-/// Digits from `at` on, behind those of `start`: their value, if it fits into 64 bits, and where they end.
+/// The digits from `at` on, following those of `start`: their value, if it fits into 64 bits, and where they end.
 #[inline(always)]
 fn digits(text: &[u8], at: usize, end: usize, start: u64) -> (Option<u64>, usize) {
     let (mut value, mut next) = (start, at);
@@ -71,7 +71,7 @@ fn signed(negative: bool, magnitude: u64) -> Option<i64> {
     }
 }
 
-/// A whole number with an optional minus that takes all of `at..end`: a time.
+/// An integer with an optional minus that fills all of `at..end`: a time.
 #[inline(always)]
 pub(super) fn whole(text: &[u8], at: usize, end: usize) -> Option<i64> {
     let negative = at < end && text[at] == b'-';
@@ -115,7 +115,7 @@ pub(super) fn number(text: &[u8], at: usize, end: usize) -> Option<(Number, usiz
     }
 }
 
-/// The number that takes all of `at..end`; `None` if that is none, or it is out of range.
+/// The number that fills all of `at..end`; `None` if it is not a number, or out of range.
 #[inline(always)]
 pub(super) fn number_of(text: &[u8], at: usize, end: usize) -> Option<Number> {
     if let Some(number) = short_number(text, at, end) {
@@ -127,7 +127,8 @@ pub(super) fn number_of(text: &[u8], at: usize, end: usize) -> Option<Number> {
     number(text, at, end).filter(|(_, stop)| *stop == end).map(|(number, _)| number)
 }
 
-/// As [`number_of`] for most numbers of up to eight bytes: they are read from one word; `None` leaves it to the others.
+/// Like [`number_of`] for most numbers of up to eight bytes, which are read from one word; `None` leaves it to the
+/// others.
 #[inline(always)]
 fn short_number(text: &[u8], at: usize, end: usize) -> Option<Number> {
     let length = end.checked_sub(at).filter(|length| (1..=8).contains(length))?;

@@ -17,18 +17,18 @@ use super::shape::{Line, Shapes};
 use super::{LineProtocolSettings, Precision};
 use crate::formats::sql_type;
 
-/// The most undeclared names that are told of.
+/// The most undeclared names that are reported.
 const UNDECLARED_MAX: usize = 64;
 /// The most bytes of a name or value that a message shows.
 const SHOWN_BYTES: usize = 60;
 
-/// Rows that are being made of lines.
+/// Rows made from lines.
 #[derive(Debug)]
 pub(super) struct Points {
     schema: SchemaRef,
     /// All declared columns, read or not: whether a point is good does not depend on who reads it.
     columns: Vec<Column>,
-    /// Those that are read, in the order of the schema.
+    /// The columns that are read, in the order of the schema.
     read: Vec<usize>,
     names: Names,
     shapes: Shapes,
@@ -44,14 +44,14 @@ pub(super) struct Points {
     rows: usize,
     scratch: Vec<u8>,
     undeclared: HashSet<Box<[u8]>>,
-    /// Undeclared names that nobody was told of yet.
+    /// Undeclared names that have not been reported yet.
     news: Vec<String>,
 }
 
-/// A line's time, if it has none itself: in nanoseconds since 1970.
+/// The time of a line without one, in nanoseconds since 1970.
 pub(super) type Arrival = i64;
 
-/// Which part of a point a name is in.
+/// The part of a point that a name is in.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Tag,
@@ -59,7 +59,7 @@ enum Part {
 }
 
 impl Points {
-    /// `read`: the declared columns of which there are to be values.
+    /// `read`: the declared columns whose values are wanted.
     pub(super) fn new(
         declared: &SchemaRef,
         read: &[usize],
@@ -128,7 +128,7 @@ impl Points {
         self.settings.precision = precision;
     }
 
-    /// Leaves points without a time without one from here on, also where the column is NOT NULL.
+    /// Leaves the following points without a time if they have none, even if the column is NOT NULL.
     pub(super) fn leave_times_open(&mut self) {
         self.leaves_times_open = true;
         self.required.retain(|column| Some(*column) != self.time_column);
@@ -140,13 +140,13 @@ impl Points {
         self.schema = Arc::new(Schema::new(fields));
     }
 
-    /// Names that were met for the first time and are not declared.
+    /// Names that were seen for the first time and are not declared.
     pub(super) fn take_news(&mut self) -> Vec<String> {
         std::mem::take(&mut self.news)
     }
 
-    /// Takes lines that are UTF-8 and look like earlier ones, from this one on. Says how many lines, and how many marks
-    /// they have; none if the first looks otherwise or is not good. There will be no more rows than `rows_max`.
+    /// Takes lines, starting with this one, that are UTF-8 and look like earlier ones. Returns how many lines, and how
+    /// many marks they have; none if the first looks different or is bad. There will be at most `rows_max` rows.
     pub(super) fn push_alike(
         &mut self,
         text: &[u8],
@@ -176,15 +176,15 @@ impl Points {
         (lines, lines * shape.marks())
     }
 
-    /// Remembers what a line looks like that was taken just now, with all its marks.
+    /// Remembers the shape of a line that was just accepted, with all its marks.
     pub(super) fn learn(&mut self, text: &[u8], line: Line) {
         self.shapes.learn(text, line, &self.names);
     }
 
-    /// Takes the line `at..end` of a text that is UTF-8, without its line end; says whether it was a point.
+    /// Takes the line `at..end` of a text that is UTF-8, without its line end; returns whether it was a point.
     ///
     /// # Errors
-    /// What is wrong with it; nothing of it is kept then.
+    /// The reason if it is bad; nothing of it is kept then.
     #[inline]
     pub(super) fn push(
         &mut self,
@@ -278,7 +278,7 @@ impl Points {
         self.settings.measurements.iter().any(|wanted| wanted.as_bytes() == name)
     }
 
-    /// Reads a tag; says where it ends, and the number of its name.
+    /// Reads a tag; returns where it ends, and the number of its name.
     #[inline(always)]
     fn tag(&mut self, text: &[u8], at: usize, end: usize, before: usize) -> Result<(usize, usize), String> {
         let found = self.name(text, at, end, before, Part::Tag)?;
@@ -369,7 +369,7 @@ impl Points {
         Ok(names.look_up(before, text, at, end, resolve)?)
     }
 
-    /// Puts the text with which `rest` begins; in it these bytes may have a backslash before them.
+    /// Stores the text at the beginning of `rest`; in it these bytes may be escaped by a backslash.
     #[inline(always)]
     fn push_text(
         &mut self,
@@ -427,7 +427,7 @@ impl Points {
     }
 }
 
-/// The column of a name; one in another case is taken if none is written like it.
+/// The column of a name; if none has exactly that name, one that differs only in case.
 fn target(name: &[u8], columns: &[Column], settings: &LineProtocolSettings) -> Target {
     let special = [settings.time_column.as_bytes(), settings.measurement_column.as_bytes()];
     let is_like = |candidate: &str, exact: bool| match exact {

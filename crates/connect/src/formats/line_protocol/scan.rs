@@ -1,17 +1,17 @@
-//! Looking for separators and comparing names, many bytes at a time.
+//! Searches for separators and compares names, many bytes at a time.
 
 use super::block::{BLOCK_BYTES, first_in};
 
 const LOW_BITS: u64 = 0x0101_0101_0101_0101;
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 
-/// Eight bytes as a number, the first one lowest; `None` near the end of the text.
+/// Eight bytes as a number, with the first byte lowest; `None` near the end of the text.
 #[inline(always)]
 pub(super) fn load(text: &[u8], at: usize) -> Option<u64> {
     text.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
 }
 
-/// The first of the wanted bytes in `at..end`; `end` if there is none. The text may go on behind `end`.
+/// The first of the wanted bytes in `at..end`; `end` if there is none. The text may continue behind `end`.
 #[inline(always)]
 pub(super) fn find<const N: usize>(text: &[u8], mut at: usize, end: usize, wanted: [u8; N]) -> usize {
     while at < end {
@@ -28,7 +28,7 @@ pub(super) fn find<const N: usize>(text: &[u8], mut at: usize, end: usize, wante
     end
 }
 
-/// A name that is compared with what stands in a text.
+/// A name that is compared with the bytes of a text.
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
     bytes: Box<[u8]>,
@@ -58,7 +58,7 @@ impl Pattern {
         &self.bytes
     }
 
-    /// Whether it stands at this place.
+    /// Whether it is at this position.
     #[inline(always)]
     pub(super) fn is_at(&self, text: &[u8], at: usize) -> bool {
         match load(text, at) {
@@ -70,10 +70,10 @@ impl Pattern {
     }
 }
 
-/// Eight times the digit zero; digits are zero to nine without it.
+/// Eight times the digit zero; with this removed, digits are zero to nine.
 pub(super) const ZEROS: u64 = LOW_BITS * b'0' as u64;
 
-/// How many digits eight bytes begin with, and their value.
+/// How many of the eight bytes are leading digits, and their value.
 #[inline(always)]
 pub(super) fn leading_digits(word: u64) -> (usize, u64) {
     let digits = word ^ ZEROS;
@@ -82,7 +82,7 @@ pub(super) fn leading_digits(word: u64) -> (usize, u64) {
     (count, eight_digits(if count == 0 { 0 } else { digits << (64 - count * 8) }))
 }
 
-/// The top bits of the bytes that are more than nine. Bytes above one that is may be marked wrongly.
+/// The top bits of the bytes that are more than nine. Bytes above such a byte may be marked wrongly.
 #[inline(always)]
 pub(super) fn no_digits(word: u64) -> u64 {
     // What is above nine is carried into the top bit, or has it.

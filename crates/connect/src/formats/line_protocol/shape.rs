@@ -1,4 +1,4 @@
-//! What a line looks like: its names and separators. Most lines look like one that came shortly before.
+//! The shape of a line: its names and separators. Most lines have the shape of one that came shortly before.
 
 use super::names::{Names, Target};
 use super::scan::Pattern;
@@ -12,7 +12,8 @@ pub(super) struct Pair {
     pub(super) target: Target,
 }
 
-/// Lines of the same measurement with the same names in the same order, without strings, backslashes or blanks to spare.
+/// Lines of the same measurement with the same names in the same order, without strings, backslashes or redundant
+/// blanks.
 #[derive(Debug)]
 pub(super) struct Shape {
     measurement: Box<[u8]>,
@@ -22,7 +23,7 @@ pub(super) struct Shape {
     pub(super) has_time: bool,
 }
 
-/// A line in its text: from where, and its marks. Those of the lines behind it may follow.
+/// A line in its text: its start and its marks. The marks of the following lines may come after them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line<'a> {
     pub(super) start: usize,
@@ -30,7 +31,7 @@ pub(super) struct Line<'a> {
 }
 
 impl Shape {
-    /// The shape of a line that is a good point, and that has just these marks; `None` if they do not tell it.
+    /// The shape of a line that is a good point and has exactly these marks; `None` if they do not determine it.
     pub(super) fn of(text: &[u8], line: Line, names: &Names) -> Option<Shape> {
         // The end of the measurement or of a value before each pair's name, the `=` behind it, what the time is behind, the
         // line's end.
@@ -49,7 +50,7 @@ impl Shape {
         (shape.has_kinds() && shape.fits(text, line)).then_some(shape)
     }
 
-    /// Whether it has what a point has: tags behind commas, a field behind a blank, more of them behind commas.
+    /// Whether it has the structure of a point: tags after commas, a field after a blank, further fields after commas.
     fn has_kinds(&self) -> bool {
         let is_kind = |(index, pair): (usize, &Pair)| match pair.text.bytes()[0] {
             b' ' => index == self.tags,
@@ -65,7 +66,7 @@ impl Shape {
         self.pairs.len() * 2 + 1 + usize::from(self.has_time)
     }
 
-    /// Whether a line looks like this. Its values may still be none.
+    /// Whether a line has this shape. Its values may still be invalid.
     #[inline(always)]
     pub(super) fn fits(&self, text: &[u8], line: Line) -> bool {
         let Some(last) = line.marks.get(self.marks() - 1) else { return false };
@@ -82,30 +83,30 @@ impl Shape {
     }
 }
 
-/// The shapes that were met, as far as they are kept.
+/// The shapes seen so far, as far as they are kept.
 #[derive(Debug, Default)]
 pub(super) struct Shapes {
     known: Vec<Known>,
-    /// The one of the last line.
+    /// The shape of the last line.
     last: usize,
-    /// Lines that had none.
+    /// The number of lines without a known shape.
     strange: usize,
 }
 
 #[derive(Debug)]
 struct Known {
     shape: Shape,
-    /// The one that came after it last time.
+    /// The shape that came after it last time.
     next: usize,
 }
 
 /// The most shapes that are kept.
 const SHAPES_MAX: usize = 64;
-/// When as many are kept, one line of so many that fit none is learned from.
+/// Once that many are kept, one in this many lines that fit none is learned.
 const STRANGE_PER_LEARNED: usize = 16;
 
 impl Shapes {
-    /// The shape that this line has, if it is known.
+    /// The shape of this line, if it is known.
     pub(super) fn find(&mut self, text: &[u8], line: Line) -> Option<&Shape> {
         let fits = |index: &usize| self.known[*index].shape.fits(text, line);
         let next = self.known.get(self.last)?.next;
@@ -115,7 +116,7 @@ impl Shapes {
         Some(&self.known[found].shape)
     }
 
-    /// Keeps the shape of a good point that has none of the known ones.
+    /// Keeps the shape of a good point that fits none of the known ones.
     pub(super) fn learn(&mut self, text: &[u8], line: Line, names: &Names) {
         self.strange += 1;
         if self.known.len() == SHAPES_MAX && !self.strange.is_multiple_of(STRANGE_PER_LEARNED) {

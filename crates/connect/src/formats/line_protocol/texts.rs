@@ -1,4 +1,4 @@
-//! Columns of texts: plain ones, and dictionaries.
+//! Columns of texts: plain ones and dictionaries.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use arrow_array::{ArrayRef, DictionaryArray, Int32Array, StringArray};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::ArrowError;
 
-/// So many bytes of a text are copied at once.
+/// How many bytes of a text are copied at once.
 const COPIED_BYTES: usize = 32;
-/// Places of the cache in front of a dictionary's table.
+/// The number of slots in the cache in front of a dictionary's table.
 const RECENT: usize = 1024;
-/// A dictionary with more values than this is begun anew with the next batch.
+/// A dictionary with more values than this is restarted with the next batch.
 const VALUES_MAX: usize = 1 << 16;
-/// So are those whose values have more bytes.
+/// So is one whose values have more bytes than this.
 const VALUE_BYTES_MAX: usize = 1 << 24;
 
 /// Texts one behind the other.
@@ -31,7 +31,7 @@ impl Default for Plain {
 }
 
 impl Plain {
-    /// The text with which `rest` begins, of this length.
+    /// The text of this length at the beginning of `rest`.
     #[inline(always)]
     pub(super) fn push(&mut self, rest: &[u8], length: usize) {
         // A copy of a length that is known before is much faster; what is too much is taken back.
@@ -69,16 +69,16 @@ impl Plain {
     }
 }
 
-/// Numbers of texts, and the texts. They stay from batch to batch, so that batches share them.
+/// Numbers of texts, and the texts. They are kept from batch to batch, so that batches share them.
 #[derive(Debug)]
 pub(super) struct Dictionary {
     keys: Vec<i32>,
     values: Plain,
-    /// The values as an array, unless some were added since.
+    /// The values as an array, unless values were added since.
     array: Option<ArrayRef>,
-    /// By a cheap hash: keys of values that were met lately. Hostile values can make it useless, no more.
+    /// By a cheap hash: keys of recently seen values. Hostile values can only make it useless.
     recent: Box<[i32; RECENT]>,
-    /// By a hash that nobody can foresee: all values.
+    /// By a hash that nobody can predict: all values.
     table: HashMap<Box<[u8]>, i32>,
 }
 
@@ -156,7 +156,7 @@ impl Dictionary {
     }
 }
 
-/// Of length, first and last bytes.
+/// A hash of the length and the first and last bytes.
 #[inline(always)]
 fn cheap_hash(text: &[u8]) -> usize {
     let word = |bytes: &[u8]| match bytes.first_chunk::<8>() {

@@ -12,7 +12,7 @@ use super::{DISPLAY, TextEncoder, no_text};
 /// How CSV is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CsvStyle {
-    /// Stands between two values; one ASCII character other than `"`, `\r` and `\n`.
+    /// The separator between two values; one ASCII character other than `"`, `\r` and `\n`.
     pub delimiter: u8,
     /// Whether the column names come first.
     pub header: bool,
@@ -24,9 +24,9 @@ impl Default for CsvStyle {
     }
 }
 
-/// Writes CSV as RFC 4180 has it, with `\n` at the end of a line. NULL is nothing between two delimiters, an
-/// empty text is `""`. So where there is only one column, NULL is an empty line: our reader, PostgreSQL and
-/// DuckDB read it as NULL. Lists, structs and maps are one value, written as in a table.
+/// Writes CSV according to RFC 4180, with `\n` at the end of a line. NULL is nothing between two delimiters, an empty
+/// text is `""`. So with only one column, NULL is an empty line: our reader, PostgreSQL and DuckDB read it as NULL.
+/// Lists, structs and maps are one value, written as in a table.
 #[derive(Debug)]
 pub struct CsvEncoder {
     names: Vec<String>,
@@ -97,7 +97,7 @@ impl TextEncoder for CsvEncoder {
     }
 }
 
-/// Appends a value that is not NULL, in quotes where it needs them.
+/// Appends a value that is not NULL, in quotes if necessary.
 fn push_value(value: &[u8], delimiter: u8, text: &mut Vec<u8>) {
     let is_special = |byte: &u8| *byte == delimiter || matches!(byte, b'"' | b'\r' | b'\n');
     // At the start of a file it would be left out.

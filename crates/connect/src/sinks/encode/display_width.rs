@@ -1,4 +1,4 @@
-//! How many columns of a terminal a text takes.
+//! The number of terminal columns that a text takes.
 
 use unicode_width::UnicodeWidthStr;
 

@@ -1,4 +1,4 @@
-//! Rows as text: one file per output format. Sinks of text (files, standard output, sockets) share these.
+//! Rows as text, one file per output format. Text sinks (files, standard output, sockets) share these.
 
 mod csv;
 mod display_width;
@@ -15,20 +15,19 @@ pub use display_width::display_width;
 pub use ndjson::NdjsonEncoder;
 pub use table::{TableEncoder, TableLayout, TableStyle};
 
-/// Turns rows into text. What it writes for some rows is whole lines, so that texts can be put one after the
-/// other and cut between two calls.
+/// Turns rows into text. It writes whole lines, so that texts can be concatenated and cut between two calls.
 pub trait TextEncoder: Send {
-    /// Appends what stands before the first row: at the start of a file, and for each reader of a socket.
+    /// Appends the header: at the start of a file, and for each reader of a socket.
     fn header(&self, text: &mut Vec<u8>);
 
     /// Appends the rows, one or more lines each. On an error nothing is appended.
     ///
     /// # Errors
-    /// If a value has no text in this format.
+    /// If a value cannot be written in this format.
     fn rows(&mut self, rows: &RecordBatch, text: &mut Vec<u8>) -> Result<(), Cause>;
 }
 
-/// A format of text.
+/// A text format.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -73,7 +72,7 @@ impl TextFormat {
         TextFormat::Csv(CsvStyle::default())
     }
 
-    /// A table whose rows come little by little.
+    /// A table whose rows come gradually.
     pub fn table() -> TextFormat {
         TextFormat::Table(TableStyle::default())
     }
@@ -81,7 +80,7 @@ impl TextFormat {
     /// An encoder for rows of this schema.
     ///
     /// # Errors
-    /// [`Cause::User`] if the format cannot say such rows.
+    /// [`Cause::User`] if the format cannot represent such rows.
     pub fn encoder(&self, schema: &SchemaRef) -> Result<Box<dyn TextEncoder>, Cause> {
         Ok(match self {
             TextFormat::Csv(style) => Box::new(CsvEncoder::new(schema, style.clone())),
@@ -91,7 +90,7 @@ impl TextFormat {
     }
 }
 
-/// How values look in CSV and in tables: `2026-11-20 19:00:00`, with a fraction only where it is not zero.
+/// The form of values in CSV and in tables: `2026-11-20 19:00:00`, with a fraction only if it is not zero.
 const DISPLAY: FormatOptions<'static> = FormatOptions::new()
     .with_datetime_format(Some("%Y-%m-%d %H:%M:%S%.f"))
     .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f"))
@@ -100,7 +99,7 @@ const DISPLAY: FormatOptions<'static> = FormatOptions::new()
     // Within lists and structs.
     .with_null("null");
 
-/// A column, or one of its values, that has no text.
+/// A column, or one of its values, that has no text form.
 fn no_text(format: &str, column: &str, error: &ArrowError) -> Cause {
     Cause::User(format!("column '{column}' cannot be written as {format}: {error}; cast it to another type"))
 }
