@@ -1,4 +1,4 @@
-//! Rows from standard input, or anything else that can only be read by waiting for it (a pipe).
+//! Rows from standard input, or from any other reader that must be waited for (a pipe).
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read};
@@ -13,11 +13,11 @@ use tidemill_core::source::{Faults, Polled, Progress, Source};
 use crate::formats::{BATCH_ROWS, CsvSettings, DecoderSettings, Format, RecordDecoder, text_decoder};
 use crate::infer::{SAMPLE_BYTES, infer_text};
 
-/// Bytes that are read at once.
+/// How many bytes are read at once.
 const BLOCK_BYTES: usize = 256 * 1024;
 /// Blocks that may wait.
 const BLOCKS_MAX: usize = 4;
-/// How long more is waited for, to infer columns, after the first line came.
+/// How long to wait for more, to infer columns, after the first line came.
 const SAMPLE_TIME: Duration = Duration::from_millis(200);
 
 /// How to read a stream of text.
@@ -27,21 +27,21 @@ pub struct StreamSettings {
     pub format: Format,
     /// How a CSV is written.
     pub csv: CsvSettings,
-    /// The columns; `None`: inferred from what comes first.
+    /// The columns; `None`: inferred from the beginning of the input.
     pub schema: Option<SchemaRef>,
     /// The most rows of a batch; 0 counts as 1.
     pub batch_rows: usize,
 }
 
 impl StreamSettings {
-    /// Of this format, columns inferred.
+    /// Settings for this format, with inferred columns.
     pub fn new(format: Format) -> StreamSettings {
         StreamSettings { format, csv: CsvSettings::default(), schema: None, batch_rows: BATCH_ROWS }
     }
 }
 
-/// A source of the rows of standard input. It is read on a thread of its own, at most a mebibyte ahead; the
-/// thread ends with its input, or at its next bytes after the source is gone.
+/// A source that reads rows from standard input. A separate thread reads it, at most a mebibyte ahead. The thread ends
+/// with its input, or at its next bytes after the source is gone.
 ///
 /// ```
 /// use std::time::Duration;
@@ -61,7 +61,7 @@ pub struct StandardInput {
     decoder: Box<dyn RecordDecoder>,
     ready: VecDeque<RecordBatch>,
     faults: Faults,
-    /// What was read to infer the columns, and is still to be decoded.
+    /// What was read to infer the columns, and has not been decoded yet.
     sampled: Option<Sample>,
     done_bytes: u64,
     ended: bool,
@@ -76,12 +76,12 @@ impl StandardInput {
     /// Reads standard input. Without declared columns it waits for the first line.
     ///
     /// # Errors
-    /// [`Cause::User`] if the format is no text, the settings cannot be served or columns cannot be inferred.
+    /// [`Cause::User`] if the format is not text, a setting is not supported or columns cannot be inferred.
     pub fn open(settings: StreamSettings) -> Result<StandardInput, Cause> {
         StandardInput::from_reader("standard input", std::io::stdin(), settings)
     }
 
-    /// Reads from `reader`; `name` stands for it in messages.
+    /// Reads from `reader`; `name` names it in messages.
     ///
     /// # Errors
     /// As [`StandardInput::open`].
@@ -119,10 +119,10 @@ impl StandardInput {
         Ok(source)
     }
 
-    /// Reads only these of the columns, in this order; to be called before the first poll.
+    /// Reads only these columns, in this order. Call it before the first poll.
     ///
     /// # Errors
-    /// [`Cause::Bug`] if there is no such column.
+    /// [`Cause::Bug`] if such a column does not exist.
     pub fn set_projection(&mut self, columns: &[usize]) -> Result<(), Cause> {
         self.decoder.set_projection(columns)
     }
@@ -205,7 +205,7 @@ fn failed(name: &str, reason: &str) -> Cause {
     Cause::Operation(format!("{name}: reading failed: {reason}; check the sender, then try again"))
 }
 
-/// Hands on what is read, until the end or until nobody wants it.
+/// Passes on what is read, until the end or until nobody needs it.
 fn read_blocks(mut reader: impl Read, sender: &SyncSender<Block>) {
     let mut buffer = vec![0; BLOCK_BYTES];
     loop {

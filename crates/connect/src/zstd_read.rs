@@ -1,7 +1,7 @@
-//! Reading a zstd file of any number of frames, with the place of what is wrong in it.
+//! Reads a zstd file with any number of frames, and reports the offset of errors.
 //!
-//! `ruzstd`'s own `StreamingDecoder` stops after the first frame and checks no checksum; files made by `cat` of
-//! two compressed ones, or by parallel compressors, have many frames.
+//! `ruzstd`'s own `StreamingDecoder` stops after the first frame and does not verify checksums. Concatenated files, and
+//! files of parallel compressors, have many frames.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -20,14 +20,14 @@ pub(crate) fn begins_zstd(start: &[u8]) -> bool {
         || (start.len() >= 4 && start[0] & 0xf0 == 0x50 && start[1..4] == SKIPPABLE_MAGIC_TAIL)
 }
 
-/// Why a zstd file could not be read on.
+/// Why reading a zstd file failed.
 #[derive(Debug)]
 pub(crate) enum ZstdError {
-    /// The file below failed.
+    /// The underlying file failed.
     Io(io::Error),
-    /// The bytes before `offset` of the compressed file are no valid zstd.
+    /// The bytes before `offset` of the compressed file are not valid zstd.
     Corrupt { offset: u64, detail: String },
-    /// Valid, but needs what this decoder refuses: a dictionary or a huge window.
+    /// Valid, but requires what this decoder refuses: a dictionary or a huge window.
     Unsupported { detail: String },
 }
 
@@ -58,7 +58,7 @@ impl<R: Read> ZstdReader<R> {
         self.source.offset
     }
 
-    /// Decompresses into `target`; 0 only at the end of the last frame. After an error only errors follow.
+    /// Decompresses into `target`; returns 0 only at the end of the last frame. After an error only errors follow.
     pub(crate) fn read(&mut self, target: &mut [u8]) -> Result<usize, ZstdError> {
         if self.failed {
             return Err(self.corrupt("an error before stopped the decoder"));
@@ -95,7 +95,7 @@ impl<R: Read> ZstdReader<R> {
         }
     }
 
-    /// Reads the next frame's header, leaving out skippable frames; false at the end of the file.
+    /// Reads the next frame's header, and skips skippable frames; false at the end of the file.
     fn begin_frame(&mut self) -> Result<bool, ZstdError> {
         loop {
             if self.source.inner.fill_buf().map_err(ZstdError::Io)?.is_empty() {
@@ -163,7 +163,7 @@ impl<R: Read> ZstdReader<R> {
     }
 }
 
-/// A buffered reader that remembers how far it is and what went wrong below the decoder.
+/// A buffered reader that keeps track of its offset and of errors below the decoder.
 struct Tracked<R> {
     inner: BufReader<R>,
     offset: u64,

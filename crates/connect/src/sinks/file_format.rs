@@ -1,4 +1,4 @@
-//! The formats that files of rows have.
+//! The formats of files of rows.
 
 use arrow_schema::{FieldRef, Schema};
 
@@ -16,7 +16,7 @@ pub enum FileFormat {
     Ndjson,
     /// Parquet, compressed with Snappy.
     Parquet,
-    /// An Arrow IPC file, also known as Feather 2; dictionaries are written as their values.
+    /// An Arrow IPC file, also known as Feather 2; dictionaries are replaced by their values.
     ArrowIpc,
 }
 
@@ -26,8 +26,8 @@ impl FileFormat {
         FileFormat::Csv(CsvStyle::default())
     }
 
-    /// The format that a file's name says, by its ending: `csv`, `tsv`, `ndjson`, `jsonl`, `json`, `parquet`,
-    /// `arrow`, `feather`, `ipc`.
+    /// The format named by the ending of a file name: `csv`, `tsv`, `ndjson`, `jsonl`, `json`, `parquet`, `arrow`,
+    /// `feather`, `ipc`.
     ///
     /// ```
     /// use tidemill_connect::sinks::FileFormat;
@@ -67,7 +67,7 @@ impl FileFormat {
         }
     }
 
-    /// The same as a format of text, if it is one.
+    /// The corresponding text format, if it is one.
     pub fn text(&self) -> Option<TextFormat> {
         match self {
             FileFormat::Csv(style) => Some(TextFormat::Csv(style.clone())),
@@ -77,21 +77,21 @@ impl FileFormat {
     }
 }
 
-/// When what was written is forced to the disk, so that it outlives a failure of the machine. What was
-/// committed outlives the process in any case.
+/// When written data is forced to disk, so that it survives a crash of the machine. Committed data survives the process
+/// in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SyncPolicy {
-    /// Before each commit returns. Slow: a commit then takes as long as the disk does.
+    /// Before each commit returns. Slow: a commit then takes as long as the disk.
     EveryCommit,
     /// When the query ends.
     #[default]
     AtEnd,
-    /// When the operating system likes to.
+    /// When the operating system chooses.
     Never,
 }
 
 impl SyncPolicy {
-    /// What a sink that goes on after a crash makes of it: a commit that is not on the disk is none.
+    /// The policy for a sink that resumes after a crash: a commit that is not on disk does not count.
     pub(crate) fn of_resumed(self) -> SyncPolicy {
         match self {
             SyncPolicy::Never => SyncPolicy::Never,
@@ -104,7 +104,7 @@ impl SyncPolicy {
     }
 }
 
-/// What files hold, as a text that is equal where one run may go on with another's files.
+/// What files hold, as a text that is equal if one run may continue another's files.
 pub(crate) fn content_text(format: &FileFormat, schema: &Schema) -> String {
     let column = |field: &FieldRef| format!("{:?}: {}", field.name(), field.data_type());
     let columns: Vec<String> = schema.fields().iter().map(column).collect();

@@ -17,18 +17,18 @@ use super::text_file::{TextFile, is_special, open_failed, refuse_directory, refu
 pub struct FileSinkSettings {
     /// The file's format.
     pub format: FileFormat,
-    /// Whether a file that is there already may be replaced.
+    /// Whether an existing file may be replaced.
     pub overwrite: bool,
-    /// When it is forced to the disk.
+    /// When it is forced to disk.
     pub sync: SyncPolicy,
-    /// Whether to go on with what an earlier run of the same query has written, each row exactly once. Of text
-    /// only. Then `overwrite` counts only for a file without a manifest, and each commit is forced to the disk
-    /// unless `sync` is `Never`.
+    /// Whether to continue what an earlier run of the same query has written, with each row exactly once. Text formats
+    /// only. Then `overwrite` applies only to a file without a manifest, and each commit is forced to disk unless
+    /// `sync` is `Never`.
     pub resume: bool,
 }
 
 impl FileSinkSettings {
-    /// A new file of this format, forced to the disk at the end of the query.
+    /// A new file of this format, forced to disk at the end of the query.
     pub fn new(format: FileFormat) -> Self {
         FileSinkSettings { format, overwrite: false, sync: SyncPolicy::default(), resume: false }
     }
@@ -36,19 +36,18 @@ impl FileSinkSettings {
 
 /// Writes rows to one file.
 ///
-/// **CSV and NDJSON** grow by one write per commit. If a write fails, the file is cut back to the last commit
-/// and the query stops. Who reads the file while a write is under way may see a part of it, and so may who
-/// reads it after the process or the machine died in the middle of one: read whole lines, or use
-/// [`DirectorySink`](super::DirectorySink). A device or a pipe is written to as it is, and cannot be cut
-/// back.
+/// **CSV and NDJSON** grow by one write per commit. If a write fails, the file is cut back to the last commit and the
+/// query stops. A program that reads the file during a write may see part of it, and so may one that reads it after the
+/// process or the machine died during a write: read whole lines, or use [`DirectorySink`](super::DirectorySink). A
+/// device or a pipe is written to as it is, and cannot be cut back.
 ///
-/// With [`resume`](FileSinkSettings::resume) the file `<path>.manifest` says how many bytes are committed and of
-/// which cycle; a run that goes on cuts the rest off. So the file has each row once, whatever died when.
+/// With [`resume`](FileSinkSettings::resume), the file `<path>.manifest` says how many bytes are committed and by which
+/// cycle; a resumed run cuts off the rest. So the file has each row once, whatever died when.
 ///
-/// **Parquet and Arrow IPC** can be read only as a whole, so they get their name when the query ends in
-/// order; until then they are called `<path>.partial`. If the query fails elsewhere, the committed cycles are
-/// closed under that name and can be read; if writing fails, nothing is left. For results that can be read
-/// before the end, use a folder.
+/// **Parquet and Arrow IPC** can be read only as a whole, so they get their name when the query ends normally; until
+/// then they are called `<path>.partial`. If the query fails elsewhere, the file is closed with the committed cycles
+/// under that name and can be read. If writing fails, nothing is left. For results that can be read before the end, use
+/// a folder.
 ///
 /// ```
 /// use tidemill_connect::sinks::{FileFormat, FileSink, FileSinkSettings};
@@ -76,7 +75,7 @@ impl FileSink {
     /// Creates the file.
     ///
     /// # Errors
-    /// [`Cause::User`] if the path is a folder, a file is there already, the folder is not, or it may not be
+    /// [`Cause::User`] if the path is a folder, a file exists already, the folder does not exist, or it must not be
     /// written; [`Cause::Operation`] if creating it fails otherwise.
     pub fn create(path: &Path, schema: &SchemaRef, settings: &FileSinkSettings) -> Result<FileSink, Cause> {
         settings.format.check(schema)?;
@@ -95,7 +94,7 @@ impl FileSink {
         Ok(FileSink(Kind::Text { pending, file, manifest: None }))
     }
 
-    /// Goes on with a file, or starts one that can be gone on with.
+    /// Continues a file, or starts one that can be resumed.
     fn resume(
         path: &Path,
         schema: &SchemaRef,
@@ -139,7 +138,7 @@ fn manifest_path(path: &Path) -> PathBuf {
     PathBuf::from(manifest_path)
 }
 
-/// A manifest does not outlive the file that it tells of.
+/// A manifest must not outlive the file that it describes.
 fn forget_manifest(path: &Path, overwrite: bool) -> Result<(), Cause> {
     let path = manifest_path(path);
     if !overwrite {
@@ -151,7 +150,7 @@ fn forget_manifest(path: &Path, overwrite: bool) -> Result<(), Cause> {
     }
 }
 
-/// Appends the text of a range of cycles and, if there is a manifest, says that it counts.
+/// Appends the text of a range of cycles and, if there is a manifest, records it as valid.
 fn commit_text(
     pending: &mut PendingText,
     file: &mut TextFile,
@@ -316,7 +315,7 @@ impl PartialFile {
 }
 
 impl Drop for PartialFile {
-    /// The query failed elsewhere: what was committed is closed, so that it can be read.
+    /// The query failed elsewhere: the file is closed with what was committed, so that it can be read.
     fn drop(&mut self) {
         if let Some(file) = self.file.take()
             && file.finish(self.settings.sync).is_err()

@@ -13,9 +13,9 @@ use super::standard_output::write;
 use super::table_handle::TableHandle;
 use super::table_sink::TableSink;
 
-/// Keeps the last row of each key and writes the table when the query ends: the answer to `SELECT key,
-/// count(*) ... GROUP BY key` over a finite input. Nothing is written before, and nothing at all if the query
-/// fails. A reader that has closed the output ends it as for [`StandardOutput`](super::StandardOutput).
+/// Keeps the last row of each key and writes the table when the query ends: the answer to `SELECT key, count(*) ...
+/// GROUP BY key` over a finite input. Nothing is written before, and nothing at all if the query fails. A reader that
+/// has closed the output ends it as with [`StandardOutput`](super::StandardOutput).
 ///
 /// ```
 /// use tidemill_connect::sinks::{LatestTable, TextFormat};
@@ -41,7 +41,7 @@ impl<W: Write + Send> LatestTable<W> {
     /// Writes to this writer; `key_columns` are the key.
     ///
     /// # Errors
-    /// As for [`TableStore::new`](super::TableStore::new), and [`Cause::User`] if the format cannot say such
+    /// As for [`TableStore::new`](super::TableStore::new), and [`Cause::User`] if the format cannot represent such
     /// rows.
     pub fn new(
         writer: W,
@@ -59,7 +59,7 @@ impl<W: Write + Send> LatestTable<W> {
         Ok(LatestTable { writer, sink, table, encoder: format.encoder(schema)?, closed: Arc::default() })
     }
 
-    /// Reads the table before it is written.
+    /// A handle to read the table before it is written.
     pub fn handle(&self) -> TableHandle {
         self.table.clone()
     }
@@ -75,7 +75,7 @@ impl<W: Write + Send> LatestTable<W> {
     }
 }
 
-/// So many rows are turned into text at a time.
+/// The number of rows that are turned into text at a time.
 const ROWS_PER_WRITE: usize = 8192;
 
 impl<W: Write + Send> Sink for LatestTable<W> {

@@ -1,9 +1,8 @@
-//! What counts of the files of a sink that goes on after a crash: which cycle is the last one, and how much of which
-//! file.
+//! What is valid in the files of a sink that resumes after a crash: the last cycle, and how much of which file.
 //!
-//! The file has three blocks of 4096 bytes of text, padded with spaces: a head, and two records that are written in
-//! turn, each with a number and a checksum. A write that is torn spoils the record that was being written; the other
-//! one is then what was committed last. The file never grows, so it can be written when the disk is full.
+//! The file has three blocks of 4096 bytes of text, padded with spaces: a head, and two records that are written
+//! alternately, each with a number and a checksum. A torn write damages the record that was being written; the other
+//! record is then the last commit. The file never grows, so it can be written when the disk is full.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::FileExt;
@@ -16,7 +15,8 @@ use super::text_file::{open_failed, write_failed};
 
 const BLOCK_BYTES: usize = 4096;
 const HEAD: &str = "tidemill-manifest 1";
-/// Cycles without rows are noted so often at most: to read them again costs little, to write each down much.
+/// The shortest interval at which cycles without rows are recorded: reading them again costs little, recording each
+/// would cost much.
 const WITHOUT_ROWS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What is committed.
@@ -24,20 +24,20 @@ const WITHOUT_ROWS_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) struct Committed {
     /// The last cycle.
     pub cycle: u64,
-    /// The file that was written last, if any was.
+    /// The file that was written last, if there is one.
     pub part: Option<CommittedPart>,
 }
 
-/// How much of a file counts.
+/// How much of a file is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CommittedPart {
     /// The first cycle in it.
     pub first_cycle: u64,
     /// The last cycle that has rows in it.
     pub last_cycle: u64,
-    /// So many bytes count.
+    /// The number of valid bytes.
     pub bytes: u64,
-    /// They are so many rows.
+    /// The number of rows in them.
     pub rows: u64,
     /// Nothing more will be written to it.
     pub is_complete: bool,
@@ -50,13 +50,13 @@ pub(crate) struct Manifest {
     must_sync: bool,
     number: u64,
     committed: Option<Committed>,
-    /// The last cycle, if it had no rows and is not yet written down.
+    /// The last cycle, if it had no rows and has not been recorded yet.
     without_rows: Option<u64>,
     written_at: Instant,
 }
 
 impl Manifest {
-    /// Opens the manifest if there is one. `content` says what the files hold.
+    /// Opens the manifest if it exists. `content` says what the files hold.
     pub fn open(path: &Path, content: &str, must_sync: bool) -> Result<Option<Manifest>, Cause> {
         let mut options = OpenOptions::new();
         let file = match options.read(true).write(true).open(path) {
@@ -78,7 +78,7 @@ impl Manifest {
         Ok(Some(Manifest::new(path, file, must_sync, number, committed)))
     }
 
-    /// Creates it where there is none; it is there as a whole or not at all.
+    /// Creates it where none exists; afterwards it exists completely or not at all.
     pub fn create(path: &Path, content: &str, must_sync: bool) -> Result<Manifest, Cause> {
         let mut new_path = path.as_os_str().to_owned();
         new_path.push(".new");
@@ -107,7 +107,7 @@ impl Manifest {
         self.committed
     }
 
-    /// Commits: when it returns, this counts.
+    /// Commits. When it returns, this is valid.
     pub fn commit(&mut self, committed: Committed) -> Result<(), Cause> {
         let number = self.number + 1;
         let block = block(&record_text(number, &committed));
@@ -122,8 +122,8 @@ impl Manifest {
         Ok(())
     }
 
-    /// Commits cycles up to this one, which have no rows. Written down at times: if it is lost, the same cycles come
-    /// again without rows. What they were made of must be kept until then, see [`Manifest::unrecorded`].
+    /// Commits cycles up to this one, which have no rows. They are recorded at intervals: if the record is lost, the
+    /// same cycles come again without rows. Their inputs must be kept until then, see [`Manifest::unrecorded`].
     pub fn commit_without_rows(&mut self, cycle: u64) -> Result<(), Cause> {
         self.without_rows = Some(cycle);
         match self.written_at.elapsed() >= WITHOUT_ROWS_INTERVAL {
@@ -132,20 +132,20 @@ impl Manifest {
         }
     }
 
-    /// The first cycle that is committed and not written down.
+    /// The first cycle that is committed but not recorded.
     pub fn unrecorded(&self) -> Option<u64> {
         self.without_rows?;
         Some(self.committed.map_or(0, |committed| committed.cycle + 1))
     }
 
-    /// Writes down what is not yet.
+    /// Records what has not been recorded yet.
     pub fn finish(&mut self) -> Result<(), Cause> {
         let Some(cycle) = self.without_rows else { return Ok(()) };
         self.commit(Committed { cycle, part: self.committed.and_then(|committed| committed.part) })
     }
 }
 
-/// Makes the names in the folder of this file outlive the machine.
+/// Makes the names in the folder of this file survive a crash of the machine.
 pub(crate) fn sync_folder_of(path: &Path) -> Result<(), Cause> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,

@@ -10,7 +10,7 @@ use tidemill_core::{Cause, CycleOutput, Sink};
 
 use super::pending::PendingRows;
 
-/// What one commit brought.
+/// The rows of one commit.
 #[derive(Clone, Debug)]
 pub struct MemoryCommit {
     /// The cycles.
@@ -39,7 +39,7 @@ pub struct MemorySink {
     shared: Arc<Mutex<Shared>>,
 }
 
-/// Reads what a [`MemorySink`] has got, from any thread, while the query runs and after.
+/// Reads what a [`MemorySink`] has received, from any thread, while the query runs and after.
 #[derive(Clone)]
 pub struct MemoryRows {
     schema: SchemaRef,
@@ -63,7 +63,7 @@ impl MemorySink {
 }
 
 impl MemoryRows {
-    /// All commits so far that brought rows.
+    /// All commits so far that had rows.
     pub fn commits(&self) -> Vec<MemoryCommit> {
         lock(&self.shared).commits.clone()
     }
@@ -71,7 +71,7 @@ impl MemoryRows {
     /// All rows so far as one batch.
     ///
     /// # Errors
-    /// [`Cause::Resource`] if they are too many for one batch, as with more than 2 GiB of text in a column.
+    /// [`Cause::Resource`] if they are too many for one batch, for example with more than 2 GiB of text in a column.
     pub fn read(&self) -> Result<RecordBatch, Cause> {
         let commits = self.commits();
         let batches = commits.iter().flat_map(|commit| &commit.batches);
@@ -89,7 +89,7 @@ impl MemoryRows {
         self.len() == 0
     }
 
-    /// Whether the query has ended in order: no more rows come.
+    /// Whether the query has ended normally: no more rows come.
     pub fn is_finished(&self) -> bool {
         lock(&self.shared).is_finished
     }

@@ -1,17 +1,17 @@
-//! Sinks of typed rows: where the results of a query go, whole cycles at a time. One file per kind; each says
-//! what it promises.
+//! Sinks of typed rows, which receive the results of a query in whole cycles. One file per kind; each documents its
+//! guarantees.
 //!
-//! | sink | visible | after a failed write | when a query goes on after a crash |
+//! | sink | visible | after a failed write | when a query resumes after a crash |
 //! |---|---|---|---|
 //! | [`FileSink`], CSV and NDJSON | at each commit | cut back to the last commit | exactly once with `resume` |
-//! | [`FileSink`], Parquet and Arrow IPC | at the end of the query | nothing is left | cannot go on |
-//! | [`DirectorySink`] | whole files, when one is full | whole files stay | exactly once with `resume` |
+//! | [`FileSink`], Parquet and Arrow IPC | at the end of the query | nothing is left | cannot be resumed |
+//! | [`DirectorySink`] | file by file, when one is full | complete files stay | exactly once with `resume` |
 //! | `PostgresSink` (feature `postgres`) | at each commit | transactions stay whole | exactly once |
-//! | [`StandardOutput`] | at each commit | what the reader has got, it keeps | at least once |
+//! | [`StandardOutput`] | at each commit | the reader keeps what it has received | at least once |
 //! | [`SocketServerSink`], [`SocketClientSink`] | at each commit | as for standard output | at least once |
-//! | [`MemorySink`] | at each commit | cannot fail but at its limit; then unchanged | ends with the process |
+//! | [`MemorySink`] | at each commit | fails only at its limit, and is then unchanged | ends with the process |
 //! | [`TableSink`] | at each commit | as for memory | ends with the process |
-//! | [`ChangesSink`] | when its reader asks, what has changed since | as for memory | ends with the process |
+//! | [`ChangesSink`] | on request: the changes since the last one | as for memory | ends with the process |
 //! | [`LatestTable`] | once, at the end of the query | as for standard output | at least once |
 
 mod changes_sink;

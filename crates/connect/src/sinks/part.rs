@@ -1,4 +1,4 @@
-//! One file of a folder, while it is written.
+//! One file of a folder while it is being written.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -14,7 +14,7 @@ use super::manifest::CommittedPart;
 use super::part_name::open_name;
 use super::text_file::TextFile;
 
-/// The open file and what is in it.
+/// The open file and its contents so far.
 pub(crate) struct Part {
     pub path: PathBuf,
     pub first_cycle: u64,
@@ -30,7 +30,7 @@ enum Content {
 }
 
 impl Part {
-    /// Creates a file whose first rows are of this cycle. `sync` says when text is forced to the disk.
+    /// Creates a file whose first rows belong to this cycle. `sync` says when text is forced to disk.
     pub fn create(
         folder: &Path,
         schema: &SchemaRef,
@@ -51,7 +51,7 @@ impl Part {
         Ok(Part { path, first_cycle, last_cycle: first_cycle, rows: 0, since: Instant::now(), content })
     }
 
-    /// Goes on with a file of text of an earlier run; what is not committed is cut off.
+    /// Continues a text file of an earlier run, and cuts off what is not committed.
     pub fn reopen(
         folder: &Path,
         schema: &SchemaRef,
@@ -95,7 +95,7 @@ impl Part {
         matches!(self.content, Content::Text { .. })
     }
 
-    /// About how many bytes the file has; exactly, if it is text.
+    /// The approximate size of the file in bytes; exact for text.
     pub fn bytes(&self) -> u64 {
         match &self.content {
             Content::Columnar(file) => file.bytes(),
@@ -103,13 +103,13 @@ impl Part {
         }
     }
 
-    /// What of it counts.
+    /// The valid part of it.
     pub fn committed(&self) -> CommittedPart {
         let Part { first_cycle, last_cycle, rows, .. } = *self;
         CommittedPart { first_cycle, last_cycle, rows, bytes: self.bytes(), is_complete: false }
     }
 
-    /// Writes the end of the file and closes it; it keeps the name that it has.
+    /// Writes the end of the file and closes it; it keeps its current name.
     pub fn close(self, sync: SyncPolicy) -> Result<(), Cause> {
         match self.content {
             Content::Columnar(file) => file.finish(sync).inspect_err(|_| {

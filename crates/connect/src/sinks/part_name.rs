@@ -1,4 +1,4 @@
-//! The names of the files that a folder gets, and which files there are ours.
+//! The names of the files in a folder, and which of its files are ours.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -10,17 +10,17 @@ use super::text_file::open_failed;
 /// The manifest's name in its folder.
 pub(crate) const MANIFEST: &str = ".manifest";
 
-/// A file is called so while it is written.
+/// The name of a file while it is being written.
 pub(crate) fn open_name(first_cycle: u64, ending: &str) -> String {
     format!(".part-{first_cycle:020}.{ending}")
 }
 
-/// A complete file.
+/// The name of a complete file.
 pub(crate) fn complete_name(first_cycle: u64, last_cycle: u64, ending: &str) -> String {
     format!("part-{first_cycle:020}-{last_cycle:020}.{ending}")
 }
 
-/// What a name of ours says.
+/// The meaning of one of our names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PartName {
     /// It is being written.
@@ -62,7 +62,7 @@ pub(crate) fn parts(folder: &Path) -> Result<Vec<(PathBuf, PartName)>, Cause> {
     Ok(parts)
 }
 
-/// Makes sure that there is nothing of ours in the folder: refuses what there is, or removes it.
+/// Ensures that the folder has no files of ours: refuses existing ones, or removes them.
 pub(crate) fn clear_parts(folder: &Path, overwrite: bool) -> Result<(), Cause> {
     let mut paths: Vec<PathBuf> = parts(folder)?.into_iter().map(|(path, _)| path).collect();
     let manifest = folder.join(MANIFEST);
@@ -78,7 +78,7 @@ pub(crate) fn clear_parts(folder: &Path, overwrite: bool) -> Result<(), Cause> {
     paths.iter().try_for_each(|path| std::fs::remove_file(path).map_err(|error| open_failed(path, &error)))
 }
 
-/// Says at once, not at the first commit, if files cannot be created.
+/// Reports at once, and not at the first commit, if files cannot be created.
 pub(crate) fn refuse_unwritable(folder: &Path) -> Result<(), Cause> {
     let path = folder.join(".part-probe");
     File::create(&path).map_err(|error| open_failed(folder, &error))?;

@@ -11,7 +11,7 @@ use super::encode::TextEncoder;
 /// The most bytes of text that wait for a commit.
 pub(crate) const PENDING_BYTES_MAX: usize = 1 << 30;
 
-/// A larger buffer is given back once it is empty.
+/// A larger buffer is released once it is empty.
 const KEPT_BYTES_MAX: usize = 16 << 20;
 
 /// All rows of a cycle, stream after stream, none of them empty.
@@ -23,7 +23,7 @@ pub(crate) fn rows_of(output: CycleOutput, schema: &SchemaRef) -> Result<(u64, V
     Ok((cycle, batches.into_iter().map(|batch| batch.rows).collect()))
 }
 
-/// As [`rows_of`], with the positions of the rows.
+/// Like [`rows_of`], with the positions of the rows.
 pub(crate) fn batches_of(output: CycleOutput, schema: &SchemaRef) -> Result<(u64, Vec<Batch>), Cause> {
     let cycle = output.cut.cycle;
     let batches = output.streams.into_iter().flatten().filter(|batch| !batch.is_empty());
@@ -31,7 +31,7 @@ pub(crate) fn batches_of(output: CycleOutput, schema: &SchemaRef) -> Result<(u64
     Ok((cycle, checked.collect::<Result<_, Cause>>()?))
 }
 
-/// The rows under the sink's own schema, which may differ in names, metadata and nullability, not in types.
+/// The rows with the sink's own schema, which may differ in names, metadata and nullability, but not in types.
 fn checked(rows: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, Cause> {
     if rows.schema_ref() == schema {
         return Ok(rows);
@@ -53,7 +53,7 @@ impl PendingRows {
         Ok(())
     }
 
-    /// Gives out the rows of all cycles up to this one.
+    /// Returns the rows of all cycles up to this one.
     pub fn take(&mut self, last_cycle: u64) -> Vec<RecordBatch> {
         let count = self.cycles.partition_point(|(cycle, _)| *cycle <= last_cycle);
         self.cycles.drain(..count).flat_map(|(_, rows)| rows).collect()
@@ -65,7 +65,7 @@ pub(crate) struct PendingText {
     schema: SchemaRef,
     encoder: Box<dyn TextEncoder>,
     text: Vec<u8>,
-    /// For each cycle its number, and where its text and the number of rows so far end.
+    /// For each cycle its number, and the end of its text and of its rows.
     ends: VecDeque<(u64, usize, u64)>,
     rows: u64,
 }
@@ -75,14 +75,14 @@ impl PendingText {
         PendingText { schema: schema.clone(), encoder, text: Vec::new(), ends: VecDeque::new(), rows: 0 }
     }
 
-    /// What stands before the first row.
+    /// The text before the first row.
     pub fn header(&self) -> Vec<u8> {
         let mut text = Vec::new();
         self.encoder.header(&mut text);
         text
     }
 
-    /// What stands for no rows at all, after the header.
+    /// The text for no rows at all, after the header.
     pub fn without_rows(&mut self) -> Result<Vec<u8>, Cause> {
         let mut text = Vec::new();
         self.encoder.rows(&RecordBatch::new_empty(self.schema.clone()), &mut text)?;
@@ -106,7 +106,7 @@ impl PendingText {
         Ok(())
     }
 
-    /// Hands the text of all cycles up to this one, and its number of rows, to `write`, then forgets it.
+    /// Passes the text of all cycles up to this one, and its number of rows, to `write`, then drops it.
     pub fn take(
         &mut self,
         last_cycle: u64,

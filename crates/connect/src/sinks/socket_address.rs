@@ -1,4 +1,4 @@
-//! Where a socket is, and TCP and Unix sockets as one type.
+//! The address of a socket, and one type for TCP and Unix sockets.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
@@ -103,7 +103,7 @@ impl SocketAddress {
     }
 }
 
-/// Removes the socket of a process that has died: no one listens on it. Anything else at the path stays.
+/// Removes the socket of a process that has died, on which no one listens. Anything else at the path stays.
 fn remove_abandoned(path: &Path) {
     let is_socket = path.symlink_metadata().is_ok_and(|metadata| metadata.file_type().is_socket());
     let refused =
@@ -132,7 +132,7 @@ impl Listener {
         }
     }
 
-    /// Where it listens: the port that was chosen, if port 0 was asked for.
+    /// Where it listens: with the chosen port, if port 0 was requested.
     pub fn address(&self) -> io::Result<SocketAddress> {
         Ok(match self {
             Listener::Tcp(listener) => SocketAddress::Tcp(listener.local_addr()?.to_string()),

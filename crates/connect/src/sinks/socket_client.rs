@@ -22,7 +22,7 @@ pub struct SocketClientSettings {
     pub format: TextFormat,
     /// Whether the reader may be on another machine.
     pub allow_remote: bool,
-    /// How long to try to connect, at first and after the connection broke, before the query fails.
+    /// How long to try to connect, initially and after the connection broke, before the query fails.
     pub connect_wait: Duration,
     /// How long the reader has at the end to read everything and close the connection.
     pub linger: Duration,
@@ -42,13 +42,12 @@ impl SocketClientSettings {
 
 /// Connects to a reader, over TCP or a Unix socket, and sends it rows as lines.
 ///
-/// A commit returns when the operating system has taken all of its text; a slow reader holds the query up. If
-/// the connection breaks, it is made again, with growing pauses, and the whole range of the commit is sent
-/// again: the reader may get lines twice, and a line without its end last on the old connection. **What may
-/// be lost**: text of earlier commits that the operating system had taken and the reader not yet read when
-/// the connection broke. A reader that must have every row exactly once should read a file. A reader that
-/// closes its own sending side counts as gone; what it sends is ignored. Data is not encrypted, so other
-/// machines must be allowed.
+/// A commit returns when the operating system has accepted all of its text; a slow reader holds up the query. If the
+/// connection breaks, it is re-established, with growing pauses, and the whole range of the commit is sent again: the
+/// reader may get lines twice, and an incomplete last line on the old connection. **What may be lost**: text of earlier
+/// commits that the operating system had accepted and the reader had not read when the connection broke. A reader that
+/// must have every row exactly once should read a file. A reader that closes its own sending side counts as gone; what
+/// it sends is ignored. Data is not encrypted, so other machines must be explicitly allowed.
 ///
 /// ```
 /// use std::io::Read;
@@ -74,7 +73,7 @@ pub struct SocketClientSink {
     connection: Connection,
 }
 
-/// What has happened on a connection, and a way to stop waiting for its reader; a cheap clone.
+/// What has happened on a connection, and a way to stop waiting for its reader. Cloning is cheap.
 #[derive(Clone, Default)]
 pub struct SocketClientStatus(Arc<Shared>);
 
@@ -85,13 +84,12 @@ struct Shared {
 }
 
 impl SocketClientStatus {
-    /// How many connections were made; more than one means that lines may have been doubled or lost.
+    /// How many connections were made. More than one means that lines may have been duplicated or lost.
     pub fn connections(&self) -> u64 {
         self.0.connections.load(Ordering::Relaxed)
     }
 
-    /// Ends the waiting for a reader that does not read or is not there: the commit then fails within a
-    /// second.
+    /// Ends the wait for a reader that does not read or does not exist: the commit then fails within a second.
     pub fn stop(&self) {
         self.0.is_stopped.store(true, Ordering::Release);
     }
@@ -105,17 +103,17 @@ struct Connection {
     status: SocketClientStatus,
 }
 
-/// How often a wait looks whether it should stop.
+/// How often a wait checks whether it should stop.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// The pauses between two attempts to connect grow from the first to the second.
+/// The pauses between attempts to connect grow from the first value to the second.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 
 impl SocketClientSink {
-    /// Connects to the reader; waits for it if it is not there yet.
+    /// Connects to the reader; waits for it if it does not exist yet.
     ///
     /// # Errors
-    /// [`Cause::User`] if the address cannot be one, or is on another machine; [`Cause::Operation`] if no one
-    /// listens there for [`connect_wait`](SocketClientSettings::connect_wait).
+    /// [`Cause::User`] if the address is invalid or on another machine; [`Cause::Operation`] if no one listens there
+    /// for [`connect_wait`](SocketClientSettings::connect_wait).
     pub fn connect(
         address: &SocketAddress,
         schema: &SchemaRef,
@@ -158,7 +156,7 @@ impl Sink for SocketClientSink {
 }
 
 impl Connection {
-    /// Sends a text on this connection or, if it breaks, as a whole on the next.
+    /// Sends a text on this connection or, if it breaks, completely on the next.
     fn send(&mut self, text: &[u8]) -> Result<(), Cause> {
         if self.stream.as_mut().is_some_and(has_gone) {
             self.stream = None;
@@ -221,7 +219,7 @@ impl Connection {
         self.status.0.is_stopped.load(Ordering::Acquire)
     }
 
-    /// Closes the sending side, and waits until the reader closes its own: then it has read everything.
+    /// Closes the sending side, and waits until the reader closes its own, which means that it has read everything.
     fn finish(&mut self) -> Result<(), Cause> {
         let until = Instant::now() + self.settings.linger;
         let Some(mut stream) = self.stream.take() else { return Ok(()) };
@@ -240,8 +238,8 @@ impl Connection {
     }
 }
 
-/// Whether the reader has closed the connection; looks without waiting. Without that the first text after it
-/// has gone would be taken by the operating system and lost.
+/// Whether the reader has closed the connection; checks without waiting. Without this check, the operating system would
+/// accept the first text after the reader has gone, and it would be lost.
 fn has_gone(stream: &mut Stream) -> bool {
     if stream.set_nonblocking(true).is_err() {
         return true;
@@ -257,7 +255,7 @@ fn has_gone(stream: &mut Stream) -> bool {
     stream.set_nonblocking(false).is_err() || gone
 }
 
-/// Whether an operation can go on later.
+/// Whether an operation can be continued later.
 fn is_wait(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }

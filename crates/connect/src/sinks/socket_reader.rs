@@ -1,4 +1,4 @@
-//! A reader of a listening socket: what waits for it, and the thread that sends it.
+//! A reader of a listening socket: its buffer, and the thread that sends to it.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::socket_address::Stream;
 
-/// What became of a text that was to be sent.
+/// The outcome of queueing a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pushed {
     Waiting,
@@ -37,7 +37,7 @@ struct QueueState {
     /// The bytes of `texts`, and of the text that is being sent.
     bytes: usize,
     is_last: bool,
-    /// The thread has ended: all is sent, or the reader has gone.
+    /// The thread has ended: everything is sent, or the reader has gone.
     is_over: bool,
 }
 
@@ -56,8 +56,8 @@ impl SocketReader {
         Ok(SocketReader { stream, queue })
     }
 
-    /// Puts a text into the buffer, if it is not over `bytes_max` then. An empty buffer takes any text, so
-    /// that a reader that keeps up is never too slow.
+    /// Adds a text to the buffer, unless that would exceed `bytes_max`. An empty buffer accepts any text, so that a
+    /// reader that keeps up is never too slow.
     pub fn push(&self, text: Arc<[u8]>, bytes_max: usize) -> Pushed {
         let mut state = self.queue.lock();
         if state.is_over {
@@ -72,13 +72,13 @@ impl SocketReader {
         Pushed::Waiting
     }
 
-    /// Nothing follows: the thread ends when all is sent.
+    /// Nothing follows: the thread ends when everything is sent.
     pub fn end(&self) {
         self.queue.lock().is_last = true;
         self.queue.changed.notify_all();
     }
 
-    /// Waits until all is sent or the reader has gone; false if neither is so by then.
+    /// Waits until everything is sent or the reader has gone; false if neither happens in time.
     pub fn wait(&self, until: Instant) -> bool {
         let mut state = self.queue.lock();
         while !state.is_over {

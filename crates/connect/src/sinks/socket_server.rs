@@ -1,4 +1,4 @@
-//! A socket that sends rows to all who connect.
+//! A socket that sends rows to everyone who connects.
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,13 +21,13 @@ pub struct SocketServerSettings {
     pub format: TextFormat,
     /// Whether it may listen on addresses that other machines can reach.
     pub allow_remote: bool,
-    /// So many readers at a time; further ones are disconnected at once.
+    /// The most readers at a time; further ones are disconnected at once.
     pub readers_max: usize,
-    /// So many bytes wait for a reader before it is disconnected as too slow.
+    /// How many bytes may wait for a reader before it is disconnected as too slow.
     pub buffer_bytes: usize,
-    /// The first commit with rows waits so long for a first reader, then goes on without.
+    /// How long the first commit with rows waits for a first reader before it continues without one.
     pub first_reader_wait: Duration,
-    /// How long readers have at the end of the query to take what waits for them.
+    /// How long readers have at the end of the query to receive what waits for them.
     pub linger: Duration,
 }
 
@@ -47,13 +47,12 @@ impl SocketServerSettings {
 
 /// Sends rows as lines to all readers that are connected, over TCP or a Unix socket.
 ///
-/// A reader gets whole commits, from the first one after it has connected; what was before it has missed, and
-/// rows that come while no one is connected go nowhere (they are counted). Who reads too slowly is
-/// disconnected when its buffer is full, so a reader never holds the query up; it may have got a part of a
-/// commit, but as lines end with a line break, it can tell. A commit returns when its text waits for each
-/// reader, not when they have it: a reader that must not miss rows should read a file. Data is not encrypted,
-/// and anyone who can reach the address can read; so addresses that other machines can reach are refused
-/// unless they are allowed.
+/// A reader receives whole commits, starting with the first one after it has connected. It misses earlier rows, and
+/// rows that come while no one is connected go nowhere (they are counted). A reader that is too slow is disconnected
+/// when its buffer is full, so a reader never holds up the query. It may have received part of a commit, which it can
+/// detect because lines end with a line break. A commit returns when its text waits for each reader, not when they have
+/// it: a reader that must not miss rows should read a file. Data is not encrypted, and anyone who can reach the address
+/// can read, so addresses that other machines can reach are refused unless they are allowed.
 ///
 /// ```
 /// use std::io::Read;
@@ -81,7 +80,7 @@ pub struct SocketServerSink {
     has_waited: bool,
 }
 
-/// What has happened at a listening socket; a cheap clone that can be asked from any thread.
+/// What has happened at a listening socket. Cloning is cheap, and any thread can ask.
 #[derive(Clone)]
 pub struct SocketServerStatus(Arc<Shared>);
 
@@ -97,17 +96,17 @@ struct Shared {
 }
 
 impl SocketServerStatus {
-    /// How many readers are connected. Who has gone counts until the next commit with rows.
+    /// How many readers are connected. A reader that has gone counts until the next commit with rows.
     pub fn readers(&self) -> usize {
         self.0.lock().len()
     }
 
-    /// How many readers have been connected.
+    /// How many readers have been connected so far.
     pub fn accepted(&self) -> u64 {
         self.0.accepted.load(Ordering::Relaxed)
     }
 
-    /// How many were turned away because there were `readers_max`, or no thread could be started for them.
+    /// How many were refused because there were `readers_max`, or because no thread could be started for them.
     pub fn refused(&self) -> u64 {
         self.0.refused.load(Ordering::Relaxed)
     }
@@ -122,7 +121,7 @@ impl SocketServerStatus {
         self.0.vanished.load(Ordering::Relaxed)
     }
 
-    /// How many rows no one has got because no one was connected.
+    /// How many rows nobody received because nobody was connected.
     pub fn rows_unread(&self) -> u64 {
         self.0.rows_unread.load(Ordering::Relaxed)
     }
@@ -132,8 +131,8 @@ impl SocketServerSink {
     /// Listens on the address; TCP port 0 chooses a free port.
     ///
     /// # Errors
-    /// [`Cause::User`] if the address cannot be used, is in use, or can be reached by other machines;
-    /// [`Cause::Operation`] if listening fails otherwise.
+    /// [`Cause::User`] if the address is invalid, is in use, or can be reached by other machines; [`Cause::Operation`]
+    /// if listening fails otherwise.
     pub fn listen(
         address: &SocketAddress,
         schema: &SchemaRef,
@@ -252,7 +251,7 @@ impl Shared {
         }
     }
 
-    /// Gives a text to all readers that are there after `wait`, or as soon as there is one.
+    /// Gives a text to all readers that are connected after `wait`, or as soon as there is one.
     fn send(&self, text: &[u8], rows: u64, buffer_bytes: usize, wait: Duration) {
         let text = Arc::<[u8]>::from(text);
         let readers = self.lock();

@@ -1,4 +1,4 @@
-//! Standard output, or anything that takes bytes.
+//! Standard output, or any other writer.
 
 use std::io::{ErrorKind, Write};
 use std::ops::RangeInclusive;
@@ -11,11 +11,11 @@ use tidemill_core::{Cause, CycleOutput, Sink};
 use super::encode::TextFormat;
 use super::pending::PendingText;
 
-/// The whole text of the [`Cause::Operation`] with which a query ends whose reader has gone, as `head` does.
-/// It is no failure: see [`is_output_closed`].
+/// The complete text of the [`Cause::Operation`] with which a query ends if its reader has gone, as `head` does. It is
+/// not a failure: see [`is_output_closed`].
 pub const OUTPUT_CLOSED: &str = "the reader of the output has closed it";
 
-/// Whether a query ended because the reader of its output had enough.
+/// Whether a query ended because the reader of its output has gone.
 ///
 /// ```
 /// use tidemill_connect::sinks::{OUTPUT_CLOSED, is_output_closed};
@@ -29,10 +29,10 @@ pub fn is_output_closed(cause: &Cause) -> bool {
 
 /// Writes rows as text to standard output, or to another writer.
 ///
-/// The rows of a commit are one write and one flush, so nothing of a cycle is seen before its commit; but
-/// what a pipe or a terminal has taken cannot be taken back, so a failed write may leave a part of the last
-/// commit. A reader that closes the pipe ends the query with [`OUTPUT_CLOSED`]. Whoever started the query can
-/// also ask [`closed`](StandardOutput::closed).
+/// The rows of a commit are one write and one flush, so nothing of a cycle is visible before its commit. But what a
+/// pipe or a terminal has received cannot be taken back, so a failed write may leave part of the last commit. A reader
+/// that closes the pipe ends the query with [`OUTPUT_CLOSED`]. The program that started the query can also ask
+/// [`closed`](StandardOutput::closed).
 ///
 /// ```
 /// use tidemill_connect::sinks::{StandardOutput, TextFormat};
@@ -57,7 +57,7 @@ impl StandardOutput {
     /// The process's standard output.
     ///
     /// # Errors
-    /// [`Cause::User`] if the format cannot say such rows.
+    /// [`Cause::User`] if the format cannot represent such rows.
     pub fn of_process(schema: &SchemaRef, format: &TextFormat) -> Result<Self, Cause> {
         StandardOutput::new(std::io::stdout(), schema, format)
     }
@@ -67,7 +67,7 @@ impl<W: Write + Send> StandardOutput<W> {
     /// Writes to this writer.
     ///
     /// # Errors
-    /// [`Cause::User`] if the format cannot say such rows.
+    /// [`Cause::User`] if the format cannot represent such rows.
     pub fn new(writer: W, schema: &SchemaRef, format: &TextFormat) -> Result<Self, Cause> {
         let pending = PendingText::new(schema, format.encoder(schema)?);
         let header = Some(pending.header());
@@ -79,7 +79,7 @@ impl<W: Write + Send> StandardOutput<W> {
         self.closed.clone()
     }
 
-    /// The writer, with all that was committed.
+    /// The writer, with everything that was committed.
     pub fn into_writer(self) -> W {
         self.writer
     }

@@ -8,10 +8,10 @@ use tidemill_core::Cause;
 
 use super::table_log::TableLog;
 
-/// A version of a table: what it was after some commit. It does not change.
+/// A version of a table: its rows after some commit. It does not change.
 #[derive(Clone, Debug)]
 pub struct TableVersion {
-    /// How many commits changed the table until then.
+    /// How many commits had changed the table by then.
     pub number: u64,
     /// One row per key, in the order in which the keys first came.
     pub rows: Arc<RecordBatch>,
@@ -19,9 +19,9 @@ pub struct TableVersion {
 
 /// Reads a table from any thread, while it changes and after. Clones read the same table.
 ///
-/// A version is put together when someone asks for it, outside of the table's lock, and kept until it is
-/// outdated: that costs a copy of the table, so ask no more often than the answer is needed. The lock is held
-/// to copy one number per key.
+/// A version is built when someone asks for it, outside of the table's lock, and kept until it is outdated. That costs
+/// a copy of the table, so ask no more often than the answer is needed. The lock is held only to copy one number per
+/// key.
 #[derive(Clone)]
 pub struct TableHandle(pub(crate) Arc<TableShared>);
 
@@ -46,7 +46,7 @@ impl TableShared {
         TableShared { schema: schema.clone(), key_columns, state: Mutex::default() }
     }
 
-    /// The state. Who changes it does so in one go, so even a panic elsewhere leaves whole commits behind.
+    /// Locks the state. It is always changed in one step, so even a panic elsewhere leaves whole commits behind.
     pub fn lock(&self) -> MutexGuard<'_, TableState> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -58,7 +58,7 @@ impl TableHandle {
         self.0.schema.clone()
     }
 
-    /// Which of its columns are the key; none means that the table has one row.
+    /// The columns that form the key; empty means that the table has one row.
     pub fn key_columns(&self) -> &[usize] {
         &self.0.key_columns
     }
@@ -73,21 +73,21 @@ impl TableHandle {
         self.len() == 0
     }
 
-    /// How many commits have changed the table; the same number means the same rows.
+    /// How many commits have changed the table. The same number means the same rows.
     pub fn version_number(&self) -> u64 {
         self.0.lock().version
     }
 
-    /// The table as the last commit left it: one row per key, in the order in which the keys first came.
+    /// The table after the last commit: one row per key, in the order in which the keys first came.
     ///
     /// # Errors
-    /// [`Cause::Resource`] if the rows are too many for one batch, as with more than 2 GiB of text in a
+    /// [`Cause::Resource`] if the rows are too many for one batch, for example with more than 2 GiB of text in a
     /// column.
     pub fn read(&self) -> Result<RecordBatch, Cause> {
         self.version().map(|version| version.rows.as_ref().clone())
     }
 
-    /// The same with its number.
+    /// The same with its version number.
     ///
     /// # Errors
     /// As for [`read`](TableHandle::read).

@@ -1,4 +1,4 @@
-//! The rows of a table as they came, numbered.
+//! The rows of a table in the order of arrival, numbered.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use arrow_select::concat::concat_batches;
 use arrow_select::interleave::interleave_record_batch;
 use tidemill_core::Cause;
 
-/// Smaller neighbours are put together up to so many rows.
+/// Smaller neighbours are merged up to this many rows.
 const SEGMENT_ROWS: usize = 1 << 16;
 
-/// Rows by number, in segments. A clone shares them.
+/// Rows by number, in segments. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct TableLog {
     segments: Vec<Segment>,
@@ -35,9 +35,8 @@ impl TableLog {
         self.segments.len()
     }
 
-    /// Appends rows. Like a binary counter: a segment is put together with its neighbour until that has at
-    /// least twice its size, so each row is copied some 16 times at most, and there are few segments to
-    /// search.
+    /// Appends rows. Like in a binary counter, a segment is merged with its neighbour until that has at least twice its
+    /// size. So each row is copied at most some 16 times, and there are few segments to search.
     pub fn push(&mut self, rows: RecordBatch) -> Result<(), Cause> {
         let mut last = Segment { first: self.end, rows: Arc::new(rows) };
         self.end += last.rows.num_rows() as u64;

@@ -1,4 +1,4 @@
-//! A table that keeps the last row of each key, as CREATE MATERIALIZED VIEW does.
+//! A table that keeps the last row of each key, for CREATE MATERIALIZED VIEW.
 
 use std::ops::RangeInclusive;
 
@@ -9,9 +9,9 @@ use super::pending::PendingRows;
 use super::table_handle::TableHandle;
 use super::table_store::TableStore;
 
-/// Feeds a [`TableStore`] with upserts: rows that hold the key and the values. Each commit is a version;
-/// readers see the table as it was after some commit and never a part of a cycle. A commit over the limit
-/// fails and changes nothing. The table is in memory only: it ends with the process.
+/// Feeds a [`TableStore`] with upserts: rows that contain the key and the values. Each commit is a version; readers see
+/// the table after some commit, and never part of a cycle. A commit over the limit fails and changes nothing. The table
+/// is only in memory and ends with the process.
 ///
 /// ```
 /// use tidemill_connect::sinks::TableSink;
@@ -30,8 +30,7 @@ pub struct TableSink {
 }
 
 impl TableSink {
-    /// A sink for rows whose `key_columns` are the key, with at most `rows_max` keys, and the handle to read
-    /// the table.
+    /// A sink for rows whose key is `key_columns`, with at most `rows_max` keys, and the handle to read the table.
     ///
     /// # Errors
     /// As for [`TableStore::new`].

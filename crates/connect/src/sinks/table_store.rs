@@ -11,14 +11,14 @@ use tidemill_core::Cause;
 use super::table_handle::{TableHandle, TableShared};
 use super::table_log::TableLog;
 
-/// The log is rewritten when it has twice as many rows as there are keys, and these more.
+/// The log is rewritten when it has twice as many rows as there are keys, plus this many.
 const SPARE_ROWS: u64 = 1 << 16;
 
 /// Keeps the last row of each key. [`TableHandle`]s read it from other threads.
 ///
-/// Keys are equal if all their columns are, NULL being equal to NULL. Rows are appended to a log, and for
-/// each key the number of its last row is kept; outdated rows are dropped when they are more than the others.
-/// So memory is about twice the table, and a commit costs what its rows cost, not what the table has.
+/// Keys are equal if all their columns are; NULL equals NULL. Rows are appended to a log, and for each key the number
+/// of its last row is kept. Outdated rows are dropped when they are the majority. So memory is about twice the table,
+/// and the cost of a commit depends on its rows, not on the size of the table.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -37,20 +37,19 @@ const SPARE_ROWS: u64 = 1 << 16;
 /// ```
 pub struct TableStore {
     rows_max: usize,
-    /// Turns key columns into bytes that are equal where the keys are; `None` without key columns.
+    /// Converts key columns to bytes that are equal if the keys are; `None` without key columns.
     converter: Option<RowConverter>,
-    /// For each key its place among the keys. Never iterated over, so its hash seed shows nowhere.
+    /// For each key its index among the keys. Never iterated over, so its hash seed is not visible anywhere.
     places: HashMap<Box<[u8]>, usize>,
     shared: Arc<TableShared>,
 }
 
 impl TableStore {
-    /// An empty table for rows of this schema, of which `key_columns` are the key, and for `rows_max` keys.
-    /// No key column: the table has one row, the last one.
+    /// An empty table for rows of this schema whose key is `key_columns`, with at most `rows_max` keys. Without key
+    /// columns the table has one row, the last one.
     ///
     /// # Errors
-    /// [`Cause::User`] if a key column has a type that cannot be one; [`Cause::Bug`] if there is no such
-    /// column.
+    /// [`Cause::User`] if a key column has a type that cannot be a key; [`Cause::Bug`] if such a column does not exist.
     pub fn new(schema: &SchemaRef, key_columns: Vec<usize>, rows_max: usize) -> Result<TableStore, Cause> {
         let field_count = schema.fields().len();
         if key_columns.iter().any(|column| *column >= field_count) {
@@ -70,17 +69,15 @@ impl TableStore {
         Ok(TableStore { rows_max, converter, places: HashMap::new(), shared })
     }
 
-    /// Reads the table.
+    /// A handle to read the table.
     pub fn handle(&self) -> TableHandle {
         TableHandle(self.shared.clone())
     }
 
-    /// Takes rows in order; for equal keys the last one stays. Readers see all of them at once, or on an
-    /// error none.
+    /// Takes rows in order; for equal keys the last one stays. Readers see all of them at once or, on an error, none.
     ///
     /// # Errors
-    /// [`Cause::Resource`] if there are more keys than are allowed; [`Cause::Bug`] if the rows have another
-    /// schema.
+    /// [`Cause::Resource`] if there are too many keys; [`Cause::Bug`] if the rows have a different schema.
     pub fn upsert(&mut self, batches: &[RecordBatch]) -> Result<(), Cause> {
         if batches.iter().all(|rows| rows.num_rows() == 0) {
             return Ok(());
@@ -106,7 +103,7 @@ impl TableStore {
         self.drop_outdated()
     }
 
-    /// Finds each row's place among the keys, new keys included: `(place, number of the row)`.
+    /// Finds each row's index among the keys, including new keys: `(index, number of the row)`.
     fn place_rows(&mut self, batches: &[RecordBatch], first: u64) -> Result<Vec<(usize, u64)>, Cause> {
         let mut updates = Vec::with_capacity(batches.iter().map(RecordBatch::num_rows).sum());
         let mut number = first;
@@ -153,8 +150,8 @@ impl TableStore {
         self.places.retain(|_, place| *place < key_count);
     }
 
-    /// Rewrites the log once most of its rows are outdated: each key's row is then copied once per at least
-    /// as many upserts as there are keys.
+    /// Rewrites the log once most of its rows are outdated: each key's row is then copied once per at least as many
+    /// upserts as there are keys.
     fn drop_outdated(&self) -> Result<(), Cause> {
         let (log, rows) = {
             let state = self.shared.lock();

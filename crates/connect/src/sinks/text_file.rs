@@ -14,7 +14,7 @@ pub(crate) struct TextFile {
     path: PathBuf,
     file: File,
     length: u64,
-    /// Only a regular file has a length that it can be cut back to; a device or a pipe has not.
+    /// Only a regular file has a length that it can be cut back to; a device or a pipe does not.
     is_regular: bool,
     sync: SyncPolicy,
     failed: Option<Cause>,
@@ -39,7 +39,7 @@ impl TextFile {
         Ok(TextFile { path: path.to_owned(), file, length: 0, is_regular, sync, failed: None })
     }
 
-    /// Goes on with a file of which `length` bytes count; the rest is cut off.
+    /// Continues a file with `length` valid bytes, and cuts off the rest.
     pub fn reopen(path: &Path, length: u64, sync: SyncPolicy) -> Result<TextFile, Cause> {
         let opened = OpenOptions::new().write(true).open(path);
         let mut file = opened.map_err(|error| incomplete(path, length, &error.to_string()))?;
@@ -62,8 +62,8 @@ impl TextFile {
         self.failed.is_some()
     }
 
-    /// Goes on with what other programs have made of the file: at its end, and in one that they have emptied or deleted
-    /// with the header again. Only for a file of which nobody counts the bytes.
+    /// Continues after other programs have changed the file: at its end, and with the header again if they have emptied
+    /// or deleted it. Only for a file whose bytes nobody counts.
     pub fn take_over_changes(&mut self, header: &[u8]) -> Result<(), Cause> {
         if !self.is_regular || self.failed.is_some() {
             return Ok(());
@@ -80,8 +80,8 @@ impl TextFile {
         if self.length == 0 { self.append(header) } else { Ok(()) }
     }
 
-    /// Whether the file is as this program left it. If it was cut, what is written behind would leave a hole of zeros; if it
-    /// has grown, that would overwrite what others wrote.
+    /// Whether the file is as this program left it. If it was truncated, writing behind would leave a hole of zeros. If
+    /// it has grown, writing would overwrite what others wrote.
     fn check_unchanged(&self) -> Result<(), Cause> {
         if !self.is_regular {
             return Ok(());
@@ -103,8 +103,8 @@ impl TextFile {
         self.file.metadata().map_err(|error| write_failed(&self.path, &error))
     }
 
-    /// Appends text. If that fails, the file is cut back to what it was, and never written again. A file that another
-    /// program has changed is left as it is.
+    /// Appends text. If that fails, the file is cut back to its previous length and never written again. A file that
+    /// another program has changed is left as it is.
     pub fn append(&mut self, text: &[u8]) -> Result<(), Cause> {
         if let Some(cause) = &self.failed {
             return Err(cause.clone());
@@ -124,7 +124,7 @@ impl TextFile {
         Ok(())
     }
 
-    /// Forces everything to the disk, if that is wanted.
+    /// Forces everything to disk, if the policy says so.
     pub fn finish(&mut self) -> Result<(), Cause> {
         if let Some(cause) = &self.failed {
             return Err(cause.clone());
@@ -135,7 +135,7 @@ impl TextFile {
         self.file.sync_all().map_err(|error| write_failed(&self.path, &error))
     }
 
-    /// Writes nothing more.
+    /// Stops all further writing.
     pub fn fail_with(&mut self, cause: Cause) {
         self.failed = Some(cause);
     }
@@ -151,7 +151,7 @@ impl TextFile {
     }
 }
 
-/// Opens a pipe without waiting until somebody reads it; what is written to it then waits for that reader.
+/// Opens a pipe without waiting for a reader. Text written to it then waits for that reader.
 #[cfg(unix)]
 fn open_pipe(path: &Path, options: &mut OpenOptions) -> Result<File, Cause> {
     use std::os::unix::fs::OpenOptionsExt;
@@ -213,7 +213,7 @@ pub(crate) fn refuse_existing(path: &Path) -> Result<(), Cause> {
     }
 }
 
-/// What was committed is not there any more.
+/// What was committed does not exist any more.
 fn incomplete(path: &Path, length: u64, found: &str) -> Cause {
     Cause::Operation(format!(
         "'{}' must have {length} bytes that are committed: {found}; restore it, or start the query afresh with \

@@ -1,4 +1,4 @@
-//! Connecting: reads from one server, and connects again when the connection ends.
+//! Reads from one server, and reconnects when the connection ends.
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
@@ -13,7 +13,7 @@ use super::connection::{Connection, Delivery, Done, End, Socket, spawn};
 use super::intake::Intake;
 use super::{Decoding, SocketSettings};
 
-/// The pause after the first attempt that failed; each further one doubles it.
+/// The pause after the first failed attempt; each further failure doubles it.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 /// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
@@ -35,9 +35,9 @@ pub(super) struct Client {
 }
 
 enum State {
-    /// The thread starts with the first poll: until then, columns can be chosen.
+    /// The thread starts with the first poll; until then, columns can be selected.
     Waiting(Connect),
-    /// The thread ends when this is dropped.
+    /// Dropping this ends the thread.
     Running {
         _stop: Sender<()>,
     },
@@ -160,7 +160,7 @@ impl Sessions {
         }
     }
 
-    /// Reads a connection to its end; also says whether anything came.
+    /// Reads a connection to its end; also returns whether anything came.
     fn read(&self, socket: Socket, done: &Done) -> Result<(End, bool), Cause> {
         socket.prepare(self.settings.idle_timeout)?;
         self.remember(Some(socket.try_clone()?));

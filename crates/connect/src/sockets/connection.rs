@@ -1,4 +1,4 @@
-//! One connection: reads bytes, decodes them, hands the rows on.
+//! One connection: reads bytes, decodes them, passes the rows on.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -16,9 +16,9 @@ use tidemill_core::source::Faults;
 use super::room::{Place, Room};
 use crate::formats::RecordDecoder;
 
-/// The bytes that are read at once at first.
+/// How many bytes are read at once initially.
 const READ_BYTES: usize = 32 * 1024;
-/// The most bytes that are read at once, where a sender is fast.
+/// The most bytes that are read at once from a fast sender.
 const READ_BYTES_MAX: usize = 128 * 1024;
 
 /// A connected socket.
@@ -48,7 +48,7 @@ impl Socket {
         }
     }
 
-    /// Ends the connection; whoever waits in a read of it, also of a clone, wakes up.
+    /// Closes the connection, and wakes up any thread that waits in a read of it or of a clone.
     pub(super) fn close(&self) {
         // Fails if the other side has closed it already: then there is nothing to do.
         let _ = match self {
@@ -65,20 +65,20 @@ impl Socket {
     }
 }
 
-/// What a connection's thread hands to the query's.
+/// What a connection's thread passes to the query's.
 #[derive(Debug)]
 pub(super) enum Delivery {
     /// Rows, in the order in which they came, and the room that they take.
     Rows(RecordBatch, Arc<Place>),
     /// Records that were left out.
     Faults(Faults),
-    /// The thread with this number is done; nothing comes from it any more.
+    /// The thread with this number is done; nothing more comes from it.
     Done(u64),
-    /// The source cannot go on.
+    /// The source cannot continue.
     Failed(Cause),
 }
 
-/// Says that a thread is done when it is dropped, however the thread ended. To be made on that thread.
+/// Reports that a thread is done when it is dropped, however the thread ended. Must be created on that thread.
 pub(super) struct Done {
     /// The thread.
     pub(super) number: u64,
@@ -86,7 +86,7 @@ pub(super) struct Done {
 }
 
 impl Done {
-    /// Delivers, if somebody still listens.
+    /// Delivers, if there is still a receiver.
     pub(super) fn send(&self, delivery: Delivery) {
         let _ = self.deliveries.send(delivery);
     }
@@ -109,26 +109,26 @@ pub(super) fn spawn(number: u64, read: impl FnOnce() + Send + 'static) -> io::Re
 /// Why reading a connection ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// It was closed, broke, was idle for too long or sent what cannot be decoded.
+    /// It was closed, broke, was idle for too long or sent something that cannot be decoded.
     Closed,
-    /// The query does not take rows any more.
+    /// The query does not accept rows any more.
     NobodyListens,
 }
 
 /// Reads one connection to its end.
 pub(super) struct Connection<'a> {
     pub(super) socket: Socket,
-    /// Stands for the connection in messages.
+    /// The name of the connection in messages.
     pub(super) name: &'a str,
     pub(super) decoder: Box<dyn RecordDecoder>,
     pub(super) deliveries: &'a SyncSender<Delivery>,
 }
 
-/// The query does not take rows any more.
+/// The query does not accept rows any more.
 struct NobodyListens;
 
 impl Connection<'_> {
-    /// Reads until the end; `received` is told how many bytes came.
+    /// Reads until the end; `received` is called with the number of bytes that came.
     pub(super) fn read(mut self, mut received: impl FnMut(usize)) -> End {
         self.decoder.begin(self.name);
         let mut buffer = vec![0; READ_BYTES];
@@ -164,7 +164,7 @@ impl Connection<'_> {
         }
     }
 
-    /// The connection has ended in order, or was idle for too long.
+    /// The connection has ended normally, or was idle for too long.
     fn ended(&mut self, in_line: bool, how: &str, place: &Arc<Place>) -> Result<(), NobodyListens> {
         if in_line {
             return self.fault(format!(
@@ -186,7 +186,7 @@ impl Connection<'_> {
         self.fault(format!("{}: reading failed, what it still sent is lost: {error}", self.name))
     }
 
-    /// False if the connection cannot be read on.
+    /// False if reading from the connection cannot continue.
     fn check(&mut self, decoded: Result<(), Cause>) -> Result<bool, NobodyListens> {
         match decoded {
             Ok(()) => Ok(true),
@@ -213,7 +213,7 @@ impl Connection<'_> {
         self.send(Delivery::Faults(faults))
     }
 
-    /// Waits while the queue is full: this holds the sender back.
+    /// Waits while the queue is full, which holds back the sender.
     fn send(&self, delivery: Delivery) -> Result<(), NobodyListens> {
         self.deliveries.send(delivery).map_err(|_| NobodyListens)
     }

@@ -13,10 +13,10 @@ use super::connection::Delivery;
 use super::stamping::Stamping;
 use crate::formats::BATCH_ROWS;
 
-/// The most deliveries that wait, of all connections. Each is what one read brought, or a record of at most 1 MiB.
+/// The most waiting deliveries of all connections. Each is the result of one read, or a record of at most 1 MiB.
 const QUEUE_DELIVERIES: usize = 64;
 
-/// So many rows are worth a batch of their own; copying them together with others costs more than it saves.
+/// This many rows form a batch of their own; copying them together with others costs more than it saves.
 const ROWS_ENOUGH: usize = 512;
 
 /// Takes what connections deliver.
@@ -28,9 +28,9 @@ pub(super) struct Intake {
     held: Option<RecordBatch>,
     faults: Faults,
     rows: u64,
-    /// Gives points without a time theirs, if there are such.
+    /// Adds times to points without one, if there can be such points.
     stamping: Option<Stamping>,
-    /// The threads that said they are done since this was last asked.
+    /// The threads that reported to be done since this was last asked.
     done: Vec<u64>,
 }
 
@@ -46,8 +46,8 @@ impl Intake {
         self.sender.clone()
     }
 
-    /// The rows that are there, as one batch; waits for the first of them, until some time. `None` if there
-    /// are none then, or if a thread is done, which may matter to the caller.
+    /// The available rows as one batch; waits for the first of them, until the given time. `None` if there are none by
+    /// then, or if a thread is done, which may matter to the caller.
     pub(super) fn take(&mut self, schema: &SchemaRef, until: Instant) -> Result<Option<RecordBatch>, Cause> {
         let mut batches = Vec::new();
         let mut rows = 0;
@@ -112,13 +112,13 @@ impl Intake {
         Ok(None)
     }
 
-    /// Whether rows are held that a [`take`](Intake::take) gives out.
+    /// Whether it holds rows that [`take`](Intake::take) will return.
     pub(super) fn holds_rows(&self) -> bool {
         self.held.is_some()
     }
 
-    /// The threads that are done since this was last asked. All that they delivered has been taken, but for
-    /// what [is held](Intake::holds_rows).
+    /// The threads that are done since this was last asked. All that they delivered has been taken, except for what [is
+    /// held](Intake::holds_rows).
     pub(super) fn take_done(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.done)
     }
@@ -136,7 +136,7 @@ impl Intake {
         self.rows
     }
 
-    /// Takes nothing any more: threads that wait to deliver wake up and end.
+    /// Accepts nothing more: threads that wait to deliver wake up and end.
     pub(super) fn shut(&mut self) {
         *self = Intake { faults: std::mem::take(&mut self.faults), rows: self.rows, ..Intake::new(None) };
     }

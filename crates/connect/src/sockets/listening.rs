@@ -1,4 +1,4 @@
-//! Listening: accepts connections and reads each on a thread of its own.
+//! Listens, accepts connections, and reads each on a thread of its own.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,14 +15,14 @@ use super::connection::{Connection, Done, Socket, spawn};
 use super::intake::Intake;
 use super::{Decoding, SocketSettings};
 
-/// How often new connections are looked for while no rows come.
+/// How often it checks for new connections while no rows come.
 const ACCEPT_INTERVAL: Duration = Duration::from_millis(10);
-/// The most connections accepted before rows are looked for.
+/// The most connections that are accepted before checking for rows.
 const ACCEPTED_AT_ONCE: usize = 64;
-/// How long no connection is accepted after accepting failed.
+/// How long to pause after accepting a connection has failed.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
-/// A socket that listens. It does not block.
+/// A listening socket that does not block.
 #[derive(Debug)]
 pub(super) enum Listener {
     Tcp(TcpListener),
@@ -102,7 +102,7 @@ impl Listening {
         }
     }
 
-    /// Accepts all connections that wait.
+    /// Accepts all waiting connections.
     fn accept(&mut self, decoding: &Decoding) -> Result<(), Cause> {
         for _ in 0..ACCEPTED_AT_ONCE {
             if Instant::now() < self.accept_from {

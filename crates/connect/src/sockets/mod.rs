@@ -1,11 +1,11 @@
 //! Sockets: rows of text that other programs send while the query runs, over TCP ([`tcp`]) or a Unix socket
 //! ([`unix`]). Both can listen for many senders, or connect to one server and read from it.
 //!
-//! Each connection is read and decoded on a thread of its own. Decoded rows wait in one short queue; while
-//! the query does not take them, the threads wait, the sockets are not read, and the senders are held back by
-//! the operating system. UDP ([`udp`]) has no such means: what does not fit is dropped, and
-//! counted. Rows of one connection stay in order; those of several mix as they come. Nothing is
-//! acknowledged: what is on the way when either side ends is lost, so a stream from a socket is volatile.
+//! Each connection is read and decoded on a thread of its own. Decoded rows wait in one short queue. While the query
+//! does not take them, the threads wait, the sockets are not read, and the operating system holds back the senders. UDP
+//! ([`udp`]) has no way to do so: what does not fit is dropped and counted. Rows of one connection stay in order; those
+//! of several mix as they come. Nothing is acknowledged, and data in transit when either side ends is lost, so a stream
+//! from a socket is volatile.
 
 mod client;
 mod connection;
@@ -37,30 +37,31 @@ const RECEIVE_BYTES: usize = 128 * 1024;
 /// How connections are read.
 #[derive(Clone, Debug)]
 pub struct SocketSettings {
-    /// The format of the records: one of text. A CSV with a header has it at the beginning of each
+    /// The format of the records, which must be a text format. A CSV with a header has it at the beginning of each
     /// connection.
     pub format: Format,
     /// The columns, and how a CSV is written.
     pub decoder: DecoderSettings,
-    /// How line protocol is read; other formats do not look at it.
+    /// How line protocol is read; other formats ignore it.
     pub line_protocol: LineProtocolSettings,
-    /// When listening: the most connections at a time; one more is closed at once and counted as a fault.
-    /// Each takes a thread, 32 to 128 KiB, what two reads brought, and the record that is not yet complete.
+    /// When listening: the most connections at a time; a further one is closed at once and counted as a fault. Each
+    /// takes a thread, a buffer of 32 to 128 KiB, the results of two reads, and the record that is not yet complete.
     pub connections_max: usize,
-    /// A connection that sends nothing for so long is closed; `None`: never.
+    /// A connection that sends nothing for this long is closed; `None`: never.
     pub idle_timeout: Option<Duration>,
     /// When connecting: how many attempts may fail in a row before the query stops.
     pub attempts_max: u32,
     /// Whether the source ends when its last connection has closed (and there was one), instead of waiting
     /// for the next.
     pub end_with_last_connection: bool,
-    /// TCP: the system's buffer of a connection, whose content is lost if the process dies. A larger one lets more be on its
-    /// way, which a fast sender far away needs.
+    /// TCP: the size of the system's buffer for a connection, whose content is lost if the process dies. A larger
+    /// buffer allows more data in transit, which a fast sender far away needs.
     pub receive_bytes: usize,
 }
 
 impl SocketSettings {
-    /// At most 256 connections without an idle timeout, 10 attempts to connect, no end, buffers of 128 KiB.
+    /// The defaults: at most 256 connections without an idle timeout, 10 attempts to connect, no end, buffers of 128
+    /// KiB.
     pub fn new(format: Format, decoder: DecoderSettings) -> Self {
         SocketSettings {
             format,
@@ -74,7 +75,7 @@ impl SocketSettings {
         }
     }
 
-    /// What gives points without a time theirs; other formats have none such.
+    /// Adds times to points without one; other formats have no such points.
     fn stamping(&self) -> Option<Stamping> {
         (self.format == Format::LineProtocol).then(|| Stamping::new(&self.line_protocol.time_column))
     }
@@ -99,13 +100,13 @@ impl SocketSettings {
     }
 }
 
-/// Makes the decoders of the connections.
+/// Creates the decoders of the connections.
 #[derive(Clone, Debug)]
 struct Decoding {
     format: Format,
     settings: DecoderSettings,
     line_protocol: LineProtocolSettings,
-    /// Whether points without a time get theirs later, where connections come together.
+    /// Whether points without a time get one later, where the connections come together.
     leaves_times_open: bool,
     projection: Option<Vec<usize>>,
 }

@@ -2,18 +2,18 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// The reads of a connection whose rows the query may not have taken yet: one is decoded while the other waits. What is read
-/// is lost if the process ends, so a connection reads no further.
+/// The number of reads per connection whose rows the query need not have taken yet: one is decoded while the other
+/// waits. What is read is lost if the process ends, so a connection reads no further.
 const READS_AHEAD: usize = 2;
 
-/// Room for some reads. It is asked for before the socket is read.
+/// Room for a number of reads, requested before the socket is read.
 #[derive(Debug)]
 pub(super) struct Room {
     free: Mutex<usize>,
     freed: Condvar,
 }
 
-/// The room of one read. Dropped when all that the read brought was taken, or nobody will take it any more.
+/// The room of one read. Dropped when everything from that read was taken, or nobody will take it any more.
 #[derive(Debug)]
 pub(super) struct Place {
     room: Arc<Room>,

@@ -1,4 +1,4 @@
-//! What sources with sockets have in common, whatever the kind of socket.
+//! Shared by all sources with sockets, whatever the kind of socket.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use super::listening::{Listener, Listening};
 use super::{Decoding, SocketSettings};
 use crate::formats::project;
 
-/// With whom a source is connected.
+/// The peers of a source.
 #[derive(Debug)]
 pub(super) enum Peers {
-    /// With all who want to.
+    /// Everyone who connects.
     Listening(Listening),
-    /// With one server.
+    /// A single server.
     Server(Client),
 }
 

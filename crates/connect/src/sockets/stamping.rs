@@ -1,5 +1,5 @@
-//! Times of points that come without one: given where the connections' rows come together, in the order that they have from
-//! there on. A connection that gave them itself could be overtaken by others, and its rows would be late.
+//! Adds times to points without one, where the rows of all connections come together, in their final order. If a
+//! connection did this itself, others could overtake it, and its rows would be late.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use arrow_schema::{DataType, SchemaRef, TimeUnit};
 use tidemill_core::error::Cause;
 use tidemill_core::{Clock, TimeOfDay};
 
-/// Gives times that never go back.
+/// Assigns times that never go backwards.
 pub(super) struct Stamping {
     time_column: String,
     clock: Box<dyn Clock>,
@@ -25,7 +25,7 @@ impl Stamping {
         Stamping { time_column: time_column.to_owned(), clock: Box::new(TimeOfDay), latest_ns: i64::MIN }
     }
 
-    /// The rows with the columns that are declared, where those without a time have that of now.
+    /// The rows with the declared columns, in which rows without a time get the current one.
     pub(super) fn stamp(&mut self, rows: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, Cause> {
         let Ok(index) = schema.index_of(&self.time_column) else { return Ok(rows) };
         let mut columns = rows.columns().to_vec();
@@ -44,7 +44,7 @@ impl std::fmt::Debug for Stamping {
     }
 }
 
-/// The column with this time, rounded towards the past, where there is none.
+/// The column with this time, rounded towards the past, where it has no value.
 fn filled(times: &ArrayRef, time_ns: i64) -> ArrayRef {
     match times.data_type() {
         DataType::Timestamp(TimeUnit::Second, _) => {

@@ -18,7 +18,7 @@ use super::{Peers, SocketSettings, SocketSource};
 /// How long a server may take to accept.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Rows of text over TCP: from all who connect, or from one server.
+/// Rows of text over TCP: from everyone who connects, or from one server.
 ///
 /// ```
 /// use std::io::Write;
@@ -46,13 +46,12 @@ pub struct TcpLines {
 }
 
 impl TcpLines {
-    /// Listens at an address such as `127.0.0.1:7000`; port 0 takes any free one. Unless `allow_remote` is
-    /// set, only addresses that other machines cannot reach are accepted, for whoever reaches it can send
-    /// rows.
+    /// Listens at an address such as `127.0.0.1:7000`; port 0 takes any free one. Unless `allow_remote` is set, only
+    /// addresses that other machines cannot reach are accepted, because anyone who reaches it can send rows.
     ///
     /// # Errors
-    /// [`Cause::User`] if the address is none or not allowed, or a setting cannot be served;
-    /// [`Cause::Operation`] if it is in use.
+    /// [`Cause::User`] if the address is invalid or not allowed, or a setting is not supported; [`Cause::Operation`] if
+    /// it is in use.
     pub fn listen(address: &str, allow_remote: bool, settings: SocketSettings) -> Result<TcpLines, Cause> {
         let addresses = resolve(address).map_err(|error| unusable(address, &error))?;
         if let (Some(remote), false) =
@@ -77,12 +76,12 @@ impl TcpLines {
         .map(|source| TcpLines { source })
     }
 
-    /// Connects to a server and reads what it sends. When the connection ends or cannot be made, tries again,
-    /// after 100 ms at first and at most 10 s. What the server sends in between is not seen.
+    /// Connects to a server and reads what it sends. If the connection ends or cannot be made, tries again, after 100
+    /// ms at first and at most 10 s. What the server sends in between is missed.
     ///
     /// # Errors
-    /// [`Cause::User`] if the address is none or a setting cannot be served. A server that cannot be reached
-    /// is found out by [`Source::poll`].
+    /// [`Cause::User`] if the address is invalid or a setting is not supported. [`Source::poll`] notices a server that
+    /// cannot be reached.
     pub fn connect(address: &str, settings: SocketSettings) -> Result<TcpLines, Cause> {
         if !address.contains(':') {
             let error = io::Error::new(io::ErrorKind::InvalidInput, "the port is missing");
@@ -101,7 +100,7 @@ impl TcpLines {
         .map(|source| TcpLines { source })
     }
 
-    /// The address that is listened at; `None` for a connection to a server.
+    /// The address it listens at; `None` for a connection to a server.
     pub fn local_address(&self) -> Option<SocketAddr> {
         match self.source.listener()? {
             Listener::Tcp(listener) => listener.local_addr().ok(),
@@ -109,10 +108,10 @@ impl TcpLines {
         }
     }
 
-    /// Makes only these of the declared columns, in this order. To be called before the first poll.
+    /// Makes only these of the declared columns, in this order. Call it before the first poll.
     ///
     /// # Errors
-    /// [`Cause::Bug`] if there is no such column.
+    /// [`Cause::Bug`] if such a column does not exist.
     pub fn set_projection(&mut self, columns: &[usize]) -> Result<(), Cause> {
         self.source.set_projection(columns)
     }
@@ -148,7 +147,8 @@ pub(super) fn resolve(address: &str) -> io::Result<Vec<SocketAddr>> {
     }
 }
 
-/// Limits what the system receives ahead of us: it would be lost with the process. Left to itself it takes some megabytes.
+/// Limits how much the system receives ahead of us, which would be lost with the process. By default it takes some
+/// megabytes.
 fn limit(socket: &impl AsFd, receive_bytes: usize) -> io::Result<()> {
     SockRef::from(socket).set_recv_buffer_size(receive_bytes)
 }

@@ -1,7 +1,7 @@
-//! UDP: datagrams of whole records, each with or without a line end behind the last one.
+//! UDP: datagrams of whole records; the line end behind the last one is optional.
 //!
-//! A thread takes datagrams from the system as they come and hands them on in blocks. What comes while all blocks are
-//! waiting for the query is dropped, and so is what the system has no room for; both are counted and told as faults.
+//! A thread takes datagrams from the system as they come and passes them on in blocks. Datagrams are dropped if all
+//! blocks are waiting for the query, or if the system has no room for them. Both are counted and reported as faults.
 
 use std::collections::VecDeque;
 use std::io;
@@ -24,21 +24,21 @@ use crate::formats::{DecoderSettings, Format, RecordDecoder};
 
 /// The largest datagram.
 const DATAGRAM_BYTES: usize = 65_536;
-/// A block is handed on when it has so many bytes, or nothing more came for [`GATHER_TIME`].
+/// A block is passed on when it has this many bytes, or nothing more came for [`GATHER_TIME`].
 const BLOCK_BYTES: usize = 64 * 1024;
 /// How long a datagram waits for others.
 const GATHER_TIME: Duration = Duration::from_millis(1);
-/// How often the thread looks whether it is still wanted.
+/// How often the thread checks whether it is still needed.
 const TICK: Duration = Duration::from_millis(100);
 
 /// How datagrams are read.
 #[derive(Clone, Debug)]
 pub struct UdpSettings {
-    /// The format of the records: one of text. A CSV has no header.
+    /// The format of the records, which must be a text format. A CSV has no header.
     pub format: Format,
     /// The columns, and how a CSV is written.
     pub decoder: DecoderSettings,
-    /// How line protocol is read; other formats do not look at it.
+    /// How line protocol is read; other formats ignore it.
     pub line_protocol: LineProtocolSettings,
     /// The most blocks of at most 128 KiB that wait for the query.
     pub blocks_max: usize,
@@ -76,14 +76,14 @@ pub struct UdpLines {
     address: SocketAddr,
     decoding: Decoding,
     schema: SchemaRef,
-    /// Made with the first poll: until then, columns can be chosen.
+    /// Created with the first poll; until then, columns can be selected.
     decoder: Option<Box<dyn RecordDecoder>>,
     blocks: Receiver<Vec<u8>>,
     ready: VecDeque<RecordBatch>,
     faults: Faults,
     rows: u64,
     shared: Arc<Shared>,
-    /// What the system had dropped when it was last asked.
+    /// The number that the system had dropped when it was last asked.
     system_dropped: u64,
     thread: Option<JoinHandle<()>>,
 }
@@ -100,7 +100,7 @@ impl UdpLines {
     /// addresses that other machines cannot reach are accepted.
     ///
     /// # Errors
-    /// [`Cause::User`] if the address is none or not allowed, or a setting cannot be served; [`Cause::Operation`] if
+    /// [`Cause::User`] if the address is invalid or not allowed, or a setting is not supported; [`Cause::Operation`] if
     /// it is in use.
     pub fn listen(address: &str, allow_remote: bool, mut settings: UdpSettings) -> Result<UdpLines, Cause> {
         if settings.blocks_max == 0 {
@@ -139,15 +139,15 @@ impl UdpLines {
         })
     }
 
-    /// The address that is listened at.
+    /// The address it listens at.
     pub fn local_address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Makes only these of the declared columns, in this order. To be called before the first poll.
+    /// Makes only these of the declared columns, in this order. Call it before the first poll.
     ///
     /// # Errors
-    /// [`Cause::Bug`] if there is no such column.
+    /// [`Cause::Bug`] if such a column does not exist.
     pub fn set_projection(&mut self, columns: &[usize]) -> Result<(), Cause> {
         self.decoding.projection = Some(columns.to_vec());
         self.schema = self.decoding.decoder()?.schema();
@@ -299,7 +299,7 @@ fn bind(address: &str, allow_remote: bool) -> Result<UdpSocket, Cause> {
     })
 }
 
-/// The datagrams for this address that Linux had no room for so far; `None` where this cannot be told.
+/// How many datagrams for this address Linux had no room for so far; `None` if this is unknown.
 fn dropped_by_system(address: SocketAddr) -> Option<u64> {
     let table = if address.is_ipv4() { "/proc/net/udp" } else { "/proc/net/udp6" };
     let ending = format!(":{:04X}", address.port());

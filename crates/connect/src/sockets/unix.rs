@@ -16,7 +16,7 @@ use super::connection::Socket;
 use super::listening::{Listener, Listening};
 use super::{Peers, SocketSettings, SocketSource};
 
-/// Rows of text over a Unix socket: from all who connect, or from one server.
+/// Rows of text over a Unix socket: from everyone who connects, or from one server.
 ///
 /// ```
 /// use std::io::Write;
@@ -49,12 +49,12 @@ pub struct UnixLines {
 }
 
 impl UnixLines {
-    /// Listens at a path. The socket file is made, readable and writable by this user alone, and removed in
-    /// the end; one that was left by a program that is gone is replaced.
+    /// Listens at a path. The socket file is created, readable and writable only by this user, and removed at the end.
+    /// A file left by a program that is gone is replaced.
     ///
     /// # Errors
-    /// [`Cause::User`] if another program listens there, the path is something else than a socket, or a
-    /// setting cannot be served; [`Cause::Operation`] if the file cannot be made.
+    /// [`Cause::User`] if another program listens there, the path is not a socket, or a setting is not supported;
+    /// [`Cause::Operation`] if the file cannot be created.
     pub fn listen(path: impl AsRef<Path>, settings: SocketSettings) -> Result<UnixLines, Cause> {
         let path = path.as_ref();
         let mut file = None;
@@ -66,12 +66,11 @@ impl UnixLines {
         Ok(UnixLines { source, _file: file })
     }
 
-    /// Connects to a server and reads what it sends. When the connection ends or cannot be made, tries again,
-    /// after 100 ms at first and at most 10 s. What the server sends in between is not seen.
+    /// Connects to a server and reads what it sends. If the connection ends or cannot be made, tries again, after 100
+    /// ms at first and at most 10 s. What the server sends in between is missed.
     ///
     /// # Errors
-    /// [`Cause::User`] if a setting cannot be served. A server that cannot be reached is found out by
-    /// [`Source::poll`].
+    /// [`Cause::User`] if a setting is not supported. [`Source::poll`] notices a server that cannot be reached.
     pub fn connect(path: impl AsRef<Path>, settings: SocketSettings) -> Result<UnixLines, Cause> {
         let path = path.as_ref().to_owned();
         let source = SocketSource::start(settings, |settings| {
@@ -82,10 +81,10 @@ impl UnixLines {
         Ok(UnixLines { source, _file: None })
     }
 
-    /// Makes only these of the declared columns, in this order. To be called before the first poll.
+    /// Makes only these of the declared columns, in this order. Call it before the first poll.
     ///
     /// # Errors
-    /// [`Cause::Bug`] if there is no such column.
+    /// [`Cause::Bug`] if such a column does not exist.
     pub fn set_projection(&mut self, columns: &[usize]) -> Result<(), Cause> {
         self.source.set_projection(columns)
     }
@@ -159,7 +158,7 @@ fn bind(path: &Path) -> Result<(UnixListener, SocketFile), Cause> {
     Ok((listener, file))
 }
 
-/// Removes a socket file that nobody listens at.
+/// Removes a socket file on which nobody listens.
 fn remove_dead(path: &Path) -> Result<(), Cause> {
     let place = place(path);
     let metadata =

@@ -15,11 +15,10 @@ use tidemill_core::Cause;
 use super::TextEncoder;
 use crate::sinks::column_names::must_differ;
 
-/// Writes each row as a JSON object on a line of its own, with all its columns: NULL is `null`. JSON has no numbers
-/// for NaN and the infinities: they are the texts `"NaN"`, `"Infinity"` and `"-Infinity"`, as PostgreSQL writes them
-/// and our reader reads them. Timestamps are ISO 8601 (`2026-11-20T19:00:00`), binary
-/// values hexadecimal. A time that is in no calendar (beyond the year 262,000, so never in nanoseconds)
-/// becomes the text `ERROR: ...`.
+/// Writes each row as a JSON object on a line of its own, with all its columns: NULL is `null`. JSON has no numbers for
+/// NaN and the infinities, so they are written as the texts `"NaN"`, `"Infinity"` and `"-Infinity"`, as PostgreSQL
+/// writes them and our reader reads them. Timestamps are ISO 8601 (`2026-11-20T19:00:00`), binary values hexadecimal. A
+/// time outside the calendar (beyond the year 262,000, so never in nanoseconds) becomes the text `ERROR: ...`.
 #[derive(Debug)]
 pub struct NdjsonEncoder(());
 
@@ -56,7 +55,7 @@ impl TextEncoder for NdjsonEncoder {
 #[derive(Debug)]
 struct Floats;
 
-/// How Arrow writes by itself.
+/// Arrow's own way of writing.
 static PLAIN: LazyLock<EncoderOptions> = LazyLock::new(EncoderOptions::default);
 
 impl EncoderFactory for Floats {

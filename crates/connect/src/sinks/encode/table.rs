@@ -10,16 +10,16 @@ use tidemill_core::Cause;
 use super::display_width::display_width;
 use super::{DISPLAY, TextEncoder, no_text};
 
-/// How a table is written. Widths count columns of a terminal.
+/// How a table is written. Widths are counted in terminal columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableStyle {
-    /// Whether more rows come later: columns then get room for longer values than those of the first rows.
+    /// Whether more rows come later. Columns then get room for longer values than those of the first rows.
     pub rows_follow: bool,
     /// How rows are laid out.
     pub layout: TableLayout,
-    /// No column is made wider than this for the sake of a long text, which then sticks out.
+    /// The largest column width. A longer text overflows.
     pub width_max: usize,
-    /// What stands for NULL.
+    /// The text for NULL.
     pub null: String,
 }
 
@@ -29,7 +29,7 @@ pub enum TableLayout {
     /// Each row is a line, however long.
     #[default]
     Lines,
-    /// Each row is a line, if the first rows fit into so many columns of a terminal; else a line for each value.
+    /// Each row is a line if the first rows fit into this many terminal columns; otherwise each value is a line.
     Fitting(usize),
     /// A line for each value, with the column's name.
     Values,
@@ -41,9 +41,9 @@ impl Default for TableStyle {
     }
 }
 
-/// Writes a table: the header once, before the first rows, then a line per row, or per value. Numbers stand right.
-/// The first rows decide how wide the columns are. No value is ever cut: the line of one that is wider than its
-/// column sticks out. Line breaks and other characters that command a terminal are written as escapes.
+/// Writes a table: the header once, before the first rows, then a line per row or per value. Numbers are right-aligned.
+/// The first rows determine the column widths. Values are never truncated: if a value is wider than its column, its
+/// line overflows. Line breaks and other control characters are written as escapes.
 #[derive(Debug)]
 pub struct TableEncoder {
     columns: Vec<Column>,
@@ -55,7 +55,7 @@ pub struct TableEncoder {
     line: String,
 }
 
-/// What was chosen for the rows.
+/// The layout chosen for the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Lines,
@@ -70,9 +70,9 @@ struct Column {
     is_text: bool,
 }
 
-/// So many rows decide the widths.
+/// The number of rows that determine the widths.
 const ROWS_MEASURED_MAX: usize = 1000;
-/// The line between two rows, if each value has a line, is no longer than this behind the names.
+/// The most characters, after the names, of the line between two rows if each value has a line.
 const RULE_MAX: usize = 40;
 
 impl TableEncoder {
@@ -91,7 +91,7 @@ impl TableEncoder {
         }
     }
 
-    /// Finds out how wide the columns are, and with that the form.
+    /// Determines the column widths and, from these, the layout.
     fn measure(&mut self, cells: &[Cells<'_>], row_count: usize) -> Result<Form, Cause> {
         // Of a text that sticks out, all is to be seen: that decides whether lines fit.
         let mut line_width = 0;
@@ -126,7 +126,7 @@ impl TableEncoder {
         text.push(b'\n');
     }
 
-    /// Puts the value, aligned, at the end of the line.
+    /// Appends the aligned value to the line.
     fn push_cell(&mut self, index: usize) {
         let column = &self.columns[index];
         let padding = column.width.saturating_sub(display_width(&self.value));
@@ -212,7 +212,7 @@ impl TableEncoder {
 }
 
 impl TextEncoder for TableEncoder {
-    /// Nothing: the header comes with the first rows, which decide the widths.
+    /// Nothing: the header comes with the first rows, which determine the widths.
     fn header(&self, _text: &mut Vec<u8>) {}
 
     fn rows(&mut self, rows: &RecordBatch, text: &mut Vec<u8>) -> Result<(), Cause> {
@@ -261,7 +261,7 @@ impl<'a> Cells<'a> {
         Ok(Cells { formatter, nulls: array.logical_nulls() })
     }
 
-    /// Puts a value into `value`.
+    /// Writes a value into `value`.
     fn write(&self, row: usize, null: &str, value: &mut String) -> Result<(), Cause> {
         value.clear();
         if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
@@ -294,7 +294,7 @@ fn push_escaped(text: &str, escaped: &mut String) {
     }
 }
 
-/// Whether a character commands a terminal, or changes the direction in which the rest of the line is read.
+/// Whether a character controls the terminal, or changes the direction in which the rest of the line is read.
 fn is_command(character: char) -> bool {
     character.is_control() || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

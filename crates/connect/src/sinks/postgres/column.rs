@@ -1,17 +1,17 @@
-//! How a column of rows becomes a column of a table.
+//! Maps columns of rows to columns of a table.
 
 use arrow_schema::{DataType, TimeUnit};
 use tidemill_core::Cause;
 use tokio_postgres::types::{Kind, Type};
 
-/// What is written for a value.
+/// How a value is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Encoding {
-    /// A whole number of 2, 4 or 8 bytes.
+    /// An integer of 2, 4 or 8 bytes.
     Integer {
         bytes: usize,
     },
-    /// Decimal digits, as many after the point.
+    /// Decimal digits, with this many after the point.
     Numeric {
         scale: i8,
     },
@@ -22,11 +22,11 @@ pub(super) enum Encoding {
     Bytes,
     Date,
     Timestamp(TimeUnit),
-    /// Elements and their type's number.
+    /// Elements and the number of their type.
     List(Box<Encoding>, u32),
 }
 
-/// The type that a column gets in a table that is created.
+/// The type of a column in a table that is created.
 pub(super) fn type_name(name: &str, data_type: &DataType) -> Result<String, Cause> {
     use DataType::*;
     Ok(match data_type {

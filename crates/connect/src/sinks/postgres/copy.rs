@@ -1,7 +1,7 @@
 //! Rows in the binary format of COPY, straight from columns.
 //!
-//! <https://www.postgresql.org/docs/current/sql-copy.html>: a head, for each row the number of its fields and for each
-//! field its length (-1: NULL) and its value in network byte order, and an end.
+//! <https://www.postgresql.org/docs/current/sql-copy.html>: a header; for each row the number of its fields, and for
+//! each field its length (-1: NULL) and its value in network byte order; and a trailer.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Date32Type, Decimal128Type, Float32Type, Float64Type, Int32Type, Int64Type};
@@ -15,9 +15,9 @@ use arrow_schema::{ArrowError, DataType, Field, FieldRef, SchemaRef, TimeUnit};
 use super::column::Encoding;
 use super::numeric::write_numeric;
 
-/// What stands before the first row.
+/// The bytes before the first row.
 pub(super) const HEAD: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
-/// What stands after the last row.
+/// The bytes after the last row.
 pub(super) const END: &[u8] = b"\xff\xff";
 
 const NULL: [u8; 4] = (-1_i32).to_be_bytes();
@@ -33,21 +33,21 @@ const TIMESTAMPS: std::ops::Range<i64> = -211_813_488_000_000_000..9_223_371_331
 pub(super) struct CopyEncoder {
     schema: SchemaRef,
     encodings: Vec<Encoding>,
-    /// Columns in which there may be no NULL.
+    /// Columns that must not contain NULL.
     key_columns: Vec<usize>,
-    /// Whether each row gets its number as one more field.
+    /// Whether each row gets its number as an additional field.
     numbers_rows: bool,
 }
 
 impl CopyEncoder {
-    /// An encoder with one encoding per column. With key columns, each row gets a number as its last field.
+    /// An encoder with one encoding per column. If there are key columns, each row gets a number as its last field.
     pub fn new(schema: &SchemaRef, encodings: Vec<Encoding>, key_columns: Vec<usize>) -> CopyEncoder {
         let numbers_rows = !key_columns.is_empty();
         CopyEncoder { schema: schema.clone(), encodings, key_columns, numbers_rows }
     }
 
-    /// Appends rows, the first of them with this number. Those that PostgreSQL cannot hold are left out; `refuse` is
-    /// told which and why.
+    /// Appends rows, the first of them with this number. Rows that PostgreSQL cannot hold are left out; `refuse`
+    /// receives each with the reason.
     pub fn rows(
         &self,
         rows: &RecordBatch,
@@ -112,7 +112,7 @@ fn cannot(field: &Field, reason: &dyn std::fmt::Display) -> String {
     format!("column '{}': {reason}", field.name())
 }
 
-/// Where each row begins in rows that were encoded, and where the last one ends.
+/// Where each of the encoded rows begins, and where the last one ends.
 pub(super) fn row_bounds(encoded: &[u8]) -> Vec<usize> {
     let integer =
         |at: usize| i32::from_be_bytes([encoded[at], encoded[at + 1], encoded[at + 2], encoded[at + 3]]);
@@ -128,7 +128,7 @@ pub(super) fn row_bounds(encoded: &[u8]) -> Vec<usize> {
     bounds
 }
 
-/// A column's values, in one of few types.
+/// A column's values, converted to one of a few types.
 enum Values {
     Integer(Int64Array, usize),
     Numeric(Decimal128Array, i8),
@@ -241,7 +241,7 @@ impl Values {
     }
 }
 
-/// The column in another type of the same values; never NULL for one that does not fit.
+/// The column converted to another type; a value that does not fit never becomes NULL.
 fn as_type(column: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
     if column.data_type() == data_type {
         return Ok(column.clone());
@@ -305,7 +305,7 @@ fn write_list(
     elements.into_iter().try_for_each(|element| values.write(element, out))
 }
 
-/// Microseconds since 2000-01-01; what is finer is cut off, so that times keep their order.
+/// Microseconds since 2000-01-01. Smaller units are truncated, so that times keep their order.
 fn timestamp_us(time: i64, unit: TimeUnit) -> Option<i64> {
     let time_us = match unit {
         TimeUnit::Second => time.checked_mul(1_000_000)?,

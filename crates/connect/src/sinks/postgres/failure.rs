@@ -1,4 +1,4 @@
-//! Why something at the server failed, and whether doing it again may help.
+//! Why an operation at the server failed, and whether trying again may help.
 
 use std::error::Error as _;
 
@@ -6,14 +6,14 @@ use tidemill_core::Cause;
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
-/// What a step has come to, if not to its end.
+/// How a step ended if it did not succeed.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// The connection, the server or the transaction was lost; whether the transaction went through is to be asked.
+    /// The connection, the server or the transaction was lost. Whether the transaction went through must be looked up.
     Lost(String),
-    /// The server refuses values of some row, as by a constraint of the table. The other rows may be fine.
+    /// The server refuses values of some row, for example because of a constraint. The other rows may be fine.
     Refused(String),
-    /// Doing it again would not help.
+    /// Trying again would not help.
     Final(Cause),
 }
 
@@ -36,7 +36,7 @@ impl From<Error> for Failure {
 }
 
 impl Failure {
-    /// What the user is told if it is not tried again.
+    /// The message to the user if it is not tried again.
     pub fn into_cause(self, server: &str) -> Cause {
         match self {
             Failure::Final(cause) => cause,
@@ -50,8 +50,8 @@ fn refused(text: &str) -> Cause {
     Cause::User(format!("PostgreSQL refuses the rows: {text}"))
 }
 
-/// Whether it is the values of a row that are refused, and neither the statement nor the table. What a trigger of the
-/// table raises counts, too.
+/// Whether the values of a row are refused, and not the statement or the table. Errors raised by a trigger of the table
+/// count, too.
 fn is_about_a_row(code: &str) -> bool {
     // Bytes that do not fit the format of COPY are our mistake.
     const OURS: [&str; 2] = ["22P03", "22P04"];

@@ -1,5 +1,5 @@
-//! A table of a PostgreSQL database: rows by binary COPY, one transaction for a range of cycles, the number of the last
-//! cycle in the same transaction.
+//! A table of a PostgreSQL database: rows by binary COPY, one transaction for a range of cycles, with the number of the
+//! last cycle in the same transaction.
 
 mod column;
 mod copy;

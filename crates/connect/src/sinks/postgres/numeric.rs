@@ -1,8 +1,8 @@
-//! Decimal numbers as PostgreSQL sends them: digits to the base 10000.
+//! Decimal numbers as PostgreSQL sends them, with digits to the base 10000.
 
 const NEGATIVE: u16 = 0x4000;
 
-/// Appends `value / 10^scale`, without a length before it.
+/// Appends `value / 10^scale`, without a preceding length.
 pub(super) fn write_numeric(value: i128, scale: i8, out: &mut Vec<u8>) {
     let fraction_digits = usize::from(scale.max(0).unsigned_abs());
     let mut digits = value.unsigned_abs().to_string().into_bytes();

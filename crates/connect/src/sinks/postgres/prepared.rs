@@ -9,7 +9,7 @@ use tidemill_core::Batch;
 use super::copy::{CopyEncoder, END, HEAD, row_bounds};
 use crate::sinks::dead_letter::DeadLetter;
 
-/// What is sent in one message.
+/// The size of one message.
 const MESSAGE_BYTES: usize = 256 << 10;
 
 /// The rows of some cycles.
@@ -22,7 +22,7 @@ pub(super) struct PreparedRows {
 struct PreparedCycle {
     cycle: u64,
     batches: Vec<Batch>,
-    /// For COPY, without head and end.
+    /// The rows for COPY, without header and trailer.
     encoded: Bytes,
     /// Rows that cannot be encoded.
     refused: Vec<Refused>,
@@ -34,7 +34,7 @@ struct Refused {
     reason: String,
 }
 
-/// A row, encoded, and where it comes from.
+/// An encoded row, and its origin.
 pub(super) struct EncodedRow<'a> {
     bytes: Bytes,
     cycle: u64,
@@ -43,7 +43,7 @@ pub(super) struct EncodedRow<'a> {
 }
 
 impl PreparedRows {
-    /// Encodes the rows of a cycle; answers the reason why the first of those that cannot be is refused.
+    /// Encodes the rows of a cycle; returns the reason for the first row that cannot be encoded.
     pub fn push(&mut self, cycle: u64, batches: Vec<Batch>, encoder: &CopyEncoder) -> Option<&str> {
         let (mut encoded, mut refused) = (Vec::new(), Vec::new());
         for (batch, rows) in batches.iter().map(|batch| &batch.rows).enumerate() {
@@ -57,13 +57,13 @@ impl PreparedRows {
         self.cycles.back()?.refused.first().map(|refused| refused.reason.as_str())
     }
 
-    /// Takes those of all cycles up to this one.
+    /// Takes the rows of all cycles up to this one.
     pub fn take(&mut self, last_cycle: u64) -> PreparedRows {
         let count = self.cycles.partition_point(|prepared| prepared.cycle <= last_cycle);
         PreparedRows { cycles: self.cycles.drain(..count).collect(), row_number: 0 }
     }
 
-    /// The size of what is encoded.
+    /// The size of the encoded rows.
     pub fn bytes(&self) -> usize {
         self.cycles.iter().map(|prepared| prepared.encoded.len()).sum()
     }
@@ -125,7 +125,7 @@ impl EncodedRow<'_> {
     }
 }
 
-/// Some of the rows for COPY.
+/// Messages for COPY with some of the rows.
 pub(super) fn messages_of(rows: &[EncodedRow<'_>]) -> Vec<Bytes> {
     let parts: Vec<Bytes> = rows.iter().map(|row| row.bytes.clone()).collect();
     messages(&[Bytes::from(parts.concat())])
@@ -148,7 +148,7 @@ fn messages(parts: &[Bytes]) -> Vec<Bytes> {
     messages
 }
 
-/// The halves of a range, the second one first, so that it is popped last.
+/// The halves of a range, the second one first, so that the first is popped first.
 pub(super) fn halves(range: &Range<usize>) -> [Range<usize>; 2] {
     let middle = range.start + range.len() / 2;
     [middle..range.end, range.start..middle]

@@ -1,4 +1,4 @@
-//! A connection and what is done over it.
+//! A connection and the operations on it.
 
 use bytes::Bytes;
 use futures_util::SinkExt;
@@ -11,7 +11,7 @@ use super::failure::Failure;
 use super::statements::{CREATE_COMMITS, SETTINGS, Statements, quoted};
 use crate::sinks::dead_letter::DeadLetter;
 
-/// What the database notes of a sink.
+/// What the database has recorded about a sink.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Noted {
     /// The run that may write.
@@ -24,7 +24,7 @@ pub(super) struct Noted {
 pub(super) struct Session {
     client: Client,
     connection: JoinHandle<()>,
-    /// Once there is a table to write to.
+    /// Set once there is a table to write to.
     copy: Option<Statement>,
 }
 
@@ -47,7 +47,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Makes the tables that are not there; answers the columns of the table for the rows.
+    /// Creates missing tables; returns the columns of the table for the rows.
     pub async fn tables(&self, statements: &Statements, create: bool) -> Result<Vec<(String, Type)>, Error> {
         self.create_absent(&statements.exists(&quoted("tidemill_commits")), CREATE_COMMITS).await?;
         if create {
@@ -58,7 +58,8 @@ impl Session {
         Ok(columns.map(|column| (column.name().to_owned(), column.type_().clone())).collect())
     }
 
-    /// Asks first: who may not create tables can use those that are there. Two sinks may do it at the same time.
+    /// Checks first, because a user who may not create tables can use existing ones. Two sinks may do it at the same
+    /// time.
     pub async fn create_absent(&self, exists: &str, create: &str) -> Result<(), Error> {
         if self.client.query_one(exists, &[]).await?.get(0) {
             return Ok(());
@@ -80,13 +81,13 @@ impl Session {
         Ok(())
     }
 
-    /// Answers what is noted, by a statement that answers both.
+    /// Returns what is recorded, with a statement that returns both values.
     pub async fn noted(&self, query: &str) -> Result<Option<Noted>, Error> {
         let row = self.client.query_opt(query, &[]).await?;
         Ok(row.map(|row| Noted { run: row.get(0), cycle: row.get(1) }))
     }
 
-    /// Begins a transaction; answers whether this run may write.
+    /// Begins a transaction; returns whether this run may write.
     pub async fn begin(&self, begin: &str) -> Result<bool, Failure> {
         let answers = self.client.simple_query(begin).await?;
         let updated = answers.iter().filter_map(|answer| match answer {
@@ -96,7 +97,7 @@ impl Session {
         Ok(updated.last() == Some(1))
     }
 
-    /// Sends rows; `progress` is told of each step, so that a server that stands still is noticed.
+    /// Sends rows. `progress` is called for each step, so that a stalled server is noticed.
     pub async fn copy(&self, rows: &[Bytes], mut progress: impl FnMut()) -> Result<(), Failure> {
         let Some(copy) = &self.copy else {
             return Err(Failure::Final(Cause::Bug("rows for a session that is not prepared".to_owned())));
@@ -112,7 +113,7 @@ impl Session {
         Ok(())
     }
 
-    /// Puts refused rows into their table.
+    /// Inserts refused rows into their table.
     pub async fn insert_letters(&self, insert: &str, letters: &[DeadLetter]) -> Result<(), Failure> {
         let cycles: Vec<i64> = letters.iter().map(|letter| letter.cycle as i64).collect();
         let positions: Vec<i64> = letters.iter().map(|letter| i64::from(letter.position)).collect();

@@ -1,36 +1,36 @@
-//! What the user says.
+//! The user's settings.
 
 use std::fmt;
 use std::time::Duration;
 
-/// Which table rows go to, and how.
+/// The table for the rows, and how they are written.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PostgresSinkSettings {
-    /// `postgres://user:password@host:port/database`, or `host=... user=... dbname=...`. Never shown.
+    /// `postgres://user:password@host:port/database`, or `host=... user=... dbname=...`. It is never shown.
     pub url: String,
-    /// `table` or `schema.table`, as they are spelled, capitals included.
+    /// `table` or `schema.table`, with exact spelling, including capitals.
     pub table: String,
-    /// The name under which the database remembers the last cycle. Two queries need two names.
+    /// The name under which the database records the last cycle. Two queries need two names.
     pub sink: String,
-    /// The columns of the key: a row replaces the one with the same key. None: rows are appended.
+    /// The columns of the key: a row replaces the one with the same key. Empty: rows are appended.
     pub key: Vec<String>,
-    /// Whether a table that is not there is created.
+    /// Whether a missing table is created.
     pub create: bool,
-    /// Whether to go on behind the last cycle that is committed under this name; if not, counting starts anew and what
-    /// the table has stays.
+    /// Whether to continue behind the last cycle committed under this name. If not, cycles are counted from the
+    /// beginning, and existing rows of the table stay.
     pub resume: bool,
-    /// The table for rows that the database refuses, `table` or `schema.table`; it is created if it is not there. None:
-    /// such a row ends the query.
+    /// The table for rows that the database refuses, `table` or `schema.table`; it is created if it does not exist.
+    /// `None`: such a row ends the query.
     pub dead_letters: Option<String>,
-    /// How long a lost connection is tried to be restored, before the query fails.
+    /// How long to retry a lost connection before the query fails.
     pub retry_for: Duration,
     /// How long the server may take for one answer, before the connection counts as lost.
     pub answer_wait: Duration,
 }
 
 impl PostgresSinkSettings {
-    /// Rows are appended to the table, which is created if it is not there, exactly once; a lost connection is tried
-    /// for 10 minutes, and an answer awaited for 2.
+    /// The defaults: rows are appended exactly once to the table, which is created if it does not exist. A lost
+    /// connection is retried for 10 minutes, and an answer may take 2.
     pub fn new(url: impl Into<String>, table: impl Into<String>, sink: impl Into<String>) -> Self {
         PostgresSinkSettings {
             url: url.into(),
@@ -47,7 +47,7 @@ impl PostgresSinkSettings {
 }
 
 impl fmt::Debug for PostgresSinkSettings {
-    /// Without the URL, which has the password in it.
+    /// Without the URL, which contains the password.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let PostgresSinkSettings {
             url: _,

@@ -1,4 +1,4 @@
-//! The sink: prepares bytes, and commits them.
+//! The sink, which prepares bytes and commits them.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -21,18 +21,20 @@ use super::statements::Statements;
 use super::writer::Writer;
 use crate::sinks::pending::{PENDING_BYTES_MAX, batches_of};
 
-/// Cycles without rows are noted so often at most: to see them again costs little, a transaction much.
+/// The shortest interval at which cycles without rows are recorded: receiving them again costs little, a transaction
+/// much.
 const WITHOUT_ROWS_INTERVAL: Duration = Duration::from_secs(1);
 /// Writes rows to a table of a PostgreSQL database, each exactly once.
 ///
 /// A commit is one transaction: the rows by binary `COPY`, and the number of the last cycle in the table
-/// `tidemill_commits`, under the sink's name. With a [`key`](PostgresSinkSettings::key) a row replaces the one with
-/// the same key. If the connection is lost, also in the middle of a `COMMIT`, a new one asks `tidemill_commits` whether
-/// the transaction went through, and repeats it if not. The run that was started last under a name is the only one that
-/// may write: an earlier one that is still there fails at its next commit.
+/// `tidemill_commits`, under the sink's name. With a [`key`](PostgresSinkSettings::key), a row replaces the one with
+/// the same key. If the connection is lost, even during a `COMMIT`, a new one looks into `tidemill_commits` to see
+/// whether the transaction went through, and repeats it if not. Only the run that was started last under a name may
+/// write: an earlier one that still runs fails at its next commit.
 ///
-/// A row that the database refuses (a text with a character of code 0, a key that is NULL, a constraint of the table) goes
-/// to the table of [`dead_letters`](PostgresSinkSettings::dead_letters), in the same transaction; the others are written.
+/// A row that the database refuses (a text with a character of code 0, a NULL key, a constraint of the table) goes to
+/// the table of [`dead_letters`](PostgresSinkSettings::dead_letters), in the same transaction; the other rows are
+/// written.
 ///
 /// ```no_run
 /// use tidemill_connect::sinks::postgres::{PostgresSink, PostgresSinkSettings};
@@ -51,17 +53,17 @@ pub struct PostgresSink {
     last_committed: Option<u64>,
     without_rows: Option<u64>,
     written_at: Instant,
-    /// After a failure nothing more is written: the rows of what failed are gone.
+    /// After a failure nothing more is written, because the rows of the failed commit are gone.
     failed: Option<Cause>,
     refused: FaultLog,
 }
 
-/// Ends a sink's waiting for a server that does not answer, from another thread.
+/// Ends a sink's wait for a server that does not answer, from another thread.
 #[derive(Clone, Debug, Default)]
 pub struct PostgresStop(Arc<AtomicBool>);
 
 impl PostgresStop {
-    /// The commit that waits, and each later one, fails.
+    /// The waiting commit fails, and so does each later one.
     pub fn stop(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -72,10 +74,10 @@ impl PostgresStop {
 }
 
 impl PostgresSink {
-    /// Connects, creates the tables that are not there, and takes over the sink's name from an earlier run.
+    /// Connects, creates missing tables, and takes over the sink's name from an earlier run.
     ///
     /// # Errors
-    /// [`Cause::User`] if the URL, the user, the database, the table, its columns or its key are not as they must be;
+    /// [`Cause::User`] if the URL, the user, the database, the table, its columns or its key are invalid;
     /// [`Cause::Operation`] if the server cannot be reached.
     pub fn connect(schema: &SchemaRef, settings: PostgresSinkSettings) -> Result<PostgresSink, Cause> {
         // The caller's thread may be one on which no runtime can be run.
@@ -230,8 +232,8 @@ fn encodings(
     schema.fields().iter().map(encoding_of).collect()
 }
 
-/// Reads the URL; answers also where the server is, for messages. What is wrong with it is not shown, for it may be a
-/// part of the password.
+/// Parses the URL; also returns the server's address, for messages. Errors do not show the invalid part, because it may
+/// belong to the password.
 fn config_of(url: &str) -> Result<(Config, String), Cause> {
     let mut config: Config = url.parse().map_err(|_| {
         Cause::User(

@@ -7,14 +7,14 @@ use super::column::type_name;
 use super::settings::PostgresSinkSettings;
 use crate::sinks::column_names::must_differ;
 
-/// PostgreSQL cuts longer names off.
+/// PostgreSQL truncates longer names.
 const NAME_BYTES_MAX: usize = 63;
 const ROW_NUMBER: &str = "tidemill_row";
 
 pub(super) const CREATE_COMMITS: &str = "CREATE TABLE IF NOT EXISTS tidemill_commits (sink text PRIMARY KEY, \
      run bigint NOT NULL, cycle bigint, committed_at timestamptz NOT NULL DEFAULT now())";
 
-/// Where rows go that PostgreSQL refuses.
+/// The default table for rows that PostgreSQL refuses.
 fn create_dead_letters(table: &str) -> String {
     format!(
         "CREATE TABLE IF NOT EXISTS {table} (sink text NOT NULL, cycle bigint NOT NULL, position bigint NOT NULL, \
@@ -22,8 +22,8 @@ fn create_dead_letters(table: &str) -> String {
     )
 }
 
-/// What each session is told: a commit outlives the server, and a session whose client has gone ends soon, so that its
-/// locks do not hold the next run up.
+/// Settings of each session: a commit survives the server, and a session whose client has gone ends soon, so that its
+/// locks do not block the next run.
 pub(super) const SETTINGS: &str = "SELECT set_config('synchronous_commit', 'on', false) \
      WHERE current_setting('synchronous_commit') = 'off'; \
      SET idle_in_transaction_session_timeout = '60s'; SET tcp_keepalives_idle = 15; \
@@ -60,7 +60,7 @@ pub(super) struct Statements {
     pub dead_letters: Option<String>,
 }
 
-/// The name of a table, which may have that of its schema before it, in quotes.
+/// The name of a table in quotes, with its schema if one is given.
 fn table_name(name: &str) -> Result<String, Cause> {
     let parts = name.splitn(2, '.').map(|part| checked(part).map(quoted));
     Ok(parts.collect::<Result<Vec<String>, Cause>>()?.join("."))
@@ -97,12 +97,12 @@ impl Statements {
         &self.create
     }
 
-    /// How the table for refused rows is made, if rows are kept in one.
+    /// Creates the table for refused rows, if they are kept in one.
     pub fn create_dead_letters(&self) -> Option<String> {
         self.dead_letters.as_deref().map(create_dead_letters)
     }
 
-    /// Puts refused rows there: cycles, positions, reasons and rows, each as an array.
+    /// Inserts refused rows there: cycles, positions, reasons and rows, each as an array.
     pub fn insert_dead_letters(&self) -> Option<String> {
         self.dead_letters.as_ref().map(|table| {
             format!(
@@ -119,7 +119,7 @@ impl Statements {
         format!("SELECT * FROM {} LIMIT 0", self.table)
     }
 
-    /// Where COPY puts rows that are to replace others.
+    /// The table into which COPY writes rows that replace others.
     pub fn create_gathered(&self) -> Option<String> {
         (!self.keys.is_empty()).then(|| {
             format!(
@@ -160,7 +160,7 @@ impl Statements {
         ))
     }
 
-    /// Makes this run the one that may write; answers its number and the last cycle.
+    /// Makes this run the only one that may write; returns its number and the last cycle.
     pub fn take_over(&self, resume: bool) -> String {
         let cycle = if resume { "tidemill_commits.cycle" } else { "NULL" };
         format!(
@@ -175,7 +175,7 @@ impl Statements {
         format!("SELECT run, cycle FROM tidemill_commits WHERE sink = {} FOR UPDATE", self.sink)
     }
 
-    /// Begins a transaction that goes from one cycle to another; changes nothing if another run may write.
+    /// Begins a transaction that advances from one cycle to another; changes nothing if another run may write.
     pub fn begin(&self, run: i64, before: Option<i64>, cycle: i64) -> String {
         let before = before.map_or("IS NULL".to_owned(), |before| format!("= {before}"));
         format!(

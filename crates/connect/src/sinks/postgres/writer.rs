@@ -1,4 +1,4 @@
-//! The server's side of the sink: transactions, which are repeated when they were lost, and divided when a row is refused.
+//! The server's side of the sink: transactions, which are repeated if they are lost, and divided if a row is refused.
 
 use std::future::Future;
 use std::pin::pin;
@@ -18,14 +18,14 @@ use super::sink::PostgresStop;
 use super::statements::Statements;
 use crate::sinks::dead_letter::DeadLetter;
 
-/// How often a call that waits looks whether it is to stop.
+/// How often a waiting call checks whether it should stop.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_LONGEST: Duration = Duration::from_secs(5);
 
 /// Everything on the server's side.
 pub(super) struct Writer {
-    /// `None` only while it is dropped.
+    /// `None` only while it is being dropped.
     pub runtime: Option<Runtime>,
     pub config: Config,
     pub server: String,
@@ -48,7 +48,7 @@ impl Drop for Writer {
 }
 
 impl Writer {
-    /// Commits, however often that takes; answers which rows were refused and are kept among the dead letters.
+    /// Commits, with as many attempts as necessary; returns the rows that were refused and are now dead letters.
     pub fn write(&mut self, rows: &PreparedRows, cycle: u64) -> Result<Vec<DeadLetter>, Cause> {
         let cycle =
             i64::try_from(cycle).map_err(|_| Cause::Bug(format!("cycle {cycle} is not to be reached")))?;
@@ -83,7 +83,7 @@ impl Writer {
         })
     }
 
-    /// `letters` become the rows that are refused; they are left as they are if an earlier attempt had gone through.
+    /// `letters` receives the refused rows; it stays unchanged if an earlier attempt had gone through.
     fn attempt(
         &mut self,
         rows: &PreparedRows,
@@ -105,7 +105,7 @@ impl Writer {
         self.transaction(session, rows, cycle, letters)
     }
 
-    /// A new connection, and what the database says of this sink.
+    /// A new connection, and what the database has recorded about this sink.
     fn reconnect(&self) -> Result<(Session, Option<Noted>), Failure> {
         self.wait_for(self.settings.answer_wait, async {
             let mut session = Session::connect(&self.config).await?;
@@ -169,8 +169,8 @@ impl Writer {
         }
     }
 
-    /// Puts the rows that the server takes, in their order; the others go to `letters`. They are found by halves, so that
-    /// each of them costs about as many statements as the number of rows has binary digits.
+    /// Writes the rows that the server accepts, in order; the others go to `letters`. They are found by bisection, so
+    /// that each costs about as many statements as the number of rows has binary digits.
     fn put_in_parts(
         &self,
         session: &Session,
@@ -203,7 +203,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Creates the table for refused rows, if it is not there. Outside of a transaction, for two sinks may do it at once.
+    /// Creates the table for refused rows if it does not exist. This happens outside of a transaction, because two
+    /// sinks may do it at once.
     fn make_room_for_letters(&self, session: &Session) -> Result<(), Failure> {
         let Some((table, create)) =
             self.statements.dead_letters.as_ref().zip(self.statements.create_dead_letters())
@@ -226,7 +227,7 @@ impl Writer {
         self.wait_for(self.settings.answer_wait, session.execute(statement))
     }
 
-    /// Sends the rows; the time for an answer begins anew with each message.
+    /// Sends the rows; the time limit for an answer restarts with each message.
     fn copy(&self, session: &Session, rows: &[Bytes]) -> Result<(), Failure> {
         let steps = AtomicU64::new(0);
         let copy = session.copy(rows, || {
