@@ -8,6 +8,7 @@
 //! complete. All queues are bounded by credits: cycles in flight, and bytes of results not yet committed.
 
 mod chooser;
+mod error;
 mod intake;
 mod members;
 mod panics;
@@ -16,15 +17,16 @@ mod run_state;
 mod split_status;
 mod stages;
 mod status;
+mod sync;
 mod topology;
 mod transport;
 mod workers;
 
+pub use error::{Failure, FlowError};
 pub use intake::gateway::{Chunk, Gateway, Stopped};
 pub use intake::resume::{Replay, Resume, SinkProgress};
 pub use members::{Member, Processes};
-pub use run::{FlowError, Running, Settings, Snapshots, start};
-pub use run_state::Failure;
+pub use run::{Running, Settings, Snapshots, start};
 pub use run_state::splits::Replan;
 pub use run_state::work::Work;
 pub use split_status::SplitStatus;

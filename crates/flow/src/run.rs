@@ -5,27 +5,29 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_channel::{bounded, unbounded};
-use thiserror::Error;
 use tidemill_core::clock::Clock;
 use tidemill_core::error::Cause;
 use tidemill_core::snapshot::{Snapshot, StateSource};
 use tidemill_core::{CommitGuard, CutLog, MemoryCutLog, Sink, SystemClock};
-use tidemill_plan::{CyclePolicy, Limits, Plan, PlanError};
+use tidemill_plan::{CyclePolicy, Limits, Plan};
 use tidemill_split::SplitPlan;
 use timely::communication::WorkerGuards;
 
 use crate::chooser;
+use crate::error::{Failure, FlowError};
 use crate::intake::cutter::Cutter;
 use crate::intake::gateway::{Gateway, gateway};
 use crate::intake::resume::{Replay, Resume};
-use crate::members::{INSTRUCTIONS_BYTES_MAX, Leader, PROCESSES_MAX, Processes, check_is_no_member};
+use crate::members::{Leader, PROCESSES_MAX, Processes, check_is_no_member};
+use crate::run_state::Shared;
 use crate::run_state::splits;
-use crate::run_state::{Failure, Shared};
 use crate::stages::committer::Committer;
 use crate::stages::sink_stage::SinkWay;
 use crate::status::{Status, Summary};
+use crate::sync::spawn;
 use crate::topology::{EdgeKind, Layout, Topology};
-use crate::workers::launch::{Network, launch, spawn};
+use crate::transport::handshake::INSTRUCTIONS_BYTES_MAX;
+use crate::workers::launch::{Network, launch};
 use crate::workers::worker::{CycleSource, WorkerParts};
 
 /// How a plan is run.
@@ -73,20 +75,6 @@ impl Default for Settings {
             snapshot_at_end: false,
         }
     }
-}
-
-/// A query did not start, or stopped before its end.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum FlowError {
-    /// The plan cannot run.
-    #[error(transparent)]
-    Plan(#[from] PlanError),
-    /// The settings cannot be run with.
-    #[error("{0}")]
-    Settings(String),
-    /// The query stopped before its end.
-    #[error(transparent)]
-    Failed(#[from] Failure),
 }
 
 /// A running query.

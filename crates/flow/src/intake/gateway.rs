@@ -11,7 +11,8 @@ use tidemill_core::counters::Counter;
 use tidemill_core::error::Cause;
 use tidemill_plan::SourcePlan;
 
-use crate::run_state::{Failure, Shared};
+use crate::error::Failure;
+use crate::run_state::Shared;
 
 /// Some consecutive events of a gateway.
 #[derive(Clone, Debug)]

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tidemill_core::error::Cause;
 
 use super::{PROCESS_VARIABLE, Processes};
-use crate::run_state::lock;
+use crate::sync::lock;
 use crate::transport::handshake::{Badge, Letter};
 
 /// The children of process 0, from process 1 on. Dropping them kills those that still live.

@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Mutex;
 
-use crate::run_state::lock;
+use crate::sync::lock;
 
 /// The longest message: one operator's state on one worker has to fit into it.
 const MESSAGE_BYTES_MAX: u64 = 1 << 36;

@@ -15,13 +15,14 @@ use super::children::Children;
 use super::control::{self, ControlSender};
 use super::describe::{describe, difference};
 use super::message::{Post, Start, ToLeader, ToMember};
+use crate::error::Failure;
+use crate::error::FlowError;
 use crate::intake::cycle::Cycle;
-use crate::run::FlowError;
-use crate::run_state::{Failure, Shared};
+use crate::run_state::Shared;
+use crate::sync::spawn;
 use crate::transport::handshake::{Badge, Kind};
 use crate::transport::reception::Reception;
 use crate::transport::secret::Secret;
-use crate::workers::launch::spawn;
 
 /// How long the others have to end in order once the run has failed.
 const STOP_TIME: Duration = Duration::from_millis(700);

@@ -20,13 +20,16 @@ use super::describe::describe;
 use super::message::{Post, Start, ToLeader, ToMember};
 use super::report::Reporter;
 use super::{PROCESS_VARIABLE, PROCESSES_MAX};
+use crate::error::Failure;
+use crate::error::FlowError;
 use crate::intake::cycle::{Cycle, SourceBatches};
-use crate::run::FlowError;
-use crate::run_state::{Failure, Shared, lock};
+use crate::run_state::Shared;
+use crate::sync::lock;
+use crate::sync::spawn;
 use crate::topology::{Layout, Topology};
 use crate::transport::handshake::{Kind, Letter};
 use crate::transport::reception::Reception;
-use crate::workers::launch::{Network, launch, spawn};
+use crate::workers::launch::{Network, launch};
 use crate::workers::worker::WorkerParts;
 
 /// How long workers have to end once the run has failed, before the process goes without them.

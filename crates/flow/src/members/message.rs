@@ -7,7 +7,7 @@ use tidemill_core::snapshot::{SnapshotReader, SnapshotWriter};
 use tidemill_core::{Cut, OperatorError, SinkError, SplitChange};
 
 use super::report::Report;
-use crate::run_state::Failure;
+use crate::error::Failure;
 
 /// From process 0.
 #[derive(Clone, Debug, PartialEq)]

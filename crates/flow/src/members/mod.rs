@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::run::FlowError;
+use crate::error::FlowError;
 
 pub(crate) use leader::{Leader, Members};
 pub use member::Member;
@@ -37,9 +37,6 @@ pub(crate) fn check_is_no_member() -> Result<(), FlowError> {
 
 /// The most processes of a run: each is connected to each.
 pub(crate) const PROCESSES_MAX: usize = 64;
-
-/// The most bytes of instructions.
-pub(crate) const INSTRUCTIONS_BYTES_MAX: usize = 16 << 20;
 
 /// The processes over which a query runs. The results do not depend on their number.
 ///

@@ -7,49 +7,28 @@ pub(crate) mod work;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::thread::Thread;
 use std::time::Duration;
 
-use thiserror::Error;
 use tidemill_core::clock::Clock;
 use tidemill_core::counters::{Counter, Counters};
-use tidemill_core::error::Cause;
 use tidemill_core::latency::ResponseTimes;
 use tidemill_core::sink::Arrivals;
-use tidemill_core::{Cut, OperatorError, SinkError, SplitChange};
+use tidemill_core::{Cut, SplitChange};
 use tidemill_plan::Limits;
 
+use crate::error::Failure;
 use crate::intake::cycle::Cycle;
 use crate::members::Outbox;
 use crate::run_state::snapshots::SnapshotDesk;
 use crate::run_state::splits::{SplitDesk, Splits};
 use crate::run_state::work::WorkTable;
+use crate::sync::lock;
 use crate::topology::Topology;
 use crate::transport::lanes::Lanes;
-use crate::transport::parcel::{Parcel, Parcels};
-
-/// Why a query stopped.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum Failure {
-    /// An operator failed.
-    #[error(transparent)]
-    Operator(#[from] OperatorError),
-    /// A sink failed.
-    #[error(transparent)]
-    Sink(#[from] SinkError),
-    /// Something of the engine failed: a route, the cut log, a worker.
-    #[error("{part}: {cause}")]
-    Engine {
-        /// Which part.
-        part: String,
-        /// Why.
-        cause: Cause,
-    },
-    /// The run was told to stop at once.
-    #[error("the run was aborted")]
-    Aborted,
-}
+use crate::transport::parcel::Parcel;
+use crate::transport::parcels::Parcels;
 
 /// Ends the wait of a sink, or of another process.
 pub(crate) type Stopper = Box<dyn Fn() + Send + Sync>;
@@ -93,10 +72,6 @@ struct Completion {
     pending: VecDeque<(u64, u64, Arc<Arrivals>)>,
     per_event: ResponseTimes,
     per_cycle: ResponseTimes,
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 impl Shared {

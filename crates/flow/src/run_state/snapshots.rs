@@ -9,7 +9,8 @@ use tidemill_core::Cut;
 use tidemill_core::counters::Counter;
 use tidemill_core::snapshot::Snapshot;
 
-use crate::run_state::{Shared, lock};
+use crate::run_state::Shared;
+use crate::sync::lock;
 
 /// No snapshot is wanted.
 const NO_REQUEST: u64 = u64::MAX;

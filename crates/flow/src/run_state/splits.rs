@@ -11,7 +11,7 @@ use tidemill_split::choose::Choice;
 use tidemill_split::profile::SplitProfile;
 use tidemill_split::{SplitPlan, SplitPlanError};
 
-use crate::run_state::lock;
+use crate::sync::lock;
 use crate::topology::{EdgeKind, Topology};
 
 /// The split plan of each edge in a cycle; `None` for edges that are not split.

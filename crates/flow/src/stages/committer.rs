@@ -12,9 +12,10 @@ use tidemill_core::{Batch, CommitGuard, Cut, CycleOutput, Sink, SinkError};
 use tidemill_split::merge_by_position;
 use tidemill_split::order::Sorter;
 
+use crate::error::Failure;
 use crate::intake::resume::SinkProgress;
 use crate::panics::{guard, guard_size};
-use crate::run_state::{Failure, Shared};
+use crate::run_state::Shared;
 
 /// The results of a cycle for a sink, as the workers wrote them.
 pub(crate) struct CycleResults {

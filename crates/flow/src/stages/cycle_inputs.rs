@@ -7,7 +7,8 @@ use timely::progress::frontier::MutableAntichain;
 
 use crate::run_state::Shared;
 use crate::stages::board::{Board, Posted};
-use crate::transport::parcel::{Parcel, Parcels};
+use crate::transport::parcel::Parcel;
+use crate::transport::parcels::Parcels;
 
 /// Collects parcels; hands out whole cycles, in order.
 pub(crate) struct CycleInputs {

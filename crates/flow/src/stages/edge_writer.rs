@@ -7,11 +7,13 @@ use tidemill_core::{Batch, PartitionedBatch, Run};
 use tidemill_split::{RouteError, Share, SplitPlan, Splitter};
 
 use super::outlets::Place;
+use crate::error::Failure;
 use crate::panics::guard;
+use crate::run_state::Shared;
 use crate::run_state::work::Part;
-use crate::run_state::{Failure, Shared};
 use crate::topology::{Edge, EdgeKind, SplitEdge};
-use crate::transport::parcel::{Parcel, Parcels};
+use crate::transport::parcel::Parcel;
+use crate::transport::parcels::Parcels;
 
 /// Turns batches into parcels for an edge's consumer.
 pub(crate) enum EdgeWriter {

@@ -19,7 +19,7 @@ use timely::dataflow::Stream;
 use crate::run_state::Shared;
 use crate::stages::board::Board;
 use crate::topology::Topology;
-use crate::transport::parcel::Parcels;
+use crate::transport::parcels::Parcels;
 
 /// Where a stage is built: the plan, and the worker's and the query's common things.
 pub(crate) struct Site<'a> {

@@ -16,15 +16,17 @@ use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
 use super::cycle_inputs::{CycleInputs, complete_below};
 use super::outlets::{Outlets, Place, nothing_sent};
 use super::{EdgeStreams, Site, splitter_stage};
+use crate::error::Failure;
 use crate::panics::guard_size;
+use crate::run_state::Shared;
 use crate::run_state::work::Part;
-use crate::run_state::{Failure, Shared};
 use crate::stages::board::Posted;
 use crate::stages::partition_table::PartitionTable;
-use crate::stages::regroup::{InputOrder, regroup};
+use crate::stages::regroup::regroup;
 use crate::topology::Consumer;
+use crate::topology::InputOrder;
 use crate::transport::distribute::by_target;
-use crate::transport::parcel::Parcels;
+use crate::transport::parcels::Parcels;
 
 struct OperatorStage {
     name: String,

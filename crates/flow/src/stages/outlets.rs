@@ -10,12 +10,13 @@ use tidemill_core::{Batch, Cut, Transform, Transformed};
 use tidemill_plan::{Producer, StreamRef};
 
 use super::edge_writer::EdgeWriter;
+use crate::error::Failure;
 use crate::panics::guard;
+use crate::run_state::Shared;
 use crate::run_state::splits::Splits;
 use crate::run_state::work::Part;
-use crate::run_state::{Failure, Shared};
 use crate::topology::Topology;
-use crate::transport::parcel::Parcels;
+use crate::transport::parcels::Parcels;
 
 /// Where a batch comes from.
 pub(crate) struct Place<'a> {

@@ -4,16 +4,8 @@ use tidemill_core::PartitionedBatch;
 use tidemill_split::merge_by_partition;
 use tidemill_split::order::Sorter;
 
+use crate::topology::InputOrder;
 use crate::transport::parcel::Parcel;
-
-/// Whether the parcels of an input are already in order when sorted by chunk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum InputOrder {
-    /// From a source: chunks are consecutive in position.
-    ByChunk,
-    /// From operators on several workers: rows of equal partition interleave.
-    Interleaved,
-}
 
 /// The batches of an input, such that each partition's rows follow each other in the defined order.
 pub(crate) fn regroup(

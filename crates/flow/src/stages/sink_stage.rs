@@ -11,7 +11,8 @@ use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
 
 use super::cycle_inputs::{CycleInputs, complete_below};
 use super::{EdgeStreams, Site};
-use crate::run_state::{Failure, Shared};
+use crate::error::Failure;
+use crate::run_state::Shared;
 use crate::stages::board::Posted;
 use crate::stages::committer::{Committer, CycleResults};
 use crate::transport::distribute::by_target;

@@ -10,11 +10,12 @@ use timely::dataflow::{InputHandle, Scope};
 
 use super::EdgeStreams;
 use super::outlets::{Outlets, Place, nothing_sent};
+use crate::error::Failure;
 use crate::intake::cycle::Cycle;
-use crate::run_state::{Failure, Shared};
+use crate::run_state::Shared;
 use crate::stages::board::{Board, Posted};
 use crate::topology::Topology;
-use crate::transport::parcel::Parcels;
+use crate::transport::parcels::Parcels;
 
 /// Below this many rows, splitting them on one worker is cheaper than on all.
 const ROWS_TO_SHARE: usize = 1024;

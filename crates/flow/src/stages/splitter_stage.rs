@@ -11,11 +11,13 @@ use timely::dataflow::operators::generic::Operator;
 
 use super::Site;
 use super::edge_writer::split_guarded;
+use crate::error::Failure;
+use crate::run_state::Shared;
 use crate::run_state::work::Part;
-use crate::run_state::{Failure, Shared};
 use crate::topology::{EdgeKind, Layout, SplitEdge, Topology};
 use crate::transport::distribute::by_target;
-use crate::transport::parcel::{Parcel, Parcels};
+use crate::transport::parcel::Parcel;
+use crate::transport::parcels::Parcels;
 
 /// Adds the splitters that an edge's split plan asks for, or may ask for while it runs; the stream behind them.
 pub(crate) fn build<'scope>(

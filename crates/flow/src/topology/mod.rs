@@ -6,8 +6,6 @@ use std::sync::Arc;
 use tidemill_plan::{AutoSplit, OperatorPlan, Plan, PlanError, Producer, StreamRef, places_of};
 use tidemill_split::{Placement, Route, SplitPlan};
 
-use crate::stages::regroup::InputOrder;
-
 /// Who reads an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Consumer {
@@ -62,6 +60,15 @@ pub(crate) struct SplitEdge {
     pub levels: usize,
     /// The worker of the first splitter: another for each operator, so that several roots of trees are spread.
     pub first_worker: u32,
+}
+
+/// Whether the parcels of an input are already in order when sorted by chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InputOrder {
+    /// From a source: chunks are consecutive in position.
+    ByChunk,
+    /// From operators on several workers: rows of equal partition interleave.
+    Interleaved,
 }
 
 /// How workers are spread over processes: process 0 has the first ones.

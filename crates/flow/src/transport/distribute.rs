@@ -10,7 +10,8 @@ use timely::dataflow::channels::pushers::exchange::Distributor;
 
 use crate::run_state::Shared;
 use crate::topology::Layout;
-use crate::transport::parcel::{Parcel, Parcels};
+use crate::transport::parcel::Parcel;
+use crate::transport::parcels::Parcels;
 
 /// Moves each parcel to its target.
 pub(crate) struct ByTarget {

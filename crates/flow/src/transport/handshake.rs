@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::secret::{SECRET_BYTES, Secret};
-use crate::members::INSTRUCTIONS_BYTES_MAX;
 
 const MAGIC: &[u8; 8] = b"TIDEMILL";
 /// Of everything that processes say to each other. Other versions are refused.
@@ -20,6 +19,9 @@ pub(crate) const HANDSHAKE_TIME: Duration = Duration::from_secs(2);
 /// How long a caller waits for the answer: the other one may have no processor for a while, and a connection that only
 /// one of them has given up would be taken for lost.
 const ANSWER_TIME: Duration = Duration::from_secs(60);
+
+/// The most bytes of instructions.
+pub(crate) const INSTRUCTIONS_BYTES_MAX: usize = 16 << 20;
 
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use std::sync::Mutex;
 
 use arrow_buffer::Buffer;
 
-use crate::run_state::lock;
+use crate::sync::lock;
 use crate::topology::Layout;
 
 /// Says which message, and whose, arrives beside Timely's.

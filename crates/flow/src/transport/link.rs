@@ -13,7 +13,9 @@ use timely::communication::allocator::zero_copy::stream::Stream;
 
 use super::framing::{self, Arriving};
 use super::sequence::Sequence;
-use crate::run_state::{Failure, Shared, lock};
+use crate::error::Failure;
+use crate::run_state::Shared;
+use crate::sync::lock;
 use crate::transport::lanes::Lane;
 
 /// How long the one who knows why a connection broke has to say so.

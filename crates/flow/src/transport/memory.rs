@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use arrow_buffer::{Buffer, MutableBuffer};
 
-use crate::run_state::lock;
+use crate::sync::lock;
 
 /// What is not larger is taken at once; what is, grows with what has arrived: its length is what another process says.
 pub(super) const BYTES_AT_ONCE: usize = 16 << 20;

@@ -7,6 +7,7 @@ pub(crate) mod lanes;
 pub(crate) mod link;
 mod memory;
 pub(crate) mod parcel;
+pub(crate) mod parcels;
 pub(crate) mod reception;
 pub(crate) mod secret;
 mod sequence;

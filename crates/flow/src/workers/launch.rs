@@ -3,7 +3,6 @@
 use std::any::Any;
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 
 use timely::communication::allocator::zero_copy::bytes_slab::BytesRefill;
 use timely::communication::allocator::zero_copy::initialize::initialize_networking_from_sockets;
@@ -12,9 +11,10 @@ use timely::communication::{Hooks, WorkerGuards};
 use timely::execute::execute_from;
 use timely::{CommunicationConfig, WorkerConfig};
 
+use crate::error::Failure;
+use crate::error::FlowError;
 use crate::panics::guard;
-use crate::run::FlowError;
-use crate::run_state::{Failure, Shared};
+use crate::run_state::Shared;
 use crate::transport::link::{Lines, Link};
 use crate::workers::worker::{self, WorkerParts};
 
@@ -89,12 +89,4 @@ fn hooks() -> Hooks {
 
 fn not_started(error: impl std::fmt::Display) -> FlowError {
     FlowError::Settings(format!("the worker threads could not be started: {error}"))
-}
-
-/// Starts a thread with a name.
-pub(crate) fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, FlowError> {
-    std::thread::Builder::new()
-        .name(name)
-        .spawn(body)
-        .map_err(|error| FlowError::Settings(format!("a thread could not be started: {error}")))
 }

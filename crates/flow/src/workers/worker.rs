@@ -8,10 +8,11 @@ use tidemill_core::error::Cause;
 use tidemill_core::snapshot::StateSource;
 use timely::worker::Worker;
 
+use crate::error::Failure;
 use crate::intake::cutter::{Cutter, Decision};
 use crate::intake::cycle::Cycle;
 use crate::members::Members;
-use crate::run_state::{Failure, Shared};
+use crate::run_state::Shared;
 use crate::stages::board::Board;
 use crate::stages::sink_stage::SinkWay;
 use crate::stages::source::Source;

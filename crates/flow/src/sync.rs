@@ -1,0 +1,19 @@
+//! Locks and threads.
+
+use std::sync::{Mutex, MutexGuard};
+use std::thread::JoinHandle;
+
+use crate::error::FlowError;
+
+/// Locks, also where another thread has panicked: what the locks here guard is whole at every step.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Starts a thread with a name.
+pub(crate) fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, FlowError> {
+    std::thread::Builder::new()
+        .name(name)
+        .spawn(body)
+        .map_err(|error| FlowError::Settings(format!("a thread could not be started: {error}")))
+}

@@ -1,0 +1,224 @@
+//! The container of parcels that Timely moves: by reference within a process, as bytes between processes.
+
+use std::cell::OnceCell;
+use std::io::Write;
+
+use arrow_buffer::Buffer;
+use tidemill_core::PartitionedBatch;
+use tidemill_core::error::Cause;
+use timely::Accountable;
+use timely::bytes::arc::Bytes;
+use timely::dataflow::channels::ContainerBytes;
+
+use crate::error::Failure;
+use crate::transport::lanes::{Lanes, Note};
+use crate::transport::parcel::Parcel;
+use crate::transport::wire;
+
+/// A message that is not shorter takes the lane. What is shorter is copied in less time than it takes to write it apart.
+const LANE_BYTES_MIN: usize = 16 << 10;
+
+/// The container that Timely moves. Timely counts parcels, not rows.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Parcels(pub Vec<Parcel>, Option<Note>, Encoded);
+
+/// The message for another process, in pieces: Timely asks for its length first.
+type Encoded = OnceCell<Vec<Buffer>>;
+
+impl Parcels {
+    pub fn new(parcels: Vec<Parcel>) -> Self {
+        Parcels(parcels, None, Encoded::new())
+    }
+
+    /// A parcel that is not here, but comes on its lane.
+    fn noted(note: Note) -> Self {
+        Parcels(Vec::new(), Some(note), Encoded::new())
+    }
+
+    /// One parcel for another process: if its message is long, that goes on the lane, and Timely moves a note.
+    pub fn sent(self, process: usize, lanes: &Lanes) -> Parcels {
+        if self.length_in_bytes() < LANE_BYTES_MIN {
+            return self;
+        }
+        let pieces = self.2.into_inner().unwrap_or_default();
+        Parcels::noted(lanes.leave(process, pieces))
+    }
+
+    /// All parcels, wherever they have arrived.
+    pub fn arrived(self, lanes: &Lanes) -> Result<Vec<Parcel>, Failure> {
+        let Parcels(mut parcels, note, _) = self;
+        if let Some(note) = note {
+            let message = lanes.take(note).and_then(wire::decode);
+            parcels.extend(message.ok_or_else(|| unreadable(note))?);
+        }
+        Ok(parcels)
+    }
+
+    fn encoded(&self) -> &[Buffer] {
+        self.2.get_or_init(|| match &self.1 {
+            Some(note) => wire::encode_note(*note),
+            None => wire::encode(&self.0),
+        })
+    }
+
+    /// All rows that all parcels bring, as often as partitions are given them.
+    pub fn rows(&self) -> u64 {
+        let rows = |rows: &PartitionedBatch| match rows.runs.is_empty() {
+            true => rows.batch.len() as u64,
+            false => rows.rows_given(),
+        };
+        self.0.iter().map(|parcel| rows(&parcel.rows)).sum()
+    }
+}
+
+impl Accountable for Parcels {
+    fn record_count(&self) -> i64 {
+        (self.0.len() + usize::from(self.1.is_some())) as i64
+    }
+}
+
+impl ContainerBytes for Parcels {
+    fn from_bytes(bytes: Bytes) -> Self {
+        if let Some(note) = wire::decode_note(&bytes) {
+            return Parcels::noted(note);
+        }
+        // A copy: who keeps a row would keep Timely's memory, which is 1 MiB.
+        let parcels = wire::decode(Buffer::from(&bytes[..]));
+        Parcels::new(parcels.expect("parcels come from this same program, whole"))
+    }
+
+    fn length_in_bytes(&self) -> usize {
+        self.encoded().iter().map(Buffer::len).sum()
+    }
+
+    fn into_bytes<W: Write>(&self, writer: &mut W) {
+        for piece in self.encoded() {
+            writer.write_all(piece).expect("the transport's buffer has the announced length");
+        }
+    }
+}
+
+fn unreadable(note: Note) -> Failure {
+    let cause = Cause::Bug(format!("parcel {} has not arrived, or not whole", note.number));
+    Failure::Engine { part: format!("rows from process {}", note.process), cause }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Range;
+    use std::sync::Arc;
+
+    use arrow_array::{RecordBatch, StringArray, StringViewArray, UInt32Array};
+    use tidemill_core::{Batch, Run};
+    use timely::bytes::arc::BytesMut;
+
+    use super::*;
+    use crate::topology::Layout;
+    use crate::transport::wire::samples::assert_same;
+
+    fn parcel(rows: RecordBatch) -> Parcel {
+        let numbers = 0..rows.num_rows() as u32;
+        let runs = vec![Run { partition: 3, start: 0, end: numbers.end }];
+        let batch = Batch { rows, positions: numbers.clone().collect(), origins: numbers.collect() };
+        Parcel { window: 7, held_bytes: 9, ..Parcel::new(1, 2, PartitionedBatch { batch, runs }) }
+    }
+
+    fn one_column(rows: Range<u32>) -> RecordBatch {
+        let column = Arc::new(UInt32Array::from_iter_values(rows)) as _;
+        RecordBatch::try_from_iter([("number", column)]).unwrap()
+    }
+
+    fn lanes(process: u32) -> Lanes {
+        Lanes::new(Layout { workers: 1, processes: 2, process })
+    }
+
+    /// What arrives of a message, as Timely hands it over.
+    fn carried(parcels: &Parcels) -> Parcels {
+        let mut bytes = Vec::new();
+        parcels.into_bytes(&mut bytes);
+        assert_eq!(bytes.len(), parcels.length_in_bytes());
+        Parcels::from_bytes(BytesMut::from(bytes).freeze())
+    }
+
+    /// What the connection does with what waits in the lane.
+    fn carry(from: &Lanes, to: &Lanes) -> usize {
+        let departures = from.of(1).departures();
+        for departure in &departures {
+            let bytes: Vec<u8> = departure.pieces.iter().flat_map(|piece| piece.to_vec()).collect();
+            to.of(0).arrive(departure.number, Buffer::from_vec(bytes));
+        }
+        departures.len()
+    }
+
+    #[test]
+    fn short_parcels_travel_in_timelys_messages_and_long_ones_on_the_lane() {
+        for (rows, on_the_lane) in [(0, 0), (1000, 0), (2000, 1), (500_000, 1)] {
+            let (here, there, sent) = (lanes(0), lanes(1), parcel(one_column(0..rows)));
+            let whole = Parcels::new(vec![sent.clone()]).length_in_bytes();
+            let parcels = Parcels::new(vec![sent.clone()]).sent(1, &here);
+            assert_eq!(parcels.record_count(), 1);
+            assert_eq!(parcels.length_in_bytes(), if on_the_lane == 1 { 24 } else { whole });
+            let found = carried(&parcels);
+            assert_eq!(found.record_count(), 1, "Timely counts the same on both sides");
+            assert_eq!(carry(&here, &there), on_the_lane, "{rows} rows of {whole} bytes");
+            let found = found.arrived(&there).unwrap();
+            assert_eq!(found.len(), 1);
+            assert_same(&found[0], &sent);
+        }
+    }
+
+    #[test]
+    fn notes_find_their_parcels_in_any_order() {
+        let (here, there) = (lanes(0), lanes(1));
+        let sent = [0, 1, 2].map(|number| parcel(one_column(10_000 * number..10_000 * (number + 1))));
+        let notes: Vec<_> =
+            sent.iter().map(|sent| carried(&Parcels::new(vec![sent.clone()]).sent(1, &here))).collect();
+        assert_eq!(carry(&here, &there), 3);
+        for index in [1, 2, 0] {
+            assert_same(&notes[index].clone().arrived(&there).unwrap()[0], &sent[index]);
+        }
+        let error = notes[1].clone().arrived(&there).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "rows from process 0: this is a bug: parcel 2 has not arrived, or not whole"
+        );
+    }
+
+    #[test]
+    fn what_has_arrived_damaged_is_an_error() {
+        let (here, there) = (lanes(0), lanes(1));
+        let note = Parcels::new(vec![parcel(one_column(0..9000))]).sent(1, &here);
+        there.of(0).arrive(1, Buffer::from_vec(vec![1_u8; 64]));
+        assert!(carried(&note).arrived(&there).is_err());
+    }
+
+    #[test]
+    fn what_was_kept_of_a_short_message_does_not_keep_timelys_memory() {
+        let sent = Parcels::new(vec![parcel(one_column(0..100))]);
+        let mut bytes = Vec::new();
+        sent.into_bytes(&mut bytes);
+        let arrived = BytesMut::from(bytes).freeze();
+        let memory = arrived.as_ptr_range();
+        let found = Parcels::from_bytes(arrived);
+        let column = found.0[0].rows.batch.rows.column(0).to_data();
+        assert!(!memory.contains(&column.buffers()[0].as_ptr()));
+    }
+
+    #[test]
+    fn a_row_of_a_megabyte_takes_the_lane() {
+        let column = Arc::new(StringArray::from(vec!["x".repeat(1 << 20)])) as _;
+        let long = RecordBatch::try_from_iter([("text", column)]).unwrap();
+        let here = lanes(0);
+        assert_eq!(Parcels::new(vec![parcel(long)]).sent(1, &here).length_in_bytes(), 24);
+    }
+
+    #[test]
+    fn texts_that_no_row_shows_are_not_sent() {
+        let texts = (0..30_000).map(|number| format!("a text of more than twelve bytes {number}"));
+        let column = Arc::new(StringViewArray::from_iter_values(texts)) as _;
+        let rows = RecordBatch::try_from_iter([("text", column)]).unwrap();
+        let bytes = |rows: RecordBatch| Parcels::new(vec![parcel(rows)]).length_in_bytes();
+        let (few, all) = (bytes(rows.slice(5, 10)), bytes(rows));
+        assert!(few < 2000 && all < 30_000 * 70, "{few}, {all}");
+    }
+}
