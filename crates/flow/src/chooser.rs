@@ -11,7 +11,7 @@ use tidemill_split::predict::{Prediction, predict};
 use tidemill_split::profile::{SplitProfile, profile};
 
 use crate::panics::guard;
-use crate::run_state::Shared;
+use crate::run_state::RunState;
 use crate::run_state::splits::check;
 use crate::run_state::work::Part;
 use crate::topology::{EdgeKind, SplitEdge, Topology};
@@ -49,77 +49,78 @@ pub(crate) fn is_needed(topology: &Topology, with_given: bool) -> bool {
 }
 
 /// Before the first cycle: chooses by what earlier runs have measured.
-pub(crate) fn begin(shared: &Shared, topology: &Topology) {
+pub(crate) fn begin(run_state: &RunState, topology: &Topology) {
     for measured in measured_edges(topology, false) {
         if let Some((AutoSplit { profile: Some(profile), .. }, _)) = measured.chosen {
-            measured.choose(shared, topology, profile);
+            measured.choose(run_state, topology, profile);
         }
     }
 }
 
 /// Measures and chooses until the query has ended. A plan that is given is measured once: even if the query has ended
 /// by then.
-pub(crate) fn run(shared: &Shared, topology: &Topology, with_given: bool) {
+pub(crate) fn run(run_state: &RunState, topology: &Topology, with_given: bool) {
     let edges: Vec<Measured<'_>> = measured_edges(topology, with_given).collect();
     let every = edges.iter().filter_map(|measured| Some(measured.chosen?.1)).min();
     let every = every.unwrap_or(Duration::from_secs(1)).max(EVERY_MIN);
-    edges.iter().for_each(|measured| shared.splits.want_sample(measured.edge));
+    edges.iter().for_each(|measured| run_state.splits.want_sample(measured.edge));
     // The first choice need not wait so long.
     let mut wait = every.min(Duration::from_millis(20));
-    let is_due =
-        |measured: &&Measured<'_>| measured.chosen.is_some() || shared.splits.choice(measured.edge).is_none();
-    while shared.splits.wait(wait) {
+    let is_due = |measured: &&Measured<'_>| {
+        measured.chosen.is_some() || run_state.splits.choice(measured.edge).is_none()
+    };
+    while run_state.splits.wait(wait) {
         wait = every;
-        edges.iter().filter(is_due).for_each(|measured| measured.measure(shared, topology));
+        edges.iter().filter(is_due).for_each(|measured| measured.measure(run_state, topology));
     }
     if with_given {
-        let unknown = edges.iter().filter(|measured| shared.splits.choice(measured.edge).is_none());
-        unknown.for_each(|measured| measured.measure(shared, topology));
+        let unknown = edges.iter().filter(|measured| run_state.splits.choice(measured.edge).is_none());
+        unknown.for_each(|measured| measured.measure(run_state, topology));
     }
 }
 
 impl Measured<'_> {
     /// Takes a profile of the sample that is there, if there is one, and asks for the next.
-    fn measure(&self, shared: &Shared, topology: &Topology) {
+    fn measure(&self, run_state: &RunState, topology: &Topology) {
         // A routing function that fails will fail on the worker too, and there it is reported.
-        if let Ok(Some(profile)) = guard(|| profile_of(shared, topology, self.edge, self.split)) {
-            self.choose(shared, topology, &profile);
+        if let Ok(Some(profile)) = guard(|| profile_of(run_state, topology, self.edge, self.split)) {
+            self.choose(run_state, topology, &profile);
         }
-        shared.splits.want_sample(self.edge);
+        run_state.splits.want_sample(self.edge);
     }
 
-    fn choose(&self, shared: &Shared, topology: &Topology, profile: &SplitProfile) {
+    fn choose(&self, run_state: &RunState, topology: &Topology, profile: &SplitProfile) {
         let workers = topology.workers.min(cores());
-        let Some(current) = shared.splits.splits()[self.edge].as_deref().cloned() else { return };
+        let Some(current) = run_state.splits.splits()[self.edge].as_deref().cloned() else { return };
         let choice = match self.chosen {
             None => compare(current, profile, workers),
             Some((auto, _)) => {
                 let choice = best(profile, self.split, auto.desired_rate, workers);
                 let current = predict(current, profile, workers);
                 if is_worth_it(&current, choice.prediction(), auto.desired_rate) {
-                    shared.splits.propose(self.edge, choice.prediction().plan.clone());
+                    run_state.splits.propose(self.edge, choice.prediction().plan.clone());
                 }
                 choice
             }
         };
-        shared.splits.set_choice(self.edge, *profile, choice);
+        run_state.splits.set_choice(self.edge, *profile, choice);
     }
 }
 
 /// What splitting a sample costs, if there is one.
 fn profile_of(
-    shared: &Shared,
+    run_state: &RunState,
     topology: &Topology,
     edge: usize,
     split: &SplitEdge,
 ) -> Result<Option<SplitProfile>, Cause> {
-    let sample = shared.splits.take_sample(edge).filter(|sample| sample.len() >= SAMPLE_ROWS_MIN);
+    let sample = run_state.splits.take_sample(edge).filter(|sample| sample.len() >= SAMPLE_ROWS_MIN);
     let Some(sample) = sample else { return Ok(None) };
-    let clock = || shared.clock.now_ns();
+    let clock = || run_state.clock.now_ns();
     // One thread: the workers are at work beside it.
     let measured = profile(&[sample], &split.route, split.plan.partitions, &split.columns, 1, &clock);
     let measured = measured.map_err(|error| Cause::User(error.to_string()))?;
-    let work = shared.work.read(Part::Operator(topology.operator_of(edge)));
+    let work = run_state.work.read(Part::Operator(topology.operator_of(edge)));
     let query_ns = work.time_ns as f64 / work.rows_in.max(1) as f64;
     Ok(Some(measured.with_query_ns(query_ns)))
 }

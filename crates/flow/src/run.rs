@@ -16,10 +16,11 @@ use timely::communication::WorkerGuards;
 use crate::chooser;
 use crate::error::{Failure, FlowError};
 use crate::intake::cutter::Cutter;
+use crate::intake::cycle::Cycle;
 use crate::intake::gateway::{Gateway, gateway};
 use crate::intake::resume::{Replay, Resume};
 use crate::members::{Leader, PROCESSES_MAX, Processes, check_is_no_member};
-use crate::run_state::Shared;
+use crate::run_state::RunState;
 use crate::run_state::splits;
 use crate::stages::committer::Committer;
 use crate::stages::sink_stage::SinkWay;
@@ -27,6 +28,7 @@ use crate::status::{Status, Summary};
 use crate::sync::spawn;
 use crate::topology::{EdgeKind, Layout, Topology};
 use crate::transport::handshake::INSTRUCTIONS_BYTES_MAX;
+use crate::transport::lanes::Lanes;
 use crate::workers::launch::{Network, launch};
 use crate::workers::worker::{CycleSource, WorkerParts};
 
@@ -79,7 +81,7 @@ impl Default for Settings {
 
 /// A running query.
 pub struct Running {
-    shared: Arc<Shared>,
+    run_state: Arc<RunState>,
     /// In a lock only so that a query can be watched and stopped from several threads.
     workers: Mutex<Option<WorkerGuards<()>>>,
     sinks: Vec<JoinHandle<()>>,
@@ -115,33 +117,34 @@ pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Resul
     // What came before a run that goes on began was answered late because nothing ran.
     let counted_from_ns = if is_resumed { settings.clock.now_ns() } else { 0 };
     let stoppers = sinks.iter().filter_map(|sink| sink.stopper()).collect();
-    let mut shared =
-        Shared::new(settings.clock, settings.limits.clone(), workers, &topology, first_cycle, stoppers);
-    shared.counted_from_ns = counted_from_ns;
+    let mut run_state =
+        RunState::new(settings.clock, &settings.limits, workers, &topology, first_cycle, stoppers);
+    run_state.progress.counted_from_ns = counted_from_ns;
     let snapshot_parts = topology.plan.operators.len() * layout.all_workers() as usize;
     if settings.snapshot_at_end {
-        shared.snapshots.keep_end(snapshot_parts);
+        run_state.snapshots.keep_end(snapshot_parts);
     }
-    let shared = Arc::new(shared);
-    let started_ns = shared.clock.now_ns();
+    let run_state = Arc::new(run_state);
+    let started_ns = run_state.clock.now_ns();
+    let lanes = Lanes::of_run(&run_state);
     let (leader, network) = match settings.processes.filter(|processes| processes.count() > 1) {
         None => (None, None),
         Some(processes) => {
             let state = settings.state.as_deref();
-            let (leader, sockets) = Leader::gather(&processes, &shared, state, settings.spin)?;
-            (Some(leader), Some(Network { sockets }))
+            let (leader, sockets) = Leader::gather(&processes, &run_state, state, settings.spin)?;
+            (Some(leader), Some(Network { sockets, lanes: Arc::clone(&lanes) }))
         }
     };
 
     let (mut gateways, mut queues) = (Vec::new(), Vec::new());
     for source in &topology.plan.sources {
-        let (sending, queue) = gateway(source, &shared, settings.limits.gateway_batches_max);
+        let (sending, queue) = gateway(source, &run_state, settings.limits.gateway_batches_max);
         gateways.push(Some(sending));
         queues.push((queue, source.streams.len()));
     }
     let first_new = resume.sinks.clone();
     let replay = Replay::new(resume);
-    let cutter = Cutter::new(settings.cycles, queues, settings.cut_log, replay, Arc::clone(&shared));
+    let cutter = Cutter::new(settings.cycles, queues, settings.cut_log, replay, Arc::clone(&run_state));
 
     let mut ways = Vec::new();
     let mut sink_threads = Vec::new();
@@ -149,7 +152,7 @@ pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Resul
         // The guard waits for disks.
         let may_block = sink.may_block() || settings.guard.is_some();
         let name = topology.plan.sinks[index].name.clone();
-        let committer = Committer::new(index, name, sink, Arc::clone(&shared));
+        let committer = Committer::new(index, name, sink, Arc::clone(&run_state));
         let committer = committer.resumed(first_new[index], settings.guard.clone());
         if may_block {
             let (sender, results) = bounded(settings.limits.cycles_in_flight_max as usize + 1);
@@ -161,13 +164,17 @@ pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Resul
     }
 
     let (mailboxes, receivers): (Vec<_>, Vec<_>) = (0..workers).map(|_| unbounded()).unzip();
-    let members = leader.as_ref().map(Leader::members);
-    let mut cycles = Some(CycleSource { cutter, mailboxes, members });
+    let post = leader.as_ref().map(|leader| {
+        let members = leader.members();
+        Box::new(move |cycle: &Cycle| members.post(cycle)) as _
+    });
+    let mut cycles = Some(CycleSource { cutter, mailboxes, post });
     let parts = receivers.into_iter().enumerate().map(|(index, mailbox)| {
         let feeds = |sink| layout.worker_of_sink(sink) as usize == index;
         WorkerParts {
             topology: Arc::clone(&topology),
-            shared: Arc::clone(&shared),
+            run_state: Arc::clone(&run_state),
+            lanes: Arc::clone(&lanes),
             state: settings.state.clone(),
             mailbox,
             sinks: ways.iter_mut().enumerate().map(|(sink, way)| way.take_if(|_| feeds(sink))).collect(),
@@ -175,10 +182,10 @@ pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Resul
             cutter: cycles.take(),
         }
     });
-    let guards = launch(parts.collect(), &shared, network)?;
-    let chooser = start_chooser(&shared, settings.profile_splits)?;
+    let guards = launch(parts.collect(), &run_state, network)?;
+    let chooser = start_chooser(&run_state, settings.profile_splits)?;
     Ok(Running {
-        shared,
+        run_state,
         workers: Mutex::new(Some(guards)),
         sinks: sink_threads,
         leader,
@@ -227,19 +234,20 @@ fn check_limits(cycles: &CyclePolicy, limits: &Limits) -> Result<(), FlowError> 
 }
 
 /// A thread that measures and chooses split plans, if there is any to be measured.
-fn start_chooser(shared: &Arc<Shared>, with_given: bool) -> Result<Option<JoinHandle<()>>, FlowError> {
-    chooser::begin(shared, shared.topology());
-    if !chooser::is_needed(shared.topology(), with_given) {
+fn start_chooser(run_state: &Arc<RunState>, with_given: bool) -> Result<Option<JoinHandle<()>>, FlowError> {
+    chooser::begin(run_state, run_state.topology());
+    if !chooser::is_needed(run_state.topology(), with_given) {
         return Ok(None);
     }
-    let shared = Arc::clone(shared);
-    spawn("split-chooser".into(), move || chooser::run(&shared, shared.topology(), with_given)).map(Some)
+    let run_state = Arc::clone(run_state);
+    spawn("split-chooser".into(), move || chooser::run(&run_state, run_state.topology(), with_given))
+        .map(Some)
 }
 
 /// Asks a running query for snapshots.
 #[derive(Clone)]
 pub struct Snapshots {
-    shared: Arc<Shared>,
+    run_state: Arc<RunState>,
     parts: usize,
 }
 
@@ -249,18 +257,18 @@ impl Snapshots {
     /// # Errors
     /// If the query has ended, or stops before the snapshot is complete.
     pub fn take(&self) -> Result<Snapshot, FlowError> {
-        let snapshot = self.shared.snapshots.request(self.parts, &self.shared);
-        snapshot.ok_or_else(|| self.shared.failure().unwrap_or_else(ended_before_snapshot).into())
+        let snapshot = self.run_state.take_snapshot(self.parts);
+        snapshot.ok_or_else(|| self.run_state.failure().unwrap_or_else(ended_before_snapshot).into())
     }
 
     /// The state at the end of the last cycle, once the query has ended and if its settings say so; once.
     pub fn of_end(&self) -> Option<Snapshot> {
-        self.shared.snapshots.take_end()
+        self.run_state.snapshots.take_end()
     }
 
     /// Stops the query.
     pub fn fail(&self, part: &str, cause: Cause) {
-        self.shared.fail(Failure::Engine { part: part.into(), cause });
+        self.run_state.fail(Failure::Engine { part: part.into(), cause });
     }
 }
 
@@ -273,8 +281,8 @@ impl Running {
 
     /// Counters and response times so far.
     pub fn status(&self) -> Status {
-        let elapsed_ns = self.shared.clock.now_ns() - self.started_ns;
-        Status::new(&self.shared, elapsed_ns)
+        let elapsed_ns = self.run_state.clock.now_ns() - self.started_ns;
+        Status::new(&self.run_state, elapsed_ns)
     }
 
     /// Waits until every worker has built its operators and restored their state. Events may be pushed
@@ -283,10 +291,10 @@ impl Running {
     /// # Errors
     /// If the query stops before.
     pub fn wait_until_ready(&self) -> Result<(), FlowError> {
-        let workers = self.shared.topology().workers as usize;
-        match self.shared.wait_until_ready(workers) {
+        let workers = self.run_state.topology().workers as usize;
+        match self.run_state.wait_until_ready(workers) {
             true => Ok(()),
-            false => Err(self.shared.failure().unwrap_or(Failure::Aborted).into()),
+            false => Err(self.run_state.failure().unwrap_or(Failure::Aborted).into()),
         }
     }
 
@@ -296,7 +304,7 @@ impl Running {
     /// # Errors
     /// If there is no such input, its split may not change, or the plan does not fit it.
     pub fn replan(&self, operator: &str, input: usize, plan: SplitPlan) -> Result<(), FlowError> {
-        let topology = self.shared.topology();
+        let topology = self.run_state.topology();
         let edge = topology.edge_named(operator, input);
         let refuse =
             |reason: String| FlowError::Settings(format!("operator '{operator}', input {input}: {reason}"));
@@ -307,13 +315,13 @@ impl Running {
             return Err(refuse("its split stays as it is; plan it with auto_split to change it".into()));
         }
         splits::check(&plan, split.plan.partitions, split.levels).map_err(refuse)?;
-        self.shared.splits.propose(edge, plan);
+        self.run_state.splits.propose(edge, plan);
         Ok(())
     }
 
     /// Whether the query has failed; [`join`](Running::join) says why.
     pub fn has_failed(&self) -> bool {
-        self.shared.is_stopped()
+        self.run_state.is_stopped()
     }
 
     /// Snapshots the state at the end of a cycle that holds all events pushed before this call, and waits for
@@ -327,12 +335,12 @@ impl Running {
 
     /// A way to ask for snapshots from another thread, while someone waits for the end.
     pub fn snapshots(&self) -> Snapshots {
-        Snapshots { shared: Arc::clone(&self.shared), parts: self.snapshot_parts }
+        Snapshots { run_state: Arc::clone(&self.run_state), parts: self.snapshot_parts }
     }
 
     /// Stops at once, without finishing what is on its way. What was committed stays so.
     pub fn abort(&self) {
-        self.shared.fail(Failure::Aborted);
+        self.run_state.fail(Failure::Aborted);
     }
 
     /// Waits for the end: of the input, then of everything that it caused.
@@ -342,7 +350,7 @@ impl Running {
     pub fn join(mut self) -> Result<Summary, FlowError> {
         self.gateways.clear();
         self.wait();
-        match self.shared.failure() {
+        match self.run_state.failure() {
             Some(failure) => Err(failure.into()),
             None => Ok(self.status()),
         }
@@ -360,7 +368,7 @@ impl Running {
         if let Some(leader) = self.leader.take() {
             leader.finish();
         }
-        self.shared.splits.end();
+        self.run_state.splits.end();
         if let Some(chooser) = self.chooser.take() {
             let _ = chooser.join();
         }

@@ -8,7 +8,7 @@ use tidemill_split::choose::Choice;
 use tidemill_split::predict::{SPLITTERS, WINDOW_ROUTER, name_of_level};
 use tidemill_split::profile::SplitProfile;
 
-use crate::run_state::Shared;
+use crate::run_state::RunState;
 use crate::run_state::work::{Part, Work};
 use crate::topology::{EdgeKind, SplitEdge};
 
@@ -30,15 +30,15 @@ pub struct SplitStatus {
 }
 
 impl SplitStatus {
-    pub(crate) fn list(shared: &Shared) -> Vec<SplitStatus> {
-        let splits = shared.splits.splits();
-        let topology = shared.topology();
+    pub(crate) fn list(run_state: &RunState) -> Vec<SplitStatus> {
+        let splits = run_state.splits.splits();
+        let topology = run_state.topology();
         let status = |(index, plan): (usize, &Option<Arc<SplitPlan>>)| {
             let plan = SplitPlan::clone(plan.as_ref()?);
             let EdgeKind::Split(split) = &topology.edges[index].kind else { return None };
             let (operator, input) = topology.reader_of(index);
-            let stages = stages(shared, index, split, &plan, topology.workers);
-            let (profile, choice) = shared.splits.choice(index).unzip();
+            let stages = stages(run_state, index, split, &plan, topology.workers);
+            let (profile, choice) = run_state.splits.choice(index).unzip();
             Some(SplitStatus { operator, input, choice, profile, plan, stages })
         };
         splits.iter().enumerate().filter_map(status).collect()
@@ -60,14 +60,14 @@ impl SplitStatus {
     }
 }
 
-fn stages(shared: &Shared, edge: usize, split: &SplitEdge, plan: &SplitPlan, workers: u32) -> Vec<Work> {
+fn stages(run_state: &RunState, edge: usize, split: &SplitEdge, plan: &SplitPlan, workers: u32) -> Vec<Work> {
     let levels = if plan.needs_splitters(workers) { plan.fan_outs().len().min(split.levels) } else { 0 };
     let name = |stage| match (stage, levels) {
         (0, 0) => SPLITTERS.to_string(),
         (0, _) => WINDOW_ROUTER.to_string(),
         _ => name_of_level(stage, levels),
     };
-    let work = |stage| Work { name: name(stage), ..shared.work.read(Part::Split { edge, stage }) };
+    let work = |stage| Work { name: name(stage), ..run_state.work.read(Part::Split { edge, stage }) };
     (0..=levels).map(work).collect()
 }
 

@@ -3,7 +3,7 @@
 use tidemill_core::counters::Counter;
 use tidemill_core::latency::ResponseTimes;
 
-use crate::run_state::Shared;
+use crate::run_state::RunState;
 use crate::run_state::splits::Replan;
 use crate::run_state::work::Work;
 use crate::split_status::SplitStatus;
@@ -30,17 +30,17 @@ pub struct Status {
 pub type Summary = Status;
 
 impl Status {
-    pub(crate) fn new(shared: &Shared, elapsed_ns: u64) -> Self {
-        let values = Counter::ALL.iter().map(|counter| shared.counters.get(*counter)).collect();
-        let (per_event, per_cycle) = shared.response_times();
+    pub(crate) fn new(run_state: &RunState, elapsed_ns: u64) -> Self {
+        let values = Counter::ALL.iter().map(|counter| run_state.counters.get(*counter)).collect();
+        let (per_event, per_cycle) = run_state.progress.response_times();
         Status {
             values,
             per_event,
             per_cycle,
             elapsed_ns,
-            work: shared.work.list(),
-            splits: SplitStatus::list(shared),
-            replans: shared.splits.changes(),
+            work: run_state.work.list(),
+            splits: SplitStatus::list(run_state),
+            replans: run_state.splits.changes(),
         }
     }
 

@@ -15,7 +15,7 @@ use crate::intake::cycle::{Cycle, SourceBatches};
 use crate::intake::gateway::{Chunk, GatewayQueue};
 use crate::intake::resume::Replay;
 use crate::panics::guard;
-use crate::run_state::Shared;
+use crate::run_state::RunState;
 
 /// What the cutter decided.
 pub(crate) enum Decision {
@@ -52,7 +52,7 @@ pub(crate) struct Cutter {
     policy: CyclePolicy,
     intakes: Vec<Intake>,
     log: Box<dyn CutLog>,
-    shared: Arc<Shared>,
+    run_state: Arc<RunState>,
     next_cycle: u64,
     events_cut: u64,
     /// The gateway that has the first right to what room others leave in the next cycle.
@@ -70,7 +70,7 @@ impl Cutter {
         queues: Vec<(GatewayQueue, usize)>,
         log: Box<dyn CutLog>,
         replay: Replay,
-        shared: Arc<Shared>,
+        run_state: Arc<RunState>,
     ) -> Self {
         let intake = |(gateway, (queue, streams))| {
             let (position, watermark, idle) = replay.start_of(gateway);
@@ -90,9 +90,9 @@ impl Cutter {
             policy,
             intakes,
             log,
-            next_cycle: shared.first_cycle,
+            next_cycle: run_state.first_cycle,
             replay,
-            shared,
+            run_state,
             events_cut: 0,
             first: 0,
             stalled: false,
@@ -109,7 +109,7 @@ impl Cutter {
             return self.poll_replay(&cut);
         }
         self.take_in();
-        let now_ns = self.shared.clock.now_ns();
+        let now_ns = self.run_state.clock.now_ns();
         let (reason, wait_ns) = self.reason(now_ns);
         let Some(reason) = reason else { return Ok(Decision::Wait(wait_ns)) };
         if !self.has_credit() {
@@ -119,9 +119,9 @@ impl Cutter {
     }
 
     fn has_credit(&mut self) -> bool {
-        let stalled = !self.shared.has_credit(self.next_cycle);
+        let stalled = !self.run_state.has_credit(self.next_cycle);
         if stalled && !self.stalled {
-            self.shared.counters.add(Counter::Stalls, 1);
+            self.run_state.counters.add(Counter::Stalls, 1);
         }
         self.stalled = stalled;
         !stalled
@@ -150,7 +150,7 @@ impl Cutter {
             intake.watermark = cut.watermarks[gateway];
             intake.idle = cut.idle.get(gateway).copied().unwrap_or(false);
         }
-        let snapshot = self.shared.snapshots.take_request(self.events_cut);
+        let snapshot = self.run_state.snapshots.take_request(self.events_cut);
         self.replay.advance();
         let cycle = self.introduce(Cut { snapshot, last: false, ..cut.clone() }, arrivals, streams);
         Ok(Decision::Closed(Arc::new(cycle)))
@@ -183,11 +183,11 @@ impl Cutter {
             return (Some(Reason::Full), None);
         }
         let all_ended = self.intakes.iter().all(|intake| intake.ended);
-        if all_ended || self.shared.snapshots.is_due(self.events_cut + self.pending_events()) {
+        if all_ended || self.run_state.snapshots.is_due(self.events_cut + self.pending_events()) {
             return (Some(Reason::Order), None);
         }
         let Some(oldest_ns) = self.oldest_arrival_ns() else { return (None, None) };
-        if self.policy.close_when_idle && self.shared.is_idle(self.next_cycle) {
+        if self.policy.close_when_idle && self.run_state.progress.is_handed(self.next_cycle) {
             return (Some(Reason::Idle), None);
         }
         match self.policy.wait_max {
@@ -214,10 +214,10 @@ impl Cutter {
             watermarks: self.intakes.iter().map(Intake::watermark).collect(),
             idle: self.intakes.iter().map(Intake::is_idle).collect(),
             closed_at_ns: now_ns,
-            snapshot: self.shared.snapshots.take_request(self.events_cut)
-                || (last && self.shared.snapshots.keeps_end()),
+            snapshot: self.run_state.snapshots.take_request(self.events_cut)
+                || (last && self.run_state.snapshots.keeps_end()),
             last,
-            splits: self.shared.proposed_splits(),
+            splits: self.run_state.proposed_splits(),
         };
         guard(|| self.log.append(&cut))?;
         self.count(reason);
@@ -237,10 +237,10 @@ impl Cutter {
     fn introduce(&mut self, cut: Cut, arrivals: Arrivals, streams: Vec<SourceBatches>) -> Cycle {
         self.next_cycle += 1;
         self.ended = cut.last;
-        self.shared.snapshots.announce(&cut);
-        let splits = self.shared.splits_at_cut(&cut);
+        self.run_state.snapshots.announce(&cut);
+        let splits = self.run_state.splits_at_cut(&cut);
         let cycle = Cycle { cut: Arc::new(cut), arrivals: Arc::new(arrivals), splits, streams };
-        self.shared.cycle_closed(&cycle);
+        self.run_state.progress.closed(&cycle.cut, &cycle.arrivals);
         cycle
     }
 
@@ -263,11 +263,11 @@ impl Cutter {
     }
 
     fn count(&self, reason: Reason) {
-        self.shared.counters.add(Counter::CyclesCut, 1);
+        self.run_state.counters.add(Counter::CyclesCut, 1);
         match reason {
-            Reason::Full => self.shared.counters.add(Counter::CutsBySize, 1),
-            Reason::Waited => self.shared.counters.add(Counter::CutsByWait, 1),
-            Reason::Idle => self.shared.counters.add(Counter::CutsByIdle, 1),
+            Reason::Full => self.run_state.counters.add(Counter::CutsBySize, 1),
+            Reason::Waited => self.run_state.counters.add(Counter::CutsByWait, 1),
+            Reason::Idle => self.run_state.counters.add(Counter::CutsByIdle, 1),
             Reason::Order => {}
         }
     }

@@ -12,7 +12,7 @@ use tidemill_core::error::Cause;
 use tidemill_plan::SourcePlan;
 
 use crate::error::Failure;
-use crate::run_state::Shared;
+use crate::run_state::RunState;
 
 /// Some consecutive events of a gateway.
 #[derive(Clone, Debug)]
@@ -82,7 +82,7 @@ pub struct Gateway {
     source: SourcePlan,
     sender: Option<Sender<Chunk>>,
     left: Arc<AtomicBool>,
-    shared: Arc<Shared>,
+    run_state: Arc<RunState>,
 }
 
 /// The engine's end of a gateway.
@@ -94,15 +94,15 @@ pub(crate) struct GatewayQueue {
 
 pub(crate) fn gateway(
     source: &SourcePlan,
-    shared: &Arc<Shared>,
+    run_state: &Arc<RunState>,
     batches_max: usize,
 ) -> (Gateway, GatewayQueue) {
     // As many again are with the cutter, which takes over all that wait at once.
     let (sender, receiver) = bounded(batches_max.div_ceil(2));
     let left = Arc::new(AtomicBool::new(false));
     let queue = GatewayQueue { receiver, left: Arc::clone(&left) };
-    let (source, shared) = (source.clone(), Arc::clone(shared));
-    (Gateway { source, sender: Some(sender), left, shared }, queue)
+    let (source, run_state) = (source.clone(), Arc::clone(run_state));
+    (Gateway { source, sender: Some(sender), left, run_state }, queue)
 }
 
 impl Gateway {
@@ -114,16 +114,16 @@ impl Gateway {
     pub fn push(&self, mut chunk: Chunk) -> Result<(), Stopped> {
         if let Err(reason) = check(&chunk, &self.source.streams) {
             let part = format!("gateway '{}'", self.source.name);
-            self.shared.fail(Failure::Engine { part, cause: Cause::User(reason) });
+            self.run_state.fail(Failure::Engine { part, cause: Cause::User(reason) });
         }
-        if self.shared.is_stopped() {
+        if self.run_state.is_stopped() {
             return Err(Stopped);
         }
-        chunk.arrived_ns.get_or_insert_with(|| self.shared.clock.now_ns());
+        chunk.arrived_ns.get_or_insert_with(|| self.run_state.clock.now_ns());
         let events = u64::from(chunk.events);
         self.sender.as_ref().ok_or(Stopped)?.send(chunk).map_err(|_| Stopped)?;
-        self.shared.counters.add(Counter::EventsIn, events);
-        self.shared.wake_worker(0);
+        self.run_state.counters.add(Counter::EventsIn, events);
+        self.run_state.wake_ups.wake(0);
         Ok(())
     }
 
@@ -135,7 +135,7 @@ impl Gateway {
 
     /// Stops the query: the source cannot go on.
     pub fn fail(&self, cause: Cause) {
-        self.shared.fail(Failure::Engine { part: format!("source '{}'", self.source.name), cause });
+        self.run_state.fail(Failure::Engine { part: format!("source '{}'", self.source.name), cause });
     }
 
     /// The schemas of the source's streams.
@@ -145,14 +145,14 @@ impl Gateway {
 
     /// The engine's clock, on which arrivals are stamped.
     pub fn now_ns(&self) -> u64 {
-        self.shared.clock.now_ns()
+        self.run_state.clock.now_ns()
     }
 }
 
 impl Drop for Gateway {
     fn drop(&mut self) {
         self.sender = None;
-        self.shared.wake_worker(0);
+        self.run_state.wake_ups.wake(0);
     }
 }
 

@@ -18,7 +18,7 @@ use super::message::{Post, Start, ToLeader, ToMember};
 use crate::error::Failure;
 use crate::error::FlowError;
 use crate::intake::cycle::Cycle;
-use crate::run_state::Shared;
+use crate::run_state::RunState;
 use crate::sync::spawn;
 use crate::transport::handshake::{Badge, Kind};
 use crate::transport::reception::Reception;
@@ -47,7 +47,7 @@ enum End {
 
 /// The other processes, from process 1 on.
 pub(crate) struct Members {
-    shared: Arc<Shared>,
+    run_state: Arc<RunState>,
     children: Children,
     controls: Vec<ControlSender>,
 }
@@ -56,23 +56,23 @@ impl Leader {
     /// Starts the others and waits until all are connected. Gives the connections for rows, by process.
     pub fn gather(
         processes: &Processes,
-        shared: &Arc<Shared>,
+        run_state: &Arc<RunState>,
         state: Option<&dyn StateSource>,
         spin: Duration,
     ) -> Result<(Leader, Vec<Option<TcpStream>>), FlowError> {
-        let gathered = gather(processes, shared, state, spin);
+        let gathered = gather(processes, run_state, state, spin);
         let (children, controls, sockets) = gathered.map_err(|(index, cause)| failed(index, cause))?;
         let senders = controls.iter().map(ControlSender::new).collect::<Result<_, _>>();
         let controls_to = senders.map_err(|error| failed(0, error.into()))?;
-        let shared = Arc::clone(shared);
-        let members = Arc::new(Members { shared, children, controls: controls_to });
+        let run_state = Arc::clone(run_state);
+        let members = Arc::new(Members { run_state, children, controls: controls_to });
         Ok((Leader::watch(members, controls)?, sockets))
     }
 
     fn watch(members: Arc<Members>, controls: Vec<TcpStream>) -> Result<Leader, FlowError> {
         let (end, ends) = unbounded();
         let stop = end.clone();
-        members.shared.add_stopper(Box::new(move || drop(stop.send(End::Failed))));
+        members.run_state.add_stopper(Box::new(move || drop(stop.send(End::Failed))));
         let closer = Arc::clone(&members);
         let closer = spawn("processes".into(), move || closer.close(&ends))?;
         let mut hearers = Vec::new();
@@ -112,7 +112,7 @@ type Gathered = (Children, Vec<TcpStream>, Vec<Option<TcpStream>>);
 /// Everyone is started, checked, told what to do, and connected. In an error, the process that is at fault.
 fn gather(
     processes: &Processes,
-    shared: &Shared,
+    run_state: &RunState,
     state: Option<&dyn StateSource>,
     spin: Duration,
 ) -> Result<Gathered, (usize, Cause)> {
@@ -127,13 +127,13 @@ fn gather(
     let (expected, check) = ((1..count).collect::<Vec<_>>(), || children.check());
     let mut controls = reception.receive(Kind::Control, &expected, deadline, &check)?;
     let mut ports = vec![port];
-    let plan = describe(&shared.topology().plan);
+    let plan = describe(&run_state.topology().plan);
     for (index, control) in (1..).zip(&mut controls) {
         let joined = receive_join(control, &plan, deadline).map_err(|cause| (index, cause))?;
         ports.push(joined.ok_or_else(|| (index, children.reason(index, REASON_TIME)))?);
     }
     for (index, control) in (1..).zip(&controls) {
-        tell(control, index, shared, state, spin, &ports).map_err(|error| (index, error.into()))?;
+        tell(control, index, run_state, state, spin, &ports).map_err(|error| (index, error.into()))?;
     }
     let data = reception.receive(Kind::Data, &expected, deadline, &check)?;
     let sockets = std::iter::once(None).chain(data.into_iter().map(Some)).collect();
@@ -163,16 +163,16 @@ fn receive_join(control: &mut TcpStream, plan: &str, deadline: Instant) -> Resul
 fn tell(
     control: &TcpStream,
     index: usize,
-    shared: &Shared,
+    run_state: &RunState,
     state: Option<&dyn StateSource>,
     spin: Duration,
     ports: &[u16],
 ) -> std::io::Result<()> {
-    let (topology, control) = (shared.topology(), ControlSender::new(control)?);
+    let (topology, control) = (run_state.topology(), ControlSender::new(control)?);
     let start = Start {
         workers: topology.layout.workers,
         spin_ns: u64::try_from(spin.as_nanos()).unwrap_or(u64::MAX),
-        first_cycle: shared.first_cycle,
+        first_cycle: run_state.first_cycle,
         ports: ports.to_vec(),
     };
     control.send(&ToMember::Start(start).to_bytes())?;
@@ -198,7 +198,7 @@ impl Members {
         let post = Post {
             cut: (*cycle.cut).clone(),
             events: cycle.arrivals.events,
-            committed: self.shared.committed_cycles(),
+            committed: self.run_state.progress.committed_cycles(),
         };
         let message = ToMember::Cycle(post).to_bytes();
         for control in &self.controls {
@@ -219,7 +219,7 @@ impl Members {
                 return self.fail(index, no_message());
             }
         }
-        if !self.shared.is_stopped() {
+        if !self.run_state.is_stopped() {
             self.fail(index, self.children.reason(index, REASON_TIME));
         }
     }
@@ -227,25 +227,27 @@ impl Members {
     /// Whether the message made sense.
     fn take(&self, index: usize, message: ToLeader) -> bool {
         match message {
-            ToLeader::Ready => self.shared.workers_are_ready(self.shared.topology().layout.workers as usize),
+            ToLeader::Ready => {
+                self.run_state.wake_ups.are_ready(self.run_state.topology().layout.workers as usize)
+            }
             ToLeader::Report(report) => {
-                let fits = report.add_to(&self.shared);
+                let fits = report.add_to(&self.run_state);
                 if report.held_bytes < 0 {
-                    self.shared.wake_worker(0);
+                    self.run_state.wake_ups.wake(0);
                 }
                 return fits;
             }
             ToLeader::Contribution { operator, watermark, partitions } => {
-                self.shared.snapshots.contribute(&operator, watermark, partitions);
+                self.run_state.snapshots.contribute(&operator, watermark, partitions);
             }
-            ToLeader::Failed(failure) => self.shared.fail(named(index, failure)),
+            ToLeader::Failed(failure) => self.run_state.fail(named(index, failure)),
             ToLeader::Join { .. } | ToLeader::Ended => return false,
         }
         true
     }
 
     fn fail(&self, index: usize, cause: Cause) {
-        self.shared.fail(Failure::Engine { part: format!("process {index}"), cause });
+        self.run_state.fail(Failure::Engine { part: format!("process {index}"), cause });
     }
 
     /// Waits for the end of the run, then of the processes.

@@ -23,11 +23,13 @@ use super::{PROCESS_VARIABLE, PROCESSES_MAX};
 use crate::error::Failure;
 use crate::error::FlowError;
 use crate::intake::cycle::{Cycle, SourceBatches};
-use crate::run_state::Shared;
+use crate::run_state::RunState;
+use crate::run_state::uplink::Uplink;
 use crate::sync::lock;
 use crate::sync::spawn;
 use crate::topology::{Layout, Topology};
 use crate::transport::handshake::{Kind, Letter};
+use crate::transport::lanes::Lanes;
 use crate::transport::reception::Reception;
 use crate::workers::launch::{Network, launch};
 use crate::workers::worker::WorkerParts;
@@ -50,7 +52,7 @@ pub struct Member {
 struct Parent {
     gone: AtomicBool,
     /// Who is told.
-    shared: Mutex<Option<Arc<Shared>>>,
+    run_state: Mutex<Option<Arc<RunState>>>,
 }
 
 impl Member {
@@ -164,29 +166,32 @@ fn run_workers(
 ) -> Result<(), FlowError> {
     let workers = start.workers as usize;
     let clock = Arc::new(SystemClock::new());
-    let (limits, stoppers) = (Limits::default(), Vec::new());
-    let shared = Arc::new(Shared::new(clock, limits, workers, topology, start.first_cycle, stoppers));
+    let run_state =
+        Arc::new(RunState::new(clock, &Limits::default(), workers, topology, start.first_cycle, Vec::new()));
     let outbox = Arc::new(Outbox::new(sender));
-    shared.set_outbox(Arc::clone(&outbox));
+    let uplink: Arc<dyn Uplink> = Arc::clone(&outbox) as _;
+    run_state.set_uplink(uplink);
+    let lanes = Lanes::of_run(&run_state);
     let (events, happened) = unbounded();
     let stopped = events.clone();
-    shared.add_stopper(Box::new(move || drop(stopped.send(Event::Stopped))));
-    parent.tell(&shared);
+    run_state.add_stopper(Box::new(move || drop(stopped.send(Event::Stopped))));
+    parent.tell(&run_state);
 
     let (mailboxes, receivers): (Vec<_>, Vec<_>) = (0..workers).map(|_| unbounded()).unzip();
     let state: Arc<dyn StateSource> = Arc::new(state);
     let parts = receivers.into_iter().map(|mailbox| WorkerParts {
         topology: Arc::clone(topology),
-        shared: Arc::clone(&shared),
+        run_state: Arc::clone(&run_state),
+        lanes: Arc::clone(&lanes),
         state: Some(Arc::clone(&state)),
         mailbox,
         sinks: topology.plan.sinks.iter().map(|_| None).collect(),
         spin: Duration::from_nanos(start.spin_ns),
         cutter: None,
     });
-    let guards = launch(parts.collect(), &shared, Some(Network { sockets }))?;
+    let guards = launch(parts.collect(), &run_state, Some(Network { sockets, lanes }))?;
     drop(state);
-    let (reader, reporter) = (Arc::clone(&shared), Arc::clone(&shared));
+    let (reader, reporter) = (Arc::clone(&run_state), Arc::clone(&run_state));
     spawn("control".into(), move || hear(control, &reader, &mailboxes))?;
     let reports = Arc::clone(&outbox);
     spawn("reports".into(), move || reports.send_reports(&reporter))?;
@@ -194,17 +199,17 @@ fn run_workers(
         guards.join();
         let _ = events.send(Event::WorkersEnded);
     })?;
-    if shared.wait_until_ready(workers) {
+    if run_state.wait_until_ready(workers) {
         outbox.send(&ToLeader::Ready);
     }
-    wait(&shared, &outbox, &happened)
+    wait(&run_state, &outbox, &happened)
 }
 
 /// Waits for the end, and tells process 0 of it.
-fn wait(shared: &Shared, outbox: &Outbox, happened: &Receiver<Event>) -> Result<(), FlowError> {
+fn wait(run_state: &RunState, outbox: &Outbox, happened: &Receiver<Event>) -> Result<(), FlowError> {
     let first = happened.recv();
-    let Some(failure) = shared.failure() else {
-        outbox.report(shared);
+    let Some(failure) = run_state.failure() else {
+        outbox.report(run_state);
         outbox.send(&ToLeader::Ended);
         return Ok(());
     };
@@ -218,28 +223,28 @@ fn wait(shared: &Shared, outbox: &Outbox, happened: &Receiver<Event>) -> Result<
 }
 
 /// Takes cycles from process 0, until it says no more.
-fn hear(mut control: TcpStream, shared: &Arc<Shared>, mailboxes: &[Sender<Arc<Cycle>>]) {
+fn hear(mut control: TcpStream, run_state: &Arc<RunState>, mailboxes: &[Sender<Arc<Cycle>>]) {
     while let Some(message) = control::receive(&mut control) {
         let Some(ToMember::Cycle(post)) = ToMember::from_bytes(&message) else { break };
-        let cycle = cycle_of(post, shared);
+        let cycle = cycle_of(post, run_state);
         for mailbox in mailboxes {
             // A worker that is gone has failed, and the failure is reported.
             let _ = mailbox.send(Arc::clone(&cycle));
         }
-        shared.wake_workers();
+        run_state.wake_ups.wake_all();
     }
-    shared.fail(leader_failure());
+    run_state.fail(leader_failure());
 }
 
-fn cycle_of(post: Post, shared: &Shared) -> Arc<Cycle> {
-    shared.set_committed(post.committed);
+fn cycle_of(post: Post, run_state: &RunState) -> Arc<Cycle> {
+    run_state.progress.set_committed(post.committed);
     // What was measured of the plans before is not forgotten, as process 0 does: it goes there as differences.
-    let (splits, _) = shared.splits.at_cut(post.cut.cycle, &post.cut.splits, shared.topology());
+    let (splits, _) = run_state.splits.at_cut(post.cut.cycle, &post.cut.splits, run_state.topology());
     Arc::new(Cycle {
         cut: Arc::new(post.cut),
         arrivals: Arc::new(Arrivals { chunks: Vec::new(), events: post.events }),
         splits,
-        streams: vec![SourceBatches::new(); shared.topology().plan.sources.len()],
+        streams: vec![SourceBatches::new(); run_state.topology().plan.sources.len()],
     })
 }
 
@@ -248,16 +253,30 @@ impl Parent {
     fn watch(&self) {
         let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
         self.gone.store(true, Ordering::SeqCst);
-        if let Some(shared) = &*lock(&self.shared) {
-            shared.fail(leader_failure());
+        if let Some(run_state) = &*lock(&self.run_state) {
+            run_state.fail(leader_failure());
         }
     }
 
-    fn tell(&self, shared: &Arc<Shared>) {
-        *lock(&self.shared) = Some(Arc::clone(shared));
+    fn tell(&self, run_state: &Arc<RunState>) {
+        *lock(&self.run_state) = Some(Arc::clone(run_state));
         if self.gone.load(Ordering::SeqCst) {
-            shared.fail(leader_failure());
+            run_state.fail(leader_failure());
         }
+    }
+}
+
+impl Uplink for Outbox {
+    fn worker_stepped(&self) {
+        if !self.due.swap(true, Ordering::AcqRel)
+            && let Some(thread) = self.thread.get()
+        {
+            thread.unpark();
+        }
+    }
+
+    fn contribute(&self, operator: &str, watermark: i64, partitions: BTreeMap<u32, Vec<u8>>) {
+        self.send(&ToLeader::Contribution { operator: operator.to_string(), watermark, partitions });
     }
 }
 
@@ -281,34 +300,20 @@ impl Outbox {
         let _ = self.control.send(&message.to_bytes());
     }
 
-    /// One operator's partitions on one worker, for a snapshot.
-    pub fn contribute(&self, operator: &str, watermark: i64, partitions: BTreeMap<u32, Vec<u8>>) {
-        self.send(&ToLeader::Contribution { operator: operator.to_string(), watermark, partitions });
-    }
-
-    /// A worker has done something.
-    pub fn touch(&self) {
-        if !self.due.swap(true, Ordering::AcqRel)
-            && let Some(thread) = self.thread.get()
-        {
-            thread.unpark();
-        }
-    }
-
-    fn report(&self, shared: &Shared) {
+    fn report(&self, run_state: &RunState) {
         // Held while it is sent, so that nothing is on its way behind the last one.
         let mut reporter = lock(&self.reporter);
-        if let Some(report) = reporter.next(shared) {
+        if let Some(report) = reporter.next(run_state) {
             self.send(&ToLeader::Report(report));
         }
     }
 
     /// Sends what workers have done, soon after they did it, not after each cycle.
-    fn send_reports(&self, shared: &Shared) {
+    fn send_reports(&self, run_state: &RunState) {
         let _ = self.thread.set(std::thread::current());
-        while !shared.is_stopped() {
+        while !run_state.is_stopped() {
             if self.due.swap(false, Ordering::AcqRel) {
-                self.report(shared);
+                self.report(run_state);
                 std::thread::sleep(REPORT_EVERY);
             } else {
                 std::thread::park();

@@ -16,9 +16,8 @@ use std::time::Duration;
 
 use crate::error::FlowError;
 
-pub(crate) use leader::{Leader, Members};
+pub(crate) use leader::Leader;
 pub use member::Member;
-pub(crate) use member::Outbox;
 
 /// Tells a process that it is one of a run, and which. No secret.
 const PROCESS_VARIABLE: &str = "TIDEMILL_PROCESS";

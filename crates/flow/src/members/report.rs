@@ -3,7 +3,7 @@
 
 use tidemill_core::counters::Counter;
 
-use crate::run_state::Shared;
+use crate::run_state::RunState;
 
 /// Differences since the last report; counts wrap, so that a difference may be negative.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,11 +17,11 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    fn now(shared: &Shared) -> Report {
+    fn now(run_state: &RunState) -> Report {
         Report {
-            held_bytes: shared.held_bytes(),
-            counters: Counter::ALL.iter().map(|counter| shared.counters.get(*counter)).collect(),
-            work: shared.work.values(),
+            held_bytes: run_state.credit.held_bytes(),
+            counters: Counter::ALL.iter().map(|counter| run_state.counters.get(*counter)).collect(),
+            work: run_state.work.values(),
         }
     }
 
@@ -39,14 +39,14 @@ impl Report {
     }
 
     /// Adds it to process 0's own counts; `false` if it does not fit them.
-    pub fn add_to(&self, shared: &Shared) -> bool {
-        if self.counters.len() != Counter::ALL.len() || !shared.work.add_values(&self.work) {
+    pub fn add_to(&self, run_state: &RunState) -> bool {
+        if self.counters.len() != Counter::ALL.len() || !run_state.work.add_values(&self.work) {
             return false;
         }
         for (counter, amount) in Counter::ALL.iter().zip(&self.counters) {
-            shared.counters.add(*counter, *amount);
+            run_state.counters.add(*counter, *amount);
         }
-        shared.hold(self.held_bytes);
+        run_state.credit.hold(self.held_bytes);
         true
     }
 }
@@ -57,8 +57,8 @@ pub(crate) struct Reporter(Report);
 
 impl Reporter {
     /// What has happened since the last call; `None`: nothing.
-    pub fn next(&mut self, shared: &Shared) -> Option<Report> {
-        let now = Report::now(shared);
+    pub fn next(&mut self, run_state: &RunState) -> Option<Report> {
+        let now = Report::now(run_state);
         if self.0 == now {
             return None;
         }

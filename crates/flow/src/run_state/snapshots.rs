@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex};
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tidemill_core::Cut;
-use tidemill_core::counters::Counter;
 use tidemill_core::snapshot::Snapshot;
 
-use crate::run_state::Shared;
 use crate::sync::lock;
 
 /// No snapshot is wanted.
@@ -25,6 +23,9 @@ pub(crate) struct SnapshotDesk {
     /// How many contributions make a snapshot of the end, if one is to be kept.
     parts_at_end: Option<usize>,
 }
+
+/// Held by who has asked for a snapshot until it is there.
+pub(crate) type Turn<'a> = MutexGuard<'a, ()>;
 
 impl Default for SnapshotDesk {
     fn default() -> Self {
@@ -55,19 +56,24 @@ impl SnapshotDesk {
         self.wanted_after_events.load(Ordering::Acquire) <= events_cut
     }
 
-    /// Asks for a snapshot of all events taken in so far, which will be complete after `parts` contributions,
-    /// and waits for it. `None` if the query has ended, or stops before.
-    pub fn request(&self, parts: usize, shared: &Shared) -> Option<Snapshot> {
-        let _turn = lock(&self.turn);
+    /// Asks for a snapshot of all events taken in so far, which will be complete after `parts` contributions. `None` if
+    /// the query has ended. Wake the one who closes cycles, then [`wait`](SnapshotDesk::wait).
+    pub fn request(&self, parts: usize, events_in: impl FnOnce() -> u64) -> Option<Turn<'_>> {
+        let turn = lock(&self.turn);
         let mut state = lock(&self.state);
         if state.ended {
             return None;
         }
         *state = SnapshotState { parts_missing: parts, is_asked: true, ..SnapshotState::default() };
-        self.wanted_after_events.store(shared.counters.get(Counter::EventsIn), Ordering::Release);
-        shared.wake_worker(0);
+        self.wanted_after_events.store(events_in(), Ordering::Release);
+        Some(turn)
+    }
+
+    /// Waits for the snapshot that was asked for; `None` if the query ends or stops before.
+    pub fn wait(&self, _turn: Turn<'_>, is_stopped: impl Fn() -> bool) -> Option<Snapshot> {
+        let mut state = lock(&self.state);
         while state.cycle.is_none() || state.parts_missing > 0 {
-            if shared.is_stopped() || (state.ended && state.cycle.is_none()) {
+            if is_stopped() || (state.ended && state.cycle.is_none()) {
                 return None;
             }
             let waited = self.changed.wait_timeout(state, Duration::from_millis(100));

@@ -15,7 +15,7 @@ use tidemill_split::order::Sorter;
 use crate::error::Failure;
 use crate::intake::resume::SinkProgress;
 use crate::panics::{guard, guard_size};
-use crate::run_state::Shared;
+use crate::run_state::RunState;
 
 /// The results of a cycle for a sink, as the workers wrote them.
 pub(crate) struct CycleResults {
@@ -33,22 +33,22 @@ pub(crate) struct Committer {
     index: usize,
     name: String,
     sink: Box<dyn Sink>,
-    shared: Arc<Shared>,
+    run_state: Arc<RunState>,
     sorter: Sorter,
     progress: SinkProgress,
     guard: Option<Arc<dyn CommitGuard>>,
 }
 
 impl Committer {
-    pub fn new(index: usize, name: String, sink: Box<dyn Sink>, shared: Arc<Shared>) -> Self {
-        let first = shared.first_cycle;
+    pub fn new(index: usize, name: String, sink: Box<dyn Sink>, run_state: Arc<RunState>) -> Self {
+        let first = run_state.first_cycle;
         let (sorter, progress, guard) = (Sorter::default(), SinkProgress::new(first, first), None);
-        Committer { index, name, sink, shared, sorter, progress, guard }
+        Committer { index, name, sink, run_state, sorter, progress, guard }
     }
 
     /// For a query that goes on: the sink has the cycles before `first_new`, and commits only when the guard says so.
     pub fn resumed(self, first_new: u64, guard: Option<Arc<dyn CommitGuard>>) -> Self {
-        let progress = SinkProgress::new(self.shared.first_cycle, first_new);
+        let progress = SinkProgress::new(self.run_state.first_cycle, first_new);
         Committer { progress, guard, ..self }
     }
 
@@ -72,13 +72,13 @@ impl Committer {
     fn report(&self, result: Result<(), Cause>) {
         if let Err(cause) = result {
             let (sink, cycle) = (self.name.clone(), self.progress.next());
-            self.shared.fail(Failure::Sink(SinkError { sink, cycle, cause }));
+            self.run_state.fail(Failure::Sink(SinkError { sink, cycle, cause }));
         }
     }
 
     fn take_all(&mut self, results: &Receiver<CycleResults>) -> Result<(), Cause> {
         while let Ok(first) = results.recv() {
-            if self.shared.is_stopped() {
+            if self.run_state.is_stopped() {
                 return Ok(());
             }
             let mut last = Arc::clone(&first.cut);
@@ -92,7 +92,7 @@ impl Committer {
             }
             self.commit(&last, bytes)?;
         }
-        if self.shared.is_stopped() { Ok(()) } else { self.sink.finish() }
+        if self.run_state.is_stopped() { Ok(()) } else { self.sink.finish() }
     }
 
     /// Gives the sink a cycle's results, unless it has them.
@@ -101,37 +101,37 @@ impl Committer {
             return Ok(());
         }
         let rows = results.streams.iter().flatten().map(|batch| batch.len() as u64).sum();
-        self.shared.counters.add(Counter::RowsOut, rows);
-        let start_ns = self.shared.clock.now_ns();
+        self.run_state.counters.add(Counter::RowsOut, rows);
+        let start_ns = self.run_state.clock.now_ns();
         let positions_end = results.arrivals.events + 1;
         let merge = |stream: &Vec<Batch>| merge_by_position(stream, positions_end, &mut self.sorter);
         let streams = guard_size(|| results.streams.iter().map(merge).collect())?;
-        let clock = Arc::clone(&self.shared.clock);
+        let clock = Arc::clone(&self.run_state.clock);
         let output = CycleOutput { cut: results.cut, streams, arrivals: results.arrivals, clock };
         self.sink.prepare(output)?;
-        self.shared.counters.add(Counter::OutputTime, self.shared.clock.now_ns() - start_ns);
+        self.run_state.counters.add(Counter::OutputTime, self.run_state.clock.now_ns() - start_ns);
         Ok(())
     }
 
     /// Commits the cycles up to this one, which are prepared.
     fn commit(&mut self, cut: &Cut, bytes: u64) -> Result<(), Cause> {
-        let start_ns = self.shared.clock.now_ns();
+        let start_ns = self.run_state.clock.now_ns();
         let last = cut.cycle;
         if let Some(cycles) = self.progress.due(last)
             && !self.commit_new(cut, cycles)?
         {
             return Ok(());
         }
-        self.shared.counters.add(Counter::CommitTime, self.shared.clock.now_ns() - start_ns);
-        self.shared.counters.subtract(Counter::UncommittedBytes, bytes);
+        self.run_state.counters.add(Counter::CommitTime, self.run_state.clock.now_ns() - start_ns);
+        self.run_state.counters.subtract(Counter::UncommittedBytes, bytes);
         self.progress.done(last);
-        self.shared.cycles_committed(self.index, last);
+        self.run_state.cycles_committed(self.index, last);
         Ok(())
     }
 
     /// Commits what the sink does not have; false if the query has stopped before.
     fn commit_new(&mut self, cut: &Cut, cycles: RangeInclusive<u64>) -> Result<bool, Cause> {
-        let is_stopped = || self.shared.is_stopped();
+        let is_stopped = || self.run_state.is_stopped();
         if let Some(guard) = &self.guard {
             guard.before_commit(cut, &is_stopped)?;
             if is_stopped() {

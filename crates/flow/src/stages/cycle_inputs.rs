@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use timely::progress::frontier::MutableAntichain;
 
-use crate::run_state::Shared;
+use super::Site;
+use crate::run_state::RunState;
 use crate::stages::board::{Board, Posted};
+use crate::transport::lanes::Lanes;
 use crate::transport::parcel::Parcel;
 use crate::transport::parcels::Parcels;
 
@@ -16,27 +18,30 @@ pub(crate) struct CycleInputs {
     pending: BTreeMap<u64, Vec<Vec<Parcel>>>,
     next_cycle: u64,
     board: Board,
-    shared: Arc<Shared>,
+    run_state: Arc<RunState>,
+    lanes: Arc<Lanes>,
 }
 
 impl CycleInputs {
-    pub fn new(inputs: usize, board: Board, shared: Arc<Shared>) -> Self {
-        CycleInputs { inputs, pending: BTreeMap::new(), next_cycle: shared.first_cycle, board, shared }
+    pub fn new(inputs: usize, site: &Site<'_>) -> Self {
+        let (run_state, lanes) = (Arc::clone(site.run_state), Arc::clone(site.lanes));
+        let (board, next_cycle) = (site.board.clone(), run_state.first_cycle);
+        CycleInputs { inputs, pending: BTreeMap::new(), next_cycle, board, run_state, lanes }
     }
 
     pub fn receive(&mut self, input: usize, cycle: u64, parcels: Parcels) {
         let inputs = self.inputs;
         let pending = self.pending.entry(cycle).or_insert_with(|| vec![Vec::new(); inputs]);
-        match parcels.arrived(&self.shared.lanes) {
+        match parcels.arrived(&self.lanes) {
             Ok(parcels) => pending[input].extend(parcels),
-            Err(failure) => self.shared.fail(failure),
+            Err(failure) => self.run_state.fail(failure),
         }
     }
 
     /// The next cycle, if all frontiers have passed it and the query goes on.
     pub fn next_complete(&self, complete_below: Option<u64>) -> Option<Posted> {
         let is_complete = complete_below.is_none_or(|frontier| self.next_cycle < frontier);
-        if is_complete && !self.shared.is_stopped() { self.board.get(self.next_cycle) } else { None }
+        if is_complete && !self.run_state.is_stopped() { self.board.get(self.next_cycle) } else { None }
     }
 
     /// The number of the next cycle.

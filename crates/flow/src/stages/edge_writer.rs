@@ -6,10 +6,10 @@ use tidemill_core::error::Cause;
 use tidemill_core::{Batch, PartitionedBatch, Run};
 use tidemill_split::{RouteError, Share, SplitPlan, Splitter};
 
-use super::outlets::Place;
+use super::batch_context::BatchContext;
 use crate::error::Failure;
 use crate::panics::guard;
-use crate::run_state::Shared;
+use crate::run_state::RunState;
 use crate::run_state::work::Part;
 use crate::topology::{Edge, EdgeKind, SplitEdge};
 use crate::transport::parcel::Parcel;
@@ -35,14 +35,19 @@ impl EdgeWriter {
     }
 
     /// The parcels of a batch of a cycle.
-    pub fn parcels(&mut self, batch: &Batch, place: &Place<'_>, shared: &Shared) -> Result<Parcels, Failure> {
+    pub fn parcels(
+        &mut self,
+        batch: &Batch,
+        context: &BatchContext<'_>,
+        run_state: &RunState,
+    ) -> Result<Parcels, Failure> {
         match self {
             EdgeWriter::Empty => Ok(Parcels::default()),
             EdgeWriter::Whole { worker } => {
-                let rows = PartitionedBatch { batch: batch.moved(place.base), runs: Vec::new() };
-                Ok(Parcels::new(vec![Parcel::new(*worker, place.chunk, rows)]))
+                let rows = PartitionedBatch { batch: batch.moved(context.base), runs: Vec::new() };
+                Ok(Parcels::new(vec![Parcel::new(*worker, context.chunk, rows)]))
             }
-            EdgeWriter::Split(writer) => writer.parcels(batch, place, shared),
+            EdgeWriter::Split(writer) => writer.parcels(batch, context, run_state),
         }
     }
 }
@@ -65,27 +70,32 @@ enum Way {
 }
 
 impl SplitWriter {
-    fn parcels(&mut self, batch: &Batch, place: &Place<'_>, shared: &Shared) -> Result<Parcels, Failure> {
-        let start_ns = shared.clock.now_ns();
-        shared.splits.offer_sample(self.edge, batch);
-        let plan = place.splits[self.edge].as_ref().expect("an edge to an operator has a plan");
+    fn parcels(
+        &mut self,
+        batch: &Batch,
+        context: &BatchContext<'_>,
+        run_state: &RunState,
+    ) -> Result<Parcels, Failure> {
+        let start_ns = run_state.clock.now_ns();
+        run_state.splits.offer_sample(self.edge, batch);
+        let plan = context.splits[self.edge].as_ref().expect("an edge to an operator has a plan");
         let (plan, way) = match self.way.take() {
             Some((known, way)) if Arc::ptr_eq(&known, plan) => (known, way),
             _ => (Arc::clone(plan), self.way_of(plan)),
         };
         let (_, way) = self.way.insert((Arc::clone(&plan), way));
         let parcels = match way {
-            Way::Deal(dealer) => dealer.deal(&batch.moved(place.base), place, &plan),
+            Way::Deal(dealer) => dealer.deal(&batch.moved(context.base), context, &plan),
             Way::Split(splitter) => {
-                let split = || splitter.split(batch, place.base);
-                let shares = split_guarded(&self.split.name, place.cut.cycle, split)?;
-                let parcel = |share: Share| Parcel::new(share.worker, place.chunk, share.rows).by(&plan);
+                let split = || splitter.split(batch, context.base);
+                let shares = split_guarded(&self.split.name, context.cut.cycle, split)?;
+                let parcel = |share: Share| Parcel::new(share.worker, context.chunk, share.rows).by(&plan);
                 Parcels::new(shares.into_iter().map(parcel).collect())
             }
         };
-        let (rows_in, time_ns) = (batch.len() as u64, shared.clock.now_ns() - start_ns);
-        let parcels = shared.hold_copies(parcels, rows_in);
-        shared.work.add(Part::Split { edge: self.edge, stage: 0 }, time_ns, rows_in, parcels.rows());
+        let (rows_in, time_ns) = (batch.len() as u64, run_state.clock.now_ns() - start_ns);
+        let parcels = parcels.hold_copies(rows_in, &run_state.credit);
+        run_state.work.add(Part::Split { edge: self.edge, stage: 0 }, time_ns, rows_in, parcels.rows());
         Ok(parcels)
     }
 
@@ -121,8 +131,8 @@ struct Dealer {
 
 impl Dealer {
     /// One splitter after the other, beginning with another one in each cycle and on each worker.
-    fn deal(&mut self, batch: &Batch, place: &Place<'_>, plan: &Arc<SplitPlan>) -> Parcels {
-        let cycle = place.cut.cycle;
+    fn deal(&mut self, batch: &Batch, context: &BatchContext<'_>, plan: &Arc<SplitPlan>) -> Parcels {
+        let cycle = context.cut.cycle;
         if cycle != self.cycle {
             (self.cycle, self.dealt) = (cycle, 0);
         }
@@ -134,7 +144,7 @@ impl Dealer {
             let worker = plan.worker_of_splitter(1, splitter, self.workers);
             let target = (self.first_worker + worker) % self.workers;
             let runs = vec![Run { partition: 0, start: 0, end: batch.len() as u32 }];
-            let parcel = Parcel::new(target, place.chunk, PartitionedBatch { batch, runs });
+            let parcel = Parcel::new(target, context.chunk, PartitionedBatch { batch, runs });
             Parcel { window: number as u32, ..parcel.by(plan) }
         };
         Parcels::new((0..batch.len()).step_by(rows).enumerate().map(window).collect())

@@ -1,5 +1,6 @@
 //! The Timely operators that a plan becomes: a source, a stage per operator, a stage per sink.
 
+pub(crate) mod batch_context;
 pub(crate) mod board;
 pub(crate) mod committer;
 pub(crate) mod cycle_inputs;
@@ -16,9 +17,10 @@ use std::sync::Arc;
 
 use timely::dataflow::Stream;
 
-use crate::run_state::Shared;
+use crate::run_state::RunState;
 use crate::stages::board::Board;
 use crate::topology::Topology;
+use crate::transport::lanes::Lanes;
 use crate::transport::parcels::Parcels;
 
 /// Where a stage is built: the plan, and the worker's and the query's common things.
@@ -26,7 +28,8 @@ pub(crate) struct Site<'a> {
     pub topology: &'a Topology,
     pub worker: usize,
     pub board: Board,
-    pub shared: &'a Arc<Shared>,
+    pub run_state: &'a Arc<RunState>,
+    pub lanes: &'a Arc<Lanes>,
 }
 
 /// The stream of each edge, until its consumer takes it.

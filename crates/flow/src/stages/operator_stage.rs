@@ -13,12 +13,13 @@ use timely::dataflow::Scope;
 use timely::dataflow::operators::generic::OutputBuilder;
 use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
 
+use super::batch_context::BatchContext;
 use super::cycle_inputs::{CycleInputs, complete_below};
-use super::outlets::{Outlets, Place, nothing_sent};
+use super::outlets::{Outlets, nothing_sent};
 use super::{EdgeStreams, Site, splitter_stage};
 use crate::error::Failure;
 use crate::panics::guard_size;
-use crate::run_state::Shared;
+use crate::run_state::RunState;
 use crate::run_state::work::Part;
 use crate::stages::board::Posted;
 use crate::stages::partition_table::PartitionTable;
@@ -30,7 +31,7 @@ use crate::transport::parcels::Parcels;
 
 struct OperatorStage {
     name: String,
-    shared: Arc<Shared>,
+    run_state: Arc<RunState>,
     table: PartitionTable,
     output: Output,
     ports: usize,
@@ -50,7 +51,7 @@ pub(crate) fn build<'scope>(
     state: Option<&dyn StateSource>,
     streams: &mut EdgeStreams<'scope>,
 ) -> Result<(), Failure> {
-    let Site { topology, worker, board, shared } = site;
+    let Site { topology, worker, run_state, .. } = site;
     let plan = &topology.plan.operators[operator];
     // Before the builder is made: Timely panics if one is dropped, which would hide the error.
     let partitions = topology.placements[operator].partitions_of(*worker as u32);
@@ -65,7 +66,7 @@ pub(crate) fn build<'scope>(
         orders.push(topology.order_of(edge));
         let stream = streams[edge].take().expect("producers are built before their consumers");
         let stream = splitter_stage::build(site, edge, stream);
-        inputs.push(builder.new_input(stream, by_target(topology.layout, shared)));
+        inputs.push(builder.new_input(stream, by_target(topology.layout, run_state, site.lanes)));
     }
     let mut outputs = Vec::new();
     for edge in outlets.edges() {
@@ -75,14 +76,14 @@ pub(crate) fn build<'scope>(
     }
     let mut stage = OperatorStage {
         name: plan.name.clone(),
-        shared: Arc::clone(shared),
+        run_state: Arc::clone(run_state),
         table,
         output: Output::new(&plan.outputs),
         ports: plan.outputs.len(),
         outlets,
         operator,
         orders,
-        inputs: CycleInputs::new(plan.inputs.len(), board.clone(), Arc::clone(shared)),
+        inputs: CycleInputs::new(plan.inputs.len(), site),
         sorter: Sorter::default(),
         worker: *worker as u32,
     };
@@ -99,7 +100,7 @@ pub(crate) fn build<'scope>(
             while let Some(posted) = stage.inputs.next_complete(complete) {
                 let sent = match stage.run_cycle(&posted) {
                     Ok(sent) => sent,
-                    Err(failure) => return stage.shared.fail(failure),
+                    Err(failure) => return stage.run_state.fail(failure),
                 };
                 for ((output, capability), mut parcels) in outputs.iter_mut().zip(&mut capabilities).zip(sent)
                 {
@@ -120,7 +121,7 @@ pub(crate) fn build<'scope>(
 impl OperatorStage {
     /// Runs the next cycle; returns what goes out on each edge.
     fn run_cycle(&mut self, posted: &Posted) -> Result<Vec<Parcels>, Failure> {
-        let start_ns = self.shared.clock.now_ns();
+        let start_ns = self.run_state.clock.now_ns();
         let parcels = self.inputs.take();
         let held_bytes = parcels.iter().flatten().map(|parcel| parcel.held_bytes).sum();
         let positions_end = posted.arrivals.events + 1;
@@ -131,20 +132,20 @@ impl OperatorStage {
         }
         self.output.begin_cycle(posted.arrivals.events);
         self.table.run_cycle(&posted.cut, &inputs, &mut self.output)?;
-        self.shared.release(held_bytes);
+        self.run_state.credit.release(held_bytes);
         if posted.cut.snapshot {
             let states = self.table.snapshot(posted.cut.cycle)?;
-            self.shared.contribute(&self.name, self.table.watermark(), states);
+            self.run_state.contribute(&self.name, self.table.watermark(), states);
         }
         let rows_in = inputs.iter().flatten().map(PartitionedBatch::rows_given).sum();
         let batches = guard_size(|| (0..self.ports).map(|port| self.output.finish(port)).collect::<Vec<_>>());
         let batches = batches.map_err(|cause| self.too_large("output", cause))?;
         let rows_out = batches.iter().flatten().map(|batch| batch.len() as u64).sum();
-        let time_ns = self.shared.clock.now_ns() - start_ns;
-        self.shared.work.add(Part::Operator(self.operator), time_ns, rows_in, rows_out);
+        let time_ns = self.run_state.clock.now_ns() - start_ns;
+        self.run_state.work.add(Part::Operator(self.operator), time_ns, rows_in, rows_out);
         let sent = self.write(posted, &batches);
         self.inputs.advance();
-        self.shared.counters.add(Counter::OperatorTime, self.shared.clock.now_ns() - start_ns);
+        self.run_state.counters.add(Counter::OperatorTime, self.run_state.clock.now_ns() - start_ns);
         sent
     }
 
@@ -158,11 +159,11 @@ impl OperatorStage {
     /// Sends on what was written and is read.
     fn write(&mut self, posted: &Posted, batches: &[Option<Batch>]) -> Result<Vec<Parcels>, Failure> {
         let mut sent = nothing_sent(self.outlets.edges().len());
-        let place = Place { cut: &posted.cut, splits: &posted.splits, base: 0, chunk: self.worker };
+        let context = BatchContext { cut: &posted.cut, splits: &posted.splits, base: 0, chunk: self.worker };
         for (port, batch) in batches.iter().enumerate() {
             let Some(batch) = batch else { continue };
             self.check_positions(batch)?;
-            self.outlets.write(port, batch, &place, &self.shared, &mut sent)?;
+            self.outlets.write(port, batch, &context, &self.run_state, &mut sent)?;
         }
         Ok(sent)
     }

@@ -9,25 +9,14 @@ use tidemill_core::error::Cause;
 use tidemill_core::{Batch, Cut, Transform, Transformed};
 use tidemill_plan::{Producer, StreamRef};
 
+use super::batch_context::BatchContext;
 use super::edge_writer::EdgeWriter;
 use crate::error::Failure;
 use crate::panics::guard;
-use crate::run_state::Shared;
-use crate::run_state::splits::Splits;
+use crate::run_state::RunState;
 use crate::run_state::work::Part;
 use crate::topology::Topology;
 use crate::transport::parcels::Parcels;
-
-/// Where a batch comes from.
-pub(crate) struct Place<'a> {
-    pub cut: &'a Cut,
-    /// How each edge is split.
-    pub splits: &'a Splits,
-    /// What is added to its positions.
-    pub base: u32,
-    /// Its rank among the batches of the producer's cycle.
-    pub chunk: u32,
-}
 
 /// All that reads one producer, on one worker.
 pub(crate) struct Outlets {
@@ -108,31 +97,31 @@ impl Outlets {
         &mut self,
         stream: usize,
         batch: &Batch,
-        place: &Place<'_>,
-        shared: &Shared,
+        context: &BatchContext<'_>,
+        run_state: &RunState,
         sent: &mut [Parcels],
     ) -> Result<(), Failure> {
-        write_all(&mut self.streams[stream], batch, place, shared, sent)
+        write_all(&mut self.streams[stream], batch, context, run_state, sent)
     }
 }
 
 fn write_all(
     outlets: &mut [Outlet],
     batch: &Batch,
-    place: &Place<'_>,
-    shared: &Shared,
+    context: &BatchContext<'_>,
+    run_state: &RunState,
     sent: &mut [Parcels],
 ) -> Result<(), Failure> {
     for outlet in outlets {
         match outlet {
             Outlet::Edge { slot, writer } => {
-                let parcels = writer.parcels(batch, place, shared)?;
+                let parcels = writer.parcels(batch, context, run_state)?;
                 sent[*slot].0.extend(parcels.0);
             }
             Outlet::Transform(transform) => {
-                let made = transform.apply(batch, place.cut, shared)?;
+                let made = transform.apply(batch, context.cut, run_state)?;
                 if !made.is_empty() {
-                    write_all(&mut transform.readers, &made, place, shared, sent)?;
+                    write_all(&mut transform.readers, &made, context, run_state, sent)?;
                 }
             }
         }
@@ -141,15 +130,15 @@ fn write_all(
 }
 
 impl TransformOutlet {
-    fn apply(&mut self, batch: &Batch, cut: &Cut, shared: &Shared) -> Result<Batch, Failure> {
-        let start_ns = shared.clock.now_ns();
+    fn apply(&mut self, batch: &Batch, cut: &Cut, run_state: &RunState) -> Result<Batch, Failure> {
+        let start_ns = run_state.clock.now_ns();
         let applied = guard(|| {
             let made = self.transform.apply(&batch.rows, cut)?;
             caused(batch, made, &self.schema)
         });
         let made = applied.map_err(|cause| failure(&self.name, cut.cycle, cause))?;
-        let time_ns = shared.clock.now_ns() - start_ns;
-        shared.work.add(Part::Transform(self.index), time_ns, batch.len() as u64, made.len() as u64);
+        let time_ns = run_state.clock.now_ns() - start_ns;
+        run_state.work.add(Part::Transform(self.index), time_ns, batch.len() as u64, made.len() as u64);
         Ok(made)
     }
 }

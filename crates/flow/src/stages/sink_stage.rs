@@ -12,7 +12,7 @@ use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
 use super::cycle_inputs::{CycleInputs, complete_below};
 use super::{EdgeStreams, Site};
 use crate::error::Failure;
-use crate::run_state::Shared;
+use crate::run_state::RunState;
 use crate::stages::board::Posted;
 use crate::stages::committer::{Committer, CycleResults};
 use crate::transport::distribute::by_target;
@@ -21,7 +21,7 @@ use crate::transport::parcel::Parcel;
 struct SinkStage {
     sink: usize,
     inputs: CycleInputs,
-    shared: Arc<Shared>,
+    run_state: Arc<RunState>,
     /// On one worker only.
     way: Option<SinkWay>,
 }
@@ -42,18 +42,18 @@ pub(crate) fn build<'scope>(
     way: Option<SinkWay>,
     streams: &mut EdgeStreams<'scope>,
 ) {
-    let Site { topology, board, shared, .. } = site;
+    let Site { topology, run_state, .. } = site;
     let plan = &topology.plan.sinks[sink];
     let mut builder = OperatorBuilder::new(plan.name.clone(), scope);
     let mut inputs = Vec::new();
     for edge in topology.edges_to_sink(sink) {
         let stream = streams[edge].take().expect("producers are built before their consumers");
-        inputs.push(builder.new_input(stream, by_target(topology.layout, shared)));
+        inputs.push(builder.new_input(stream, by_target(topology.layout, run_state, site.lanes)));
     }
     let mut stage = SinkStage {
         sink,
-        inputs: CycleInputs::new(plan.inputs.len(), board.clone(), Arc::clone(shared)),
-        shared: Arc::clone(shared),
+        inputs: CycleInputs::new(plan.inputs.len(), site),
+        run_state: Arc::clone(run_state),
         way,
     };
     builder.build(move |_capabilities| {
@@ -80,21 +80,21 @@ impl SinkStage {
         let held_bytes = parcels.iter().flatten().map(|parcel| parcel.held_bytes).sum();
         let streams: Vec<Vec<Batch>> = parcels.into_iter().map(in_order).collect();
         let bytes = streams.iter().flatten().map(|batch| batch.bytes() as u64).sum();
-        self.shared.counters.add(Counter::UncommittedBytes, bytes);
-        self.shared.release(held_bytes);
+        self.run_state.counters.add(Counter::UncommittedBytes, bytes);
+        self.run_state.credit.release(held_bytes);
         let results = CycleResults { cut: posted.cut, arrivals: posted.arrivals, streams, bytes };
         match way {
             SinkWay::Direct(committer) => committer.take_one(results),
             // Credits bound the cycles on their way, so there is room unless the thread is gone.
             SinkWay::Thread(thread) => {
-                if thread.try_send(results).is_err() && !self.shared.is_stopped() {
+                if thread.try_send(results).is_err() && !self.run_state.is_stopped() {
                     let part = format!("sink {}", self.sink);
                     let cause = Cause::Bug("its thread takes no results".into());
-                    self.shared.fail(Failure::Engine { part, cause });
+                    self.run_state.fail(Failure::Engine { part, cause });
                 }
             }
         }
-        self.shared.cycle_handed(self.sink, cycle);
+        self.run_state.cycle_handed(self.sink, cycle);
     }
 }
 

@@ -9,10 +9,11 @@ use timely::container::NoopBuilder;
 use timely::dataflow::{InputHandle, Scope};
 
 use super::EdgeStreams;
-use super::outlets::{Outlets, Place, nothing_sent};
+use super::batch_context::BatchContext;
+use super::outlets::{Outlets, nothing_sent};
 use crate::error::Failure;
 use crate::intake::cycle::Cycle;
-use crate::run_state::Shared;
+use crate::run_state::RunState;
 use crate::stages::board::{Board, Posted};
 use crate::topology::Topology;
 use crate::transport::parcels::Parcels;
@@ -32,7 +33,7 @@ pub(crate) struct Source {
     workers: usize,
     sources: Vec<SourceOutlets>,
     board: Board,
-    shared: Arc<Shared>,
+    run_state: Arc<RunState>,
 }
 
 impl Source {
@@ -40,7 +41,7 @@ impl Source {
         worker: usize,
         topology: &Topology,
         board: Board,
-        shared: Arc<Shared>,
+        run_state: Arc<RunState>,
         scope: Scope<'scope, u64>,
         streams: &mut EdgeStreams<'scope>,
     ) -> Result<Self, Failure> {
@@ -51,25 +52,26 @@ impl Source {
             for edge in outlets.edges() {
                 let mut input = InputHandle::new_with_builder();
                 streams[*edge] = Some(input.to_stream(scope));
-                input.advance_to(shared.first_cycle);
+                input.advance_to(run_state.first_cycle);
                 inputs.push(input);
             }
             sources.push(SourceOutlets { outlets, inputs });
         }
-        Ok(Source { worker, workers: topology.layout.workers as usize, sources, board, shared })
+        Ok(Source { worker, workers: topology.layout.workers as usize, sources, board, run_state })
     }
 
     /// Splits this worker's share of a cycle and moves on to the next.
     pub fn introduce(&mut self, cycle: &Cycle) -> Result<(), Failure> {
-        let start_ns = self.shared.clock.now_ns();
+        let start_ns = self.run_state.clock.now_ns();
         let (cut, arrivals) = (Arc::clone(&cycle.cut), Arc::clone(&cycle.arrivals));
         let posted = Posted { cut, arrivals, splits: Arc::clone(&cycle.splits) };
-        self.board.post(posted, self.shared.committed_cycles());
+        self.board.post(posted, self.run_state.progress.committed_cycles());
         for (source, batches) in self.sources.iter_mut().zip(&cycle.streams) {
             for (stream, batches) in batches.iter().enumerate() {
                 for (row, base, batch) in share(batches, self.worker, self.workers, cycle.cut.cycle) {
-                    let place = Place { cut: &cycle.cut, splits: &cycle.splits, base, chunk: row as u32 };
-                    source.send(stream, &batch, &place, &self.shared)?;
+                    let context =
+                        BatchContext { cut: &cycle.cut, splits: &cycle.splits, base, chunk: row as u32 };
+                    source.send(stream, &batch, &context, &self.run_state)?;
                 }
             }
             for input in &mut source.inputs {
@@ -79,7 +81,7 @@ impl Source {
         if cycle.cut.last {
             self.sources.clear();
         }
-        self.shared.counters.add(Counter::SplitTime, self.shared.clock.now_ns() - start_ns);
+        self.run_state.counters.add(Counter::SplitTime, self.run_state.clock.now_ns() - start_ns);
         Ok(())
     }
 }
@@ -89,11 +91,11 @@ impl SourceOutlets {
         &mut self,
         stream: usize,
         batch: &Batch,
-        place: &Place<'_>,
-        shared: &Shared,
+        context: &BatchContext<'_>,
+        run_state: &RunState,
     ) -> Result<(), Failure> {
         let mut sent = nothing_sent(self.inputs.len());
-        self.outlets.write(stream, batch, place, shared, &mut sent)?;
+        self.outlets.write(stream, batch, context, run_state, &mut sent)?;
         for (input, mut parcels) in self.inputs.iter_mut().zip(sent) {
             if !parcels.0.is_empty() {
                 input.send_batch(&mut parcels);

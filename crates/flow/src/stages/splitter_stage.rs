@@ -12,10 +12,11 @@ use timely::dataflow::operators::generic::Operator;
 use super::Site;
 use super::edge_writer::split_guarded;
 use crate::error::Failure;
-use crate::run_state::Shared;
+use crate::run_state::RunState;
 use crate::run_state::work::Part;
 use crate::topology::{EdgeKind, Layout, SplitEdge, Topology};
 use crate::transport::distribute::by_target;
+use crate::transport::lanes::Lanes;
 use crate::transport::parcel::Parcel;
 use crate::transport::parcels::Parcels;
 
@@ -27,12 +28,22 @@ pub(crate) fn build<'scope>(
 ) -> Stream<'scope, u64, Parcels> {
     let EdgeKind::Split(split) = &site.topology.edges[edge].kind else { return stream };
     for level in 1..=split.levels {
-        let (split, shared) = (split.clone(), Arc::clone(site.shared));
+        let (split, run_state) = (split.clone(), Arc::clone(site.run_state));
         let (all_columns, workers) = (all_columns(site.topology, edge), site.topology.workers);
-        let layout = site.topology.layout;
+        let (layout, lanes) = (site.topology.layout, Arc::clone(site.lanes));
         stream = add_level(
             stream,
-            SplitterStage { edge, level, split, all_columns, workers, layout, shared, splitter: None },
+            SplitterStage {
+                edge,
+                level,
+                split,
+                all_columns,
+                workers,
+                layout,
+                run_state,
+                lanes,
+                splitter: None,
+            },
         );
     }
     stream
@@ -50,7 +61,8 @@ struct SplitterStage {
     all_columns: usize,
     workers: u32,
     layout: Layout,
-    shared: Arc<Shared>,
+    run_state: Arc<RunState>,
+    lanes: Arc<Lanes>,
     /// Of the last parcel's plan.
     splitter: Option<(Arc<SplitPlan>, Splitter)>,
 }
@@ -60,7 +72,7 @@ fn add_level<'scope>(
     mut stage: SplitterStage,
 ) -> Stream<'scope, u64, Parcels> {
     let name = format!("splitters of level {} of {}", stage.level, stage.split.name);
-    let pact = by_target(stage.layout, &stage.shared);
+    let pact = by_target(stage.layout, &stage.run_state, &stage.lanes);
     stream.unary::<NoopBuilder<Parcels>, _, _, _>(pact, &name, move |_, _| {
         move |input, output| {
             input.for_each(|time, parcels| {
@@ -68,7 +80,7 @@ fn add_level<'scope>(
                 match stage.split(std::mem::take(parcels), *time.time()) {
                     Ok(sent) if sent.0.is_empty() => {}
                     Ok(mut sent) => output.session_with_builder(&time).give_container(&mut sent),
-                    Err(failure) => stage.shared.fail(failure),
+                    Err(failure) => stage.run_state.fail(failure),
                 }
             });
         }
@@ -78,7 +90,7 @@ fn add_level<'scope>(
 impl SplitterStage {
     fn split(&mut self, parcels: Parcels, cycle: u64) -> Result<Parcels, Failure> {
         let mut sent = Vec::new();
-        for parcel in parcels.arrived(&self.shared.lanes)? {
+        for parcel in parcels.arrived(&self.lanes)? {
             let plan = parcel.plan.as_ref().filter(|plan| self.is_level_of(plan)).cloned();
             match plan {
                 Some(plan) => sent.extend(self.split_parcel(parcel, &plan, cycle)?.0),
@@ -100,7 +112,7 @@ impl SplitterStage {
         plan: &Arc<SplitPlan>,
         cycle: u64,
     ) -> Result<Parcels, Failure> {
-        let start_ns = self.shared.clock.now_ns();
+        let start_ns = self.run_state.clock.now_ns();
         let mut splitter = match self.splitter.take() {
             // Plans that came from another process are equal only.
             Some((known, splitter)) if Arc::ptr_eq(&known, plan) || known == *plan => splitter,
@@ -113,12 +125,13 @@ impl SplitterStage {
             ..Parcel::new(share.worker, parcel.chunk, share.rows).by(plan)
         };
         let rows_in = parcel.rows.batch.len() as u64;
-        let sent = self.shared.hold_copies(Parcels::new(shares.into_iter().map(part).collect()), rows_in);
-        self.shared.release(parcel.held_bytes);
-        let time_ns = self.shared.clock.now_ns() - start_ns;
+        let sent =
+            Parcels::new(shares.into_iter().map(part).collect()).hold_copies(rows_in, &self.run_state.credit);
+        self.run_state.credit.release(parcel.held_bytes);
+        let time_ns = self.run_state.clock.now_ns() - start_ns;
         let part = Part::Split { edge: self.edge, stage: self.level };
-        self.shared.work.add(part, time_ns, rows_in, sent.rows());
-        self.shared.counters.add(Counter::SplitTime, time_ns);
+        self.run_state.work.add(part, time_ns, rows_in, sent.rows());
+        self.run_state.counters.add(Counter::SplitTime, time_ns);
         Ok(sent)
     }
 

@@ -8,15 +8,17 @@ use timely::dataflow::channels::Message;
 use timely::dataflow::channels::pact::DistributorPact;
 use timely::dataflow::channels::pushers::exchange::Distributor;
 
-use crate::run_state::Shared;
+use crate::run_state::RunState;
 use crate::topology::Layout;
+use crate::transport::lanes::Lanes;
 use crate::transport::parcel::Parcel;
 use crate::transport::parcels::Parcels;
 
 /// Moves each parcel to its target.
 pub(crate) struct ByTarget {
     layout: Layout,
-    shared: Arc<Shared>,
+    run_state: Arc<RunState>,
+    lanes: Arc<Lanes>,
 }
 
 impl Distributor<Parcels> for ByTarget {
@@ -43,18 +45,19 @@ impl ByTarget {
         if process == self.layout.process as usize {
             return Parcels::new(vec![parcel]);
         }
-        self.shared.hold_sent(&mut parcel);
-        Parcels::new(vec![parcel]).sent(process, &self.shared.lanes)
+        parcel.hold(&self.run_state.credit);
+        Parcels::new(vec![parcel]).sent(process, &self.lanes)
     }
 }
 
 /// The contract of every edge.
 pub(crate) fn by_target(
     layout: Layout,
-    shared: &Arc<Shared>,
+    run_state: &Arc<RunState>,
+    lanes: &Arc<Lanes>,
 ) -> DistributorPact<impl FnOnce(usize) -> ByTarget + use<>> {
-    let shared = Arc::clone(shared);
-    DistributorPact(move |_peers| ByTarget { layout, shared })
+    let (run_state, lanes) = (Arc::clone(run_state), Arc::clone(lanes));
+    DistributorPact(move |_peers| ByTarget { layout, run_state, lanes })
 }
 
 #[cfg(test)]
@@ -78,8 +81,9 @@ mod tests {
     #[test]
     fn every_worker_is_sent_its_parcels_and_as_many_as_there_were() {
         let layout = Layout { workers: 2, processes: 3, process: 1 };
-        let shared = Shared::idle(layout);
-        let mut exchange = ByTarget { layout, shared: Arc::clone(&shared) };
+        let run_state = RunState::idle(layout);
+        let lanes = Lanes::of_run(&run_state);
+        let mut exchange = ByTarget { layout, run_state: Arc::clone(&run_state), lanes: Arc::clone(&lanes) };
         let mut workers: Vec<Sent> = (0..6).map(|_| Sent::default()).collect();
         let (short, long, longest) =
             (columns(10, &[1], 0), columns(9000, &[1, 2], 0), columns(90_000, &[1, 6], 0));
@@ -94,7 +98,7 @@ mod tests {
         let messages = || workers.iter().flat_map(|worker| &worker.0);
         assert!(messages().all(|message| message.time == 7));
         assert_eq!(messages().map(|message| message.data.record_count()).sum::<i64>(), counted);
-        assert_eq!(shared.held_bytes(), leaving, "what leaves the process is held");
+        assert_eq!(run_state.credit.held_bytes(), leaving, "what leaves the process is held");
         let here = |worker: usize| {
             workers[worker].0.iter().flat_map(|message| &message.data.0).map(|parcel| parcel.target).collect()
         };
@@ -104,6 +108,6 @@ mod tests {
             workers[worker].0.iter().filter(|message| message.data.length_in_bytes() == 24).count()
         });
         assert_eq!(notes, [1, 2, 1]);
-        assert_eq!([0, 1, 2].map(|process| shared.lanes.of(process).departures().len()), [1, 0, 3]);
+        assert_eq!([0, 1, 2].map(|process| lanes.of(process).departures().len()), [1, 0, 3]);
     }
 }

@@ -3,13 +3,14 @@
 //! whoever reads the note finds the message.
 //!
 //! What waits to be sent is bounded by what bounds Timely's own queues: it is held until it is processed, and is given no
-//! credit beyond that ([`Shared::hold_sent`](crate::run_state::Shared::hold_sent)). What has arrived, by the same of the sender.
+//! credit beyond that ([`Parcel::hold`](crate::transport::parcel::Parcel::hold)). What has arrived, by the same of the sender.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use arrow_buffer::Buffer;
 
+use crate::run_state::RunState;
 use crate::sync::lock;
 use crate::topology::Layout;
 
@@ -59,6 +60,14 @@ pub(crate) struct Departure {
 }
 
 impl Lanes {
+    /// Those of a run, closed when it stops.
+    pub fn of_run(run_state: &RunState) -> Arc<Lanes> {
+        let lanes = Arc::new(Lanes::new(run_state.topology().layout));
+        let stopped = Arc::clone(&lanes);
+        run_state.add_stopper(Box::new(move || stopped.close()));
+        lanes
+    }
+
     pub fn new(layout: Layout) -> Lanes {
         Lanes { process: layout.process, lanes: (0..layout.processes).map(|_| Lane::default()).collect() }
     }

@@ -14,16 +14,17 @@ use timely::communication::allocator::zero_copy::stream::Stream;
 use super::framing::{self, Arriving};
 use super::sequence::Sequence;
 use crate::error::Failure;
-use crate::run_state::Shared;
+use crate::run_state::RunState;
 use crate::sync::lock;
-use crate::transport::lanes::Lane;
+use crate::transport::lanes::{Lane, Lanes};
 
 /// How long the one who knows why a connection broke has to say so.
 const REASON_TIME: Duration = Duration::from_secs(1);
 
 /// What the links of a process share.
 pub(crate) struct Lines {
-    shared: Arc<Shared>,
+    run_state: Arc<RunState>,
+    lanes: Arc<Lanes>,
     /// To end those that wait for what no longer matters.
     sockets: Vec<TcpStream>,
     workers: AtomicUsize,
@@ -32,10 +33,15 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    pub fn new(shared: &Arc<Shared>, workers: usize, sockets: Vec<TcpStream>) -> Arc<Lines> {
+    pub fn new(
+        run_state: &Arc<RunState>,
+        workers: usize,
+        sockets: Vec<TcpStream>,
+        lanes: Arc<Lanes>,
+    ) -> Arc<Lines> {
         let (ended, changed) = (Mutex::new(false), Condvar::new());
-        let (shared, workers) = (Arc::clone(shared), AtomicUsize::new(workers));
-        Arc::new(Lines { shared, sockets, workers, ended, changed })
+        let (run_state, workers) = (Arc::clone(run_state), AtomicUsize::new(workers));
+        Arc::new(Lines { run_state, lanes, sockets, workers, ended, changed })
     }
 
     /// A worker has dropped what it had, or has come to its end.
@@ -45,7 +51,7 @@ impl Lines {
         }
         *lock(&self.ended) = true;
         self.changed.notify_all();
-        if self.shared.is_stopped() {
+        if self.run_state.is_stopped() {
             self.close();
         }
     }
@@ -59,7 +65,7 @@ impl Lines {
 
     /// Both ways beside Timely's, between this process and another one.
     fn lane(&self, peer: usize) -> &Lane {
-        self.shared.lanes.of(peer)
+        self.lanes.of(peer)
     }
 
     fn wait_for_workers(&self) {
@@ -70,11 +76,11 @@ impl Lines {
     /// A connection broke. Mostly another thread knows better why: that a process died, or failed.
     fn lost(&self, peer: usize) {
         let deadline = Instant::now() + REASON_TIME;
-        while !self.shared.is_stopped() && Instant::now() < deadline {
+        while !self.run_state.is_stopped() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));
         }
         let cause = Cause::Operation("the connection to it broke off; start the query again".into());
-        self.shared.fail(Failure::Engine { part: format!("process {peer}"), cause });
+        self.run_state.fail(Failure::Engine { part: format!("process {peer}"), cause });
     }
 }
 
@@ -170,16 +176,16 @@ mod tests {
 
     /// One end of a connection to the other of two processes.
     struct End {
-        shared: Arc<Shared>,
+        run_state: Arc<RunState>,
         lines: Arc<Lines>,
         link: Link,
     }
 
     fn end(process: u32, stream: TcpStream) -> End {
-        let shared = Shared::idle(Layout { workers: 1, processes: 2, process });
-        let lines = Lines::new(&shared, 1, vec![stream.try_clone().unwrap()]);
+        let run_state = RunState::idle(Layout { workers: 1, processes: 2, process });
+        let lines = Lines::new(&run_state, 1, vec![stream.try_clone().unwrap()], Lanes::of_run(&run_state));
         let link = Link::new(stream, 1 - process as usize, &lines);
-        End { shared, lines, link }
+        End { run_state, lines, link }
     }
 
     fn sockets() -> (TcpStream, TcpStream) {
@@ -224,13 +230,13 @@ mod tests {
         std::thread::spawn(move || {
             let message = vec![5; 300_000];
             for _ in 0..20 {
-                near.shared.lanes.leave(1, vec![Buffer::from(&message[..]), Buffer::from(&[6; 8])]);
+                near.lines.lanes.leave(1, vec![Buffer::from(&message[..]), Buffer::from(&[6; 8])]);
                 near.link.write_all(&timely(16)).unwrap();
             }
         });
         for number in 1..=20 {
             let read = far.link.read(&mut buffer[..64]).unwrap();
-            let found = far.shared.lanes.take(Note { process: 0, number });
+            let found = far.lines.lanes.take(Note { process: 0, number });
             assert_eq!(found.expect("it is here").len(), 300_008);
             far.link.read_exact(&mut buffer[read..64]).unwrap();
         }
@@ -247,14 +253,14 @@ mod tests {
             let (mut near, far) = sockets();
             let mut far = end(1, far);
             // The reason is known, and the workers have ended.
-            far.shared.fail(Failure::Aborted);
+            far.run_state.fail(Failure::Aborted);
             far.lines.ended.lock().map(|mut ended| *ended = true).unwrap();
             near.write_all(&whole[..cut]).unwrap();
             drop(near);
             let lengths = lengths(&mut far.link);
             let (_, before) = lengths.split_last().unwrap();
             assert!([8, 40, 1].starts_with(before), "cut at {cut}: {before:?}");
-            assert!(far.shared.lanes.take(Note { process: 0, number: 1 }).is_none(), "the run has stopped");
+            assert!(far.lines.lanes.take(Note { process: 0, number: 1 }).is_none(), "the run has stopped");
         }
     }
 
@@ -265,15 +271,15 @@ mod tests {
         drop(far);
         let piece = || vec![Buffer::from(&[1; 100])];
         let start = Instant::now();
-        while !near.shared.is_stopped() {
+        while !near.run_state.is_stopped() {
             assert!(start.elapsed() < Duration::from_secs(30), "it is not noticed");
-            near.shared.lanes.leave(1, piece());
+            near.lines.lanes.leave(1, piece());
             assert_eq!(near.link.write(&timely(8)).unwrap(), 56);
         }
-        let failure = near.shared.failure().unwrap().to_string();
+        let failure = near.run_state.failure().unwrap().to_string();
         assert!(failure.starts_with("process 1: the connection to it broke off"), "{failure}");
-        near.shared.lanes.leave(1, piece());
+        near.lines.lanes.leave(1, piece());
         assert_eq!(near.link.write(&timely(8)).unwrap(), 56);
-        assert!(near.shared.lanes.of(1).departures().is_empty());
+        assert!(near.lines.lanes.of(1).departures().is_empty());
     }
 }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use tidemill_core::PartitionedBatch;
 use tidemill_split::SplitPlan;
 
+use crate::run_state::credit::Credit;
+
 /// A gathered batch on its way to one worker.
 #[derive(Clone, Debug)]
 pub(crate) struct Parcel {
@@ -31,5 +33,13 @@ impl Parcel {
     /// The same, split by this plan.
     pub fn by(self, plan: &Arc<SplitPlan>) -> Self {
         Parcel { plan: Some(Arc::clone(plan)), ..self }
+    }
+
+    /// Counts a parcel that leaves this process until it is processed, if it is not counted yet.
+    pub fn hold(&mut self, credit: &Credit) {
+        if self.held_bytes == 0 {
+            self.held_bytes = self.rows.batch.bytes() as u64;
+            credit.hold(self.held_bytes as i64);
+        }
     }
 }

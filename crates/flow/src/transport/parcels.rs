@@ -11,6 +11,7 @@ use timely::bytes::arc::Bytes;
 use timely::dataflow::channels::ContainerBytes;
 
 use crate::error::Failure;
+use crate::run_state::credit::Credit;
 use crate::transport::lanes::{Lanes, Note};
 use crate::transport::parcel::Parcel;
 use crate::transport::wire;
@@ -42,6 +43,19 @@ impl Parcels {
         }
         let pieces = self.2.into_inner().unwrap_or_default();
         Parcels::noted(lanes.leave(process, pieces))
+    }
+
+    /// Counts what is split into more rows than there were, until it is processed: what is broadcast must not pile up
+    /// either.
+    pub fn hold_copies(mut self, rows_before: u64, credit: &Credit) -> Parcels {
+        if self.rows() > rows_before {
+            for parcel in &mut self.0 {
+                parcel.held_bytes = parcel.rows.batch.bytes() as u64;
+            }
+            let held_bytes: u64 = self.0.iter().map(|parcel| parcel.held_bytes).sum();
+            credit.hold(held_bytes as i64);
+        }
+        self
     }
 
     /// All parcels, wherever they have arrived.

@@ -14,7 +14,8 @@ use timely::{CommunicationConfig, WorkerConfig};
 use crate::error::Failure;
 use crate::error::FlowError;
 use crate::panics::guard;
-use crate::run_state::Shared;
+use crate::run_state::RunState;
+use crate::transport::lanes::Lanes;
 use crate::transport::link::{Lines, Link};
 use crate::workers::worker::{self, WorkerParts};
 
@@ -25,12 +26,13 @@ const SPARE_SLABS_MAX: usize = 32;
 pub(crate) struct Network {
     /// By process; `None` for this one.
     pub sockets: Vec<Option<TcpStream>>,
+    pub lanes: Arc<Lanes>,
 }
 
 /// Starts this process's workers.
 pub(crate) fn launch(
     parts: Vec<WorkerParts>,
-    shared: &Arc<Shared>,
+    run_state: &Arc<RunState>,
     network: Option<Network>,
 ) -> Result<WorkerGuards<()>, FlowError> {
     let workers = parts.len();
@@ -41,12 +43,12 @@ pub(crate) fn launch(
             (builders, others, None)
         }
         Some(network) => {
-            let (builders, others, lines) = connect(network, shared, workers).map_err(not_started)?;
+            let (builders, others, lines) = connect(network, run_state, workers).map_err(not_started)?;
             (builders, others, Some(lines))
         }
     };
     let parts: Vec<_> = parts.into_iter().map(|parts| Mutex::new(Some(parts))).collect();
-    let (first, shared) = (shared.topology().layout.first_worker(), Arc::clone(shared));
+    let (first, run_state) = (run_state.topology().layout.first_worker(), Arc::clone(run_state));
     let started = execute_from(builders, others, WorkerConfig::default(), move |timely_worker| {
         let taken = parts[timely_worker.index() - first].lock().map(|mut parts| parts.take());
         if let Ok(Some(parts)) = taken {
@@ -55,7 +57,7 @@ pub(crate) fn launch(
                 Ok(())
             };
             if let Err(cause) = guard(body) {
-                shared.fail(Failure::Engine { part: format!("worker {}", timely_worker.index()), cause });
+                run_state.fail(Failure::Engine { part: format!("worker {}", timely_worker.index()), cause });
                 // Timely would go on with them, and wait for ever.
                 worker::drop_dataflows(timely_worker);
             }
@@ -69,12 +71,12 @@ pub(crate) fn launch(
 
 type Connected = (Vec<AllocatorBuilder>, Box<dyn Any + Send>, Arc<Lines>);
 
-fn connect(network: Network, shared: &Arc<Shared>, workers: usize) -> std::io::Result<Connected> {
+fn connect(network: Network, run_state: &Arc<RunState>, workers: usize) -> std::io::Result<Connected> {
     let sockets = network.sockets.iter().flatten().map(TcpStream::try_clone).collect::<Result<_, _>>()?;
-    let lines = Lines::new(shared, workers, sockets);
+    let lines = Lines::new(run_state, workers, sockets, Arc::clone(&network.lanes));
     let link = |(peer, socket): (usize, Option<TcpStream>)| Some(Link::new(socket?, peer, &lines));
     let links = network.sockets.into_iter().enumerate().map(link).collect();
-    let (hooks, process) = (hooks(), shared.topology().layout.process as usize);
+    let (hooks, process) = (hooks(), run_state.topology().layout.process as usize);
     let within = ProcessBuilder::new_typed_vector(workers, hooks.refill.clone(), None);
     let (builders, threads) = initialize_networking_from_sockets(within, links, process, workers, hooks)?;
     let builders = builders.into_iter().map(AllocatorBuilder::Tcp).collect();

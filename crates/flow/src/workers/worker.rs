@@ -11,18 +11,20 @@ use timely::worker::Worker;
 use crate::error::Failure;
 use crate::intake::cutter::{Cutter, Decision};
 use crate::intake::cycle::Cycle;
-use crate::members::Members;
-use crate::run_state::Shared;
+use crate::run_state::RunState;
 use crate::stages::board::Board;
 use crate::stages::sink_stage::SinkWay;
 use crate::stages::source::Source;
 use crate::stages::{Site, operator_stage, sink_stage};
 use crate::topology::Topology;
+use crate::transport::lanes::Lanes;
 
 /// What a worker thread is given.
 pub(crate) struct WorkerParts {
     pub topology: Arc<Topology>,
-    pub shared: Arc<Shared>,
+    pub run_state: Arc<RunState>,
+    /// Where long parcels come from other processes, and go to them.
+    pub lanes: Arc<Lanes>,
     pub state: Option<Arc<dyn StateSource>>,
     pub mailbox: Receiver<Arc<Cycle>>,
     /// For each sink, the way to it, on the worker that feeds it.
@@ -33,27 +35,30 @@ pub(crate) struct WorkerParts {
     pub cutter: Option<CycleSource>,
 }
 
+/// What another thread of this process does with a cycle that was closed.
+pub(crate) type PostCycle = Box<dyn Fn(&Cycle) + Send>;
+
 /// The cutter with the mailboxes of all workers.
 pub(crate) struct CycleSource {
     pub cutter: Cutter,
     pub mailboxes: Vec<Sender<Arc<Cycle>>>,
-    /// The other processes, if there are any.
-    pub members: Option<Arc<Members>>,
+    /// Tells the other processes of a cycle, if there are any.
+    pub post: Option<PostCycle>,
 }
 
 impl CycleSource {
     /// Closes a cycle if it is time. Returns how long to wait before asking again, if not for ever.
-    fn advance(&mut self, shared: &Shared) -> Result<Step, Cause> {
+    fn advance(&mut self, run_state: &RunState) -> Result<Step, Cause> {
         match self.cutter.poll()? {
             Decision::Closed(cycle) => {
-                if let Some(members) = &self.members {
-                    members.post(&cycle);
+                if let Some(post) = &self.post {
+                    post(&cycle);
                 }
                 for mailbox in &self.mailboxes {
                     // A worker that is gone has failed, and the failure is reported.
                     let _ = mailbox.send(Arc::clone(&cycle));
                 }
-                shared.wake_workers();
+                run_state.wake_ups.wake_all();
                 Ok(Step::Again)
             }
             Decision::Wait(wait_ns) => Ok(Step::Wait(wait_ns.map(Duration::from_nanos))),
@@ -107,11 +112,11 @@ enum Step {
 
 /// Runs a worker until the query has ended or failed.
 pub(crate) fn run(worker: &mut Worker, mut parts: WorkerParts) {
-    parts.shared.register_worker(worker.index());
+    parts.run_state.wake_ups.register(worker.index());
     if let Err(failure) = run_dataflow(worker, &mut parts) {
-        parts.shared.fail(failure);
+        parts.run_state.fail(failure);
     }
-    if parts.shared.is_stopped() {
+    if parts.run_state.is_stopped() {
         drop_dataflows(worker);
     }
 }
@@ -125,12 +130,12 @@ pub(crate) fn drop_dataflows(worker: &mut Worker) {
 
 fn run_dataflow(worker: &mut Worker, parts: &mut WorkerParts) -> Result<(), Failure> {
     let mut source = Some(build(worker, parts)?);
-    parts.shared.workers_are_ready(1);
+    parts.run_state.wake_ups.are_ready(1);
     let mut lookout = Lookout { spin: parts.spin, until: None, asked: 0 };
-    while worker.has_dataflows() && !parts.shared.is_stopped() {
+    while worker.has_dataflows() && !parts.run_state.is_stopped() {
         let mut park = None;
         if let Some(cycles) = &mut parts.cutter {
-            let step = cycles.advance(&parts.shared);
+            let step = cycles.advance(&parts.run_state);
             match step.map_err(|cause| Failure::Engine { part: "cut log".into(), cause })? {
                 Step::Again => {
                     park = Some(Duration::ZERO);
@@ -151,7 +156,7 @@ fn run_dataflow(worker: &mut Worker, parts: &mut WorkerParts) -> Result<(), Fail
             }
         }
         worker.step_or_park(lookout.park(park));
-        parts.shared.touch_outbox();
+        parts.run_state.worker_stepped();
     }
     Ok(())
 }
@@ -159,12 +164,13 @@ fn run_dataflow(worker: &mut Worker, parts: &mut WorkerParts) -> Result<(), Fail
 fn build(worker: &mut Worker, parts: &mut WorkerParts) -> Result<Source, Failure> {
     let index = worker.index();
     let topology = Arc::clone(&parts.topology);
-    let shared = &parts.shared;
+    let run_state = &parts.run_state;
     let board = Board::default();
     worker.dataflow::<u64, _, _>(|scope| {
         let mut streams: Vec<_> = topology.edges.iter().map(|_| None).collect();
-        let source = Source::new(index, &topology, board.clone(), Arc::clone(shared), scope, &mut streams)?;
-        let site = Site { topology: &topology, worker: index, board, shared };
+        let source =
+            Source::new(index, &topology, board.clone(), Arc::clone(run_state), scope, &mut streams)?;
+        let site = Site { topology: &topology, worker: index, board, run_state, lanes: &parts.lanes };
         for operator in 0..topology.plan.operators.len() {
             operator_stage::build(scope, &site, operator, parts.state.as_deref(), &mut streams)?;
         }

@@ -1,0 +1,51 @@
+//! The failure that stops a run, and who must know of it.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::error::Failure;
+use crate::sync::lock;
+
+/// Ends the wait of a sink, or of another process.
+pub(crate) type Stopper = Box<dyn Fn() + Send + Sync>;
+
+/// The first failure of a run, if there was one.
+pub(crate) struct FirstFailure {
+    stopped: AtomicBool,
+    failure: Mutex<Option<Failure>>,
+    stoppers: Mutex<Vec<Stopper>>,
+}
+
+impl FirstFailure {
+    pub fn new(stoppers: Vec<Stopper>) -> FirstFailure {
+        FirstFailure {
+            stopped: AtomicBool::new(false),
+            failure: Mutex::new(None),
+            stoppers: Mutex::new(stoppers),
+        }
+    }
+
+    /// Keeps the failure if it is the first one, and calls the stoppers.
+    pub fn set(&self, failure: Failure) {
+        lock(&self.failure).get_or_insert(failure);
+        self.stopped.store(true, Ordering::SeqCst);
+        lock(&self.stoppers).iter().for_each(|stopper| stopper());
+    }
+
+    /// Has this called when the run stops, at once if it has.
+    pub fn add_stopper(&self, stopper: Stopper) {
+        let mut stoppers = lock(&self.stoppers);
+        if self.is_set() {
+            stopper();
+        }
+        stoppers.push(stopper);
+    }
+
+    pub fn is_set(&self) -> bool {
+        self.stopped.load(Ordering::SeqCst)
+    }
+
+    pub fn get(&self) -> Option<Failure> {
+        lock(&self.failure).clone()
+    }
+}

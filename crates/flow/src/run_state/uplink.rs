@@ -1,0 +1,12 @@
+//! What a process other than the first tells that one.
+
+use std::collections::BTreeMap;
+
+/// The way to process 0, as the workers of another process see it.
+pub(crate) trait Uplink: Send + Sync {
+    /// A worker has done something of which process 0 may want to know.
+    fn worker_stepped(&self);
+
+    /// One operator's partitions on one worker, for a snapshot.
+    fn contribute(&self, operator: &str, watermark: i64, partitions: BTreeMap<u32, Vec<u8>>);
+}

@@ -1,0 +1,62 @@
+//! The worker threads of this process: waking them, and waiting until they are ready.
+
+use std::sync::{Condvar, Mutex, OnceLock};
+use std::thread::Thread;
+use std::time::Duration;
+
+use crate::sync::lock;
+
+pub(crate) struct WakeUps {
+    /// The number of this process's first worker.
+    first_worker: usize,
+    workers: Vec<OnceLock<Thread>>,
+    /// How many workers, of all processes, have built their part of the dataflow.
+    workers_ready: Mutex<usize>,
+    ready_changed: Condvar,
+}
+
+impl WakeUps {
+    /// For the workers of this process.
+    pub fn new(first_worker: usize, workers: usize) -> WakeUps {
+        WakeUps {
+            first_worker,
+            workers: (0..workers).map(|_| OnceLock::new()).collect(),
+            workers_ready: Mutex::new(0),
+            ready_changed: Condvar::new(),
+        }
+    }
+
+    /// The calling thread is this worker.
+    pub fn register(&self, worker: usize) {
+        // A worker is registered once, by itself.
+        let _ = self.workers[worker - self.first_worker].set(std::thread::current());
+    }
+
+    /// Wakes one worker; `index` counts those of this process.
+    pub fn wake(&self, index: usize) {
+        if let Some(thread) = self.workers[index].get() {
+            thread.unpark();
+        }
+    }
+
+    /// Wakes all workers of this process.
+    pub fn wake_all(&self) {
+        self.workers.iter().filter_map(OnceLock::get).for_each(Thread::unpark);
+    }
+
+    /// So many workers more have built their part.
+    pub fn are_ready(&self, workers: usize) {
+        *lock(&self.workers_ready) += workers;
+        self.ready_changed.notify_all();
+    }
+
+    /// Waits for so many workers; false if the query stops before.
+    pub fn wait_until_ready(&self, workers: usize, is_stopped: impl Fn() -> bool) -> bool {
+        let mut ready = lock(&self.workers_ready);
+        while *ready < workers && !is_stopped() {
+            let waited = self.ready_changed.wait_timeout(ready, Duration::from_millis(100));
+            ready = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+        }
+        !is_stopped()
+    }
+}

@@ -1,0 +1,16 @@
+//! What a batch brings along on its way to the edges.
+
+use tidemill_core::Cut;
+
+use crate::run_state::splits::Splits;
+
+/// The cycle of a batch, and its rank in it.
+pub(crate) struct BatchContext<'a> {
+    pub cut: &'a Cut,
+    /// How each edge is split.
+    pub splits: &'a Splits,
+    /// What is added to its positions.
+    pub base: u32,
+    /// Its rank among the batches of the producer's cycle.
+    pub chunk: u32,
+}
