@@ -1,22 +1,22 @@
-//! The arguments of table functions: constants, by position or by name.
+//! The arguments of table functions: constants, given by position or by name.
 
 use std::fmt;
 
 use datafusion::sql::sqlparser::ast;
 use tidemill_engine::Cause;
 
-/// A constant that a table function is given.
+/// A constant argument of a table function.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// A whole number.
+    /// An integer.
     Integer(i64),
-    /// Another number.
+    /// Any other number.
     Float(f64),
     /// A text.
     Text(String),
     /// TRUE or FALSE.
     Boolean(bool),
-    /// A length of time, in nanoseconds.
+    /// A duration, in nanoseconds.
     Interval(i64),
 }
 
@@ -54,15 +54,15 @@ impl Arguments {
         Arguments { function: function.to_string(), positional, named }
     }
 
-    /// Those without a name.
+    /// The arguments without a name.
     pub fn positional(&self) -> &[Value] {
         &self.positional
     }
 
-    /// A whole number by name, within limits.
+    /// An integer by name, within limits.
     ///
     /// # Errors
-    /// If it is something else, or beyond the limits.
+    /// If it has another type, or exceeds the limits.
     pub fn integer(&self, name: &str, range: std::ops::RangeInclusive<i64>) -> Result<Option<i64>, Cause> {
         match self.get(name) {
             None => Ok(None),
@@ -77,7 +77,7 @@ impl Arguments {
     /// A number by name, within limits.
     ///
     /// # Errors
-    /// If it is something else, or beyond the limits.
+    /// If it has another type, or exceeds the limits.
     pub fn number(&self, name: &str, range: std::ops::RangeInclusive<f64>) -> Result<Option<f64>, Cause> {
         let number = match self.get(name) {
             None => return Ok(None),
@@ -97,7 +97,7 @@ impl Arguments {
     /// A text by name.
     ///
     /// # Errors
-    /// If it is something else.
+    /// If it has another type.
     pub fn text(&self, name: &str) -> Result<Option<&str>, Cause> {
         match self.get(name) {
             None => Ok(None),
@@ -106,10 +106,10 @@ impl Arguments {
         }
     }
 
-    /// A length of time by name, in nanoseconds.
+    /// A duration by name, in nanoseconds.
     ///
     /// # Errors
-    /// If it is something else.
+    /// If it has another type.
     pub fn interval_ns(&self, name: &str) -> Result<Option<i64>, Cause> {
         match self.get(name) {
             None => Ok(None),
@@ -118,10 +118,10 @@ impl Arguments {
         }
     }
 
-    /// Checks that nothing else was given.
+    /// Checks that there are no other arguments.
     ///
     /// # Errors
-    /// If there is an argument of another name, or one without a name.
+    /// If there is an argument with another name, or one without a name.
     pub fn finish(&self, known: &[&str]) -> Result<(), Cause> {
         if let Some(value) = self.positional.first() {
             return Err(Cause::User(format!(
@@ -150,7 +150,7 @@ impl Arguments {
     }
 }
 
-/// The constant that an expression is.
+/// The constant that an expression denotes.
 pub(crate) fn value_of(expression: &ast::Expr) -> Result<Value, Cause> {
     let wrong = || Cause::User(format!("expected a constant, found {expression}"));
     match expression {
@@ -177,7 +177,7 @@ pub(crate) fn value_of(expression: &ast::Expr) -> Result<Value, Cause> {
 }
 
 impl Arguments {
-    /// The options of a statement as arguments, but for some.
+    /// The options of a statement as arguments, except for some.
     pub(crate) fn from_options(
         function: &str,
         options: &crate::statement::Options,

@@ -1,4 +1,4 @@
-//! The catalogue: what relations there are, by name.
+//! The catalogue, which finds relations by name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use datafusion::logical_expr::LogicalPlan;
 use crate::definition::SourceDefinition;
 use crate::process::ProcessSet;
 
-/// A view: a query by name.
+/// A view: a named query.
 #[derive(Clone, Debug)]
 pub(crate) struct ViewDefinition {
     pub plan: LogicalPlan,
-    /// If its rows are kept in memory, to be read while it runs: how.
+    /// How its rows are kept in memory, to be read while it runs, if they are.
     pub materialized: Option<Materialized>,
-    /// If it runs: its rows, which are read in its place.
+    /// If it is running: its rows, which are read instead.
     pub rows: Option<Arc<SourceDefinition>>,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Materialized {
     pub max_latency: Option<Duration>,
 }
 
-/// Something that stands in FROM.
+/// Anything that can be named in FROM.
 #[derive(Clone, Debug)]
 pub(crate) enum Relation {
     Source(Arc<SourceDefinition>),

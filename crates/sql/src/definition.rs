@@ -1,4 +1,4 @@
-//! What a source of rows is, however it was defined: by CREATE SOURCE or TABLE, by a file's name, by a generator.
+//! The definition of a source of rows, whatever defined it: CREATE SOURCE or TABLE, a file name, or a generator.
 
 use std::any::Any;
 use std::fmt;
@@ -9,46 +9,46 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::logical_expr::{Expr, TableSource};
 use tidemill_engine::{Cause, EventTime, Source, StreamSettings, SyncPolicy};
 
-/// Opens a source that reads these of its columns (numbers in the raw schema); `None`: all.
+/// Opens a source that reads these of its columns (indexes into the raw schema); `None`: all.
 pub type Open = dyn Fn(Option<&[usize]>) -> Result<Box<dyn Source>, Cause> + Send + Sync;
 
-/// A source of rows, ready to be opened.
+/// A source of rows that can be opened.
 #[derive(Clone)]
 pub struct SourceDefinition {
     /// Its name in plans and messages.
     pub name: String,
-    /// The columns that the source itself has.
+    /// The source's own columns.
     pub raw: SchemaRef,
     /// The columns that queries see.
     pub schema: SchemaRef,
-    /// How queries' columns come of the source's own, one for each; `None`: they are the same.
+    /// How the columns for queries are computed from the source's own, one expression for each; `None`: they are the
+    /// same.
     pub computed: Option<Vec<Expr>>,
     /// Its event time.
     pub event_time: Option<EventTime>,
     /// Whether its rows come in the order of event time.
     pub ordered: bool,
-    /// After so long without rows it counts as idle.
+    /// After this long without rows it counts as idle.
     pub idle_after: Option<Duration>,
-    /// How far its event times may be ahead of the time of day; `None`: as far as they like.
+    /// How far its event times may be ahead of the time of day; `None`: unbounded.
     pub max_ahead: Option<Duration>,
     /// Whether it is read once, at the start, as a table.
     pub is_table: bool,
-    /// If it is a table: the numbers of the columns by which its rows are told apart; none if it may have rows that are
-    /// equal in any of them.
+    /// For a table: the indexes of the columns that identify its rows; empty if rows may be equal in all columns.
     pub key: Vec<usize>,
     /// Whether it ends by itself.
     pub is_finite: bool,
-    /// Whether opening it once more gives the same rows at once: files do, sockets and standard input do not.
+    /// Whether opening it again gives the same rows at once: files do, sockets and standard input do not.
     pub is_repeatable: bool,
-    /// How its rows are journaled in a pipeline; `None`: they are not.
+    /// How its rows are journaled in a pipeline; `None` if they are not.
     pub durable: Option<DurableStream>,
     /// Opens it.
     pub open: Arc<Open>,
 }
 
 impl SourceDefinition {
-    /// A stream of these columns without event time, which never ends, gives other rows each time it is opened, and is
-    /// not journaled: what is otherwise is said of it.
+    /// A stream of these columns that has no event time, never ends, gives different rows each time it is opened, and
+    /// is not journaled. Override the fields that differ.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -97,11 +97,11 @@ impl fmt::Debug for SourceDefinition {
     }
 }
 
-/// A definition as DataFusion's planner sees it.
+/// A definition in the form that DataFusion's planner needs.
 #[derive(Clone, Debug)]
 pub(crate) struct Scanned {
     pub definition: Arc<SourceDefinition>,
-    /// Whether it stands for the rows that came too late.
+    /// Whether it represents the rows that came too late.
     pub late: bool,
 }
 

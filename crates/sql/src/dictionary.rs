@@ -1,4 +1,4 @@
-//! Expressions over one column that is a dictionary: computed once per value of the dictionary, not once per row.
+//! Expressions over a single dictionary column: computed once per value of the dictionary instead of once per row.
 
 use std::sync::Arc;
 
@@ -11,21 +11,21 @@ use datafusion::arrow::datatypes::{DataType, Field, Int8Type, Schema};
 use datafusion::common::Result;
 use datafusion::physical_expr::PhysicalExpr;
 
-/// A dictionary must have so many times fewer values than a batch has rows for this to pay.
+/// A dictionary must have this many times fewer values than a batch has rows for this to be worthwhile.
 const ROWS_PER_VALUE: usize = 4;
 
-/// An expression over a dictionary, as one over a batch of that column alone.
+/// An expression over a dictionary, expressed over a batch of that column alone.
 #[derive(Clone, Debug)]
 pub(crate) struct OverDictionary {
-    /// Which column it is.
+    /// The index of the column.
     pub column: usize,
-    /// The expression, with the column as number 0.
+    /// The expression, with the column at index 0.
     pub expression: Arc<dyn PhysicalExpr>,
 }
 
 impl OverDictionary {
-    /// One value per row; `None` if it does not pay for these rows, or cannot be computed for a value that may not
-    /// even occur in them.
+    /// One value per row; `None` if this is not worthwhile for these rows, or fails for a value that may not even occur
+    /// in them.
     pub fn values(&self, rows: &RecordBatch) -> Option<ArrayRef> {
         let column = rows.column(self.column);
         let dictionary = column.as_any_dictionary_opt()?;
@@ -41,7 +41,7 @@ impl OverDictionary {
     }
 }
 
-/// The dictionary with each of its values in one row.
+/// The dictionary with one row for each of its values.
 fn each_value_once(dictionary: &dyn AnyDictionaryArray) -> Option<ArrayRef> {
     let keys = datafusion::arrow::array::Int32Array::from_iter_values(0..dictionary.values().len() as i32);
     let keys = datafusion::arrow::compute::cast(&keys, dictionary.keys().data_type()).ok()?;
@@ -51,7 +51,7 @@ fn each_value_once(dictionary: &dyn AnyDictionaryArray) -> Option<ArrayRef> {
     data.build().ok().map(make_array)
 }
 
-/// The value that was computed for each row's key.
+/// The value computed for each row's key.
 fn by_keys(computed: &ArrayRef, dictionary: &dyn AnyDictionaryArray) -> Result<ArrayRef> {
     let keys = dictionary.keys();
     if keys.is_empty() {
@@ -66,7 +66,7 @@ fn by_keys(computed: &ArrayRef, dictionary: &dyn AnyDictionaryArray) -> Result<A
     Ok(take(computed, keys, None)?)
 }
 
-/// What was computed for each of some small keys, from a table that fits a cache line.
+/// The values computed for some small keys, from a table that fits a cache line.
 fn chosen(computed: &BooleanArray, keys: &[i8]) -> BooleanArray {
     let mut table = [false; 256];
     for (key, entry) in table.iter_mut().take(computed.len()).enumerate() {

@@ -1,4 +1,4 @@
-//! The sink `blackhole`: takes rows and keeps none, for measuring.
+//! The sink `blackhole`: takes rows and discards them, for measurements.
 
 use std::ops::RangeInclusive;
 

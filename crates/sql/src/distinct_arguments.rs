@@ -1,5 +1,5 @@
-//! `count(DISTINCT a, b)`: how many combinations of values there are. It is computed as the count of one value that
-//! holds all of them, for neither our functions nor DataFusion's count several.
+//! `count(DISTINCT a, b)`: the number of combinations of values. It is computed as the count of one value that holds
+//! all of them, because neither our functions nor DataFusion's count several.
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -9,8 +9,8 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, LogicalPlan, when};
 
-/// The same call with one argument, if it is such a count. As for `count(a, b)`, a combination in which a value is NULL
-/// does not count.
+/// The same call with one argument, if it is such a count. As for `count(a, b)`, a combination that contains NULL does
+/// not count.
 pub(crate) fn with_one_argument(call: &AggregateFunction) -> Result<Option<AggregateFunction>> {
     if !call.params.distinct || call.func.name() != "count" || call.params.args.len() < 2 {
         return Ok(None);

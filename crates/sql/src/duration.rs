@@ -1,4 +1,4 @@
-//! Durations and sizes, as people write them.
+//! Parses durations and sizes in human notation.
 
 use datafusion::sql::sqlparser::ast;
 
@@ -7,7 +7,7 @@ const DURATIONS: &str = "ns, us, ms, s, min, h, d or w, as in '20 ms', '5 second
 /// The nanoseconds of `20 ms`, `5 seconds`, `1.5 h`, `1 hour 30 minutes`.
 ///
 /// # Errors
-/// Why the text is no duration, without a place.
+/// Why the text is not a duration, without a place.
 ///
 /// ```
 /// assert_eq!(tidemill_sql::parse_duration_ns("20 ms"), Ok(20_000_000));
@@ -32,7 +32,7 @@ pub fn parse_duration_ns(text: &str) -> Result<i64, String> {
 /// The bytes of `64`, `64 KB`, `256 MB`, `1.5 GiB`. Units are powers of 1024, with or without the `i`.
 ///
 /// # Errors
-/// Why the text is no size, without a place.
+/// Why the text is not a size, without a place.
 ///
 /// ```
 /// assert_eq!(tidemill_sql::parse_bytes("256 MB"), Ok(256 << 20));
@@ -74,7 +74,7 @@ pub(crate) fn interval_ns(interval: &ast::Interval) -> Result<i64, String> {
     }
 }
 
-/// Divides `20 ms rest` into number, unit and rest.
+/// Splits `20 ms rest` into number, unit and rest.
 fn next_amount(text: &str) -> (&str, &str, &str) {
     let is_number = |char: char| char.is_ascii_digit() || matches!(char, '.' | '+' | '-' | '_');
     let number_end = text.find(|char| !is_number(char)).unwrap_or(text.len());
@@ -104,7 +104,7 @@ fn unit_ns(unit: &str) -> Result<i128, String> {
     })
 }
 
-/// A decimal number times a whole unit, rounded down; `None` if it is no number or too large.
+/// A decimal number times an integer unit, rounded down; `None` if it is not a number or too large.
 fn scale(number: &str, unit: i128) -> Option<i128> {
     let (negative, digits) = match number.strip_prefix('-') {
         Some(digits) => (true, digits),
@@ -123,7 +123,7 @@ fn scale(number: &str, unit: i128) -> Option<i128> {
     Some(if negative { -total } else { total })
 }
 
-/// A length as people read it: in the largest unit in which it is whole.
+/// A duration in human notation: in the largest unit of which it is a whole number.
 pub(crate) fn display_ns(length_ns: i64) -> String {
     const UNITS: [(&str, i64); 7] = [
         ("d", 86_400_000_000_000),

@@ -1,4 +1,4 @@
-//! The plan that will run, for people.
+//! The plan to be run, in human-readable form.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -22,7 +22,7 @@ impl Prepared {
         text
     }
 
-    /// What the model says of a split: by what it cost when it ran before.
+    /// The model's prediction for a split, from its costs in an earlier run.
     fn costs_text(&self, name: &str, input: usize, asked: &AskedSplit) -> String {
         let what = format!("the split of operator '{name}', input {input}");
         let operator = self.plan.operators.iter().find(|operator| operator.name == name);
@@ -43,7 +43,7 @@ impl Prepared {
         format!("{what}, by what it cost when it ran before: {choice}")
     }
 
-    /// A description of the plan that can be filled in with what was measured.
+    /// A description of the plan that can be completed with measurements.
     pub fn explained(&self) -> Explained {
         let splits = self.splits.keys().cloned().collect();
         Explained { settings: self.settings_text(), lines: plan_lines(self), splits }
@@ -86,12 +86,12 @@ impl Prepared {
 pub struct Explained {
     settings: String,
     lines: Vec<Line>,
-    /// The inputs that are split by hand, whose splits are measured against their models.
+    /// The inputs that are split by hand, whose splits are compared with their models.
     splits: BTreeSet<(String, usize)>,
 }
 
 impl Explained {
-    /// The plan with what each part has done.
+    /// The plan with the work of each part.
     pub fn with(&self, status: &QueryStatus) -> String {
         let mut text = self.settings.clone();
         for line in &self.lines {
@@ -188,14 +188,14 @@ fn stream_lines(prepared: &Prepared, plan: &Plan, stream: StreamRef, depth: usiz
     }
 }
 
-/// Where an operator runs, if it is part of a process.
+/// The place of an operator that is part of a process.
 fn place_text(prepared: &Prepared, operator: &OperatorPlan) -> String {
     let Some(process) = operator.process else { return String::new() };
     let (name, place) = (&prepared.plan.processes[process].name, prepared.places[process]);
     format!(", process {name} at worker {place}")
 }
 
-/// How the rows come to the partitions of an operator.
+/// How rows reach the partitions of an operator.
 fn split_text(prepared: &Prepared, operator: &OperatorPlan) -> String {
     let by_hand = operator.inputs.iter().enumerate().filter_map(|(index, input)| {
         let AskedSplit { text, profile, .. } = prepared.splits.get(&(operator.name.clone(), index))?;
@@ -218,7 +218,7 @@ fn split_text(prepared: &Prepared, operator: &OperatorPlan) -> String {
     }
 }
 
-/// A name without the planner's way to write constants.
+/// A name without the planner's notation for constants.
 fn readable(name: &str) -> String {
     crate::text_error::plain_values(&name.replace("count(Int64(1))", "count(*)"))
 }

@@ -1,4 +1,4 @@
-//! Expressions over batches: DataFusion's, made to report overflow, and to know the cycle's closing time.
+//! Expressions over batches: DataFusion's, extended to report overflow and to know the cycle's closing time.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tidemill_engine::{Cause, Cut, Expression};
 
 use crate::dictionary::OverDictionary;
 
-/// The name of the column that holds the cycle's closing time; no column of a query is named so.
+/// The name of the column that holds the cycle's closing time; no column of a query has this name.
 const NOW_COLUMN: &str = "now()";
 
 /// A compiled expression.
@@ -24,7 +24,7 @@ pub(crate) struct Compiled {
     physical: Arc<dyn PhysicalExpr>,
     data_type: DataType,
     uses_now: bool,
-    /// If it is computed from one dictionary.
+    /// Whether it is computed from one dictionary.
     over_dictionary: Option<OverDictionary>,
 }
 
@@ -45,7 +45,7 @@ impl Compiled {
         Ok(Compiled { physical, data_type, uses_now, over_dictionary })
     }
 
-    /// The numbers of the columns that it reads.
+    /// The indexes of the columns that it reads.
     pub fn columns(&self) -> Vec<usize> {
         let columns = datafusion::physical_expr::utils::collect_columns(&self.physical);
         let mut columns: Vec<usize> = columns.iter().map(|column| column.index()).collect();
@@ -53,18 +53,18 @@ impl Compiled {
         columns
     }
 
-    /// The same expression over rows of which only these columns are left, in this order.
+    /// The same expression over rows that contain only these columns, in this order.
     pub fn over_columns(&self, kept: &[usize]) -> Result<Self> {
         self.relocated(kept.len(), |column| kept.iter().position(|index| *index == column))
     }
 
-    /// The same expression over rows in which column `n` stands at `places[n]` of so many.
+    /// The same expression over rows in which column `n` is at `places[n]` of the given number of columns.
     pub fn moved(&self, places: &[usize], columns: usize) -> Result<Self> {
         self.relocated(columns, |column| places.get(column).copied())
     }
 
-    /// The same expression over rows of so many columns, in which each column that it reads has another place. The one
-    /// that has none is the closing time, which stands after all columns.
+    /// The same expression over rows with this many columns, in which each column that it reads has another index. The
+    /// one without an index is the closing time, which comes after all columns.
     fn relocated(&self, columns: usize, place: impl Fn(usize) -> Option<usize>) -> Result<Self> {
         let physical = relocate(&self.physical, |column| place(column).unwrap_or(columns))?;
         let over_dictionary = self
@@ -99,7 +99,7 @@ impl Expression for Compiled {
 
 const NOT_DONE: &str = "This feature is not implemented: ";
 
-/// What an error says, without DataFusion's headings.
+/// The message of an error, without DataFusion's prefixes.
 pub(crate) fn plain(error: &datafusion::common::DataFusionError) -> String {
     let text = error.strip_backtrace();
     let headings =
@@ -111,7 +111,7 @@ pub(crate) fn plain(error: &datafusion::common::DataFusionError) -> String {
     crate::text_error::plain_sentence(text)
 }
 
-/// The expression over its one column, if that is a dictionary and there is something to compute.
+/// The expression over its single column, if that is a dictionary and there is something to compute.
 fn over_dictionary(physical: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Option<OverDictionary>> {
     let columns = datafusion::physical_expr::utils::collect_columns(physical);
     let mut columns = columns.iter();
@@ -123,7 +123,7 @@ fn over_dictionary(physical: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<
     Ok(Some(OverDictionary { column: column.index(), expression: relocate(physical, |_| 0)? }))
 }
 
-/// The expression with its columns at other places.
+/// The expression with its columns at other indexes.
 fn relocate(
     physical: &Arc<dyn PhysicalExpr>,
     place: impl Fn(usize) -> usize,
@@ -161,7 +161,7 @@ fn rows_with_now(rows: &RecordBatch, cut: &Cut) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)?)
 }
 
-/// Sums, differences, products and signs of whole numbers that do not fit are errors, and not something else.
+/// Overflow of integer sums, differences, products and negations is reported as an error.
 fn checked(expression: Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Arc<dyn PhysicalExpr>> {
     let checked = expression.transform_up(|part| {
         let any = part.as_ref() as &dyn Any;

@@ -1,4 +1,4 @@
-//! What users add: generators of rows, and operators of their own, by name.
+//! Extensions by users: generators of rows and operators, by name.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,20 +18,20 @@ pub trait TableOperator: Send + Sync {
     /// What a call with these inputs and arguments runs.
     ///
     /// # Errors
-    /// If the inputs' columns or the arguments do not fit; says which, and what would.
+    /// If the inputs' columns or the arguments do not fit. The error says which, and what would fit.
     fn bind(&self, inputs: &[SchemaRef], arguments: &Arguments) -> Result<BoundOperator, Cause>;
 }
 
-/// An operator with its inputs and arguments known.
+/// An operator with known inputs and arguments.
 pub struct BoundOperator {
     /// The columns of its rows.
     pub output: SchemaRef,
-    /// For each input, the columns by whose values its rows are divided among the partitions: rows with equal
-    /// values come to one partition. None: all rows go to one partition.
+    /// For each input, the columns whose values determine the partition of a row: rows with equal values go to the same
+    /// partition. Empty: all rows go to one partition.
     pub keys: Vec<Vec<String>>,
-    /// Columns that each row of the output has from rows of the inputs that caused it, with the same name and type in
-    /// every input, where rows of other values have no part in it. Conditions of a query on these columns alone then
-    /// choose rows before the operator sees them, and before they are split. None, if in doubt.
+    /// Columns that each output row takes over from the input rows that caused it, with the same name and type in every
+    /// input, such that rows with other values have no influence on it. Conditions of a query on only these columns
+    /// then filter rows before the operator sees them, and before they are split. If in doubt, leave it empty.
     pub carried: Vec<String>,
     /// Makes the instance of a partition. Its inputs have the columns of the call's inputs.
     pub factory: Arc<dyn Fn(u32) -> Box<dyn Operator> + Send + Sync>,
@@ -43,7 +43,7 @@ impl fmt::Debug for BoundOperator {
     }
 }
 
-/// Everything that was registered by name and stands in FROM.
+/// Everything that was registered by name and can be used in FROM.
 #[derive(Clone, Default)]
 pub(crate) struct Registry {
     pub generators: BTreeMap<String, Arc<Generator>>,

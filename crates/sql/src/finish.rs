@@ -1,5 +1,5 @@
-//! Queries over input that ends, of which a part can only be answered at the end: that part runs in DataFusion over
-//! the rows that the streaming part has left.
+//! Queries over input that ends, of which a part can only be answered at the end. DataFusion computes that part over
+//! the output of the streaming part.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use crate::logical::ProcessNode;
 use crate::refusal::refuse;
 use crate::translate::{Kind, Relation, StateLimits, Translator, is_static, read_static, scan_of};
 
-/// A query divided into what streams and what is left for the end.
+/// A query divided into the parts that stream and the rest, which is computed at the end.
 #[derive(Clone)]
 pub(crate) struct Finish {
-    /// The query; the streaming parts are scans of tables named by [`part_name`].
+    /// The query, in which the streaming parts are scans of tables named by [`part_name`].
     plan: LogicalPlan,
-    /// What streams.
+    /// The parts that stream.
     pub parts: Vec<Part>,
 }
 
@@ -27,11 +27,11 @@ pub(crate) struct Finish {
 #[derive(Clone)]
 pub(crate) struct Part {
     pub plan: LogicalPlan,
-    /// If only some of its rows are wanted: which.
+    /// Which of its rows are wanted, if not all.
     pub first: Option<First>,
 }
 
-/// The rows that a node's reader wants: so many, in this order.
+/// The rows that a node's reader wants: this many, in this order.
 #[derive(Clone, Copy)]
 struct Wanted<'a> {
     count: usize,
@@ -43,7 +43,7 @@ fn part_name(index: usize) -> String {
 }
 
 impl Finish {
-    /// Divides a query over input that ends, as far up as it streams.
+    /// Divides a query over input that ends, at the highest nodes that stream.
     pub fn divide(plan: &LogicalPlan, limits: &StateLimits) -> Result<Finish> {
         let mut divider = Divider { limits, parts: Vec::new() };
         let rest = divider.divide(plan, None)?;
@@ -70,7 +70,7 @@ struct Divider<'a> {
 }
 
 impl Divider<'_> {
-    /// The plan with its streaming subtrees replaced; each is as large as it can be.
+    /// The plan with its streaming subtrees replaced, each as large as possible.
     fn divide(&mut self, plan: &LogicalPlan, wanted: Option<Wanted<'_>>) -> Result<LogicalPlan> {
         if matches!(plan, LogicalPlan::EmptyRelation(_) | LogicalPlan::Values(_)) {
             return Ok(plan.clone());
@@ -110,7 +110,7 @@ impl Divider<'_> {
         plan.with_new_exprs(expressions.collect::<Result<_>>()?, inputs)
     }
 
-    /// What a subquery that stands for one value reads is divided like the query around it.
+    /// The input of a scalar subquery is divided like the query around it.
     fn with_divided_subqueries(&mut self, expression: Expr) -> Result<Expr> {
         let divided = expression.transform_up(|part| {
             let Expr::ScalarSubquery(subquery) = &part else { return Ok(Transformed::no(part)) };
@@ -127,8 +127,8 @@ impl Divider<'_> {
     }
 }
 
-/// Which rows of its input a node needs, if not all: LIMIT with or without ORDER BY, and what lies between them and
-/// keeps each row.
+/// The rows of its input that a node needs, if not all: LIMIT with or without ORDER BY, and nodes between them that
+/// keep each row.
 fn wanted_of_input<'a>(plan: &'a LogicalPlan, wanted: Option<Wanted<'a>>) -> Option<Wanted<'a>> {
     // Rows that are wanted in an order are chosen right below it: other nodes may count or name them otherwise.
     let wanted = wanted.filter(|wanted| wanted.order.is_empty());
@@ -156,7 +156,7 @@ fn is_process(plan: &LogicalPlan) -> bool {
     extension.node.as_any().is::<ProcessNode>()
 }
 
-/// What a process computes, without the process.
+/// The query of a process, without the process.
 fn dissolved(plan: LogicalPlan) -> LogicalPlan {
     match plan.inputs().as_slice() {
         [input] => (*input).clone(),
@@ -164,13 +164,13 @@ fn dissolved(plan: LogicalPlan) -> LogicalPlan {
     }
 }
 
-/// A scan that stands for a streaming part, with the part's columns under their own names.
+/// A scan that represents a streaming part, with the part's columns under their own names.
 fn placeholder(part: &LogicalPlan, index: usize) -> Result<LogicalPlan> {
     let empty = RecordBatch::new_empty(Arc::new(numbered(part)));
     table_of(empty, part, Some(index))
 }
 
-/// The part's columns, named by their numbers, for names may occur twice.
+/// The part's columns, named by their indexes because names may occur twice.
 fn numbered(part: &LogicalPlan) -> datafusion::arrow::datatypes::Schema {
     let fields = part.schema().fields().iter().enumerate();
     datafusion::arrow::datatypes::Schema::new(
@@ -180,7 +180,7 @@ fn numbered(part: &LogicalPlan) -> datafusion::arrow::datatypes::Schema {
     )
 }
 
-/// A scan of rows in memory that looks like the plan it stands for.
+/// A scan of rows in memory that looks like the plan it represents.
 fn table_of(rows: RecordBatch, plan: &LogicalPlan, index: Option<usize>) -> Result<LogicalPlan> {
     // Not `with_schema`, which wants the same names.
     let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));

@@ -1,4 +1,4 @@
-//! What a query at whose end there is a LIMIT keeps of its input: the first rows of an order, and not all of them.
+//! The input that a query with a final LIMIT keeps: only the first rows of an order.
 
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -14,13 +14,13 @@ use tidemill_engine::{Cause, Cut, CycleOutput, Sink};
 
 use crate::expression::{Compiled, plain};
 
-/// Rows are pruned when so many more are kept than are wanted, so that pruning costs little per row.
+/// Rows are pruned when this many more than wanted are kept, so that pruning costs little per row.
 const SPARE_ROWS: usize = 1 << 16;
 
-/// Which rows are wanted: the first `count` of this order; those of equal place in the order of arrival.
+/// Which rows are wanted: the first `count` in this order; rows that are equal in it come in the order of arrival.
 #[derive(Clone, Debug)]
 pub(crate) struct First {
-    /// None: the order of arrival alone.
+    /// Empty: only the order of arrival.
     order: Vec<(Compiled, SortOptions)>,
     count: usize,
 }
@@ -35,7 +35,7 @@ impl First {
         Ok(First { order: order.iter().map(compile).collect::<Result<_>>()?, count })
     }
 
-    /// The wanted ones of these rows, in the order in which they are.
+    /// The wanted ones among these rows, in their current order.
     fn of(&self, rows: &RecordBatch) -> Result<RecordBatch> {
         if self.order.is_empty() {
             return Ok(rows.slice(0, self.count.min(rows.num_rows())));
@@ -58,7 +58,7 @@ struct Shared {
     rows: usize,
 }
 
-/// Keeps the first rows of what comes. See [`FirstRows`].
+/// Keeps the first of the rows that come. See [`FirstRows`].
 pub(crate) struct FirstRowsSink {
     schema: SchemaRef,
     first: First,
@@ -66,7 +66,7 @@ pub(crate) struct FirstRowsSink {
     shared: Arc<Mutex<Shared>>,
 }
 
-/// Reads what a [`FirstRowsSink`] has kept, when the query has ended.
+/// Reads the rows that a [`FirstRowsSink`] has kept, when the query has ended.
 #[derive(Clone)]
 pub(crate) struct FirstRows {
     schema: SchemaRef,
@@ -75,7 +75,7 @@ pub(crate) struct FirstRows {
 }
 
 impl FirstRowsSink {
-    /// A sink for rows of this schema that never has more of them than are wanted and `rows_max` together.
+    /// A sink for rows of this schema that never holds more than the wanted number plus `rows_max`.
     pub fn new(schema: &SchemaRef, first: First, rows_max: usize) -> (FirstRowsSink, FirstRows) {
         let shared = Arc::<Mutex<Shared>>::default();
         let rows = FirstRows { schema: schema.clone(), first: first.clone(), shared: shared.clone() };
@@ -127,7 +127,7 @@ impl Sink for FirstRowsSink {
         }
     }
 
-    /// What is kept is read when the query has ended, and so with all cycles committed.
+    /// The rows are read when the query has ended, so all cycles are committed.
     fn commit(&mut self, _cycles: RangeInclusive<u64>) -> std::result::Result<(), Cause> {
         Ok(())
     }

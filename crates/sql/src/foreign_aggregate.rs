@@ -1,5 +1,5 @@
-//! DataFusion's aggregate functions (and users' that are written as such) behind our trait: one accumulator per group.
-//! Slower than our own, and there for all the functions that we have none of.
+//! DataFusion's aggregate functions (and users' functions written for DataFusion) behind our trait: one accumulator per
+//! group. Slower than our own, and used for all functions that we do not have.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -19,7 +19,7 @@ use tidemill_operators::{Accumulator, Aggregate};
 
 use crate::expression::plain;
 
-/// A function of DataFusion's.
+/// One of DataFusion's functions.
 pub(crate) struct ForeignAggregate {
     expression: Arc<AggregateFunctionExpr>,
     arguments: Vec<Expr>,
@@ -78,7 +78,7 @@ impl ForeignAggregate {
         Ok(ForeignAggregate { expression: Arc::new(expression), arguments: call.params.args.clone() })
     }
 
-    /// What it is called on.
+    /// The expressions of its arguments.
     pub fn arguments(&self) -> &[Expr] {
         &self.arguments
     }
@@ -110,7 +110,7 @@ impl Aggregate for ForeignAggregate {
 
 struct Groups {
     expression: Arc<AggregateFunctionExpr>,
-    /// In a lock because reading a state needs it mutably; no one else waits for it.
+    /// Locked because reading a state needs it mutably; nobody else waits for it.
     groups: Mutex<Vec<Box<dyn ForeignAccumulator>>>,
 }
 
@@ -123,7 +123,7 @@ impl Groups {
         self.expression.create_accumulator().map_err(user)
     }
 
-    /// The state of a group, which stays as it is.
+    /// The state of a group, which stays unchanged.
     fn state(&self, accumulator: &mut Box<dyn ForeignAccumulator>) -> Result<Vec<ScalarValue>, Cause> {
         let state = accumulator.state().map_err(user)?;
         *accumulator = self.merged(&state)?;
@@ -143,7 +143,7 @@ fn user(error: datafusion::common::DataFusionError) -> Cause {
     Cause::User(plain(&error))
 }
 
-/// The rows of each group, groups ascending.
+/// The rows of each group, with groups in ascending order.
 fn rows_by_group(groups: &[u32], filter: Option<&BooleanArray>) -> Vec<(usize, UInt32Array)> {
     let chosen = |row: &u32| {
         filter.is_none_or(|filter| {

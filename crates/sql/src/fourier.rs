@@ -1,11 +1,11 @@
-//! The discrete Fourier transform, by halves: that of a vector is combined of those of its elements at even and at odd
-//! places. Whoever computes the halves, the result is the same to the last bit.
+//! The discrete Fourier transform, by halves: the transform of a vector is combined from those of its elements at even
+//! and at odd positions. Whoever computes the halves, the result is the same to the last bit.
 
 use std::f64::consts::PI;
 
 use tidemill_engine::Cause;
 
-/// The longest vector of odd length: it takes the square of it.
+/// The longest vector of odd length: its cost grows with the square of the length.
 const ODD_LENGTH_MAX: usize = 4096;
 
 /// Complex numbers, as their real and imaginary parts.
@@ -16,7 +16,7 @@ pub(crate) struct Spectrum {
 }
 
 impl Spectrum {
-    /// How many numbers.
+    /// The number of complex numbers.
     pub fn len(&self) -> usize {
         self.re.len()
     }
@@ -34,7 +34,7 @@ pub(crate) fn transform(vector: &[f64]) -> Result<Spectrum, Cause> {
     combine(&transform(&half(0))?, &transform(&half(1))?)
 }
 
-/// The transform of a vector, from those of its elements at even and at odd places.
+/// The transform of a vector, from those of its elements at even and at odd positions.
 pub(crate) fn combine(even: &Spectrum, odd: &Spectrum) -> Result<Spectrum, Cause> {
     let half = even.len();
     if odd.len() != half {
@@ -54,7 +54,7 @@ pub(crate) fn combine(even: &Spectrum, odd: &Spectrum) -> Result<Spectrum, Cause
     Ok(whole)
 }
 
-/// As it is defined.
+/// Computed by definition.
 fn of_odd_length(vector: &[f64]) -> Result<Spectrum, Cause> {
     let length = vector.len();
     if length > ODD_LENGTH_MAX {
@@ -75,7 +75,7 @@ fn of_odd_length(vector: &[f64]) -> Result<Spectrum, Cause> {
     Ok(spectrum)
 }
 
-/// Sine and cosine of `-2 pi k / n`, `k` below `n`; those of quarter turns are exact.
+/// Sine and cosine of `-2 pi k / n` for `k` below `n`; exact for quarter turns.
 fn turn(k: usize, n: usize) -> (f64, f64) {
     match 4 * k {
         0 => (0.0, 1.0),

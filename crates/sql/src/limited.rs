@@ -1,4 +1,4 @@
-//! LIMIT at the end of a query: a sink that stops the query when it has its rows.
+//! LIMIT at the end of a query: a sink that stops the query when it has enough rows.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub(crate) struct Limited {
 }
 
 impl Limited {
-    /// Passes on so many rows, then says that no more are wanted.
+    /// Passes on this many rows, then reports that no more are wanted.
     pub fn new(sink: Box<dyn Sink>, rows: u64, reached: Arc<AtomicBool>) -> Self {
         Limited { sink, rows_left: rows, reached }
     }

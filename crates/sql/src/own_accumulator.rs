@@ -1,4 +1,4 @@
-//! Accumulators of ours as DataFusion's: for one group, and for many.
+//! Our accumulators in DataFusion's form: for one group, and for many.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -22,7 +22,7 @@ pub(crate) fn state_fields(function: &dyn Aggregate, name: &str) -> Vec<FieldRef
 
 /// One group.
 pub(crate) struct Single {
-    /// In a lock because DataFusion wants to share it; no one else waits for it.
+    /// Locked because DataFusion needs to share it; nobody else waits for it.
     inner: Mutex<Box<dyn Accumulator>>,
 }
 
@@ -87,7 +87,7 @@ impl Many {
         self.inner.resize(self.groups);
     }
 
-    /// What of the first groups is wanted; the others become the first.
+    /// What is wanted from the first groups; the others become the first.
     fn emit<T>(
         &mut self,
         emit_to: EmitTo,

@@ -1,5 +1,5 @@
-//! Aggregates of ours and of users: our trait, under a name that DataFusion's planner knows. Streams run them as they
-//! are; DataFusion runs them over what is left when input has ended.
+//! Our own and users' aggregates: our trait, under a name that DataFusion's planner knows. Streams run them directly;
+//! DataFusion runs them over what remains when the input has ended.
 
 use std::any::Any;
 use std::fmt;
@@ -17,7 +17,7 @@ use tidemill_operators::Aggregate;
 
 use crate::own_accumulator::{Many, Single, state_fields};
 
-/// An aggregate by our trait.
+/// An aggregate that implements our trait.
 pub(crate) struct OwnAggregate {
     name: String,
     signature: Signature,
@@ -31,14 +31,14 @@ impl OwnAggregate {
         AggregateUDF::new_from_impl(OwnAggregate { name: name.to_string(), signature, function })
     }
 
-    /// The function under a name, for so many arguments, whose types are settled.
+    /// The function under a name, for this many arguments with known types.
     pub fn of_any(name: &str, arguments: usize, function: Arc<dyn Aggregate>) -> AggregateUDF {
         let signature = Signature::any(arguments, Volatility::Immutable);
         AggregateUDF::new_from_impl(OwnAggregate { name: name.to_string(), signature, function })
     }
 }
 
-/// The function behind one that a user registered.
+/// Our function behind one that a user registered.
 pub(crate) fn own(function: &AggregateUDF) -> Option<Arc<dyn Aggregate>> {
     let implementation = function.inner().as_ref() as &dyn Any;
     implementation.downcast_ref::<OwnAggregate>().map(|own| Arc::clone(&own.function))

@@ -1,4 +1,4 @@
-//! Conditions on pairs of rows in joins, of which some cannot be computed.
+//! Conditions on pairs of rows in joins, some of which cannot be computed.
 
 use datafusion::arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch};
 use datafusion::arrow::compute::concat;
@@ -8,7 +8,7 @@ use tidemill_engine::{Cause, Cut, Expression, FaultLog};
 use crate::expression::{Compiled, plain};
 use crate::steps::describe;
 
-/// A condition that is NULL, and so no match, for pairs that it cannot be computed for. They are counted.
+/// A condition that is NULL, and so does not match, for pairs for which it cannot be computed. These pairs are counted.
 #[derive(Debug)]
 pub(crate) struct PairCondition {
     condition: Compiled,
@@ -20,7 +20,7 @@ impl PairCondition {
         PairCondition { condition, faults }
     }
 
-    /// The pairs that cannot be computed are found by halves, so that one of them in a batch costs little.
+    /// The pairs that cannot be computed are found by bisection, so that one of them in a batch costs little.
     fn by_halves(&self, pairs: &RecordBatch, cut: &Cut, made: &mut Vec<BooleanArray>) {
         match self.condition.values(pairs, cut) {
             Ok(values) => made.push(values.as_boolean().clone()),

@@ -1,4 +1,4 @@
-//! A query that is ready to run: its plan, its sources, its outputs.
+//! A query that is ready to run, with its plan, sources and outputs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,15 +18,15 @@ use crate::view::ViewHandle;
 use tidemill_operators::FailedResults;
 use tidemill_operators::watermark::LateRows;
 
-/// What comes out of a query at one end.
+/// One output of a query.
 #[derive(Clone, Debug)]
 pub struct Output {
     /// The name of the sink or view.
     pub name: String,
     /// The columns.
     pub schema: SchemaRef,
-    /// If it is a table (an aggregate without a window): the numbers of its key's columns; a row takes the place of
-    /// the one before with the same key. `Some` without numbers: the key is not among the columns.
+    /// For a table (an aggregate without a window): the indexes of its key's columns; a row replaces the previous one
+    /// with the same key. `Some` without indexes: the key is not among the columns.
     pub table_key: Option<Option<Vec<usize>>>,
 }
 
@@ -47,9 +47,9 @@ pub struct Prepared {
     pub(crate) views: Vec<ViewHandle>,
     /// Where and how it is durable, if it is.
     pub(crate) durability: Option<(PathBuf, Durability)>,
-    /// Its journal, once it is opened.
+    /// Its journal, once opened.
     pub(crate) journal: Option<Journal>,
-    /// The inputs that the query asks to be split.
+    /// The inputs for which the query requests a split.
     pub(crate) splits: AskedSplits,
     /// The worker of each process of the plan.
     pub(crate) places: Vec<u32>,
@@ -58,8 +58,8 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Several queries that run together, each to its output. Whether a result that cannot be represented ends them with
-    /// an error; if not, it is NULL and told of.
+    /// Several queries that run together, each with its output. The flag says whether a result that cannot be
+    /// represented ends them with an error; otherwise it becomes NULL and is reported.
     pub(crate) fn pipeline(
         name: &str,
         queries: &[(String, LogicalPlan)],
@@ -102,7 +102,7 @@ impl Prepared {
         })
     }
 
-    /// One query whose rows are shown. Over input that ends, what cannot stream is answered at the end.
+    /// One query whose rows are shown. Over input that ends, the parts that cannot stream are answered at the end.
     pub(crate) fn shown(
         query: &LogicalPlan,
         settings: &Settings,
@@ -162,8 +162,8 @@ impl Prepared {
         Ok(self)
     }
 
-    /// Opens the journal, if it is durable: from then on no other run of it can start. That is done before sinks are
-    /// opened, for they may give up an earlier run for a later one.
+    /// Opens the journal, if it is durable; from then on no other run of it can start. This happens before sinks are
+    /// opened, because opening a sink may end an earlier run in favour of a later one.
     pub(crate) fn open_journal(&mut self) -> Result<(), Cause> {
         if let Some((folder, _)) = &self.durability {
             self.journal = Some(Journal::open(folder)?);
@@ -176,12 +176,12 @@ impl Prepared {
         self.durability.as_ref().map(|(folder, _)| folder.as_path())
     }
 
-    /// Whether it goes on after a crash.
+    /// Whether it resumes after a crash.
     pub fn is_durable(&self) -> bool {
         self.durability.is_some()
     }
 
-    /// What comes out of it. A query that is answered at its end has none of its own.
+    /// Its outputs. A query that is answered at its end has none.
     pub fn outputs(&self) -> &[Output] {
         match self.finish {
             Some(_) => &[],
@@ -189,7 +189,7 @@ impl Prepared {
         }
     }
 
-    /// Whether its answer comes when all input has ended, and not before.
+    /// Whether its answer comes only when all input has ended.
     pub fn is_answered_at_end(&self) -> bool {
         self.finish.is_some()
     }
@@ -210,7 +210,7 @@ impl Prepared {
     }
 
     /// When its cycles close. An event waits at most a fifth of the bound for its cycle; the rest is for the work, and
-    /// for the cycle that is under way when it comes.
+    /// for the cycle that is being processed when it comes.
     pub fn cycles(&self) -> CyclePolicy {
         if self.settings.cycle_fixed {
             return CyclePolicy::fixed(self.settings.cycle_events);
@@ -220,7 +220,7 @@ impl Prepared {
     }
 }
 
-/// What the rows of a source's journal mean to the query: how the columns that it reads come of them.
+/// The meaning of the rows in a source's journal for the query: how the columns that it reads are computed from them.
 fn meaning(source: &UsedSource) -> Vec<String> {
     let definition = &source.definition;
     let computed = definition.computed.as_deref().unwrap_or_default();
@@ -256,7 +256,7 @@ fn output(name: &str, query: &LogicalPlan, relation: &Relation) -> Output {
     Output { name: name.to_string(), schema: Arc::new(Schema::new(fields)), table_key }
 }
 
-/// A query without the LIMIT at its end, and that limit.
+/// A query without its final LIMIT, and that limit.
 fn without_limit(query: &LogicalPlan) -> (&LogicalPlan, Option<u64>) {
     let LogicalPlan::Limit(limit) = query else { return (query, None) };
     match (limit.get_skip_type(), limit.get_fetch_type()) {

@@ -6,10 +6,10 @@ use datafusion::common::ScalarValue;
 use datafusion::logical_expr::LogicalPlan;
 use tidemill_engine::ProcessPlan;
 
-/// One process. It is known by its address: however often it is named, it runs once.
+/// One process. It is identified by its address: however often it is named, it runs once.
 #[derive(Debug)]
 pub(crate) struct ProcessDefinition {
-    /// Its name, with its parameters if it is one of a set, and where it may run.
+    /// Its name, with its parameters if it belongs to a set, and where it may run.
     pub plan: ProcessPlan,
 }
 
@@ -20,18 +20,18 @@ pub(crate) struct ProcessSet {
     pub name: String,
     /// The rows of all of them.
     pub plan: LogicalPlan,
-    /// Each of them.
+    /// Its members.
     pub members: Vec<Member>,
 }
 
-/// One of a set.
+/// A member of a set.
 #[derive(Debug)]
 pub(crate) struct Member {
-    /// The values of its parameters; none if it is no set.
+    /// The values of its parameters; empty if it is not a set.
     pub parameters: Vec<ScalarValue>,
     /// The process.
     pub definition: Arc<ProcessDefinition>,
-    /// What it computes, as a node of its own.
+    /// Its query, as a separate node.
     pub plan: LogicalPlan,
 }
 
@@ -41,7 +41,7 @@ impl ProcessSet {
         self.members.iter().map(|member| &member.definition.plan)
     }
 
-    /// The member with these parameters, under their own types.
+    /// The member with these parameters, converted to their own types.
     pub fn member(&self, parameters: &[ScalarValue]) -> Option<&Member> {
         let is_equal = |(own, given): (&ScalarValue, &ScalarValue)| {
             given.cast_to(&own.data_type()).is_ok_and(|given| given == *own)

@@ -1,4 +1,4 @@
-//! Some columns of a source that always makes all of them.
+//! Selects columns of a source that always makes all of them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use datafusion::arrow::datatypes::SchemaRef;
 use tidemill_engine::{Cause, Faults, Place, Places, Polled, Progress, Request, Source};
 
-/// A source with some of its columns: for sources that cannot leave columns out while they make rows.
+/// A source reduced to some of its columns, for sources that cannot omit columns while they make rows.
 ///
 /// ```
 /// use tidemill_connect::generators::{Sequence, SequenceConfig};
@@ -26,7 +26,7 @@ impl Projected {
     /// The source with these columns; `None`: with all.
     ///
     /// # Errors
-    /// [`Cause::Bug`] if there is no such column.
+    /// [`Cause::Bug`] if such a column does not exist.
     pub fn open(source: impl Source + 'static, columns: Option<&[usize]>) -> Result<Box<dyn Source>, Cause> {
         let Some(columns) = columns else { return Ok(Box::new(source)) };
         let schema = source.schema().project(columns).map_err(|error| Cause::Bug(error.to_string()))?;

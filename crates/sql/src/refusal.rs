@@ -1,4 +1,4 @@
-//! What streaming cannot answer: the reason, and the way out.
+//! What streaming cannot answer, with the reason and an alternative.
 
 use std::error::Error;
 use std::fmt;
@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::tokenizer::Span as TokenSpan;
 /// A refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
-    /// Why it cannot be done.
+    /// Why it is not possible.
     pub reason: String,
     /// What can be done instead.
     pub way_out: String,
@@ -23,13 +23,13 @@ impl fmt::Display for Refusal {
 
 impl Error for Refusal {}
 
-/// What cannot be done, and what can be done instead, as an error of planning.
+/// What is not possible and what can be done instead, as a planning error.
 pub(crate) fn refuse(reason: impl Into<String>, way_out: &str) -> DataFusionError {
     let refusal = Refusal { reason: reason.into(), way_out: way_out.to_string() };
     DataFusionError::External(Box::new(refusal))
 }
 
-/// The same, at a place of the text.
+/// The same, at a place in the text.
 pub(crate) fn refuse_at(place: TokenSpan, reason: impl Into<String>, way_out: &str) -> DataFusionError {
     let reason = reason.into();
     let diagnostic = Diagnostic::new_error(reason.clone(), Span::try_from_sqlparser_span(place));

@@ -1,4 +1,4 @@
-//! A query that runs: its engine, and the feeds of its sources.
+//! A running query: its engine, and the feeds of its sources.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,12 +21,12 @@ use crate::translate::UsedSource;
 use crate::view::{Kept, ViewHandle};
 use tidemill_operators::watermark::LateRows;
 
-/// How far a running query is.
+/// The progress of a running query.
 #[derive(Clone, Debug)]
 pub struct QueryStatus {
     /// The engine's counters and response times.
     pub engine: Status,
-    /// For each source: its name, and how far it is.
+    /// For each source its name and progress.
     pub sources: Vec<(String, FeedStatus)>,
     /// Rows that came too late, at intake or at an operator.
     pub late: u64,
@@ -44,7 +44,7 @@ impl QueryStatus {
         self.sources.iter().map(|(_, feed)| feed.rows).sum()
     }
 
-    /// How far the sources are together; `None` if one of them has no end.
+    /// The common progress of all sources; `None` if one of them has no end.
     pub fn progress(&self) -> Option<Progress> {
         let mut all = Progress { done: 0, total: Some(0) };
         for (_, feed) in &self.sources {
@@ -55,16 +55,16 @@ impl QueryStatus {
     }
 }
 
-/// A query that runs. Dropping it stops it at once.
+/// A running query. Dropping it stops it at once.
 pub struct RunningQuery {
     running: Option<Running>,
     feeds: Vec<(String, Feed)>,
-    /// Of a durable query; it stops when dropped, after the query and its feeds.
+    /// Only for a durable query; it stops when dropped, after the query and its feeds.
     _keeper: Option<Keeper>,
     recovered: Option<Recovered>,
     faults: FaultLog,
     null_results: FaultLog,
-    /// Of each sink.
+    /// One for each sink.
     refused: Vec<FaultLog>,
     late: LateRows,
     finish: Option<Finish>,
@@ -73,12 +73,12 @@ pub struct RunningQuery {
     enough: Arc<AtomicBool>,
     max_latency: Option<Duration>,
     splits: AskedSplits,
-    /// Where it is kept what they cost.
+    /// The file in which the costs of splits are stored.
     split_profiles: Option<PathBuf>,
 }
 
 impl Prepared {
-    /// Starts the query. `sinks` are those of its [`outputs`](Prepared::outputs), in their order.
+    /// Starts the query. `sinks` belong to its [`outputs`](Prepared::outputs), in the same order.
     ///
     /// # Errors
     /// If a source cannot be opened, or the engine cannot run.
@@ -134,8 +134,8 @@ impl Prepared {
         })
     }
 
-    /// Whether a durable query could go on with its journal and these sinks; if not, what a repair would do, which is done
-    /// if `is_to_be_done`. `None`: it can go on.
+    /// Whether a durable query could resume with its journal and these sinks. If not, returns what a repair would do,
+    /// and does it if `is_to_be_done`. `None`: it can resume.
     ///
     /// # Errors
     /// If it is not durable, or a repair would not help.
@@ -172,7 +172,7 @@ impl Prepared {
     }
 }
 
-/// An engine that runs, and what feeds it.
+/// A running engine and its feeds.
 struct Started {
     running: Running,
     feeds: Vec<Feed>,
@@ -236,7 +236,7 @@ impl RunningQuery {
         self.recovered.as_ref()
     }
 
-    /// How far it is.
+    /// Its progress.
     pub fn status(&self) -> Option<QueryStatus> {
         let engine = self.running.as_ref()?.status();
         Some(self.status_with(engine))
@@ -275,12 +275,12 @@ impl RunningQuery {
         &self.views
     }
 
-    /// Tells the sources to stop; what they gave before is still processed.
+    /// Tells the sources to stop; rows that they have returned are still processed.
     pub fn stop(&self) {
         self.feeds.iter().for_each(|(_, feed)| feed.stop());
     }
 
-    /// Whether it has nothing more to do but to be waited for.
+    /// Whether it has ended and only needs to be waited for.
     pub fn has_ended(&self) -> bool {
         if self.enough.load(Ordering::Acquire) {
             self.stop();
@@ -314,7 +314,7 @@ impl RunningQuery {
         Ok((status, Some(answer)))
     }
 
-    /// Keeps what splits cost for the next run, which does without it if it cannot be kept.
+    /// Stores the costs of splits for the next run. Failing to store them is not an error.
     fn keep_profiles(&self, status: &Status) {
         let Some(path) = &self.split_profiles else { return };
         let profile = |split: &SplitStatus| {
@@ -328,8 +328,8 @@ impl RunningQuery {
     }
 }
 
-/// How long workers look for work before they sleep. That saves waking them, 5 to 15 us of a response, which matters
-/// only where the bound is tight; a core that looks is not there for others.
+/// How long workers spin before they sleep. That saves waking them, 5 to 15 us of a response, which matters only if the
+/// bound is tight; a core that spins is not available to others.
 fn spin(max_latency: Option<Duration>) -> Duration {
     match max_latency {
         Some(bound) if bound <= Duration::from_millis(1) => Duration::from_micros(200),
@@ -356,7 +356,7 @@ pub(crate) fn cause_of(error: FlowError) -> Cause {
     }
 }
 
-/// A cause of the same fault, with place and reason.
+/// A cause with the same fault, extended by place and reason.
 fn with_text(cause: &Cause, text: String) -> Cause {
     match cause {
         Cause::User(_) => Cause::User(text),

@@ -1,4 +1,4 @@
-//! A session: what was defined, what was registered, and what a statement does.
+//! A session: its definitions and registrations, and the effects of statements.
 
 mod define;
 mod member;
@@ -28,27 +28,27 @@ use crate::text_error::{Names, TextError};
 use crate::translate::{is_static, read_static};
 use crate::view::{Kept, ViewHandle};
 
-/// What a statement led to.
+/// The result of a statement.
 pub enum Reply {
-    /// Something was defined or changed: what, in a word.
+    /// Something was defined or changed; the text says what.
     Done(String),
-    /// Rows that are there at once.
+    /// Rows that are available at once.
     Rows(RecordBatch),
-    /// A text to be shown as it is.
+    /// A text to be shown unchanged.
     Text(String),
     /// A query to be started.
     Query(Box<Prepared>),
-    /// A query to be started, and then described by what was measured (`EXPLAIN ANALYZE`).
+    /// A query to be started, and then described with its measurements (`EXPLAIN ANALYZE`).
     Analyze(Box<Prepared>),
 }
 
 /// The queries of a session that run together, and the sinks that they write to.
 pub type Pipeline = (Prepared, Vec<Box<dyn Sink>>);
 
-/// Where each output goes; `None`: it is kept in memory.
+/// The target of each output; `None`: it is kept in memory.
 type SinkDefinitions = Vec<Option<SinkDefinition>>;
 
-/// A sink that was defined, and what goes into it.
+/// A defined sink, and its input.
 struct SinkEntry {
     definition: SinkDefinition,
     max_latency: Option<Duration>,
@@ -72,7 +72,7 @@ pub struct Session {
     sinks: BTreeMap<String, SinkEntry>,
     places: BTreeMap<String, PlaceGroup>,
     settings: Settings,
-    /// The statements that have defined or changed something, so that other processes can do the same.
+    /// The statements that have defined or changed something, so that other processes can repeat them.
     definitions: Vec<String>,
     has_attached_views: bool,
 }
@@ -84,7 +84,7 @@ impl Default for Session {
 }
 
 impl Session {
-    /// A session with the generators and functions that are always there.
+    /// A session with the built-in generators and functions.
     pub fn new() -> Self {
         let mut registry = Registry::default();
         connectors::register(&mut registry);
@@ -105,7 +105,7 @@ impl Session {
         &self.settings
     }
 
-    /// The settings, to be changed.
+    /// The settings, for modification.
     pub fn settings_mut(&mut self) -> &mut Settings {
         &mut self.settings
     }
@@ -183,7 +183,7 @@ impl Session {
     /// Executes a statement.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// The error, with its place.
     pub fn execute(&mut self, statement: &Statement) -> Result<Reply, TextError> {
         let mut reply = self.reply(statement)?;
         match &mut reply {
@@ -222,7 +222,7 @@ impl Session {
         }
     }
 
-    /// Everything that the sinks and materialized views of the session ask for, to run together; `None` if there is
+    /// Everything that the sinks and materialized views of the session request, to run together; `None` if there is
     /// nothing.
     ///
     /// # Errors
@@ -287,7 +287,7 @@ impl Session {
         Ok(self.prepare_pipeline()?.map(|(prepared, _)| prepared))
     }
 
-    /// From now on queries that name this view read its rows as they are at that moment, and do not compute it again.
+    /// From now on, queries that name this view read its rows as they are at that moment instead of computing it again.
     pub fn attach_view(&mut self, view: &ViewHandle) {
         let rows = Arc::new(view.definition());
         let attached = match self.catalog.relation(view.name()) {
@@ -342,8 +342,8 @@ impl Session {
         Ok(Reply::Query(Box::new(prepared)))
     }
 
-    /// The settings by which a single query runs. The rows of views that are kept are in this process alone, and so are
-    /// queries that may read them.
+    /// The settings for a single query. The rows of kept views are only in this process, and so are queries that may
+    /// read them.
     fn settings_of_query(&self) -> Settings {
         let processes = if self.has_attached_views { 1 } else { self.settings.processes };
         Settings { processes, ..self.settings.clone() }
@@ -375,7 +375,7 @@ fn select_all(name: &Name, statement: &Statement) -> Result<ast::Query, TextErro
     select(&quoted, name, statement)
 }
 
-/// `SELECT * FROM relation`, which the name stands for.
+/// `SELECT * FROM relation`, with the relation of that name.
 fn select(relation: &str, name: &Name, statement: &Statement) -> Result<ast::Query, TextError> {
     let parsed = crate::statement::parse(&format!("SELECT * FROM {relation}"), statement.script().file())?;
     match parsed.into_iter().next().map(|parsed| parsed.kind) {
@@ -385,7 +385,7 @@ fn select(relation: &str, name: &Name, statement: &Statement) -> Result<ast::Que
 }
 
 impl Provider<'_> {
-    /// What is wrong with a statement, and where.
+    /// The error in a statement, with its place.
     pub(crate) fn text_error(&self, error: &DataFusionError, statement: &Statement) -> TextError {
         let functions = self.functions;
         let names = Names {

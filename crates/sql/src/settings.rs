@@ -11,34 +11,35 @@ use crate::text_error::TextError;
 pub struct Settings {
     /// Worker threads, of each process.
     pub workers: usize,
-    /// Processes of this machine over which queries run, this one included. More than one only where the others call
-    /// [`Session::run_member`](crate::Session::run_member). Not for `SET`.
+    /// Processes of this machine over which queries run, including this one. More than one only if the others call
+    /// [`Session::run_member`](crate::Session::run_member). Not available to `SET`.
     pub processes: usize,
-    /// Logical partitions of each operator with keys. Part of a query: with another number, state cannot be taken over.
+    /// Logical partitions of each operator with keys. Part of a query: with a different number, state cannot be
+    /// restored.
     pub partitions: u32,
     /// The most events in a cycle.
     pub cycle_events: u32,
     /// Whether cycles are closed at exactly that number, so that every run has the same cuts.
     pub cycle_fixed: bool,
-    /// Groups that an aggregation may hold.
+    /// The most groups that an aggregation may hold.
     pub max_groups: usize,
-    /// Rows that a join, a running function or a buffer may hold.
+    /// The most rows that a join, a running function or a buffer may hold.
     pub max_state_rows: usize,
-    /// Rows of a result that is shown when the query has ended.
+    /// The most rows of a result that is shown when the query has ended.
     pub max_result_rows: usize,
-    /// After so long without rows a source does not hold time back; zero: it always does.
+    /// After this long without rows a source no longer holds back the watermark; zero: it always does.
     pub idle_after: Duration,
-    /// The bound on the time from arrival to result that queries state if they state none themselves.
+    /// The bound on the time from arrival to result for queries that state none.
     pub max_latency: Option<Duration>,
     /// The folder of a durable pipeline's journal.
     pub journal: Option<PathBuf>,
     /// How often a durable pipeline's state is snapshotted.
     pub snapshot_every: Duration,
-    /// Durable sources are read from the journals in this folder, from their beginning to their end, instead of from
-    /// where they come from. Not for `SET`.
+    /// Reads durable sources from the journals in this folder, from beginning to end, instead of from their usual
+    /// place. Not available to `SET`.
     pub replay: Option<PathBuf>,
-    /// The file in which it is kept what splits have cost on this machine, so that `EXPLAIN` and the next run know; `None`:
-    /// it is forgotten. Not for `SET`.
+    /// The file that stores the costs of splits on this machine, for `EXPLAIN` and the next run; `None`: they are not
+    /// stored. Not available to `SET`.
     pub split_profiles: Option<PathBuf>,
 }
 
@@ -80,7 +81,7 @@ pub(crate) const NAMES: &[(&str, &str)] = &[
 ];
 
 impl Settings {
-    /// Takes over `SET name = value`.
+    /// Executes `SET name = value`.
     pub(crate) fn set(&mut self, name: &str, value: &Options) -> Result<(), TextError> {
         let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
         value.finish(&names)?;
@@ -105,7 +106,7 @@ impl Settings {
         Ok(())
     }
 
-    /// The value of a setting, as it is written.
+    /// The value of a setting, as written.
     pub(crate) fn show(&self, name: &str) -> String {
         let duration = |length: Duration| crate::duration::display_ns(length.as_nanos() as i64);
         match name {

@@ -1,5 +1,5 @@
-//! What splits have cost on this machine, kept in a file from run to run: so EXPLAIN can say what a plan will cost, and
-//! a query begins with the plan that was best.
+//! The costs of splits on this machine, stored in a file between runs: EXPLAIN can predict the cost of a plan, and a
+//! query begins with the plan that was best.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -11,26 +11,26 @@ use std::thread::available_parallelism;
 use tidemill_engine::{Cause, OperatorPlan, Plan, SnapshotReader, SnapshotWriter, SplitProfile};
 
 const VERSION: u8 = 1;
-/// The most that are kept; the oldest go first.
+/// The most profiles that are stored; the oldest are removed first.
 const PROFILES_MAX: usize = 256;
-/// A split whose description is longer is not remembered.
+/// A split with a longer description is not stored.
 const KEY_BYTES_MAX: usize = 4096;
-/// So many bytes have all profiles at most.
+/// The most bytes of all profiles together.
 const FILE_BYTES_MAX: u64 = (PROFILES_MAX * (KEY_BYTES_MAX + 256)) as u64;
 
-/// A split that a query asks for.
+/// A split that a query requests.
 pub(crate) struct AskedSplit {
-    /// As it is shown.
+    /// Its display.
     pub text: String,
-    /// By what its profile is found again: machine, query, and how it is split.
+    /// The key of its profile: machine, query, and how it is split.
     pub key: String,
-    /// What it cost when it ran before.
+    /// Its costs in an earlier run.
     pub profile: Option<SplitProfile>,
 }
 
-/// Inputs that are split by hand, by the operator's name and the input's number, as text.
+/// The texts of inputs that are split by hand, by the operator's name and the input's number.
 pub(crate) type Texts = BTreeMap<(String, usize), String>;
-/// The same with what is known of them.
+/// The same with what is known about them.
 pub(crate) type AskedSplits = BTreeMap<(String, usize), AskedSplit>;
 
 /// The profiles of a file, newest first.
@@ -38,7 +38,7 @@ pub(crate) type AskedSplits = BTreeMap<(String, usize), AskedSplit>;
 pub(crate) struct SplitProfiles(Vec<(String, SplitProfile)>);
 
 impl SplitProfiles {
-    /// Those of a file; none if there is no such file, or it is damaged or of another version: it is made anew then.
+    /// The profiles of a file; none if it does not exist, is damaged or has another version. It is then rewritten.
     pub fn read(path: &Path) -> SplitProfiles {
         let mut bytes = Vec::new();
         let read = File::open(path).and_then(|file| file.take(FILE_BYTES_MAX).read_to_end(&mut bytes));
@@ -74,10 +74,10 @@ impl SplitProfiles {
         self.0.iter().find(|(known, _)| known == key).map(|(_, profile)| *profile)
     }
 
-    /// Puts profiles into a file, beside those that others have put there meanwhile.
+    /// Adds profiles to a file, and keeps those that others have added meanwhile.
     ///
     /// # Errors
-    /// If it cannot be written. It is then as it was before.
+    /// If it cannot be written. It then stays as it was.
     pub fn add_to(path: &Path, new: impl IntoIterator<Item = (String, SplitProfile)>) -> io::Result<()> {
         let new = new.into_iter().filter(|(key, _)| key.len() <= KEY_BYTES_MAX);
         let mut profiles = SplitProfiles(new.collect());
@@ -100,8 +100,8 @@ impl SplitProfiles {
     }
 }
 
-/// The inputs of a plan that a query asks to be split, by operator and number, with their texts; what is known of them
-/// from a file goes to where the engine chooses by it.
+/// The inputs of a plan for which a query requests a split, by operator and number, with their texts. Known profiles
+/// are passed to inputs for which the engine chooses.
 pub(crate) fn asked(plan: &mut Plan, texts: Texts, path: Option<&Path>) -> AskedSplits {
     if texts.is_empty() {
         return AskedSplits::new();
@@ -120,7 +120,7 @@ pub(crate) fn asked(plan: &mut Plan, texts: Texts, path: Option<&Path>) -> Asked
     asked
 }
 
-/// By what the profile of an operator's input is found again, which is split as the text says.
+/// The key of the profile of an operator's input that is split as the text says.
 fn key(plan: &Plan, operator: &OperatorPlan, input: usize, text: &str) -> String {
     let (name, partitions, input) = (&operator.name, operator.partitions, &operator.inputs[input]);
     let fields = plan.schema(input.stream).map(|schema| schema.fields().clone()).unwrap_or_default();

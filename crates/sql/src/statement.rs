@@ -1,6 +1,6 @@
-//! The statements of the language: from text to what is asked for, with places.
+//! The statements of the language: parsed from text, with places.
 //!
-//! Each statement has its file. Nothing here is checked against the catalogue: that is the planner's work.
+//! Each statement has its file. Nothing here is checked against the catalogue, which is the planner's task.
 
 mod clauses;
 mod columns;
@@ -47,37 +47,37 @@ pub use self::show::ShowKind;
 pub use self::tokens::is_complete;
 use crate::TextError;
 
-/// The most errors that are reported of one script.
+/// The most errors that are reported for one script.
 const MAX_ERRORS: usize = 50;
 
 /// One statement of a script.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Statement {
-    /// What it asks for.
+    /// What it does.
     pub kind: StatementKind,
-    /// Where it stands, without its `;`.
+    /// Where it is, without its `;`.
     pub span: Span,
     /// Its text, without its `;`.
     pub text: String,
     script: Arc<Script>,
 }
 
-/// What a statement asks for.
+/// The effect of a statement.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StatementKind {
     /// `CREATE SOURCE`: a stream.
     CreateSource(CreateSource),
-    /// `CREATE TABLE`: a dimension table, read once and whole at the start.
+    /// `CREATE TABLE`: a dimension table, read once and completely at the start.
     CreateTable(CreateSource),
-    /// `CREATE VIEW`: a query with a name.
+    /// `CREATE VIEW`: a named query.
     CreateView(CreateView),
     /// `CREATE MATERIALIZED VIEW`: a view whose rows are kept in memory and can be read.
     CreateMaterializedView(CreateMaterializedView),
     /// `CREATE PROCESS`: a query with a name and a place, or a set of them.
     CreateProcess(CreateProcess),
-    /// `CREATE PLACES`: places by a name.
+    /// `CREATE PLACES`: a named group of places.
     CreatePlaces(CreatePlaces),
-    /// `CREATE SINK`: where rows go.
+    /// `CREATE SINK`: a target for rows.
     CreateSink(CreateSink),
     /// `INSERT INTO sink SELECT ...`.
     InsertInto {
@@ -94,7 +94,7 @@ pub enum StatementKind {
     Set {
         /// The setting.
         name: Name,
-        /// The one entry `name`, so that its value is read like that of an option.
+        /// The single entry `name`, so that its value is read like that of an option.
         value: Options,
     },
     /// `SHOW SOURCES` and the like.
@@ -103,16 +103,16 @@ pub enum StatementKind {
     Describe(Name),
     /// `DROP ...`.
     Drop {
-        /// What kind of thing goes.
+        /// The kind of thing to drop.
         kind: RelationKind,
         /// Its name.
         name: Name,
-        /// It is no error if there is none.
+        /// It is not an error if it does not exist.
         if_exists: bool,
     },
     /// `EXPLAIN`: the plan that would run.
     Explain {
-        /// Run it too, and report what was measured.
+        /// Whether to run it too, and report measurements.
         analyze: bool,
         /// A query, `INSERT INTO`, `CREATE VIEW`, `CREATE MATERIALIZED VIEW` or `CREATE SINK`.
         statement: Box<Statement>,
@@ -122,24 +122,24 @@ pub enum StatementKind {
 /// The kinds of things that have a name in the catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RelationKind {
-    /// A stream that comes from outside.
+    /// A stream from outside.
     Source,
     /// A dimension table.
     Table,
-    /// A query with a name.
+    /// A named query.
     View,
-    /// A query with a name, whose rows are kept.
+    /// A named query whose rows are kept.
     MaterializedView,
     /// A query with a name and a place.
     Process,
-    /// Places by a name.
+    /// A named group of places.
     Places,
-    /// Where rows go.
+    /// A target for rows.
     Sink,
 }
 
 impl RelationKind {
-    /// As the language writes it, in capitals.
+    /// The keyword, in capitals.
     #[must_use]
     pub fn keyword(self) -> &'static str {
         match self {
@@ -155,7 +155,7 @@ impl RelationKind {
 }
 
 impl Statement {
-    /// The script that it is part of.
+    /// The script that it belongs to.
     #[must_use]
     pub fn script(&self) -> &Arc<Script> {
         &self.script
@@ -167,30 +167,30 @@ impl Statement {
         TextError::new(&self.script, span, message)
     }
 
-    /// Where a name is first written in the statement, in any case if it is not quoted there.
+    /// Where a name first occurs in the statement, ignoring case if it is not quoted there.
     #[must_use]
     pub fn find_name(&self, name: &str) -> Option<Span> {
         tokens::find_name(&self.script, self.span, name)
     }
 
-    /// Where these words, unquoted, first stand one after the other.
+    /// Where these words first occur consecutively, unquoted.
     #[must_use]
     pub fn find_words(&self, words: &[&str]) -> Option<Span> {
         tokens::find_words(&self.script, self.span, words)
     }
 
-    /// Where a part of the parsed tree stands; the whole statement if the parser does not know.
+    /// The place of a part of the parsed tree; the whole statement if the parser does not know.
     #[must_use]
     pub fn span_of(&self, node: &impl Spanned) -> Span {
         self.script.span_of_tokens(node.span()).unwrap_or(self.span)
     }
 }
 
-/// Reads all statements of a script, divided by `;`. `file` is the name that messages give it.
+/// Reads all statements of a script, separated by `;`. `file` is its name in messages.
 ///
 /// # Errors
-/// The first place that cannot be read, or that the script is longer than [`MAX_SCRIPT_BYTES`]. [`parse_all`]
-/// gives all of them.
+/// At the first place that cannot be read, or if the script is longer than [`MAX_SCRIPT_BYTES`]. [`parse_all`] reports
+/// all errors.
 ///
 /// ```
 /// let statements = tidemill_sql::parse("SELECT a FROM 'a.csv'; SHOW SOURCES", "a.sql").unwrap();
@@ -205,8 +205,8 @@ pub fn parse(text: &str, file: &str) -> Result<Vec<Statement>, TextError> {
     }
 }
 
-/// Reads all statements of a script that can be read, and says what is wrong with the others: at most one
-/// error for each statement, in the order of the script, at most 50 of them.
+/// Reads all readable statements of a script, and reports the errors of the others: at most one for each statement, in
+/// the order of the script, and at most 50.
 #[must_use]
 pub fn parse_all(text: &str, file: &str) -> (Vec<Statement>, Vec<TextError>) {
     let script = match Script::new(text, file) {

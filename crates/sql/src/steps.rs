@@ -1,4 +1,4 @@
-//! The transform of filters and projections: some steps over a batch, one after another.
+//! The transform for filters and projections: several steps over a batch.
 
 use std::sync::Arc;
 
@@ -14,18 +14,18 @@ use crate::logical::shown;
 /// Keeps the rows for which a condition is true, then computes columns.
 #[derive(Clone, Debug)]
 pub(crate) struct Steps {
-    /// The conditions, each computed over what those before it left.
+    /// The conditions, each computed over the rows that the previous ones kept.
     filters: Vec<Compiled>,
-    /// The input's columns that are left after the filters, and are computed with.
+    /// The input's columns that remain after the filters, from which the others are computed.
     kept: Vec<usize>,
-    /// Over the columns that are kept.
+    /// Over the remaining columns.
     columns: Vec<Compiled>,
     output: SchemaRef,
     faults: FaultLog,
 }
 
 impl Steps {
-    /// `filters` and `columns` are over all of the input's columns.
+    /// `filters` and `columns` refer to all of the input's columns.
     pub fn new(
         filters: Vec<Compiled>,
         columns: &[Compiled],
@@ -90,8 +90,8 @@ impl Steps {
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.output), columns, &options)?)
     }
 
-    /// Computes the rows that can be computed; those that cannot are counted and left out. Which these are is found
-    /// by halves, so that one bad row in a batch costs little.
+    /// Computes the rows that can be computed; the others are counted and left out. They are found by bisection, so
+    /// that one bad row in a batch costs little.
     fn evaluate_by_halves(
         &self,
         rows: &RecordBatch,
@@ -131,7 +131,7 @@ impl Transform for Steps {
     }
 }
 
-/// A reason with the row that it is about.
+/// A reason with the row that it concerns.
 pub(crate) fn describe(reason: &str, rows: &RecordBatch) -> String {
     use datafusion::arrow::util::display::array_value_to_string;
     let schema = rows.schema();

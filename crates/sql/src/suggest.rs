@@ -1,15 +1,14 @@
-//! The name that was probably meant.
+//! Suggests the name that was probably meant.
 
-/// Names longer than this, in characters, are not compared: the time would grow with the square of the
-/// length.
+/// Longer names, in characters, are not compared, because the time grows with the square of the length.
 const MAX_CHARS: usize = 64;
 
-/// The candidate that `name` is most likely a misspelling of; `None` if none is near. Letters' case does not
-/// count. Of equally near candidates the first one is taken.
+/// The candidate that `name` most likely misspells; `None` if none is close. Case is ignored. Among equally close
+/// candidates the first one is taken.
 ///
-/// Near means at most one edit (a letter added, left out, replaced, or swapped with its neighbour) in names
-/// of up to 4 characters, and at most a third of the length in longer ones. A candidate of at least 4
-/// characters that begins or ends with the name, or is the beginning or end of it, is near too.
+/// Close means at most one edit (a letter inserted, deleted, replaced, or swapped with its neighbour) in names of up to
+/// 4 characters, and at most a third of the length in longer ones. A candidate of at least 4 characters is also close
+/// if it begins or ends with the name, or if the name begins or ends with it.
 ///
 /// ```
 /// use tidemill_sql::closest;
@@ -49,7 +48,7 @@ fn contains(name: &[char], candidate: &[char]) -> bool {
     short.len() >= 4 && (long.starts_with(short) || long.ends_with(short))
 }
 
-/// The number of edits between two names, a swap of neighbours counting as one (optimal string alignment).
+/// The number of edits between two names, where a swap of neighbours counts as one (optimal string alignment).
 fn distance(left: &[char], right: &[char]) -> usize {
     let mut before: Vec<usize> = Vec::new();
     let mut above: Vec<usize> = (0..=right.len()).collect();

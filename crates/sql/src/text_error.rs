@@ -16,9 +16,9 @@ pub(crate) use self::parser::query_hint;
 pub(crate) use self::wording::{plain_sentence, plain_values, sql_types};
 use crate::statement::{Script, Span};
 
-/// Something in a script that cannot be served: what, where, and what to do about it.
+/// An error in a script: what is wrong, where, and what to do about it.
 ///
-/// Displayed with the line of the script and a mark under the place:
+/// Displayed with the line of the script and a mark below the place:
 ///
 /// ```
 /// let error = tidemill_sql::parse("SELECT user\nFORM clicks WHERE", "clicks.sql").unwrap_err();
@@ -43,7 +43,7 @@ impl TextError {
         TextError { message: message.into(), span, hint: None, script: Arc::clone(script) }
     }
 
-    /// The same error with this hint in place of the one it has.
+    /// The same error with this hint instead of its own.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> TextError {
         self.hint = Some(hint.into());

@@ -1,4 +1,4 @@
-//! Materialized views: their rows, kept in memory while a pipeline runs, and read from any thread.
+//! Materialized views: their rows, kept in memory while a pipeline runs, and readable from any thread.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,19 +13,19 @@ use crate::first_rows::{First, FirstRows, FirstRowsSink};
 use crate::prepared::Output;
 use crate::projected::Projected;
 
-/// What keeps rows.
+/// The storage of rows.
 #[derive(Clone)]
 pub(crate) enum Kept {
     /// All rows of a stream.
     Rows(MemoryRows),
     /// The last row of each key.
     Table(TableHandle),
-    /// The first rows of an order.
+    /// The first rows in an order.
     First(FirstRows),
 }
 
 impl Kept {
-    /// A sink that keeps an output's rows under this schema, and what reads them.
+    /// A sink that stores an output's rows with this schema, and the storage to read them.
     pub fn new(output: &Output, schema: &SchemaRef, rows_max: usize) -> Result<(Box<dyn Sink>, Kept), Cause> {
         match &output.table_key {
             Some(Some(key)) => {
@@ -42,13 +42,13 @@ impl Kept {
         }
     }
 
-    /// A sink that keeps the first rows only, and what reads them.
+    /// A sink that stores only the first rows, and the storage to read them.
     pub fn first(first: First, schema: &SchemaRef, rows_max: usize) -> (Box<dyn Sink>, Kept) {
         let (sink, rows) = FirstRowsSink::new(schema, first, rows_max);
         (Box::new(sink), Kept::First(rows))
     }
 
-    /// The rows as they were after some commit.
+    /// The rows after some commit.
     pub fn read(&self) -> Result<RecordBatch, Cause> {
         match self {
             Kept::Rows(rows) => rows.read(),
@@ -58,7 +58,7 @@ impl Kept {
     }
 }
 
-/// A materialized view of a running pipeline. Clones read the same rows; they stay when the pipeline has ended.
+/// A materialized view of a running pipeline. Clones read the same rows, which stay when the pipeline has ended.
 ///
 /// See [`RunningQuery::views`](crate::RunningQuery::views).
 #[derive(Clone)]
@@ -78,7 +78,7 @@ impl ViewHandle {
         &self.name
     }
 
-    /// Its rows as they were after some cycle, never a part of one.
+    /// Its rows after some cycle, never part of one.
     ///
     /// # Errors
     /// If a column has more text than a batch can hold.
@@ -86,7 +86,7 @@ impl ViewHandle {
         self.kept.read()
     }
 
-    /// The view as a table that is read anew by each query.
+    /// The view as a table that each query reads again.
     pub(crate) fn definition(&self) -> SourceDefinition {
         let view = self.clone();
         let open = move |columns: Option<&[usize]>| {
@@ -98,14 +98,14 @@ impl ViewHandle {
     }
 }
 
-/// Rows that are given out once.
+/// Rows that are returned once.
 pub(crate) struct Once {
     schema: SchemaRef,
     rows: Option<RecordBatch>,
 }
 
 impl Once {
-    /// A source of these rows, which then ends.
+    /// A source that returns these rows and then ends.
     pub fn new(rows: RecordBatch) -> Once {
         Once { schema: rows.schema(), rows: Some(rows).filter(|rows| rows.num_rows() > 0) }
     }

@@ -6,7 +6,7 @@ use datafusion::arrow::array::types::TimestampNanosecondType;
 use datafusion::arrow::array::{ArrayRef, AsArray, PrimitiveArray};
 use datafusion::common::{Result, exec_datafusion_err};
 
-/// The start of the window `[n * size + offset, ...)` that a time falls into.
+/// The start of the window `[n * size + offset, ...)` that contains a time.
 pub(crate) fn start(time_ns: i64, size_ns: i64, offset_ns: i64) -> i64 {
     time_ns - (time_ns - offset_ns).rem_euclid(size_ns)
 }

@@ -38,7 +38,7 @@ pub(super) fn durable(options: &Options) -> Result<Option<DurableStream>, TextEr
     Ok(Some(DurableStream { stream, sync: sync(options)? }))
 }
 
-/// `durable = true`, or `'local'`, which is the same. A number of nodes is reserved for clusters.
+/// `durable = true`, or the equivalent `'local'`. A number of nodes is reserved for clusters.
 fn is_durable(options: &Options) -> Result<bool, TextError> {
     let Some(value) = options.get("durable") else { return Ok(false) };
     match &value.value {

@@ -1,4 +1,4 @@
-//! Files that are named in queries: `FROM 'clicks.csv'`.
+//! Files named in queries: `FROM 'clicks.csv'`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ fn define(path: &str) -> std::result::Result<SourceDefinition, Cause> {
     Ok(SourceDefinition { is_finite: true, is_repeatable: true, ..definition })
 }
 
-/// Opens files, with some of their columns.
+/// Opens files with some of their columns.
 pub(super) fn open(
     settings: FileSettings,
     columns: Option<&[usize]>,

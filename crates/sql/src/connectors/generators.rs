@@ -1,4 +1,4 @@
-//! The generators that are always there: `sequence(...)`, `lines(...)`, `yahoo_events(...)`, `yahoo_campaigns(...)`.
+//! The built-in generators: `sequence(...)`, `lines(...)`, `yahoo_events(...)`, `yahoo_campaigns(...)`.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ fn sequence(arguments: &Arguments) -> Result<SourceDefinition, Cause> {
     Ok(definition("sequence", sequence_schema(), event_time, config.count.is_some(), Arc::new(open)))
 }
 
-/// `lines('logs/*.log')`: the lines of files, whatever they are called.
+/// `lines('logs/*.log')`: the lines of files with any names.
 fn lines(arguments: &Arguments) -> Result<SourceDefinition, Cause> {
     let path = match arguments.positional() {
         [Value::Text(path)] => Some(path.as_str()),

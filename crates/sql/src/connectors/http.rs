@@ -26,7 +26,7 @@ const OPTIONS: &[&str] = &[
     "answer_timeout",
 ];
 
-/// A source that is posted to. The requests of a durable one are answered when their rows are in its journal.
+/// A source to which clients post. The requests of a durable source are answered when their rows are in its journal.
 pub(super) fn http(
     options: &Options,
     declared: Option<SchemaRef>,
@@ -57,7 +57,7 @@ pub(super) fn http(
     Ok(Opened { raw, is_finite: false, open })
 }
 
-/// Both, unless one is named; the connector line_protocol names its own.
+/// Both formats, unless one is named; the connector line_protocol implies its own.
 fn formats(options: &Options) -> Result<Vec<Format>, TextError> {
     if options.text("connector")? == Some("line_protocol") {
         return Ok(vec![Format::LineProtocol]);

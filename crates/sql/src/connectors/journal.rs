@@ -1,4 +1,4 @@
-//! The journal of a durable source as a source: the past, once more.
+//! The journal of a durable source as a source, to read the past again.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::definition::Open;
 use crate::statement::{Name, Options};
 use crate::text_error::TextError;
 
-/// `connector = 'journal', path = 'metrics.journal', source = 'm'`; without `source`, that of the same name.
+/// `connector = 'journal', path = 'metrics.journal', source = 'm'`; without `source`, the stream of the same name.
 pub(super) fn journal(
     options: &Options,
     name: &Name,
@@ -25,7 +25,7 @@ pub(super) fn journal(
     opened(&path, &stream, declared).map_err(|cause| options.error("path", cause.to_string()))
 }
 
-/// The journal of a stream in a folder; its columns must be those that were declared.
+/// The journal of a stream in a folder; it must have the declared columns.
 pub(super) fn opened(path: &Path, stream: &str, declared: Option<SchemaRef>) -> Result<Opened, Cause> {
     let journaled = inspect::records(path, stream, 0)?.schema();
     if let Some(declared) = declared.filter(|declared| !same_columns(declared, &journaled)) {
@@ -59,7 +59,7 @@ fn described(schema: &Schema) -> String {
     format!("({})", columns.collect::<Vec<_>>().join(", "))
 }
 
-/// What a journal has, from its beginning to its end.
+/// The contents of a journal, from beginning to end.
 struct Past {
     records: Records,
     columns: Vec<usize>,

@@ -1,4 +1,4 @@
-//! `connector = 'kafka'`: from options to topics. Without the feature `kafka` the name is known, and refused.
+//! `connector = 'kafka'`: turns options into topics. Without the feature `kafka` the name is known, but refused.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use super::sources::Opened;
 use crate::statement::Options;
 use crate::text_error::TextError;
 
-/// Options of a source, besides those of all sources.
+/// Options of a source, in addition to those of all sources.
 pub(super) const SOURCE: &[&str] = &["brokers", "topic", "start", "end_at_end"];
-/// Options of a sink, besides those of all sinks.
+/// Options of a sink, in addition to those of all sinks.
 pub(super) const SINK: &[&str] = &["brokers", "topic", "key", "delivery_wait"];
 
-/// A topic to read, its messages in this format.
+/// A topic to read, with messages in this format.
 #[cfg(feature = "kafka")]
 pub(super) fn source(
     options: &Options,
@@ -50,7 +50,7 @@ pub(super) fn source(
     Ok(Opened { raw, is_finite, open })
 }
 
-/// A topic to write, its messages in this format.
+/// A topic to write, with messages in this format.
 #[cfg(feature = "kafka")]
 pub(super) fn sink(options: &Options, format: TextFormat) -> Result<Arc<OpenSink>, TextError> {
     use tidemill_connect::kafka::{KafkaSink, KafkaSinkSettings};

@@ -1,4 +1,4 @@
-//! `format = 'line_protocol'`, and `connector = 'line_protocol'`, which takes it by whatever `listen` says.
+//! `format = 'line_protocol'`, and `connector = 'line_protocol'`, which accepts it on whatever `listen` names.
 
 use datafusion::arrow::datatypes::SchemaRef;
 use tidemill_connect::formats::line_protocol::{LineProtocolSettings, Precision};
@@ -60,7 +60,7 @@ pub(super) fn connector(
 }
 
 /// Refuses the options of line protocol where they would have no effect: for other formats, and for files, standard
-/// input and topics, which are read in nanoseconds and with the usual columns.
+/// input and topics, which are always read in nanoseconds and with the usual columns.
 pub(super) fn refuse_options(options: &Options) -> Result<(), TextError> {
     match OPTIONS.iter().find(|name| options.get(name).is_some()) {
         Some(name) => Err(options

@@ -5,14 +5,13 @@ use std::time::Duration;
 use crate::statement::{OptionValue, Options};
 use crate::text_error::TextError;
 
-/// What is good for sources that live, unless they say otherwise. A clock that is not set is off by more than this, one
-/// that is set by less.
+/// The default for live sources. A clock that is not set is off by more than this, one that is set by less.
 const USUAL: Duration = Duration::from_secs(3600);
 
-/// The bound of a source; `None`: there is none.
+/// The bound of a source; `None` if there is none.
 ///
-/// Input that lives has one by default: a single time in the far future would make everything that follows late. What
-/// does not live (a file that is read once) must give the same result on any day, and so it can have none.
+/// Live input has one by default, because a single time in the far future would make everything after it late. Other
+/// input (a file that is read once) must give the same result on any day, so it cannot have one.
 pub(super) fn max_ahead(
     options: &Options,
     connector: &str,

@@ -1,4 +1,4 @@
-//! Connectors by name: from the options of a statement to a source or a sink.
+//! Connectors by name: turn the options of a statement into a source or a sink.
 
 mod durable;
 mod files;

@@ -1,4 +1,4 @@
-//! `CREATE SINK`: from options to where rows go.
+//! `CREATE SINK`: turns options into a target for rows.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,20 +37,20 @@ pub(crate) struct SinkUse<'a> {
     /// The sink's name in the pipeline.
     pub name: &'a str,
     pub schema: &'a SchemaRef,
-    /// The names of the key's columns, if the rows are those of a table.
+    /// The names of the key's columns, if the rows form a table.
     pub key: Vec<String>,
-    /// Whether it goes on behind what an earlier run has committed.
+    /// Whether it continues behind what an earlier run has committed.
     pub resume: bool,
 }
 
-/// Where rows go: opened when the query starts, for then the columns are known.
+/// A target for rows. It is opened when the query starts, because only then are the columns known.
 #[derive(Clone)]
 pub(crate) struct SinkDefinition {
     pub connector: String,
     pub open: Arc<OpenSink>,
 }
 
-/// The definition that options ask for.
+/// The definition that the options describe.
 pub(crate) fn define_sink(options: &Options) -> Result<SinkDefinition, TextError> {
     let guessed = if options.get("path").is_some() { "file" } else { "" };
     let connector = options.choice("connector", CONNECTORS)?.unwrap_or(guessed);

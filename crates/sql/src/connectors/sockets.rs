@@ -1,4 +1,4 @@
-//! `connector = 'tcp'`, `'unix'`, `'udp'`: lines of text that come by sockets.
+//! `connector = 'tcp'`, `'unix'`, `'udp'`: lines of text received over sockets.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ const STREAM: &[&str] = &[
 ];
 const DATAGRAM: &[&str] = &["listen", "allow_remote"];
 
-/// Where to listen, or whom to connect to.
+/// Where to listen, or which server to connect to.
 struct Ends {
     listen: Option<String>,
     connect: Option<String>,
@@ -93,7 +93,7 @@ pub(super) fn udp(options: &Options, declared: Option<SchemaRef>) -> Result<Open
     Ok(Opened { raw, is_finite: false, open })
 }
 
-/// What TCP and Unix sockets have in common.
+/// Shared by TCP and Unix sockets.
 fn stream(
     options: &Options,
     declared: Option<SchemaRef>,
@@ -120,7 +120,7 @@ fn stream(
     Ok((raw, settings, ends(options, scheme)?))
 }
 
-/// The format of the lines; that of the connector line_protocol is known.
+/// The format of the lines; the connector line_protocol implies it.
 fn lines(options: &Options) -> Result<(Format, LineProtocolSettings), TextError> {
     let format = match options.text("connector")? {
         Some("line_protocol") => Format::LineProtocol,

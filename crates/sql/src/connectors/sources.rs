@@ -1,4 +1,4 @@
-//! `CREATE SOURCE` and `CREATE TABLE`: from columns and options to the definition of a source.
+//! `CREATE SOURCE` and `CREATE TABLE`: turn columns and options into the definition of a source.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,14 +25,14 @@ const CONNECTORS: &[&str] =
 const COMMON: &[&str] = &["connector", "format", "ordered", "idle_after", "max_ahead"];
 const CSV: &[&str] = &["header", "delimiter", "quote", "null"];
 
-/// How to open a source, and the columns that it has itself.
+/// How to open a source, and its own columns.
 pub(super) struct Opened {
     pub raw: SchemaRef,
     pub is_finite: bool,
     pub open: Arc<Open>,
 }
 
-/// The definition that a statement asks for.
+/// The definition that a statement describes.
 pub(crate) fn define_source(
     create: &CreateSource,
     is_table: bool,
@@ -91,7 +91,7 @@ pub(crate) fn define_source(
     })
 }
 
-/// A durable source is read from its journal, if the past is replayed.
+/// A durable source is read from its journal if the past is replayed.
 fn replayed(
     create: &CreateSource,
     options: &Options,
@@ -103,7 +103,7 @@ fn replayed(
     opened.map_err(|cause| options.error("durable", cause.to_string()))
 }
 
-/// The columns that the source itself must have; `None`: whatever it has.
+/// The columns that the source itself must have; `None`: any.
 fn declared_columns(
     create: &CreateSource,
     statement: &Statement,
@@ -124,7 +124,7 @@ fn declared_columns(
     Ok((!fields.is_empty()).then(|| Arc::new(Schema::new(fields))))
 }
 
-/// The columns that queries see, in the order of the declaration, and how they are computed.
+/// The columns that queries see, in the order of their declaration, and how they are computed.
 fn visible_columns(
     create: &CreateSource,
     raw: &SchemaRef,
@@ -159,7 +159,7 @@ fn visible_columns(
     Ok((fields, Some(expressions)))
 }
 
-/// The event time, which is made a timestamp in nanoseconds if it is another one.
+/// The event time, converted to a timestamp in nanoseconds if it has another unit.
 fn watermark(
     create: &CreateSource,
     fields: &mut [Field],
@@ -236,7 +236,7 @@ pub(super) fn known(options: &Options, own: &[&str]) -> Result<(), TextError> {
     options.finish(&known)
 }
 
-/// Whether a source is a pipe, which gives its rows once.
+/// Whether a source is a pipe, whose rows can be read only once.
 fn is_pipe(options: &Options) -> Result<bool, TextError> {
     Ok(options.text("path")?.is_some_and(|path| FileSettings::new(path).is_pipe()))
 }

@@ -19,10 +19,10 @@ use super::relations::external;
 use crate::arguments::Arguments;
 
 const USAGE: &str = "adaptive_regions(TABLE(requests), event_time, x, y, every => INTERVAL '10 minutes')";
-/// The regions' numbers are of 32 bits.
+/// Region numbers have 32 bits.
 const COORDINATES_MAX: usize = 31;
 
-/// How regions are made, and how often.
+/// How regions are computed, and how often.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct RegionsChoice {
     pub method: Method,
@@ -138,7 +138,7 @@ impl PartialOrd for RegionsNode {
     }
 }
 
-/// What stands above is not pushed into it, for regions are made of all points.
+/// Nothing is pushed into it, because regions are computed from all points.
 impl UserDefinedLogicalNodeCore for RegionsNode {
     fn name(&self) -> &str {
         "AdaptiveRegions"

@@ -1,5 +1,5 @@
-//! Sums, differences, products and signs of whole numbers that do not fit are errors. DataFusion's own wrap around,
-//! where it computes constants and where it answers a query over tables; there they are replaced by functions.
+//! Overflow of integer sums, differences, products and negations is an error. DataFusion's own operators wrap around
+//! where it folds constants and where it answers a query over tables, so they are replaced by functions there.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use datafusion::logical_expr::{
     ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-/// The plan with functions that notice overflow in the place of operators, in subqueries too.
+/// The plan with functions that detect overflow in place of operators, including subqueries.
 pub(crate) fn with_checks(plan: LogicalPlan) -> Result<LogicalPlan> {
     rewrite(plan, |expression, schema| match &expression {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => match checked(*op) {
@@ -34,7 +34,7 @@ pub(crate) fn with_checks(plan: LogicalPlan) -> Result<LogicalPlan> {
     })
 }
 
-/// The plan with the operators back in the place of the functions: streams compute them checked anyway, and faster.
+/// The plan with the operators back in place of the functions: streams compute them checked anyway, and faster.
 pub(crate) fn without_checks(plan: LogicalPlan) -> Result<LogicalPlan> {
     rewrite(plan, |expression, _| match &expression {
         Expr::ScalarFunction(ScalarFunction { func, args }) if is_checked(func) => {
@@ -106,7 +106,7 @@ fn operator(name: &str) -> Option<Operator> {
     }
 }
 
-/// `plus`, `minus`, `times` and `negative`. No query can name them.
+/// `plus`, `minus`, `times` and `negative`. Queries cannot name them.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Checked {
     name: &'static str,
@@ -138,7 +138,7 @@ impl ScalarUDFImpl for Checked {
         &self.signature
     }
 
-    /// That of the operator: names of columns come of it.
+    /// The operator's display, because it determines column names.
     fn schema_name(&self, arguments: &[Expr]) -> Result<String> {
         Ok(match (operator(self.name), arguments) {
             (Some(operator), [left, right]) => {

@@ -1,4 +1,4 @@
-//! What a plan needs before DataFusion answers it over tables in memory, so that its answer is that of streams.
+//! Prepares a plan before DataFusion answers it over tables in memory, so that its answer equals that of streams.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use super::opaque::with_opaque;
 use crate::own_aggregate::OwnAggregate;
 use crate::translate::own_aggregate_of;
 
-/// The plan, guarded against what DataFusion means otherwise or gets wrong.
+/// The plan, guarded against cases in which DataFusion has other semantics or is wrong.
 pub(crate) fn for_batch(plan: LogicalPlan) -> Result<LogicalPlan> {
     let plan = with_own_aggregates(with_float_keys(plan)?)?;
     with_one_nan(with_opaque(with_checks(plan)?)?)
 }
 
-/// The plan with -0 as 0 where rows are ordered, or divided for window functions.
+/// The plan with -0 as 0 where rows are ordered, or partitioned for window functions.
 fn with_float_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
     over_inputs(plan, |node, schema| match node {
         LogicalPlan::Sort(mut sort) => {
@@ -47,9 +47,9 @@ fn order_by_key(order: &mut SortExpr, schema: &DFSchema) {
     order.expr = as_key(std::mem::take(&mut order.expr), schema);
 }
 
-/// The plan with aggregates of ours in the place of those of DataFusion's (seen in 55.2) that answer otherwise: its
-/// grouped `min` and `max` depend on where NaN stands among the rows and miss infinities, its sums wrap around, and its
-/// means of decimals are cut off.
+/// The plan with our aggregates in place of those of DataFusion (55.2) whose answers differ: its grouped `min` and
+/// `max` depend on the position of NaN among the rows and miss infinities, its sums wrap around, and its means of
+/// decimals are truncated.
 fn with_own_aggregates(plan: LogicalPlan) -> Result<LogicalPlan> {
     over_inputs(plan, |node, schema| match node {
         LogicalPlan::Aggregate(_) => with_names(node, |part| match &part {

@@ -1,5 +1,6 @@
-//! Functions that make much of little, as `generate_series(1, 1000000000)`: what one call may make is limited before memory
-//! is taken for it. A batch of rows that makes more is computed in smaller batches, so the limit is that of one row.
+//! Functions that produce much from little input, such as `generate_series(1, 1000000000)`: the output of one call is
+//! limited before memory is allocated. If a batch of rows exceeds the limit it is computed in smaller batches, so the
+//! limit applies to one row.
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array};
 use datafusion::arrow::compute::cast;
@@ -9,10 +10,10 @@ use datafusion::logical_expr::{
     ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
 
-/// The most elements of arrays, or bytes of text, that one call may make.
+/// The most array elements, or bytes of text, that one call may produce.
 const MADE_MAX: i128 = 10_000_000;
 
-/// The functions, and how much they make is found.
+/// The functions, and how the size of their output is determined.
 const BOUNDED: [(&str, Made); 7] = [
     ("range", Made::Range),
     ("generate_series", Made::Range),
@@ -25,11 +26,11 @@ const BOUNDED: [(&str, Made); 7] = [
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Made {
-    /// The whole numbers from the first argument to the second, in steps of the third.
+    /// The integers from the first argument to the second, in steps of the third.
     Range,
     /// As many as the second argument says.
     Number,
-    /// The first argument, as often as the second says.
+    /// The first argument, repeated as often as the second says.
     Times,
 }
 
@@ -86,7 +87,7 @@ impl ScalarUDFImpl for Bounded {
     }
 }
 
-/// How much a call makes, at least as far as it is told by whole numbers.
+/// How much a call produces, at least as far as integers determine it.
 fn made(made: Made, arguments: &ScalarFunctionArgs) -> Result<i128> {
     // Of constants alone it is one value, however many rows there are.
     let is_constant = arguments.args.iter().all(|argument| matches!(argument, ColumnarValue::Scalar(_)));
@@ -118,7 +119,7 @@ fn made(made: Made, arguments: &ScalarFunctionArgs) -> Result<i128> {
     Ok((0..rows).map(made_in).sum())
 }
 
-/// The column as whole numbers, if that is what it holds.
+/// The column as integers, if that is its type.
 fn whole_numbers(column: &ArrayRef) -> Result<Option<Int64Array>> {
     match column.data_type().is_integer() {
         true => Ok(Some(cast(column, &DataType::Int64)?.as_primitive::<Int64Type>().clone())),

@@ -1,4 +1,4 @@
-//! Clauses of calls that the function has no use for: DataFusion's planner leaves them out without a word.
+//! Clauses of calls that the function cannot use: DataFusion's planner ignores them silently.
 
 use std::ops::ControlFlow;
 
@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::functions::Functions;
 use crate::refusal::refuse_at;
 
-/// Functions over rows in an order for which it matters whether they pass over NULL.
+/// Functions over ordered rows for which it matters whether they skip NULL.
 const PASS_OVER_NULL: [&str; 5] = ["lag", "lead", "first_value", "last_value", "nth_value"];
 
 /// Checks all calls in a query or an expression.
@@ -26,7 +26,7 @@ struct Calls<'a> {
     functions: &'a Functions,
 }
 
-/// The clauses of a call that not every function can have.
+/// The clauses of a call that only some functions can have.
 struct Given {
     distinct: bool,
     ordered: bool,

@@ -1,5 +1,5 @@
-//! Sums of whole and decimal numbers that are left to DataFusion, with DISTINCT and in frames: one that its type cannot hold
-//! is an error, while DataFusion's own (55.2) wraps around.
+//! Sums of integers and decimals that are left to DataFusion, with DISTINCT and in frames. A sum that does not fit its
+//! type is an error, while DataFusion's own (55.2) wraps around.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use datafusion::logical_expr::{
 
 use super::arithmetic::rewrite;
 
-/// The plan with sums that notice overflow, in subqueries too.
+/// The plan with sums that detect overflow, including subqueries.
 pub(crate) fn with_checked_sums(plan: LogicalPlan) -> Result<LogicalPlan> {
     rewrite(plan, |mut expression, _| {
         let replaced = match &mut expression {
@@ -38,17 +38,17 @@ pub(crate) fn with_checked_sums(plan: LogicalPlan) -> Result<LogicalPlan> {
     })
 }
 
-/// The function that notices overflow, for DataFusion's `sum`.
+/// The function that detects overflow, for DataFusion's `sum`.
 pub(crate) fn checked_sum(function: &AggregateUDF) -> Option<Arc<AggregateUDF>> {
     let is_sum = function.name() == "sum" && crate::own_aggregate::own(function).is_none();
     is_sum.then(|| Arc::new(AggregateUDF::new_from_impl(CheckedSum(Sum::new()))))
 }
 
-/// DataFusion's `sum`, with totals of its own for numbers that can overflow.
+/// DataFusion's `sum`, with separate totals for numbers that can overflow.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct CheckedSum(Sum);
 
-/// The type of totals of a result that is checked: wide enough for any number of rows.
+/// The type of totals for a result that is checked: wide enough for any number of rows.
 fn total_type(result: &DataType) -> Option<DataType> {
     match result {
         DataType::Int64 | DataType::UInt64 => Some(DataType::Decimal256(76, 0)),
@@ -114,7 +114,7 @@ impl AggregateUDFImpl for CheckedSum {
 struct Total {
     total: i256,
     rows: u64,
-    /// With DISTINCT: how often each value is there.
+    /// With DISTINCT: how often each value occurs.
     distinct: Option<BTreeMap<i256, u64>>,
     total_type: DataType,
     result: DataType,

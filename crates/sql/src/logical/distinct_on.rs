@@ -1,5 +1,5 @@
-//! DISTINCT ON as an aggregate: for each key the first values in the order that is asked for. DataFusion's own rule for it
-//! (55.2) panics where the optimiser has no registry of functions, as ours.
+//! DISTINCT ON as an aggregate: for each key, the first values in the specified order. DataFusion's own rule for it
+//! (55.2) panics if the optimiser has no registry of functions, like ours.
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
@@ -12,7 +12,7 @@ use datafusion::logical_expr::{
 use crate::finish::is_finite;
 use crate::refusal::refuse;
 
-/// The plan without DISTINCT ON, which is refused where input does not end.
+/// The plan without DISTINCT ON, which is refused if the input does not end.
 pub(crate) fn without_distinct_on(plan: LogicalPlan) -> Result<LogicalPlan> {
     let ends = is_finite(&plan);
     plan.transform_up_with_subqueries(|node| match node {

@@ -1,5 +1,5 @@
-//! Quotients of decimals: rounded half away from zero, with at least 16 digits behind the point where there is room for
-//! them, as in PostgreSQL. DataFusion's (seen in 55.2) have four more digits than the dividend and are cut off.
+//! Quotients of decimals: rounded half away from zero, with at least 16 digits after the point if there is room for
+//! them, as in PostgreSQL. DataFusion's (55.2) have four more digits than the dividend and are truncated.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use super::floats::written_decimal;
 
-/// The digits behind the point that a quotient has at least.
+/// The smallest number of digits after the point of a quotient.
 const SCALE: u8 = 16;
-/// The digits behind the point that are left where there are many before it.
+/// The number of digits after the point that remain if there are many before it.
 const SCALE_MIN: u8 = 6;
 
-/// Plans `/` between decimals, and between decimals and whole numbers.
+/// Plans `/` between decimals, and between decimals and integers.
 #[derive(Debug)]
 pub(super) struct DecimalDivision;
 
@@ -52,7 +52,7 @@ fn is_decimal(side: &Expr, schema: &DFSchema) -> bool {
     side.get_type(schema).is_ok_and(|data_type| matches!(data_type, DataType::Decimal128(_, _)))
 }
 
-/// Precision and scale of a decimal that holds all values of a type.
+/// Precision and scale of a decimal type that holds all values of a type.
 fn digits(data_type: &DataType) -> Option<(u8, u8)> {
     match data_type {
         DataType::Decimal128(precision, scale) => Some((*precision, u8::try_from(*scale).ok()?)),
@@ -64,7 +64,7 @@ fn digits(data_type: &DataType) -> Option<(u8, u8)> {
     }
 }
 
-/// `/`. No query can name it.
+/// `/`. Queries cannot name it.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Divide {
     signature: Signature,
@@ -99,7 +99,7 @@ impl ScalarUDFImpl for Divide {
         Ok(Divide::arguments(types)?.into_iter().map(decimal).collect())
     }
 
-    /// That of the operator: names of columns come of it.
+    /// The operator's display, because it determines column names.
     fn schema_name(&self, arguments: &[Expr]) -> Result<String> {
         Ok(format!("{} / {}", arguments[0].schema_name(), arguments[1].schema_name()))
     }
@@ -157,7 +157,7 @@ fn quotients(dividends: &ArrayRef, divisors: &ArrayRef, result: &DataType) -> Re
     Ok(quotients.collect::<Result<Decimal128Array>>()?.with_data_type(result.clone()))
 }
 
-/// The quotient, half away from zero.
+/// The quotient, rounded half away from zero.
 fn rounded(dividend: i256, divisor: i256) -> Option<i256> {
     let (quotient, rest) = (dividend.checked_div(divisor)?, dividend.checked_rem(divisor)?);
     let twice = rest.checked_mul(i256::from_i128(2))?.checked_abs()?;

@@ -1,9 +1,10 @@
-//! One meaning of floating-point numbers: there is one NaN, it equals itself and is greater than all numbers, and -0
-//! equals 0, as in PostgreSQL.
+//! Uniform semantics of floating-point numbers: there is one NaN, which equals itself and is greater than all numbers,
+//! and -0 equals 0, as in PostgreSQL.
 //!
 //! DataFusion orders by IEEE 754's total order, in which a NaN with a sign is below all numbers, and processors differ
-//! in the sign of a NaN that they compute. So each computed NaN is made positive. -0 comes before 0 there, so both are
-//! made 0 where DataFusion compares bits: in lists, `CASE x WHEN`, `nullif`, and where it orders or divides rows.
+//! in the sign of a NaN that they compute. So each computed NaN is made positive. In that order -0 comes before 0, so
+//! both are made 0 where DataFusion compares bits: in lists, `CASE x WHEN`, `nullif`, and where it orders or partitions
+//! rows.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use datafusion::logical_expr::{
 
 use super::arithmetic::rewrite;
 
-/// The plan with each computed NaN made positive, in subqueries too.
+/// The plan with each computed NaN made positive, including subqueries.
 pub(crate) fn with_one_nan(plan: LogicalPlan) -> Result<LogicalPlan> {
     rewrite(plan, |part, schema| Ok(one_nan(part, schema)))
 }
@@ -57,7 +58,7 @@ fn one_nan(part: Expr, schema: &DFSchema) -> Transformed<Expr> {
     }
 }
 
-/// The plan as it was: streams do the same where they compile expressions.
+/// The original plan: streams do the same when they compile expressions.
 pub(crate) fn without_one_nan(plan: LogicalPlan) -> Result<LogicalPlan> {
     rewrite(plan, |part, _| match &part {
         Expr::ScalarFunction(ScalarFunction { func, args }) if is_normal(func) => {
@@ -79,9 +80,9 @@ fn as_keys(keys: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
     keys.into_iter().map(|key| as_key(key, schema)).collect()
 }
 
-/// The plan with decimals compared with floating-point numbers as such. DataFusion makes the number a decimal of 15
-/// digits behind the point, which infinities, NaN and large numbers have none of. A number that is written out is the
-/// decimal that it says.
+/// The plan in which decimals are compared with floating-point numbers as floating-point numbers. DataFusion converts
+/// the number to a decimal with 15 digits after the point, which cannot represent infinities, NaN and large numbers. A
+/// literal is converted to the decimal that it denotes.
 pub(crate) fn with_decimals_compared(plan: LogicalPlan) -> Result<LogicalPlan> {
     rewrite(plan, |part, schema| {
         let mut sides: Vec<&mut Expr> = Vec::new();
@@ -128,7 +129,7 @@ fn is_equal(operator: Operator) -> bool {
     matches!(operator, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom)
 }
 
-/// A floating-point constant as the decimal that its shortest text says, if there is one.
+/// A floating-point constant as the decimal that its shortest text denotes, if there is one.
 pub(super) fn written_decimal(side: &Expr) -> Option<Expr> {
     let Expr::Literal(ScalarValue::Float64(Some(value)), metadata) = side else { return None };
     let text = format!("{value}");
@@ -142,7 +143,7 @@ pub(super) fn written_decimal(side: &Expr) -> Option<Expr> {
     Some(Expr::Literal(decimal, metadata.clone()))
 }
 
-/// Columns and constants are what they are; these compute.
+/// Columns and constants are left as they are; these expressions compute.
 fn can_make_nan(part: &Expr, schema: &DFSchema) -> bool {
     match part {
         Expr::BinaryExpr(BinaryExpr { op, .. }) => op.is_numerical_operators(),
@@ -165,7 +166,7 @@ fn is_normal(function: &ScalarUDF) -> bool {
     (function.inner().as_ref() as &dyn Any).is::<Normal>()
 }
 
-/// A number with NaN as the positive one, and perhaps -0 as 0. No query can name it.
+/// A number with every NaN made positive and, optionally, -0 made 0. Queries cannot name it.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Normal {
     zero: bool,
@@ -218,7 +219,7 @@ impl ScalarUDFImpl for Normal {
         &self.signature
     }
 
-    /// That of the argument: names of columns come of it.
+    /// The argument's display, because it determines column names.
     fn schema_name(&self, arguments: &[Expr]) -> Result<String> {
         Ok(arguments[0].schema_name().to_string())
     }

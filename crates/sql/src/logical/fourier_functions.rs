@@ -126,7 +126,7 @@ impl Spectra {
     }
 }
 
-/// A column of the spectra of rows; NULL of those without one.
+/// A column of the spectra of rows; NULL for rows without one.
 fn spectra(rows: impl Iterator<Item = Option<Result<Spectrum, Cause>>>) -> Result<ArrayRef, Cause> {
     let (mut re, mut im, mut known) = (vectors(), vectors(), Vec::new());
     for row in rows {

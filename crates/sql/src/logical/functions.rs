@@ -15,14 +15,14 @@ use datafusion::logical_expr::{
 
 /// The closing time of the cycle.
 pub(super) const NOW: &str = "now";
-/// The day of it.
+/// The date of the closing time.
 pub(super) const CURRENT_DATE: &str = "current_date";
-/// The time of the day of it.
+/// The time of day of the closing time.
 pub(super) const CURRENT_TIME: &str = "current_time";
 /// `tumble(time, size)` outside of FROM: the start of the window.
 pub(crate) const WINDOW_START: &str = "tumble";
 
-/// Functions of unions of types, which SQL cannot make.
+/// Functions of union types, which SQL cannot create.
 const NOT_IN_SQL: [&str; 2] = ["union_extract", "union_tag"];
 
 /// See the module.
@@ -86,8 +86,8 @@ impl Functions {
     }
 }
 
-/// `now()`, `current_date` and `current_time`: replaced by a column that holds the cycle's closing time before anything is
-/// evaluated. Volatile, so that planning does not compute them once and for all.
+/// `now()`, `current_date` and `current_time`: replaced by a column that holds the cycle's closing time before anything
+/// is evaluated. They are volatile, so that planning does not compute them once.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct CycleTime {
     name: &'static str,
@@ -166,7 +166,7 @@ pub(crate) fn window_start() -> ScalarUDF {
     ScalarUDF::new_from_impl(WindowStart::default())
 }
 
-/// The start of the window of a size that a time falls into.
+/// The start of the window of a given size that contains a time.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct WindowStart {
     signature: Signature,
@@ -223,7 +223,7 @@ pub(crate) fn interval_ns(value: &ScalarValue) -> Result<i64> {
     }
 }
 
-/// The length of an interval literal that has one: days and less, no months.
+/// The length of an interval literal that has one: days and smaller units, no months.
 pub(crate) fn length_ns(value: &ScalarValue) -> Result<i64> {
     let day_ns = 86_400_000_000_000_i64;
     let length = match value {

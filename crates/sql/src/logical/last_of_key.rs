@@ -1,4 +1,4 @@
-//! The node of a materialized view with a primary key: of the rows with one key, only the last one counts.
+//! The node of a materialized view with a primary key: only the last row with each key counts.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::sync::Arc;
 use datafusion::common::{DFSchemaRef, Result};
 use datafusion::logical_expr::{Expr, Extension, LogicalPlan, UserDefinedLogicalNodeCore};
 
-/// A stream read as a table: a row takes the place of the one before with the same key. Conditions around it stay
-/// outside, for a row that they drop has still replaced the one before.
+/// A stream that is read as a table: a row replaces the previous one with the same key. Conditions around it stay
+/// outside, because a row that they drop has still replaced the previous one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Hash)]
 pub(crate) struct LastOfKey {
     pub input: Arc<LogicalPlan>,
-    /// The numbers of the key's columns.
+    /// The indexes of the key's columns.
     pub key: Vec<usize>,
 }
 
@@ -36,7 +36,7 @@ impl UserDefinedLogicalNodeCore for LastOfKey {
         self.input.schema()
     }
 
-    /// All columns: the key's are needed, and the numbers of columns must stay what they are.
+    /// All columns: the key's are needed, and the indexes of columns must not change.
     fn expressions(&self) -> Vec<Expr> {
         self.input.schema().columns().into_iter().map(Expr::Column).collect()
     }

@@ -1,4 +1,4 @@
-//! From a query's syntax to an optimised logical plan, by DataFusion.
+//! Turns a query's syntax into an optimised logical plan, with DataFusion.
 
 mod adaptive_regions;
 mod arithmetic;

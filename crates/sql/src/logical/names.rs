@@ -1,9 +1,9 @@
-//! Names of columns. A column without a name is named as it is written. Columns may have equal names, which
-//! DataFusion's plans cannot: these get a number that is not shown.
+//! Column names. A column without a name is named after its expression. Columns may have equal names, which
+//! DataFusion's plans do not allow, so these get a number that is not shown.
 //!
 //! DataFusion (55.2) names an expression by a text of its own, with types and without casts: `Int64(1)` for 1, and the
-//! same for `CAST(at AS DATE)` and `CAST(at AS TIME)`. So two group keys of one column collide, and an ORDER BY of a
-//! column's number does not find it.
+//! same name for `CAST(at AS DATE)` and `CAST(at AS TIME)`. So two group keys made from one column collide, and an
+//! ORDER BY of a column's number does not find it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -20,30 +20,30 @@ use datafusion::sql::sqlparser::ast::{
     self, Ident, PipeOperator, Query, Select, SelectItem, VisitMut, VisitorMut, visit_expressions_mut,
 };
 
-/// Stands before the number of a name that occurs more than once.
+/// Precedes the number of a name that occurs more than once.
 const MARK: char = '\u{1f}';
 
-/// The function around a cast that shall not be taken for another cast of the same value.
+/// The function around a cast that must not be taken for another cast of the same value.
 pub(super) const AS_WRITTEN: &str = "as written";
 
-/// A name without the number that tells it from equal ones.
+/// A name without the number that distinguishes it from equal ones.
 pub(crate) fn shown(name: &str) -> &str {
     name.split(MARK).next().unwrap_or_default()
 }
 
-/// A name as the header of a column. DataFusion makes up names where the query has no place for one.
+/// A name as a column header. DataFusion invents names if the query has no place for one.
 pub(crate) fn header(name: &str) -> String {
     crate::text_error::plain_values(shown(name))
 }
 
-/// A text in which names stand, without the numbers that tell them from equal ones.
+/// A text that contains names, without the numbers that distinguish equal ones.
 pub(crate) fn shown_text(text: &str) -> String {
     let mut pieces = text.split(MARK);
     let first = pieces.next().unwrap_or_default().to_owned();
     pieces.fold(first, |text, piece| text + piece.trim_start_matches(|char: char| char.is_ascii_digit()))
 }
 
-/// Rows with the names that are shown.
+/// Rows with the names as shown.
 pub(crate) fn shown_rows(rows: RecordBatch) -> Result<RecordBatch> {
     let schema = rows.schema();
     let fields = schema.fields().iter();
@@ -55,17 +55,17 @@ pub(crate) fn shown_rows(rows: RecordBatch) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new_with_options(schema, rows.columns().to_vec(), &options)?)
 }
 
-/// What a query needs so that its names differ, found out by planning it.
+/// The changes a query needs so that its names differ, determined by planning it.
 #[derive(Debug, Default)]
 pub(super) struct Naming {
-    /// Casts are told apart.
+    /// Casts are distinguished.
     casts: bool,
-    /// Columns beside a star that have the name of one of its columns.
+    /// Columns next to a star that have the name of one of its columns.
     beside_star: BTreeSet<String>,
 }
 
 impl Naming {
-    /// What else the query needs after this error; `None` if names are not what is wrong.
+    /// What else the query needs after this error; `None` if names are not the problem.
     pub fn after(&mut self, error: &DataFusionError) -> Option<()> {
         let name = match error.find_root() {
             DataFusionError::SchemaError(error, _) => match error.as_ref() {
@@ -161,7 +161,7 @@ fn name_as_written(item: &mut SelectItem) {
     }
 }
 
-/// The name of a column that is selected; `None` of what is not one column.
+/// The name of a selected column; `None` for anything but a single column.
 fn name_of(item: &SelectItem) -> Option<String> {
     match item {
         SelectItem::ExprWithAlias { alias, .. } => Some(normal(alias)),
@@ -185,7 +185,7 @@ fn expression_of(item: &SelectItem) -> Option<&ast::Expr> {
     }
 }
 
-/// Whether DataFusion would make up a name.
+/// Whether DataFusion would invent a name.
 fn is_unnamed(item: &SelectItem) -> bool {
     let SelectItem::UnnamedExpr(expression) = item else { return false };
     !matches!(plain(expression), ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_))
@@ -201,7 +201,7 @@ fn give(item: &mut SelectItem, name: String) {
     };
 }
 
-/// Without the parentheses around it.
+/// Without the surrounding parentheses.
 fn plain(expression: &ast::Expr) -> &ast::Expr {
     match expression {
         ast::Expr::Nested(inner) => plain(inner),
@@ -216,7 +216,7 @@ fn normal(name: &Ident) -> String {
     }
 }
 
-/// An expression as it is written, its names in the case that they are found by.
+/// An expression as written, with its names in the case in which they are found.
 fn text_of(expression: &ast::Expr) -> String {
     let mut written = expression.clone();
     let _ = visit_expressions_mut(&mut written, |part| {
@@ -241,7 +241,7 @@ fn lower(name: &mut Ident) {
     name.value = normal(name);
 }
 
-/// Puts the function around a cast by which it is told from other casts of the same value.
+/// Wraps a cast in the function that distinguishes it from other casts of the same value.
 fn tell_apart(expression: &mut ast::Expr) {
     let is_cast = matches!(
         expression,
@@ -270,7 +270,7 @@ fn tell_apart(expression: &mut ast::Expr) {
     });
 }
 
-/// The function that is named by its second argument, and is its first one.
+/// The function that returns its first argument and is named by its second.
 pub(super) fn as_written() -> ScalarUDF {
     ScalarUDF::new_from_impl(AsWritten { signature: Signature::any(2, Volatility::Immutable) })
 }

@@ -1,13 +1,15 @@
-//! What DataFusion's simplifier must not look into.
+//! Hides expressions from DataFusion's simplifier.
 //!
-//! DataFusion (seen in 55.2) moves casts and functions from one side of a comparison with a constant to the other. It
-//! asks whether the constant has a value there, but not whether each value of the column has one:
+//! DataFusion (55.2) moves casts and functions from one side of a comparison with a constant to the other. It checks
+//! whether the constant has a value there, but not whether each value of the column has one:
 //!
-//! - `TRY_CAST(x AS INT) >= -1` becomes `x >= -1`, which is true where the cast is NULL; so are casts that round.
-//! - `extract(year FROM ts) < 3000` becomes `ts < '3000-01-01'`, which nanoseconds cannot tell, so it is NULL.
+//! - `TRY_CAST(x AS INT) >= -1` becomes `x >= -1`, which is true where the cast is NULL. The same happens to casts that
+//!   round.
+//! - `extract(year FROM ts) < 3000` becomes `ts < '3000-01-01'`, which cannot be expressed in nanoseconds, so it is
+//!   NULL.
 //!
-//! Such casts and functions are replaced by functions of ours while rules are applied. Casts that keep all values and
-//! their order stay, so that comparisons with columns of narrower types and with dictionaries remain fast.
+//! Such casts and functions are replaced by our own functions while rules are applied. Casts that preserve all values
+//! and their order stay, so that comparisons with columns of narrower types and with dictionaries remain fast.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -25,10 +27,10 @@ use datafusion::logical_expr::{
 
 use super::arithmetic::rewrite;
 
-/// The functions of DataFusion's that know for which arguments they have a value.
+/// DataFusion's functions that know for which arguments they have a value.
 const INVERTED: &[&str] = &["date_part", "floor"];
 
-/// The plan with functions of ours in the place of what must not be looked into, in subqueries too.
+/// The plan with our functions in place of what must be hidden, including subqueries.
 pub(crate) fn with_opaque(plan: LogicalPlan) -> Result<LogicalPlan> {
     rewrite(plan, |expression, schema| match expression {
         Expr::Cast(Cast { expr, field }) if is_hidden(&expr, &field, schema) => {
@@ -44,7 +46,7 @@ pub(crate) fn with_opaque(plan: LogicalPlan) -> Result<LogicalPlan> {
     })
 }
 
-/// The plan as it was.
+/// The original plan.
 pub(crate) fn without_opaque(plan: LogicalPlan) -> Result<LogicalPlan> {
     rewrite(plan, |expression, _| {
         let Expr::ScalarFunction(ScalarFunction { func, args }) = &expression else {
@@ -72,7 +74,7 @@ fn is_hidden(argument: &Expr, to: &FieldRef, schema: &DFSchema) -> bool {
     !is_constant && !argument.get_type(schema).is_ok_and(|from| keeps_values(&from, to.data_type()))
 }
 
-/// Whether each value has one of its own in the other type, and in the same order.
+/// Whether each value has a distinct counterpart in the other type, in the same order.
 fn keeps_values(from: &DataType, to: &DataType) -> bool {
     use DataType::{Decimal128, Dictionary, LargeUtf8, Utf8, Utf8View};
     match (from, to) {
@@ -98,7 +100,7 @@ fn keeps_values(from: &DataType, to: &DataType) -> bool {
     }
 }
 
-/// The size of a whole number.
+/// The size of an integer type.
 fn bits(data_type: &DataType) -> Option<u32> {
     match data_type {
         integer if integer.is_integer() => integer.primitive_width().map(|bytes| 8 * bytes as u32),
@@ -106,7 +108,7 @@ fn bits(data_type: &DataType) -> Option<u32> {
     }
 }
 
-/// The most decimal digits of whole numbers of so many bits.
+/// The most decimal digits of integers with this many bits.
 fn digits_of(bits: u32) -> i16 {
     match bits {
         8 => 3,
@@ -123,7 +125,7 @@ enum Hidden {
     Function(Arc<ScalarUDF>),
 }
 
-/// A cast or a function under a name that no rule knows, and no query can say.
+/// A cast or a function under a name that no rule knows and no query can use.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Opaque {
     hidden: Hidden,
@@ -149,7 +151,7 @@ impl ScalarUDFImpl for Opaque {
         &self.signature
     }
 
-    /// That of what is hidden: names of columns come of it.
+    /// The display of what is hidden, because it determines column names.
     fn schema_name(&self, arguments: &[Expr]) -> Result<String> {
         match &self.hidden {
             Hidden::Function(function) => function.schema_name(arguments),

@@ -1,4 +1,4 @@
-//! The rules that a streaming query is rewritten by: those of DataFusion's that leave what a stream can do.
+//! The rules by which a streaming query is rewritten: DataFusion's rules whose results a stream can execute.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use super::floats::{with_decimals_compared, with_one_nan, without_one_nan};
 use super::opaque::{with_opaque, without_opaque};
 use super::select_before::SelectBefore;
 
-/// Types are coerced, then the plan is rewritten until nothing changes.
+/// Coerces types, then rewrites the plan until nothing changes.
 pub(crate) fn optimize(plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
     let plan = coerce(plan, options)?;
     let rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> = vec![
@@ -51,7 +51,7 @@ pub(crate) fn optimize(plan: LogicalPlan, options: &ConfigOptions) -> Result<Log
     without_checks(without_opaque(without_one_nan(plan)?)?)
 }
 
-/// Casts what is compared or computed to types that go together.
+/// Casts compared or combined expressions to common types.
 pub(super) fn coerce(plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
     Analyzer::new().execute_and_check(with_decimals_compared(plan)?, options, |_, _| {})
 }

@@ -1,4 +1,4 @@
-//! The nodes of processes, and of what is done for a subscriber before rows are sent to it.
+//! The nodes of processes, and of what is done for a reader before rows are sent to it.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -10,7 +10,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
 
 use crate::process::ProcessDefinition;
 
-/// A query with a name and a place. What stands around it does not reach into it: it runs once for all of its readers.
+/// A query with a name and a place. Nothing is pushed into it from outside: it runs once for all of its readers.
 #[derive(Clone, Debug)]
 pub(crate) struct ProcessNode {
     pub definition: Arc<ProcessDefinition>,
@@ -51,7 +51,7 @@ impl UserDefinedLogicalNodeCore for ProcessNode {
         self.input.schema()
     }
 
-    /// All columns, so that none of them is optimised away by one of the readers.
+    /// All columns, so that no reader can cause one to be optimised away.
     fn expressions(&self) -> Vec<Expr> {
         self.input.schema().columns().into_iter().map(Expr::Column).collect()
     }
@@ -66,7 +66,7 @@ impl UserDefinedLogicalNodeCore for ProcessNode {
     }
 }
 
-/// `postfilter((SELECT ... FROM process WHERE ...))`: rows are selected and computed in the place of the process that
+/// `postfilter((SELECT ... FROM process WHERE ...))`: rows are filtered and computed in the place of the process that
 /// they come from (thesis, Paper III, section 4.2).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Hash)]
 pub(crate) struct Postfilter {

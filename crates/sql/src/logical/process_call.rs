@@ -39,7 +39,7 @@ pub(super) fn member(
     LogicalPlanBuilder::from(member.plan.clone()).alias(set.name.as_str())?.build()
 }
 
-/// The value of an argument: a constant, computed if need be.
+/// The value of an argument: a constant, computed if necessary.
 fn constant(
     arg: FunctionArg,
     process: &str,
@@ -74,7 +74,7 @@ pub(super) fn postfilter(
     Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) }))
 }
 
-/// Rows are selected and computed, one by one, and they come from one process.
+/// Rows are filtered and computed one by one, and come from one process.
 fn check_postfilter(plan: &LogicalPlan, usage: &str) -> Result<()> {
     match plan {
         LogicalPlan::Projection(_) | LogicalPlan::Filter(_) | LogicalPlan::SubqueryAlias(_) => {

@@ -1,4 +1,4 @@
-//! What DataFusion's planner asks for: relations, functions, options.
+//! The context that DataFusion's planner needs: relations, functions, options.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ use crate::definition::{Scanned, SourceDefinition};
 use crate::extension::Registry;
 use crate::process::ProcessSet;
 
-/// How often a query is planned with other names before it is given up.
+/// How often a query is planned with changed names before giving up.
 const MAX_ATTEMPTS: usize = 200;
 
 /// Opens a relation that is named in quotes, such as a file.
@@ -61,8 +61,8 @@ impl<'a> Provider<'a> {
         Ok(self.plan_view(query)?.1)
     }
 
-    /// The plan of a view's query, as it is written, for it is optimised with what it is used in; and the optimised one, by
-    /// which what is wrong with it is found where it is defined.
+    /// The plan of a view's query as written, because it is optimised together with the query that uses it; and the
+    /// optimised plan, which reveals errors where the view is defined.
     pub fn plan_view(&self, query: &ast::Query) -> Result<(LogicalPlan, LogicalPlan)> {
         super::calls::check(query, self.functions)?;
         let (mut naming, mut spelling) = (Naming::default(), Spelling::default());
@@ -101,7 +101,7 @@ impl<'a> Provider<'a> {
         Ok((written, crate::translate::read_as_tables(optimised)?))
     }
 
-    /// The type that a declaration means.
+    /// The type that a declaration denotes.
     pub fn data_type(&self, data_type: &ast::DataType) -> Result<DataType> {
         // The planner tells the type of a cast, and of nothing else.
         let cast = ast::Expr::Cast {
@@ -116,7 +116,7 @@ impl<'a> Provider<'a> {
         planner.sql_to_expr(cast, &schema, &mut PlannerContext::new())?.get_type(&schema)
     }
 
-    /// An expression over a schema, its types coerced.
+    /// An expression over a schema, with coerced types.
     pub fn expression(&self, expression: &ast::Expr, schema: &DFSchema) -> Result<Expr> {
         super::calls::check(expression, self.functions)?;
         let expression = self.planned_expression(expression, schema)?;
@@ -171,7 +171,7 @@ fn parser_options() -> ParserOptions {
     ParserOptions { collect_spans: true, map_string_types_to_utf8view: false, ..ParserOptions::default() }
 }
 
-/// A view, whose plan takes the place of its name.
+/// A view, whose plan replaces its name.
 struct View {
     plan: LogicalPlan,
     schema: SchemaRef,

@@ -1,4 +1,5 @@
-//! What the planner lets pass and no query can be: what no replay could repeat, an order by columns that are not there.
+//! Rejects what the planner accepts but no query may contain: what no replay could repeat, and an order by missing
+//! columns.
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result, SchemaError};
@@ -32,13 +33,14 @@ pub(crate) fn check_repeatable(plan: &LogicalPlan) -> Result<()> {
     Ok(())
 }
 
-/// Whether a function gives the same answer in every run over the same input: the closing time of a cycle is logged.
+/// Whether a function gives the same answer in every run over the same input. The closing time of a cycle does, because
+/// it is logged.
 pub(crate) fn is_repeatable(function: &ScalarUDF) -> bool {
     let is_time = [NOW, CURRENT_DATE, CURRENT_TIME].contains(&function.name());
     is_time || function.signature().volatility != Volatility::Volatile
 }
 
-/// Checks that the columns of ORDER BY are there, which DataFusion (55.2) finds out only when it runs the plan.
+/// Checks that the columns of ORDER BY exist, which DataFusion (55.2) notices only when it runs the plan.
 pub(crate) fn check_order(plan: &LogicalPlan) -> Result<()> {
     plan.apply_with_subqueries(|node| {
         let LogicalPlan::Sort(sort) = node else { return Ok(TreeNodeRecursion::Continue) };

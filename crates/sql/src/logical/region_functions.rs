@@ -1,5 +1,5 @@
-//! Regions of space, to route by: `point_quad(points)` and `kd_tree(points, levels)` divide it where points of the past
-//! are, `quad_region(splits, point)` and `kd_region(splits, point)` say in which part a point is.
+//! Regions of space to route by. `point_quad(points)` and `kd_tree(points, levels)` divide space according to past
+//! points; `quad_region(splits, point)` and `kd_region(splits, point)` return the region that contains a point.
 
 use std::sync::Arc;
 
@@ -96,7 +96,7 @@ impl ScalarUDFImpl for Divide {
 }
 
 impl Divide {
-    /// Where the space of one row's points is split. Points that lack a coordinate do not count.
+    /// The splits of the space of one row's points. Points that lack a coordinate do not count.
     fn splits(
         &self,
         points: &ArrayRef,
@@ -126,7 +126,7 @@ impl Divide {
     }
 }
 
-/// `quad_region(splits, point)`, `kd_region(splits, point)`: the number of the part that a point is in, from 0.
+/// `quad_region(splits, point)`, `kd_region(splits, point)`: the number of the region that contains a point, from 0.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Locate {
     shape: Shape,
@@ -138,7 +138,7 @@ impl Locate {
         Locate { shape, signature: Signature::any(2, Volatility::Immutable) }
     }
 
-    /// The regions behind splits. Of none, there is one region.
+    /// The regions for given splits. Without splits there is one region.
     fn regions(&self, splits: Option<&[f64]>, dimensions: usize) -> Result<Box<dyn Regions>, Cause> {
         let splits = splits.unwrap_or_default();
         match self.shape {

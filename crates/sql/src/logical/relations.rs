@@ -31,11 +31,11 @@ pub(crate) struct Relations {
     pub processes: BTreeMap<String, Arc<ProcessSet>>,
 }
 
-/// The functions of tables that are always there.
+/// The built-in table functions.
 const OWN: [&str; 8] =
     ["tumble", "hop", "session", "late", "splitstream", "mergestream", "postfilter", "adaptive_regions"];
 
-/// A call in FROM, its arguments sorted.
+/// A call in FROM, with its arguments sorted by kind.
 struct Call {
     name: String,
     tables: Vec<TableFactor>,
@@ -163,7 +163,7 @@ fn sort_arguments(name: String, args: Vec<FunctionArg>) -> Result<Call> {
     Ok(Call { name, tables, expressions, arguments })
 }
 
-/// The relation that an argument is: `TABLE(name)`, `(SELECT ...)`, or a name where a table comes first.
+/// The relation that an argument denotes: `TABLE(name)`, `(SELECT ...)`, or a name where a table comes first.
 pub(super) fn table_of(argument: &ast::Expr, first: bool) -> Option<TableFactor> {
     match argument {
         ast::Expr::Subquery(subquery) => Some(TableFactor::Derived {
@@ -239,7 +239,7 @@ fn windows(mut call: Call, context: &mut dyn RelationPlannerContext) -> Result<L
     Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) }))
 }
 
-/// Said here, with the place of the call, and not only by the operator.
+/// Reported here, with the place of the call, and not only by the operator.
 fn check_windows_of_row(kind: WindowKind) -> Result<()> {
     let WindowKind::Hop { size_ns, slide_ns, .. } = kind else { return Ok(()) };
     let windows = size_ns / slide_ns;
@@ -252,7 +252,7 @@ fn check_windows_of_row(kind: WindowKind) -> Result<()> {
     }
 }
 
-/// `DESCRIPTOR(column)`, as the standard writes it, is the column.
+/// `DESCRIPTOR(column)`, the standard's notation, denotes the column.
 fn descriptor(expression: ast::Expr) -> ast::Expr {
     if let ast::Expr::Function(function) = &expression
         && function.name.to_string().eq_ignore_ascii_case("descriptor")

@@ -1,5 +1,5 @@
-//! Selections below operators of users that say which columns they carry: rows that nobody wants are dropped before
-//! the operator sees them, and before they are split for it.
+//! Filters below users' operators that declare which columns they carry: unwanted rows are dropped before the operator
+//! sees them, and before they are split for it.
 
 use std::sync::Arc;
 
@@ -49,8 +49,8 @@ impl OptimizerRule for SelectBefore {
     }
 }
 
-/// Whether a condition is on carried columns only, and cannot fail: the operator may have no result of a row of which
-/// it would.
+/// Whether a condition uses only carried columns and cannot fail: the operator may have no result for a row for which
+/// it would fail.
 fn may_come_before(condition: &Expr, call: &OperatorCall) -> bool {
     let mut may = true;
     let visited = condition.apply(|part| {
@@ -68,7 +68,7 @@ fn may_come_before(condition: &Expr, call: &OperatorCall) -> bool {
     may && visited.is_ok()
 }
 
-/// The rows of an input of which a condition on its columns holds; of one that is split, before that.
+/// The rows of an input for which a condition on its columns holds; if the input is split, before the split.
 fn select(input: &LogicalPlan, condition: &Expr) -> Result<LogicalPlan> {
     if let Some(split) = node_of::<SplitStream>(input) {
         let node = SplitStream { input: select(&split.input, condition)?, ..split.clone() };

@@ -1,13 +1,13 @@
-//! Columns whose names have capitals: a name without quotes finds them, if it can mean one only.
+//! Columns whose names have capitals: an unquoted name finds them if exactly one matches.
 //!
-//! Names without quotes are in small letters to DataFusion, so `SELECT Id` would not find the column `Id` of a file.
+//! DataFusion lower-cases unquoted names, so `SELECT Id` would not find the column `Id` of a file.
 
 use std::ops::ControlFlow;
 
 use datafusion::common::{Column, DataFusionError, SchemaError, Span};
 use datafusion::sql::sqlparser::ast::{Expr, Ident, VisitMut, visit_expressions_mut};
 
-/// Names and how they are spelled where they come from, found out by planning.
+/// Names and their original spelling, determined by planning.
 #[derive(Debug, Default)]
 pub(super) struct Spelling {
     found: Vec<Found>,
@@ -15,14 +15,14 @@ pub(super) struct Spelling {
 
 #[derive(Debug, PartialEq)]
 struct Found {
-    /// Line and column of the expression; `None`: wherever it stands.
+    /// Line and column of the expression; `None`: everywhere.
     place: Option<(u64, u64)>,
     name: String,
     spelled: String,
 }
 
 impl Spelling {
-    /// How a column that was not found is spelled; `None` if that is not what is wrong.
+    /// The spelling of a column that was not found; `None` if spelling is not the problem.
     pub fn after(&mut self, error: &DataFusionError) -> Option<()> {
         let DataFusionError::SchemaError(schema, _) = error.find_root() else { return None };
         let SchemaError::FieldNotFound { field, valid_fields } = schema.as_ref() else { return None };
@@ -37,7 +37,7 @@ impl Spelling {
         Some(())
     }
 
-    /// Spells the names of a query or an expression.
+    /// Corrects the names in a query or an expression.
     pub fn spell(&self, node: &mut impl VisitMut) {
         if self.found.is_empty() {
             return;
@@ -79,7 +79,7 @@ fn place_of(error: &DataFusionError) -> Option<&Span> {
     }
 }
 
-/// The one column that has the name in other letters.
+/// The only column whose name differs only in case.
 fn spelled(field: &Column, valid: &[Column]) -> Option<String> {
     let is_same = |known: &&Column| {
         let same_input = match (&field.relation, &known.relation) {

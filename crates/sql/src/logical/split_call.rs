@@ -16,7 +16,7 @@ use super::split_stream::{SplitChoice, SplitShape, SplitStream};
 use crate::arguments::{Arguments, Value, value_of};
 
 const SPLITSTREAM: &str = "splitstream(TABLE(input), 64, route => xway % 64, broadcast => type = 2)";
-/// More sub-streams than this are a mistake.
+/// More sub-streams than this are considered a mistake.
 const PARTITIONS_MAX: i64 = 65_536;
 const PLANS: &[&str] = &["auto", "fsplit", "exptree", "maxtree", "autosplit", "parasplit"];
 

@@ -11,11 +11,11 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchemaRef, Result, plan_err};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, UserDefinedLogicalNodeCore, cast, lit};
 
-/// How it is to be split: a choice of the user's, of which no result depends.
+/// How to split: the user's choice, on which no result depends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct SplitChoice {
     pub shape: SplitShape,
-    /// Rows of a physical window.
+    /// The number of rows in a physical window.
     pub window_rows: Option<u32>,
 }
 
@@ -28,7 +28,7 @@ pub(crate) enum SplitShape {
     /// The share of rows that is expected to be broadcast.
     Maxtree(f64),
     Autosplit,
-    /// How many splitters; as many as workers, if it is not said.
+    /// The number of splitters; by default the number of workers.
     Parasplit(Option<u32>),
 }
 
@@ -36,11 +36,11 @@ pub(crate) enum SplitShape {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SplitStream {
     pub input: LogicalPlan,
-    /// The number of the sub-stream, a BIGINT; of rows with NULL: none.
+    /// The number of the sub-stream, a BIGINT; rows with NULL go to none.
     pub route: Expr,
     /// Whether the row goes to all of them; BOOLEAN.
     pub broadcast: Option<Expr>,
-    /// How many sub-streams.
+    /// The number of sub-streams.
     pub partitions: u32,
     pub choice: SplitChoice,
 }
@@ -111,12 +111,12 @@ impl UserDefinedLogicalNodeCore for SplitStream {
         std::iter::once(self.route.clone()).chain(self.broadcast.clone()).collect()
     }
 
-    /// None: sub-streams have the rows as they are, so those that nobody wants need not be split.
+    /// Sub-streams contain the rows unchanged, so unwanted rows need not be split.
     fn prevent_predicate_push_down_columns(&self) -> HashSet<String> {
         HashSet::new()
     }
 
-    /// The columns that are wanted, and those that say where a row goes.
+    /// The wanted columns, and those that determine where a row goes.
     fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
         let schema = self.input.schema();
         let routing = std::iter::once(&self.route).chain(&self.broadcast).flat_map(Expr::column_refs);

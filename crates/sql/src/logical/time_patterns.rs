@@ -1,8 +1,8 @@
 //! The patterns of `to_char`, `date_format`, `to_timestamp` and the like.
 //!
-//! DataFusion (55.2) hands them to chrono, whose parts begin with `%`, and which takes everything else as text: so
-//! `to_char(at, 'YYYY-MM-DD')` would be that pattern itself in each row. A pattern without `%` is therefore read as
-//! PostgreSQL reads it, that of `date_format` as Java does, and is translated. What is not known is refused.
+//! DataFusion (55.2) passes them to chrono, whose parts begin with `%` and which treats everything else as text:
+//! `to_char(at, 'YYYY-MM-DD')` would return the pattern itself in each row. A pattern without `%` is therefore read as
+//! in PostgreSQL, or as in Java for `date_format`, and translated. Unknown parts are refused.
 
 use std::ops::ControlFlow;
 
@@ -13,10 +13,10 @@ use datafusion::sql::sqlparser::ast::{
 
 use crate::refusal::refuse_at;
 
-/// Functions whose second argument is how a time is written.
+/// Functions whose second argument is the format of a time.
 const WRITE: [&str; 2] = ["to_char", "date_format"];
 
-/// Functions whose arguments behind the first one are how a time may be written.
+/// Functions whose arguments after the first are possible formats of a time.
 const READ: [&str; 7] = [
     "to_timestamp",
     "to_timestamp_seconds",
@@ -53,7 +53,7 @@ pub(super) fn translate(node: &mut impl VisitMut) -> Result<()> {
     }
 }
 
-/// What a pattern is for, and in which language it is if it has no `%`.
+/// The purpose of a pattern, and its language if it has no `%`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     Write,
@@ -100,7 +100,7 @@ fn pattern_of(pattern: &mut Expr, purpose: Purpose, function: &str) -> Result<()
     Ok(())
 }
 
-/// Checks a pattern of chrono's; the part that it does not know is the error.
+/// Checks a chrono pattern; the unknown part is the error.
 fn percent(pattern: &str) -> std::result::Result<String, String> {
     const PARTS: &str = "YCyqmbBhdeaAwuUWGgVjDxFvHkIlPpMSfRTXrZzc+stn%";
     const LONGER: [&str; 10] = [".3f", ".6f", ".9f", ".f", "3f", "6f", "9f", ":::z", "::z", ":z"];
@@ -121,13 +121,13 @@ fn percent(pattern: &str) -> std::result::Result<String, String> {
     Ok(pattern.to_owned())
 }
 
-/// A part of a PostgreSQL pattern, and what it is to chrono.
+/// A part of a PostgreSQL pattern, and its chrono equivalent.
 struct Part {
     name: &'static str,
     written: &'static str,
     /// After FM.
     short: Option<&'static str>,
-    /// Only this case; else any.
+    /// Only in this case; otherwise in any.
     exact: bool,
 }
 
@@ -139,7 +139,7 @@ const fn exact(name: &'static str, written: &'static str) -> Part {
     Part { name, written, short: Some(written), exact: true }
 }
 
-/// Longer parts stand before those that they begin with. What is known of PostgreSQL and not here has no equal.
+/// Longer parts come before those that they begin with. PostgreSQL parts that are missing here have no equivalent.
 const POSTGRES: [Part; 26] = [
     part("HH24", "%H", Some("%-H")),
     part("HH12", "%I", Some("%-I")),
@@ -169,7 +169,7 @@ const POSTGRES: [Part; 26] = [
     exact("Dy", "%a"),
 ];
 
-/// A PostgreSQL pattern as chrono has it; the part that has no equal is the error.
+/// A PostgreSQL pattern translated to chrono; the part without an equivalent is the error.
 fn postgres(pattern: &str, is_read: bool) -> std::result::Result<String, String> {
     let mut written = String::new();
     let mut rest = pattern;
@@ -220,7 +220,7 @@ fn known(text: &str, is_short: bool) -> Option<(usize, &'static str)> {
     Some((part.name.len(), made))
 }
 
-/// Names of months and days are filled up with spaces to nine letters, which chrono cannot, unless FM is before them.
+/// Names of months and days are padded with spaces to nine letters, which chrono cannot do, unless FM precedes them.
 fn month_or_day(text: &str, is_short: bool) -> Option<(usize, &'static str)> {
     let made = |made| if is_short { made } else { "" };
     match () {
@@ -230,7 +230,7 @@ fn month_or_day(text: &str, is_short: bool) -> Option<(usize, &'static str)> {
     }
 }
 
-/// A Java pattern as chrono has it; the part that has no equal is the error.
+/// A Java pattern translated to chrono; the part without an equivalent is the error.
 fn java(pattern: &str) -> std::result::Result<String, String> {
     let mut written = String::new();
     let mut rest = pattern;

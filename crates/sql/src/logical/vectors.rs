@@ -12,7 +12,7 @@ pub(super) fn vector_type() -> DataType {
     DataType::List(Arc::new(Field::new_list_field(DataType::Float64, true)))
 }
 
-/// Whether values of a type can be taken for vectors.
+/// Whether values of a type can be used as vectors.
 pub(super) fn is_vector(data_type: &DataType) -> bool {
     match data_type {
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
@@ -34,7 +34,7 @@ impl Vectors {
         self.0.len()
     }
 
-    /// `None` if it is NULL, or has a NULL in it.
+    /// `None` if it is NULL, or contains a NULL.
     pub fn at(&self, row: usize) -> Option<&[f64]> {
         let whole = self.0.values().as_primitive::<Float64Type>();
         let offsets = self.0.value_offsets();

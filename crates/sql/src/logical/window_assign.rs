@@ -14,9 +14,9 @@ use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
 pub(crate) enum WindowKind {
     /// `[n * size + offset, (n + 1) * size + offset)`
     Tumble { size_ns: i64, offset_ns: i64 },
-    /// Windows of a size, one of which begins with every slide.
+    /// Windows of a given size, one of which begins with every slide.
     Hop { size_ns: i64, slide_ns: i64, offset_ns: i64 },
-    /// As long as no gap between rows of a group is larger.
+    /// They last as long as no gap between rows of a group is larger.
     Session { gap_ns: i64 },
 }
 
@@ -36,7 +36,7 @@ impl WindowAssign {
         Self::with_qualifier(input, time, kind, qualifier)
     }
 
-    /// The bounds' qualifier stays when the optimiser leaves out columns of the input, the first one perhaps.
+    /// The bounds' qualifier stays when the optimiser removes columns of the input, possibly the first one.
     fn with_qualifier(
         input: LogicalPlan,
         time: Column,
@@ -85,7 +85,7 @@ impl UserDefinedLogicalNodeCore for WindowAssign {
         vec![Expr::Column(self.time.clone())]
     }
 
-    /// A filter on other columns may as well come first, but for sessions: which rows are there decides them.
+    /// A filter on other columns may be applied first, except for sessions, which depend on the rows that exist.
     fn prevent_predicate_push_down_columns(&self) -> HashSet<String> {
         let names = self.schema.fields().iter().map(|field| field.name().clone());
         match self.kind {

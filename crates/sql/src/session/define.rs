@@ -47,7 +47,7 @@ impl Session {
         Ok(Reply::Done(format!("{kind} {} created", create.name)))
     }
 
-    /// Whether a name is taken and that is meant to be so; an error if it is taken and not meant to be.
+    /// Whether a name is taken and the statement permits that; an error if it is taken and the statement does not.
     pub(super) fn exists(
         &self,
         name: &Name,
@@ -94,7 +94,7 @@ impl Session {
         self.catalog.add(name.as_str(), Relation::View(Arc::new(view)));
     }
 
-    /// The key by which rows of a view are told apart, if one is given: what comes without one is kept whole, and an
+    /// The key that identifies a view's rows, if one is given. A view without a key is kept completely, and an
     /// aggregate without a window has its own.
     fn view_key(
         &self,
@@ -164,7 +164,7 @@ impl Session {
         Ok(Reply::Done(format!("sink {} created", create.name)))
     }
 
-    /// The plan of what goes into a sink, checked.
+    /// The plan of a sink's input, checked.
     pub(super) fn sink_input(
         &self,
         query: &ast::Query,
@@ -251,7 +251,7 @@ fn check_names(view: &Name, plan: &LogicalPlan, statement: &Statement) -> Result
     Err(error.with_hint("give one another name with AS"))
 }
 
-/// The number of a column.
+/// The index of a column.
 fn column_of(schema: &Schema, name: &Name, statement: &Statement) -> Result<usize, TextError> {
     schema.index_of(name.as_str()).map_err(|_| {
         let error = statement.error(name.span, format!("there is no column '{name}'"));

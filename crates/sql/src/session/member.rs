@@ -1,4 +1,4 @@
-//! The other processes of a query: what they are told, and how they make the same plan of it.
+//! The other processes of a query: their instructions, and how they make the same plan from them.
 
 use tidemill_engine::{Cause, Member};
 
@@ -7,7 +7,8 @@ use crate::prepared::Prepared;
 use crate::statement::{Statement, parse};
 
 impl Session {
-    /// What another process must do to have the plan of a query, or of the pipeline: a script. Nothing if there is none.
+    /// What another process must execute to have the plan of a query, or of the pipeline: a script. Empty if there is
+    /// none.
     pub(super) fn instructions(&self, query: Option<&Statement>) -> String {
         if self.settings.processes == 1 {
             return String::new();
@@ -16,11 +17,11 @@ impl Session {
         statements.map(|text| format!("{text}\n;\n")).collect()
     }
 
-    /// Does the part of a query that this process has, which another one has started for it. Call it on a session
-    /// that has the functions, operators and settings of the other one; what was defined there comes with the process.
+    /// Runs this process's part of a query that another process has started. Call it on a session with the same
+    /// functions, operators and settings as in the other process; definitions are transferred.
     ///
     /// # Errors
-    /// If the query fails, here or elsewhere. Process 0 says why.
+    /// If the query fails, here or elsewhere. Process 0 reports why.
     ///
     /// ```no_run
     /// use tidemill_engine::Member;

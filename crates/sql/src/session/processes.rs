@@ -19,7 +19,7 @@ use crate::statement::{
 use crate::text_error::TextError;
 use crate::translate::{is_static, read_static};
 
-/// The most processes that a set may have: each is a stage of every worker.
+/// The most processes in a set: each is a stage of every worker.
 const PROCESSES_MAX: usize = 1024;
 
 impl Session {
@@ -178,14 +178,14 @@ fn query_of(values: &ast::Expr, statement: &Statement) -> Result<ast::Query, Tex
     }
 }
 
-/// The query with the values in the place of the parameters' names.
+/// The query with the values in place of the parameters' names.
 fn with_parameters(query: &ast::Query, names: &[Name], values: &[ScalarValue]) -> ast::Query {
     let mut query = query.clone();
     let _ = query.visit(&mut Parameters { names, values });
     query
 }
 
-/// Puts values in the place of names.
+/// Substitutes values for names.
 struct Parameters<'a> {
     names: &'a [Name],
     values: &'a [ScalarValue],
@@ -207,7 +207,7 @@ impl Parameters<'_> {
 impl VisitorMut for Parameters<'_> {
     type Break = ();
 
-    /// A column that is a parameter has its name.
+    /// A column that is a parameter keeps its name.
     fn pre_visit_select(&mut self, select: &mut ast::Select) -> ControlFlow<()> {
         for item in &mut select.projection {
             if let ast::SelectItem::UnnamedExpr(ast::Expr::Identifier(ident)) = item
@@ -227,7 +227,7 @@ impl VisitorMut for Parameters<'_> {
     }
 }
 
-/// A value as it is written in a query.
+/// A value as written in a query.
 fn literal(value: &ScalarValue) -> Option<ast::Value> {
     match value {
         value if value.is_null() => None,

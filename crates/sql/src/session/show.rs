@@ -1,4 +1,4 @@
-//! Statements that show what there is: EXPLAIN, DESCRIBE, SHOW.
+//! Statements that display the catalogue: EXPLAIN, DESCRIBE, SHOW.
 
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ impl Session {
         Ok(Reply::Rows(text_table(&["column", "type"], vec![names, types])))
     }
 
-    /// What `SHOW` shows: names, and what else there is to say of each.
+    /// The result of `SHOW`: names, and further information about each.
     pub fn show(&self, kind: ShowKind) -> RecordBatch {
         let tables = |is_table: bool| {
             let wanted = |relation: &Relation| match relation {

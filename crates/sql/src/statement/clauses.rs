@@ -1,10 +1,10 @@
-//! What the SQL parser reads and no one plans is refused, each clause at its place.
+//! Refuses clauses that the SQL parser accepts and no one plans, each at its place.
 //!
-//! The parser knows the clauses of many databases, and DataFusion's planner leaves out those that it does not know
-//! without a word: `TABLESAMPLE`, `PREWHERE`, `FOR UPDATE`. So every node of the parser's tree is taken apart here
-//! field by field. No pattern has a `..`: a new field of a new version does not compile until someone has decided
-//! whether it is planned or refused. The visitor finds the nodes; a node's file checks what stands between it and the
-//! next ones that the visitor finds.
+//! The parser knows the clauses of many databases, and DataFusion's planner silently ignores those that it does not
+//! know: `TABLESAMPLE`, `PREWHERE`, `FOR UPDATE`. So every node of the parser's tree is taken apart here field by
+//! field. No pattern has a `..`: a new field in a new version does not compile until someone has decided whether it is
+//! planned or refused. The visitor finds the nodes; a node's file checks what lies between it and the next nodes that
+//! the visitor finds.
 
 mod call;
 mod expression;
@@ -30,7 +30,7 @@ pub(super) fn check(statement: &Statement) -> Result<(), TextError> {
     }
 }
 
-/// What a check says: go on, or this is refused.
+/// The result of a check: continue, or refuse.
 type Checked = ControlFlow<Box<TextError>>;
 
 const PLANNED: Checked = ControlFlow::Continue(());
@@ -40,12 +40,12 @@ struct Clauses<'a> {
 }
 
 impl Clauses<'_> {
-    /// Refuses a clause that begins with these words, the first such after the beginning of `node`.
+    /// Refuses a clause that begins with these words, at their first occurrence after the beginning of `node`.
     fn clause(&self, node: &impl Spanned, words: &[&str], hint: &str) -> Checked {
         self.words(node.span(), words, format!("{} is not part of the language", words.join(" ")), hint)
     }
 
-    /// Refuses what begins with these words, the first such after the beginning of a piece.
+    /// Refuses what begins with these words, at their first occurrence after the beginning of a piece.
     fn words(&self, node: TokenSpan, words: &[&str], message: String, hint: &str) -> Checked {
         let script = self.statement.script();
         let known = script.span_of_tokens(node).unwrap_or(self.statement.span);
@@ -54,7 +54,8 @@ impl Clauses<'_> {
         self.at(place, message, hint)
     }
 
-    /// Refuses what begins with these words, the first such of the statement: for nodes whose words stand before them.
+    /// Refuses what begins with these words, at their first occurrence in the statement: for nodes whose words come
+    /// before them.
     fn anywhere(&self, words: &[&str], message: String, hint: &str) -> Checked {
         self.at(self.statement.find_words(words).unwrap_or(self.statement.span), message, hint)
     }

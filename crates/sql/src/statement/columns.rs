@@ -13,39 +13,38 @@ use crate::{TextError, closest};
 pub struct Column {
     /// Its name.
     pub name: Name,
-    /// Its type; `None` for a computed column whose type is that of its expression.
+    /// Its type; `None` for a computed column, whose type is that of its expression.
     pub data_type: Option<ast::DataType>,
-    /// Where the type stands; where the name stands if there is none.
+    /// The place of the type; of the name if there is none.
     pub type_span: Span,
     /// Rows without a value are refused.
     pub not_null: bool,
-    /// Not read but computed of the other columns: `event_time AS to_timestamp_seconds(time)`. `NOT NULL`
-    /// stands before `AS`: behind it, it would be part of the expression.
+    /// Computed from the other columns instead of read: `event_time AS to_timestamp_seconds(time)`. `NOT NULL` comes
+    /// before `AS`; behind it, it would be part of the expression.
     pub computed: Option<ast::Expr>,
-    /// Where the whole column stands.
+    /// The place of the whole column.
     pub span: Span,
 }
 
-/// `WATERMARK FOR column AS column - delay`: a row comes at most `delay_ns` after rows that are later than
-/// it.
+/// `WATERMARK FOR column AS column - delay`: a row comes at most `delay_ns` after rows with later times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Watermark {
     /// The column of event times.
     pub column: Name,
-    /// How much later than it should a row may come, in nanoseconds; 0 or more.
+    /// How late a row may come, in nanoseconds; 0 or more.
     pub delay_ns: i64,
-    /// Where it stands.
+    /// Its place.
     pub span: Span,
 }
 
-/// What stands in the parentheses behind the name of a source or table.
+/// The contents of the parentheses after the name of a source or table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Columns {
-    /// The columns; none if they are to be found in the data.
+    /// The columns; empty if they are to be inferred from the data.
     pub columns: Vec<Column>,
     /// `WATERMARK FOR ...`.
     pub watermark: Option<Watermark>,
-    /// `PRIMARY KEY`: the columns by which rows are told apart; none if not given.
+    /// `PRIMARY KEY`: the columns that identify rows; empty if not given.
     pub key: Vec<Name>,
 }
 
@@ -136,7 +135,7 @@ fn watermark(cursor: &mut Cursor<'_>, read: &mut Columns) -> Result<(), TextErro
     Ok(())
 }
 
-/// The delay of `column` or `column - INTERVAL ...`.
+/// The delay in `column` or `column - INTERVAL ...`.
 fn delay(column: &Name, expression: &ast::Expr) -> Result<i64, String> {
     match expression {
         ast::Expr::Identifier(ident) if names(column, ident) => Ok(0),
@@ -176,7 +175,7 @@ fn key(cursor: &mut Cursor<'_>, read: &mut Columns) -> Result<(), TextError> {
     Ok(())
 }
 
-/// Watermark and key must name columns, if columns are given.
+/// Watermark and key must name existing columns, if columns are given.
 fn check(cursor: &Cursor<'_>, read: &Columns) -> Result<(), TextError> {
     if read.columns.iter().all(|column| column.computed.is_some()) {
         // The other columns are found in the data.

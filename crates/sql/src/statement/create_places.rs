@@ -11,18 +11,18 @@ use crate::TextError;
 pub struct CreatePlaces {
     /// The name of the group.
     pub name: Name,
-    /// One that exists is replaced.
+    /// Whether an existing one is replaced.
     pub or_replace: bool,
-    /// It is no error if there is one already: then nothing is done.
+    /// It is not an error if it already exists: then nothing happens.
     pub if_not_exists: bool,
-    /// What is in it.
+    /// Its members.
     pub members: Vec<PlaceName>,
 }
 
-/// A place as it is written.
+/// A place as written.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PlaceName {
-    /// The number of a place: on one machine, of a worker.
+    /// The number of a place; on one machine, of a worker.
     Number(u32),
     /// The places of a group.
     Group(Name),

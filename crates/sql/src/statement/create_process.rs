@@ -13,21 +13,21 @@ use crate::TextError;
 pub struct CreateProcess {
     /// Its name.
     pub name: Name,
-    /// One that exists is replaced.
+    /// Whether an existing one is replaced.
     pub or_replace: bool,
-    /// It is no error if there is one already: then nothing is done.
+    /// It is not an error if it already exists: then nothing happens.
     pub if_not_exists: bool,
-    /// If it is a set of processes: what stands for the parameters of each, and which there are.
+    /// For a set of processes: the names of the parameters, and their values.
     pub parameters: Option<(Vec<Name>, ParameterSet)>,
-    /// Where it runs, in the order of preference; none: anywhere.
+    /// Where it runs, in order of preference; empty: anywhere.
     pub places: Vec<PlaceStep>,
-    /// Whether it runs nowhere else.
+    /// Whether it may run nowhere else.
     pub required: bool,
     /// The query.
     pub query: Box<ast::Query>,
 }
 
-/// A set of parameters as it is written.
+/// A set of parameters as written.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ParameterSet {
     /// `(SELECT ...)`: one process for each row.
@@ -36,10 +36,10 @@ pub enum ParameterSet {
     Values(Box<ast::Expr>),
 }
 
-/// A step of an allocation sequence as it is written.
+/// A step of an allocation sequence as written.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PlaceStep {
-    /// A place, or any one of a group.
+    /// A place, or any place of a group.
     At(PlaceName),
     /// `NEXT OF group`
     NextOf(Name),

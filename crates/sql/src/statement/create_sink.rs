@@ -13,17 +13,17 @@ use crate::TextError;
 pub struct CreateSink {
     /// Its name.
     pub name: Name,
-    /// What it receives; `None` if that is said by `INSERT INTO` or by the options of others.
+    /// Its input; `None` if `INSERT INTO` provides it.
     pub input: Option<SinkInput>,
-    /// Where the rows go, and how.
+    /// The target of the rows, and how they are written.
     pub options: Options,
-    /// One that exists is replaced.
+    /// Whether an existing one is replaced.
     pub or_replace: bool,
-    /// It is no error if there is one already: then nothing is done.
+    /// It is not an error if it already exists: then nothing happens.
     pub if_not_exists: bool,
 }
 
-/// What a sink receives.
+/// The input of a sink.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SinkInput {
     /// The rows of a source or view.

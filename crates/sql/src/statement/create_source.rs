@@ -11,26 +11,25 @@ use crate::TextError;
 pub struct CreateSource {
     /// Its name.
     pub name: Name,
-    /// The columns; none if they are to be found in the data. If all are computed, the others are found in
-    /// the data.
+    /// The columns; empty if they are to be inferred from the data. If all are computed, the others are inferred.
     pub columns: Vec<Column>,
     /// How late rows may come; `None` if there are no event times. Tables have none.
     pub watermark: Option<Watermark>,
-    /// The columns by which rows are told apart (`PRIMARY KEY`); none if not given.
+    /// The columns that identify rows (`PRIMARY KEY`); empty if not given.
     pub key: Vec<Name>,
-    /// Where the rows come from, and how.
+    /// Where the rows come from, and how they are read.
     pub options: Options,
-    /// It is no error if there is one already: then nothing is done.
+    /// It is not an error if it already exists: then nothing happens.
     pub if_not_exists: bool,
-    /// One that exists is replaced.
+    /// Whether an existing one is replaced.
     pub or_replace: bool,
 }
 
 impl CreateSource {
-    /// The option `ordered`: its rows come in the order of event times, none is late. Off unless given.
+    /// The option `ordered`: rows come in the order of event times, and none is late. Off by default.
     ///
     /// # Errors
-    /// The option is not true or false.
+    /// If the option is not true or false.
     pub fn ordered(&self) -> Result<bool, TextError> {
         Ok(self.options.boolean("ordered")?.unwrap_or(false))
     }

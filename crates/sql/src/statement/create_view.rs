@@ -12,9 +12,9 @@ use crate::TextError;
 pub struct CreateView {
     /// Its name.
     pub name: Name,
-    /// One that exists is replaced.
+    /// Whether an existing one is replaced.
     pub or_replace: bool,
-    /// It is no error if there is one already: then nothing is done.
+    /// It is not an error if it already exists: then nothing happens.
     pub if_not_exists: bool,
     /// The query.
     pub query: Box<ast::Query>,
@@ -27,11 +27,11 @@ pub struct CreateView {
 pub struct CreateMaterializedView {
     /// Its name.
     pub name: Name,
-    /// One that exists is replaced.
+    /// Whether an existing one is replaced.
     pub or_replace: bool,
-    /// It is no error if there is one already: then nothing is done.
+    /// It is not an error if it already exists: then nothing happens.
     pub if_not_exists: bool,
-    /// The columns by which its rows are told apart; none if not given.
+    /// The columns that identify its rows; empty if not given.
     pub key: Vec<Name>,
     /// The query.
     pub query: Box<ast::Query>,

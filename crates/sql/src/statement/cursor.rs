@@ -1,4 +1,4 @@
-//! Reading one statement, token by token.
+//! Reads one statement token by token.
 
 use std::sync::Arc;
 
@@ -11,30 +11,29 @@ use super::{Name, Script, Span, from_first};
 use crate::text_error::query_hint;
 use crate::{TextError, closest};
 
-/// The one dialect that is spoken.
+/// The only supported dialect.
 pub(super) const DIALECT: GenericDialect = GenericDialect {};
 
 /// How deep parentheses, subqueries and expressions may be nested.
 const MAX_DEPTH: usize = 50;
 
-/// Words that cannot name a source, view or sink unless quoted: a query that reads from it could not be
-/// written.
+/// Words that cannot name a source, view or sink unless quoted, because no query could read from it.
 const RESERVED: [&str; 29] = [
     "all", "and", "as", "case", "create", "cross", "distinct", "else", "from", "full", "group", "having",
     "in", "inner", "into", "join", "lateral", "left", "not", "null", "on", "or", "order", "right", "select",
     "union", "values", "where", "with",
 ];
 
-/// A position in the tokens of one statement, spaces and comments left out.
+/// A position in the tokens of one statement, without spaces and comments.
 pub(super) struct Cursor<'a> {
     script: &'a Arc<Script>,
     parser: Parser<'a>,
-    /// Where the statement ends: the place for errors about what is missing there.
+    /// The end of the statement, where errors about missing parts are placed.
     end: Span,
 }
 
 impl<'a> Cursor<'a> {
-    /// Stands before the first of `tokens`; `end` is the piece behind the last one.
+    /// A cursor before the first of `tokens`; `end` is the piece behind the last one.
     pub(super) fn new(script: &'a Arc<Script>, tokens: Vec<TokenWithSpan>, end: Span) -> Self {
         let parser = Parser::new(&DIALECT).with_recursion_limit(MAX_DEPTH).with_tokens_with_locations(tokens);
         Cursor { script, parser, end }
@@ -44,7 +43,7 @@ impl<'a> Cursor<'a> {
         self.script
     }
 
-    /// The next token; `Token::EOF` behind the last one.
+    /// The next token; `Token::EOF` after the last one.
     pub(super) fn peek(&self) -> &TokenWithSpan {
         self.parser.peek_token_ref()
     }
@@ -54,12 +53,12 @@ impl<'a> Cursor<'a> {
         self.script.span_of_tokens(self.peek().span).unwrap_or(self.end)
     }
 
-    /// The piece of the token read last.
+    /// The piece of the last token read.
     fn behind(&self) -> Span {
         self.script.span_of_tokens(self.parser.get_current_token().span).unwrap_or(self.end)
     }
 
-    /// The piece from `first` to the token read last.
+    /// The piece from `first` to the last token read.
     pub(super) fn since(&self, first: Span) -> Span {
         let last = self.behind();
         if last.end > first.start { first.to(last) } else { first }
@@ -83,7 +82,7 @@ impl<'a> Cursor<'a> {
         is_word(&self.parser.peek_nth_token_ref(2).token, word)
     }
 
-    /// Whether a word that begins no query comes after the next token.
+    /// Whether the token after the next is a word that does not begin a query.
     pub(super) fn second_is_plain_word(&self) -> bool {
         let second = &self.parser.peek_nth_token_ref(1).token;
         let query = ["SELECT", "WITH", "VALUES", "FROM", "TABLE"].iter().any(|word| is_word(second, word));
@@ -99,7 +98,7 @@ impl<'a> Cursor<'a> {
         seen
     }
 
-    /// Reads this word, which must come next.
+    /// Reads this word, which must be next.
     pub(super) fn expect(&mut self, word: &str) -> Result<(), TextError> {
         if self.take(&[word]) { Ok(()) } else { Err(self.unexpected(&format!("`{word}`"))) }
     }
@@ -109,7 +108,7 @@ impl<'a> Cursor<'a> {
         self.parser.consume_token(symbol)
     }
 
-    /// Reads this symbol, which must come next.
+    /// Reads this symbol, which must be next.
     pub(super) fn expect_symbol(&mut self, symbol: &Token) -> Result<(), TextError> {
         if self.take_symbol(symbol) { Ok(()) } else { Err(self.unexpected(&format!("`{symbol}`"))) }
     }
@@ -119,7 +118,7 @@ impl<'a> Cursor<'a> {
         self.parser.next_token().token
     }
 
-    /// Reads the name of a column or setting; `what` it names is for the error.
+    /// Reads the name of a column or setting; `what` describes it in errors.
     pub(super) fn name(&mut self, what: &str) -> Result<Name, TextError> {
         let span = self.here();
         let (value, quote) = match &self.peek().token {
@@ -205,7 +204,7 @@ impl<'a> Cursor<'a> {
         (0..).map(|at| self.parser.token_at(at)).take_while(|token| token.token != Token::EOF).collect()
     }
 
-    /// The statement must end here; `read` is what came before, for the error.
+    /// Checks that the statement ends here; `read` describes what came before, for the error.
     pub(super) fn finish(&self, read: &str) -> Result<(), TextError> {
         if self.peek().token == Token::EOF {
             return Ok(());
@@ -218,7 +217,7 @@ impl<'a> Cursor<'a> {
         Err(error.with_optional_hint(near.flatten()))
     }
 
-    /// Something else than `expected` comes next.
+    /// The error if something other than `expected` comes next.
     pub(super) fn unexpected(&self, expected: &str) -> TextError {
         let message = match &self.peek().token {
             Token::EOF => format!("expected {expected}, found {}", end_text(self.script, self.end)),
@@ -227,7 +226,7 @@ impl<'a> Cursor<'a> {
         TextError::new(self.script, self.here(), message)
     }
 
-    /// One of these words must come next; says which was probably meant.
+    /// The error if none of these words comes next; suggests the one that was probably meant.
     pub(super) fn expected_one_of(&self, words: &[&str]) -> TextError {
         let meant = match &self.peek().token {
             Token::Word(word) => closest(&word.value, words.iter().copied()),
@@ -254,7 +253,7 @@ fn breaks(token: &TokenWithSpan) -> bool {
     WORDS.iter().any(|known| is_word(&token.token, known))
 }
 
-/// How messages call what stands at the end of a statement.
+/// How messages refer to the end of a statement.
 pub(crate) fn end_text(script: &Script, end: Span) -> String {
     match script.slice(end) {
         "" => "the end of the text".to_owned(),

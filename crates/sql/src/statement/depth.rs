@@ -1,4 +1,4 @@
-//! How deep a statement's trees are.
+//! The depth of a statement's trees.
 
 use std::ops::ControlFlow;
 
@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::{Expr, Query, Visitor};
 use super::{Statement, parts};
 use crate::TextError;
 
-/// The deepest tree that is taken: what evaluates it later takes stack for each level.
+/// The deepest tree that is accepted: evaluating it takes stack for each level.
 const MAX_DEPTH: usize = 500;
 
 struct Depth(usize);
@@ -44,7 +44,7 @@ impl Visitor for Depth {
     }
 }
 
-/// Refuses a statement whose expressions are too deep, like a chain of thousands of `OR`.
+/// Refuses a statement whose expressions are too deep, such as a chain of thousands of `OR`.
 pub(super) fn check(statement: &Statement) -> Result<(), TextError> {
     if parts::visit(statement, &mut Depth(0)).is_continue() {
         return Ok(());

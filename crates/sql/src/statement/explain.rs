@@ -4,7 +4,7 @@ use super::cursor::Cursor;
 use super::{Options, Span, StatementKind, read};
 use crate::TextError;
 
-/// Reads what follows `EXPLAIN` of a statement that covers `span`.
+/// Reads what follows `EXPLAIN` in a statement that covers `span`.
 pub(super) fn read(
     cursor: &mut Cursor<'_>,
     options: Options,

@@ -1,4 +1,4 @@
-//! Queries that begin with FROM and have no SELECT: `FROM 'clicks.csv'` is `SELECT * FROM 'clicks.csv'`.
+//! Queries that begin with FROM and have no SELECT: `FROM 'clicks.csv'` means `SELECT * FROM 'clicks.csv'`.
 
 use std::ops::ControlFlow;
 
@@ -19,7 +19,7 @@ impl VisitorMut for Complete {
     }
 }
 
-/// Adds the `SELECT *` that was left out, here and in subqueries.
+/// Adds the omitted `SELECT *`, here and in subqueries.
 pub(super) fn complete(query: &mut Query) {
     let _ = query.visit(&mut Complete);
 }

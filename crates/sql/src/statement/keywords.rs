@@ -1,7 +1,6 @@
 //! The words of the language, for completion.
 
-/// The words that statements and queries are written with, in capitals and sorted; functions are not among
-/// them.
+/// The words of statements and queries, in capitals and sorted, without functions.
 ///
 /// ```
 /// assert!(tidemill_sql::keywords().contains(&"WATERMARK"));

@@ -4,14 +4,14 @@ use std::fmt;
 
 use super::Span;
 
-/// A name as it is written in a script. Two are equal if they name the same, wherever they stand.
+/// A name as written in a script. Two are equal if they name the same thing, wherever they are.
 #[derive(Clone, Debug)]
 pub struct Name {
     /// The name without quotes; in lower case if it was not quoted.
     pub value: String,
-    /// The quote it is written in: `"` or `` ` `` for a name, `'` for a file.
+    /// The quote around it: `"` or `` ` `` for a name, `'` for a file.
     pub quote: Option<char>,
-    /// Where it stands.
+    /// Its place.
     pub span: Span,
 }
 
@@ -22,7 +22,7 @@ impl Name {
         &self.value
     }
 
-    /// Whether it is written in single quotes, like the path of a file.
+    /// Whether it is in single quotes, like the path of a file.
     #[must_use]
     pub fn is_path(&self) -> bool {
         self.quote == Some('\'')

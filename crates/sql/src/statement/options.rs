@@ -29,7 +29,7 @@ const MAX_OPTIONS: usize = 256;
 #[derive(Clone, Debug)]
 pub struct Options {
     entries: Vec<OptionEntry>,
-    /// Where they stand; the whole statement if there are none.
+    /// Their place; the whole statement if there are none.
     pub span: Span,
     script: Arc<Script>,
 }
@@ -43,18 +43,18 @@ impl PartialEq for Options {
 /// One option.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OptionEntry {
-    /// Its name; parts divided by a period are one name.
+    /// Its name; parts separated by periods form one name.
     pub name: Name,
     /// Its value.
     pub value: OptionValue,
-    /// Where the value stands.
+    /// The place of the value.
     pub value_span: Span,
 }
 
-/// The value of an option, as it is written.
+/// The value of an option, as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OptionValue {
-    /// A text in quotes, or a single word.
+    /// A quoted text, or a single word.
     Text(String),
     /// A number.
     Number(String),
@@ -65,13 +65,13 @@ pub enum OptionValue {
 }
 
 impl Options {
-    /// No options, of a statement that covers `span`.
+    /// No options, for a statement that covers `span`.
     #[must_use]
     pub fn none(script: &Arc<Script>, span: Span) -> Options {
         Options { entries: Vec::new(), span, script: Arc::clone(script) }
     }
 
-    /// Reads `( ... )`; the `WITH` before it stands at `with`.
+    /// Reads `( ... )`; `with` is the place of the `WITH` before it.
     pub(super) fn read(cursor: &mut Cursor<'_>, with: Span) -> Result<Options, TextError> {
         let mut options = Options::none(cursor.script(), with);
         cursor.expect_symbol(&Token::LParen)?;
@@ -90,7 +90,7 @@ impl Options {
         Ok(options)
     }
 
-    /// Reads `WITH ( ... )` if it comes next; then there must be no `given` ones at the end of the statement.
+    /// Reads `WITH ( ... )` if it comes next; then there must not be options at the end of the statement as well.
     pub(super) fn read_before(cursor: &mut Cursor<'_>, given: Options) -> Result<Options, TextError> {
         let with = cursor.here();
         if !cursor.take(&["WITH"]) {
@@ -104,7 +104,7 @@ impl Options {
             .with_hint("write one WITH (...)"))
     }
 
-    /// Reads the value of `name`, the only entry of a statement that begins at `first`.
+    /// Reads the value of `name`, the single entry of a statement that begins at `first`.
     pub(super) fn one(cursor: &mut Cursor<'_>, name: Name, first: Span) -> Result<Options, TextError> {
         let mut options = Options::none(cursor.script(), first);
         options.read_value(cursor, name)?;
@@ -147,23 +147,23 @@ impl Options {
         self.entries.iter()
     }
 
-    /// An option as it is written.
+    /// An option as written.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&OptionEntry> {
         self.entries.iter().find(|entry| entry.name.value == name)
     }
 
-    /// An error at the value of an option; at all of them if it is not given.
+    /// An error at the value of an option, or at all options if it is not given.
     #[must_use]
     pub fn error(&self, name: &str, message: impl Into<String>) -> TextError {
         let span = self.get(name).map_or(self.span, |entry| entry.value_span);
         TextError::new(&self.script, span, message)
     }
 
-    /// A text; numbers and booleans are taken as they are written.
+    /// A text; numbers and Booleans are accepted as written.
     ///
     /// # Errors
-    /// It is an interval.
+    /// If it is an interval.
     pub fn text(&self, name: &str) -> Result<Option<&str>, TextError> {
         let Some(entry) = self.get(name) else { return Ok(None) };
         match &entry.value {
@@ -174,19 +174,19 @@ impl Options {
         }
     }
 
-    /// A text that must be given.
+    /// A text that is required.
     ///
     /// # Errors
-    /// It is not given, or an interval.
+    /// If it is not given, or is an interval.
     pub fn required_text(&self, name: &str) -> Result<&str, TextError> {
         let missing = || self.error(name, format!("option `{name}` is missing"));
         self.text(name)?.ok_or_else(|| missing().with_hint(format!("add {name} = '...'")))
     }
 
-    /// A text out of a few, in any case.
+    /// One of several texts, in any case.
     ///
     /// # Errors
-    /// It is none of them.
+    /// If it is none of them.
     pub fn choice<'a>(&self, name: &str, choices: &[&'a str]) -> Result<Option<&'a str>, TextError> {
         let Some(text) = self.text(name)? else { return Ok(None) };
         if let Some(found) = choices.iter().find(|choice| choice.eq_ignore_ascii_case(text)) {
@@ -196,10 +196,10 @@ impl Options {
         Err(error.with_hint(did_you_mean(text, choices, &format!("{name} is one of"))))
     }
 
-    /// A whole number within a range.
+    /// An integer within a range.
     ///
     /// # Errors
-    /// It is no whole number or not within the range.
+    /// If it is not an integer or not within the range.
     pub fn integer(&self, name: &str, range: RangeInclusive<i64>) -> Result<Option<i64>, TextError> {
         let Some(entry) = self.get(name) else { return Ok(None) };
         let (low, high) = (range.start(), range.end());
@@ -221,7 +221,7 @@ impl Options {
     /// True or false.
     ///
     /// # Errors
-    /// It is something else.
+    /// If it is something else.
     pub fn boolean(&self, name: &str) -> Result<Option<bool>, TextError> {
         let Some(entry) = self.get(name) else { return Ok(None) };
         match &entry.value {
@@ -235,7 +235,7 @@ impl Options {
     /// A duration in nanoseconds, 0 or more: `'20 ms'`, `'5 s'`, `'1 minute'` or `INTERVAL '5 seconds'`.
     ///
     /// # Errors
-    /// It is no duration, or negative.
+    /// If it is not a duration, or negative.
     pub fn duration_ns(&self, name: &str) -> Result<Option<i64>, TextError> {
         let Some(entry) = self.get(name) else { return Ok(None) };
         let nanoseconds = match &entry.value {
@@ -253,7 +253,7 @@ impl Options {
     /// A duration, 0 or more, written as for [`duration_ns`](Options::duration_ns).
     ///
     /// # Errors
-    /// It is no duration, or negative.
+    /// If it is not a duration, or negative.
     pub fn duration(&self, name: &str) -> Result<Option<Duration>, TextError> {
         Ok(self.duration_ns(name)?.map(|length_ns| Duration::from_nanos(length_ns as u64)))
     }
@@ -261,7 +261,7 @@ impl Options {
     /// A size in bytes: `4096`, `'64 KB'`, `'256 MB'`.
     ///
     /// # Errors
-    /// It is no size.
+    /// If it is not a size.
     pub fn bytes(&self, name: &str) -> Result<Option<u64>, TextError> {
         let Some(entry) = self.get(name) else { return Ok(None) };
         let bytes = match &entry.value {
@@ -271,10 +271,10 @@ impl Options {
         bytes.map(Some).map_err(|why| self.error(name, format!("`{name}`: {why}")))
     }
 
-    /// To be called when all options were read: refuses those that nobody knows.
+    /// Call it after reading all options: refuses unknown ones.
     ///
     /// # Errors
-    /// The first option that is not among `known`, with the one that was probably meant.
+    /// At the first option that is not among `known`, with the one that was probably meant.
     pub fn finish(&self, known: &[&str]) -> Result<(), TextError> {
         let Some(entry) = self.entries.iter().find(|entry| !known.contains(&entry.name.as_str())) else {
             return Ok(());

@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::ast::{Visit, Visitor};
 
 use super::{SinkInput, Statement, StatementKind};
 
-/// Shows all queries and expressions of a statement to a visitor.
+/// Visits all queries and expressions of a statement.
 pub(super) fn visit<V: Visitor>(statement: &Statement, visitor: &mut V) -> ControlFlow<V::Break> {
     match &statement.kind {
         StatementKind::CreateSource(source) | StatementKind::CreateTable(source) => {

@@ -1,4 +1,4 @@
-//! A query by itself.
+//! A query as a statement.
 
 use super::cursor::Cursor;
 use super::{Options, StatementKind};

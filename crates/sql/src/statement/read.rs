@@ -1,4 +1,4 @@
-//! Which statement it is.
+//! Determines the kind of a statement.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ const FIRST_WORDS: [&str; 11] =
 /// What can be created.
 const CREATED: [&str; 7] = ["SOURCE", "TABLE", "VIEW", "MATERIALIZED VIEW", "PROCESS", "PLACES", "SINK"];
 
-/// Statements of databases that streams do not have, and what to do in their place.
+/// Statements of databases that do not exist for streams, and what to do instead.
 const NOT_HERE: [(&str, &str); 13] = [
     ("UPDATE", "streams only grow: derive the changed rows with a query"),
     ("DELETE", "streams only grow: leave the rows out with WHERE"),
@@ -116,7 +116,7 @@ pub(super) fn starts_query(cursor: &Cursor<'_>) -> bool {
         || ["SELECT", "WITH", "VALUES", "FROM", "TABLE"].iter().any(|word| cursor.sees(&[word]))
 }
 
-/// Whether a query begins behind the next token.
+/// Whether a query begins after the next token.
 pub(super) fn second_starts_query(cursor: &Cursor<'_>) -> bool {
     ["SELECT", "WITH", "VALUES"].iter().any(|word| cursor.sees_second(word))
 }
@@ -129,7 +129,7 @@ fn unknown(cursor: &Cursor<'_>) -> TextError {
     TextError { message: format!("{word} is not part of the language"), ..error }.with_hint(*hint)
 }
 
-/// Reads a statement that takes no options.
+/// Reads a statement that accepts no options.
 type Without = fn(&mut Cursor<'_>, bool) -> Result<StatementKind, TextError>;
 
 fn without_options(options: &Options, name: &str, kind: StatementKind) -> Result<StatementKind, TextError> {

@@ -11,7 +11,7 @@ use crate::TextError;
 /// The longest script that is read, in bytes.
 pub const MAX_SCRIPT_BYTES: usize = 1024 * 1024;
 
-/// Every how many characters the byte offset is remembered.
+/// The interval, in characters, at which the byte offset is stored.
 const CHECKPOINT_CHARS: usize = 64;
 
 /// A place in a script.
@@ -25,12 +25,12 @@ pub struct Place {
     pub column: u32,
 }
 
-/// A piece of a script: from `start` up to, and without, `end`.
+/// A piece of a script, from `start` up to and excluding `end`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Span {
     /// Where it starts.
     pub start: Place,
-    /// The place just behind it.
+    /// The place just after it.
     pub end: Place,
 }
 
@@ -48,8 +48,7 @@ impl Span {
     }
 }
 
-/// The text of a script and the name that messages give it. Finds the byte of a line and column in constant
-/// time.
+/// The text of a script and its name in messages. Finds the byte of a line and column in constant time.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Script {
     file: String,
@@ -93,7 +92,7 @@ impl Script {
         Script { file: file.to_owned(), text, line_starts, checkpoints, chars }
     }
 
-    /// The name that messages give the script.
+    /// The name of the script in messages.
     #[must_use]
     pub fn file(&self) -> &str {
         &self.file
@@ -105,13 +104,13 @@ impl Script {
         &self.text
     }
 
-    /// The text of a piece; empty if the piece is not one of this script.
+    /// The text of a piece; empty if the piece does not belong to this script.
     #[must_use]
     pub fn slice(&self, span: Span) -> &str {
         self.text.get(span.bytes()).unwrap_or_default()
     }
 
-    /// A line by its number from 1, without its end; empty if there is none.
+    /// A line by its number from 1, without its end; empty if it does not exist.
     #[must_use]
     pub fn line(&self, number: u32) -> &str {
         let start = self.place(number, 1).byte as usize;
@@ -120,7 +119,7 @@ impl Script {
         line.strip_suffix('\r').unwrap_or(line)
     }
 
-    /// The place of a line and column, both from 1; the nearest one if there is no such place.
+    /// The place of a line and column, both from 1; the nearest one if that does not exist.
     #[must_use]
     pub fn place(&self, line: u32, column: u32) -> Place {
         let line = line.clamp(1, self.line_starts.len() as u32);
@@ -130,13 +129,13 @@ impl Script {
         Place { byte: self.byte_of(char), line, column: char - start + 1 }
     }
 
-    /// The place behind the last character.
+    /// The place after the last character.
     #[must_use]
     pub fn end(&self) -> Place {
         self.place(u32::MAX, u32::MAX)
     }
 
-    /// The place of a byte offset; the end of the script if it lies behind it.
+    /// The place of a byte offset; the end of the script if the offset is beyond it.
     #[must_use]
     pub fn place_of_byte(&self, byte: usize) -> Place {
         let checkpoint = self.checkpoints.partition_point(|&at| at as usize <= byte).saturating_sub(1);
@@ -156,13 +155,13 @@ impl Script {
         from + within.map_or(rest.len(), |(byte, _)| byte) as u32
     }
 
-    /// The piece that a span of the parser's names; `None` if it names none.
+    /// The piece for a span of the parser; `None` if the span is empty.
     #[must_use]
     pub fn span_of_tokens(&self, span: TokenSpan) -> Option<Span> {
         Some(Span { start: self.location(span.start)?, end: self.location(span.end)? })
     }
 
-    /// The piece that a span of the planner's names; `None` if it names none.
+    /// The piece for a span of the planner; `None` if the span is empty.
     #[must_use]
     pub fn span_of_plan(&self, span: PlanSpan) -> Option<Span> {
         let location = |at: PlanLocation| self.location(Location { line: at.line, column: at.column });

@@ -6,7 +6,7 @@ use super::cursor::Cursor;
 use super::{Options, Span, StatementKind};
 use crate::TextError;
 
-/// Reads what follows `SET`, which stands at `first`.
+/// Reads what follows `SET`, whose place is `first`.
 pub(super) fn read(cursor: &mut Cursor<'_>, first: Span) -> Result<StatementKind, TextError> {
     let name = Options::key(cursor, "the name of a setting")?;
     if !cursor.take(&["TO"]) && !cursor.take_symbol(&Token::Eq) {

@@ -9,15 +9,15 @@ use super::cursor::{DIALECT, is_word};
 use super::{Script, Span};
 use crate::TextError;
 
-/// The most tokens between two commas or parentheses. A chain of operators becomes as deep a tree as it is
-/// long, and dropping a tree takes stack.
+/// The most tokens between two commas or parentheses. A chain of operators becomes a tree as deep as the chain is long,
+/// and dropping a tree takes stack.
 const MAX_CHAIN: usize = 4_000;
 
 /// The tokens of one statement, without spaces and comments.
 pub(super) struct Tokens {
-    /// What stands before the options.
+    /// The tokens before the options.
     pub(super) main: Vec<TokenWithSpan>,
-    /// What stands in `WITH ( ... )` at the end, parentheses included, and where `WITH` stands.
+    /// The contents of `WITH ( ... )` at the end, including parentheses, and the place of `WITH`.
     pub(super) options: Option<(Vec<TokenWithSpan>, Span)>,
     /// The whole statement without its `;`.
     pub(super) span: Span,
@@ -25,7 +25,7 @@ pub(super) struct Tokens {
     pub(super) end: Span,
 }
 
-/// Divides a script at each `;`. Pieces that cannot be read are left out and reported.
+/// Splits a script at each `;`. Unreadable pieces are left out and reported.
 pub(super) fn divide(script: &Arc<Script>) -> (Vec<Result<Tokens, TextError>>, Option<TextError>) {
     let mut tokens = Vec::new();
     let result = Tokenizer::new(&DIALECT, script.text()).tokenize_with_location_into_buf(&mut tokens);
@@ -106,7 +106,7 @@ fn trailing_options(tokens: &[TokenWithSpan]) -> Option<usize> {
     is_word(&tokens[with].token, "WITH").then_some(with)
 }
 
-/// The parentheses that end a statement, if its last token closes one that was opened.
+/// The parentheses at the end of a statement, if its last token closes one.
 fn closing_pair(tokens: &[TokenWithSpan]) -> Option<Range<usize>> {
     let mut depth = 0_usize;
     for (at, token) in tokens.iter().enumerate().rev() {
@@ -121,7 +121,7 @@ fn closing_pair(tokens: &[TokenWithSpan]) -> Option<Range<usize>> {
     None
 }
 
-/// Where these words, unquoted, first stand one after the other within a piece of a script.
+/// Where these words first occur consecutively, unquoted, within a piece of a script.
 pub(super) fn find_words(script: &Script, within: Span, words: &[&str]) -> Option<Span> {
     let mut tokens = Vec::new();
     let _ = Tokenizer::new(&DIALECT, script.text()).tokenize_with_location_into_buf(&mut tokens);
@@ -134,7 +134,7 @@ pub(super) fn find_words(script: &Script, within: Span, words: &[&str]) -> Optio
     runs.find_map(|(run, span)| same(run).then_some(span))
 }
 
-/// Where a name or text in quotes is first written within a piece of a script.
+/// Where a name or quoted text first occurs within a piece of a script.
 pub(super) fn find_name(script: &Script, within: Span, name: &str) -> Option<Span> {
     let mut tokens = Vec::new();
     // Tokens before an unreadable place are as good as any.
@@ -152,9 +152,9 @@ pub(super) fn find_name(script: &Script, within: Span, name: &str) -> Option<Spa
     })
 }
 
-/// Whether a text can be given to [`parse`](super::parse) as it stands, for an editor of several lines: its
-/// last statement ends with `;`, outside quotes and comments, and no parenthesis is open. Text that no more
-/// lines can mend counts as complete, so that its error is shown.
+/// Whether a text can be passed to [`parse`](super::parse) as it is, for a multi-line editor: its last statement ends
+/// with `;`, outside quotes and comments, and no parenthesis is open. A text that further lines cannot repair counts as
+/// complete, so that its error is shown.
 ///
 /// ```
 /// use tidemill_sql::is_complete;

@@ -1,4 +1,4 @@
-//! What the planner reports, in plain language and with its place.
+//! Rewords the planner's errors in plain language, with their place.
 
 use datafusion::common::{Column, Diagnostic, SchemaError};
 use datafusion::error::DataFusionError;
@@ -11,7 +11,7 @@ use crate::logical::{shown, shown_text};
 use crate::refusal::Refusal;
 use crate::statement::{Span, Statement};
 
-/// How many names are listed when none is near.
+/// How many names are listed if none is close.
 const MAX_LISTED: usize = 12;
 
 /// The names that a statement could have meant.
@@ -24,9 +24,8 @@ pub struct Names<'a> {
 }
 
 impl TextError {
-    /// What the planner could not do with a statement: says it plainly, finds the place, and names what was
-    /// probably meant. For the places of columns, the planner must collect spans
-    /// (`SqlParserOptions::collect_spans`).
+    /// An error of the planner about a statement: says it plainly, finds the place, and suggests what was probably
+    /// meant. For the places of columns, the planner must collect spans (`SqlParserOptions::collect_spans`).
     #[must_use]
     pub fn from_datafusion(error: &DataFusionError, statement: &Statement, names: &Names<'_>) -> TextError {
         let (root, diagnostic) = root(error);
@@ -58,7 +57,7 @@ impl TextError {
     }
 }
 
-/// The innermost error, and the innermost diagnostic on the way to it.
+/// The innermost error, and the innermost diagnostic on the path to it.
 fn root(error: &DataFusionError) -> (&DataFusionError, Option<&Diagnostic>) {
     let mut error = error;
     let mut found = None;
@@ -83,7 +82,7 @@ fn root(error: &DataFusionError) -> (&DataFusionError, Option<&Diagnostic>) {
     }
 }
 
-/// What is known where an error is put into words.
+/// The context for rewording an error.
 struct Told<'a> {
     statement: &'a Statement,
     names: &'a Names<'a>,
@@ -91,7 +90,7 @@ struct Told<'a> {
 }
 
 impl Told<'_> {
-    /// An error at `span`, else where the planner says, else at the whole statement.
+    /// An error at `span`, or else at the planner's place, or else at the whole statement.
     fn error(&self, span: Option<Span>, message: String) -> TextError {
         let span = span.or_else(|| self.diagnosed()).unwrap_or(self.statement.span);
         self.statement.error(span, shown_text(&message))
@@ -123,7 +122,7 @@ impl Told<'_> {
         }
     }
 
-    /// The columns that an ambiguous name may stand for, as the planner notes them.
+    /// The columns that an ambiguous name may denote, as the planner lists them.
     fn choices(&self) -> Option<String> {
         let notes = self.diagnostic?.notes.iter();
         let columns: Vec<&str> =

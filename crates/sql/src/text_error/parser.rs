@@ -1,4 +1,4 @@
-//! What the SQL parser reports, in plain language and with its place.
+//! Rewords the SQL parser's errors in plain language, with their place.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ const CLAUSES: [&str; 20] = [
 ];
 
 impl TextError {
-    /// What was wrong with the letters: an open quote, a stray sign.
+    /// A lexical error: an open quote, a stray character.
     pub(crate) fn from_tokenizer(error: &TokenizerError, script: &Arc<Script>) -> TextError {
         let span = script.span_of_tokens(error.location.span_to(error.location)).unwrap_or_default();
         let (message, hint) = match error.message.as_str() {
@@ -55,7 +55,7 @@ impl TextError {
             .with_optional_hint(hint.map(str::to_owned))
     }
 
-    /// What the parser expected. `tokens` are those of the statement, `end` the piece behind them.
+    /// An error about what the parser expected. `tokens` are those of the statement, `end` the piece behind them.
     pub(crate) fn from_parser(
         error: &ParserError,
         script: &Arc<Script>,
@@ -80,7 +80,7 @@ impl TextError {
     }
 }
 
-/// Divides `... at Line: 3, Column: 12` into text and place.
+/// Splits `... at Line: 3, Column: 12` into text and place.
 fn split_place(text: &str) -> (&str, Option<(u64, u64)>) {
     let Some((before, place)) = text.rsplit_once(" at Line: ") else { return (text, None) };
     let numbers = place.split_once(", Column: ").and_then(|(line, column)| {
@@ -99,7 +99,7 @@ fn reword(text: &str, script: &Script, end: Span) -> String {
     format!("expected {}, found {found}", plain(expected))
 }
 
-/// What the parser expected, as its users say it.
+/// What the parser expected, in users' words.
 fn plain(expected: &str) -> String {
     match expected {
         "an expression" | "an expression:" | "expression" => "an expression".to_owned(),
@@ -115,7 +115,7 @@ fn plain(expected: &str) -> String {
     }
 }
 
-/// What probably went wrong near the token at `at`: a `BY` or `END` that is missing, a misspelled word.
+/// What probably went wrong near the token at `at`: a missing `BY` or `END`, a misspelled word.
 pub(crate) fn query_hint(tokens: &[&TokenWithSpan], at: usize) -> Option<String> {
     let word = |at: usize| match &tokens.get(at)?.token {
         Token::Word(word) if word.quote_style.is_none() => Some(word.value.to_ascii_uppercase()),

@@ -1,9 +1,9 @@
-//! Where in a statement something stands that the planner refuses: plans do not know places, but a reason is about a
-//! clause or a function.
+//! Finds the part of a statement that the planner refuses: plans have no places, but a reason concerns a clause or a
+//! function.
 
 use crate::statement::{Span, Statement};
 
-/// Pieces of reasons, and the words of the clauses that they are about, the likeliest first.
+/// Pieces of reasons, and the words of the clauses that they concern, the likeliest first.
 const CLAUSES: [(&str, &[&[&str]]); 18] = [
     ("ordered by its event time only", &[&["ORDER", "BY"]]),
     ("DISTINCT ON", &[&["DISTINCT", "ON"]]),
@@ -25,7 +25,7 @@ const CLAUSES: [(&str, &[&[&str]]); 18] = [
     ("recursive", &[&["RECURSIVE"]]),
 ];
 
-/// The place that a reason is about: the function that it begins with, or the clause that it names.
+/// The place that a reason concerns: the function that it begins with, or the clause that it names.
 pub(super) fn place_of(reason: &str, statement: &Statement) -> Option<Span> {
     let first = reason.split([' ', '(']).next().unwrap_or_default();
     let is_name = first.len() > 1 && first.chars().all(|char| char.is_ascii_lowercase() || char == '_');

@@ -36,13 +36,13 @@ pub(super) fn render(formatter: &mut Formatter<'_>, error: &TextError, script: &
 
 struct Excerpt {
     text: String,
-    /// Columns on the screen before the mark.
+    /// Screen columns before the mark.
     before: usize,
-    /// Columns on the screen under which the mark stands; at least 1.
+    /// Screen columns of the mark; at least 1.
     marked: usize,
 }
 
-/// The part of a line around a piece of it, given by columns from 1, `last` being the one behind the piece.
+/// The part of a line around a piece of it, given by columns from 1; `last` is the one after the piece.
 fn excerpt(line: &str, first: u32, last: u32) -> Excerpt {
     let first = first.max(1) as usize - 1;
     let count = line.chars().count();
@@ -71,7 +71,7 @@ fn excerpt(line: &str, first: u32, last: u32) -> Excerpt {
     shown
 }
 
-/// Appends a character as a terminal can show it; returns the columns it takes.
+/// Appends a character in a form that a terminal can show; returns the columns it takes.
 fn push(text: &mut String, char: char) -> usize {
     match char {
         '\t' => {
@@ -91,8 +91,8 @@ fn push(text: &mut String, char: char) -> usize {
     }
 }
 
-/// Columns that a terminal gives a character: 0 for marks that combine and for joiners, 2 for East Asian wide
-/// characters and pictures, 1 for the rest. By blocks: near enough to put a mark under a word.
+/// The terminal columns of a character: 0 for combining marks and joiners, 2 for East Asian wide characters and
+/// pictographs, 1 for the rest. Determined by blocks, which is accurate enough to put a mark under a word.
 fn width(char: char) -> usize {
     match char as u32 {
         0x0300..=0x036F | 0x0483..=0x0489 | 0x0591..=0x05BD | 0x064B..=0x065F | 0x1AB0..=0x1AFF => 0,

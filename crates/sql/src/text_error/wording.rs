@@ -1,4 +1,4 @@
-//! The planner's sentences in plain language.
+//! Rewords the planner's sentences in plain language.
 
 use datafusion::arrow::temporal_conversions::timestamp_ns_to_datetime;
 use datafusion::error::DataFusionError;
@@ -10,11 +10,11 @@ pub(super) struct Wording {
     pub(super) message: String,
     /// What to do.
     pub(super) hint: Option<String>,
-    /// A word of the statement at which it is wrong.
+    /// A word of the statement at which the error is.
     pub(super) at: Option<String>,
 }
 
-/// Puts a sentence of the planner into plain words; one that is not known stays as it is, without prefixes.
+/// Rewords a sentence of the planner; an unknown sentence stays as it is, without prefixes.
 pub(super) fn reword(text: &str) -> Wording {
     let text = clean(text);
     arguments(&text)
@@ -26,7 +26,7 @@ pub(super) fn reword(text: &str) -> Wording {
         .unwrap_or_else(|| unknown(&text))
 }
 
-/// A function with arguments that it does not take.
+/// A function with arguments that it does not accept.
 fn arguments(text: &str) -> Option<Wording> {
     let call = between(text, "given name and argument types '", "'. You might")?;
     let (name, types) = call.split_once('(')?;
@@ -85,7 +85,7 @@ fn operands(text: &str) -> Option<Wording> {
     })
 }
 
-/// What does not go together in a query.
+/// Parts of a query that cannot be combined.
 fn clauses(text: &str) -> Option<Wording> {
     if text.contains("must appear in the GROUP BY clause") {
         let column = between(text, "column \"", "\"")?;
@@ -141,7 +141,7 @@ fn values(text: &str) -> Option<Wording> {
     })
 }
 
-/// What is written where it cannot be computed, and the way out.
+/// Expressions that cannot be computed where they are, with an alternative.
 fn misplaced(text: &str) -> Option<(&'static str, &'static str)> {
     if text.contains("should be rewritten to LogicalPlan::Unnest") {
         return Some((
@@ -164,7 +164,7 @@ fn misplaced(text: &str) -> Option<(&'static str, &'static str)> {
     })
 }
 
-/// A function or an operator with types that it does not take, of which the planner speaks as of a fault of its own.
+/// A function or an operator with types that it does not accept, which the planner reports as an internal error.
 pub(super) fn types_do_not_fit(text: &str) -> Option<Wording> {
     let text = clean(text);
     if let Some(types) = between(&text, "Failed to coerce types ", " in BETWEEN") {
@@ -189,7 +189,7 @@ pub(super) fn types_do_not_fit(text: &str) -> Option<Wording> {
     })
 }
 
-/// A sentence about a query that runs, as its user reads it.
+/// A sentence about a running query, in users' words.
 pub(crate) fn plain_sentence(text: &str) -> String {
     match misplaced(text) {
         Some((message, hint)) => format!("{message}; {hint}"),
@@ -208,7 +208,7 @@ fn unknown(text: &str) -> Wording {
     Wording { message, hint: advice.map(|advice| without_nodes(&type_names(&plain_values(&advice)))), at }
 }
 
-/// Without prefixes, and without where in the planner's source it happened.
+/// Without prefixes, and without locations in the planner's source.
 fn clean(text: &str) -> String {
     const PREFIXES: [&str; 9] = [
         "Error during planning: ",
@@ -228,7 +228,7 @@ fn clean(text: &str) -> String {
     text.trim_end_matches('.').to_owned()
 }
 
-/// The types of the data as SQL writes them.
+/// Replaces data types by their SQL names.
 pub(crate) fn sql_types(text: &str) -> String {
     const NAMES: [(&str, &str); 15] = [
         ("Utf8View", "VARCHAR"),
@@ -250,7 +250,7 @@ pub(crate) fn sql_types(text: &str) -> String {
     NAMES.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
-/// `Int64(1)` as `1`, `Utf8("a")` as `"a"`, and times and intervals as SQL writes them.
+/// `Int64(1)` as `1`, `Utf8("a")` as `"a"`, and times and intervals in SQL notation.
 pub(crate) fn plain_values(text: &str) -> String {
     const TYPES: [&str; 17] = [
         "UInt64(",
@@ -313,7 +313,7 @@ fn time(name: &str, value: &str) -> Option<String> {
     Some(format!("'{time}'"))
 }
 
-/// Names of the data's types, where they stand as words, as SQL writes them.
+/// Replaces the names of data types, where they occur as words, by their SQL names.
 fn type_names(text: &str) -> String {
     let is_part = |char: char| char.is_alphanumeric() || char == '_';
     let mut named = String::with_capacity(text.len());
@@ -341,7 +341,7 @@ fn type_names(text: &str) -> String {
     named + rest
 }
 
-/// Without nodes of the planner's trees as its programmers print them: `Identifier(Ident { ... })` is `...`.
+/// Removes the debug form of the planner's nodes: `Identifier(Ident { ... })` becomes `...`.
 fn without_nodes(text: &str) -> String {
     let mut text = text.to_owned();
     while let Some(open) = struct_at(&text) {
@@ -367,7 +367,7 @@ fn without_nodes(text: &str) -> String {
     text
 }
 
-/// Where the fields of a printed node begin: `{` behind a name with a capital.
+/// Where the fields of a printed node begin: `{` after a capitalised name.
 fn struct_at(text: &str) -> Option<usize> {
     text.match_indices(" {").map(|(at, _)| at + 1).find(|open| {
         let name = text[..open - 1].rsplit(|char: char| !char.is_alphanumeric()).next().unwrap_or_default();
@@ -375,14 +375,14 @@ fn struct_at(text: &str) -> Option<usize> {
     })
 }
 
-/// What stands between two pieces of a text.
+/// The text between two pieces of a text.
 pub(super) fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
     let start = text.find(before)? + before.len();
     let length = text[start..].find(after)?;
     Some(&text[start..start + length])
 }
 
-/// With its first letter in lower case, unless a word in capitals begins it.
+/// With its first letter in lower case, unless it begins with a word in capitals.
 pub(super) fn lower_first(text: &str) -> String {
     let mut chars = text.chars();
     match chars.next() {

@@ -1,4 +1,4 @@
-//! Regions of space that follow the points: an operator of one partition, which sees all rows in the order of time.
+//! Regions of space that follow the points: an operator with one partition, which sees all rows in the order of time.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! GROUP BY: with a window a stream of closed windows, without one a table of upserts.
+//! GROUP BY: with a window, a stream of closed windows; without one, a table of upserts.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::logical::{WINDOW_START, WindowKind};
 #[derive(Clone, Copy, Debug)]
 struct Windowed {
     window: Window,
-    /// The column that holds the event time, or the window's end minus 1 ns if bounds are there already.
+    /// The column that holds the event time, or the window's end minus 1 ns if there are bounds already.
     time: Time,
     delay_ns: i64,
 }
@@ -35,7 +35,7 @@ enum Time {
     StartOf(usize),
 }
 
-/// What a group expression is.
+/// The role of a group expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Group {
     Key,
@@ -97,7 +97,7 @@ impl Translator {
         self.in_order(done, &groups, windowed, aggregate)
     }
 
-    /// Which group expressions are bounds of a window, and of which.
+    /// Which group expressions are bounds of a window, and of which one.
     fn groups(
         &self,
         aggregate: &Aggregate,
@@ -178,7 +178,7 @@ impl Translator {
         Ok(Relation { selection: None, stream, schema: output, kind, ..rows })
     }
 
-    /// Combines rows before the split, where that cannot change a result. Returns the stream, where the keys are in
+    /// Combines rows before the split, if that cannot change a result. Returns the stream, the indexes of the keys in
     /// it, and the specification of the operator behind it.
     fn combined(
         &mut self,
@@ -199,7 +199,7 @@ impl Translator {
         Ok((stream, keys, AggregateSpec { partial_input: true, ..spec }))
     }
 
-    /// Puts the columns of an aggregation (keys, bounds, results) into the order of the logical plan.
+    /// Reorders the columns of an aggregation (keys, bounds, results) as in the logical plan.
     fn in_order(
         &mut self,
         done: Relation,
@@ -240,7 +240,7 @@ impl Translator {
         Ok(Relation { schema: schema_of(&aggregate.schema), ..selected })
     }
 
-    /// Hopping windows that were closed before are told apart by their slides: their starts lie further back.
+    /// Previously closed hopping windows are distinguished by their slides: their starts lie further back.
     fn with_starts(&mut self, done: Relation, windowed: Windowed, start: usize) -> Result<Relation> {
         let WindowKind::Hop { size_ns, slide_ns, .. } = windowed.window.kind else { return Ok(done) };
         if matches!(windowed.time, Time::Column(_)) || size_ns == slide_ns {
@@ -261,7 +261,7 @@ fn user(cause: Cause) -> datafusion::common::DataFusionError {
     datafusion::common::DataFusionError::Plan(cause.to_string())
 }
 
-/// The place of an expression among those that are computed, where it is put if it is not there yet.
+/// The index of an expression among the computed ones; adds it if it is missing.
 fn place(wanted: &mut Vec<Expr>, expression: &Expr) -> usize {
     let expression = expression.clone().unalias();
     wanted.iter().position(|known| *known == expression).unwrap_or_else(|| {
@@ -300,8 +300,8 @@ fn bound(expression: &Expr, input: &Relation, schema: &DFSchema) -> Option<(Grou
     Some((Group::Start, Windowed { window, time: Time::Column(column), delay_ns }))
 }
 
-/// The event time by which rows are put into windows. Rows that carry the bounds of closed windows come when the
-/// watermark has passed the end, so they belong to the instant before it.
+/// The event time that assigns rows to windows. Rows that carry the bounds of closed windows come when the watermark
+/// has passed the end, so they belong to the instant before it.
 fn time_expression(windowed: Windowed, schema: &DFSchema) -> Expr {
     let minus_1_ns = |expression: Expr, size_ns: i64| {
         let length = ScalarValue::new_interval_mdn(0, 0, size_ns - 1);

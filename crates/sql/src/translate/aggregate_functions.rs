@@ -1,4 +1,4 @@
-//! Aggregate functions by name: our own where they stream best, DataFusion's for the others.
+//! Aggregate functions by name: our own if they stream best, otherwise DataFusion's.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use tidemill_operators::aggregate::{Average, Count, CountDistinct, Extreme, Spre
 use super::refuse;
 use crate::foreign_aggregate::ForeignAggregate;
 
-/// A function with the expressions that it is called on.
+/// A function with the expressions of its arguments.
 pub(super) struct Call {
     pub function: Arc<dyn Aggregate>,
     pub arguments: Vec<Expr>,
 }
 
-/// The function that a call means. A `count(DISTINCT ...)` holds at most `values_max` values in a partition.
+/// The function of a call. A `count(DISTINCT ...)` holds at most `values_max` values in a partition.
 pub(super) fn call_of(call: &AggregateFunction, schema: &DFSchema, values_max: usize) -> Result<Call> {
     let one = crate::distinct_arguments::with_one_argument(call)?;
     let call = one.as_ref().unwrap_or(call);
@@ -55,7 +55,7 @@ pub(super) fn call_of(call: &AggregateFunction, schema: &DFSchema, values_max: u
 
 type Own = Option<(Arc<dyn Aggregate>, Vec<Expr>)>;
 
-/// A function of ours, and what to call it on.
+/// One of our functions, and its argument.
 pub(crate) fn own_function(name: &str, argument: &Expr, schema: &DFSchema) -> Result<Own> {
     // DataFusion casts to floating point before it averages; whole numbers are summed exactly without.
     let uncast = match argument {

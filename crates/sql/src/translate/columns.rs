@@ -6,8 +6,8 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::DFSchema;
 
-/// The schema of a stream with these columns. Names that occur twice get a number, for streams know no
-/// qualifiers; every column may be NULL, for expressions promise nothing else.
+/// The schema of a stream with these columns. Repeated names get a number, because streams have no qualifiers. Every
+/// column may be NULL, because expressions promise nothing else.
 pub(super) fn stream_schema(columns: impl IntoIterator<Item = (String, DataType)>) -> SchemaRef {
     let mut taken = HashSet::new();
     let fields = columns.into_iter().map(|(name, data_type)| {
@@ -22,7 +22,7 @@ pub(super) fn stream_schema(columns: impl IntoIterator<Item = (String, DataType)
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// The schema of a stream with these columns, whatever they are called.
+/// The schema of a stream with these columns, whatever their names.
 pub(super) fn unique(schema: &Schema) -> SchemaRef {
     let fields = schema.fields().iter();
     stream_schema(fields.map(|field| (field.name().clone(), field.data_type().clone())))

@@ -1,5 +1,5 @@
-//! Relations that are known when a query is planned: none of its rows (`WHERE 1 = 0`, `LIMIT 0`), a list of values, a
-//! table that does not change. As streams they are sources that give these rows and end.
+//! Relations that are known when a query is planned: no rows (`WHERE 1 = 0`, `LIMIT 0`), a list of values, a table that
+//! does not change. As streams they are sources that return these rows and end.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::projected::Projected;
 use crate::view::Once;
 
 impl Translator {
-    /// A plan that reads nothing but tables.
+    /// A plan that reads only tables.
     pub(super) fn constant(&mut self, plan: &LogicalPlan) -> Result<Relation> {
         let rows = read_static(plan)?;
         self.constant_rows(plan.schema(), rows)

@@ -1,4 +1,4 @@
-//! Joins: with a table that does not change, with one that does, and of two streams within a time bound.
+//! Joins with a table that does not change, with one that does, and of two streams within a time bound.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::pair_condition::PairCondition;
 pub(super) struct Side {
     pub relation: Relation,
     pub keys: Vec<usize>,
-    /// How many of its columns are the logical plan's; keys that had to be computed stand behind them.
+    /// How many of its columns belong to the logical plan; computed keys come after them.
     pub columns: usize,
 }
 
@@ -55,7 +55,7 @@ impl Translator {
         }
     }
 
-    /// A stream with the current rows of a table that other rows change.
+    /// Joins a stream with the current rows of a table that other rows change.
     fn table_join(
         &mut self,
         join: &Join,
@@ -107,8 +107,8 @@ impl Translator {
         self.joined_in_order(joined, &stream, table.schema.fields().len(), swapped, join)
     }
 
-    /// If all input ends, the stream's rows wait for that, to meet the table's last rows: the answer then depends
-    /// neither on the cuts nor on whether there is a watermark.
+    /// If all input ends, the stream's rows wait for the end, to see the table's last rows. The answer then depends
+    /// neither on the cuts nor on the existence of a watermark.
     fn until_end_of(&mut self, stream: Relation, keys: &[usize], table: &Relation) -> Relation {
         if !stream.is_finite || !table.is_finite {
             return stream;
@@ -129,7 +129,7 @@ impl Translator {
         Relation { selection: None, stream, roles, ordered: false, ..both }
     }
 
-    /// Two streams, within a bound on the difference of their event times.
+    /// Joins two streams, within a bound on the difference of their event times.
     fn stream_join(&mut self, join: &Join, left: Relation, right: Relation) -> Result<Relation> {
         // A right join is a left join the other way round.
         let swapped = join.join_type == JoinType::Right;
@@ -204,7 +204,7 @@ impl Translator {
         self.joined_in_order(joined, &first, second_columns, swapped, join)
     }
 
-    /// A condition over the columns of the first side, computed keys included, and then the second's.
+    /// A condition over the columns of the first side, including computed keys, followed by the second's.
     pub(super) fn condition(
         &self,
         filter: Option<&Expr>,
@@ -227,7 +227,7 @@ impl Translator {
         Ok(Some(Arc::new(PairCondition::new(compiled, self.faults.clone()))))
     }
 
-    /// A side whose keys are columns: those that are expressions are computed behind the others.
+    /// A side whose keys are columns: keys that are expressions are computed after the other columns.
     pub(super) fn side(&mut self, relation: Relation, plan: &LogicalPlan, keys: &[&Expr]) -> Result<Side> {
         let schema = plan.schema();
         let columns = schema.fields().len();
@@ -247,7 +247,7 @@ impl Translator {
         Ok(Side { relation, keys: places, columns })
     }
 
-    /// Bounds of windows that are joined on are computed. A row's bounds are event times, too: no row still to come has a
+    /// Window bounds that are joined on are computed. The bounds of a row are event times too: no later row has a
     /// window that ends before the row's own time may be.
     fn with_computed_bounds(
         &mut self,
@@ -269,7 +269,7 @@ impl Translator {
         Ok(Relation { roles, ..relation })
     }
 
-    /// Leaves out computed keys, and puts the sides into the order of the logical plan.
+    /// Removes computed keys, and orders the sides as in the logical plan.
     fn joined_in_order(
         &mut self,
         joined: Relation,
@@ -293,7 +293,7 @@ impl Translator {
 }
 
 /// The equalities by which rows are found, and the other conditions. A table of one row, an aggregate without GROUP BY,
-/// has no key: what is equated with its values is a condition like any other.
+/// has no key: an equality with its values is an ordinary condition.
 fn conditions(join: &Join, table: &Relation) -> (Vec<(Expr, Expr)>, Option<Expr>) {
     let has_key = !matches!(&table.kind, Kind::Table { keys: Some(keys) } if keys.is_empty());
     if has_key {
@@ -303,7 +303,7 @@ fn conditions(join: &Join, table: &Relation) -> (Vec<(Expr, Expr)>, Option<Expr>
     (Vec::new(), conjunction(equal.chain(join.filter.clone())))
 }
 
-/// The table's columns that the keys of a join are: all of its own key, and no others.
+/// The table's columns that form the keys of a join: all of its own key, and no others.
 fn own_keys(table: &Relation, plan: &LogicalPlan, keys: &[&Expr]) -> Result<Vec<usize>> {
     let Kind::Table { keys: Some(own) } = &table.kind else {
         return Err(refuse(
@@ -329,7 +329,7 @@ fn own_keys(table: &Relation, plan: &LogicalPlan, keys: &[&Expr]) -> Result<Vec<
     }
 }
 
-/// Times of rows that were held back.
+/// Times of rows that were held.
 fn behind(relation: &Relation, by_ns: i64) -> Vec<Role> {
     let behind = |role: &Role| match role.time_delay_ns() {
         Some(delay_ns) => Role::EventTime { delay_ns: delay_ns.saturating_add(by_ns) },
@@ -338,7 +338,7 @@ fn behind(relation: &Relation, by_ns: i64) -> Vec<Role> {
     relation.roles.iter().map(behind).collect()
 }
 
-/// The relation of rows that come from both.
+/// The relation of the joined rows.
 fn merge_sources(one: Relation, other: &Relation) -> Relation {
     let mut sources: Vec<usize> = one.sources.iter().chain(&other.sources).copied().collect();
     sources.sort_unstable();

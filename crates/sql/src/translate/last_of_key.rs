@@ -6,7 +6,7 @@ use super::{Kind, Relation, Translator, refuse};
 use crate::logical::LastOfKey;
 
 impl Translator {
-    /// Nothing is computed: whoever reads a table knows that of equal keys the last row counts.
+    /// Nothing is computed: operators that read a table know that the last of several rows with equal keys counts.
     pub(super) fn last_of_key(&mut self, node: &LastOfKey) -> Result<Relation> {
         let relation = self.output(&node.input)?;
         match relation.kind {

@@ -105,7 +105,7 @@ fn kind(join: &Join, swapped: bool) -> Result<LookupKind> {
     })
 }
 
-/// What is shown of it. Subqueries have names that nobody has written.
+/// Its display name. Subqueries have names that nobody has written.
 fn name(kind: LookupKind, table_keys: &[&Expr]) -> String {
     let shown = |key: &&Expr| match key {
         Expr::Column(column) if !matches!(kind, LookupKind::Inner | LookupKind::Left) => column.name.clone(),
@@ -119,10 +119,10 @@ fn name(kind: LookupKind, table_keys: &[&Expr]) -> String {
     }
 }
 
-/// The key of all rows of a cross join.
+/// The common key of all rows in a cross join.
 const SAME_KEY: i64 = 0;
 
-/// A table with a column behind the others that is the same in all rows.
+/// A table with an additional last column that is the same in all rows.
 fn with_same_key(table: &RecordBatch) -> Result<RecordBatch> {
     let key = Arc::new(Int64Array::from(vec![SAME_KEY; table.num_rows()])) as ArrayRef;
     let schema = table.schema();

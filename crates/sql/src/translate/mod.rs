@@ -1,4 +1,4 @@
-//! From an optimised logical plan to the plan that runs: sources, transforms, operators. One file per kind of node.
+//! Turns an optimised logical plan into the plan that runs: sources, transforms, operators. One file per kind of node.
 
 mod adaptive_regions;
 mod aggregate;
@@ -45,16 +45,17 @@ use crate::process::ProcessDefinition;
 use crate::refusal::refuse;
 use crate::split_profiles::Texts;
 
-/// What bounds the state of a query, and how it is divided.
+/// The bounds on a query's state, and how it is divided.
 #[derive(Clone, Debug)]
 pub(crate) struct StateLimits {
     /// Logical partitions of each operator with keys.
     pub partitions: u32,
-    /// Groups that an aggregation may hold, all partitions together.
+    /// The most groups that an aggregation may hold, in all partitions together.
     pub groups_max: usize,
-    /// Rows that a join, a running function or a buffer may hold, all partitions together.
+    /// The most rows that a join, a running function or a buffer may hold, in all partitions together.
     pub rows_max: usize,
-    /// Worker threads: how many splitters share a stream, unless the query says so. No result depends on it.
+    /// Worker threads: the number of splitters that share a stream, unless the query says otherwise. No result depends
+    /// on it.
     pub workers: u32,
 }
 
@@ -64,26 +65,26 @@ pub(crate) struct Translator {
     pub sources: Vec<UsedSource>,
     /// Rows for which an expression could not be computed.
     pub faults: FaultLog,
-    /// What becomes of results that cannot be represented.
+    /// What happens to results that cannot be represented.
     pub failed_results: FailedResults,
     pub late: LateRows,
-    /// How inputs of operators are split that are split by hand, as text: by the operator's name and the input's number.
+    /// How operator inputs with manual splits are split, as text: by the operator's name and the input's number.
     pub splits: Texts,
     limits: StateLimits,
     windows: u32,
     operators: usize,
-    /// What was translated before, and as part of which process: a view that is used twice runs once.
+    /// What was translated already, and as part of which process: a view that is used twice runs once.
     done: Vec<(Option<usize>, LogicalPlan, Relation)>,
-    /// The process that is being translated, by its number in the plan.
+    /// The process being translated, by its number in the plan.
     process: Option<usize>,
-    /// The processes that were translated: one that is used twice runs once.
+    /// The processes translated so far: one that is used twice runs once.
     processes: Vec<(Arc<ProcessDefinition>, Relation)>,
-    /// Streams that processes receive: the process, what it receives, and what it has then.
+    /// Streams that processes receive: the process, its input, and the received stream.
     received: BTreeMap<(usize, StreamRef), StreamRef>,
 }
 
 impl Translator {
-    /// A translator of these queries, whose sources it declares.
+    /// A translator for these queries, which declares their sources.
     pub fn new(name: &str, queries: &[&LogicalPlan], limits: StateLimits) -> Result<Self> {
         let mut translator = Translator {
             plan: Plan::new(name),
@@ -118,7 +119,7 @@ impl Translator {
         Ok(relation)
     }
 
-    /// The stream of a logical plan as others see it: bounds of windows are computed.
+    /// The stream of a logical plan as seen from outside: window bounds are computed.
     pub fn output(&mut self, plan: &LogicalPlan) -> Result<Relation> {
         let relation = self.relation(plan)?;
         self.with_known_bounds(relation, plan.schema())
@@ -150,7 +151,7 @@ impl Translator {
         }
     }
 
-    /// Adds an operator that reads these streams whole, each routed by some of its columns; its state is limited
+    /// Adds an operator that reads these streams completely, each routed by some of its columns; its state is limited
     /// per partition.
     fn operator(
         &mut self,
@@ -170,7 +171,8 @@ impl Translator {
         self.plan.operator(operator)[0]
     }
 
-    /// An operator without inputs and outputs yet. The number makes its name stable: snapshots are found by it.
+    /// An operator that has no inputs and outputs yet. The number makes its name stable, because snapshots find
+    /// operators by name.
     fn numbered(
         &mut self,
         name: &str,
@@ -182,7 +184,7 @@ impl Translator {
         OperatorPlan { process: self.process, ..operator }
     }
 
-    /// Adds a transform. What a process transforms, it receives first, for transforms run where the rows are.
+    /// Adds a transform. A process first receives what it transforms, because transforms run where the rows are.
     fn transform(
         &mut self,
         name: impl Into<String>,
@@ -194,12 +196,12 @@ impl Translator {
         self.plan.transform(TransformPlan::new(name, input, output, factory))
     }
 
-    /// How many partitions an operator with these keys has.
+    /// The number of partitions of an operator with these keys.
     fn partitions(&self, keys: usize) -> u32 {
         if keys == 0 { 1 } else { self.limits.partitions }
     }
 
-    /// A limit of all partitions together, as each of them has it: with some room, for keys spread unevenly.
+    /// A limit of all partitions together, as it applies to each of them: with some room for unevenly spread keys.
     fn share(&self, limit: usize, partitions: u32) -> usize {
         if partitions == 1 {
             limit
@@ -221,12 +223,12 @@ impl Translator {
     }
 }
 
-/// Whether a limit leaves no row.
+/// Whether a limit allows no row.
 fn is_nothing(limit: &Limit) -> bool {
     matches!(limit.get_fetch_type(), Ok(FetchType::Literal(Some(0))))
 }
 
-/// The number of the column that an expression is, under any alias.
+/// The index of the column that an expression denotes, under any alias.
 fn as_column(expression: &Expr, schema: &DFSchema) -> Option<usize> {
     match expression {
         Expr::Column(column) => schema.maybe_index_of_column(column),
@@ -235,7 +237,7 @@ fn as_column(expression: &Expr, schema: &DFSchema) -> Option<usize> {
     }
 }
 
-/// The column with a number, as an expression.
+/// The column with an index, as an expression.
 fn column_at(schema: &DFSchema, index: usize) -> Expr {
     Expr::Column(Column::from(schema.qualified_field(index)))
 }

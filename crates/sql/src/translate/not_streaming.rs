@@ -1,11 +1,11 @@
-//! Nodes that no stream can be made of.
+//! Nodes that cannot be turned into a stream.
 
 use datafusion::common::{DataFusionError, JoinType};
 use datafusion::logical_expr::LogicalPlan;
 
 use crate::refusal::refuse;
 
-/// A node that no stream can be made of.
+/// The refusal of a node that cannot be turned into a stream.
 pub(crate) fn not_streaming(plan: &LogicalPlan) -> DataFusionError {
     match plan {
         LogicalPlan::Limit(limit) if limit.skip.is_some() => refuse(
@@ -35,7 +35,7 @@ pub(crate) fn not_streaming(plan: &LogicalPlan) -> DataFusionError {
     }
 }
 
-/// A join as it is written.
+/// A join as written.
 pub(super) fn join_words(kind: JoinType) -> &'static str {
     match kind {
         JoinType::Inner => "JOIN",

@@ -1,4 +1,4 @@
-//! Calls of a user's own operator.
+//! Calls of users' operators.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ impl Translator {
         Ok(called(stream, output, &inputs.iter().collect::<Vec<_>>()))
     }
 
-    /// The operator is applied to each sub-stream: an instance for each.
+    /// The operator is applied to each sub-stream, with one instance for each.
     fn mapped_call(&mut self, call: &OperatorCall) -> Result<Relation> {
         let splits: Option<Vec<&SplitStream>> = call.inputs.iter().map(node_of).collect();
         let splits = splits.filter(|splits| splits.iter().all(|one| one.partitions == splits[0].partitions));
@@ -71,7 +71,7 @@ impl Translator {
     }
 }
 
-/// What an operator gives out: of its columns nothing is known but their types.
+/// The output of an operator: only the types of its columns are known.
 fn called(stream: StreamRef, schema: SchemaRef, inputs: &[&Relation]) -> Relation {
     let mut sources: Vec<usize> = inputs.iter().flat_map(|input| input.sources.clone()).collect();
     sources.sort_unstable();

@@ -87,7 +87,7 @@ impl Translator {
         Ok(Relation { schema: schema_of(&window.schema), ..selected })
     }
 
-    /// The column of an expression, computed behind the others if it is none of them.
+    /// The column of an expression, computed after the others if it is not one of them.
     fn place(&self, all: &mut Vec<Expr>, expression: &Expr, schema: &DFSchema) -> usize {
         as_column(expression, schema).unwrap_or_else(|| {
             let known = all.iter().position(|known| known == expression);
@@ -165,7 +165,7 @@ pub(super) fn window_function(expression: &Expr) -> Result<WindowFunction> {
     }
 }
 
-/// The event time that a function is ordered by.
+/// The event time by which a function is ordered.
 fn event_time(function: &WindowFunction, relation: &Relation, schema: &DFSchema) -> Result<(usize, i64)> {
     let by = match function.params.order_by.as_slice() {
         [by] if by.asc => as_column(&by.expr, schema),
@@ -182,7 +182,7 @@ fn event_time(function: &WindowFunction, relation: &Relation, schema: &DFSchema)
     })
 }
 
-/// Frames end at the current row: what follows it is not known yet.
+/// Frames end at the current row, because later rows are not known yet.
 fn frame(frame: &WindowFrame) -> Result<Frame> {
     if !matches!(&frame.end_bound, WindowFrameBound::CurrentRow) {
         return Err(refuse(

@@ -1,4 +1,4 @@
-//! Processes: parts of the plan that run in one place each. A process receives its input there before it computes
+//! Processes: parts of the plan that each run in one place. A process receives its input there before it computes
 //! anything, so all of its work is done in its place.
 
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl Translator {
         Ok(relation)
     }
 
-    /// What is selected and computed before it is sent: with the process that the rows come from, as part of no other.
+    /// What is filtered and computed before it is sent: in the process that the rows come from, as part of no other.
     pub(super) fn postfilter(&mut self, node: &Postfilter) -> Result<Relation> {
         let reader = self.process.take();
         let relation = self.output(&node.input);
@@ -38,7 +38,7 @@ impl Translator {
         relation.map(|relation| Relation { selection: None, ..relation })
     }
 
-    /// A stream as the process that is being translated has it: received in its place, if it comes from elsewhere.
+    /// A stream as seen by the process being translated: received in its place, if it comes from elsewhere.
     pub(super) fn received(&mut self, stream: StreamRef) -> StreamRef {
         let Some(process) = self.process else { return stream };
         let is_own = |operator: usize| self.plan.operators[operator].process == Some(process);

@@ -1,4 +1,4 @@
-//! Filters and projections: one transform for a filter with the projection above it.
+//! Filters and projections: one transform for a filter and the projection above it.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl Translator {
         self.compute(relation, schema, std::slice::from_ref(&filter.predicate), &all, Some(schema))
     }
 
-    /// The columns with these numbers, without a transform if they are all there in this order.
+    /// The columns with these indexes, without a transform if they are exactly the stream's columns.
     pub(super) fn select(
         &mut self,
         relation: Relation,
@@ -44,7 +44,7 @@ impl Translator {
         self.compute(relation, &schema, &[], &columns, Some(output))
     }
 
-    /// Filters a stream and computes columns of it. `schema` is that of the logical plan it stands for.
+    /// Filters a stream and computes columns from it. `schema` is that of the logical plan it represents.
     pub(super) fn compute(
         &mut self,
         relation: Relation,
@@ -112,7 +112,7 @@ fn kind_of(relation: &Relation, places: &[Option<usize>]) -> Kind {
     }
 }
 
-/// A condition on a table's values would have to take back rows that were given out before.
+/// A condition on a table's values would have to retract rows emitted before.
 fn check_filters(relation: &Relation, filters: &[Expr], schema: &DFSchema) -> Result<()> {
     let Kind::Table { keys } = &relation.kind else { return check_sessions(relation, filters) };
     let mut on_keys_only = true;
@@ -134,7 +134,7 @@ fn check_filters(relation: &Relation, filters: &[Expr], schema: &DFSchema) -> Re
     }
 }
 
-/// Which rows there are decides the sessions, so a filter cannot come after they were assigned.
+/// The rows that exist determine the sessions, so a filter cannot come after they were assigned.
 fn check_sessions(relation: &Relation, filters: &[Expr]) -> Result<()> {
     let pending = relation.roles.iter().filter_map(|role| role.window());
     let mut sessions = pending.filter(|window| window.size_ns().is_none() && !window.is_computed);
@@ -147,7 +147,7 @@ fn check_sessions(relation: &Relation, filters: &[Expr]) -> Result<()> {
     }
 }
 
-/// What a transform does, for people.
+/// A description of a transform.
 fn describe(filters: &[Expr], columns: &[Expr], places: &[Option<usize>]) -> String {
     let mut parts = Vec::new();
     if !filters.is_empty() {
@@ -170,7 +170,7 @@ fn describe(filters: &[Expr], columns: &[Expr], places: &[Option<usize>]) -> Str
     crate::logical::shown_text(&parts.join(", "))
 }
 
-/// Replaces columns of an expression by what they stand for.
+/// Replaces columns of an expression by their definitions.
 pub(super) fn replace_columns(
     expression: Expr,
     replacement: impl Fn(&datafusion::common::Column) -> Result<Option<Expr>>,

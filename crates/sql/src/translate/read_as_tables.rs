@@ -1,5 +1,5 @@
 //! Joins with an input that ends and has no event time: nothing bounds the time between its rows and the other side's,
-//! so it is read whole, as a table.
+//! so it is read completely, as a table.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::static_table::could_be_static;
 use crate::definition::{Scanned, SourceDefinition, scanned};
 
 /// The plan in which one side of such a join is read as a table: the right one if the join can keep the left one's
-/// rows, else the left one.
+/// rows, otherwise the left one.
 pub(crate) fn read_as_tables(plan: LogicalPlan) -> Result<LogicalPlan> {
     // A source that is read as a table twice is one table.
     let mut tables = HashMap::new();
@@ -51,7 +51,7 @@ fn side_to_read(join: &Join) -> Option<Side> {
     }
 }
 
-/// The rows of a plan all of whose inputs can be read as tables.
+/// The rows of a plan whose inputs can all be read as tables.
 pub(super) fn read_whole(plan: &LogicalPlan) -> Result<RecordBatch> {
     super::read_static(&as_table(plan, &mut HashMap::new())?)
 }

@@ -1,17 +1,17 @@
-//! What is known of a stream while it is planned.
+//! What is known about a stream while it is planned.
 
 use arrow_schema::SchemaRef;
 use tidemill_engine::StreamRef;
 
 use crate::logical::WindowKind;
 
-/// A stream of rows, with what its columns mean.
+/// A stream of rows, with the meaning of its columns.
 #[derive(Clone, Debug)]
 pub(crate) struct Relation {
     pub stream: StreamRef,
-    /// The columns, in the order of the logical plan's; names are unique.
+    /// The columns, in the order of the logical plan's, with unique names.
     pub schema: SchemaRef,
-    /// What each column means to time.
+    /// What each column means for time.
     pub roles: Vec<Role>,
     pub kind: Kind,
     /// The gateways that its rows come from.
@@ -20,7 +20,8 @@ pub(crate) struct Relation {
     pub ordered: bool,
     /// Whether it ends by itself.
     pub is_finite: bool,
-    /// If its columns are some of another stream's, unchanged: which. What is computed of it reads that one.
+    /// If its columns are some of another stream's, unchanged: which ones. Whatever is computed from it reads that
+    /// stream.
     pub selection: Option<Selection>,
 }
 
@@ -30,38 +31,38 @@ pub(crate) struct Selection {
     pub stream: StreamRef,
     /// How many columns the stream has.
     pub width: usize,
-    /// The numbers of the columns.
+    /// The indexes of the columns.
     pub columns: Vec<usize>,
 }
 
-/// Streams are append-only; tables have one row per key, and a row takes the place of the one before.
+/// Streams are append-only; tables have one row per key, and a row replaces the previous one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Stream,
-    /// The numbers of the key's columns; `None`: the key is not among the columns any more.
+    /// The indexes of the key's columns; `None`: the key is no longer among the columns.
     Table {
         keys: Option<Vec<usize>>,
     },
 }
 
-/// The windows that a column of a stream is the bound of.
+/// The windows that a column holds a bound of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     pub kind: WindowKind,
-    /// Tells assignments apart.
+    /// Distinguishes assignments.
     pub id: u32,
-    /// How far the event time that is windowed may be behind the watermark.
+    /// How far the windowed event time may be behind the watermark.
     pub delay_ns: i64,
-    /// Whether the column holds the bound; else it still holds the event time of the row.
+    /// Whether the column holds the bound; otherwise it still holds the row's event time.
     pub is_computed: bool,
 }
 
-/// What a column means to time.
+/// What a column means for time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Nothing.
     None,
-    /// No row still to come has a value that is more than the delay before the watermark.
+    /// No later row has a value that is more than the delay before the watermark.
     EventTime { delay_ns: i64 },
     /// Where the row's window starts.
     WindowStart(Window),
@@ -70,7 +71,7 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    /// If rows can be put into the order of this column: by how much it may be behind the watermark.
+    /// If rows can be sorted by this column: by how much it may be behind the watermark.
     pub fn time_delay_ns(self) -> Option<i64> {
         match self {
             Role::EventTime { delay_ns } => Some(delay_ns),
@@ -95,7 +96,7 @@ impl Role {
 }
 
 impl Window {
-    /// How long all of them are; sessions differ.
+    /// The common length of all windows; sessions have none.
     pub fn size_ns(&self) -> Option<i64> {
         match self.kind {
             WindowKind::Tumble { size_ns, .. } | WindowKind::Hop { size_ns, .. } => Some(size_ns),

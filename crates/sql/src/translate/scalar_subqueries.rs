@@ -1,5 +1,5 @@
-//! Subqueries that stand for one value: `WHERE price > (SELECT avg(price) FROM prices)`. Over tables that do not change
-//! the value is known before the query runs.
+//! Scalar subqueries: `WHERE price > (SELECT avg(price) FROM prices)`. Over tables that do not change, the value is
+//! known before the query runs.
 
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, ScalarValue};
@@ -31,7 +31,7 @@ pub(crate) fn read_scalar_subqueries(plan: LogicalPlan) -> Result<LogicalPlan> {
     .data()
 }
 
-/// Refuses what still has such a subquery: while a stream goes on, no row could wait for its value.
+/// Refuses remaining scalar subqueries: while a stream continues, no row could wait for the value.
 pub(super) fn refuse_subqueries(plan: &LogicalPlan) -> Result<()> {
     plan.apply(|node| {
         node.apply_expressions(|expression| match expression.exists(|part| Ok(is_subquery(part)))? {

@@ -20,16 +20,16 @@ pub(crate) struct UsedSource {
     pub columns: Vec<usize>,
     /// The source's own columns that are read for them, ascending.
     pub raw_columns: Vec<usize>,
-    /// How the gateway's columns come of these, if they are not the same.
+    /// How the gateway's columns are computed from these, if they are not the same.
     pub computed: Option<Vec<Compiled>>,
-    /// The streams of rows in time, and of late rows if anyone reads them.
+    /// The streams of timely rows and, if anyone reads them, of late rows.
     pub streams: Vec<StreamRef>,
-    /// Whether it is known to have no rows: a crash can lose none of them.
+    /// Whether it is known to have no rows, so that a crash can lose none of them.
     pub is_empty: bool,
 }
 
 impl UsedSource {
-    /// Where the event time is among the gateway's columns.
+    /// The index of the event time among the gateway's columns.
     pub fn event_time(&self) -> Option<tidemill_engine::EventTime> {
         let event_time = self.definition.event_time?;
         let column = self.columns.iter().position(|column| *column == event_time.column)?;

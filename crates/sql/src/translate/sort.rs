@@ -1,4 +1,4 @@
-//! ORDER BY on a stream: by event time, or not at all.
+//! ORDER BY on a stream: by event time only.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Split streams: rows with their sub-stream's number as a column, and a route that reads it.
+//! Split streams: rows with the number of their sub-stream as a column, and a route that reads it.
 
 use std::sync::Arc;
 
@@ -15,16 +15,16 @@ use super::join::Side;
 use super::{Relation, Translator};
 use crate::logical::{SplitShape, SplitStream};
 
-/// An input of an operator that is applied to each sub-stream.
+/// An operator input that is applied to each sub-stream.
 pub(super) struct SplitInput {
-    /// The columns of the sub-streams, then those that the route reads.
+    /// The columns of the sub-streams, followed by those that the route reads.
     side: Side,
     plan: SplitPlan,
-    /// Whether the engine chooses, and chooses again while the query runs.
+    /// Whether the engine chooses, repeatedly, while the query runs.
     is_auto: bool,
     /// Whether rows are broadcast.
     has_broadcast: bool,
-    /// How it is shown.
+    /// Its display.
     text: String,
 }
 
@@ -36,7 +36,7 @@ impl SplitInput {
 }
 
 impl Translator {
-    /// Sub-streams without an operator: their rows, united.
+    /// Sub-streams without an operator: their rows, merged.
     pub(super) fn split_stream(&mut self, split: &SplitStream) -> Result<Relation> {
         let input = self.split_input(split)?;
         let schema = super::columns::schema_of(split.input.schema());
@@ -51,7 +51,7 @@ impl Translator {
         Ok(Relation { stream, schema, roles, selection: None, ..relation.clone() })
     }
 
-    /// The rows with what decides where they go.
+    /// The rows with the columns that determine where they go.
     pub(super) fn split_input(&mut self, split: &SplitStream) -> Result<SplitInput> {
         let relation = self.output(&split.input)?;
         if !relation.is_stream() {
@@ -114,5 +114,6 @@ impl Translator {
     }
 }
 
-/// What consuming a row costs, over what splitting and giving it out cost: as in the thesis, before anything is measured.
+/// The assumed ratio of the cost of consuming a row to that of splitting and emitting it, as in the thesis, before
+/// anything is measured.
 const CONSUME_RATIO: f64 = 1.0;

@@ -1,4 +1,4 @@
-//! Tables that do not change while a query runs: read once and whole, then computed by DataFusion.
+//! Tables that do not change while a query runs: read once and completely, then computed by DataFusion.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,12 +22,12 @@ use crate::expression::Compiled;
 /// The most rows that a table may have.
 const TABLE_ROWS_MAX: usize = 50_000_000;
 
-/// Whether a plan reads nothing but tables.
+/// Whether a plan reads only tables.
 pub(crate) fn is_static(plan: &LogicalPlan) -> bool {
     all_scans(plan, |definition| definition.is_table)
 }
 
-/// Whether a plan could be read as a table: it ends, and no time passes in it.
+/// Whether a plan could be read as a table: it ends, and has no event time.
 pub(super) fn could_be_static(plan: &LogicalPlan) -> bool {
     all_scans(plan, |definition| {
         definition.is_table
@@ -50,7 +50,7 @@ fn all_scans(plan: &LogicalPlan, wanted: impl Fn(&SourceDefinition) -> bool) -> 
     all
 }
 
-/// The rows of a plan that reads nothing but tables.
+/// The rows of a plan that reads only tables.
 pub(crate) fn read_static(plan: &LogicalPlan) -> Result<RecordBatch> {
     let in_memory = plan.clone().transform_up(|node| {
         let LogicalPlan::TableScan(scan) = &node else { return Ok(Transformed::no(node)) };
@@ -72,7 +72,7 @@ pub(crate) fn scan_of(
     LogicalPlanBuilder::scan(name, provider_as_source(Arc::new(table)), projection)
 }
 
-/// What DataFusion answers to a plan over tables in memory.
+/// DataFusion's answer to a plan over tables in memory.
 pub(crate) fn batch_answer(plan: LogicalPlan) -> Result<RecordBatch> {
     let plan = crate::distinct_arguments::in_plan(with_time_of_day(plan)?)?;
     let plan = crate::logical::for_batch(plan)?;

@@ -1,4 +1,4 @@
-//! The bound on the difference of two streams' event times, found in a join's conditions.
+//! Finds the bound on the difference of two streams' event times in a join's conditions.
 
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
@@ -13,22 +13,22 @@ pub(super) struct TimeBound {
     pub right_time: usize,
     pub low_ns: i64,
     pub high_ns: i64,
-    /// How much the later of both may be behind the watermark.
+    /// By how much the later of both may be behind the watermark.
     pub delay_ns: i64,
-    /// The other conditions. Those on the two times are left out: the operator compares these without computing sums
-    /// that may not fit, as `b.at + INTERVAL '5 seconds'` at the end of time.
+    /// The other conditions. Those on the two times are left out: the operator compares the times without computing
+    /// sums that may overflow, such as `b.at + INTERVAL '5 seconds'` at the end of time.
     pub rest: Option<Expr>,
 }
 
-/// A column of one side plus a length of time.
+/// A column of one side plus a duration.
 struct Shifted {
     is_left: bool,
     column: usize,
     by_ns: i64,
 }
 
-/// The bound that the conditions state; `None` if there is none on both ends. `left` and `right` are the sides as the
-/// operator sees them, `swapped` if they are the other way round in the join.
+/// The bound that the conditions state; `None` if it is not bounded on both ends. `left` and `right` are the sides as
+/// the operator sees them; `swapped` if they are reversed in the join.
 pub(super) fn time_bound(
     join: &Join,
     swapped: bool,

@@ -12,7 +12,7 @@ use super::over::window_function;
 use super::{Relation, Role, Translator, as_column, column_at, refuse};
 
 impl Translator {
-    /// A projection of the first rows, if that is what it is.
+    /// A projection of the first rows, if it is one.
     pub(super) fn top(&mut self, projection: &Projection) -> Result<Option<Relation>> {
         let LogicalPlan::Filter(filter) = projection.input.as_ref() else { return Ok(None) };
         let Some(relation) = self.top_of_filter(filter)? else { return Ok(None) };
@@ -20,7 +20,7 @@ impl Translator {
         self.compute(relation, schema, &[], &projection.expr, Some(&projection.schema)).map(Some)
     }
 
-    /// The first rows, if a filter asks for them: its input numbers the rows of each window, by anything but time.
+    /// The first rows, if a filter selects them: its input numbers the rows of each window by anything but time.
     pub(super) fn top_of_filter(&mut self, filter: &Filter) -> Result<Option<Relation>> {
         let mut renamed = None;
         let window = match filter.input.as_ref() {
@@ -136,7 +136,7 @@ impl Translator {
     }
 }
 
-/// `column <= n`, in whatever way it is written.
+/// `column <= n`, in any notation.
 fn at_most(condition: &Expr) -> Option<(&Expr, usize)> {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = condition else { return None };
     let number = |value: &Expr| match value {

@@ -47,8 +47,8 @@ impl Translator {
     }
 }
 
-/// A column is an event time of the union if it is one of every input; and the bound of a window if it is the same
-/// bound of windows of the same kind in every input, so that what was aggregated in parts can be aggregated again.
+/// A column is an event time of the union if it is one in every input. It is a window bound if it is the same bound of
+/// the same kind of windows in every input, so that partial aggregates can be aggregated again.
 fn role(inputs: &[Relation], column: usize) -> Role {
     if let Some(bound) = bound(inputs, column) {
         return bound;

@@ -1,5 +1,5 @@
-//! Windows in FROM: the columns window_start and window_end hold the event time until someone needs the bounds, for an
-//! aggregation finds the window by itself.
+//! Windows in FROM: the columns window_start and window_end hold the event time until someone needs the bounds, because
+//! an aggregation computes the window itself.
 
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::{Expr, UserDefinedLogicalNode, cast, lit};
@@ -73,7 +73,7 @@ impl Translator {
 }
 
 impl Translator {
-    /// The rows with the bounds of their windows computed, for a reader to whom they are values.
+    /// The rows with the bounds of their windows computed, for a reader that uses them as values.
     pub(super) fn with_known_bounds(&mut self, relation: Relation, schema: &DFSchema) -> Result<Relation> {
         let is_pending = |role: &Role| role.window().is_some_and(|window| !window.is_computed);
         if !relation.roles.iter().any(is_pending) {
@@ -89,8 +89,8 @@ impl Translator {
     }
 }
 
-/// The closed windows that a column is the start of, and their size, if none of them is divided by the larger windows
-/// that they are put into.
+/// The closed windows whose start a column holds, and their size, if each lies completely within one of the larger
+/// windows that they are assigned to.
 fn nested_in(role: Role, outer: WindowKind) -> Option<(Window, i64)> {
     let Role::WindowStart(inner) = role else { return None };
     let WindowKind::Tumble { size_ns, offset_ns } = inner.kind else { return None };
@@ -104,7 +104,7 @@ fn nested_in(role: Role, outer: WindowKind) -> Option<(Window, i64)> {
     (inner.is_computed && is_nested).then_some((inner, size_ns))
 }
 
-/// An expression in which columns that stand for the bounds of windows are computed.
+/// An expression in which columns that represent window bounds are computed.
 pub(super) fn with_bounds(expression: Expr, relation: &Relation, schema: &DFSchema) -> Result<Expr> {
     replace_columns(expression, |column| {
         let Some(index) = schema.maybe_index_of_column(column) else { return Ok(None) };

@@ -96,7 +96,7 @@ impl Clauses<'_> {
         })
     }
 
-    /// A window that is written out.
+    /// A window definition.
     pub(super) fn window(&self, window: &WindowSpec) -> Checked {
         let WindowSpec { window_name, partition_by: _, order_by, window_frame } = window;
         if let Some(name) = window_name {

@@ -144,8 +144,8 @@ impl Clauses<'_> {
         }
     }
 
-    /// Parameters of types that a cast would ignore. (The length that a source's column is declared with is no
-    /// promise: what comes is kept whole.)
+    /// Type parameters that a cast would ignore. (The declared length of a source's column is not a promise: values are
+    /// kept whole.)
     fn cast_to(&self, data_type: &DataType, expression: &Expr) -> Checked {
         match data_type {
             DataType::Varchar(Some(CharacterLength::IntegerLength { length, unit: _ }))

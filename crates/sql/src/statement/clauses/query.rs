@@ -1,4 +1,4 @@
-//! A query around its SELECT: WITH, ORDER BY, LIMIT, and what other databases write behind them.
+//! A query around its SELECT: WITH, ORDER BY, LIMIT, and the clauses that other databases write after them.
 
 use datafusion::sql::sqlparser::ast::{
     Cte, Expr, ExprWithAlias, ExprWithAliasAndOrderBy, LimitClause, Offset, OffsetRows, OrderBy, OrderByExpr,
@@ -89,7 +89,7 @@ impl Clauses<'_> {
         PLANNED
     }
 
-    /// Of a query in WITH RECURSIVE that is a UNION, only its two sides are planned.
+    /// Only the two sides of a UNION in WITH RECURSIVE are planned.
     fn recursive(&self, query: &Query) -> Checked {
         // The others are refused in every query.
         let Query {

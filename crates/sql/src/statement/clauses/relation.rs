@@ -1,4 +1,4 @@
-//! What stands in FROM: tables, functions, subqueries, joins.
+//! The contents of FROM: tables, functions, subqueries, joins.
 
 use datafusion::sql::sqlparser::ast::{
     Join, JoinConstraint, JoinOperator, TableAlias, TableAliasColumnDef, TableFactor, TableFunctionArgs,

@@ -150,7 +150,7 @@ impl Clauses<'_> {
         })
     }
 
-    /// What is selected. `place` is where to look for words that have no place of their own.
+    /// The selected items. `place` is where to look for words that have no place of their own.
     pub(super) fn items(&self, items: &[SelectItem], place: TokenSpan) -> Checked {
         items.iter().try_for_each(|item| match item {
             SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { expr: _, alias: _ } => PLANNED,
@@ -198,7 +198,7 @@ impl Clauses<'_> {
         }
     }
 
-    /// Windows that are named are known to the columns of SELECT only.
+    /// Only the columns of SELECT can refer to named windows.
     pub(super) fn named_windows(&self, expression: &Expr, clause: &str, hint: &str) -> Checked {
         struct Named;
         impl Visitor for Named {
