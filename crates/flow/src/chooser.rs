@@ -1,6 +1,6 @@
-//! Choosing split plans while a query runs: profiles samples of its rows, on a thread of its own, and proposes
-//! what the model says is better. What it proposes takes over at a cut, and changes no result. Plans that are given
-//! are profiled too if that is asked for, so that one can see what the model says of them.
+//! Chooses split plans while a query runs: profiles samples of its rows, on a thread of its own, and proposes plans
+//! that the model predicts to be better. A proposal takes effect at a cut and changes no result. On request, given
+//! plans are profiled too, to show what the model predicts for them.
 
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ use crate::run_state::splits::check;
 use crate::run_state::work::Part;
 use crate::topology::{EdgeKind, SplitEdge, Topology};
 
-/// Below so many rows in a batch, splitting is no work and its costs cannot be measured.
+/// In batches with fewer rows, splitting takes so little time that its costs cannot be measured.
 const SAMPLE_ROWS_MIN: usize = 512;
-/// A plan takes the place of another one only if it is so much better: profiles are never the same twice.
+/// How much better a plan must be to replace another one: two profiles are never the same.
 const GAIN_MIN: f64 = 1.1;
 /// The shortest time between two choices.
 const EVERY_MIN: Duration = Duration::from_millis(1);
@@ -27,11 +27,11 @@ const EVERY_MIN: Duration = Duration::from_millis(1);
 struct Measured<'a> {
     edge: usize,
     split: &'a SplitEdge,
-    /// How a plan is chosen, and how often; `None`: the query has said which one.
+    /// How a plan is chosen, and how often; `None`: the query has given it.
     chosen: Option<(&'a AutoSplit, Duration)>,
 }
 
-/// The edges whose plan is chosen, and those whose plan is given, if that is asked for.
+/// The edges whose plan is chosen and, on request, those whose plan is given.
 fn measured_edges(topology: &Topology, with_given: bool) -> impl Iterator<Item = Measured<'_>> {
     topology.edges.iter().enumerate().filter_map(move |(edge, kind)| match &kind.kind {
         EdgeKind::Split(split) => {
@@ -48,7 +48,7 @@ pub(crate) fn is_needed(topology: &Topology, with_given: bool) -> bool {
     measured_edges(topology, with_given).next().is_some()
 }
 
-/// Before the first cycle: chooses by what earlier runs have measured.
+/// Before the first cycle: chooses by measurements of earlier runs.
 pub(crate) fn begin(run_state: &RunState, topology: &Topology) {
     for measured in measured_edges(topology, false) {
         if let Some((AutoSplit { profile: Some(profile), .. }, _)) = measured.chosen {
@@ -57,8 +57,7 @@ pub(crate) fn begin(run_state: &RunState, topology: &Topology) {
     }
 }
 
-/// Measures and chooses until the query has ended. A plan that is given is measured once: even if the query has ended
-/// by then.
+/// Measures and chooses until the query has ended. A given plan is measured once, even if the query has ended by then.
 pub(crate) fn run(run_state: &RunState, topology: &Topology, with_given: bool) {
     let edges: Vec<Measured<'_>> = measured_edges(topology, with_given).collect();
     let every = edges.iter().filter_map(|measured| Some(measured.chosen?.1)).min();
@@ -80,7 +79,7 @@ pub(crate) fn run(run_state: &RunState, topology: &Topology, with_given: bool) {
 }
 
 impl Measured<'_> {
-    /// Takes a profile of the sample that is there, if there is one, and asks for the next.
+    /// Profiles the current sample, if there is one, and requests the next.
     fn measure(&self, run_state: &RunState, topology: &Topology) {
         // A routing function that fails will fail on the worker too, and there it is reported.
         if let Ok(Some(profile)) = guard(|| profile_of(run_state, topology, self.edge, self.split)) {
@@ -107,7 +106,7 @@ impl Measured<'_> {
     }
 }
 
-/// What splitting a sample costs, if there is one.
+/// The cost of splitting a sample, if there is one.
 fn profile_of(
     run_state: &RunState,
     topology: &Topology,
@@ -132,7 +131,7 @@ fn best(profile: &SplitProfile, split: &SplitEdge, desired_rate: f64, workers: u
     choose_of(plans, profile, desired_rate, workers)
 }
 
-/// Whether a plan is so much better than the one in force that it should take its place.
+/// Whether a plan is so much better than the current one that it should replace it.
 fn is_worth_it(current: &Prediction, chosen: &Prediction, desired_rate: f64) -> bool {
     match current.rate_max >= desired_rate {
         true => chosen.total_ns * GAIN_MIN < current.total_ns,

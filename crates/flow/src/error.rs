@@ -14,7 +14,7 @@ pub enum Failure {
     /// A sink failed.
     #[error(transparent)]
     Sink(#[from] SinkError),
-    /// Something of the engine failed: a route, the cut log, a worker.
+    /// A part of the engine failed: a route, the cut log, a worker.
     #[error("{part}: {cause}")]
     Engine {
         /// Which part.
@@ -33,7 +33,7 @@ pub enum FlowError {
     /// The plan cannot run.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// The settings cannot be run with.
+    /// The settings are invalid.
     #[error("{0}")]
     Settings(String),
     /// The query stopped before its end.

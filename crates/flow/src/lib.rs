@@ -1,11 +1,11 @@
-//! From a plan to a running dataflow, in cycles. The only crate that names Timely.
+//! Turns a plan into a running dataflow that works in cycles. The only crate that names Timely.
 //!
-//! A query may run over several processes of one machine ([`Processes`]); the first one has gateways and sinks.
+//! A query may run over several processes of one machine ([`Processes`]); the first process has the gateways and sinks.
 //!
-//! Threads: the caller's own threads push into [`Gateway`]s; `workers` worker threads, which split, compute
-//! and exchange; one thread per sink, which may block. Worker 0 also closes the cycles ([`intake::cutter`]).
-//! A cycle's number is its Timely timestamp; a frontier that has passed a number means that the cycle is
-//! complete. All queues are bounded by credits: cycles in flight, and bytes of results not yet committed.
+//! Threads: the caller's own threads push into [`Gateway`]s; `workers` worker threads split, compute and exchange; each
+//! sink has one thread, which may block. Worker 0 also closes the cycles ([`intake::cutter`]). A cycle's number is its
+//! Timely timestamp: a frontier that has passed a number means that the cycle is complete. Credits bound all queues:
+//! cycles in flight, and bytes of results not yet committed.
 
 mod chooser;
 mod error;

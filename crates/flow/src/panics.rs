@@ -1,4 +1,4 @@
-//! Panics of what users wrote, as errors.
+//! Turns panics of users' code into errors.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,7 +10,7 @@ pub(crate) fn guard<T>(body: impl FnOnce() -> Result<T, Cause>) -> Result<T, Cau
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| Err(cause_of(&*panic)))
 }
 
-/// Calls `body`, which puts rows of one cycle together and can fail only where they do not fit one batch.
+/// Calls `body`, which concatenates rows of one cycle and can fail only if they do not fit one batch.
 pub(crate) fn guard_size<T>(body: impl FnOnce() -> T) -> Result<T, Cause> {
     guard(|| Ok(body())).map_err(|cause| match cause {
         Cause::Bug(text) => Cause::Resource(format!("{text}; let cycles have fewer events")),
@@ -18,7 +18,7 @@ pub(crate) fn guard_size<T>(body: impl FnOnce() -> T) -> Result<T, Cause> {
     })
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub(crate) fn cause_of(panic: &(dyn Any + Send)) -> Cause {
     let text = panic.downcast_ref::<&str>().map(|text| text.to_string());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());

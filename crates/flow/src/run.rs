@@ -1,4 +1,4 @@
-//! Starting a plan, and the handle on the running query.
+//! Starts a plan, and provides the handle of the running query.
 
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -38,11 +38,11 @@ pub struct Settings {
     pub workers: usize,
     /// The processes; `None`: this one.
     pub processes: Option<Processes>,
-    /// How long a worker that has nothing to do looks out for work before it parks.
+    /// How long a worker without work spins before it parks.
     pub spin: Duration,
     /// When cycles close.
     pub cycles: CyclePolicy,
-    /// What is bounded.
+    /// The bounds.
     pub limits: Limits,
     /// Where cuts are logged.
     pub cut_log: Box<dyn CutLog>,
@@ -50,11 +50,11 @@ pub struct Settings {
     pub clock: Arc<dyn Clock>,
     /// Where operators find their state; `None`: they start empty.
     pub state: Option<Arc<dyn StateSource>>,
-    /// Where an earlier run stopped; `None`: the query begins at its beginning.
+    /// Where an earlier run stopped; `None`: the query starts from the beginning.
     pub resume: Option<Resume>,
     /// Asked before a sink commits; `None`: sinks commit as soon as they can.
     pub guard: Option<Arc<dyn CommitGuard>>,
-    /// Whether splits by plans that are given are profiled, too.
+    /// Whether splits with given plans are profiled, too.
     pub profile_splits: bool,
     /// Whether the state at the end of the last cycle is snapshotted, see [`Snapshots::of_end`].
     pub snapshot_at_end: bool,
@@ -82,7 +82,7 @@ impl Default for Settings {
 /// A running query.
 pub struct Running {
     run_state: Arc<RunState>,
-    /// In a lock only so that a query can be watched and stopped from several threads.
+    /// Locked only so that several threads can watch and stop a query.
     workers: Mutex<Option<WorkerGuards<()>>>,
     sinks: Vec<JoinHandle<()>>,
     leader: Option<Leader>,
@@ -196,7 +196,7 @@ pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Resul
     })
 }
 
-/// Refuses numbers of workers and processes that cannot be.
+/// Refuses invalid numbers of workers and processes.
 fn check_layout(workers: usize, processes: Option<&Processes>) -> Result<Layout, FlowError> {
     if workers == 0 || workers > 1024 {
         return Err(FlowError::Settings(format!("{workers} workers; there must be 1 to 1024")));
@@ -217,7 +217,7 @@ fn check_layout(workers: usize, processes: Option<&Processes>) -> Result<Layout,
     Ok(Layout { workers: workers as u32, processes: processes as u32, process: 0 })
 }
 
-/// Refuses limits under which nothing would move, or that are none.
+/// Refuses limits with which nothing would move, or that are not limits.
 fn check_limits(cycles: &CyclePolicy, limits: &Limits) -> Result<(), FlowError> {
     let ranges = [
         ("events in a cycle", u64::from(cycles.events_max), 1 << 30),
@@ -233,7 +233,7 @@ fn check_limits(cycles: &CyclePolicy, limits: &Limits) -> Result<(), FlowError> 
     }
 }
 
-/// A thread that measures and chooses split plans, if there is any to be measured.
+/// A thread that measures and chooses split plans, if there are any to measure.
 fn start_chooser(run_state: &Arc<RunState>, with_given: bool) -> Result<Option<JoinHandle<()>>, FlowError> {
     chooser::begin(run_state, run_state.topology());
     if !chooser::is_needed(run_state.topology(), with_given) {
@@ -244,7 +244,7 @@ fn start_chooser(run_state: &Arc<RunState>, with_given: bool) -> Result<Option<J
         .map(Some)
 }
 
-/// Asks a running query for snapshots.
+/// Requests snapshots of a running query.
 #[derive(Clone)]
 pub struct Snapshots {
     run_state: Arc<RunState>,
@@ -261,7 +261,8 @@ impl Snapshots {
         snapshot.ok_or_else(|| self.run_state.failure().unwrap_or_else(ended_before_snapshot).into())
     }
 
-    /// The state at the end of the last cycle, once the query has ended and if its settings say so; once.
+    /// The state at the end of the last cycle, once the query has ended and if its settings request it. Can be taken
+    /// once.
     pub fn of_end(&self) -> Option<Snapshot> {
         self.run_state.snapshots.take_end()
     }
@@ -273,8 +274,8 @@ impl Snapshots {
 }
 
 impl Running {
-    /// The gateway of the source with this index; each can be taken once. The query ends when all gateways
-    /// were dropped, so those that are not taken are dropped by [`join`](Running::join).
+    /// The gateway of the source with this index; each can be taken once. The query ends when all gateways have been
+    /// dropped, so [`join`](Running::join) drops those that were not taken.
     pub fn gateway(&mut self, source: usize) -> Option<Gateway> {
         self.gateways.get_mut(source)?.take()
     }
@@ -285,8 +286,8 @@ impl Running {
         Status::new(&self.run_state, elapsed_ns)
     }
 
-    /// Waits until every worker has built its operators and restored their state. Events may be pushed
-    /// before; they wait.
+    /// Waits until every worker has built its operators and restored their state. Events may be pushed earlier; they
+    /// wait.
     ///
     /// # Errors
     /// If the query stops before.
@@ -298,11 +299,11 @@ impl Running {
         }
     }
 
-    /// Splits an input of an operator by another plan from the next cycle on. The results do not depend on it. The
-    /// input must be one whose split may change: [`OperatorPlan::auto_split`](tidemill_plan::OperatorPlan::auto_split).
+    /// Splits an operator input by another plan from the next cycle on. The results do not depend on it. The split of
+    /// the input must be changeable: [`OperatorPlan::auto_split`](tidemill_plan::OperatorPlan::auto_split).
     ///
     /// # Errors
-    /// If there is no such input, its split may not change, or the plan does not fit it.
+    /// If such an input does not exist, its split may not change, or the plan does not fit it.
     pub fn replan(&self, operator: &str, input: usize, plan: SplitPlan) -> Result<(), FlowError> {
         let topology = self.run_state.topology();
         let edge = topology.edge_named(operator, input);
@@ -324,8 +325,8 @@ impl Running {
         self.run_state.is_stopped()
     }
 
-    /// Snapshots the state at the end of a cycle that holds all events pushed before this call, and waits for
-    /// it. The stream goes on.
+    /// Snapshots the state at the end of a cycle that includes all events pushed before this call, and waits for it.
+    /// The stream continues.
     ///
     /// # Errors
     /// If the query has ended, or stops before the snapshot is complete.
@@ -333,17 +334,17 @@ impl Running {
         self.snapshots().take()
     }
 
-    /// A way to ask for snapshots from another thread, while someone waits for the end.
+    /// A handle to request snapshots from another thread, while this one waits for the end.
     pub fn snapshots(&self) -> Snapshots {
         Snapshots { run_state: Arc::clone(&self.run_state), parts: self.snapshot_parts }
     }
 
-    /// Stops at once, without finishing what is on its way. What was committed stays so.
+    /// Stops at once, without finishing what is in flight. Committed results stay.
     pub fn abort(&self) {
         self.run_state.fail(Failure::Aborted);
     }
 
-    /// Waits for the end: of the input, then of everything that it caused.
+    /// Waits for the end of the input, then of everything that it caused.
     ///
     /// # Errors
     /// The first failure, if there was one.

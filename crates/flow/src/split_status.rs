@@ -1,4 +1,4 @@
-//! How an input of an operator is split, and what that costs: the model beside what was measured.
+//! How an operator input is split, and what that costs: measured next to predicted.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::run_state::RunState;
 use crate::run_state::work::{Part, Work};
 use crate::topology::{EdgeKind, SplitEdge};
 
-/// The split of one input of an operator. As text, each stage's measured cost stands beside the predicted one.
+/// The split of one operator input. Its text form shows each stage's measured cost next to the predicted one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SplitStatus {
     /// The operator.
@@ -21,11 +21,11 @@ pub struct SplitStatus {
     pub input: usize,
     /// The plan in force.
     pub plan: SplitPlan,
-    /// What was chosen last, if the engine chooses. Of a plan that is given: that plan, and what others would cost.
+    /// The last choice, if the engine chooses. For a given plan: that plan, and what others would cost.
     pub choice: Option<Choice>,
-    /// The profile by which the choice was made.
+    /// The profile on which the choice was based.
     pub profile: Option<SplitProfile>,
-    /// What each stage of the plan has done since the plan is in force, in the order of events.
+    /// The work of each stage of the plan since the plan took effect, in the order of events.
     pub stages: Vec<Work>,
 }
 
@@ -44,7 +44,7 @@ impl SplitStatus {
         splits.iter().enumerate().filter_map(status).collect()
     }
 
-    /// Worker time of splitting per row that came in.
+    /// Worker time of splitting per incoming row.
     pub fn splitting_ns(&self) -> f64 {
         let all_ns: u64 = self.stages.iter().map(|stage| stage.time_ns).sum();
         all_ns as f64 / self.rows_in()
@@ -95,7 +95,7 @@ impl fmt::Display for SplitStatus {
 }
 
 impl SplitStatus {
-    /// What the last choice says of a stage of the plan in force.
+    /// What the last choice predicts for a stage of the plan in force.
     fn predicted_ns(&self, stage: &str) -> Option<f64> {
         let prediction = self.choice.as_ref()?.predictions.iter().find(|one| one.plan == self.plan)?;
         prediction.stages.iter().find(|one| one.name == stage).map(|one| one.total_ns())

@@ -1,4 +1,4 @@
-//! What a running query tells about itself.
+//! What a running query reports about itself.
 
 use tidemill_core::counters::Counter;
 use tidemill_core::latency::ResponseTimes;
@@ -18,11 +18,11 @@ pub struct Status {
     pub per_cycle: ResponseTimes,
     /// Nanoseconds since the start of the run.
     pub elapsed_ns: u64,
-    /// What each transform, then each operator has done, in the plan's order.
+    /// The work of each transform, then of each operator, in the plan's order.
     pub work: Vec<Work>,
-    /// How each input of each operator is split, in the plan's order, and what its splitters have done.
+    /// How each input of each operator is split, in the plan's order, and the work of its splitters.
     pub splits: Vec<SplitStatus>,
-    /// The split plans that took the place of others, oldest first; the last 256 of them.
+    /// The split plans that replaced others, oldest first; the last 256 of them.
     pub replans: Vec<Replan>,
 }
 

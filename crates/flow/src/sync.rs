@@ -5,7 +5,7 @@ use std::thread::JoinHandle;
 
 use crate::error::FlowError;
 
-/// Locks, also where another thread has panicked: what the locks here guard is whole at every step.
+/// Locks even if another thread has panicked: the data guarded by locks here is consistent at every step.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

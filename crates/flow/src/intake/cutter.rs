@@ -1,4 +1,4 @@
-//! Closing cycles (design, section 1.2). Worker 0 asks the cutter whenever it is awake; no one else does.
+//! Closes cycles. Only worker 0 asks the cutter, whenever it is awake.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::run_state::RunState;
 pub(crate) enum Decision {
     /// A cycle was closed.
     Closed(Arc<Cycle>),
-    /// Nothing to close; ask again after so many nanoseconds, or when woken.
+    /// Nothing to close; ask again after this many nanoseconds, or when woken.
     Wait(Option<u64>),
     /// All gateways have ended and all cycles were closed.
     Ended,
@@ -47,7 +47,7 @@ struct Intake {
     ended: bool,
 }
 
-/// Closes cycles from what waits in the gateways.
+/// Closes cycles from events that wait in the gateways.
 pub(crate) struct Cutter {
     policy: CyclePolicy,
     intakes: Vec<Intake>,
@@ -55,11 +55,11 @@ pub(crate) struct Cutter {
     run_state: Arc<RunState>,
     next_cycle: u64,
     events_cut: u64,
-    /// The gateway that has the first right to what room others leave in the next cycle.
+    /// The gateway that is first to use the room that others leave in the next cycle.
     first: usize,
-    /// Cuts of an earlier run that are made again before any of our own.
+    /// Cuts of an earlier run that are replayed before any new one.
     replay: Replay,
-    /// Whether credit was missing when it was last time to close a cycle.
+    /// Whether credit was missing when a cycle was last due.
     stalled: bool,
     ended: bool,
 }
@@ -100,7 +100,7 @@ impl Cutter {
         }
     }
 
-    /// Closes a cycle if it is time.
+    /// Closes a cycle if one is due.
     pub fn poll(&mut self) -> Result<Decision, Cause> {
         if self.ended {
             return Ok(Decision::Ended);
@@ -127,7 +127,7 @@ impl Cutter {
         !stalled
     }
 
-    /// Makes a logged cut again, once all of its events are here.
+    /// Replays a logged cut, once all of its events have arrived.
     fn poll_replay(&mut self, cut: &Cut) -> Result<Decision, Cause> {
         let mut shares = Vec::with_capacity(self.intakes.len());
         let full = self.full();
@@ -156,8 +156,8 @@ impl Cutter {
         Ok(Decision::Closed(Arc::new(cycle)))
     }
 
-    /// Takes over what waits in the queues of gateways that have less than a full cycle here; the rest stays and
-    /// holds the senders back.
+    /// Takes over what waits in the queues of gateways that have less than a full cycle here. The rest stays and holds
+    /// back the senders.
     fn take_in(&mut self) {
         let full = self.full();
         for intake in self.intakes.iter_mut().filter(|intake| intake.pending_events < full) {
@@ -224,7 +224,7 @@ impl Cutter {
         Ok(self.introduce(cut, arrivals, streams))
     }
 
-    /// Moves so many events of each gateway into a cycle.
+    /// Moves this many events of each gateway into a cycle.
     fn take(&mut self, shares: &[u32]) -> (Arrivals, Vec<SourceBatches>) {
         let mut arrivals = Arrivals::default();
         let is_full = shares.iter().map(|share| u64::from(*share)).sum::<u64>() >= self.full();
@@ -244,8 +244,8 @@ impl Cutter {
         cycle
     }
 
-    /// How many events of each gateway go into the next cycle: its part of the room, so that a busy one cannot put
-    /// off what others sent; and in turns what room others leave.
+    /// How many events of each gateway go into the next cycle: its share of the room, so that a busy gateway cannot
+    /// delay the events of others; the room that others leave is given out in turns.
     fn shares(&mut self) -> Vec<u32> {
         let gateways = self.intakes.len();
         let mut room = self.policy.events_max;
@@ -274,9 +274,10 @@ impl Cutter {
 }
 
 impl Intake {
-    /// Takes over all that waits. One chunk would wake a sender that is held back for the room of one, and it would
-    /// be held back again at once; waking a thread can take longer than the work for a chunk. Whether the gateway has
-    /// ended is asked only if what is here does not fill a cycle: cycles of fixed size must not depend on when it is known.
+    /// Takes over everything that waits. Taking one chunk would wake a sender for the room of one, and it would be
+    /// blocked again at once; waking a thread can take longer than the work for a chunk. Whether the gateway has ended
+    /// is checked only if the events here do not fill a cycle: cycles of fixed size must not depend on when that
+    /// becomes known.
     fn receive_all(&mut self, full: u64) {
         for _ in 0..self.queue.receiver.len() {
             self.receive(full);
@@ -284,7 +285,7 @@ impl Intake {
         while self.pending_events < full && self.receive(full) {}
     }
 
-    /// Takes a chunk over, if one waits.
+    /// Takes over a chunk, if one waits.
     fn receive(&mut self, full: u64) -> bool {
         match self.queue.receiver.try_recv() {
             Ok(chunk) => self.append(chunk, full),
@@ -297,9 +298,9 @@ impl Intake {
         true
     }
 
-    /// A chunk without events only moves the watermark; it joins the one before, so that no number of them
-    /// piles up while no cycle is closed. But not one with which a cycle is full, and closed before this one is here if
-    /// it comes a little later: that must make no difference.
+    /// A chunk without events only advances the watermark. It is merged with the previous chunk, so that such chunks do
+    /// not pile up while no cycle is closed. It is not merged with a chunk that fills a cycle: if it came a little
+    /// later, that cycle would be closed already, and this must make no difference.
     fn append(&mut self, chunk: Chunk, full: u64) {
         let ends_cycle = self.pending_events.is_multiple_of(full);
         self.pending_events += u64::from(chunk.events);
@@ -312,19 +313,19 @@ impl Intake {
         }
     }
 
-    /// The event time up to which the gateway is complete; all of it, once the gateway has come to its end.
+    /// The event time up to which the gateway is complete: the end of time, once the gateway has ended.
     fn watermark(&self) -> i64 {
         let at_end = self.ended && self.pending.is_empty() && !self.queue.left.load(Ordering::SeqCst);
         if at_end { i64::MAX } else { self.watermark }
     }
 
-    /// Whether the gateway counts as idle. One that has ended does not: its watermark is the end of time.
+    /// Whether the gateway counts as idle. A gateway that has ended does not: its watermark is the end of time.
     fn is_idle(&self) -> bool {
         self.idle && !(self.ended && self.pending.is_empty())
     }
 
-    /// Moves up to `share` events into a cycle. What only moves the watermark behind them is left for the next one if
-    /// the cycle is full with them.
+    /// Moves up to `share` events into a cycle. If these fill the cycle, chunks behind them that only advance the
+    /// watermark are left for the next one.
     fn take(&mut self, share: u32, is_full: bool, arrivals: &mut Arrivals) -> SourceBatches {
         let mut streams = vec![Vec::new(); self.streams];
         let end = arrivals.events + share;

@@ -16,6 +16,6 @@ pub(crate) struct Cycle {
     pub arrivals: Arc<Arrivals>,
     /// How each edge is split.
     pub splits: Splits,
-    /// Of each source.
+    /// The streams of each source.
     pub streams: Vec<SourceBatches>,
 }

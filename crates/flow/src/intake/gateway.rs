@@ -1,4 +1,4 @@
-//! Gateways: where events enter, get their positions, and wait for a cut.
+//! Gateways, where events enter, receive their positions, and wait for a cut.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,25 +14,24 @@ use tidemill_plan::SourcePlan;
 use crate::error::Failure;
 use crate::run_state::RunState;
 
-/// Some consecutive events of a gateway.
+/// Consecutive events of a gateway.
 #[derive(Clone, Debug)]
 pub struct Chunk {
     /// For each stream of the source, its rows; positions count the chunk's events from 0.
     pub streams: Vec<Option<Batch>>,
-    /// The number of events, those that belong to no stream included.
+    /// The number of events, including those that belong to no stream.
     pub events: u32,
     /// The event time up to which the gateway is complete after this chunk.
     pub watermark: i64,
     /// When the events arrived, on the engine's clock; `None`: now.
     pub arrived_ns: Option<u64>,
-    /// Whether the gateway counts as idle after this chunk: until its next chunk it does not hold the
-    /// watermark back.
+    /// Whether the gateway counts as idle after this chunk: until its next chunk it does not hold back the watermark.
     pub idle: bool,
 }
 
 impl Chunk {
-    /// The first `events` events, and those after them; `None` where there are none. The watermark of a chunk holds
-    /// only at its end, so the first part does not move it.
+    /// The first `events` events, and the remaining ones; `None` if there are none. The watermark of a chunk holds only
+    /// at its end, so the first part does not advance it.
     ///
     /// ```
     /// # use tidemill_flow::Chunk;
@@ -72,12 +71,12 @@ impl Chunk {
     }
 }
 
-/// The query has stopped and takes no more events; [`Running::join`](crate::Running::join) says why.
+/// The query has stopped and accepts no more events; [`Running::join`](crate::Running::join) says why.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("the query has stopped and takes no more events")]
 pub struct Stopped;
 
-/// Where a source's events enter. Dropping it ends the source in order.
+/// Where a source's events enter. Dropping it ends the source normally.
 pub struct Gateway {
     source: SourcePlan,
     sender: Option<Sender<Chunk>>,
@@ -88,7 +87,7 @@ pub struct Gateway {
 /// The engine's end of a gateway.
 pub(crate) struct GatewayQueue {
     pub receiver: Receiver<Chunk>,
-    /// Whether the source ends before the end of time.
+    /// Whether the source ends without completing its event time.
     pub left: Arc<AtomicBool>,
 }
 
@@ -106,8 +105,8 @@ pub(crate) fn gateway(
 }
 
 impl Gateway {
-    /// Takes in some events; waits while the gateway's queue is full. A chunk that does not fit the source
-    /// stops the query: its rows would be lost or wrong further on.
+    /// Takes in events; waits while the gateway's queue is full. A chunk that does not fit the source stops the query,
+    /// because its rows would be lost or wrong later.
     ///
     /// # Errors
     /// If the query has stopped.
@@ -127,13 +126,13 @@ impl Gateway {
         Ok(())
     }
 
-    /// Ends the source although more could come: what was pushed is processed, but time does not go on to its
-    /// end, so windows that are still open give no results.
+    /// Ends the source although more could come: what was pushed is processed, but the watermark does not go to the end
+    /// of time, so open windows give no results.
     pub fn leave(self) {
         self.left.store(true, Ordering::SeqCst);
     }
 
-    /// Stops the query: the source cannot go on.
+    /// Stops the query: the source cannot continue.
     pub fn fail(&self, cause: Cause) {
         self.run_state.fail(Failure::Engine { part: format!("source '{}'", self.source.name), cause });
     }
@@ -143,7 +142,7 @@ impl Gateway {
         &self.source.streams
     }
 
-    /// The engine's clock, on which arrivals are stamped.
+    /// The engine's clock, with which arrivals are stamped.
     pub fn now_ns(&self) -> u64 {
         self.run_state.clock.now_ns()
     }
@@ -156,7 +155,7 @@ impl Drop for Gateway {
     }
 }
 
-/// Whether a chunk is as its source's plan says; if not, why.
+/// Whether a chunk matches its source's plan; if not, why.
 fn check(chunk: &Chunk, planned: &[SchemaRef]) -> Result<(), String> {
     if chunk.streams.len() != planned.len() {
         let (given, planned) = (chunk.streams.len(), planned.len());

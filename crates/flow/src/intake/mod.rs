@@ -1,4 +1,4 @@
-//! How events come in: gateways take them, the cutter closes cycles of them, or makes logged cycles again.
+//! Intake: gateways take events, and the cutter closes cycles of them, or replays logged cycles.
 
 pub(crate) mod cutter;
 pub(crate) mod cycle;

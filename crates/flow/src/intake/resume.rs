@@ -1,11 +1,11 @@
-//! Going on where an earlier run stopped: from a state, over cuts that were logged, to cuts of one's own.
+//! Resuming where an earlier run stopped: from a state, through logged cuts, to new cuts.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
 use tidemill_core::Cut;
 
-/// How a query goes on where an earlier run of it stopped. Its gateways are given the events from the positions of
+/// How a query resumes where an earlier run of it stopped. Its gateways receive the events from the positions of
 /// `after` on.
 ///
 /// ```
@@ -15,9 +15,9 @@ use tidemill_core::Cut;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Resume {
-    /// The cut at whose end the state was taken; `None`: the query begins at its beginning.
+    /// The cut at whose end the state was taken; `None`: the query starts from the beginning.
     pub after: Option<Cut>,
-    /// The cuts that were logged after it, ascending. They are made again exactly as they were, but for snapshots,
+    /// The cuts that were logged after it, ascending. They are replayed exactly as they were, except for snapshots,
     /// before any new one.
     pub replay: Vec<Cut>,
     /// For each sink, in the plan's order, the first cycle that it does not have.
@@ -30,7 +30,7 @@ impl Resume {
         self.after.as_ref().map_or(0, |cut| cut.cycle + 1)
     }
 
-    /// What cannot be gone on with, if anything, by a plan with so many sources and sinks.
+    /// Why a plan with this many sources and sinks cannot resume from it, if it cannot.
     pub fn fault(&self, gateways: usize, sinks: usize) -> Option<String> {
         if self.sinks.len() != sinks {
             let given = self.sinks.len();
@@ -53,7 +53,7 @@ impl Resume {
     }
 }
 
-/// The cuts that are still to be made again.
+/// The cuts that are still to be replayed.
 ///
 /// ```
 /// use tidemill_core::Cut;
@@ -69,7 +69,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Those of a run that goes on.
+    /// The cuts of a run that resumes.
     pub fn new(resume: Resume) -> Self {
         Replay { after: resume.after, cuts: resume.replay.into() }
     }
@@ -85,18 +85,18 @@ impl Replay {
         }
     }
 
-    /// The cut that is to be made next; `None`: they are all made.
+    /// The next cut to replay; `None`: all are replayed.
     pub fn next(&self) -> Option<Cut> {
         self.cuts.front().cloned()
     }
 
-    /// The next cut was made.
+    /// The next cut was replayed.
     pub fn advance(&mut self) {
         self.cuts.pop_front();
     }
 }
 
-/// How far a sink is: it is given each cycle that it does not have, in order, and commits ranges of them.
+/// How far a sink is: it receives each cycle that it does not have, in order, and commits ranges of them.
 ///
 /// ```
 /// // A run begins with cycle 3; the sink has the cycles up to 4 from an earlier run.
@@ -118,12 +118,12 @@ pub struct SinkProgress {
     next: u64,
     /// The first cycle that the sink does not have from an earlier run.
     first_new: u64,
-    /// Whether a snapshot is taken at the end of a cycle that the sink was given and that is not done.
+    /// Whether a snapshot is taken at the end of a cycle that the sink has received and that is not done.
     has_snapshot: bool,
 }
 
 impl SinkProgress {
-    /// Of a run that begins with cycle `first`; the sink has the cycles before `first_new`.
+    /// For a run that begins with cycle `first`; the sink has the cycles before `first_new`.
     pub fn new(first: u64, first_new: u64) -> Self {
         SinkProgress { next: first, first_new, has_snapshot: false }
     }
@@ -133,21 +133,21 @@ impl SinkProgress {
         self.next
     }
 
-    /// Whether the sink is given the cycle of this cut; if not, it has it.
+    /// Whether the sink receives the cycle of this cut; otherwise it has it already.
     pub fn takes(&mut self, cut: &Cut) -> bool {
         let takes = cut.cycle >= self.first_new;
         self.has_snapshot |= takes && cut.snapshot;
         takes
     }
 
-    /// Whether the sink must record what is due when it has committed it: the snapshot among these cycles takes the place
-    /// of an older one only if no run needs that any more. Without it the older one, and all rows since, would stay until
-    /// something else comes, and a full journal lets nothing come.
+    /// Whether the sink must record its commits after committing these cycles: the snapshot among them replaces an
+    /// older one only if no run needs that any more. Without the record, the older snapshot and all rows since would
+    /// stay until something else comes, and with a full journal nothing comes.
     pub fn must_record(&self) -> bool {
         self.has_snapshot
     }
 
-    /// What the sink is to commit once it was given the cycles up to `last`; `None`: it has them all.
+    /// What the sink must commit after it has received the cycles up to `last`; `None`: it has them all.
     pub fn due(&self, last: u64) -> Option<RangeInclusive<u64>> {
         let first = self.next.max(self.first_new);
         (first <= last).then_some(first..=last)

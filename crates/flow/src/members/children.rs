@@ -1,4 +1,4 @@
-//! The other processes of a run, as their parent sees them: started, watched, ended.
+//! The other processes of a run, from their parent's view: starts, watches and ends them.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -15,17 +15,17 @@ use super::{PROCESS_VARIABLE, Processes};
 use crate::sync::lock;
 use crate::transport::handshake::{Badge, Letter};
 
-/// The children of process 0, from process 1 on. Dropping them kills those that still live.
+/// The children of process 0, starting with process 1. Dropping them kills those that are still alive.
 pub(crate) struct Children(Vec<Mutex<Process>>);
 
 struct Process {
     child: Child,
-    /// Closed when this process ends, however it does: then the child ends too.
+    /// Closed when this process ends for any reason; then the child ends too.
     letterbox: Option<ChildStdin>,
 }
 
 impl Children {
-    /// Starts all of them and tells each, through its standard input, what it must know.
+    /// Starts all of them and sends each, through its standard input, what it must know.
     pub fn start(processes: &Processes, badge: &Badge, port: u16) -> Result<Children, (usize, Cause)> {
         let mut children = Children(Vec::new());
         for index in 1..processes.count {
@@ -40,7 +40,7 @@ impl Children {
         Ok(children)
     }
 
-    /// Whether all live; if not, which one does not, and why.
+    /// Whether all are alive; otherwise which one is not, and why.
     pub fn check(&self) -> Result<(), (usize, Cause)> {
         for index in 1..=self.0.len() {
             if let Some(status) = self.status_of(index) {
@@ -54,7 +54,7 @@ impl Children {
         lock(&self.0[index - 1]).child.try_wait().ok().flatten()
     }
 
-    /// Why a process is gone that has hung up: it waits a moment for its end.
+    /// Why a process has hung up: waits a moment for its end.
     pub fn reason(&self, index: usize, wait: Duration) -> Cause {
         let deadline = Instant::now() + wait;
         loop {
@@ -66,7 +66,7 @@ impl Children {
         }
     }
 
-    /// Waits for the end of all; those that take longer are killed.
+    /// Waits until all have ended; those that take longer are killed.
     pub fn end(&self, wait: Duration) {
         let deadline = Instant::now() + wait;
         let lives = |index: &usize| self.status_of(*index).is_none();
@@ -83,7 +83,7 @@ impl Children {
 }
 
 impl Process {
-    /// Writes a letter, on a thread of its own: a long one does not fit into the pipe, and the child may not read.
+    /// Writes the letter on a thread of its own: a long one does not fit into the pipe, and the child may not read.
     fn post(&self, letter: &Letter) -> io::Result<()> {
         let Some(letterbox) = &self.letterbox else { return Ok(()) };
         let (mut pipe, bytes) = (File::from(letterbox.as_fd().try_clone_to_owned()?), letter.to_bytes());

@@ -1,4 +1,4 @@
-//! The control connection between process 0 and another one: messages of a kind and a length, in order.
+//! The control connection between process 0 and another process: ordered messages, each with a kind and a length.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -6,13 +6,13 @@ use std::sync::Mutex;
 
 use crate::sync::lock;
 
-/// The longest message: one operator's state on one worker has to fit into it.
+/// The longest message: the state of one operator on one worker must fit into it.
 const MESSAGE_BYTES_MAX: u64 = 1 << 36;
 
-/// The sending end; may be used by several threads.
+/// The sending end; several threads may use it.
 pub(crate) struct ControlSender {
     stream: Mutex<TcpStream>,
-    /// To close it while someone writes.
+    /// To close it while a thread is writing.
     closer: TcpStream,
 }
 
@@ -21,7 +21,7 @@ impl ControlSender {
         Ok(ControlSender { stream: Mutex::new(stream.try_clone()?), closer: stream.try_clone()? })
     }
 
-    /// Sends a message. That the other end is gone is noticed by whoever receives from it.
+    /// Sends a message. The receiving thread notices if the other end is gone.
     pub fn send(&self, message: &[u8]) -> io::Result<()> {
         let mut frame = Vec::with_capacity(8 + message.len());
         frame.extend_from_slice(&(message.len() as u64).to_le_bytes());
@@ -29,13 +29,13 @@ impl ControlSender {
         lock(&self.stream).write_all(&frame)
     }
 
-    /// Ends both directions, and whoever waits for them.
+    /// Ends both directions, and all waiting for them.
     pub fn close(&self) {
         let _ = self.closer.shutdown(Shutdown::Both);
     }
 }
 
-/// The next message; `None` at the end of the connection, however it came.
+/// The next message; `None` at the end of the connection, whatever caused it.
 pub(crate) fn receive(stream: &mut TcpStream) -> Option<Vec<u8>> {
     let mut length = [0; 8];
     stream.read_exact(&mut length).ok()?;

@@ -1,12 +1,12 @@
-//! A plan as text, to see that all processes of a run have the same one. What functions do (routes, operators,
-//! transforms) cannot be compared: it is the same because the program is.
+//! A plan as text, to check that all processes of a run have the same one. The behaviour of functions (routes,
+//! operators, transforms) cannot be compared; it is the same because the program is.
 
 use std::fmt::Write;
 
 use arrow_schema::{FieldRef, SchemaRef};
 use tidemill_plan::Plan;
 
-/// All that a plan says, a line for each part.
+/// Everything in a plan, with a line for each part.
 pub(crate) fn describe(plan: &Plan) -> String {
     let mut text = format!("tidemill {}\nquery {:?}\n", env!("CARGO_PKG_VERSION"), plan.name);
     for source in &plan.sources {
@@ -39,7 +39,7 @@ pub(crate) fn describe(plan: &Plan) -> String {
     text
 }
 
-/// Names and types of columns; no metadata, which has no order.
+/// Names and types of columns, without metadata, which has no order.
 fn schemas<'a>(schemas: impl IntoIterator<Item = &'a SchemaRef>) -> String {
     let column = |field: &FieldRef| {
         let null = if field.is_nullable() { "?" } else { "" };
@@ -55,7 +55,7 @@ fn line(text: &mut String, arguments: std::fmt::Arguments<'_>) {
     text.push('\n');
 }
 
-/// The first line that two descriptions do not share, if there is one.
+/// The first line in which two descriptions differ, if there is one.
 pub(crate) fn difference<'a>(own: &'a str, other: &'a str) -> Option<(&'a str, &'a str)> {
     let mut lines = own.lines().zip(other.lines());
     match lines.find(|(own, other)| own != other) {

@@ -1,4 +1,4 @@
-//! Process 0: starts the others, tells them of cycles, hears of their work and their end.
+//! Process 0: starts the others, sends them cycles, and receives their reports and their end.
 
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -24,14 +24,14 @@ use crate::transport::handshake::{Badge, Kind};
 use crate::transport::reception::Reception;
 use crate::transport::secret::Secret;
 
-/// How long the others have to end in order once the run has failed.
+/// How long the others have to end normally once the run has failed.
 const STOP_TIME: Duration = Duration::from_millis(700);
-/// How long they have to end once they have said that they are done.
+/// How long they have to end once they have reported to be done.
 const END_TIME: Duration = Duration::from_secs(5);
-/// How long to wait for the end of one that has hung up.
+/// How long to wait for the end of a process that has hung up.
 const REASON_TIME: Duration = Duration::from_millis(500);
 
-/// The other processes, of the first one's threads.
+/// The other processes, as seen by the first one's threads.
 pub(crate) struct Leader {
     members: Arc<Members>,
     end: Sender<End>,
@@ -39,13 +39,13 @@ pub(crate) struct Leader {
     closer: Option<JoinHandle<()>>,
 }
 
-/// Why the others are to end.
+/// Why the others should end.
 enum End {
     Failed,
     Done,
 }
 
-/// The other processes, from process 1 on.
+/// The other processes, starting with process 1.
 pub(crate) struct Members {
     run_state: Arc<RunState>,
     children: Children,
@@ -53,7 +53,7 @@ pub(crate) struct Members {
 }
 
 impl Leader {
-    /// Starts the others and waits until all are connected. Gives the connections for rows, by process.
+    /// Starts the others and waits until all are connected. Returns the connections for rows, by process.
     pub fn gather(
         processes: &Processes,
         run_state: &Arc<RunState>,
@@ -87,7 +87,7 @@ impl Leader {
         Arc::clone(&self.members)
     }
 
-    /// Waits for the end of the others, which come to it by themselves.
+    /// Waits for the others to end by themselves.
     pub fn finish(mut self) {
         // Until they have said that they are done, however long that takes, or have died.
         for hearer in self.hearers.drain(..) {
@@ -109,7 +109,7 @@ impl Drop for Leader {
 
 type Gathered = (Children, Vec<TcpStream>, Vec<Option<TcpStream>>);
 
-/// Everyone is started, checked, told what to do, and connected. In an error, the process that is at fault.
+/// Starts, checks, instructs and connects all processes. An error names the process that caused it.
 fn gather(
     processes: &Processes,
     run_state: &RunState,
@@ -140,7 +140,7 @@ fn gather(
     Ok((children, controls, sockets))
 }
 
-/// Where a process listens, if its plan is ours; `None`: it is gone.
+/// The port of a process, if its plan is the same as ours; `None`: it is gone.
 fn receive_join(control: &mut TcpStream, plan: &str, deadline: Instant) -> Result<Option<u16>, Cause> {
     let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_secs(1));
     control.set_read_timeout(Some(left))?;
@@ -159,7 +159,7 @@ fn receive_join(control: &mut TcpStream, plan: &str, deadline: Instant) -> Resul
     }
 }
 
-/// Tells a process how the run is laid out, and gives it the state of its partitions.
+/// Sends a process the layout of the run and the state of its partitions.
 fn tell(
     control: &TcpStream,
     index: usize,
@@ -193,7 +193,7 @@ fn tell(
 }
 
 impl Members {
-    /// Tells all of a cycle that was closed, before any worker of this process knows of it.
+    /// Announces a closed cycle to all, before any worker of this process knows of it.
     pub fn post(&self, cycle: &Cycle) {
         let post = Post {
             cut: (*cycle.cut).clone(),
@@ -207,7 +207,7 @@ impl Members {
         }
     }
 
-    /// Hears what a process says, until it says no more.
+    /// Receives the messages of a process until it ends.
     fn hear(&self, index: usize, mut control: TcpStream) {
         while let Some(message) = control::receive(&mut control) {
             let makes_sense = match ToLeader::from_bytes(&message) {
@@ -224,7 +224,7 @@ impl Members {
         }
     }
 
-    /// Whether the message made sense.
+    /// Whether the message was valid.
     fn take(&self, index: usize, message: ToLeader) -> bool {
         match message {
             ToLeader::Ready => {
@@ -250,7 +250,7 @@ impl Members {
         self.run_state.fail(Failure::Engine { part: format!("process {index}"), cause });
     }
 
-    /// Waits for the end of the run, then of the processes.
+    /// Waits for the end of the run, then for the end of the processes.
     fn close(&self, ends: &Receiver<End>) {
         let wait = match ends.recv() {
             Ok(End::Done) => END_TIME,
@@ -264,7 +264,7 @@ impl Members {
     }
 }
 
-/// A failure with the process where it happened.
+/// A failure with the process in which it happened.
 fn named(index: usize, failure: Failure) -> Failure {
     match failure {
         Failure::Operator(error) => {

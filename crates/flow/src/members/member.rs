@@ -1,4 +1,4 @@
-//! Any process but the first: runs its workers on what process 0 says, and ends with it.
+//! Any process but the first: runs its workers as process 0 says, and ends with it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -34,30 +34,30 @@ use crate::transport::reception::Reception;
 use crate::workers::launch::{Network, launch};
 use crate::workers::worker::WorkerParts;
 
-/// How long workers have to end once the run has failed, before the process goes without them.
+/// How long workers have to end once the run has failed, before the process leaves without them.
 const STOP_TIME: Duration = Duration::from_millis(500);
-/// How long the others have to call.
+/// How long the others have to connect.
 const CALL_TIME: Duration = Duration::from_secs(60);
 /// The shortest time between two reports.
 const REPORT_EVERY: Duration = Duration::from_millis(5);
 
-/// This process, if it is one of a run that another one has started.
+/// This process, if it belongs to a run that another one has started.
 pub struct Member {
     letter: Letter,
     parent: Arc<Parent>,
 }
 
-/// Whether the process that started this one still lives.
+/// Whether the process that started this one is still alive.
 #[derive(Default)]
 struct Parent {
     gone: AtomicBool,
-    /// Who is told.
+    /// The recipient.
     run_state: Mutex<Option<Arc<RunState>>>,
 }
 
 impl Member {
-    /// Whether this process was started as one of a run by [`Processes`](super::Processes); `None`: it was not. Ask
-    /// this before anything reads standard input, which then belongs to the run.
+    /// Whether [`Processes`](super::Processes) started this process as part of a run; `None`: it did not. Call this
+    /// before anything reads standard input, which then belongs to the run.
     ///
     /// ```
     /// assert!(tidemill_flow::Member::from_environment()?.is_none());
@@ -65,7 +65,7 @@ impl Member {
     /// ```
     ///
     /// # Errors
-    /// If it was started so, but is not told by whom.
+    /// If it was started so, but does not know by whom.
     pub fn from_environment() -> Result<Option<Member>, FlowError> {
         let Some(index) = std::env::var_os(PROCESS_VARIABLE) else { return Ok(None) };
         let letter = Letter::read(&mut io::stdin().lock());
@@ -85,21 +85,21 @@ impl Member {
         Ok(Some(Member { letter, parent }))
     }
 
-    /// Its number in the run, from 1 on.
+    /// Its number in the run, from 1.
     pub fn index(&self) -> usize {
         self.letter.badge.index
     }
 
-    /// What process 0 gave to [`Processes::instructions`](super::Processes::instructions).
+    /// The bytes that process 0 passed to [`Processes::instructions`](super::Processes::instructions).
     pub fn instructions(&self) -> &[u8] {
         &self.letter.instructions
     }
 
-    /// Runs this process's part of the query until the query ends; the plan must be that of process 0. It needs no
-    /// sources and no sinks.
+    /// Runs this process's part of the query until the query ends. The plan must be the same as that of process 0. It
+    /// needs no sources and no sinks.
     ///
     /// # Errors
-    /// If the query fails, here or elsewhere; process 0 says why. It then returns within a second, even if an
+    /// If the query fails, here or elsewhere; process 0 reports why. It then returns within a second, even if an
     /// operator hangs, so that the process can end.
     pub fn run(self, plan: Plan) -> Result<(), FlowError> {
         let Member { letter, parent } = self;
@@ -132,7 +132,7 @@ impl Member {
     }
 }
 
-/// What process 0 says before the start; `None` if it is gone.
+/// What process 0 sends before the start; `None` if it is gone.
 fn receive_start(control: &mut TcpStream) -> Option<(Start, Snapshot)> {
     let ToMember::Start(start) = ToMember::from_bytes(&control::receive(control)?)? else { return None };
     let mut state = Snapshot::default();
@@ -150,7 +150,7 @@ fn receive_start(control: &mut TcpStream) -> Option<(Start, Snapshot)> {
     }
 }
 
-/// What may end the wait of the process's first thread.
+/// Events that may end the wait of the process's first thread.
 enum Event {
     Stopped,
     WorkersEnded,
@@ -205,7 +205,7 @@ fn run_workers(
     wait(&run_state, &outbox, &happened)
 }
 
-/// Waits for the end, and tells process 0 of it.
+/// Waits for the end, and reports it to process 0.
 fn wait(run_state: &RunState, outbox: &Outbox, happened: &Receiver<Event>) -> Result<(), FlowError> {
     let first = happened.recv();
     let Some(failure) = run_state.failure() else {
@@ -222,7 +222,7 @@ fn wait(run_state: &RunState, outbox: &Outbox, happened: &Receiver<Event>) -> Re
     Err(failure.into())
 }
 
-/// Takes cycles from process 0, until it says no more.
+/// Receives cycles from process 0 until it ends.
 fn hear(mut control: TcpStream, run_state: &Arc<RunState>, mailboxes: &[Sender<Arc<Cycle>>]) {
     while let Some(message) = control::receive(&mut control) {
         let Some(ToMember::Cycle(post)) = ToMember::from_bytes(&message) else { break };
@@ -249,7 +249,7 @@ fn cycle_of(post: Post, run_state: &RunState) -> Arc<Cycle> {
 }
 
 impl Parent {
-    /// Until the pipe from the parent ends: with the parent, however that ends.
+    /// Until the pipe from the parent ends, which happens when the parent ends for any reason.
     fn watch(&self) {
         let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
         self.gone.store(true, Ordering::SeqCst);
@@ -280,11 +280,11 @@ impl Uplink for Outbox {
     }
 }
 
-/// The way to process 0.
+/// The connection to process 0.
 pub(crate) struct Outbox {
     control: ControlSender,
     reporter: Mutex<Reporter>,
-    /// Who sends reports, and whether there may be one to send.
+    /// The sender of reports, and whether there may be one to send.
     thread: OnceLock<Thread>,
     due: AtomicBool,
 }
@@ -308,7 +308,7 @@ impl Outbox {
         }
     }
 
-    /// Sends what workers have done, soon after they did it, not after each cycle.
+    /// Sends what workers have done, soon after they did it, but not after each cycle.
     fn send_reports(&self, run_state: &RunState) {
         let _ = self.thread.set(std::thread::current());
         while !run_state.is_stopped() {

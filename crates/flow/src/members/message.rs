@@ -1,4 +1,4 @@
-//! What process 0 and the others say to each other over their control connection.
+//! The messages between process 0 and the others on their control connection.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,13 @@ use crate::error::Failure;
 /// From process 0.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ToMember {
-    /// How the run is laid out.
+    /// The layout of the run.
     Start(Start),
-    /// The state of one partition that lives in this process.
+    /// The state of one partition that belongs to this process.
     State { operator: String, partition: u32, bytes: Vec<u8> },
-    /// The event time that an operator's timers were held against.
+    /// The event time with which an operator's timers were compared.
     Watermark { operator: String, watermark: i64 },
-    /// All is said: connect to the others and begin.
+    /// Everything is sent: connect to the others and begin.
     Go,
     /// A cycle was closed.
     Cycle(Post),
@@ -46,17 +46,17 @@ pub(crate) struct Post {
 /// To process 0.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ToLeader {
-    /// Here is a process with this plan, which others may call at this port.
+    /// A process with this plan, which others may call at this port.
     Join { port: u16, plan: String },
     /// All of its workers have built their operators.
     Ready,
-    /// What was done since the last report.
+    /// The work since the last report.
     Report(Report),
     /// One operator's partitions on one worker.
     Contribution { operator: String, watermark: i64, partitions: BTreeMap<u32, Vec<u8>> },
     /// Its part of the query failed.
     Failed(Failure),
-    /// Its part of the query has come to its end.
+    /// Its part of the query has ended.
     Ended,
 }
 
@@ -91,7 +91,7 @@ impl ToMember {
         to.finish()
     }
 
-    /// Reads a message; `None` if it is none.
+    /// Reads a message; `None` if it is invalid.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         parse(bytes, |from| match from.u8()? {
             1 => Ok(ToMember::Start(Start {
@@ -147,7 +147,7 @@ impl ToLeader {
         to.finish()
     }
 
-    /// Reads a message; `None` if it is none.
+    /// Reads a message; `None` if it is invalid.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         parse(bytes, |from| match from.u8()? {
             1 => Ok(ToLeader::Join { port: from.u16()?, plan: text(from)? }),
@@ -293,7 +293,7 @@ fn text(from: &mut SnapshotReader<'_>) -> Result<String, Cause> {
     String::from_utf8(from.bytes()?.to_vec()).map_err(|_| unknown())
 }
 
-/// Reads all of a message, and nothing behind it.
+/// Reads a complete message, with nothing after it.
 fn parse<T>(bytes: &[u8], take: impl FnOnce(&mut SnapshotReader<'_>) -> Result<T, Cause>) -> Option<T> {
     let mut from = SnapshotReader::new(bytes).ok()?;
     let message = take(&mut from).ok()?;

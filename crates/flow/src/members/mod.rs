@@ -1,4 +1,4 @@
-//! One query over several processes of this machine (decision 0017): joined by Timely over sockets of our own making.
+//! One query over several processes of this machine (decision 0017), connected by Timely over sockets of our own.
 //! Process 0 owns gateways, cuts, sinks and snapshots; workers of all processes hold partitions.
 
 mod children;
@@ -19,11 +19,11 @@ use crate::error::FlowError;
 pub(crate) use leader::Leader;
 pub use member::Member;
 
-/// Tells a process that it is one of a run, and which. No secret.
+/// Tells a process that it belongs to a run, and which one. Not a secret.
 const PROCESS_VARIABLE: &str = "TIDEMILL_PROCESS";
 
-/// Refuses to start a query of its own in a process that was started as a part of one: it would do all once more, and
-/// start others that do the same.
+/// Refuses to start a separate query in a process that was started as part of a run: it would do everything once more,
+/// and start further processes that do the same.
 pub(crate) fn check_is_no_member() -> Result<(), FlowError> {
     match std::env::var(PROCESS_VARIABLE) {
         Err(_) => Ok(()),
@@ -34,14 +34,14 @@ pub(crate) fn check_is_no_member() -> Result<(), FlowError> {
     }
 }
 
-/// The most processes of a run: each is connected to each.
+/// The most processes of a run, because each is connected to each.
 pub(crate) const PROCESSES_MAX: usize = 64;
 
 /// The processes over which a query runs. The results do not depend on their number.
 ///
 /// This process is number 0. It starts the others: the same program with the same arguments, in which
-/// [`Member::from_environment`] says that it is one of them; they make the same plan and hand it to
-/// [`Member::run`]. Where the arguments do not say which plan that is, instructions do.
+/// [`Member::from_environment`] returns a member; they make the same plan and pass it to [`Member::run`]. If the
+/// arguments do not determine the plan, use instructions.
 ///
 /// ```
 /// use tidemill_flow::Processes;
@@ -60,7 +60,7 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// So many processes, this one included.
+    /// This many processes, including this one.
     pub fn new(count: usize) -> Self {
         Processes {
             count,
@@ -73,40 +73,40 @@ impl Processes {
         }
     }
 
-    /// How many there are.
+    /// The number of processes.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Which generation of processes this is. Those of another one are refused; 0 if this is not said.
+    /// The generation of the processes, 0 by default. Processes of another generation are refused.
     #[must_use]
     pub fn generation(mut self, generation: u64) -> Self {
         self.generation = generation;
         self
     }
 
-    /// Another program than this one; it must make the same plan.
+    /// Uses another program than this one; it must make the same plan.
     #[must_use]
     pub fn program(mut self, program: impl Into<PathBuf>) -> Self {
         self.program = Some(program.into());
         self
     }
 
-    /// Other arguments than those of this process.
+    /// Uses other arguments than those of this process.
     #[must_use]
     pub fn arguments(mut self, arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         self.arguments = Some(arguments.into_iter().map(Into::into).collect());
         self
     }
 
-    /// A variable of the environment more.
+    /// Adds an environment variable.
     #[must_use]
     pub fn variable(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.variables.push((name.into(), value.into()));
         self
     }
 
-    /// What the others need to know to make the plan, in a form of the program's own: they find it in
+    /// What the others need to know to make the plan, in the program's own format; they find it in
     /// [`Member::instructions`]. At most 16 MiB.
     #[must_use]
     pub fn instructions(mut self, instructions: impl Into<Vec<u8>>) -> Self {
@@ -118,7 +118,7 @@ impl Processes {
         self.instructions.len()
     }
 
-    /// How long the others may take to start and to make their plan; a minute if this is not said.
+    /// How long the others may take to start and make their plan; a minute by default.
     #[must_use]
     pub fn join_time(mut self, time: Duration) -> Self {
         self.join_time = time;

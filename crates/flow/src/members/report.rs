@@ -1,5 +1,5 @@
-//! What another process than 0 has done since it last said so. Process 0 adds it to its own counts, so that the
-//! status is that of the whole run.
+//! The work of another process since its last report. Process 0 adds it to its own counts, so that the status covers
+//! the whole run.
 
 use tidemill_core::counters::Counter;
 
@@ -8,11 +8,11 @@ use crate::run_state::RunState;
 /// Differences since the last report; counts wrap, so that a difference may be negative.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Report {
-    /// Bytes that are held for rows on their way.
+    /// Bytes held for rows in transit.
     pub held_bytes: i64,
-    /// By counter.
+    /// The counters.
     pub counters: Vec<u64>,
-    /// Of all parts of the plan.
+    /// The work of all parts of the plan.
     pub work: Vec<u64>,
 }
 
@@ -38,7 +38,7 @@ impl Report {
         }
     }
 
-    /// Adds it to process 0's own counts; `false` if it does not fit them.
+    /// Adds it to process 0's own counts; `false` if it does not match them.
     pub fn add_to(&self, run_state: &RunState) -> bool {
         if self.counters.len() != Counter::ALL.len() || !run_state.work.add_values(&self.work) {
             return false;
@@ -51,12 +51,12 @@ impl Report {
     }
 }
 
-/// Remembers what was reported.
+/// Stores what was reported.
 #[derive(Default)]
 pub(crate) struct Reporter(Report);
 
 impl Reporter {
-    /// What has happened since the last call; `None`: nothing.
+    /// The changes since the last call; `None`: nothing.
     pub fn next(&mut self, run_state: &RunState) -> Option<Report> {
         let now = Report::now(run_state);
         if self.0 == now {

@@ -1,4 +1,4 @@
-//! The failure that stops a run, and who must know of it.
+//! The failure that stops a run, and who must be told about it.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,7 +32,7 @@ impl FirstFailure {
         lock(&self.stoppers).iter().for_each(|stopper| stopper());
     }
 
-    /// Has this called when the run stops, at once if it has.
+    /// Registers a function to be called when the run stops; calls it at once if it has stopped.
     pub fn add_stopper(&self, stopper: Stopper) {
         let mut stoppers = lock(&self.stoppers);
         if self.is_set() {

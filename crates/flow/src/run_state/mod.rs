@@ -1,5 +1,5 @@
-//! What the threads of a run share: counters, credit, progress, failure, snapshots, split plans. Touched per cycle, never
-//! per event.
+//! The state that the threads of a run share: counters, credit, progress, failure, snapshots, split plans. Touched per
+//! cycle, never per event.
 
 pub(crate) mod credit;
 pub(crate) mod failure;
@@ -30,7 +30,7 @@ use self::work::WorkTable;
 use crate::error::Failure;
 use crate::topology::Topology;
 
-/// One run of a plan, in one process. Its parts do not know each other; what concerns several of them is done here.
+/// One run of a plan, in one process. Its parts do not know each other; actions that concern several of them are here.
 pub(crate) struct RunState {
     pub clock: Arc<dyn Clock>,
     pub counters: Counters,
@@ -44,12 +44,12 @@ pub(crate) struct RunState {
     pub first_cycle: u64,
     topology: Arc<Topology>,
     failure: FirstFailure,
-    /// In another process than the first, the way to that.
+    /// In another process than the first, the connection to the first.
     uplink: OnceLock<Arc<dyn Uplink>>,
 }
 
 impl RunState {
-    /// Of a run with so many workers in this process.
+    /// For a run with this many workers in this process.
     pub fn new(
         clock: Arc<dyn Clock>,
         limits: &Limits,
@@ -80,14 +80,14 @@ impl RunState {
 
     // Failure.
 
-    /// Stops the query; the first failure is the one that is reported.
+    /// Stops the query. The first failure is the one that is reported.
     pub fn fail(&self, failure: Failure) {
         self.failure.set(failure);
         self.wake_ups.wake_all();
         self.snapshots.wake();
     }
 
-    /// Has this called when the query stops, at once if it has.
+    /// Registers a function to be called when the query stops; calls it at once if it has stopped.
     pub fn add_stopper(&self, stopper: Stopper) {
         self.failure.add_stopper(stopper);
     }
@@ -100,20 +100,20 @@ impl RunState {
         self.failure.get()
     }
 
-    /// Waits for so many workers; false if the query stops before.
+    /// Waits for this many workers; false if the query stops first.
     pub fn wait_until_ready(&self, workers: usize) -> bool {
         self.wake_ups.wait_until_ready(workers, || self.is_stopped())
     }
 
     // The way of a cycle.
 
-    /// Whether one more cycle may be closed after `next_cycle` ones.
+    /// Whether one more cycle may be closed after `next_cycle` cycles.
     pub fn has_credit(&self, next_cycle: u64) -> bool {
         let in_flight = next_cycle - self.progress.committed_cycles();
         self.credit.allows(in_flight, self.counters.get(Counter::UncommittedBytes))
     }
 
-    /// What is to change at the next cut.
+    /// The changes that take effect at the next cut.
     pub fn proposed_splits(&self) -> Vec<SplitChange> {
         self.splits.take_proposals(&self.topology)
     }
@@ -126,7 +126,7 @@ impl RunState {
         splits
     }
 
-    /// A sink has been given a cycle's results.
+    /// A sink has received a cycle's results.
     pub fn cycle_handed(&self, sink: usize, cycle: u64) {
         self.progress.handed(sink, cycle);
         self.wake_ups.wake(0);
@@ -140,8 +140,8 @@ impl RunState {
 
     // Snapshots.
 
-    /// A snapshot of all events taken in so far, which is complete after so many contributions. `None` if the query has
-    /// ended, or stops before.
+    /// A snapshot of all events taken in so far, which is complete after this many contributions. `None` if the query
+    /// has ended, or stops first.
     pub fn take_snapshot(&self, parts: usize) -> Option<Snapshot> {
         let turn = self.snapshots.request(parts, || self.counters.get(Counter::EventsIn))?;
         self.wake_ups.wake(0);
@@ -158,13 +158,13 @@ impl RunState {
 
     // Other processes.
 
-    /// In another process than the first: the way to that.
+    /// In another process than the first: sets the connection to the first.
     pub fn set_uplink(&self, uplink: Arc<dyn Uplink>) {
         // There is one for a run.
         let _ = self.uplink.set(uplink);
     }
 
-    /// A worker has done something of which process 0 may want to know.
+    /// A worker has done something that process 0 may need to know.
     pub fn worker_stepped(&self) {
         if let Some(uplink) = self.uplink.get() {
             uplink.worker_stepped();
@@ -174,7 +174,7 @@ impl RunState {
 
 #[cfg(test)]
 impl RunState {
-    /// Of a query without operators, in one of several processes.
+    /// For a query without operators, in one of several processes.
     pub fn idle(layout: crate::topology::Layout) -> Arc<RunState> {
         use arrow_schema::Schema;
         let mut plan = tidemill_plan::Plan::new("idle");

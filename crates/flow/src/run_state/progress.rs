@@ -12,8 +12,8 @@ use tidemill_core::sink::Arrivals;
 use crate::sync::lock;
 
 pub(crate) struct Progress {
-    /// Response times are those of events that arrived from then on. What an earlier run took in, and this one answers,
-    /// has waited for a start.
+    /// Response times include only events that arrived after this moment. Events that an earlier run took in, and this
+    /// one answers, had to wait for a start.
     pub counted_from_ns: u64,
     /// For each sink, the first cycle that was not handed to it, and the first that it has not committed.
     handed: Vec<AtomicU64>,
@@ -21,7 +21,7 @@ pub(crate) struct Progress {
     completion: Mutex<Completion>,
 }
 
-/// Cycles on their way, and the response times of those that arrived.
+/// Cycles in flight, and the response times of the completed ones.
 #[derive(Default)]
 struct Completion {
     /// Number, closing time, arrivals.
@@ -46,18 +46,18 @@ impl Progress {
         least(&self.committed)
     }
 
-    /// In another process than the first, which has the sinks: how far they are.
+    /// In another process than the first, which has the sinks: sets how far they are.
     pub fn set_committed(&self, cycle: u64) {
         self.committed.iter().for_each(|committed| committed.store(cycle, Ordering::Release));
     }
 
-    /// A cycle is on its way.
+    /// A cycle is in flight.
     pub fn closed(&self, cut: &Cut, arrivals: &Arc<Arrivals>) {
         let entry = (cut.cycle, cut.closed_at_ns, Arc::clone(arrivals));
         lock(&self.completion).pending.push_back(entry);
     }
 
-    /// A sink has been given a cycle's results.
+    /// A sink has received a cycle's results.
     pub fn handed(&self, sink: usize, cycle: u64) {
         self.handed[sink].store(cycle + 1, Ordering::Release);
     }

@@ -1,4 +1,4 @@
-//! Where a snapshot is asked for and put together.
+//! Where a snapshot is requested and assembled.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,21 +10,21 @@ use tidemill_core::snapshot::Snapshot;
 
 use crate::sync::lock;
 
-/// No snapshot is wanted.
+/// No snapshot is requested.
 const NO_REQUEST: u64 = u64::MAX;
 
 pub(crate) struct SnapshotDesk {
-    /// A snapshot is wanted at the end of the first cycle with which so many events are cut.
+    /// A snapshot is requested at the end of the first cycle that reaches this number of events.
     wanted_after_events: AtomicU64,
-    /// Held by who asks: one snapshot at a time.
+    /// Held by the requester; one snapshot at a time.
     turn: Mutex<()>,
     state: Mutex<SnapshotState>,
     changed: Condvar,
-    /// How many contributions make a snapshot of the end, if one is to be kept.
+    /// How many contributions form the snapshot of the end, if one is to be kept.
     parts_at_end: Option<usize>,
 }
 
-/// Held by who has asked for a snapshot until it is there.
+/// Held by the requester of a snapshot until the snapshot is complete.
 pub(crate) type Turn<'a> = MutexGuard<'a, ()>;
 
 impl Default for SnapshotDesk {
@@ -44,20 +44,20 @@ struct SnapshotState {
     cycle: Option<u64>,
     parts_missing: usize,
     snapshot: Snapshot,
-    /// Whether someone waits for it.
+    /// Whether a thread waits for it.
     is_asked: bool,
     /// Whether the last cycle was closed.
     ended: bool,
 }
 
 impl SnapshotDesk {
-    /// Whether a snapshot is due once so many events are cut.
+    /// Whether a snapshot is due once this many events are cut.
     pub fn is_due(&self, events_cut: u64) -> bool {
         self.wanted_after_events.load(Ordering::Acquire) <= events_cut
     }
 
-    /// Asks for a snapshot of all events taken in so far, which will be complete after `parts` contributions. `None` if
-    /// the query has ended. Wake the one who closes cycles, then [`wait`](SnapshotDesk::wait).
+    /// Requests a snapshot of all events taken in so far, which will be complete after `parts` contributions. `None` if
+    /// the query has ended. Wake the thread that closes cycles, then [`wait`](SnapshotDesk::wait).
     pub fn request(&self, parts: usize, events_in: impl FnOnce() -> u64) -> Option<Turn<'_>> {
         let turn = lock(&self.turn);
         let mut state = lock(&self.state);
@@ -69,7 +69,7 @@ impl SnapshotDesk {
         Some(turn)
     }
 
-    /// Waits for the snapshot that was asked for; `None` if the query ends or stops before.
+    /// Waits for the requested snapshot; `None` if the query ends or stops first.
     pub fn wait(&self, _turn: Turn<'_>, is_stopped: impl Fn() -> bool) -> Option<Snapshot> {
         let mut state = lock(&self.state);
         while state.cycle.is_none() || state.parts_missing > 0 {
@@ -83,7 +83,7 @@ impl SnapshotDesk {
         Some(std::mem::take(&mut state.snapshot))
     }
 
-    /// Has the end of the last cycle snapshotted, too, which takes so many contributions.
+    /// Requests a snapshot at the end of the last cycle too, which takes this many contributions.
     pub fn keep_end(&mut self, parts: usize) {
         self.parts_at_end = Some(parts);
     }
@@ -93,7 +93,7 @@ impl SnapshotDesk {
         self.parts_at_end.is_some()
     }
 
-    /// The snapshot of the end, if it is complete and nobody has it.
+    /// The snapshot of the end, if it is complete and nobody has taken it.
     pub fn take_end(&self) -> Option<Snapshot> {
         let mut state = lock(&self.state);
         let is_complete = state.ended && !state.is_asked && state.cycle.is_some() && state.parts_missing == 0;
@@ -103,7 +103,7 @@ impl SnapshotDesk {
         })
     }
 
-    /// Whether the cycle with which so many events are cut is to be snapshotted.
+    /// Whether the cycle that reaches this number of events must be snapshotted.
     pub fn take_request(&self, events_cut: u64) -> bool {
         let requested = self.is_due(events_cut);
         if requested {
@@ -112,8 +112,8 @@ impl SnapshotDesk {
         requested
     }
 
-    /// Says which cycle is snapshotted, and that none follows the last one. Not before its cut is logged: the snapshot of
-    /// a query without state is complete with this, and who asked for it looks for the cut.
+    /// Announces which cycle is snapshotted, and that none follows the last one. Must not be called before its cut is
+    /// logged: the snapshot of a query without state is complete with this call, and its requester looks up the cut.
     pub fn announce(&self, cut: &Cut) {
         if cut.snapshot || cut.last {
             let mut state = lock(&self.state);

@@ -1,5 +1,5 @@
-//! Where the split plans of a running query are: what is in force from the next cycle on, what was before, and
-//! samples to choose by. Touched per cycle and per batch, never per row.
+//! The split plans of a running query: those in force from the next cycle on, earlier ones, and samples to choose by.
+//! Touched per cycle and per batch, never per row.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,40 +17,40 @@ use crate::topology::{EdgeKind, Topology};
 /// The split plan of each edge in a cycle; `None` for edges that are not split.
 pub(crate) type Splits = Arc<[Option<Arc<SplitPlan>>]>;
 
-/// A split plan that took the place of another one.
+/// A split plan that replaced another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replan {
     /// The operator whose input is split.
     pub operator: String,
     /// The number of the input.
     pub input: usize,
-    /// The first cycle that is split so.
+    /// The first cycle that is split by it.
     pub first_cycle: u64,
     /// The plan.
     pub plan: SplitPlan,
 }
 
-/// The most changes that are remembered.
+/// The most changes that are kept.
 const CHANGES_MAX: usize = 256;
 
 pub(crate) struct SplitDesk {
     state: Mutex<State>,
     samples: Vec<SampleBox>,
-    /// For the one who chooses: the query has ended.
+    /// For the chooser: the query has ended.
     ended: Mutex<bool>,
     changed: Condvar,
 }
 
 struct State {
     splits: Splits,
-    /// For each edge, what takes over at the next cut.
+    /// For each edge, the plan that takes effect at the next cut.
     next: Vec<Option<SplitPlan>>,
-    /// For each edge, the last choice, and the profile by which it was made.
+    /// For each edge, the last choice, and the profile on which it was based.
     choices: Vec<Option<(SplitProfile, Choice)>>,
     changes: VecDeque<Replan>,
 }
 
-/// A batch of an edge's rows, if one is wanted.
+/// A batch of an edge's rows, if one is requested.
 #[derive(Default)]
 struct SampleBox {
     wanted: AtomicBool,
@@ -83,12 +83,12 @@ impl SplitDesk {
         Arc::clone(&lock(&self.state).splits)
     }
 
-    /// Lets a plan take over at the next cut.
+    /// Proposes a plan that takes effect at the next cut.
     pub fn propose(&self, edge: usize, plan: SplitPlan) {
         lock(&self.state).next[edge] = Some(plan);
     }
 
-    /// What was chosen last for an edge, and from what.
+    /// Records the last choice for an edge, and its basis.
     pub fn set_choice(&self, edge: usize, profile: SplitProfile, choice: Choice) {
         lock(&self.state).choices[edge] = Some((profile, choice));
     }
@@ -97,12 +97,12 @@ impl SplitDesk {
         lock(&self.state).choices[edge].clone()
     }
 
-    /// The changes that are remembered, oldest first.
+    /// The stored changes, oldest first.
     pub fn changes(&self) -> Vec<Replan> {
         lock(&self.state).changes.iter().cloned().collect()
     }
 
-    /// What is to change at the next cut, for its record.
+    /// The changes that take effect at the next cut, for its record.
     pub fn take_proposals(&self, topology: &Topology) -> Vec<SplitChange> {
         let mut state = lock(&self.state);
         let proposals = state.next.iter_mut().enumerate();
@@ -113,8 +113,8 @@ impl SplitDesk {
         proposals.filter_map(|(edge, plan)| Some((edge, plan.take()?))).map(change).collect()
     }
 
-    /// At a cut with these changes: the plans of the cycle, and the edges whose plan is another one than before. What does
-    /// not fit this run, whose plan may have other levels than that of the run which logged it, is passed over.
+    /// Applies these changes at a cut; returns the plans of the cycle, and the edges whose plan has changed. A change
+    /// that does not fit this run is skipped: its plan may have other levels than that of the run which logged it.
     pub fn at_cut(&self, cycle: u64, changes: &[SplitChange], topology: &Topology) -> (Splits, Vec<usize>) {
         let mut state = lock(&self.state);
         let changed: Vec<(usize, Replan)> =
@@ -133,12 +133,12 @@ impl SplitDesk {
         (Arc::clone(&state.splits), changed.into_iter().map(|(edge, _)| edge).collect())
     }
 
-    /// Asks for a sample of an edge's rows.
+    /// Requests a sample of an edge's rows.
     pub fn want_sample(&self, edge: usize) {
         self.samples[edge].wanted.store(true, Ordering::Relaxed);
     }
 
-    /// Gives a batch, by reference, if one is wanted.
+    /// Provides a batch, by reference, if one is requested.
     pub fn offer_sample(&self, edge: usize, batch: &Batch) {
         let sample = &self.samples[edge];
         if sample.wanted.load(Ordering::Relaxed) {
@@ -147,12 +147,12 @@ impl SplitDesk {
         }
     }
 
-    /// The sample, if one was given.
+    /// The sample, if one was provided.
     pub fn take_sample(&self, edge: usize) -> Option<Batch> {
         lock(&self.samples[edge].batch).take()
     }
 
-    /// Waits so long; false if the query ends before.
+    /// Waits for this time; false if the query ends first.
     pub fn wait(&self, time: Duration) -> bool {
         let ended = lock(&self.ended);
         let waited = self.changed.wait_timeout_while(ended, time, |ended| !*ended);
@@ -178,7 +178,7 @@ fn replan(change: &SplitChange, first_cycle: u64, topology: &Topology) -> Option
     Some((edge, Replan { operator: operator.clone(), input, first_cycle, plan }))
 }
 
-/// Checks that a plan can run on an edge with so many partitions and levels of splitters.
+/// Checks that a plan can run on an edge with this many partitions and levels of splitters.
 pub(crate) fn check(plan: &SplitPlan, partitions: u32, levels: usize) -> Result<(), String> {
     plan.validate(partitions).map_err(|error: SplitPlanError| error.to_string())?;
     let planned = plan.fan_outs().len();

@@ -1,10 +1,10 @@
-//! What a process other than the first tells that one.
+//! What other processes report to the first.
 
 use std::collections::BTreeMap;
 
-/// The way to process 0, as the workers of another process see it.
+/// The connection to process 0, as the workers of another process see it.
 pub(crate) trait Uplink: Send + Sync {
-    /// A worker has done something of which process 0 may want to know.
+    /// A worker has done something that process 0 may need to know.
     fn worker_stepped(&self);
 
     /// One operator's partitions on one worker, for a snapshot.

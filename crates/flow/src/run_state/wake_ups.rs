@@ -1,4 +1,4 @@
-//! The worker threads of this process: waking them, and waiting until they are ready.
+//! The worker threads of this process: wakes them, and waits until they are ready.
 
 use std::sync::{Condvar, Mutex, OnceLock};
 use std::thread::Thread;
@@ -10,7 +10,7 @@ pub(crate) struct WakeUps {
     /// The number of this process's first worker.
     first_worker: usize,
     workers: Vec<OnceLock<Thread>>,
-    /// How many workers, of all processes, have built their part of the dataflow.
+    /// How many workers, in all processes, have built their part of the dataflow.
     workers_ready: Mutex<usize>,
     ready_changed: Condvar,
 }
@@ -26,13 +26,13 @@ impl WakeUps {
         }
     }
 
-    /// The calling thread is this worker.
+    /// Registers the calling thread as this worker.
     pub fn register(&self, worker: usize) {
         // A worker is registered once, by itself.
         let _ = self.workers[worker - self.first_worker].set(std::thread::current());
     }
 
-    /// Wakes one worker; `index` counts those of this process.
+    /// Wakes one worker; `index` counts the workers of this process.
     pub fn wake(&self, index: usize) {
         if let Some(thread) = self.workers[index].get() {
             thread.unpark();
@@ -44,13 +44,13 @@ impl WakeUps {
         self.workers.iter().filter_map(OnceLock::get).for_each(Thread::unpark);
     }
 
-    /// So many workers more have built their part.
+    /// This many more workers have built their part.
     pub fn are_ready(&self, workers: usize) {
         *lock(&self.workers_ready) += workers;
         self.ready_changed.notify_all();
     }
 
-    /// Waits for so many workers; false if the query stops before.
+    /// Waits for this many workers; false if the query stops first.
     pub fn wait_until_ready(&self, workers: usize, is_stopped: impl Fn() -> bool) -> bool {
         let mut ready = lock(&self.workers_ready);
         while *ready < workers && !is_stopped() {

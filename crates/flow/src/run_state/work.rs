@@ -1,4 +1,4 @@
-//! Who did how much: the time and the rows of each transform and operator, over all workers.
+//! The time and the rows of each transform and operator, over all workers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,14 +16,14 @@ pub(crate) enum Part {
     },
 }
 
-/// What one transform or operator has done so far, on all workers together.
+/// The work of one transform or operator so far, on all workers together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     /// Its name in the plan.
     pub name: String,
-    /// Worker time, without the splitting of what it wrote.
+    /// Worker time, without the splitting of its output.
     pub time_ns: u64,
-    /// Rows that it was given.
+    /// Rows that it received.
     pub rows_in: u64,
     /// Rows that it wrote.
     pub rows_out: u64,
@@ -74,12 +74,12 @@ impl WorkTable {
         entry.rows_out.fetch_add(rows_out, Ordering::Relaxed);
     }
 
-    /// What a part has done.
+    /// The work of a part.
     pub fn read(&self, part: Part) -> Work {
         self.entry(part).read()
     }
 
-    /// Counts the splits of an edge anew.
+    /// Resets the work of the splits of an edge.
     pub fn forget_splits(&self, edge: usize) {
         for entry in &self.splits[edge] {
             for count in [&entry.time_ns, &entry.rows_in, &entry.rows_out] {
@@ -98,7 +98,7 @@ impl WorkTable {
         self.counts().map(|count| count.load(Ordering::Relaxed)).collect()
     }
 
-    /// Adds the counts of another process; `false` if they are not of this plan.
+    /// Adds the counts of another process; `false` if they do not match this plan.
     pub fn add_values(&self, values: &[u64]) -> bool {
         if values.len() != self.counts().count() {
             return false;

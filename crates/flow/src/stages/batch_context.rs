@@ -1,4 +1,4 @@
-//! What a batch brings along on its way to the edges.
+//! What accompanies a batch on its way to the edges.
 
 use tidemill_core::Cut;
 
@@ -9,7 +9,7 @@ pub(crate) struct BatchContext<'a> {
     pub cut: &'a Cut,
     /// How each edge is split.
     pub splits: &'a Splits,
-    /// What is added to its positions.
+    /// The number added to its positions.
     pub base: u32,
     /// Its rank among the batches of the producer's cycle.
     pub chunk: u32,

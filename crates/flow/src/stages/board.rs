@@ -1,4 +1,4 @@
-//! A worker's own list of the cycles that are on their way: stages look their cuts up here by number.
+//! A worker's own list of the cycles in flight: stages look up their cuts here by number.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -26,7 +26,7 @@ pub(crate) struct Board {
 }
 
 impl Board {
-    /// Posts a cycle, before its number can pass any frontier on this worker; forgets those below `done`.
+    /// Posts a cycle, before its number can pass any frontier on this worker; removes those below `done`.
     pub fn post(&self, posted: Posted, done: u64) {
         let mut all = self.posted.borrow_mut();
         while all.front().is_some_and(|first| first.cut.cycle < done) {
@@ -35,7 +35,7 @@ impl Board {
         all.push_back(posted);
     }
 
-    /// A posted cycle that is not yet forgotten.
+    /// A posted cycle that has not been removed.
     pub fn get(&self, cycle: u64) -> Option<Posted> {
         let all = self.posted.borrow();
         let first = all.front()?.cut.cycle;

@@ -1,4 +1,4 @@
-//! What is done with a sink's results: merged into the defined order, prepared, committed in ranges. On the
+//! Processes a sink's results: merges them into the defined order, prepares them, and commits ranges of them. On the
 //! sink's own thread, or on a worker if the sink never blocks.
 
 use std::ops::RangeInclusive;
@@ -46,7 +46,8 @@ impl Committer {
         Committer { index, name, sink, run_state, sorter, progress, guard }
     }
 
-    /// For a query that goes on: the sink has the cycles before `first_new`, and commits only when the guard says so.
+    /// For a query that resumes: the sink has the cycles before `first_new`, and commits only when the guard permits
+    /// it.
     pub fn resumed(self, first_new: u64, guard: Option<Arc<dyn CommitGuard>>) -> Self {
         let progress = SinkProgress::new(self.run_state.first_cycle, first_new);
         Committer { progress, guard, ..self }
@@ -58,7 +59,7 @@ impl Committer {
         self.report(result);
     }
 
-    /// Takes one cycle of a sink that never blocks, and finishes after the last.
+    /// Processes one cycle of a sink that never blocks, and finishes after the last.
     pub fn take_one(&mut self, results: CycleResults) {
         let (cut, bytes) = (Arc::clone(&results.cut), results.bytes);
         let result = guard(|| {
@@ -95,7 +96,7 @@ impl Committer {
         if self.run_state.is_stopped() { Ok(()) } else { self.sink.finish() }
     }
 
-    /// Gives the sink a cycle's results, unless it has them.
+    /// Passes a cycle's results to the sink, unless it has them.
     fn prepare(&mut self, results: CycleResults) -> Result<(), Cause> {
         if !self.progress.takes(&results.cut) {
             return Ok(());
@@ -113,7 +114,7 @@ impl Committer {
         Ok(())
     }
 
-    /// Commits the cycles up to this one, which are prepared.
+    /// Commits the prepared cycles up to this one.
     fn commit(&mut self, cut: &Cut, bytes: u64) -> Result<(), Cause> {
         let start_ns = self.run_state.clock.now_ns();
         let last = cut.cycle;
@@ -129,7 +130,7 @@ impl Committer {
         Ok(())
     }
 
-    /// Commits what the sink does not have; false if the query has stopped before.
+    /// Commits what the sink does not have; false if the query has stopped first.
     fn commit_new(&mut self, cut: &Cut, cycles: RangeInclusive<u64>) -> Result<bool, Cause> {
         let is_stopped = || self.run_state.is_stopped();
         if let Some(guard) = &self.guard {

@@ -1,4 +1,4 @@
-//! What has arrived at a stage, by cycle and input, until the cycle is complete.
+//! Collects what has arrived at a stage, by cycle and input, until the cycle is complete.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::transport::lanes::Lanes;
 use crate::transport::parcel::Parcel;
 use crate::transport::parcels::Parcels;
 
-/// Collects parcels; hands out whole cycles, in order.
+/// Collects parcels; returns whole cycles, in order.
 pub(crate) struct CycleInputs {
     inputs: usize,
     pending: BTreeMap<u64, Vec<Vec<Parcel>>>,
@@ -38,7 +38,7 @@ impl CycleInputs {
         }
     }
 
-    /// The next cycle, if all frontiers have passed it and the query goes on.
+    /// The next cycle, if all frontiers have passed it and the query continues.
     pub fn next_complete(&self, complete_below: Option<u64>) -> Option<Posted> {
         let is_complete = complete_below.is_none_or(|frontier| self.next_cycle < frontier);
         if is_complete && !self.run_state.is_stopped() { self.board.get(self.next_cycle) } else { None }

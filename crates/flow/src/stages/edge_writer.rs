@@ -58,12 +58,12 @@ pub(crate) struct SplitWriter {
     split: Box<SplitEdge>,
     worker: u64,
     workers: u32,
-    /// The way of the last batch, and the plan that it is by.
+    /// The route of the last batch, and the plan that determined it.
     way: Option<(Arc<SplitPlan>, Way)>,
 }
 
 enum Way {
-    /// To the partitions at once.
+    /// Directly to the partitions.
     Split(Box<Splitter>),
     /// To splitters.
     Deal(Dealer),
@@ -120,7 +120,7 @@ pub(crate) fn split_guarded(
     split.map_err(|cause| Failure::Engine { part: part(), cause })
 }
 
-/// The window router: hands whole windows to splitters without looking into them.
+/// The window router: passes whole windows to splitters without examining them.
 struct Dealer {
     workers: u32,
     first_worker: u32,
@@ -130,7 +130,7 @@ struct Dealer {
 }
 
 impl Dealer {
-    /// One splitter after the other, beginning with another one in each cycle and on each worker.
+    /// One splitter after the other, starting with a different one in each cycle and on each worker.
     fn deal(&mut self, batch: &Batch, context: &BatchContext<'_>, plan: &Arc<SplitPlan>) -> Parcels {
         let cycle = context.cut.cycle;
         if cycle != self.cycle {

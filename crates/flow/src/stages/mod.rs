@@ -1,4 +1,4 @@
-//! The Timely operators that a plan becomes: a source, a stage per operator, a stage per sink.
+//! The Timely operators that a plan turns into: a source, a stage per operator, a stage per sink.
 
 pub(crate) mod batch_context;
 pub(crate) mod board;
@@ -23,7 +23,7 @@ use crate::topology::Topology;
 use crate::transport::lanes::Lanes;
 use crate::transport::parcels::Parcels;
 
-/// Where a stage is built: the plan, and the worker's and the query's common things.
+/// The context in which a stage is built: the plan, and what the worker and the query share.
 pub(crate) struct Site<'a> {
     pub topology: &'a Topology,
     pub worker: usize,

@@ -1,4 +1,4 @@
-//! The stage of an operator: collects a cycle's rows, calls the partitions, sends on what they wrote.
+//! The stage of an operator: collects a cycle's rows, calls the partitions, sends their output.
 
 use std::sync::Arc;
 
@@ -119,7 +119,7 @@ pub(crate) fn build<'scope>(
 }
 
 impl OperatorStage {
-    /// Runs the next cycle; returns what goes out on each edge.
+    /// Runs the next cycle; returns the output for each edge.
     fn run_cycle(&mut self, posted: &Posted) -> Result<Vec<Parcels>, Failure> {
         let start_ns = self.run_state.clock.now_ns();
         let parcels = self.inputs.take();
@@ -149,14 +149,13 @@ impl OperatorStage {
         sent
     }
 
-    /// Rows of one cycle that cannot be one batch: more than 2 GiB of strings, or too many dictionary
-    /// entries.
+    /// Rows of one cycle that cannot form one batch: more than 2 GiB of strings, or too many dictionary entries.
     fn too_large(&self, what: &str, cause: Cause) -> Failure {
         let part = format!("{what} of operator '{}', cycle {}", self.name, self.inputs.next_cycle());
         Failure::Engine { part, cause }
     }
 
-    /// Sends on what was written and is read.
+    /// Sends output that has readers.
     fn write(&mut self, posted: &Posted, batches: &[Option<Batch>]) -> Result<Vec<Parcels>, Failure> {
         let mut sent = nothing_sent(self.outlets.edges().len());
         let context = BatchContext { cut: &posted.cut, splits: &posted.splits, base: 0, chunk: self.worker };
@@ -168,7 +167,7 @@ impl OperatorStage {
         Ok(sent)
     }
 
-    /// Rows beyond the end of the cycle have no place in the order of the merge, and would be lost there.
+    /// Rows beyond the end of the cycle have no position in the order of the merge, and would be lost there.
     fn check_positions(&self, batch: &Batch) -> Result<(), OperatorError> {
         let last = self.output.end_position();
         if batch.positions.iter().fold(0, |most, position| most.max(*position)) <= last {

@@ -1,4 +1,4 @@
-//! What leaves a source or an operator: the transforms of its streams, and the edges behind them.
+//! The output side of a source or an operator: the transforms of its streams, and the edges behind them.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::run_state::work::Part;
 use crate::topology::Topology;
 use crate::transport::parcels::Parcels;
 
-/// All that reads one producer, on one worker.
+/// Everything that reads one producer, on one worker.
 pub(crate) struct Outlets {
     /// For each of the producer's streams.
     streams: Vec<Vec<Outlet>>,
@@ -27,7 +27,7 @@ pub(crate) struct Outlets {
 }
 
 enum Outlet {
-    /// An edge: its place among the producer's edges, and how it is written.
+    /// An edge: its index among the producer's edges, and how it is written.
     Edge {
         slot: usize,
         writer: EdgeWriter,
@@ -35,7 +35,7 @@ enum Outlet {
     Transform(TransformOutlet),
 }
 
-/// A transform, and what reads it.
+/// A transform, and its readers.
 struct TransformOutlet {
     index: usize,
     name: String,
@@ -59,7 +59,7 @@ impl Outlets {
         Ok(outlets)
     }
 
-    /// The producer's edges, in the order of what [`write`](Outlets::write) fills.
+    /// The producer's edges, in the order in which [`write`](Outlets::write) fills them.
     pub fn edges(&self) -> &[usize] {
         &self.edges
     }
@@ -92,7 +92,7 @@ impl Outlets {
         Ok(readers)
     }
 
-    /// Writes a batch of a stream: what goes out on each edge is added to `sent`.
+    /// Writes a batch of a stream, and adds the output for each edge to `sent`.
     pub fn write(
         &mut self,
         stream: usize,
@@ -167,7 +167,7 @@ fn caused(batch: &Batch, made: Transformed, declared: &SchemaRef) -> Result<Batc
     Ok(Batch { rows: made.rows, positions: gather(&batch.positions), origins: gather(&batch.origins) })
 }
 
-/// The same rows under the declared schema, which all readers take for granted.
+/// The same rows with the declared schema, on which all readers rely.
 fn as_declared(rows: RecordBatch, declared: &SchemaRef) -> Result<RecordBatch, Cause> {
     if Arc::ptr_eq(rows.schema_ref(), declared) {
         return Ok(rows);
@@ -182,7 +182,7 @@ fn failure(name: &str, cycle: u64, cause: Cause) -> Failure {
     Failure::Engine { part: format!("transform '{name}', cycle {cycle}"), cause }
 }
 
-/// Empty parcels for so many edges.
+/// Empty parcels for this many edges.
 pub(crate) fn nothing_sent(edges: usize) -> Vec<Parcels> {
     (0..edges).map(|_| Parcels::default()).collect()
 }

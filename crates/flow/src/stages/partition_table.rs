@@ -11,17 +11,17 @@ use tidemill_plan::OperatorPlan;
 
 use crate::panics::guard;
 
-/// How many calls ahead an operator is told what comes.
+/// How many calls ahead an operator learns what comes.
 const PREFETCH_CALLS: usize = 2;
 
 pub(crate) struct PartitionTable {
     operator: String,
     partitions: Vec<u32>,
     instances: Vec<Box<dyn Operator>>,
-    /// Instance of each logical partition on this worker.
+    /// The instance of each logical partition on this worker.
     instance_of: Vec<u32>,
     timers: Vec<Option<i64>>,
-    /// The sources that the rows come from, and how far they were at most.
+    /// The sources of the rows, and the largest watermark seen.
     sources: Vec<usize>,
     watermark: i64,
     calls: Vec<Call>,
@@ -67,7 +67,7 @@ impl PartitionTable {
         })
     }
 
-    /// Gives a cycle's rows to the instances: partition by partition, input by input, batch by batch.
+    /// Passes a cycle's rows to the instances: partition by partition, input by input, batch by batch.
     pub fn run_cycle(
         &mut self,
         cut: &Cut,
@@ -136,7 +136,7 @@ impl PartitionTable {
         Ok(())
     }
 
-    /// The largest event time that timers were held against.
+    /// The largest event time with which timers were compared.
     pub fn watermark(&self) -> i64 {
         self.watermark
     }

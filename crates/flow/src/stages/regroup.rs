@@ -1,4 +1,4 @@
-//! A stage's input of one cycle, put in the defined order.
+//! Puts a stage's input of one cycle into the defined order.
 
 use tidemill_core::PartitionedBatch;
 use tidemill_split::merge_by_partition;
@@ -7,7 +7,7 @@ use tidemill_split::order::Sorter;
 use crate::topology::InputOrder;
 use crate::transport::parcel::Parcel;
 
-/// The batches of an input, such that each partition's rows follow each other in the defined order.
+/// The batches of an input, arranged so that each partition's rows are consecutive and in the defined order.
 pub(crate) fn regroup(
     mut parcels: Vec<Parcel>,
     order: InputOrder,

@@ -1,4 +1,4 @@
-//! The stage of a sink: hands whole cycles, in order, to the sink or to its thread.
+//! The stage of a sink: passes whole cycles, in order, to the sink or to its thread.
 
 use std::sync::Arc;
 
@@ -22,15 +22,15 @@ struct SinkStage {
     sink: usize,
     inputs: CycleInputs,
     run_state: Arc<RunState>,
-    /// On one worker only.
+    /// Only on one worker.
     way: Option<SinkWay>,
 }
 
-/// How a sink is given its results.
+/// How a sink receives its results.
 pub(crate) enum SinkWay {
-    /// Over its thread.
+    /// Through its thread.
     Thread(Sender<CycleResults>),
-    /// At once: it never blocks.
+    /// Directly, because it never blocks.
     Direct(Box<Committer>),
 }
 

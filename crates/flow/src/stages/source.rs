@@ -1,4 +1,4 @@
-//! A worker's part of the sources: it splits its share of each cycle and sends the parcels on their way.
+//! A worker's part of the sources: it splits its share of each cycle and sends the parcels.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ struct SourceOutlets {
 
 pub(crate) struct Source {
     worker: usize,
-    /// Of process 0, for rows come in there.
+    /// Only on process 0, where rows come in.
     workers: usize,
     sources: Vec<SourceOutlets>,
     board: Board,
@@ -60,7 +60,7 @@ impl Source {
         Ok(Source { worker, workers: topology.layout.workers as usize, sources, board, run_state })
     }
 
-    /// Splits this worker's share of a cycle and moves on to the next.
+    /// Splits this worker's share of a cycle and advances to the next.
     pub fn introduce(&mut self, cycle: &Cycle) -> Result<(), Failure> {
         let start_ns = self.run_state.clock.now_ns();
         let (cut, arrivals) = (Arc::clone(&cycle.cut), Arc::clone(&cycle.arrivals));
@@ -105,8 +105,8 @@ impl SourceOutlets {
     }
 }
 
-/// A worker's share of a stream's rows in a cycle, as (first row, base of positions, batch): one range of
-/// consecutive rows, so that the order of first rows is the order of positions.
+/// A worker's share of a stream's rows in a cycle, as (first row, base of positions, batch): one range of consecutive
+/// rows, so that the order of first rows is the order of positions.
 fn share(batches: &[(u32, Batch)], worker: usize, workers: usize, cycle: u64) -> Vec<(usize, u32, Batch)> {
     let rows: usize = batches.iter().map(|(_, batch)| batch.len()).sum();
     let (start, end) = match rows < ROWS_TO_SHARE {

@@ -1,4 +1,4 @@
-//! Splitters of their own between the writers of an edge and its operator: one, several, or a tree of them.
+//! Separate splitters between the writers of an edge and its operator: one, several, or a tree of them.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::transport::lanes::Lanes;
 use crate::transport::parcel::Parcel;
 use crate::transport::parcels::Parcels;
 
-/// Adds the splitters that an edge's split plan asks for, or may ask for while it runs; the stream behind them.
+/// Adds the splitters that an edge's split plan needs, or may need while it runs; returns the stream behind them.
 pub(crate) fn build<'scope>(
     site: &Site<'_>,
     edge: usize,
@@ -63,7 +63,7 @@ struct SplitterStage {
     layout: Layout,
     run_state: Arc<RunState>,
     lanes: Arc<Lanes>,
-    /// Of the last parcel's plan.
+    /// The plan of the last parcel.
     splitter: Option<(Arc<SplitPlan>, Splitter)>,
 }
 
@@ -135,8 +135,8 @@ impl SplitterStage {
         Ok(sent)
     }
 
-    /// The splitters of this level. All levels but the last hand on all columns, for the routing function sees
-    /// them all.
+    /// The splitters of this level. All levels but the last pass on all columns, because the routing function sees them
+    /// all.
     fn splitter_of(&self, plan: &SplitPlan) -> Splitter {
         let fan_outs = plan.fan_outs();
         let nodes = nodes_of_level(&fan_outs, self.level, plan.partitions);

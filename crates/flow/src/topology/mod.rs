@@ -1,4 +1,4 @@
-//! The edges of a plan: who writes to whom, and how rows are split on the way.
+//! The edges of a plan: which producer writes to which consumer, and how rows are split in between.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidemill_plan::{AutoSplit, OperatorPlan, Plan, PlanError, Producer, StreamRef, places_of};
 use tidemill_split::{Placement, Route, SplitPlan};
 
-/// Who reads an edge.
+/// What reads an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Consumer {
     Operator {
@@ -33,9 +33,9 @@ pub(crate) struct Edge {
 
 #[derive(Clone)]
 pub(crate) enum EdgeKind {
-    /// To an operator: split by route.
+    /// To an operator: split by the route.
     Split(Box<SplitEdge>),
-    /// To a sink: whole, to the worker that feeds the sink's thread.
+    /// To a sink: as a whole, to the worker that feeds the sink's thread.
     Whole { worker: u32 },
     /// Without rows.
     Empty,
@@ -46,38 +46,39 @@ pub(crate) enum EdgeKind {
 pub(crate) struct SplitEdge {
     pub route: Arc<Route>,
     pub placement: Arc<Placement>,
-    /// What the operator gets of the stream's columns.
+    /// The columns of the stream that the operator receives.
     pub columns: Vec<usize>,
     /// The operator's name.
     pub name: String,
-    /// The plan that it begins with.
+    /// The initial plan.
     pub plan: SplitPlan,
-    /// Whether the query says which plan that is.
+    /// Whether the query gives the plan.
     pub is_given: bool,
-    /// How other plans are chosen; `None`: it stays.
+    /// How other plans are chosen; `None`: the plan stays.
     pub auto: Option<AutoSplit>,
-    /// How many levels of splitters there are, used or not.
+    /// The number of levels of splitters, used or not.
     pub levels: usize,
-    /// The worker of the first splitter: another for each operator, so that several roots of trees are spread.
+    /// The worker of the first splitter: a different one for each operator, so that the roots of several trees are
+    /// spread.
     pub first_worker: u32,
 }
 
-/// Whether the parcels of an input are already in order when sorted by chunk.
+/// Whether sorting the parcels of an input by chunk puts their rows in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InputOrder {
-    /// From a source: chunks are consecutive in position.
+    /// From a source: the positions of chunks are consecutive.
     ByChunk,
-    /// From operators on several workers: rows of equal partition interleave.
+    /// From operators on several workers: rows of the same partition interleave.
     Interleaved,
 }
 
-/// How workers are spread over processes: process 0 has the first ones.
+/// How workers are distributed over processes: process 0 has the first ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// Workers of each process.
+    /// The number of workers in each process.
     pub workers: u32,
     pub processes: u32,
-    /// This one.
+    /// The number of this process.
     pub process: u32,
 }
 
@@ -114,7 +115,7 @@ pub(crate) struct Topology {
     pub plan: Plan,
     pub edges: Vec<Edge>,
     pub placements: Vec<Arc<Placement>>,
-    /// Of all processes.
+    /// The number of workers in all processes.
     pub workers: u32,
     pub layout: Layout,
 }
@@ -186,7 +187,7 @@ impl Topology {
         (self.plan.operators[self.operator_of(edge)].name.clone(), input)
     }
 
-    /// The edges into a sink: its inputs in order, then those that only tell how far operators are.
+    /// The edges into a sink: its inputs in order, then those that only report how far operators are.
     pub fn edges_to_sink(&self, sink: usize) -> Vec<usize> {
         let leads_to = |consumer| match consumer {
             Consumer::Sink { sink: index, .. } => index == sink,
@@ -205,7 +206,7 @@ impl Topology {
     }
 }
 
-/// Which workers hold an operator's partitions: that of its process, or all.
+/// The workers that hold an operator's partitions: the one of its process, or all.
 fn placement_of(operator: &OperatorPlan, places: &[u32], workers: u32) -> Placement {
     match operator.process {
         Some(process) => Placement::new(workers, vec![places[process]; operator.partitions as usize]),
@@ -213,17 +214,17 @@ fn placement_of(operator: &OperatorPlan, places: &[u32], workers: u32) -> Placem
     }
 }
 
-/// Levels of splitters that an edge has whose plan may change: enough for a tree with fan-outs 2, 4, 8, 16.
+/// The levels of splitters of an edge whose plan may change: enough for a tree with fan-outs 2, 4, 8, 16.
 const LEVELS_OF_AUTO: usize = 4;
 
-/// How many levels of splitters an edge needs that begins with this plan.
+/// The number of levels of splitters that an edge with this initial plan needs.
 fn levels_of(split: &SplitPlan, is_auto: bool, workers: u32) -> usize {
     let own = if split.needs_splitters(workers) { split.fan_outs().len() } else { 0 };
     if is_auto { own.max(LEVELS_OF_AUTO) } else { own }
 }
 
-/// Without an edge, an operator that no one reads could fall behind the cycles that are committed, and with
-/// it what it holds.
+/// Without an edge, an operator that no one reads could fall behind the committed cycles, and with it the bytes that it
+/// holds.
 fn edges_from_unread(plan: &Plan) -> Vec<Edge> {
     let read = |producer| {
         let inputs = plan.operators.iter().flat_map(|operator| &operator.inputs).map(|input| input.stream);

@@ -1,5 +1,5 @@
-//! The exchange: parcels already know their worker, so distributing them is moving them; those that are long go to another
-//! process on its lane.
+//! The exchange. Parcels already know their worker, so distributing them means moving them. Long ones travel to other
+//! processes on a lane.
 
 use std::sync::Arc;
 

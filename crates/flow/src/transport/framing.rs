@@ -1,8 +1,8 @@
-//! What goes over a connection: frames with Timely's bytes, and frames with a message from the lane each, which are written
-//! from where they lie and read into memory of their own.
+//! The content of a connection: frames with Timely's bytes, and frames with one message from the lane each. Messages
+//! are written directly from their buffers, and read into memory of their own.
 //!
-//! A frame is two numbers of 64 bits, little-endian, and so many bytes: its length; and the number of the message, 0 for
-//! Timely's bytes.
+//! A frame consists of two little-endian 64-bit numbers, its length and the number of the message (0 for Timely's
+//! bytes), followed by that many bytes.
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::ops::Range;
@@ -16,11 +16,11 @@ use crate::transport::lanes::{Departure, Lane};
 const HEADER_BYTES: usize = 16;
 /// The number of frames with Timely's bytes.
 const TIMELY: u64 = 0;
-/// How much is read beyond what is wanted: enough for a few short frames in one call of the system, too little for copying
-/// it to matter.
+/// How much is read beyond what is needed: enough for a few short frames in one system call, and so little that copying
+/// it does not matter.
 const AHEAD_BYTES: usize = 4096;
 
-/// Writes the messages, then Timely's bytes, as few calls of the system as it takes.
+/// Writes the messages, then Timely's bytes, with as few system calls as possible.
 pub(super) fn write(writer: &mut impl Write, messages: &[Departure], bytes: &[u8]) -> io::Result<()> {
     let length = |message: &Departure| message.pieces.iter().map(Buffer::len).sum();
     let headers = messages.iter().map(|message| header(length(message), message.number));
@@ -55,7 +55,7 @@ fn write_all(writer: &mut impl Write, mut slices: &mut [IoSlice<'_>]) -> io::Res
     Ok(())
 }
 
-/// Takes apart what arrives.
+/// Parses what arrives.
 pub(super) struct Arriving {
     ahead: Ahead,
     frame: Frame,
@@ -72,7 +72,7 @@ enum Frame {
 struct Message {
     number: u64,
     length: usize,
-    /// For all of it, or for its beginning.
+    /// Memory for all of it, or for its beginning.
     memory: MutableBuffer,
     filled: usize,
 }
@@ -83,7 +83,7 @@ impl Arriving {
         Arriving { ahead, frame: Frame::next(), memory: Arc::default() }
     }
 
-    /// Reads some of Timely's bytes, and puts the messages that come before them into the lane. 0: the connection has
+    /// Reads some of Timely's bytes, and puts the messages that precede them into the lane. 0: the connection has
     /// ended, or there is no room.
     pub fn read(&mut self, reader: &mut impl Read, lane: &Lane, room: &mut [u8]) -> io::Result<usize> {
         loop {
@@ -104,7 +104,7 @@ impl Arriving {
         }
     }
 
-    /// So many bytes more of the frame are here.
+    /// This many more bytes of the frame have arrived.
     fn pass(&mut self, read: usize, lane: &Lane) {
         match &mut self.frame {
             Frame::Header { bytes, filled } => {
@@ -162,14 +162,14 @@ impl Message {
     }
 }
 
-/// What was read and is not wanted yet.
+/// Bytes that were read but are not needed yet.
 struct Ahead {
     bytes: Box<[u8; AHEAD_BYTES]>,
     unread: Range<usize>,
 }
 
 impl Ahead {
-    /// Fills some of the target, and what is left of what the system gave goes here.
+    /// Fills the target in part, and stores the rest of what the system returned here.
     fn read(&mut self, reader: &mut impl Read, target: &mut [u8]) -> io::Result<usize> {
         if self.unread.is_empty() {
             let wanted = target.len();

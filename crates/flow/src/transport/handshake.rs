@@ -1,5 +1,6 @@
-//! How two processes of a run know each other: the first bytes of every connection. Who calls says who it is and
-//! proves it with a secret; who is called proves itself with a second one, but only to a caller that is right.
+//! How two processes of a run authenticate each other: the first bytes of every connection. The caller identifies
+//! itself and proves it with a secret. The called process proves itself with a second secret, but only to a valid
+//! caller.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -9,15 +10,15 @@ use std::time::{Duration, Instant};
 use super::secret::{SECRET_BYTES, Secret};
 
 const MAGIC: &[u8; 8] = b"TIDEMILL";
-/// Of everything that processes say to each other. Other versions are refused.
+/// The version of everything that processes say to each other. Other versions are refused.
 const VERSION: u16 = 2;
 const HELLO_BYTES: usize = 8 + 2 + 1 + 4 + 4 + 8 + SECRET_BYTES;
-/// How often a process calls that was hung up on: whoever floods the other end may have pushed it out.
+/// How often a process calls again after it was hung up on: someone who floods the other end may have displaced it.
 const CALLS_MAX: u32 = 20;
-/// How long each side may take over its part.
+/// How long each side may take for its part.
 pub(crate) const HANDSHAKE_TIME: Duration = Duration::from_secs(2);
-/// How long a caller waits for the answer: the other one may have no processor for a while, and a connection that only
-/// one of them has given up would be taken for lost.
+/// How long a caller waits for the answer. The other process may get no processor time for a while, and a connection
+/// that only one of them has given up would be taken for lost.
 const ANSWER_TIME: Duration = Duration::from_secs(60);
 
 /// The most bytes of instructions.
@@ -26,9 +27,9 @@ pub(crate) const INSTRUCTIONS_BYTES_MAX: usize = 16 << 20;
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Cuts, reports, snapshots, failures: between process 0 and another one.
+    /// Cuts, reports, snapshots and failures, between process 0 and another one.
     Control,
-    /// Rows and progress: between any two.
+    /// Rows and progress, between any two.
     Data,
 }
 
@@ -40,7 +41,7 @@ pub(crate) struct Badge {
     pub count: usize,
     /// What callers know.
     pub call: Secret,
-    /// What those who are called know.
+    /// What called processes know.
     pub answer: Secret,
 }
 
@@ -57,7 +58,7 @@ impl Badge {
         bytes.try_into().expect("the parts have the announced length")
     }
 
-    /// Who calls and for what, if the caller is one of the run; `None` for anyone else.
+    /// The caller and its purpose, if it belongs to the run; `None` for anyone else.
     fn check(&self, hello: &[u8; HELLO_BYTES]) -> Option<(Kind, usize)> {
         let (claimed, rest) = (hello.last_chunk()?, &hello[MAGIC.len()..]);
         let is_known = self.call.is(claimed) && hello.starts_with(MAGIC);
@@ -71,21 +72,21 @@ impl Badge {
         (is_known && is_version && is_to_me && is_now && is_due).then_some((kind, from))
     }
 
-    /// The called side: who is it? Strangers get no answer.
+    /// The called side: identifies the caller. Strangers get no answer.
     pub fn hear(&self, stream: &mut TcpStream) -> io::Result<(Kind, usize)> {
         let mut hello = [0; HELLO_BYTES];
         read_in_time(stream, &mut hello, HANDSHAKE_TIME)?;
         self.check(&hello).ok_or_else(|| ErrorKind::PermissionDenied.into())
     }
 
-    /// The called side: the answer to one who is known. From then on the caller counts on the connection.
+    /// The called side: answers a known caller, which from then on relies on the connection.
     pub fn answer(&self, stream: &mut TcpStream) -> io::Result<()> {
         stream.set_write_timeout(Some(HANDSHAKE_TIME))?;
         stream.write_all(self.answer.bytes())?;
         make_ready(stream)
     }
 
-    /// The calling side: a connection to a process of the run at this port.
+    /// The calling side: connects to a process of the run at this port.
     pub fn call(&self, kind: Kind, to: usize, port: u16) -> io::Result<TcpStream> {
         for _ in 1..CALLS_MAX {
             match self.call_once(kind, to, port) {
@@ -100,7 +101,7 @@ impl Badge {
         self.call_once(kind, to, port)
     }
 
-    /// One try.
+    /// A single attempt.
     pub fn call_once(&self, kind: Kind, to: usize, port: u16) -> io::Result<TcpStream> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let mut stream = TcpStream::connect_timeout(&address, HANDSHAKE_TIME)?;
@@ -116,7 +117,7 @@ impl Badge {
     }
 }
 
-/// Reads all of it within this time, however slowly it trickles in.
+/// Reads everything within this time, however slowly it arrives.
 fn read_in_time(stream: &mut TcpStream, mut bytes: &mut [u8], time: Duration) -> io::Result<()> {
     let deadline = Instant::now() + time;
     while !bytes.is_empty() {
@@ -142,7 +143,7 @@ fn make_ready(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)
 }
 
-/// What a process is told through the pipe that is its standard input.
+/// What a process receives through the pipe that is its standard input.
 pub(crate) struct Letter {
     pub badge: Badge,
     /// Where process 0 listens.
@@ -151,7 +152,7 @@ pub(crate) struct Letter {
     pub instructions: Arc<[u8]>,
 }
 
-/// Of all but the instructions, whose length comes last.
+/// The length of everything but the instructions, whose length comes last.
 const LETTER_BYTES: usize = 8 + 2 + 8 + 4 + 4 + 2 + 2 * SECRET_BYTES + 4;
 
 impl Letter {
@@ -171,7 +172,7 @@ impl Letter {
         bytes
     }
 
-    /// Reads a letter; `None` if it is none, or of another version.
+    /// Reads a letter; `None` if it is invalid, or has another version.
     pub fn read(reader: &mut impl Read) -> io::Result<Option<Letter>> {
         let mut bytes = [0; LETTER_BYTES];
         reader.read_exact(&mut bytes)?;
@@ -181,7 +182,7 @@ impl Letter {
         Ok(Some(Letter { instructions: instructions.into(), ..letter }))
     }
 
-    /// A letter without its instructions, and how long they are.
+    /// A letter without its instructions, and their length.
     fn parse(bytes: &[u8; LETTER_BYTES]) -> Option<(Letter, usize)> {
         let rest = bytes.strip_prefix(MAGIC)?.strip_prefix(&VERSION.to_le_bytes())?;
         let (generation, rest) = rest.split_first_chunk()?;

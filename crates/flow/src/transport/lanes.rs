@@ -1,9 +1,10 @@
-//! The ways of long parcels between processes, beside Timely's messages (decision 0021): a worker puts a message here as it
-//! lies in memory, and Timely moves a note of it. The connection sends what waits here before it sends the note, so
-//! whoever reads the note finds the message.
+//! The lanes for long parcels between processes, beside Timely's messages (decision 0021). A worker puts a message here
+//! as it lies in memory, and Timely moves a note that announces it. The connection sends what waits here before it
+//! sends the note, so a stage that reads the note finds the message.
 //!
-//! What waits to be sent is bounded by what bounds Timely's own queues: it is held until it is processed, and is given no
-//! credit beyond that ([`Parcel::hold`](crate::transport::parcel::Parcel::hold)). What has arrived, by the same of the sender.
+//! What waits to be sent has the same bound as Timely's own queues: it is held until it is processed, and gets no
+//! credit beyond that ([`Parcel::hold`](crate::transport::parcel::Parcel::hold)). What has arrived is bounded by the
+//! sender's credit.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -14,23 +15,23 @@ use crate::run_state::RunState;
 use crate::sync::lock;
 use crate::topology::Layout;
 
-/// Says which message, and whose, arrives beside Timely's.
+/// Announces a message that arrives beside Timely's: which one, and from whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Note {
-    /// The process that sends it.
+    /// The sending process.
     pub process: u32,
-    /// Its number among all that this process sends to that one.
+    /// Its number among all messages from the one process to the other.
     pub number: u64,
 }
 
 /// The lanes of this process.
 pub(crate) struct Lanes {
     process: u32,
-    /// By process; that to this one is not used.
+    /// By process; the lane to this process is not used.
     lanes: Vec<Lane>,
 }
 
-/// Both ways between this process and another one.
+/// Both directions between this process and another one.
 #[derive(Default)]
 pub(crate) struct Lane {
     leaving: Mutex<Leaving>,
@@ -39,7 +40,7 @@ pub(crate) struct Lane {
 
 #[derive(Default)]
 struct Leaving {
-    /// The last number that was given.
+    /// The last number assigned.
     last: u64,
     waiting: Vec<Departure>,
 }
@@ -52,15 +53,15 @@ struct Arrived {
     closed: bool,
 }
 
-/// A message that waits to be sent, in pieces that follow each other.
+/// A message that waits to be sent, in consecutive pieces.
 pub(crate) struct Departure {
-    /// From 1 on.
+    /// From 1.
     pub number: u64,
     pub pieces: Vec<Buffer>,
 }
 
 impl Lanes {
-    /// Those of a run, closed when it stops.
+    /// The lanes of a run, closed when it stops.
     pub fn of_run(run_state: &RunState) -> Arc<Lanes> {
         let lanes = Arc::new(Lanes::new(run_state.topology().layout));
         let stopped = Arc::clone(&lanes);
@@ -77,17 +78,17 @@ impl Lanes {
         &self.lanes[process]
     }
 
-    /// Leaves a message for a process; the note has to follow it there.
+    /// Leaves a message for a process; its note must follow.
     pub fn leave(&self, process: usize, pieces: Vec<Buffer>) -> Note {
         Note { process: self.process, number: self.lanes[process].leave(pieces) }
     }
 
-    /// The message of a note. `None`: there is no such, or the run has stopped.
+    /// The message of a note. `None`: it does not exist, or the run has stopped.
     pub fn take(&self, note: Note) -> Option<Buffer> {
         lock(&self.lanes.get(note.process as usize)?.arrived).messages.remove(&note.number)
     }
 
-    /// The run has stopped: what has arrived is of no use, nor what will.
+    /// The run has stopped: messages that have arrived, or will arrive, are useless.
     pub fn close(&self) {
         for lane in &self.lanes {
             *lock(&lane.arrived) = Arrived { messages: BTreeMap::new(), closed: true };
@@ -104,7 +105,7 @@ impl Lane {
         number
     }
 
-    /// All that wait to be sent, in order.
+    /// All messages that wait to be sent, in order.
     pub fn departures(&self) -> Vec<Departure> {
         std::mem::take(&mut lock(&self.leaving).waiting)
     }

@@ -1,6 +1,6 @@
-//! The connection to another process as Timely sees it. Timely panics where a connection breaks; so here it does not
-//! break: what is lost stops the run, and when the workers have ended, the connection ends in order. Long messages take
-//! the lane, which Timely does not see.
+//! The connection to another process as Timely sees it. Timely panics if a connection breaks, so this one never does: a
+//! loss stops the run, and when the workers have ended, the connection ends normally. Long messages take the lane,
+//! which Timely does not see.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -18,14 +18,14 @@ use crate::run_state::RunState;
 use crate::sync::lock;
 use crate::transport::lanes::{Lane, Lanes};
 
-/// How long the one who knows why a connection broke has to say so.
+/// How long the thread that knows why a connection broke has to report it.
 const REASON_TIME: Duration = Duration::from_secs(1);
 
 /// What the links of a process share.
 pub(crate) struct Lines {
     run_state: Arc<RunState>,
     lanes: Arc<Lanes>,
-    /// To end those that wait for what no longer matters.
+    /// To end waits for what no longer matters.
     sockets: Vec<TcpStream>,
     workers: AtomicUsize,
     ended: Mutex<bool>,
@@ -44,7 +44,7 @@ impl Lines {
         Arc::new(Lines { run_state, lanes, sockets, workers, ended, changed })
     }
 
-    /// A worker has dropped what it had, or has come to its end.
+    /// A worker has dropped its dataflow, or has ended.
     pub fn worker_ended(&self) {
         if self.workers.fetch_sub(1, Ordering::AcqRel) > 1 {
             return;
@@ -63,7 +63,7 @@ impl Lines {
         }
     }
 
-    /// Both ways beside Timely's, between this process and another one.
+    /// Both directions beside Timely's, between this process and another one.
     fn lane(&self, peer: usize) -> &Lane {
         self.lanes.of(peer)
     }
@@ -73,7 +73,7 @@ impl Lines {
         drop(ended.unwrap_or_else(|poisoned| poisoned.into_inner()));
     }
 
-    /// A connection broke. Mostly another thread knows better why: that a process died, or failed.
+    /// A connection broke. Usually another thread knows the reason better: that a process died, or failed.
     fn lost(&self, peer: usize) {
         let deadline = Instant::now() + REASON_TIME;
         while !self.run_state.is_stopped() && Instant::now() < deadline {
@@ -90,7 +90,7 @@ pub(crate) struct Link {
     peer: usize,
     lines: Arc<Lines>,
     arriving: Arriving,
-    /// Of what is read.
+    /// The position in what is read.
     sequence: Sequence,
     broken: bool,
 }
@@ -101,7 +101,7 @@ impl Link {
         Link { stream, peer, lines: Arc::clone(lines), arriving, sequence, broken: false }
     }
 
-    /// Completes what was cut off, which no worker will look at, and ends in order.
+    /// Completes the message that was cut off, which no worker will look at, and ends normally.
     fn end_in_order(&mut self, buffer: &mut [u8]) -> usize {
         let length = self.sequence.missing().min(buffer.len());
         buffer[..length].fill(0);

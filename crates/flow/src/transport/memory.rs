@@ -1,5 +1,5 @@
-//! Memory for messages that arrive: used again when no one holds a row of it any more, so that it is neither zeroed nor
-//! given out by the system each time.
+//! Memory for arriving messages. It is reused when no one holds a row of it any more, so that it is neither zeroed nor
+//! allocated by the system each time.
 
 use std::sync::{Arc, Mutex, Weak};
 
@@ -7,19 +7,20 @@ use arrow_buffer::{Buffer, MutableBuffer};
 
 use crate::sync::lock;
 
-/// What is not larger is taken at once; what is, grows with what has arrived: its length is what another process says.
+/// Up to this size memory is allocated at once. Beyond it, memory grows with what has arrived, because the length is
+/// only a claim of another process.
 pub(super) const BYTES_AT_ONCE: usize = 16 << 20;
-/// How much a connection keeps to use it again.
+/// How much a connection keeps for reuse.
 const SPARE_BYTES_MAX: usize = 32 << 20;
 
-/// Memory that is not used at the moment, that used last behind.
+/// Memory that is currently unused, the most recently used last.
 #[derive(Default)]
 pub(super) struct Memory {
     spare: Mutex<Vec<MutableBuffer>>,
 }
 
 impl Memory {
-    /// Memory for so many bytes, or for the first of them. It has old bytes in it.
+    /// Memory for this many bytes, or for the first of them. It contains old bytes.
     pub fn take(&self, bytes: usize) -> MutableBuffer {
         let bytes = bytes.min(BYTES_AT_ONCE).next_power_of_two();
         let mut spare = lock(&self.spare);
@@ -27,7 +28,7 @@ impl Memory {
         found.map_or_else(|| MutableBuffer::from_len_zeroed(bytes), |place| spare.remove(place))
     }
 
-    /// The first bytes of memory, for readers; it comes back when they have dropped it.
+    /// The first bytes of memory, for readers; it returns when they have dropped it.
     pub fn lend(self: &Arc<Self>, memory: MutableBuffer, length: usize) -> Buffer {
         let lent = Lent { memory, length, home: Arc::downgrade(self) };
         Buffer::from(bytes::Bytes::from_owner(lent))
@@ -48,7 +49,7 @@ impl Memory {
 struct Lent {
     memory: MutableBuffer,
     length: usize,
-    /// Gone with the connection.
+    /// Dropped with the connection.
     home: Weak<Memory>,
 }
 

@@ -12,13 +12,13 @@ use crate::run_state::credit::Credit;
 pub(crate) struct Parcel {
     /// The worker that it is for.
     pub target: u32,
-    /// Its place among all parcels of its edge and cycle.
+    /// Its rank among all parcels of its edge and cycle.
     pub chunk: u32,
-    /// Its place among the windows of its chunk, if that was divided on the way to splitters.
+    /// Its rank among the windows of its chunk, if that was divided on the way to splitters.
     pub window: u32,
     /// The plan by which it is split; `None` on the way to a sink.
     pub plan: Option<Arc<SplitPlan>>,
-    /// What is counted as held for it until it is processed: the bytes of copies.
+    /// The bytes of copies that are counted as held for it until it is processed.
     pub held_bytes: u64,
     /// The rows; without runs on the way to a sink.
     pub rows: PartitionedBatch,
@@ -35,7 +35,7 @@ impl Parcel {
         Parcel { plan: Some(Arc::clone(plan)), ..self }
     }
 
-    /// Counts a parcel that leaves this process until it is processed, if it is not counted yet.
+    /// Counts a parcel that leaves this process as held until it is processed, unless it is counted already.
     pub fn hold(&mut self, credit: &Credit) {
         if self.held_bytes == 0 {
             self.held_bytes = self.rows.batch.bytes() as u64;

@@ -16,7 +16,7 @@ use crate::transport::lanes::{Lanes, Note};
 use crate::transport::parcel::Parcel;
 use crate::transport::wire;
 
-/// A message that is not shorter takes the lane. What is shorter is copied in less time than it takes to write it apart.
+/// Messages of at least this length take the lane. Copying a shorter one takes less time than writing it separately.
 const LANE_BYTES_MIN: usize = 16 << 10;
 
 /// The container that Timely moves. Timely counts parcels, not rows.
@@ -31,12 +31,12 @@ impl Parcels {
         Parcels(parcels, None, Encoded::new())
     }
 
-    /// A parcel that is not here, but comes on its lane.
+    /// A parcel that is not here, but arrives on its lane.
     fn noted(note: Note) -> Self {
         Parcels(Vec::new(), Some(note), Encoded::new())
     }
 
-    /// One parcel for another process: if its message is long, that goes on the lane, and Timely moves a note.
+    /// A parcel for another process: a long message goes on the lane, and Timely moves a note.
     pub fn sent(self, process: usize, lanes: &Lanes) -> Parcels {
         if self.length_in_bytes() < LANE_BYTES_MIN {
             return self;
@@ -45,8 +45,8 @@ impl Parcels {
         Parcels::noted(lanes.leave(process, pieces))
     }
 
-    /// Counts what is split into more rows than there were, until it is processed: what is broadcast must not pile up
-    /// either.
+    /// Counts rows that are split into more rows as held until they are processed, because broadcast rows must not pile
+    /// up either.
     pub fn hold_copies(mut self, rows_before: u64, credit: &Credit) -> Parcels {
         if self.rows() > rows_before {
             for parcel in &mut self.0 {
@@ -75,7 +75,7 @@ impl Parcels {
         })
     }
 
-    /// All rows that all parcels bring, as often as partitions are given them.
+    /// Total rows, counting a broadcast row once per partition.
     pub fn rows(&self) -> u64 {
         let rows = |rows: &PartitionedBatch| match rows.runs.is_empty() {
             true => rows.batch.len() as u64,
@@ -146,7 +146,7 @@ mod tests {
         Lanes::new(Layout { workers: 1, processes: 2, process })
     }
 
-    /// What arrives of a message, as Timely hands it over.
+    /// The bytes of an arriving message, as Timely passes them on.
     fn carried(parcels: &Parcels) -> Parcels {
         let mut bytes = Vec::new();
         parcels.into_bytes(&mut bytes);
@@ -154,7 +154,7 @@ mod tests {
         Parcels::from_bytes(BytesMut::from(bytes).freeze())
     }
 
-    /// What the connection does with what waits in the lane.
+    /// What the connection does with the messages in the lane.
     fn carry(from: &Lanes, to: &Lanes) -> usize {
         let departures = from.of(1).departures();
         for departure in &departures {

@@ -1,5 +1,5 @@
-//! Where a process is called by others of its run while the run starts. Strangers, silent and slow ones are turned
-//! away, and hold no one up.
+//! Where the processes of a run call a process while the run starts. Strangers and silent or slow callers are turned
+//! away, and delay no one.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -13,22 +13,22 @@ use tidemill_core::error::Cause;
 
 use super::handshake::{Badge, Kind};
 
-/// The most callers that are listened to at once. One more, and the oldest of them is turned away: those of the run
-/// say at once who they are.
+/// The most callers that are heard at once. A further one displaces the oldest: processes of the run identify
+/// themselves at once.
 const CALLERS_MAX: usize = 32;
 const POLL: Duration = Duration::from_millis(1);
 
 type Handshake = (u64, io::Result<(Kind, usize, TcpStream)>);
 
-/// One who is listened to, and has not yet been heard of.
+/// A caller that has not identified itself yet.
 struct Caller {
     number: u64,
     stream: TcpStream,
-    /// Whether it is settled that the caller is known, or else turned away: by whoever says so first.
+    /// Whether it is decided that the caller is known, or that it is turned away; the first decision counts.
     settled: Arc<AtomicBool>,
 }
 
-/// A listener on a port of its own, on this machine only. Closed when dropped.
+/// A listener on a port of its own, only on this machine. Closed when dropped.
 pub(crate) struct Reception {
     listener: TcpListener,
     badge: Badge,
@@ -50,8 +50,8 @@ impl Reception {
         Ok(self.listener.local_addr()?.port())
     }
 
-    /// Waits for a call of each of these processes; gives their connections in this order. `check` is asked all the
-    /// while whether to go on.
+    /// Waits for a call of each of these processes; returns their connections in this order. `check` is called
+    /// repeatedly to ask whether to continue.
     pub fn receive(
         &mut self,
         kind: Kind,
@@ -107,7 +107,7 @@ impl Reception {
         std::thread::Builder::new().name("handshake".into()).spawn(listen).map(drop)
     }
 
-    /// Forgets the oldest caller; true if it was turned away, and not known already.
+    /// Removes the oldest caller; true if it was turned away, and was not known already.
     fn turn_oldest_away(&mut self) -> bool {
         let Some(Caller { stream, settled, .. }) = self.callers.pop_front() else { return true };
         let is_turned_away = !settled.swap(true, Ordering::SeqCst);
@@ -118,7 +118,7 @@ impl Reception {
     }
 }
 
-/// Who calls, with an answer; unless the caller has been turned away meanwhile.
+/// Identifies the caller and answers, unless the caller has been turned away meanwhile.
 fn welcome(badge: &Badge, stream: &mut TcpStream, settled: &AtomicBool) -> io::Result<(Kind, usize)> {
     let caller = badge.hear(stream)?;
     if settled.swap(true, Ordering::SeqCst) {

@@ -1,4 +1,4 @@
-//! Random secrets, and comparing them so that the time taken tells nothing.
+//! Random secrets, compared in constant time.
 
 use std::fmt;
 use std::fs::File;
@@ -13,7 +13,7 @@ pub(crate) const SECRET_BYTES: usize = 32;
 pub(crate) struct Secret([u8; SECRET_BYTES]);
 
 impl Secret {
-    /// A new one, from the operating system.
+    /// A new secret, from the operating system.
     pub fn random() -> io::Result<Secret> {
         let mut bytes = [0; SECRET_BYTES];
         File::open("/dev/urandom")?.read_exact(&mut bytes)?;
@@ -28,7 +28,7 @@ impl Secret {
         &self.0
     }
 
-    /// Whether someone knows it. All bytes are looked at, whatever the first ones are.
+    /// Whether someone knows it. Examines all bytes, whatever the first ones are.
     pub fn is(&self, claimed: &[u8; SECRET_BYTES]) -> bool {
         let differences =
             self.0.iter().zip(claimed).fold(0, |all, (own, other)| black_box(all | (own ^ other)));

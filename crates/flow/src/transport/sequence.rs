@@ -1,18 +1,19 @@
-//! Where in Timely's own sequence of headers and messages a connection is, so that one that breaks can be ended in order.
+//! The position of a connection in Timely's own sequence of headers and messages, so that a broken connection can be
+//! ended normally.
 
 const HEADER_BYTES: usize = 48;
 
-/// Counts Timely's bytes. A message without a length is the end.
+/// Counts Timely's bytes. A message of length zero is the end.
 #[derive(Default)]
 pub(super) struct Sequence {
     header: Vec<u8>,
-    /// Of the message that has begun.
+    /// The rest of the current message.
     missing: usize,
     pub ended: bool,
 }
 
 impl Sequence {
-    /// How many bytes there are to the next boundary; at one, of a header. None behind the end.
+    /// The number of bytes to the next boundary; at a boundary, the length of a header. 0 after the end.
     pub fn missing(&self) -> usize {
         match (self.ended, self.missing) {
             (true, _) => 0,

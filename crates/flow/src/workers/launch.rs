@@ -1,4 +1,4 @@
-//! Starting threads: Timely's with the workers, and our own.
+//! Starts threads: Timely's with the workers, and our own.
 
 use std::any::Any;
 use std::net::TcpStream;
@@ -19,7 +19,7 @@ use crate::transport::lanes::Lanes;
 use crate::transport::link::{Lines, Link};
 use crate::workers::worker::{self, WorkerParts};
 
-/// How many empty pieces of memory, 1 MiB each, an end of a connection keeps to use them again.
+/// How many empty pieces of memory, 1 MiB each, an end of a connection keeps for reuse.
 const SPARE_SLABS_MAX: usize = 32;
 
 /// The connections of this process to the others.
@@ -83,7 +83,7 @@ fn connect(network: Network, run_state: &Arc<RunState>, workers: usize) -> std::
     Ok((builders, Box::new(threads), lines))
 }
 
-/// Timely's memory for messages is not kept for ever once there was much of it.
+/// Timely would otherwise keep its memory for messages for ever.
 fn hooks() -> Hooks {
     let hooks = Hooks::default();
     Hooks { refill: BytesRefill { limit: Some(SPARE_SLABS_MAX), ..hooks.refill }, ..hooks }

@@ -1,4 +1,4 @@
-//! A worker thread: builds its part of the dataflow, introduces cycles, lets Timely step, parks when idle.
+//! A worker thread: builds its part of the dataflow, introduces cycles, lets Timely step, and parks when idle.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,35 +19,35 @@ use crate::stages::{Site, operator_stage, sink_stage};
 use crate::topology::Topology;
 use crate::transport::lanes::Lanes;
 
-/// What a worker thread is given.
+/// What a worker thread receives.
 pub(crate) struct WorkerParts {
     pub topology: Arc<Topology>,
     pub run_state: Arc<RunState>,
-    /// Where long parcels come from other processes, and go to them.
+    /// The lanes for long parcels from and to other processes.
     pub lanes: Arc<Lanes>,
     pub state: Option<Arc<dyn StateSource>>,
     pub mailbox: Receiver<Arc<Cycle>>,
-    /// For each sink, the way to it, on the worker that feeds it.
+    /// For each sink, the connection to it, on the worker that feeds it.
     pub sinks: Vec<Option<SinkWay>>,
-    /// How long to look out for work before parking.
+    /// How long to spin before parking.
     pub spin: Duration,
-    /// On worker 0 only.
+    /// Only on worker 0.
     pub cutter: Option<CycleSource>,
 }
 
-/// What another thread of this process does with a cycle that was closed.
+/// What another thread of this process does with a closed cycle.
 pub(crate) type PostCycle = Box<dyn Fn(&Cycle) + Send>;
 
 /// The cutter with the mailboxes of all workers.
 pub(crate) struct CycleSource {
     pub cutter: Cutter,
     pub mailboxes: Vec<Sender<Arc<Cycle>>>,
-    /// Tells the other processes of a cycle, if there are any.
+    /// Announces a cycle to the other processes, if there are any.
     pub post: Option<PostCycle>,
 }
 
 impl CycleSource {
-    /// Closes a cycle if it is time. Returns how long to wait before asking again, if not for ever.
+    /// Closes a cycle if one is due. Returns how long to wait before asking again, if not for ever.
     fn advance(&mut self, run_state: &RunState) -> Result<Step, Cause> {
         match self.cutter.poll()? {
             Decision::Closed(cycle) => {
@@ -67,14 +67,14 @@ impl CycleSource {
     }
 }
 
-/// Keeps a worker awake for a while after its last work: being woken takes longer than most cycles.
+/// Keeps a worker awake for a while after its last work, because waking it takes longer than most cycles.
 struct Lookout {
     spin: Duration,
     until: Option<Instant>,
     asked: u32,
 }
 
-/// How often a worker asks for work before it offers its core to others, which takes about as long.
+/// How often a worker polls for work before it yields its core, which takes about as long.
 const ASKED_PER_YIELD: u32 = 16;
 
 impl Lookout {
@@ -84,7 +84,7 @@ impl Lookout {
         }
     }
 
-    /// How long to park: not at all while it looks out.
+    /// How long to park: not at all while it spins.
     fn park(&mut self, wait: Option<Duration>) -> Option<Duration> {
         match self.until {
             Some(until) if Instant::now() < until => {
@@ -121,7 +121,7 @@ pub(crate) fn run(worker: &mut Worker, mut parts: WorkerParts) {
     }
 }
 
-/// Drops what is on its way on this worker.
+/// Drops everything in flight on this worker.
 pub(crate) fn drop_dataflows(worker: &mut Worker) {
     for dataflow in worker.installed_dataflows() {
         worker.drop_dataflow(dataflow);

@@ -1,10 +1,10 @@
-//! Columns as bytes. Plain ones, of numbers and times, are their buffers, for a message says in a few bytes what these are;
-//! all others travel as a stream of Arrow IPC, which takes ten times as long to say it.
+//! Columns as bytes. Plain columns, of numbers and times, are sent as their buffers, and the message describes them in
+//! a few bytes. All others travel as a stream of Arrow IPC, whose description takes ten times as long.
 //!
 //! The fields are the columns in order: kind, flags, length of the name in 16 bits, name. Kind 0 is the next of the
 //! other columns, without a name; kind n is type n of the list of plain types. Flag 1: it may be null; flag 2: some
-//! values are. The buffers of a plain column are a bit for each row, set where there is a value, if some are null; and its
-//! values.
+//! values are. The buffers of a plain column are, if some values are null, one bit per row that is set if there is a
+//! value; and its values.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use tidemill_core::error::Cause;
 use super::{ALIGNMENT, Rest, values};
 use crate::panics::guard;
 
-/// The types of plain columns; their places in this list are part of the format.
+/// The types of plain columns; their indexes in this list are part of the format.
 const PLAIN: [DataType; 21] = [
     DataType::Int8,
     DataType::Int16,
@@ -55,7 +55,7 @@ const HAS_NULLS: u8 = 2;
 /// The columns of a batch, as parts of a message.
 pub(super) struct Columns {
     pub fields: Buffer,
-    /// One part, in pieces; empty if all columns are plain. It also carries what is said about the schema.
+    /// One part, in pieces; empty if all columns are plain. It also contains the schema.
     pub others: Vec<Buffer>,
     pub plain: Vec<Buffer>,
 }
@@ -106,7 +106,7 @@ fn encode_others(rows: &RecordBatch) -> Vec<Buffer> {
     pieces.expect("Arrow IPC takes columns of all types that a plan may have")
 }
 
-/// A column of views refers to texts that other rows may show, too, and would take all of them along.
+/// A column of views refers to texts that other rows may use as well, and would take all of them along.
 fn without_unseen_texts(rows: &RecordBatch) -> RecordBatch {
     let has_views = |field: &FieldRef| matches!(field.data_type(), DataType::Utf8View | DataType::BinaryView);
     if !rows.schema_ref().fields().iter().any(has_views) {
@@ -134,7 +134,7 @@ fn batch(schema: Schema, columns: Vec<ArrayRef>, row_count: usize) -> Option<Rec
     RecordBatch::try_new_with_options(Arc::new(schema), columns, &options).ok()
 }
 
-/// Columns of so many rows; the buffers of plain ones are read from the rest of the message.
+/// Decodes columns of this many rows; the buffers of plain ones are read from the rest of the message.
 pub(super) fn decode(
     fields: &[u8],
     others: Buffer,
@@ -193,7 +193,7 @@ fn primitive<T: ArrowPrimitiveType>(bytes: Buffer, nulls: Option<NullBuffer>) ->
     Some(Arc::new(PrimitiveArray::<T>::try_new(values(bytes)?, nulls).ok()?))
 }
 
-/// Arrow checks what it reads, and panics on some of what cannot be.
+/// Arrow checks what it reads, and panics on some invalid input.
 fn decode_others(part: Buffer) -> Option<RecordBatch> {
     guard(|| first_batch(part).ok_or_else(|| Cause::Bug("these are no columns".into()))).ok()
 }

@@ -1,4 +1,4 @@
-//! Parcels as bytes, between processes. Nothing of a parcel is copied to make a message of it, nor to read one.
+//! Parcels as bytes, between processes. Nothing of a parcel is copied to make a message of it, or to read one.
 //!
 //! A message is the number of its parcels, and the parcels. A parcel is eleven numbers:
 //!
@@ -7,15 +7,16 @@
 //! the lengths in bytes of: plan, runs, positions, origins, fields, other columns
 //! ```
 //!
-//! and these six parts, and the buffers of its plain columns. These numbers have 64 bits; each part and each buffer is
-//! filled up with zeros to a multiple of 8 bytes. The plan is as [`SplitPlan`] writes it, empty if there is none; a run is
-//! partition, start, end; these, positions and origins are numbers of 32 bits. Columns: see [`columns`]. All numbers are
-//! little-endian.
+//! followed by these six parts and the buffers of its plain columns. These numbers have 64 bits; each part and each
+//! buffer is padded with zeros to a multiple of 8 bytes. The plan is as [`SplitPlan`] writes it, empty if there is
+//! none; a run is partition, start, end; these, positions and origins are 32-bit numbers. For columns see [`columns`].
+//! All numbers are little-endian.
 //!
-//! So everything lies as it lies in memory: a buffer of a column goes from where it is straight to the socket, if the
-//! message is long, and stays where it has arrived.
+//! So everything keeps its form in memory: in a long message a column's buffer goes directly to the socket, and stays
+//! where it has arrived.
 //!
-//! A note that a message goes its own way ([`lanes`](crate::transport::lanes)) is three numbers: the highest there is, process, number.
+//! A note that announces a message on a lane ([`lanes`](crate::transport::lanes)) has three numbers: the largest 64-bit
+//! number, process, number.
 
 mod columns;
 #[cfg(test)]
@@ -30,15 +31,15 @@ use tidemill_split::SplitPlan;
 use crate::transport::lanes::Note;
 use crate::transport::parcel::Parcel;
 
-/// What the parts of a message are aligned to. The message itself is, too, as everything that Timely sends.
+/// The alignment of the parts of a message. The message itself is aligned too, like everything that Timely sends.
 const ALIGNMENT: usize = 8;
-/// Stands where other messages have the number of their parcels.
+/// Takes the place of the number of parcels in other messages.
 const NOTE: u64 = u64::MAX;
 
 // The parts of a message are numbers as they lie in memory.
 const _: () = assert!(cfg!(target_endian = "little"));
 
-/// The message of these parcels, in pieces that follow each other. Buffers of columns are not copied for it.
+/// The message for these parcels, in consecutive pieces. The buffers of columns are not copied.
 pub(crate) fn encode(parcels: &[Parcel]) -> Vec<Buffer> {
     let mut pieces = vec![numbers([parcels.len() as u64])];
     parcels.iter().for_each(|parcel| encode_parcel(parcel, &mut pieces));
@@ -81,7 +82,7 @@ fn numbers<const N: usize>(numbers: [u64; N]) -> Buffer {
     Buffer::from_vec(numbers.to_vec())
 }
 
-/// `None`: these are not so many.
+/// `None`: the number does not match.
 fn numbers_of<const N: usize>(bytes: &[u8]) -> Option<[u64; N]> {
     let (numbers, []) = bytes.as_chunks() else { return None };
     let numbers: &[[u8; 8]; N] = numbers.try_into().ok()?;
@@ -94,31 +95,32 @@ fn push(piece: Buffer, pieces: &mut Vec<Buffer>) {
     fill_up(length, pieces);
 }
 
-/// Behind so many bytes.
+/// After this many bytes.
 fn fill_up(length: usize, pieces: &mut Vec<Buffer>) {
     if padding(length) > 0 {
         pieces.push(Buffer::from(&[0; ALIGNMENT][..padding(length)]));
     }
 }
 
-/// What is missing to a multiple of the alignment.
+/// The padding to a multiple of the alignment.
 fn padding(length: usize) -> usize {
     length.wrapping_neg() % ALIGNMENT
 }
 
-/// Says that a parcel comes on its lane.
+/// Announces that a parcel comes on its lane.
 pub(crate) fn encode_note(note: Note) -> Vec<Buffer> {
     vec![numbers([NOTE, note.process.into(), note.number])]
 }
 
-/// `None`: these bytes are no note.
+/// `None`: these bytes are not a note.
 pub(crate) fn decode_note(bytes: &[u8]) -> Option<Note> {
     let numbers: [u64; 3] = numbers_of(bytes)?;
     let [NOTE, process, number] = numbers else { return None };
     Some(Note { process: u32::try_from(process).ok()?, number })
 }
 
-/// The parcels of a message, which is aligned; they share its memory. `None`: the bytes are none of ours, or damaged.
+/// The parcels of a message, which is aligned; they share its memory. `None`: the bytes are not from us, or are
+/// damaged.
 pub(crate) fn decode(message: Buffer) -> Option<Vec<Parcel>> {
     let mut rest = Rest(message);
     let [count] = rest.numbers()?;
@@ -151,7 +153,7 @@ fn decode_parcel(rest: &mut Rest) -> Option<Parcel> {
     Some(Parcel { target, chunk, window, plan, held_bytes, rows })
 }
 
-/// Runs within so many rows that follow each other, or are all of them each.
+/// Runs within this many rows, which either are consecutive or each cover all rows.
 fn decode_runs(numbers: &[u32], row_count: u32) -> Option<Vec<Run>> {
     let (runs, []) = numbers.as_chunks() else { return None };
     let run = |[partition, start, end]: &[u32; 3]| Run { partition: *partition, start: *start, end: *end };
@@ -166,13 +168,13 @@ fn decode_runs(numbers: &[u32], row_count: u32) -> Option<Vec<Run>> {
     (follow || runs.iter().all(is_whole)).then_some(runs)
 }
 
-/// A part as values, of 8 bytes at most: it is aligned for them, as all parts are.
+/// A part as values of at most 8 bytes: like all parts, it is aligned for them.
 fn values<T: ArrowNativeType>(part: Buffer) -> Option<ScalarBuffer<T>> {
     let length = part.len() / size_of::<T>();
     part.len().is_multiple_of(size_of::<T>()).then(|| ScalarBuffer::new(part, 0, length))
 }
 
-/// What is not read yet of a message.
+/// The unread rest of a message.
 struct Rest(Buffer);
 
 impl Rest {
@@ -180,7 +182,7 @@ impl Rest {
         numbers_of(&self.part((N * size_of::<u64>()) as u64)?)
     }
 
-    /// So many bytes, and behind them what fills them up.
+    /// This many bytes, followed by their padding.
     fn part(&mut self, length: u64) -> Option<Buffer> {
         let length = usize::try_from(length).ok().filter(|length| *length <= self.0.len())?;
         let whole = length + padding(length);

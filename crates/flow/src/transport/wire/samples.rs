@@ -12,7 +12,7 @@ use tidemill_split::SplitPlan;
 use super::{ALIGNMENT, encode};
 use crate::transport::parcel::Parcel;
 
-/// The bytes that go to another process.
+/// The bytes that are sent to another process.
 pub fn message(parcels: &[Parcel]) -> Buffer {
     let bytes = encode(parcels).iter().flat_map(|piece| piece.to_vec()).collect::<Vec<u8>>();
     assert_eq!(bytes.len() % ALIGNMENT, 0, "so that the next message is aligned, too");
@@ -25,7 +25,7 @@ pub fn parcel(rows: RecordBatch) -> Parcel {
     Parcel::new(0, 0, PartitionedBatch { batch, runs: Vec::new() })
 }
 
-/// Everything that a parcel can have.
+/// A parcel with everything that a parcel can have.
 pub fn full_parcel() -> Parcel {
     let rows = columns(3, &[0, 4, 6, 8], 1);
     let batch = Batch { rows, positions: vec![0, 2, 9].into(), origins: vec![1, 1, 3].into() };
@@ -44,10 +44,10 @@ pub fn assert_same(found: &Parcel, sent: &Parcel) {
     assert_eq!(found.rows.batch.rows, sent.rows.batch.rows);
 }
 
-/// How many kinds of columns there are.
+/// The number of kinds of columns.
 pub const KINDS: u64 = 16;
 
-/// A column of so many rows; one value in four is null, in the kinds that have any.
+/// A column with this many rows; in kinds with nulls, one value in four is null.
 fn column(rows: usize, kind: u64, seed: u64) -> ArrayRef {
     let number = move |row: usize| (row as u64 + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     let some = |row: usize| (!number(row).is_multiple_of(4)).then(|| number(row) as i32);
