@@ -1,4 +1,4 @@
-//! Counting, sampling and reporting bad lines: the good rest of a file goes on.
+//! Counts, samples and reports bad lines, while the good rest of a file continues.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -60,12 +60,12 @@ pub struct BadLines {
 }
 
 impl BadLines {
-    /// Counts and goes on.
+    /// Counts and continues.
     pub fn new() -> BadLines {
         BadLines::default()
     }
 
-    /// The first bad line is an error.
+    /// Treats the first bad line as an error.
     pub fn strict() -> BadLines {
         BadLines { strict: true, ..BadLines::default() }
     }
@@ -73,7 +73,7 @@ impl BadLines {
     /// Counts a bad line of `file`.
     ///
     /// # Errors
-    /// In strict mode the bad line itself.
+    /// In strict mode, the bad line itself.
     #[cold]
     pub fn record(&mut self, file: &str, line: &Line<'_>, error: LineError) -> Result<(), BadLine> {
         *self.counts.entry(error.reason.label()).or_default() += 1;
@@ -88,7 +88,7 @@ impl BadLines {
         self.counts.values().sum()
     }
 
-    /// Reason and number of lines, the reasons in the order of the alphabet.
+    /// Reason and number of lines, in alphabetical order of the reasons.
     pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         self.counts.iter().map(|(label, count)| (*label, *count))
     }

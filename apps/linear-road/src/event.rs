@@ -1,7 +1,7 @@
 //! The events of the benchmark's one input stream (specification, sections 1 and 2).
 //!
-//! Every field has the narrowest unsigned type that holds its range, so that a position report takes 16
-//! bytes. `VID` is limited to [`VID_MAX`], `XWay` to [`XWAY_MAX`]; a line beyond them is a bad line.
+//! Every field has the narrowest unsigned type that holds its range, so that a position report takes 16 bytes. `VID` is
+//! limited to [`VID_MAX`], `XWay` to [`XWAY_MAX`]; a line with larger values is a bad line.
 
 /// Feet per segment, and so the width of a mile in positions.
 pub const SEGMENT_FEET: u32 = 5280;
@@ -67,7 +67,7 @@ pub struct ExpenditureQuery {
     pub day: u8,
 }
 
-/// A request for a predicted travel time (type 4): read, counted and ignored, as everywhere.
+/// A request for a predicted travel time (type 4): read, counted and ignored, as in all known implementations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TravelTimeQuery {
     /// Second since the start of the run.
@@ -122,6 +122,6 @@ pub struct HistoryRow {
     pub day: u8,
     /// Expressway.
     pub xway: u16,
-    /// What was paid; 10 to 99 in the benchmark's own data.
+    /// The amount paid; 10 to 99 in the benchmark's own data.
     pub toll: u32,
 }

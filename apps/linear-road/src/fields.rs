@@ -1,4 +1,4 @@
-//! The fields of a comma-separated line: exact, strict, with the place of every error.
+//! The fields of a comma-separated line, parsed strictly, with the place of every error.
 
 use crate::line_error::{LineError, LineReason};
 
@@ -6,7 +6,7 @@ use crate::line_error::{LineError, LineReason};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Field<'a> {
     pub(crate) name: &'static str,
-    /// Of the field's first byte, from 1.
+    /// The column of the field's first byte, from 1.
     pub(crate) column: usize,
     pub(crate) bytes: &'a [u8],
 }

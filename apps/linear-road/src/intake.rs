@@ -1,4 +1,4 @@
-//! From events to the columns that the query's source takes.
+//! Converts events to the columns that the query's source takes.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! The Linear Road benchmark as a Tidemill application, written as a user would write it: on the public API
 //! of `tidemill-engine` only.
 //!
-//! Cars on expressways report where they are; the application tells them tolls and accidents, keeps their
-//! accounts, and answers questions about them. [`query`] shows how the parts fit together.
+//! Cars on expressways report their positions. The application notifies them of tolls and accidents, keeps their
+//! accounts, and answers their queries. [`query`] shows how the parts fit together.
 
 pub mod accounts;
 pub mod answers;

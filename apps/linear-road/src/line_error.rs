@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}{reason}", place = Place(self))]
 pub struct LineError {
-    /// The field's name in the specification; none if the line as a whole is wrong.
+    /// The field's name in the specification; `None` if the line as a whole is wrong.
     pub field: Option<&'static str>,
     /// The field's first byte in the line, from 1.
     pub column: usize,
@@ -25,7 +25,7 @@ impl LineError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LineReason {
-    /// There is nothing in the line.
+    /// The line is empty.
     EmptyLine,
     /// More or fewer fields than the format has.
     FieldCount {
@@ -36,27 +36,27 @@ pub enum LineReason {
     },
     /// Nothing between two commas.
     EmptyField,
-    /// Something else than an optional minus sign and digits; blanks count, too.
+    /// Anything but an optional minus sign and digits; blanks count, too.
     NotAnInteger,
-    /// A time with something else than digits and one decimal point.
+    /// A time with anything but digits and one decimal point.
     NotADecimal,
-    /// A number that the field cannot have.
+    /// A number outside the field's range.
     OutOfRange {
-        /// The number, `i64::MIN` or `i64::MAX` if it is beyond them.
+        /// The number; `i64::MIN` or `i64::MAX` if it is beyond them.
         value: i64,
         /// The smallest allowed number.
         min: i64,
         /// The largest allowed number.
         max: i64,
     },
-    /// Type is none of those that the format knows.
+    /// A type that the format does not have.
     UnknownType {
         /// The number found.
         value: i64,
     },
     /// The file ends within this line.
     Truncated,
-    /// The line is longer than any line may be.
+    /// The line is longer than the limit.
     OverLong {
         /// The line's length in bytes.
         length_bytes: u64,

@@ -1,4 +1,4 @@
-//! The query: how reports and queries become answers.
+//! The query, which turns reports and queries into answers.
 //!
 //! ```text
 //! reports -- by expressway --> tolls --> toll notifications, accident notifications

@@ -54,7 +54,7 @@ pub fn accident_notifications() -> SchemaRef {
     schema(&[("time", DataType::UInt16), ("vid", DataType::UInt32), ("seg", DataType::UInt8)])
 }
 
-/// Tolls charged to accounts: between the operators, not an output.
+/// Tolls charged to accounts: internal, not an output.
 pub fn charges() -> SchemaRef {
     schema(&[("vid", DataType::UInt32), ("toll", DataType::UInt64)])
 }

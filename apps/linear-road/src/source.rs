@@ -14,7 +14,7 @@ use crate::generator::{Generator, GeneratorConfig};
 
 /// Rows of a full batch.
 const BATCH_ROWS: usize = 8192;
-/// Stands in fields that an event does not have.
+/// The value of fields that an event does not have.
 const UNUSED: i16 = -1;
 
 /// The columns of [`LinearRoadReports`]: the 15 fields of the benchmark's input lines in their order, and
@@ -63,7 +63,7 @@ pub fn linear_road_reports_schema() -> SchemaRef {
 pub struct LinearRoadReports {
     generator: Generator,
     schema: SchemaRef,
-    /// Events of whole seconds, of which those before `next` were handed out.
+    /// Events of whole seconds; those before `next` were returned already.
     events: Vec<Event>,
     next: usize,
     done: u64,
@@ -73,14 +73,14 @@ impl LinearRoadReports {
     /// The traffic of this configuration from second 0 on.
     ///
     /// # Errors
-    /// [`Cause::User`] if there is no such traffic.
+    /// [`Cause::User`] if such traffic is not possible.
     pub fn new(config: GeneratorConfig) -> Result<LinearRoadReports, Cause> {
         let generator = Generator::new(config).map_err(|error| Cause::User(error.to_string()))?;
         let schema = linear_road_reports_schema();
         Ok(LinearRoadReports { generator, schema, events: Vec::new(), next: 0, done: 0 })
     }
 
-    /// Makes more seconds until there is a full batch of events, or no more seconds.
+    /// Makes more seconds until there is a full batch of events, or the run is over.
     fn fill(&mut self) {
         if self.events.len() - self.next >= BATCH_ROWS {
             return;

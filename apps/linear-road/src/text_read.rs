@@ -3,8 +3,8 @@
 //! Parsing is strict: exactly 15 integers with single commas, no blanks, no plus signs. Only the fields that a
 //! line's type uses must be in their range; the others may hold any integer. `Seg` is not compared with `Pos`.
 //!
-//! Nearly all lines are position reports with `-1` in the unused fields: a fast path takes these, and whatever
-//! is unusual in any way goes to the exact parser, which alone says what is wrong.
+//! Nearly all lines are position reports with `-1` in the unused fields. A fast path takes these, and anything unusual
+//! goes to the exact parser, which alone reports what is wrong.
 
 use tidemill_connect::Line;
 
@@ -54,7 +54,7 @@ pub fn parse_event(line: &[u8]) -> Result<Event, LineError> {
     }
 }
 
-/// A valid position report in the usual form, or none: then nothing is said about the line.
+/// A valid position report in the usual form, or `None`, which does not mean that the line is bad.
 #[inline]
 fn parse_usual_report(line: &[u8]) -> Option<Report> {
     let mut rest = line.strip_prefix(b"0,")?;
@@ -71,7 +71,7 @@ fn parse_usual_report(line: &[u8]) -> Option<Report> {
     (rest == UNUSED_BY_REPORT).then_some(report)
 }
 
-/// Takes 1 to 9 digits and a comma off the front of `rest`.
+/// Takes 1 to 9 digits and a comma from the front of `rest`.
 #[inline(always)]
 fn leading_number(rest: &mut &[u8], max: u32) -> Option<u32> {
     let mut value = 0;
@@ -173,8 +173,8 @@ pub fn parse_history_row(line: &[u8]) -> Result<HistoryRow, LineError> {
     })
 }
 
-/// Parses a line as it comes from a file with `parse`: a line that was cut off by the end of the file and does
-/// not parse is [`LineReason::Truncated`], one beyond the reader's limit [`LineReason::OverLong`].
+/// Parses a line of a file with `parse`: a line that the end of the file has cut off and that does not parse is
+/// [`LineReason::Truncated`]; one beyond the reader's limit is [`LineReason::OverLong`].
 ///
 /// # Errors
 /// As `parse`, and the two above.
@@ -194,7 +194,7 @@ pub fn parse_file_line<T>(
 
 /// Checks that time does not go backwards. A line that does is refused and changes nothing.
 ///
-/// One wrong line from far ahead makes all lines bad until its time has come: nobody can tell which of two
+/// A single wrong line far in the future makes all lines bad until its time has come: nobody can tell which of two
 /// lines is the wrong one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TimeOrder {
@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// The two parsers are one: what the fast path accepts, the exact one accepts with the same result.
+        /// The two parsers agree: what the fast path accepts, the exact one accepts with the same result.
         #[test]
         fn the_fast_path_agrees_with_the_exact_one(
             fields in prop::collection::vec(prop_oneof![

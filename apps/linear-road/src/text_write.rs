@@ -90,7 +90,7 @@ pub fn write_history_row(row: &HistoryRow, text: &mut Vec<u8>) {
     text.extend_from_slice(line.as_bytes());
 }
 
-/// A line that is written from its end to its start: so no number needs to know its length beforehand.
+/// A line that is written from its end to its start, so that the length of a number need not be known in advance.
 struct Line {
     bytes: [u8; LINE_BYTES_MAX],
     start: usize,
@@ -107,14 +107,14 @@ impl Line {
         &self.bytes[self.start..]
     }
 
-    /// Puts bytes before what is there.
+    /// Puts bytes before the current content.
     #[inline]
     fn constant<const LENGTH: usize>(&mut self, bytes: &[u8; LENGTH]) {
         self.start -= LENGTH;
         self.bytes[self.start..self.start + LENGTH].copy_from_slice(bytes);
     }
 
-    /// Puts a number before what is there.
+    /// Puts a number before the current content.
     #[inline]
     fn number(&mut self, mut number: u32) {
         while number >= 100 {
@@ -128,14 +128,14 @@ impl Line {
         }
     }
 
-    /// Puts a number and a comma after it before what is there.
+    /// Puts a number followed by a comma before the current content.
     #[inline]
     fn comma_number(&mut self, number: u32) {
         self.constant(b",");
         self.number(number);
     }
 
-    /// Puts a number of up to 64 bits before what is there.
+    /// Puts a number of up to 64 bits before the current content.
     fn long_number(&mut self, mut number: u64) {
         while number > u64::from(u32::MAX) {
             self.pair((number % 100) as u32);
@@ -144,7 +144,7 @@ impl Line {
         self.number(number as u32);
     }
 
-    /// Puts the type, time and vehicle of a query, each with its comma but the last, before what is there.
+    /// Puts the type, time and vehicle of a query, each but the last with its comma, before the current content.
     fn start_of_query(&mut self, kind: &[u8; 2], time: u16, vid: u32) {
         self.number(vid);
         self.comma_number(u32::from(time));

@@ -1,7 +1,7 @@
-//! End to end: a process of its own sends messages over TCP; they are parsed, journaled, synced, processed, committed.
+//! End to end: a separate process sends messages over TCP; they are parsed, journaled, synced, processed, committed.
 //!
-//! The time of a message runs from the moment it was due at the sender to the commit of its cycle, so what is late
-//! because the sender was held back or interrupted counts in full.
+//! The time of a message runs from the moment it was due at the sender to the commit of its cycle, so any delay of the
+//! sender counts in full.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

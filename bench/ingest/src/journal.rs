@@ -1,4 +1,4 @@
-//! Stage: journaling parsed messages, beside plain writing of as many bytes in the same run.
+//! Stage: journaling parsed messages, compared with plain writing of as many bytes in the same run.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
@@ -10,7 +10,7 @@ use tidemill_journal::{Journal, StreamSettings};
 
 use crate::{points, report};
 
-/// A sync after so many batches: of 8192 messages, so of about 17 MB.
+/// A sync after this many batches of 8192 messages, so after about 17 MB.
 const SYNC_EVERY: usize = 8;
 
 pub fn measure(folder: &Path, messages: u64, kind: &str) -> Result<()> {

@@ -10,7 +10,7 @@ use tidemill_engine::{Cause, CycleOutput, Guarantee, Polled, Sink, Source};
 
 use crate::points;
 
-/// Gives batches, then nothing, without an end if it stays.
+/// Returns batches, then nothing; does not end if it stays.
 pub struct Batches {
     pub batches: std::vec::IntoIter<RecordBatch>,
     pub stays: bool,
@@ -59,7 +59,7 @@ pub struct Kept {
     prepared: u64,
 }
 
-/// A sink that keeps its rows, as if it were a database with transactions; its clones are the same.
+/// A sink that keeps its rows, as if it were a database with transactions. Clones are the same sink.
 #[derive(Clone, Default)]
 pub struct Table(Arc<Mutex<Kept>>);
 

@@ -1,4 +1,4 @@
-//! The messages: points of line protocol of about 500 bytes, ten tags and ten fields, from so many sensors.
+//! The messages: points of line protocol of about 500 bytes, ten tags and ten fields, from a number of sensors.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use tidemill_connect::formats::line_protocol::LineProtocolDecoder;
 use tidemill_connect::formats::{BATCH_ROWS, DecoderSettings, RecordDecoder};
 
-/// What is parsed at once, as from a socket.
+/// How much is parsed at once, as from a socket.
 pub const PIECE_BYTES: usize = 256 << 10;
 
 const TAGS: usize = 9;

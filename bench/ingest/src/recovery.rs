@@ -1,5 +1,5 @@
-//! Recovery: from the start after a crash until a new message is committed, with a snapshot of so many keys and so much
-//! journal behind it.
+//! Recovery: from the start after a crash until a new message is committed, with a snapshot of a number of keys and a
+//! length of journal behind it.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -9,7 +9,7 @@ pub fn speed(stage: &str, messages: u64, bytes: u64, time: Duration, remark: &st
     println!("| {stage} | {millions:.2} | {gigabytes:.2} | {remark} |");
 }
 
-/// The processor time that this process has used, in seconds; 0 where it is not told.
+/// The processor time that this process has used, in seconds; 0 if it is unknown.
 pub fn processor_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields: Vec<&str> = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
@@ -18,7 +18,7 @@ pub fn processor_seconds() -> f64 {
     (ticks(11) + ticks(12)) / 100.0
 }
 
-/// The best time of so many rounds.
+/// The best time of several rounds.
 pub fn best_of<T>(
     rounds: usize,
     mut round: impl FnMut() -> anyhow::Result<(T, Duration)>,

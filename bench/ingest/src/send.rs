@@ -42,7 +42,7 @@ pub fn run(address: &str, messages: u64, sensors: u64, rate: u64) -> Result<()> 
     Ok(())
 }
 
-/// Sends what is due each time it wakes.
+/// Sends everything that is due each time it wakes.
 fn paced(socket: &mut TcpStream, text: &[u8], messages: u64, pace: Pace) -> Result<()> {
     let (mut sent, mut at) = (0, 0);
     while sent < messages {

@@ -1,4 +1,4 @@
-//! The query: count, least, most, mean and variance of `field_name_0` per sensor, and what it must give.
+//! The query (count, minimum, maximum, mean and variance of `field_name_0` per sensor) and its expected result.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! What the memory itself allows: one bucket of two cache lines, read and written at a random place, per event,
-//! with the place known in advance, and nothing else done.
+//! What the memory itself allows: one bucket of two cache lines per event, read and written at a random place that is
+//! known in advance, and nothing else.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -13,7 +13,7 @@ const AHEAD: usize = 12;
 #[repr(align(128))]
 struct Bucket([u64; 16]);
 
-/// Nanoseconds per event on one core, over tables of so many bytes.
+/// Nanoseconds per event on one core, over tables of this many bytes.
 pub fn nanoseconds_per_event(table_bytes: u64, events: u64) -> f64 {
     let buckets = (table_bytes / size_of::<Bucket>() as u64).max(1);
     let mut table = vec![Bucket([1; 16]); buckets as usize];

@@ -10,7 +10,7 @@ use tidemill_engine::{Cause, Clock, CycleOutput, Sink};
 
 use crate::pace::Pace;
 
-/// What came out, shared with the main thread.
+/// The answers, shared with the main thread.
 pub struct Answers {
     /// Nanoseconds from the moment a view was due to the commit of its answer.
     pub response_ns: Histogram<u64>,
@@ -34,7 +34,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder, and where its answers can be seen.
+    /// A recorder, and the answers that it records.
     pub fn new(pace: Pace, clock: Arc<dyn Clock>) -> anyhow::Result<(Self, Arc<Mutex<Answers>>)> {
         let response_ns = Histogram::new_with_bounds(1, 60_000_000_000, 3)?;
         let answers = Arc::new(Mutex::new(Answers { response_ns, count: 0, wrong: 0 }));

@@ -1,6 +1,6 @@
-//! Response times of single events at a fixed rate: a keyed running count, one answer per view, each answer
-//! checked. The time of an answer runs from the moment its view was due to the commit, so what is late
-//! because the sender was held back or interrupted counts in full.
+//! Response times of single events at a fixed rate: a keyed running count, one answer per view, each answer checked.
+//! The time of an answer runs from the moment its view was due to the commit, so any delay of the sender counts in
+//! full.
 //!
 //! The sender sleeps between looks at the clock. A sender that spins takes a whole core; with a worker that spins, too,
 //! two cores are full, and each response waits for whatever else the machine has to do.

@@ -45,7 +45,7 @@ impl Pace {
         ((self.warm_up_seconds + self.seconds) * self.rate as f64) as u64
     }
 
-    /// From which moment on views count.
+    /// The moment from which on views count.
     pub fn measured_from_ns(&self) -> u64 {
         self.start_ns + (self.warm_up_seconds * 1e9) as u64
     }

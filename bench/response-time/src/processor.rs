@@ -9,12 +9,12 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 pub struct ProcessorTime {
     /// By all threads of this process, in nanoseconds.
     pub process_ns: u64,
-    /// By the thread that asks, in nanoseconds.
+    /// By the calling thread, in nanoseconds.
     pub thread_ns: u64,
 }
 
 impl ProcessorTime {
-    /// What was used until now.
+    /// The time used until now.
     pub fn now() -> Self {
         ProcessorTime {
             process_ns: nanoseconds(clock_gettime(ClockId::ProcessCPUTime)),
@@ -22,7 +22,7 @@ impl ProcessorTime {
         }
     }
 
-    /// What was used from an earlier reading on.
+    /// The time used since an earlier reading.
     pub fn since(self, earlier: ProcessorTime) -> Self {
         ProcessorTime {
             process_ns: self.process_ns - earlier.process_ns,

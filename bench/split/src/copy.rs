@@ -7,8 +7,8 @@ use tidemill_engine::{Batch, Clock};
 
 use crate::cpu_clock::CpuClock;
 
-/// Processor time per event: so many threads copy, each all of the batches `rounds` times, and keep the last `kept`
-/// copies, as a split has to until its rows are taken. With none kept, each copy goes where the last one was, in the
+/// Processor time per event: this many threads copy, each all of the batches `rounds` times, and keep the last `kept`
+/// copies, as a split must until its rows are taken. If none are kept, each copy goes where the last one was, in the
 /// first-level cache.
 pub fn measure(batches: &[Batch], threads: usize, rounds: usize, kept: usize) -> f64 {
     let copy_all = || {

@@ -1,9 +1,10 @@
-//! A clock that goes only while the thread that reads it works: costs do not depend on what else the machine does.
+//! A clock that advances only while the thread that reads it works, so that costs do not depend on what else the
+//! machine does.
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use tidemill_engine::Clock;
 
-/// Processor time of the thread that asks.
+/// Processor time of the calling thread.
 pub struct CpuClock;
 
 impl Clock for CpuClock {

@@ -20,8 +20,8 @@ pub const BATCHES_OF_A_CYCLE: usize = 32_768 / BATCH_ROWS;
 pub struct Compared {
     pub prediction: Prediction,
     pub measured: Measured,
-    /// Of each stage of splitters what was measured over what the model says: the median of the runs, for the best
-    /// one is best by chance also beside its model.
+    /// For each stage of splitters, measured over predicted cost: the median of the runs, because the best run is best
+    /// by chance, even compared with its model.
     pub ratios: Vec<f64>,
 }
 
@@ -34,8 +34,8 @@ pub struct Input {
 }
 
 impl Input {
-    /// Tuples for so many partitions, of which the part `broadcast` goes to all; with the costs of splitting them,
-    /// and of the query that takes them on so many workers.
+    /// Tuples for this many partitions, of which the share `broadcast` goes to all; with the costs of splitting them,
+    /// and of the query that takes them on this many workers.
     pub fn new(partitions: u32, broadcast: f64, workers: usize) -> anyhow::Result<Self> {
         let batches = tuples::batches(BATCHES, BATCH_ROWS, partitions, broadcast);
         let route = if broadcast > 0.0 { tuples::route() } else { tuples::route_only() };
@@ -46,8 +46,8 @@ impl Input {
         Ok(Input { profile: profile.with_query_ns(query_ns), ..input })
     }
 
-    /// The best of several runs, each of about the asked time if the rate is about this: the highest rate, and the
-    /// costs of the run that cost least.
+    /// The best of several runs, each of about the requested time if the rate is about this: the highest rate, and the
+    /// costs of the cheapest run.
     pub fn best(
         &self,
         plan: &SplitPlan,
@@ -63,7 +63,7 @@ impl Input {
         Ok(best)
     }
 
-    /// The same, with what the model says by profiles each taken just before a run, for the machine becomes faster and
+    /// The same, with the predictions of profiles each taken just before a run, because the machine becomes faster and
     /// slower.
     pub fn best_beside_model(&mut self, plan: &SplitPlan, arguments: &Arguments) -> anyhow::Result<Compared> {
         let mut best: Option<(Prediction, Measured)> = None;
@@ -92,12 +92,12 @@ impl Input {
     }
 }
 
-/// How many batches take about the asked time at a rate.
+/// How many batches take about the requested time at a rate.
 fn pushes(rate: f64, arguments: &Arguments) -> usize {
     ((rate * arguments.seconds / BATCH_ROWS as f64) as usize).clamp(16, 100_000)
 }
 
-/// Without the window router, which is next to nothing.
+/// Without the window router, whose cost is negligible.
 fn stage_ratios(prediction: &Prediction, measured: &Measured) -> Vec<f64> {
     let model_ns =
         |name: &str| prediction.stages.iter().find(|stage| stage.name == name).map(|stage| stage.total_ns());

@@ -1,5 +1,5 @@
-//! Splitting, plan by plan: what the model says, and what is. Every partition's rows are checked; wrong ones
-//! fail the run. Beside it, a plain copy of the same bytes.
+//! Splitting, plan by plan: predicted and measured. Every partition's rows are checked; wrong ones fail the run. A
+//! plain copy of the same bytes is measured for comparison.
 
 mod copy;
 mod cpu_clock;
@@ -57,7 +57,7 @@ pub struct Arguments {
 /// Measures, and prints tables while it goes on.
 ///
 /// # Errors
-/// If the arguments cannot be served, a row goes astray, or a picture cannot be written.
+/// If the arguments are invalid, a row goes astray, or a picture cannot be written.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if let Some(member) = Member::from_environment()? {
         return Ok(member.run(processes::plan())?);
@@ -127,7 +127,7 @@ fn peak(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The window router with some splitters behind it, windows of 16 KiB as in the paper.
+/// The window router with a few splitters behind it, windows of 16 KiB as in the paper.
 fn router(arguments: &Arguments) -> anyhow::Result<()> {
     println!("\n## Window router: windows of 256 tuples (16 KiB), 64 partitions, nothing broadcast\n");
     println!("| p | router, ns per window | router alone, M tuples/s | the whole, M tuples/s |");

@@ -24,11 +24,11 @@ pub struct Run<'a> {
     pub pushes: usize,
 }
 
-/// What came of it.
+/// The result of a run.
 pub struct Measured {
     /// Events per second.
     pub rate: f64,
-    /// Processor time of all threads, per event: the one that feeds, the exchange and the sink included.
+    /// Processor time of all threads, per event, including the feeding thread, the exchange and the sink.
     pub process_ns: f64,
     /// Worker time of each stage of the split, of all workers, per event.
     pub stages: Vec<(String, f64)>,
@@ -51,7 +51,7 @@ impl Measured {
         self.stages.iter().map(|(_, cost_ns)| cost_ns).sum()
     }
 
-    /// The stages that split, rather than hand on windows.
+    /// The stages that split, rather than pass on windows.
     pub fn splitters(&self) -> impl Iterator<Item = &(String, f64)> {
         self.stages.iter().filter(|(name, _)| !name.contains("router"))
     }

@@ -1,5 +1,5 @@
-//! Workers of another process instead of another thread: the same split, half of whose rows then go over a socket;
-//! beside it, the same bytes over a plain socket.
+//! Workers in another process instead of another thread: the same split, half of whose rows then go over a socket; for
+//! comparison, the same bytes over a plain socket.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -21,7 +21,7 @@ use crate::tuples::{self, NUMBER, TUPLE_BYTES};
 
 const PARTITIONS: u32 = 64;
 
-/// Counts its rows and adds up their numbers; tells both at the end.
+/// Counts its rows and adds up their numbers; reports both at the end.
 struct Sum {
     rows: u64,
     numbers: u64,
@@ -50,7 +50,7 @@ impl Operator for Sum {
     }
 }
 
-/// Adds up what the partitions tell.
+/// Adds up the reports of the partitions.
 #[derive(Clone, Default)]
 struct Total(Arc<Mutex<(u64, u64)>>);
 
@@ -82,7 +82,7 @@ pub fn plan() -> Plan {
     plan
 }
 
-/// Rows per second over so many processes and workers of each; wrong answers are an error.
+/// Rows per second over a number of processes with a number of workers each; wrong answers are an error.
 fn measure(batches: &[Batch], processes: usize, workers: usize, pushes: usize) -> anyhow::Result<f64> {
     let total = Total::default();
     let engine = Engine::new().workers(workers).processes(Processes::new(processes));
@@ -108,7 +108,7 @@ fn measure(batches: &[Batch], processes: usize, workers: usize, pushes: usize) -
     Ok(rows as f64 / elapsed_s)
 }
 
-/// Response times of single rows, one a millisecond: the median and the one that 1 in 100 exceeds, in microseconds.
+/// Response times of single rows, one per millisecond: the median and the 99th percentile, in microseconds.
 fn respond(batches: &[Batch], processes: usize, workers: usize) -> anyhow::Result<(f64, f64)> {
     let engine = Engine::new().workers(workers).processes(Processes::new(processes));
     let mut running = engine.run(plan(), vec![Box::new(Total::default())])?;
@@ -132,8 +132,8 @@ fn respond(batches: &[Batch], processes: usize, workers: usize) -> anyhow::Resul
     Ok((us(0.5), us(0.99)))
 }
 
-/// Bytes per second of a plain copy of the same batches, so many of them, over a socket of this machine from one thread
-/// to another, which keeps a cycle of them.
+/// Bytes per second of a plain copy of the same batches over a socket of this machine, from one thread to another,
+/// which keeps as many as a cycle has.
 fn loopback(batches: &[Batch], pushes: usize) -> anyhow::Result<f64> {
     let blocks: Vec<Vec<u8>> = batches.iter().map(bytes_of).collect();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;

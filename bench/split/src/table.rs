@@ -10,7 +10,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// The part of the work that splits, rather than handing on and merging: measured, and by the model.
+    /// The share of the work that splits, rather than passing on and merging: measured, and by the model.
     fn efficiency(&self) -> f64 {
         let measured = &self.compared.measured;
         let splitting_ns: f64 = measured.splitters().map(|(_, cost_ns)| cost_ns).sum();

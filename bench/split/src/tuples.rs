@@ -44,7 +44,7 @@ pub fn route_only() -> Arc<Route> {
     route_by_value::<UInt32Type>(XWAY).into()
 }
 
-/// Batches of tuples over so many expressways, of which the part `broadcast` goes to all.
+/// Batches of tuples over this many expressways, of which the share `broadcast` goes to all.
 pub fn batches(count: usize, rows: usize, expressways: u32, broadcast: f64) -> Vec<Batch> {
     let mut state = 42u64;
     let mut random = move || {
@@ -84,7 +84,7 @@ pub fn all_on(expressway: u32, batches: &[Batch]) -> Vec<Batch> {
     batches.iter().map(moved).collect()
 }
 
-/// What a partition got: how many rows, the sum of their numbers, how often a number was below the one before.
+/// What a partition received: how many rows, the sum of their numbers, how often a number was below the one before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub rows: u64,
@@ -101,7 +101,7 @@ impl Tally {
     }
 }
 
-/// What each partition must get of the batches, each `times[i]` times, found row by row.
+/// What each partition must receive of the batches, each `times[i]` times, determined row by row.
 pub fn expected(batches: &[Batch], times: &[u64], expressways: u32) -> Vec<Tally> {
     let mut tallies = vec![Tally::default(); expressways as usize];
     for (batch, times) in batches.iter().zip(times) {

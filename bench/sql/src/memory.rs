@@ -1,4 +1,4 @@
-//! A source of batches that are in memory already, given out again and again.
+//! A source of batches that are in memory already, returned repeatedly.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

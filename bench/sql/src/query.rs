@@ -1,4 +1,4 @@
-//! Running a query and telling how fast it was.
+//! Runs a query and reports how fast it was.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tidemill_sql::{QueryStatus, Reply, Session, StatementKind, parse};
 use crate::Options;
 use crate::memory;
 
-/// A run: its status, and what came out.
+/// A run: its status and its results.
 pub(crate) struct Run {
     pub status: QueryStatus,
     pub rows: RecordBatch,
@@ -50,7 +50,7 @@ pub(crate) fn run(
     Err(anyhow!("the script has no query"))
 }
 
-/// Runs it several times with each number of workers, and tells the best and the median.
+/// Runs it several times with each number of workers, and reports the best and the median.
 pub(crate) fn measure(
     batches: &Arc<Vec<RecordBatch>>,
     event_time: Option<usize>,

@@ -1,4 +1,4 @@
-//! Exit codes, and which error has which.
+//! Exit codes, and which error has which code.
 
 use std::process::ExitCode;
 
@@ -53,7 +53,7 @@ impl Exit {
     }
 }
 
-/// The error with its causes, each said once: our own errors repeat theirs.
+/// The error with its causes, each printed once: our own errors repeat theirs.
 pub(crate) fn message(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {

@@ -1,4 +1,4 @@
-//! Ctrl-C, and other ways to ask a process to end: the first one ends in order, the second one at once.
+//! Ctrl-C, and other ways to ask a process to end: the first one ends it normally, the second one at once.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -11,8 +11,8 @@ use signal_hook::flag;
 
 use crate::exit::Exit;
 
-/// A flag that is set by Ctrl-C, when the system asks this process to end, or when its terminal is closed. If it is set
-/// already, the process ends at once.
+/// A flag that is set by Ctrl-C, when the system asks this process to end, or when its terminal is closed. If it is
+/// already set, the process ends at once.
 pub(crate) fn flag() -> anyhow::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -27,8 +27,7 @@ pub(crate) fn flag() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Whether this process was started so that it goes on when its terminal is closed, as `nohup` starts it: the signal of
-/// that is ignored.
+/// Whether this process was started to survive the closing of its terminal, as by `nohup`: the signal is then ignored.
 fn outlives_terminal() -> bool {
     // Only Linux tells. Elsewhere nobody is asked, and the signal ends the process in order.
     let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return false };
@@ -37,7 +36,7 @@ fn outlives_terminal() -> bool {
     ignored.is_some_and(|mask| mask & (1 << (SIGHUP - 1)) != 0)
 }
 
-/// What Ctrl-C does to queries.
+/// The effect of Ctrl-C on queries.
 #[cfg(feature = "sql")]
 #[derive(Clone, Debug)]
 pub(crate) struct Interrupt {
@@ -53,7 +52,8 @@ impl Interrupt {
         Ok(Interrupt { asked: flag()?, stays: false, hung_up: Arc::default() })
     }
 
-    /// Ctrl-C never ends the process: there is a prompt to go back to. When the terminal is closed there is none.
+    /// Ctrl-C never ends the process, because there is a prompt to return to. When the terminal is closed there is
+    /// none.
     pub fn of_prompt() -> anyhow::Result<Interrupt> {
         let asked = Arc::new(AtomicBool::new(false));
         let hung_up = Arc::new(AtomicBool::new(false));
@@ -77,7 +77,7 @@ impl Interrupt {
         }
     }
 
-    /// Whether there is a prompt to go back to.
+    /// Whether there is a prompt to return to.
     pub fn stays(&self) -> bool {
         self.stays
     }

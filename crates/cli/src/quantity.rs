@@ -1,4 +1,4 @@
-//! Numbers as people read them.
+//! Numbers in human-readable form.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Writing for people: progress and errors to standard error, results to standard output. Neither fails if
-//! nobody reads on (`| head -1`).
+//! Output for people: progress and errors on standard error, results on standard output. Neither fails if nobody reads
+//! any more (`| head -1`).
 
 use std::io::{self, IsTerminal, Write};
 
@@ -21,7 +21,7 @@ pub(crate) fn show(text: &str) -> anyhow::Result<()> {
     write(format!("{text}\n").as_bytes()).map(|_| ())
 }
 
-/// Text on standard output. Whether somebody reads on.
+/// Text on standard output. Returns whether somebody still reads.
 pub(crate) fn write(text: &[u8]) -> anyhow::Result<bool> {
     let mut out = io::stdout().lock();
     match out.write_all(text).and_then(|()| out.flush()) {
@@ -30,8 +30,7 @@ pub(crate) fn write(text: &[u8]) -> anyhow::Result<bool> {
     }
 }
 
-/// How many lines and columns the terminal has that standard output leads to; `None` if it leads elsewhere, or nobody
-/// knows.
+/// The lines and columns of the terminal that standard output leads to; `None` if it leads elsewhere, or nobody knows.
 #[cfg(feature = "sql")]
 pub(crate) fn size() -> Option<(usize, usize)> {
     if !io::stdout().is_terminal() {

@@ -1,9 +1,8 @@
 //! The account operator: charges and balance queries in, balances out (specification, sections 6 and 8).
 //!
-//! Partitioned by vehicle, so that a car has one account, whichever expressways it used, and a query asks one
-//! partition. The answer is the balance as of the query's own second: the sum of all charges caused by
-//! events before it, which is exact because in valid data a query follows the report that its car sent in
-//! that second.
+//! Partitioned by vehicle, so that a car has one account, whichever expressways it used, and a query goes to one
+//! partition. The answer is the balance as of the query's own second: the sum of all charges caused by events before
+//! it. This is exact because in valid data a query follows the report that its car sent in that second.
 
 pub mod pages;
 
@@ -37,7 +36,7 @@ pub struct Accounts {
     pages: Pages,
     /// This cycle's queries.
     open: Vec<OpenQuery>,
-    /// A bit for each remainder of the vehicle ids that are asked for: most charges concern none of them.
+    /// A bit for each remainder of the vehicle ids in the queries: most charges concern none of them.
     asked: u64,
 }
 
@@ -54,7 +53,7 @@ fn asked_bit(vid: u32) -> u64 {
 }
 
 impl Accounts {
-    /// A partition of so many.
+    /// A partition, given the number of partitions.
     pub fn new(partition: u32, partitions: u32) -> Self {
         Accounts { partition, pages: Pages::new(partitions), open: Vec::new(), asked: 0 }
     }

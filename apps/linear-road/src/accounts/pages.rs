@@ -1,15 +1,15 @@
 //! Account balances by vehicle id, in pages: dense where ids are dense, sparse where they are not.
 //!
-//! Vehicle ids are handed out in sequence, so a page of consecutive ids is usually full: 4 bytes per account
-//! and one cache miss per charge. Balances are sums of 64 bits all the same: a page in which one outgrows 32
-//! bits is widened. Ids that are far apart cost a short sorted list instead of a page.
+//! Vehicle ids are handed out in sequence, so a page of consecutive ids is usually full: 4 bytes per account and one
+//! cache miss per charge. Balances are nevertheless 64-bit sums: a page in which one exceeds 32 bits is widened. Ids
+//! that are far apart cost a short sorted list instead of a page.
 
 use tidemill_engine::prefetch;
 
 /// Consecutive vehicle ids per page.
 pub const PAGE: u32 = 1 << PAGE_BITS;
 const PAGE_BITS: u32 = 12;
-/// A page with more accounts than this is not sparse.
+/// A page with more accounts than this is no longer sparse.
 const SPARSE_MAX: usize = 256;
 
 #[derive(Debug)]
@@ -79,7 +79,7 @@ pub fn page_of(vid: u32) -> u32 {
     vid >> PAGE_BITS
 }
 
-/// Accounts of those vehicles whose page number leaves one remainder.
+/// Accounts of the vehicles whose page number leaves a given remainder.
 #[derive(Debug)]
 pub struct Pages {
     partitions: u32,
@@ -96,7 +96,7 @@ impl Pages {
         ((page_of(vid) / self.partitions) as usize, (vid & (PAGE - 1)) as u16)
     }
 
-    /// Adds to an account, which is opened if it is not there.
+    /// Adds to an account, which is opened if it does not exist.
     pub fn add(&mut self, vid: u32, toll: u64) {
         let (index, offset) = self.locate(vid);
         if self.pages.len() <= index {
@@ -111,7 +111,7 @@ impl Pages {
         self.pages.get(index).and_then(Option::as_ref).map_or(0, |page| page.balance(offset))
     }
 
-    /// Asks for the memory of an account.
+    /// Prefetches the memory of an account.
     #[inline]
     pub fn prefetch(&self, vid: u32) {
         let (index, offset) = self.locate(vid);

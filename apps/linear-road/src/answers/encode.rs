@@ -5,11 +5,11 @@ use tidemill_engine::{Arrivals, Batch};
 
 use super::{ACCIDENTS, BALANCES, EXPENDITURES, TOLLS};
 
-/// Room for the longest line: seven numbers of at most 20 digits, and what separates them.
+/// Room for the longest line: seven numbers of at most 20 digits, and their separators.
 const LINE_BYTES_MAX: usize = 160;
 
-/// Finds the delay of each row, from the arrival of the event that caused it to now. Rows come in the order
-/// of position, so the chunks are walked through once.
+/// Finds the delay of each row, from the arrival of the event that caused it until now. Rows come in the order of
+/// position, so the chunks are traversed once.
 struct Delays<'a> {
     arrivals: &'a Arrivals,
     now_ns: u64,
@@ -89,7 +89,7 @@ pub fn lines(kind: usize, answers: &Batch, arrivals: &Arrivals, now_ns: u64, tex
     writer.finish();
 }
 
-/// Writes numbers into room that was made before, so that no digit needs a check for room.
+/// Writes numbers into reserved room, so that no digit needs a bounds check.
 struct LineWriter<'a> {
     text: &'a mut Vec<u8>,
     at: usize,

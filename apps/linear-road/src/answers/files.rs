@@ -10,8 +10,8 @@ use tidemill_engine::{Cause, CycleOutput, Sink};
 use super::tally::Tally;
 use super::{KINDS, encode};
 
-/// Writes answers into a folder. What was committed is in the files, in whole lines; a cycle that fails to be
-/// written is cut off again.
+/// Writes answers into a folder. Committed answers are in the files, in whole lines; a cycle whose writing fails is cut
+/// off again.
 #[derive(Debug)]
 pub struct AnswerFiles {
     files: Vec<AnswerFile>,
@@ -27,7 +27,7 @@ struct AnswerFile {
 }
 
 impl AnswerFiles {
-    /// Creates the folder if it is not there, and the files in it, replacing those of an earlier run.
+    /// Creates the folder if it does not exist, and the files in it, replacing those of an earlier run.
     ///
     /// # Errors
     /// If the folder or a file cannot be written; the text names it.
@@ -58,7 +58,7 @@ impl AnswerFile {
         self.prepared.clear();
     }
 
-    /// Drops what went in of a range that could not be written.
+    /// Removes what was written of a range that could not be written completely.
     fn cut_off(&mut self) {
         // If even this fails, the error that is reported is still the first one.
         let _ = self.file.set_len(self.committed_bytes);

@@ -1,4 +1,4 @@
-//! The answers: encoded as the specification's lines (section 9), and where they go.
+//! The answers: their encoding as the specification's lines (section 9), and their targets.
 
 pub mod encode;
 pub mod files;
@@ -14,7 +14,7 @@ pub const ACCIDENTS: usize = 1;
 pub const BALANCES: usize = 2;
 /// Index of expenditures.
 pub const EXPENDITURES: usize = 3;
-/// What the streams are called in reports.
+/// The names of the streams in reports.
 pub const KIND_NAMES: [&str; KINDS] = ["toll", "accident", "balance", "expenditure"];
 /// Seconds within which an answer of each kind must be given.
 pub const LIMITS_S: [u64; KINDS] = [5, 5, 5, 10];

@@ -1,4 +1,4 @@
-//! Counting answers while they go out: how many, how late, how long they took.
+//! Counts answers while they go out: how many, how late, how long they took.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -14,7 +14,7 @@ pub struct KindTally {
     pub answers: u64,
     /// How many took longer than the specification's limit.
     pub late: u64,
-    /// From the event's arrival to the answer's stamp.
+    /// From the event's arrival to the answer's timestamp.
     pub response_times: ResponseTimes,
 }
 
@@ -24,7 +24,7 @@ pub struct Tally {
     counts: Arc<Mutex<Counts>>,
 }
 
-/// What a [`Tally`] holds.
+/// The contents of a [`Tally`].
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     /// By kind.

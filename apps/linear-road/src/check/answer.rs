@@ -5,7 +5,7 @@ use crate::line_error::{LineError, LineReason};
 use crate::text_read::QID_MAX;
 
 const NANOSECONDS: i64 = 1_000_000_000;
-/// More digits of a second are cut off: Emit is exact to the nanosecond.
+/// Further digits of a second are truncated: Emit is exact to the nanosecond.
 const FRACTION_DIGITS: usize = 9;
 const EMIT_MAX_S: i64 = 1_000_000_000;
 
@@ -42,7 +42,7 @@ impl AnswerKind {
         }
     }
 
-    /// Whether one input line is known by its query id rather than by (VID, Time).
+    /// Whether one input line is identified by its query id rather than by (VID, Time).
     fn is_query(self) -> bool {
         matches!(self, AnswerKind::Balance | AnswerKind::Expenditure)
     }
@@ -77,7 +77,7 @@ pub(super) struct Content {
     pub(super) value: i64,
     /// Lav of a toll notification, ResultTime of a balance, 0 in the other kinds.
     pub(super) detail: i32,
-    /// Second of the input line that asked for the answer.
+    /// Second of the input line that is answered.
     pub(super) time: u16,
 }
 
@@ -90,7 +90,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// From the input's second to Emit; negative if the clocks do not agree.
+    /// From the input's second to Emit; negative if the clocks disagree.
     pub(super) fn delay_ns(&self) -> i64 {
         self.emit_ns - i64::from(self.content.time) * NANOSECONDS
     }

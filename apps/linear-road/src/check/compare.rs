@@ -1,4 +1,4 @@
-//! Comparing the answers of one kind, line by line as they are read, with the expected ones.
+//! Compares the answers of one kind with the expected ones, line by line as they are read.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::text_read::parse_file_line;
 
 const NANOSECONDS_F64: f64 = 1e9;
 
-/// Compares the answers in a file (none: there is no such file) with the expected ones.
+/// Compares the answers in a file (`None`: it does not exist) with the expected ones.
 pub(super) fn compare<E: Expectation>(
     kind: AnswerKind,
     answers: Option<&Path>,
@@ -40,7 +40,7 @@ struct Comparison<E> {
     kind: AnswerKind,
     expected: Expected<E>,
     limit_s: Option<u16>,
-    /// Answers of 0 where none is expected, which may come once each, too.
+    /// Answers of 0 where none is expected, each of which may also come once.
     tolerated: HashSet<Key>,
     report: KindReport,
 }

@@ -14,13 +14,13 @@ use crate::text_read::{QID_MAX, parse_file_line};
 /// How old a balance may be, in seconds (specification, section 8).
 const BALANCE_AGE_MAX_S: i32 = 60;
 
-/// What may be answered to one input line.
+/// The permitted answers to one input line.
 pub(super) trait Expectation {
     /// Second of the input line.
     fn time(&self) -> u16;
     /// What the answer should be.
     fn describe(&self, kind: AnswerKind, steps: &[BalanceStep]) -> String;
-    /// How the answer differs, none if it is right.
+    /// How the answer differs; `None` if it is right.
     fn difference(&self, kind: AnswerKind, steps: &[BalanceStep], answer: &Content) -> Option<String>;
 }
 
@@ -54,7 +54,7 @@ impl<E: Expectation> Expected<E> {
         self.entries.len() as u64
     }
 
-    /// The place of the key, if an answer with it is expected.
+    /// The index of the key, if an answer with it is expected.
     pub(super) fn find(&self, key: Key) -> Option<usize> {
         self.entries.binary_search_by_key(&key, |entry| entry.0).ok()
     }
@@ -63,12 +63,12 @@ impl<E: Expectation> Expected<E> {
         &self.entries[index].1
     }
 
-    /// Marks as answered; true if it was before.
+    /// Marks as answered; true if it was marked before.
     pub(super) fn answer(&mut self, index: usize) -> bool {
         std::mem::replace(&mut self.answered[index], true)
     }
 
-    /// What was not answered, in the order of the keys.
+    /// The expected answers that did not come, in the order of the keys.
     pub(super) fn unanswered(&self) -> impl Iterator<Item = (Key, &E)> {
         let unanswered = self.entries.iter().zip(&self.answered).filter(|(_, answered)| !**answered);
         unanswered.map(|(entry, _)| (entry.0, &entry.1))

@@ -1,4 +1,4 @@
-//! Checking a run's answers against the expected ones (specification, section 11).
+//! Checks a run's answers against the expected ones (specification, section 11).
 //!
 //! Both are folders with a file per output type, `type0.csv` to `type3.csv`, plain or as `.csv.zst`, in the
 //! formats of section 9. Lines may be in any order. The expected answers are held in memory (25 bytes each), the
@@ -24,8 +24,8 @@ use crate::bad_lines::BadLine;
 pub struct CheckOptions {
     /// How many examples of each kind of difference are kept per type.
     pub examples: usize,
-    /// The longest allowed delay of types 0 to 3, in seconds; none if delays are not to be checked, for
-    /// instance after a run that was not in real time.
+    /// The longest permitted delay of types 0 to 3, in seconds; `None` if delays are not to be checked, for example
+    /// after a run that was not in real time.
     pub limits_s: Option<[u16; 4]>,
 }
 
@@ -36,11 +36,11 @@ impl Default for CheckOptions {
     }
 }
 
-/// Why answers could not be checked. That they are wrong is no error, but what the report says.
+/// Why answers could not be checked. Wrong answers are not an error, but a part of the report.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckError {
-    /// One of the two folders is not there, or is no folder.
+    /// One of the two folders does not exist, or is not a folder.
     #[error("{path}: the folder of the {role} answers cannot be read: {source}; check the path")]
     Folder {
         /// The folder's path.
@@ -50,7 +50,7 @@ pub enum CheckError {
         /// The system's error.
         source: io::Error,
     },
-    /// The expected answers of a type are not there; an empty file means that there are none.
+    /// The expected answers of a type do not exist; an empty file means that there are none.
     #[error(
         "{folder}: has neither {name}.csv nor {name}.csv.zst; name the folder of the expected answers (an \
          empty file stands for no answers)"
@@ -61,7 +61,7 @@ pub enum CheckError {
         /// The file without its ending.
         name: String,
     },
-    /// A file is there plain and compressed.
+    /// A file exists both plain and compressed.
     #[error("{plain}: is there also as .zst, and which of the two counts is unclear; remove one")]
     TwoFiles {
         /// The plain one.
@@ -85,13 +85,13 @@ pub enum CheckError {
 
 /// Compares the answers of a run with the expected ones.
 ///
-/// Type 2 is compared with `type2_allowed.csv` if the expected folder has it: then every balance of the last
-/// minute is right as of its ResultTime; else ResultTime and Bal must be those of `type2.csv`. A type-3 answer
-/// of 0 where none is expected is tolerated. Every well-formed line can be late, also a wrong one.
+/// Type 2 is compared with `type2_allowed.csv` if the expected folder has it: then every balance of the last minute is
+/// right as of its ResultTime. Otherwise ResultTime and Bal must be those of `type2.csv`. A type-3 answer of 0 where
+/// none is expected is tolerated. Every well-formed line can be late, even a wrong one.
 ///
 /// # Errors
-/// A [`CheckError`] if a folder or an expected file is missing or damaged, or a file cannot be read. A run that
-/// wrote no file for a type is no error: all answers expected there are missing.
+/// A [`CheckError`] if a folder or an expected file is missing or damaged, or a file cannot be read. A run that wrote
+/// no file for a type is not an error: all answers expected there are missing.
 ///
 /// ```no_run
 /// use std::path::Path;
@@ -144,7 +144,7 @@ fn require_folder(path: &Path, role: &'static str) -> Result<(), CheckError> {
     }
 }
 
-/// `name.csv` or `name.csv.zst` in the folder, if one is there.
+/// `name.csv` or `name.csv.zst` in the folder, if one exists.
 fn find_file(folder: &Path, name: &str) -> Result<Option<PathBuf>, CheckError> {
     let plain = folder.join(format!("{name}.csv"));
     let compressed = folder.join(format!("{name}.csv.zst"));

@@ -1,4 +1,4 @@
-//! What a comparison found: numbers to use and a table to read.
+//! The result of a comparison: numbers for programs and a table for people.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use super::AnswerKind;
 /// The ways in which answers can differ from the expected ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Difference {
-    /// An expected answer is not there.
+    /// An expected answer did not come.
     Missing,
     /// An answer that nothing asked for.
     Extra,
@@ -16,9 +16,9 @@ pub enum Difference {
     Duplicate,
     /// An answer with another content than the expected one.
     Wrong,
-    /// An answer that left the system too late; it may be right otherwise.
+    /// An answer that left the system too late; it may otherwise be right.
     Late,
-    /// A line that is no answer of its file's type.
+    /// A line that is not an answer of its file's type.
     Malformed,
 }
 
@@ -50,7 +50,7 @@ struct Tally {
 pub struct KindReport {
     /// The kind of answers.
     pub kind: AnswerKind,
-    /// The file with the answers; none if the run wrote no such file.
+    /// The file with the answers; `None` if the run wrote no such file.
     pub answers_file: Option<PathBuf>,
     /// How many answers are expected.
     pub expected: u64,
@@ -60,7 +60,7 @@ pub struct KindReport {
     pub right: u64,
     /// Answers of 0 to type-3 queries without a row in the history: neither needed nor wrong.
     pub tolerated: u64,
-    /// The longest delay from the input's second to Emit, in seconds; none if delays were not checked.
+    /// The longest delay from the input's second to Emit, in seconds; `None` if delays were not checked.
     pub delay_max_s: Option<f64>,
     tallies: [Tally; 6],
     examples_max: usize,
@@ -99,7 +99,7 @@ impl KindReport {
         self.tallies[difference as usize].count
     }
 
-    /// The first ones of them, described.
+    /// Descriptions of the first ones.
     pub fn examples(&self, difference: Difference) -> &[String] {
         &self.tallies[difference as usize].examples
     }

@@ -14,7 +14,7 @@ fn key(vid: u32, day: u8, xway: u16) -> u64 {
 }
 
 impl History {
-    /// Builds the history; of several rows with one (vehicle, day, expressway) the last counts.
+    /// Builds the history; of several rows with the same (vehicle, day, expressway) the last counts.
     ///
     /// ```
     /// use tidemill_linear_road::event::HistoryRow;
@@ -34,7 +34,7 @@ impl History {
         History { keys, tolls }
     }
 
-    /// What was paid, if anything is known.
+    /// The amount paid, if it is known.
     pub fn toll(&self, vid: u32, day: u8, xway: u16) -> Option<u32> {
         self.keys.binary_search(&key(vid, day, xway)).ok().map(|found| self.tolls[found])
     }

@@ -1,4 +1,4 @@
-//! What to generate, and which wishes cannot be met.
+//! The generator's settings, and which of them are refused.
 
 use thiserror::Error;
 
@@ -11,14 +11,14 @@ pub const PEAK_REPORTS_PER_SECOND: u32 = 1700;
 /// The largest accepted rate of one expressway: beyond it a segment would hold some 15,000 cars.
 pub const PEAK_REPORTS_PER_SECOND_MAX: u32 = 100_000;
 
-/// What a [`Generator`](super::Generator) shall make. The traffic is a pure function of these values.
+/// The settings of a [`Generator`](super::Generator). The traffic is a pure function of these values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GeneratorConfig {
     /// Number of expressways, at least 1.
     pub expressways: u16,
     /// Length of the run in minutes, 1 to [`MINUTES_MAX`].
     pub minutes: u16,
-    /// Chooses one of the possible runs.
+    /// Selects one of the possible runs.
     pub seed: u64,
     /// The rate that each expressway reaches at the end of the rate curve, 1 to
     /// [`PEAK_REPORTS_PER_SECOND_MAX`].
@@ -52,7 +52,7 @@ impl GeneratorConfig {
         u32::from(self.curve_minutes.unwrap_or(self.minutes)) * 60
     }
 
-    /// Says what is wrong with these values, if anything.
+    /// Reports what is wrong with these values, if anything.
     ///
     /// # Errors
     /// One variant of [`GeneratorError`] per value out of range; [`GeneratorError::TooManyCars`] if the
@@ -86,7 +86,7 @@ impl GeneratorConfig {
     }
 }
 
-/// A configuration that no traffic can be made for.
+/// A configuration for which no traffic can be generated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum GeneratorError {
     /// No expressway, or more than the event format has numbers for.

@@ -1,4 +1,4 @@
-//! Who wants to drive from where to where: entry ramps, trip lengths, cars that come back.
+//! The demand for trips: entry ramps, trip lengths, cars that come back.
 
 use super::random::Random;
 use super::road::{Road, SEGMENTS_PER_EXPRESSWAY, place};
@@ -8,7 +8,7 @@ use crate::event::SEGMENTS;
 const TRIP_SEGMENTS_MIN: u8 = 2;
 /// `exp(-1/26)`: the probability that a trip of mean length `2 + Exp(26)` goes one segment further.
 const TRIP_GOES_ON: f64 = 0.962_268_544_147_375_4;
-/// Ramps that a driver looks at before accepting a crowded one.
+/// How many ramps a driver examines before accepting a crowded one.
 const RAMPS_TRIED: usize = 8;
 /// Share of the leaving cars that come back, percent.
 const RETURN_PERCENT: u32 = 10;
@@ -27,7 +27,7 @@ pub(super) struct Trip {
     pub(super) exit_seg: u8,
 }
 
-/// The wishes of the drivers.
+/// The demand of the drivers.
 #[derive(Clone, Debug)]
 pub(super) struct Demand {
     random: Random,
@@ -78,7 +78,7 @@ impl Demand {
         self.random.below(self.ramps.len() as u32) as u16
     }
 
-    /// Rounds to one of the neighbouring whole numbers, so that the mean is kept.
+    /// Rounds to one of the neighbouring integers so that the mean is preserved.
     pub(super) fn whole(&mut self, cars: f64) -> u32 {
         let floor = cars.max(0.0) as u32;
         floor + u32::from(f64::from(self.random.fraction()) < cars - f64::from(floor))

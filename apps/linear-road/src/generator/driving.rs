@@ -1,4 +1,4 @@
-//! How a car gets from one report to the next.
+//! Moves a car from one report to the next.
 
 use super::incidents::{Halt, Incidents, Passage};
 use super::random::Random;
@@ -7,7 +7,7 @@ use crate::event::{ENTRY_LANE, EXIT_LANE, Report, SEGMENT_FEET};
 
 /// Feet that a car of 1 mph covers between two reports: 30 s of 5280 ft per 3600 s.
 const FEET_PER_MPH: f32 = 44.0;
-/// Bounds of a mean speed: so a car neither skips a segment nor stays in one for ever.
+/// Bounds of a mean speed, so that a car neither skips a segment nor stays in one forever.
 const MEAN_SPEED_MPH: (f32, f32) = (4.0, 90.0);
 /// Speeds on an entry ramp, first and number of values.
 const ENTRY_SPEEDS_MPH: (u32, u32) = (10, 30);
@@ -15,7 +15,7 @@ const ENTRY_SPEEDS_MPH: (u32, u32) = (10, 30);
 const EXIT_SPEEDS_MPH: (u32, u32) = (8, 22);
 /// The first report of a trip comes from the first 15 % of the segment.
 const RAMP_FEET: u32 = SEGMENT_FEET * 15 / 100;
-/// Cars in a segment from which on drivers flee it.
+/// The number of cars in a segment from which on drivers avoid it.
 const FULL_SEGMENT_CARS: u32 = 400;
 /// No standstill.
 const DRIVING: u32 = u32::MAX;
@@ -41,7 +41,7 @@ pub(super) struct Car {
 pub(super) struct RandomBits(pub(super) u64);
 
 impl RandomBits {
-    /// True once in a hundred (bits 0 to 19): the report carries a query.
+    /// True for one in a hundred (bits 0 to 19): the report carries a query.
     #[inline]
     pub(super) fn asks(self) -> bool {
         (self.0 & 0xf_ffff) < (1 << 20) / 100
@@ -65,7 +65,7 @@ impl RandomBits {
         1 + ((((self.0 >> 36) & 0xff) * 3) >> 8) as u8
     }
 
-    /// Whether to choose a lane anew, one time in five (bits 44 to 51); a third of them change nothing.
+    /// Whether to choose a new lane, one time in five (bits 44 to 51); a third of these change nothing.
     #[inline]
     fn chooses_lane(self) -> bool {
         (self.0 >> 44) & 0xff < 51
@@ -99,8 +99,8 @@ impl Car {
         (ENTRY_SPEEDS_MPH.0 + bits.below(ENTRY_SPEEDS_MPH.1)) as u8
     }
 
-    /// Drives 30 s on; returns the speed to report, mph. The car has left the road if it
-    /// [`is on an exit ramp`](Car::exits) then.
+    /// Drives for 30 s; returns the speed to report, mph. The car has left the road if it [`is on an exit
+    /// ramp`](Car::exits) then.
     #[inline]
     pub(super) fn advance(
         &mut self,
@@ -147,7 +147,7 @@ impl Car {
         }
     }
 
-    /// The normal case: on in a travel lane, with whatever happens on the way.
+    /// The normal case: driving in a travel lane, with whatever happens on the way.
     #[inline]
     fn drive(&mut self, time_s: u32, bits: RandomBits, road: &mut Road, incidents: &mut Incidents) -> u8 {
         let segment = road.segment(self.xway, self.dir, self.seg);
@@ -197,8 +197,8 @@ impl Car {
 
     /// From a travel lane of the exit's segment to its ramp.
     ///
-    /// The car came into the segment with its last way, of at most 90 mph, and has not moved since: with the
-    /// at most 29 mph of this way it does not reach the end of the segment.
+    /// The car entered the segment with its last movement, at most at 90 mph, and has not moved since: at no more than
+    /// 29 mph in this one it does not reach the end of the segment.
     fn exit_later(&mut self, bits: RandomBits) -> u8 {
         let speed_mph = exit_speed_mph(bits);
         self.pos = self.ahead(speed_mph * FEET_PER_MPH as u32);
@@ -214,14 +214,14 @@ impl Car {
         if self.dir == 0 { start + SEGMENT_FEET - 1 - self.pos } else { self.pos - start }
     }
 
-    /// The position `feet` further on.
+    /// The position `feet` further along.
     #[inline]
     fn ahead(&self, feet: u32) -> u32 {
         if self.dir == 0 { self.pos + feet } else { self.pos - feet }
     }
 }
 
-/// The longest way on an entry ramp between two reports.
+/// The longest distance on an entry ramp between two reports.
 fn ramp_feet_max() -> u32 {
     (ENTRY_SPEEDS_MPH.0 + ENTRY_SPEEDS_MPH.1) * FEET_PER_MPH as u32
 }

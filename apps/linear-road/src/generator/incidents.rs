@@ -1,4 +1,4 @@
-//! Accidents and breakdowns: where and when cars stand, and what that does to the traffic around them.
+//! Accidents and breakdowns: where and when cars stand, and their effect on the traffic around them.
 
 use super::random::Random;
 use super::road::{ACCIDENT_DUE, ACCIDENT_ZONE, BREAKDOWN_DUE, COLLISION_AHEAD, Road};
@@ -12,7 +12,7 @@ const NEXT_ACCIDENT_S: (u32, u32) = (600, 1800);
 const ACCIDENT_LENGTH_S: (u32, u32) = (600, 1200);
 /// Share of the accidents that a third car drives into, percent.
 const THIRD_CAR_PERCENT: u32 = 15;
-/// A stopped car that nobody has hit by then drives on.
+/// A stopped car that nobody has hit by then continues.
 const WAIT_FOR_COLLISION_S: u32 = 600;
 /// If no car has come to the chosen segment by then, another one is chosen.
 const WAIT_FOR_CAR_S: u32 = 120;
@@ -20,13 +20,13 @@ const WAIT_FOR_CAR_S: u32 = 120;
 const NEXT_BREAKDOWN_S: (u32, u32) = (300, 900);
 /// How long a broken-down car stands.
 const BREAKDOWN_LENGTH_S: (u32, u32) = (60, 480);
-/// Segments upstream of an accident in which cars are told of it.
+/// Segments upstream of an accident in which cars are warned of it.
 const ZONE_UPSTREAM: i16 = 4;
-/// Speed of the traffic in the segment of an accident, compared to a free one.
+/// Speed of the traffic in the segment of an accident, relative to a free one.
 const SPEED_AT_ACCIDENT: f32 = 0.8;
 /// The same for the segment before.
 const SPEED_BEFORE_ACCIDENT: f32 = 0.9;
-/// A time that never comes.
+/// A time that is never reached.
 const NEVER_S: u32 = u32::MAX;
 
 /// A car made to stand still.
@@ -34,11 +34,11 @@ const NEVER_S: u32 = u32::MAX;
 pub(super) struct Halt {
     pub(super) lane: u8,
     pub(super) pos: u32,
-    /// To be asked about with [`Incidents::stands`].
+    /// The argument for [`Incidents::stands`].
     pub(super) standstill: u32,
 }
 
-/// A car that passes a segment with conditions: its way from the last report to this one.
+/// A car that passes a segment with conditions: its movement from the last report to this one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Passage {
     pub(super) xway: u16,
@@ -75,7 +75,7 @@ impl Accident {
     }
 }
 
-/// When the next incident of a kind is due, and where once it is.
+/// When the next incident of a kind is due and, once it is, where.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     due_s: u32,
@@ -114,7 +114,7 @@ struct ExpresswayIncidents {
 }
 
 impl ExpresswayIncidents {
-    /// Writes the conditions of the expressway to its segments, and finds when they change by themselves.
+    /// Writes the conditions of the expressway to its segments, and determines when they change by themselves.
     fn apply(&mut self, xway: u16, road: &mut Road) {
         road.clear_conditions(xway);
         if let Some((dir, seg)) = self.accident.place {
@@ -170,7 +170,7 @@ impl Incidents {
         time_s < self.standstill_until_s[standstill as usize]
     }
 
-    /// To be called every second: begins and ends what is due.
+    /// Must be called every second: begins and ends whatever is due.
     pub(super) fn advance(&mut self, time_s: u32, road: &mut Road) {
         for (xway, expressway) in self.expressways.iter_mut().enumerate() {
             if time_s < expressway.next_change_s {

@@ -1,14 +1,14 @@
 //! Traffic for the benchmark: position reports, queries and the history for them.
 //!
-//! The cars follow the simple model of the specification's section 13, whose numbers stand as constants in
-//! the module that uses them: the rate curve in `rate`, speeds in `road` and `driving`, trips in `demand`,
-//! accidents in `incidents`, queries in `queries`. The traffic has the properties of valid data of section 2
-//! and about the proportions measured in section 13.
+//! The cars follow the simple model of the specification's section 13, whose numbers are constants in the module that
+//! uses them: the rate curve in `rate`, speeds in `road` and `driving`, trips in `demand`, accidents in `incidents`,
+//! queries in `queries`. The traffic has the properties of valid data (section 2) and about the proportions measured in
+//! section 13.
 //!
-//! A car is touched only when it reports. Cars lie in 30 buckets, by the second modulo 30 of their entry, and
-//! one bucket is walked through per second: the work is proportional to the reports, the memory is read in
-//! order, and a car that leaves is replaced by the last of its bucket. Nothing depends on time, platform or
-//! the order of a hash table: the same configuration gives the same events.
+//! A car is touched only when it reports. Cars are kept in 30 buckets, by the second modulo 30 of their entry, and one
+//! bucket is traversed per second. So the work is proportional to the reports, memory is read in order, and a car that
+//! leaves is replaced by the last of its bucket. Nothing depends on time, platform or the order of a hash table: the
+//! same configuration gives the same events.
 
 mod config;
 mod demand;
@@ -34,7 +34,7 @@ use road::Road;
 
 /// Seconds between two reports of a car.
 const REPORT_INTERVAL_S: u32 = 30;
-/// Part of the missing cars that enter within a second: spreads the first cars over the reporting interval.
+/// The share of the missing cars that enter within a second: it spreads the first cars over the reporting interval.
 const ENTERING_PART: f64 = 1.0 / 8.0;
 
 /// Makes the input of a run, second by second.
@@ -89,7 +89,7 @@ impl Generator {
         })
     }
 
-    /// Appends all events of the next second; false, and nothing appended, once the run is over.
+    /// Appends all events of the next second; returns false and appends nothing once the run is over.
     ///
     /// The order within the second is fixed but arbitrary; a query directly follows its car's report.
     pub fn next_second(&mut self, events: &mut Vec<Event>) -> bool {
@@ -111,7 +111,7 @@ impl Generator {
         self.queries.history()
     }
 
-    /// The number of vehicle ids given out so far: all are below it.
+    /// The number of vehicle ids assigned so far: all ids are below it.
     pub fn vehicle_count(&self) -> u32 {
         self.next_vid
     }
@@ -121,7 +121,7 @@ impl Generator {
         self.queries.count()
     }
 
-    /// Moves the cars that report in this second, and lets go those that leave.
+    /// Moves the cars that report in this second, and removes those that leave.
     fn drive(&mut self, time_s: u32, events: &mut Vec<Event>) {
         let phase = (time_s % REPORT_INTERVAL_S) as usize;
         let mut bucket = std::mem::take(&mut self.buckets[phase]);
@@ -155,7 +155,7 @@ impl Generator {
         self.demand.recycle(returning, time_s);
     }
 
-    /// New cars enter where fewer are on the road than the rate curve wants.
+    /// New cars enter where fewer are on the road than the rate curve requires.
     fn enter_new(&mut self, time_s: u32, events: &mut Vec<Event>) {
         let wanted = self.curve.cars(time_s);
         for xway in 0..self.config.expressways {

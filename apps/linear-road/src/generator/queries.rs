@@ -21,7 +21,7 @@ pub(super) struct Queries {
     expressways: u16,
     next_qid: u64,
     history: Vec<HistoryRow>,
-    /// What the history has; asked for membership only, so its order does not matter.
+    /// The contents of the history; only tested for membership, so its order does not matter.
     known: HashSet<(u32, u8, u16)>,
 }
 

@@ -45,7 +45,7 @@ impl Random {
         (self.next() >> 40) as f32 / (1u32 << 24) as f32
     }
 
-    /// True `percent` times of a hundred.
+    /// True in `percent` of a hundred cases.
     pub(super) fn percent(&mut self, percent: u32) -> bool {
         self.below(100) < percent
     }

@@ -2,9 +2,9 @@
 
 use super::config::GeneratorConfig;
 
-/// Part of the peak rate at the start of the run.
+/// Share of the peak rate at the start of the run.
 const START: f64 = 0.01;
-/// How fast the rate rises: the exponent of the elapsed part of the curve.
+/// How fast the rate rises: the exponent of the elapsed share of the curve.
 const EXPONENT: f64 = 0.55;
 /// Seconds between two reports of a car, hence cars on the road per report and second.
 const REPORT_INTERVAL_S: f64 = 30.0;
@@ -32,8 +32,8 @@ impl RateCurve {
     }
 }
 
-/// `base` to the power of `exponent`, both in `0.0..=1.0`, by one square root per binary digit of the
-/// exponent: unlike `powf`, the same bits on every platform.
+/// `base` to the power of `exponent`, both in `0.0..=1.0`, with one square root per binary digit of the exponent:
+/// unlike `powf`, it gives the same bits on every platform.
 fn power(base: f64, exponent: f64) -> f64 {
     let (mut root, mut rest, mut result) = (base, exponent, 1.0);
     for _ in 0..f64::MANTISSA_DIGITS {

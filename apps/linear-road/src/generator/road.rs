@@ -1,4 +1,4 @@
-//! The segments of all expressways: how many cars are in each, how fast they go, what is wrong there.
+//! The segments of all expressways: how many cars are in each, how fast they go, and which conditions apply there.
 
 use super::random::Random;
 use crate::event::SEGMENTS;
@@ -29,7 +29,7 @@ pub(super) struct Segment {
     load_per_car: f32,
     /// Speed without other cars, mph: lower at an accident.
     free_speed_mph: f32,
-    /// Conditions that concern few segments, so that one comparison passes all others by.
+    /// Conditions that concern few segments, so that one comparison skips all others.
     pub(super) conditions: u8,
 }
 
@@ -109,7 +109,7 @@ impl Road {
         f64::from(self.segment(xway, dir, seg).cars) > 1.5 * mean + 1.0
     }
 
-    /// Takes all conditions off an expressway.
+    /// Removes all conditions from an expressway.
     pub(super) fn clear_conditions(&mut self, xway: u16) {
         let first = usize::from(xway) * SEGMENTS_PER_EXPRESSWAY;
         for segment in &mut self.segments[first..first + SEGMENTS_PER_EXPRESSWAY] {

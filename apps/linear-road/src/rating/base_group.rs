@@ -20,10 +20,10 @@ use crate::intake::EventColumns;
 use crate::query::{self, ACCOUNTS, Partitions, TOLLS};
 use crate::tolls::Tolls;
 
-/// Events that are pushed at once while the group is run.
+/// The number of events pushed at once while the group is run.
 const EVENTS_PER_CHUNK: usize = 8192;
 
-/// A rating that cannot be done.
+/// A rating that is not possible.
 #[derive(Debug, Error)]
 pub enum RatingError {
     /// The generator's settings.
@@ -32,13 +32,13 @@ pub enum RatingError {
     /// The engine stopped.
     #[error(transparent)]
     Flow(#[from] FlowError),
-    /// The options do not fit together.
+    /// The options contradict each other.
     #[error("{0}")]
     Options(String),
     /// It was told to stop.
     #[error("the rating was interrupted")]
     Interrupted,
-    /// A part of the engine's snapshot is missing or damaged: a bug.
+    /// A part of the engine's snapshot is missing or damaged, which is a bug.
     #[error("the base group's snapshot cannot be used: {0}")]
     Snapshot(String),
 }
@@ -49,7 +49,7 @@ impl From<Stopped> for RatingError {
     }
 }
 
-/// What base group, and which minutes.
+/// The base group's settings, and the minutes to use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BaseOptions {
     /// Expressways that are generated; all others are copies of them.
@@ -112,8 +112,8 @@ pub struct BaseGroup {
 }
 
 impl BaseGroup {
-    /// Generates the group, runs it through the minutes before the window and through the window.
-    /// `progress` is told the minutes done.
+    /// Generates the group, runs it through the minutes before the window and through the window. `progress` receives
+    /// the minutes done.
     ///
     /// # Errors
     /// If the options are out of range, or the engine fails.
@@ -191,7 +191,7 @@ impl BaseGroup {
         Ok(expressways.div_ceil(self.spans.expressways))
     }
 
-    /// The history of so many copies.
+    /// The history of this many copies.
     pub fn history_of(&self, copies: u16) -> History {
         let rows = (0..copies).flat_map(|copy| {
             self.history.iter().map(move |row| HistoryRow {

@@ -1,7 +1,7 @@
-//! Checking the answers of some copies in full, while they go out.
+//! Checks the answers of some copies in full, while they go out.
 //!
-//! Answers come in the order of the events that caused them, and a copy's events keep the base group's
-//! order; so the answers of a copy are the base group's, one after the other, with shifted ids.
+//! Answers come in the order of the events that caused them, and a copy's events keep the base group's order. So the
+//! answers of a copy are the base group's, one after the other, with shifted ids.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ pub struct CopyCheck {
     every: u16,
     /// For each kind and checked copy, how many answers have come.
     seen: [Vec<usize>; KINDS],
-    /// Answers that are not the right ones, or too many.
+    /// Answers that differ from the right ones, or that are too many.
     pub wrong: u64,
 }
 

@@ -25,7 +25,7 @@ pub struct ClonedState {
     pub base: Arc<BaseState>,
     /// How ids are shifted.
     pub spans: Spans,
-    /// How often.
+    /// The number of copies.
     pub copies: u16,
 }
 

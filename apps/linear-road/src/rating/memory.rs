@@ -1,21 +1,21 @@
-//! How much memory a rating takes, and how much there is.
+//! How much memory a rating takes, and how much is available.
 
 use super::base_group::BaseGroup;
 
-/// What the state of a clone takes, computed from the tables themselves.
+/// The memory of a clone's state, computed from the tables themselves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MemoryBudget {
     /// Bytes of the table of cars per car that is in it.
     pub bytes_per_car_on_road: f64,
     /// Bytes of the tables of cars per expressway.
     pub car_bytes_per_expressway: f64,
-    /// Bytes per account, with those vehicle ids that have none.
+    /// Bytes per account, including vehicle ids without one.
     pub bytes_per_account: f64,
-    /// Bytes of everything per expressway.
+    /// Bytes of the whole state per expressway.
     pub bytes_per_expressway: f64,
 }
 
-/// Statistics and notices of an expressway's segments, and what holds them.
+/// Statistics and notices of an expressway's segments, and their containers.
 const BYTES_OF_SEGMENTS: f64 = 13_000.0;
 /// A row of the history: key and toll.
 const BYTES_PER_HISTORY_ROW: f64 = 12.0;
@@ -43,12 +43,12 @@ impl MemoryBudget {
     }
 }
 
-/// The largest resident set of this process so far, in bytes; 0 if the system does not tell.
+/// The largest resident set of this process so far, in bytes; 0 if the system does not report it.
 pub fn peak_bytes() -> u64 {
     kilobytes_in("/proc/self/status", "VmHWM:") * 1024
 }
 
-/// Memory that the system can still give, in bytes; 0 if it does not tell.
+/// Memory that is still available, in bytes; 0 if the system does not report it.
 pub fn available_bytes() -> u64 {
     kilobytes_in("/proc/meminfo", "MemAvailable:") * 1024
 }

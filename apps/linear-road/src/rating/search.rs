@@ -1,4 +1,4 @@
-//! Finding the rating: short trials, doubling and halving, then one whole trial of what was found.
+//! Finds the rating: short trials, doubling and halving, then one full trial of the result.
 
 use super::base_group::{BaseGroup, RatingError};
 use super::trial::{TrialOptions, TrialResult, run_trial};
@@ -10,24 +10,24 @@ pub struct SearchOptions {
     pub from: u16,
     /// The largest number to try.
     pub to: u16,
-    /// The search ends when the answer is known to this share of itself.
+    /// The search ends when the answer is known up to this share of itself.
     pub precision: f64,
     /// Seconds of the window in a trial of the search.
     pub trial_seconds: usize,
     /// Seconds of the window in the last trial, which counts.
     pub final_seconds: usize,
-    /// Whether to search; otherwise only `from` is tried, once, whole.
+    /// Whether to search; otherwise only `from` is tried, once, over the whole window.
     pub is_search: bool,
-    /// What else a trial needs.
+    /// The other settings of a trial.
     pub trial: TrialOptions,
 }
 
-/// What the search tells while it runs.
+/// Events reported during the search.
 #[derive(Clone, Copy, Debug)]
 pub enum SearchEvent<'a> {
     /// A trial begins.
     Begins {
-        /// Expressways that are tried.
+        /// The number of expressways tried.
         expressways: u16,
         /// Seconds of the window.
         seconds: usize,
@@ -38,8 +38,8 @@ pub enum SearchEvent<'a> {
     Ended(&'a TrialResult),
 }
 
-/// The largest number of expressways that was served in a whole trial, with its result; `None` if not even
-/// the smallest was. Without a search, the result of the one trial, valid or not.
+/// The largest number of expressways that was served in a full trial, with its result; `None` if not even the smallest
+/// was. Without a search, the result of the one trial, valid or not.
 ///
 /// # Errors
 /// If a trial cannot be run.

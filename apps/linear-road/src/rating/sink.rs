@@ -1,4 +1,4 @@
-//! The rating's sink: answers are stamped, counted, encoded, hashed and dropped; some copies are checked.
+//! The rating's sink: answers are timestamped, counted, encoded, hashed and dropped; some copies are checked.
 
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex};
@@ -9,13 +9,13 @@ use super::check::{self, CopyCheck, RightAnswers};
 use crate::answers::tally::Tally;
 use crate::answers::{KINDS, encode};
 
-/// What is done with answers.
+/// Processes answers.
 #[derive(Debug)]
 pub(crate) struct RatingSink {
     pub tally: Tally,
     pub check: Arc<Mutex<CopyCheck>>,
     pub text: Vec<u8>,
-    /// A checksum of all bytes that would have been written, and how many they are.
+    /// A checksum of all bytes that would have been written, and their number.
     pub written: Arc<Mutex<(u32, u64)>>,
 }
 

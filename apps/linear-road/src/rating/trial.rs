@@ -1,4 +1,4 @@
-//! One trial: the window at a pace, for so many expressways.
+//! One trial: the window at a pace, with a number of expressways.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ pub enum Pace {
     Max,
 }
 
-/// What is tried.
+/// The settings of a trial.
 #[derive(Clone, Debug)]
 pub struct TrialOptions {
     /// Expressways; rounded up to whole copies of the base group.
@@ -38,22 +38,22 @@ pub struct TrialOptions {
     pub pace: Pace,
     /// At real pace, how often a second the driver delivers what has fallen due.
     pub ticks_per_second: usize,
-    /// One copy in so many is checked in full.
+    /// One copy out of this many is checked in full.
     pub check_every: u16,
     /// When cycles close.
     pub cycles: CyclePolicy,
-    /// Whether the engine chooses how inputs are split while it runs; if not, every worker splits.
+    /// Whether the engine chooses how inputs are split while it runs; otherwise every worker splits.
     pub auto_split: bool,
-    /// Set from outside: the trial is given up.
+    /// Set from outside to abort the trial.
     pub stop: Arc<AtomicBool>,
 }
 
-/// What came out.
+/// The result of a trial.
 #[derive(Clone, Debug)]
 pub struct TrialResult {
     /// Expressways served.
     pub expressways: u32,
-    /// Events fed, position reports for the most part.
+    /// Events fed, mostly position reports.
     pub events: u64,
     /// Seconds from the first event to the last commit.
     pub elapsed_s: f64,
@@ -71,11 +71,11 @@ pub struct TrialResult {
     pub answer_bytes: u64,
     /// Checksum of all answers.
     pub checksum: u32,
-    /// The longest that the driver was behind its schedule; held back by the engine, or for lack of a core.
+    /// The furthest that the driver fell behind its schedule, because the engine held it back or no core was available.
     pub driver_late_max: Duration,
     /// Seconds that it took to clone the state.
     pub clone_s: f64,
-    /// The most memory that the process has used, in bytes; 0 if the system does not tell.
+    /// The most memory that the process has used, in bytes; 0 if the system does not report it.
     pub memory_peak_bytes: u64,
     /// Cars on the road and accounts, over all expressways.
     pub accounts: u64,
@@ -93,12 +93,12 @@ impl TrialResult {
     }
 }
 
-/// Once the driver is this late, so are all answers: the trial has failed and need not go on.
+/// Once the driver is this late, so are all answers: the trial has failed and need not continue.
 const HOPELESS_NS: u64 = 12_000_000_000;
 /// Events per chunk at the largest pace.
 const EVENTS_PER_CHUNK: usize = 32_768;
 
-/// Runs a trial. `progress` is told the seconds done and the status.
+/// Runs a trial. `progress` receives the seconds done and the status.
 ///
 /// # Errors
 /// If the options are out of range, or the engine fails.
@@ -200,7 +200,7 @@ impl Driver<'_> {
         }
     }
 
-    /// What falls due within a tick is delivered at its end, and counts as having arrived then.
+    /// Whatever falls due within a tick is delivered at its end, and counts as having arrived then.
     fn feed_when_due(&mut self, second: usize) -> Result<(), RatingError> {
         let ticks = self.options.ticks_per_second.max(1);
         for tick in 0..ticks {

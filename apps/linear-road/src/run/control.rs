@@ -8,9 +8,9 @@ use crate::bad_lines::BadLines;
 const NOT_YET: u32 = u32::MAX;
 
 pub(super) struct Control {
-    /// Set by the caller: take in no more.
+    /// Set by the caller to stop taking in events.
     stop: Arc<AtomicBool>,
-    /// Set when the query has failed or is given up.
+    /// Set when the query has failed or was aborted.
     abandoned: AtomicBool,
     /// The second of the last events pushed.
     simulated_s: AtomicU32,

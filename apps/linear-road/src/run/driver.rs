@@ -1,4 +1,4 @@
-//! Starting a run, watching it, and its end.
+//! Starts a run, watches it, and ends it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use crate::answers::tally::{Counts, Tally};
 use crate::bad_lines::BadLines;
 use crate::query;
 
-/// How often the end of a run is looked for.
+/// How often to check for the end of a run.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// A run that goes on by itself, until its input ends or it is told to stop. Dropping it gives it up.
+/// A run that continues by itself until its input ends or it is told to stop. Dropping it aborts it.
 pub struct Run {
     running: Running,
     intake: IntakeThread,
@@ -34,16 +34,16 @@ pub struct Run {
     history_bad_lines: u64,
 }
 
-/// A running run at one moment.
+/// The state of a run at one moment.
 #[derive(Clone, Debug)]
 pub struct Progress {
     /// The engine's counters and response times.
     pub status: Status,
     /// The answers so far.
     pub answers: Counts,
-    /// Bad lines so far, those of the history included.
+    /// Bad lines so far, including those of the history.
     pub bad_lines: u64,
-    /// The second of the run that events were last taken in of.
+    /// The second of the run from which events were last taken in.
     pub simulated_s: Option<u32>,
 }
 
@@ -54,7 +54,7 @@ pub struct RunSummary {
     pub status: Status,
     /// All answers.
     pub answers: Counts,
-    /// All bad lines, those of the history included.
+    /// All bad lines, including those of the history.
     pub bad_lines: BadLines,
     /// The second of the last events that were taken in.
     pub simulated_s: Option<u32>,
@@ -64,8 +64,8 @@ pub struct RunSummary {
     pub stopped: bool,
 }
 
-/// A run that ended before its time, and how far it came. If the answers could not be written, the last ones
-/// that its summary counts are not in the files.
+/// A run that ended early, and how far it came. If the answers could not be written, the last ones in its summary are
+/// not in the files.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct FailedRun {
@@ -76,14 +76,14 @@ pub struct FailedRun {
 }
 
 impl Run {
-    /// Loads the history and starts to answer. Once `stop` is set, nothing more is taken in, and the run ends as
-    /// soon as what was taken in is answered.
+    /// Loads the history and starts to answer. Once `stop` is set, nothing more is taken in, and the run ends as soon
+    /// as everything taken in is answered.
     ///
     /// The input is opened and its beginning read before the files of an earlier run are replaced.
     ///
     /// # Errors
-    /// If the input or the history cannot be read, the files of answers cannot be created, or the settings cannot
-    /// be run with; in a strict run also at a bad line of the history.
+    /// If the input or the history cannot be read, the answer files cannot be created, or the settings are invalid; in
+    /// a strict run also at a bad line of the history.
     pub fn start(options: RunOptions, stop: Arc<AtomicBool>) -> Result<Run, RunError> {
         options.pace.check()?;
         check_not_replaced(&options)?;
@@ -106,10 +106,10 @@ impl Run {
         Ok(Run { running, intake, control, tally, input: options.input, history_rows, history_bad_lines })
     }
 
-    /// Runs the part of the query that this process has, which a run with these options has started for it.
+    /// Runs this process's part of a query that a run with these options has started.
     ///
     /// # Errors
-    /// If the history cannot be read, or the run fails, here or elsewhere; process 0 says why.
+    /// If the history cannot be read, or the run fails, here or elsewhere; process 0 reports why.
     pub fn run_member(options: &RunOptions, member: Member) -> Result<(), RunError> {
         let control = Control::new(Arc::default(), options.strict);
         let history = Arc::new(history(options, &control)?);
@@ -131,7 +131,8 @@ impl Run {
         }
     }
 
-    /// Whether all that will be taken in is answered, or the run has failed: [`join`](Run::join) returns at once.
+    /// Whether everything that will be taken in is answered, or the run has failed: [`join`](Run::join) then returns at
+    /// once.
     pub fn is_done(&self) -> bool {
         self.running.has_failed() || (self.intake.is_finished() && self.has_answered_all())
     }
@@ -175,7 +176,7 @@ impl Run {
     }
 }
 
-/// Answers must not be written to what is read.
+/// Answers must not be written to a file that is read.
 fn check_not_replaced(options: &RunOptions) -> Result<(), RunError> {
     let inputs: &[PathBuf] = match &options.input {
         Input::Files(files) => files,
@@ -190,7 +191,7 @@ fn check_not_replaced(options: &RunOptions) -> Result<(), RunError> {
     }
 }
 
-/// An input without a single valid line is none.
+/// An input without a single valid line does not count as one.
 fn without_valid_line(input: &Input, summary: &RunSummary, history_bad_lines: u64) -> Option<RunError> {
     let Input::Files(paths) = input else { return None };
     if summary.stopped || summary.status.get(Counter::EventsIn) > 0 {

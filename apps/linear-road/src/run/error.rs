@@ -1,4 +1,4 @@
-//! Why a run could not start, or ended before its time.
+//! Why a run could not start, or ended early.
 
 use std::io;
 
@@ -12,9 +12,9 @@ use crate::generator::GeneratorError;
 /// Whose fault an error is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The user's: something given is missing, damaged or cannot be served.
+    /// The user's: something given is missing, damaged or not supported.
     User,
-    /// Something outside failed, such as a disk; doing it again may help.
+    /// Something outside failed, such as a disk; trying again may help.
     Operation,
     /// A limit was reached.
     Resource,
@@ -22,7 +22,7 @@ pub enum Fault {
     Bug,
 }
 
-/// Why a run could not start, or ended before its time.
+/// Why a run could not start, or ended early.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -62,10 +62,10 @@ pub enum RunError {
     /// A bad line in a strict run.
     #[error("{0}; a strict run ends here: mend the line, or count bad lines and go on")]
     BadLine(#[from] BadLine),
-    /// No such traffic can be made.
+    /// Such traffic cannot be generated.
     #[error(transparent)]
     Generator(#[from] GeneratorError),
-    /// No such pace is possible.
+    /// Such a pace is not possible.
     #[error(transparent)]
     Pace(#[from] PaceError),
     /// A file that is read would be replaced by answers.
@@ -83,7 +83,7 @@ pub enum RunError {
     /// A thread could not be started.
     #[error("a thread could not be started: {0}; raise the limit of threads (ulimit -u)")]
     Thread(io::Error),
-    /// A thread ended without saying why.
+    /// A thread ended without giving a reason.
     #[error("this is a bug: the {0} thread panicked")]
     Panicked(&'static str),
 }

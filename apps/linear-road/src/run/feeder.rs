@@ -1,4 +1,4 @@
-//! From events to chunks in the engine's gateway, at the run's pace.
+//! Turns events into chunks for the engine's gateway, at the run's pace.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use super::options::Pace;
 use crate::event::Event;
 use crate::intake::EventColumns;
 
-/// Events in a chunk at most: large enough that its cost does not count, small enough for the caches.
+/// The most events in a chunk: large enough that its cost does not matter, small enough for the caches.
 const CHUNK_EVENTS: usize = 4096;
-/// The longest sleep until it is asked whether the run shall end.
+/// The longest sleep before checking whether the run should end.
 const NAP_NS: u64 = 20_000_000;
 
 /// The run was told to end, or the query has failed: nothing more can be fed.
@@ -62,7 +62,7 @@ impl Feeder {
         if self.columns.len() == CHUNK_EVENTS { self.cut() } else { Ok(()) }
     }
 
-    /// Feeds what was taken, complete or not.
+    /// Feeds the events taken so far, complete or not.
     pub fn flush(&mut self) -> Result<(), Ended> {
         self.cut()?;
         self.release()

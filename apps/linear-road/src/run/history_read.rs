@@ -1,4 +1,4 @@
-//! The history of a run: from its file, or that of the generated traffic.
+//! The history of a run: from its file, or from the generated traffic.
 
 use std::path::Path;
 
@@ -45,8 +45,8 @@ fn of_file(path: &Path, control: &Control) -> Result<History, RunError> {
     Ok(History::new(rows.into_iter()))
 }
 
-/// The generator knows which history its queries ask for only once it has made them, and the run needs it before:
-/// so the traffic is made twice, which takes far less time than answering it.
+/// The generator knows the history for its queries only once it has made them, but the run needs it before. So the
+/// traffic is generated twice, which takes far less time than answering it.
 fn of_traffic(config: GeneratorConfig, control: &Control) -> Result<History, RunError> {
     let mut generator = Generator::new(config)?;
     let mut events = Vec::new();

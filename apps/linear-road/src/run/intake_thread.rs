@@ -1,4 +1,4 @@
-//! The intake's thread: parses what the reader has, and feeds it to the engine.
+//! The intake thread: parses the reader's output, and feeds it to the engine.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -32,7 +32,7 @@ impl IntakeThread {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Waits for the end of the input, or until the control says that the run shall end.
+    /// Waits for the end of the input, or until the control says that the run should end.
     pub fn join(mut self) -> Result<(), RunError> {
         let Some(thread) = self.thread.take() else { return Ok(()) };
         thread.join().unwrap_or(Err(RunError::Panicked("intake")))
@@ -52,7 +52,7 @@ struct Intake {
     parser: InputParser,
 }
 
-/// Why the intake goes no further.
+/// Why the intake stops.
 enum Halt {
     Ended,
     Error(RunError),
@@ -71,7 +71,7 @@ impl<E: Into<RunError>> From<E> for Halt {
 }
 
 impl Intake {
-    /// What was fed is answered, however this ends: dropping the feeder ends the source in order.
+    /// Whatever was fed is answered, however this ends: dropping the feeder ends the source normally.
     fn run(mut self, first: Next) -> Result<(), RunError> {
         match self.take_all(first) {
             Ok(()) | Err(Halt::Ended) => Ok(()),

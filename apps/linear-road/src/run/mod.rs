@@ -1,7 +1,7 @@
 //! A run from its input to its files of answers, as a library: it never prints.
 //!
-//! Threads: a reader, which reads and decompresses (or generates) ahead; the intake, which parses, keeps the pace
-//! and pushes into the engine; and the engine's own. Between reader and intake lie a few parcels at most.
+//! Threads: a reader, which reads and decompresses (or generates) ahead; the intake, which parses, keeps the pace and
+//! pushes into the engine; and the engine's own. At most a few parcels wait between reader and intake.
 //!
 //! ```no_run
 //! use std::sync::Arc;

@@ -11,9 +11,9 @@ use crate::query::Partitions;
 /// Where the events of a run come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// Files, read one after another as if they were one; `-` is standard input.
+    /// Files, read one after another as a single input; `-` is standard input.
     Files(Vec<PathBuf>),
-    /// Made while the run goes on.
+    /// Generated during the run.
     Generated(GeneratorConfig),
 }
 
@@ -22,13 +22,13 @@ pub enum Input {
 pub enum Pace {
     /// As fast as they are answered.
     Max,
-    /// So many times faster than real time, 0.001 to 1,000,000: all lines of second `t` come in `t` divided by this many
-    /// seconds after those of the input's first second. If the run is late, that counts as response time.
+    /// This many times faster than real time, 0.001 to 1,000,000: all lines of second `t` come in `t` divided by this
+    /// many seconds after those of the input's first second. If the run is late, that counts as response time.
     Times(f64),
 }
 
 impl Pace {
-    /// As the benchmark wants it: a second per second.
+    /// Real time, as the benchmark requires: a second per second.
     pub const REAL: Pace = Pace::Times(1.0);
 
     pub(super) fn check(self) -> Result<(), PaceError> {
@@ -39,7 +39,7 @@ impl Pace {
     }
 }
 
-/// A pace that is none.
+/// An invalid pace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "pace '{0}': give max, real, or how many times faster than real time (0.001 to 1000000), such as 10 or 0.5"
@@ -75,14 +75,14 @@ impl FromStr for Pace {
 pub struct RunOptions {
     /// Where the events come from.
     pub input: Input,
-    /// The file of tolls paid earlier. `None`: generated traffic brings its own, else queries of type 3 have no
-    /// answers.
+    /// The file of tolls paid earlier. `None`: generated traffic brings its own, and otherwise queries of type 3 have
+    /// no answers.
     pub history: Option<PathBuf>,
     /// The folder that the answers are written to.
     pub out: PathBuf,
     /// Worker threads.
     pub workers: usize,
-    /// Processes of this machine, this one included.
+    /// Processes of this machine, including this one.
     pub processes: usize,
     /// How fast events are taken in.
     pub pace: Pace,

@@ -1,4 +1,4 @@
-//! The reader's thread: reads and decompresses, or generates, ahead of the intake.
+//! The reader thread: reads and decompresses, or generates, ahead of the intake.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::generator::Generator;
 
 /// Parcels between reader and intake: a mebibyte of text, or a second of generated traffic each.
 const PARCELS_AHEAD: usize = 4;
-/// How long a wait for the reader may last until it is asked whether the run shall end.
+/// How long a wait for the reader may last before checking whether the run should end.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// Some consecutive input.
+/// Consecutive input.
 pub(super) enum Parcel {
     Lines(LineParcel),
     Events(Vec<Event>),
@@ -44,7 +44,7 @@ impl LineParcel {
     }
 }
 
-/// The end is said in so many words, so that a reader that panics is not taken for one that is through.
+/// The end is sent explicitly, so that a reader that panics is not taken for one that has finished.
 enum Message {
     Parcel(Parcel),
     End,
@@ -86,7 +86,7 @@ impl Reader {
         Ok(Reader { messages, used })
     }
 
-    /// What there is without waiting.
+    /// What is available without waiting.
     pub fn try_next(&self) -> Result<Next, RunError> {
         match self.messages.try_recv() {
             Ok(message) => message.open(),
@@ -95,7 +95,7 @@ impl Reader {
         }
     }
 
-    /// Waits for what is next; a run that is told to end has nothing next.
+    /// Waits for the next item; a run that is told to end has none.
     pub fn next(&self, control: &Control) -> Result<Next, RunError> {
         loop {
             if control.is_ended() {
@@ -109,7 +109,7 @@ impl Reader {
         }
     }
 
-    /// Gives a parcel back, whose memory is used again.
+    /// Returns a parcel, whose memory is reused.
     pub fn give_back(&self, parcel: Parcel) {
         // The reader may be through already.
         let _ = self.used.send(parcel);
@@ -133,7 +133,7 @@ struct Outbox {
 }
 
 impl Outbox {
-    /// False if nobody wants any more.
+    /// False if nobody needs more.
     fn send(&self, parcel: Parcel) -> bool {
         self.sender.send(Message::Parcel(parcel)).is_ok()
     }
@@ -144,8 +144,8 @@ impl Outbox {
     }
 }
 
-/// All files are opened first, so that one that is missing is told before anything is answered. Opening reads a
-/// file's first bytes and so may wait for them: one more reason for a thread of its own.
+/// All files are opened first, so that a missing one is reported before anything is answered. Opening reads a file's
+/// first bytes and so may have to wait for them, which is one more reason for a separate thread.
 fn read_files(paths: &[PathBuf], outbox: &Outbox) -> Result<(), RunError> {
     let files = paths.iter().map(LineFile::open).collect::<Result<Vec<_>, _>>()?;
     for mut file in files {

@@ -4,12 +4,12 @@ use tidemill_engine::{Cause, SnapshotReader, SnapshotWriter};
 
 use crate::event::SEGMENTS;
 
-/// From this report on from one place, a car is stopped.
+/// From this report in a row from one place on, a car is stopped.
 pub const STOPPED_REPORTS: u8 = 4;
 /// A car is stopped only as long as its last report is younger than this, in seconds.
 const REPORT_INTERVAL_S: u16 = 30;
 
-/// Exactly where a car stands.
+/// The exact place where a car stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// Direction.
@@ -34,12 +34,12 @@ struct StoppedReport {
     seg: u8,
 }
 
-/// The stopped cars, and the segments with accidents by minute. Few cars are ever here.
+/// The stopped cars, and the segments with accidents by minute. There are only ever few cars in it.
 #[derive(Debug, Default)]
 pub struct Accidents {
     stopped: Vec<StoppedCar>,
-    /// The second that `reports` are of. They are looked at only when it is over: reports of one second
-    /// count as simultaneous.
+    /// The second that `reports` belong to. They are examined only when it is over: reports of one second count as
+    /// simultaneous.
     second: u16,
     reports: Vec<StoppedReport>,
     /// For each direction, a bit per segment: accidents found in the current and in the previous minute.
@@ -48,7 +48,7 @@ pub struct Accidents {
 }
 
 impl Accidents {
-    /// A stopped car reports again from where it stands, or for the fourth time.
+    /// A stopped car reports again from its place, or for the fourth time.
     pub fn stands(&mut self, vid: u32, standing: Standing, seg: u8, time: u16) {
         self.finish_second(time);
         match self.stopped.iter_mut().find(|car| car.vid == vid) {
@@ -64,7 +64,7 @@ impl Accidents {
         self.stopped.retain(|car| car.vid != vid);
     }
 
-    /// The current minute is over; `minutes` later begins at `time`.
+    /// The current minute is over; the minute that is `minutes` later begins at `time`.
     pub fn next_minute(&mut self, minutes: u16, time: u16) {
         self.finish_second(time);
         let ended = std::mem::take(&mut self.current);
@@ -82,7 +82,7 @@ impl Accidents {
         (0..5).map(|ahead| i16::from(seg) + step * ahead).find(has_accident).map(|at| at as u8)
     }
 
-    /// All reports of earlier seconds are applied: now look at which found an accident.
+    /// All reports of earlier seconds are applied: now checks which of them found an accident.
     fn finish_second(&mut self, time: u16) {
         if time == self.second {
             return;

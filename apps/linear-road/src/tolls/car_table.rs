@@ -1,8 +1,8 @@
 //! The cars of one expressway: an open-addressed table of 16-byte entries in buckets of two cache lines.
 //!
-//! One report costs one wait for memory here, which [`CarTable::prefetch`] lets overlap with others. Entries of
-//! cars that have left are not removed but overwritten once they are more than a trip's gap old (60 s,
-//! specification, section 4): such an entry says nothing that the absence of an entry would not.
+//! One report costs one wait for memory here, which [`CarTable::prefetch`] lets overlap with others. Entries of cars
+//! that have left are not removed but overwritten once they are older than a trip's gap (60 s, specification, section
+//! 4): such an entry means the same as no entry.
 
 use tidemill_engine::prefetch;
 
@@ -14,7 +14,7 @@ pub const TRIP_GAP_MAX_S: u16 = 60;
 const EMPTY: u32 = VID_MAX + 1;
 const CARS_PER_BUCKET: usize = 8;
 
-/// What is known of a car since its last report, but for its toll, in 62 bits.
+/// What is known about a car since its last report, except for its toll, in 62 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Car(u64);
 
@@ -35,7 +35,7 @@ pub struct CarFields {
     pub same_place: u8,
     /// Sum of the speeds reported from this segment in this minute.
     pub speed_sum: u16,
-    /// How many speeds that sum holds, up to 10.
+    /// The number of speeds in that sum, up to 10.
     pub speed_count: u8,
 }
 
@@ -89,7 +89,7 @@ impl Car {
     }
 }
 
-/// Two cache lines: what every report needs of the first is the ids, all of them at once.
+/// Two cache lines. Every report needs the ids from the first one, all at once.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(128))]
 struct Bucket {
@@ -105,7 +105,7 @@ const EMPTY_BUCKET: Bucket = Bucket {
 };
 
 impl Bucket {
-    /// A bit for each slot that holds this id. Without branches: where a car is cannot be predicted.
+    /// A bit for each slot that holds this id. Without branches, because the slot of a car cannot be predicted.
     #[inline]
     fn slots_of(&self, vid: u32) -> u32 {
         let mut slots = 0;
@@ -137,14 +137,14 @@ impl Default for CarTable {
 }
 
 impl CarTable {
-    /// A table with room for this many cars: half full with them, so that hardly any is outside its home bucket,
-    /// where finding it would cost another wait for memory.
+    /// A table with room for this many cars: they fill it by half, so that hardly any is outside its home bucket, where
+    /// finding it would cost another wait for memory.
     pub fn with_capacity(cars: usize) -> Self {
         let buckets = (2 * cars).div_ceil(CARS_PER_BUCKET).max(1);
         CarTable { buckets: vec![EMPTY_BUCKET; buckets], used: 0 }
     }
 
-    /// Asks for the memory of a car's entry.
+    /// Prefetches the memory of a car's entry.
     #[inline]
     pub fn prefetch(&self, vid: u32) {
         let bucket = &self.buckets[self.home(vid)];
@@ -152,7 +152,7 @@ impl CarTable {
         prefetch::read(&bucket.cars);
     }
 
-    /// The car's place and entry, or its place and `None` if it had no entry; one was made then.
+    /// The car's place and entry, or its place and `None` if it had no entry; one was created then.
     #[inline]
     pub fn find_or_insert(&mut self, vid: u32, now: u16) -> (Place, Option<Car>) {
         let home = self.home(vid);
@@ -171,7 +171,7 @@ impl CarTable {
         self.buckets[place.bucket as usize].cars[place.slot as usize % CARS_PER_BUCKET] = car;
     }
 
-    /// Replaces the toll that the car was told and not yet charged, and returns the one before. The toll is
+    /// Replaces the toll that the car was notified of and not yet charged, and returns the previous one. The toll is
     /// twice the square of this number.
     #[inline]
     pub fn replace_toll_root(&mut self, place: Place, toll_root: u32) -> u32 {
@@ -190,7 +190,7 @@ impl CarTable {
         self.buckets.iter().flat_map(of_bucket).filter(is_live)
     }
 
-    /// Puts an entry into the table that was taken from another.
+    /// Inserts an entry that was taken from another table.
     pub fn insert(&mut self, vid: u32, toll_root: u32, car: Car) {
         let (place, _) = self.find_or_insert(vid, car.time());
         self.set(place, car);
@@ -249,7 +249,7 @@ impl CarTable {
         place
     }
 
-    /// Drops what has expired, and makes room.
+    /// Drops expired entries, and makes room.
     fn rebuild(&mut self, now: u16) {
         let live = self.cars(now).count();
         let old = std::mem::replace(self, CarTable::with_capacity(live + 1));
@@ -289,7 +289,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a map that never forgets: an entry may only be missing if it has expired.
+        /// Compared with a map that never forgets: an entry may be missing only if it has expired.
         #[test]
         fn cars_are_found_until_they_expire(reports in prop::collection::vec((0u32..400, 0u16..5), 0..3000)) {
             let mut table = CarTable::default();

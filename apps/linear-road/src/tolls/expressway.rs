@@ -16,7 +16,7 @@ pub fn toll(root: u32) -> u64 {
 /// What a report causes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Effect {
-    /// The car enters a segment and is told.
+    /// The car enters a segment and is notified.
     pub notice: Option<Notice>,
     /// The toll that is charged for the segment just left; 0: none.
     pub charge: u64,
@@ -52,7 +52,7 @@ fn index_of(dir: u8, seg: u8) -> usize {
 }
 
 impl Expressway {
-    /// Asks for the memory of a car and of its segment.
+    /// Prefetches the memory of a car and of its segment.
     #[inline]
     pub fn prefetch(&self, vid: u32, dir: u8, seg: u8) {
         self.cars.prefetch(vid);
@@ -121,7 +121,7 @@ impl Expressway {
         }
     }
 
-    /// Whether the car is stopped (section 5); how many reports have come from its place.
+    /// Whether the car is stopped (section 5), and how many reports have come from its place.
     #[inline]
     fn stop_or_go(&mut self, before: Option<CarFields>, on_trip: Option<CarFields>, report: &Report) -> u8 {
         let same_place = match on_trip {
@@ -155,7 +155,7 @@ impl Expressway {
         self.cars.bytes()
     }
 
-    /// Writes the state, with `vid_shift` added to all vehicle ids. Notices are computed again.
+    /// Writes the state, with `vid_shift` added to all vehicle ids. Notices are recomputed later.
     pub(super) fn snapshot(&self, writer: &mut SnapshotWriter, vid_shift: u32) {
         writer.u16(self.minute);
         self.segments.snapshot(writer);

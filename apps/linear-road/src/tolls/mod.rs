@@ -1,9 +1,9 @@
 //! The toll operator: position reports in; toll notifications, accident notifications and charges out.
 //!
-//! Partitioned by expressway; a partition holds every expressway whose number leaves the same remainder.
-//! It relies on what the specification (section 2) promises of valid data: reports are ordered by time, and a
-//! car leaves an expressway through lane 4 before it reports from another. So a car's previous report on
-//! *this* expressway is all that decides whether a new trip begins.
+//! Partitioned by expressway; a partition holds every expressway whose number leaves the same remainder. The operator
+//! relies on the properties of valid data in the specification (section 2): reports are ordered by time, and a car
+//! leaves an expressway through lane 4 before it reports from another. So a car's previous report on *this* expressway
+//! alone decides whether a new trip begins.
 
 pub mod accidents;
 pub mod car_table;
@@ -30,7 +30,7 @@ pub const ACCIDENT_PORT: usize = 1;
 pub const CHARGE_PORT: usize = 2;
 
 const SNAPSHOT_VERSION: u8 = 1;
-/// How many rows ahead a car's memory is asked for.
+/// How many rows ahead a car's memory is prefetched.
 const PREFETCH_ROWS: usize = 12;
 
 /// One logical partition.
@@ -42,7 +42,7 @@ pub struct Tolls {
 }
 
 impl Tolls {
-    /// A partition of so many.
+    /// A partition, given the number of partitions.
     pub fn new(partitions: u32) -> Self {
         Tolls { partitions, expressways: Vec::new() }
     }
@@ -63,7 +63,7 @@ impl Tolls {
         self.expressways[index].get_or_insert_default()
     }
 
-    /// Rows of one expressway that follow each other.
+    /// Consecutive rows of one expressway.
     fn reports(&mut self, columns: &Columns<'_>, start: usize, end: usize, output: &mut Output) {
         let index = self.index_of(columns.xway[start]);
         let expressway = self.expressway(index);

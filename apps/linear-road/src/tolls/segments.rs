@@ -1,23 +1,23 @@
-//! The segments of one expressway: statistics by minute, and what cars that enter are told.
+//! The segments of one expressway: statistics by minute, and the notices for cars that enter.
 //!
-//! A segment moves on to a new minute when it is touched for the first time in it, and computes its notice when
-//! a car enters for the first time: so the work of a minute's beginning is spread over its first seconds, and
-//! what a report touches of its segment is 16 bytes.
+//! A segment advances to a new minute when it is first touched in it, and computes its notice when the first car
+//! enters. So the work at the beginning of a minute is spread over its first seconds, and a report touches only 16
+//! bytes of its segment.
 
 use tidemill_engine::{Cause, SnapshotReader, SnapshotWriter, prefetch};
 
 use super::SEGMENTS_BOTH_WAYS;
 use super::statistics::{self, MINUTES_BACK, SegmentMinute};
 
-/// No toll up to this many cars.
+/// No toll with at most this many cars.
 const FREE_CARS: u32 = 50;
-/// No toll from this latest average velocity on, in miles per hour.
+/// No toll at or above this latest average velocity, in miles per hour.
 const FREE_VELOCITY: i8 = 40;
-/// The notice of the minute was not computed yet.
+/// The notice of the minute has not been computed yet.
 const UNKNOWN_LAV: i8 = i8::MIN;
 const NO_ACCIDENT: u8 = u8::MAX;
 
-/// What a car that enters a segment during a minute is told.
+/// The notice for a car that enters a segment during a minute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notice {
     /// Latest average velocity, -1 if there is none.
@@ -32,7 +32,7 @@ pub struct Notice {
 struct Segment {
     current: SegmentMinute,
     toll_root: u32,
-    /// The minute that `current` and the notice are of.
+    /// The minute to which `current` and the notice belong.
     minute: u16,
     lav: i8,
     accident: u8,
@@ -50,7 +50,7 @@ const NEW_SEGMENT: Segment = Segment {
 #[derive(Debug)]
 pub struct Segments {
     segments: Box<[Segment; SEGMENTS_BOTH_WAYS]>,
-    /// Of each segment, the complete minutes before; minute `m` is in slot `m % MINUTES_BACK`.
+    /// For each segment, the previous complete minutes; minute `m` is in slot `m % MINUTES_BACK`.
     past: Box<[[SegmentMinute; MINUTES_BACK]; SEGMENTS_BOTH_WAYS]>,
 }
 
@@ -64,7 +64,7 @@ impl Default for Segments {
 }
 
 impl Segments {
-    /// Asks for the memory of a segment.
+    /// Prefetches the memory of a segment.
     #[inline]
     pub fn prefetch(&self, index: usize) {
         prefetch::read(&self.segments[index]);
@@ -77,8 +77,8 @@ impl Segments {
         &mut self.segments[index].current
     }
 
-    /// What a car entering the segment in this minute is told (sections 6 and 7); `accident` finds the nearest
-    /// segment downstream with an accident in the minute before.
+    /// The notice for a car that enters the segment in this minute (sections 6 and 7); `accident` finds the nearest
+    /// segment downstream with an accident in the previous minute.
     #[inline]
     pub fn notice(&mut self, index: usize, minute: u16, accident: impl FnOnce() -> Option<u8>) -> Notice {
         self.move_on(index, minute);
@@ -116,7 +116,7 @@ impl Segments {
         segment.toll_root = if is_free { 0 } else { cars - FREE_CARS };
     }
 
-    /// Writes the statistics. Notices are computed again.
+    /// Writes the statistics. Notices are recomputed later.
     pub(super) fn snapshot(&self, writer: &mut SnapshotWriter) {
         for (segment, past) in self.segments.iter().zip(self.past.iter()) {
             writer.u16(segment.minute);

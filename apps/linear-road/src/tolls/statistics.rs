@@ -1,8 +1,8 @@
 //! Segment statistics: cars and speeds of the current minute and the five before (specification, section 3).
 
-/// The smallest number that all of 1 to 10 divide: the mean of up to ten speeds, times this, is an integer.
+/// The smallest number divisible by all of 1 to 10: the mean of up to ten speeds, times this, is an integer.
 const SCALE: u64 = 2520;
-/// The most reports of one car from one segment in one minute whose mean is exact; one or two in valid data.
+/// The most reports of one car from one segment in one minute for which the mean is exact; valid data has one or two.
 pub const REPORTS_MAX: u8 = 10;
 const INVERSES: [u64; REPORTS_MAX as usize + 1] = {
     let mut inverses = [0; REPORTS_MAX as usize + 1];
@@ -19,7 +19,7 @@ const INVERSES: [u64; REPORTS_MAX as usize + 1] = {
 pub struct SegmentMinute(u64);
 
 const CARS_SHIFT: u32 = 40;
-/// More cars of one segment and minute are not counted: 70,000 new ones a second on one mile.
+/// More cars of one segment and minute are not counted: that would be 70,000 new ones per second on one mile.
 const CARS_MAX: u32 = 4_000_000;
 
 impl SegmentMinute {
@@ -44,7 +44,7 @@ impl SegmentMinute {
         }
     }
 
-    /// A further report of a car that is counted: its mean changes. `count` and `sum` are those before.
+    /// A further report of a counted car: its mean changes. `count` and `sum` are the values before.
     #[inline]
     pub fn add_report(&mut self, count: u8, sum: u16, speed: u8) {
         let before = INVERSES[count as usize] * u64::from(sum);
@@ -66,8 +66,8 @@ impl SegmentMinute {
 /// How many complete minutes the latest average velocity looks back.
 pub const MINUTES_BACK: usize = 5;
 
-/// The latest average velocity: the floor of the mean of the minutes' mean speeds, minutes without cars left
-/// out; -1 if there are none. Exact: the whole parts are summed apart, so that the fractions' numerator
+/// The latest average velocity: the floor of the mean of the minutes' mean speeds, without minutes that have no cars;
+/// -1 if there are none. It is exact: the integer parts are summed separately, so that the numerator of the fractions
 /// stays below 2^123.
 pub fn latest_average_velocity(minutes: impl Iterator<Item = SegmentMinute> + Clone) -> i8 {
     let present = minutes.filter(|minute| minute.cars() > 0).map(|m| (m.speed_sum(), u64::from(m.cars())));

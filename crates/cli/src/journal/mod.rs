@@ -1,5 +1,5 @@
-//! `tidemill journal`: what is in the journal of a durable pipeline, whether it is whole, its past once more, and sinks
-//! that are behind all that it can begin with.
+//! `tidemill journal`: inspects the journal of a durable pipeline, checks whether it is intact, replays its past, and
+//! repairs sinks that are behind every state from which it could begin.
 
 mod list;
 mod repair;

@@ -49,7 +49,7 @@ impl Repair {
     }
 }
 
-/// What is wrong, what is done about it, and what that loses.
+/// What is wrong, what is done about it, and what is lost by that.
 fn tell(found: &Found) {
     terminal::tell(&format!("the pipeline cannot go on: {}", found.reason));
     let last = found.snapshot;
@@ -69,7 +69,7 @@ fn tell(found: &Found) {
     terminal::tell("no row comes twice, and nothing else is lost");
 }
 
-/// The same as a check: whether the pipeline of a script could go on.
+/// The same as a check: whether the pipeline of a script could resume.
 pub(super) fn check(folder: &Path, script: &Path, options: &SessionOptions) -> anyhow::Result<Exit> {
     let Some(found) = repair_script(script, options.session(), folder, false)? else {
         terminal::tell("the pipeline can go on");

@@ -51,8 +51,8 @@ impl Verify {
     }
 }
 
-/// Why no run could go on with what is there, as far as the folder alone tells. Sinks that note their cycles themselves
-/// are not asked.
+/// Why no run could resume from what is there, as far as the folder alone shows. Sinks that record their cycles
+/// themselves are not asked.
 fn stuck(listing: &Listing) -> Vec<String> {
     let Some(gone) = listing.streams.iter().find(|stream| stream.first > 0) else { return Vec::new() };
     let gone = format!("rows of '{}' before position {} are gone", gone.name, quantity::count(gone.first));

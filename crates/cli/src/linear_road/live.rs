@@ -1,4 +1,4 @@
-//! What shows a run while it goes on: two lines that change on a terminal, one line per second elsewhere.
+//! Displays a run while it continues: two lines that change on a terminal, one line per second elsewhere.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -10,15 +10,15 @@ use tidemill_linear_road::run::{Progress, Run};
 
 use crate::{quantity, terminal};
 
-/// How often the lines change on a terminal, and how often there is one elsewhere, after the first.
+/// How often the lines change on a terminal; and elsewhere, how often there is a line after the first.
 const WATCHED: Duration = Duration::from_millis(200);
 const UNWATCHED: Duration = Duration::from_secs(1);
-/// What rates are taken over.
+/// The interval over which rates are measured.
 const RATE_NS: u64 = 2_000_000_000;
 
-/// Shows a run.
+/// Displays a run.
 pub(crate) struct Live {
-    /// None if nobody watches.
+    /// `None` if nobody watches.
     bar: Option<ProgressBar>,
     next: Instant,
     rates: Rates,
@@ -26,7 +26,7 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// How often [`look`](Live::look) is to be called.
+    /// How often to call [`look`](Live::look).
     pub(crate) const LOOK: Duration = Duration::from_millis(10);
 
     /// For a run of this length, if it is known.
@@ -39,7 +39,7 @@ impl Live {
         Live { bar, next: Instant::now() + WATCHED, rates: Rates::default(), end_s }
     }
 
-    /// Shows how far the run is, if it is time.
+    /// Shows the progress of the run, if an update is due.
     pub(crate) fn look(&mut self, run: &Run) {
         if Instant::now() < self.next {
             return;
@@ -56,7 +56,7 @@ impl Live {
         }
     }
 
-    /// Says something in between.
+    /// Prints a message in between.
     pub(crate) fn tell(&self, line: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| terminal::tell(line)),
@@ -64,14 +64,14 @@ impl Live {
         }
     }
 
-    /// Takes the lines away.
+    /// Removes the lines.
     pub(crate) fn end(self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
     }
 
-    /// How far and how fast; how soon and what.
+    /// Progress and rates; response times and results.
     fn lines(&mut self, progress: &Progress) -> [String; 2] {
         let (events_per_second, cycles_per_second) = self.rates.take(progress);
         let times = &progress.status.per_event;

@@ -14,10 +14,10 @@ use tidemill_linear_road::rating::{BaseGroup, BaseOptions, Pace, RatingError, Tr
 use crate::exit::Exit;
 use crate::{interrupt, quantity, terminal};
 
-/// Memory that is left to the system and to what is on its way.
+/// Memory that is left to the system and to data in flight.
 const MEMORY_RESERVE_BYTES: u64 = 2 << 30;
 
-/// What allocating adds to the state of a clone: 8 % were measured at 1000 and 2000 expressways.
+/// The overhead of allocation on the state of a clone: 8 % were measured at 1000 and 2000 expressways.
 const ALLOCATION_OVERHEAD: f64 = 1.1;
 
 /// Find this machine's L-rating: the most expressways served in real time
@@ -143,7 +143,7 @@ impl Rate {
         }
     }
 
-    /// The one number to try: copies of the base group are whole.
+    /// The single number to try: copies of the base group are whole.
     fn only(&self) -> Option<u16> {
         self.only.map(|only| only.next_multiple_of(self.base))
     }
@@ -164,7 +164,7 @@ impl Rate {
         Ok(base)
     }
 
-    /// The most expressways to try: as asked for, but never more than fit.
+    /// The most expressways to try: as requested, but never more than fit.
     fn most(&self, base: &BaseGroup, budget: &MemoryBudget) -> anyhow::Result<u16> {
         let available = memory::available_bytes();
         let bytes_per_expressway = budget.bytes_per_expressway * ALLOCATION_OVERHEAD;
@@ -195,7 +195,7 @@ impl Rate {
     }
 }
 
-/// Tells about the trials while they run.
+/// Reports on the trials while they run.
 #[derive(Default)]
 struct Trials {
     bar: Option<ProgressBar>,

@@ -122,12 +122,12 @@ impl RunArguments {
         }
     }
 
-    /// The run's length, if it is known beforehand.
+    /// The run's length, if it is known in advance.
     fn end_s(&self) -> Option<u32> {
         self.input.is_empty().then(|| self.traffic.config().duration_s())
     }
 
-    /// Whether making the traffic takes seconds.
+    /// Whether generating the traffic takes seconds.
     fn is_long_traffic(&self) -> bool {
         let Traffic { expressways, minutes, .. } = self.traffic;
         self.input.is_empty() && u32::from(expressways) * u32::from(minutes) > 1000

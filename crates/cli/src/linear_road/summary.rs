@@ -1,4 +1,4 @@
-//! What is said at the end of a run.
+//! The output at the end of a run.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use tidemill_linear_road::run::{FailedRun, RunError, RunOptions, RunSummary};
 
 use crate::quantity::{clock, count, counted, percent, short, time};
 
-/// What the kinds of answers are called, in the order of their numbers.
+/// The names of the kinds of answers, in the order of their numbers.
 const NAMES: [&str; KINDS] =
     ["0 toll notifications", "1 accident notices", "2 balances", "3 daily expenditures"];
 
-/// The summary of a run that ended in order.
+/// The summary of a run that ended normally.
 pub(crate) fn text(summary: &RunSummary, options: &RunOptions) -> String {
     let headline = if summary.stopped { "stopped" } else { "done" };
     format!("{headline}: {}", body(summary, options))

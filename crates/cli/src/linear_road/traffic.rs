@@ -1,4 +1,4 @@
-//! The arguments that say which traffic to generate.
+//! The arguments that select the traffic to generate.
 
 use clap::Args;
 use tidemill_linear_road::generator::{GeneratorConfig, MINUTES_MAX, PEAK_REPORTS_PER_SECOND};
@@ -36,7 +36,7 @@ impl Traffic {
         }
     }
 
-    /// In words.
+    /// A description in words.
     pub(crate) fn describe(self) -> String {
         let plural = if self.expressways == 1 { "" } else { "s" };
         format!("{} expressway{plural}, {} min, seed {}", self.expressways, self.minutes, self.seed)

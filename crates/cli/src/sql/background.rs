@@ -1,4 +1,4 @@
-//! A pipeline that runs behind the prompt, so that its materialized views can be read while it does.
+//! A pipeline that runs in the background of the prompt, so that its materialized views can be read meanwhile.
 
 use std::thread;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::execute::Left;
 use super::{Failed, summary, user_error};
 use crate::terminal;
 
-/// How often it is looked at while its end is waited for.
+/// How often to check for its end.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// See the module. Dropping it ends the pipeline at once.
@@ -43,8 +43,8 @@ impl Background {
         self.running.has_ended()
     }
 
-    /// Ends it in order, and says what it has done. What was taken in is answered, unless `is_asked` says in the
-    /// meantime that nobody waits for that.
+    /// Ends it normally, and reports what it has done. Rows that were taken in are answered, unless `is_asked` reports
+    /// meanwhile that nobody waits for that.
     pub fn end(self, is_asked: impl Fn() -> bool) -> anyhow::Result<()> {
         self.running.stop();
         while !self.running.has_ended() {

@@ -1,5 +1,5 @@
-//! The rows of a table that changes as long as its query runs: on a terminal the table as it is, in place; elsewhere its
-//! changes, once a second.
+//! The rows of a table that changes as long as its query runs. On a terminal the table is updated in place; elsewhere
+//! its changes are written once a second.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use super::Failed;
 use super::rows::RowFormat;
 use crate::terminal;
 
-/// How often the table is shown in place.
+/// How often the table is updated in place.
 const IN_PLACE: Duration = Duration::from_millis(200);
 /// How often changes are written.
 const CHANGES: Duration = Duration::from_secs(1);
@@ -28,7 +28,7 @@ enum Shown {
 }
 
 impl Changing {
-    /// A sink for rows of which these columns are the key, and what shows them. At most `rows_max` are kept.
+    /// A sink for rows whose key consists of these columns, and the display for it. At most `rows_max` are kept.
     pub fn new(
         format: RowFormat,
         schema: &SchemaRef,
@@ -50,7 +50,7 @@ impl Changing {
         Ok((Box::new(sink), Changing { shown, next: now }))
     }
 
-    /// Shows what has changed, if it is time. Whether somebody reads on.
+    /// Shows what has changed, if an update is due. Returns whether somebody still reads.
     pub fn look(&mut self) -> anyhow::Result<bool> {
         let start = Instant::now();
         if start < self.next {
@@ -79,7 +79,7 @@ impl Changing {
         }
     }
 
-    /// Takes the table away, so that something else can be said.
+    /// Removes the table, so that something else can be printed.
     pub fn clear(&mut self) -> anyhow::Result<()> {
         match &mut self.shown {
             Shown::InPlace { lines, .. } => terminal::write(&erase(std::mem::take(lines))).map(|_| ()),
@@ -87,7 +87,7 @@ impl Changing {
         }
     }
 
-    /// Shows the last rows, once the table was taken away; how many there were.
+    /// Shows the last rows, once the table was removed; returns their number.
     pub fn end(mut self) -> anyhow::Result<u64> {
         match &mut self.shown {
             Shown::InPlace { table, format, .. } => {
@@ -106,7 +106,7 @@ impl Changing {
         }
     }
 
-    /// Writes what has changed. Whether somebody reads on, and whether there was something.
+    /// Writes what has changed. Returns whether somebody still reads, and whether there was something.
     fn write_changes(&mut self) -> anyhow::Result<(bool, bool)> {
         let Shown::Changes { changes, encoder, header, rows } = &mut self.shown else {
             return Ok((true, false));
@@ -119,7 +119,7 @@ impl Changing {
     }
 }
 
-/// Takes lines away that were written last.
+/// Removes the lines that were written last.
 fn erase(lines: usize) -> Vec<u8> {
     match lines {
         0 => Vec::new(),
@@ -127,7 +127,7 @@ fn erase(lines: usize) -> Vec<u8> {
     }
 }
 
-/// As many rows as the terminal has room for, with a word on the others; and the lines they take on it.
+/// As many rows as fit on the terminal, with a note on the others; and the number of lines that they take.
 fn beginning(
     format: RowFormat,
     rows: &tidemill_engine::arrow::array::RecordBatch,

@@ -1,8 +1,8 @@
-//! What is said to the prompt itself and not to a session: `\q`, `\h` and the like.
+//! Commands to the prompt itself and not to a session: `\q`, `\h` and the like.
 
 use std::path::PathBuf;
 
-/// Said at the prompt on `\h`.
+/// The answer to `\h` at the prompt.
 pub(crate) const HELP: &str = "\
 A statement ends with ; and may take several lines.
   SELECT campaign, count(*) FROM 'clicks.csv' GROUP BY campaign;
@@ -38,7 +38,7 @@ pub(crate) enum ClientCommand {
     /// All relations, or the columns of one.
     Describe(Option<String>),
     Include(PathBuf),
-    /// A line for each value, or no longer.
+    /// A line for each value, or back to the table.
     Expanded,
 }
 
@@ -46,7 +46,7 @@ pub(crate) enum ClientCommand {
 pub(crate) const NAMES: [&str; 9] = ["\\?", "\\d", "\\h", "\\i", "\\q", "\\run", "\\start", "\\stop", "\\x"];
 
 impl ClientCommand {
-    /// The command that a text is; `None` if it is none, but statements or nothing.
+    /// The command that a text contains; `None` if it contains statements or nothing.
     ///
     /// # Errors
     /// What is wrong with the command.

@@ -1,4 +1,4 @@
-//! Which words can stand where one has begun to be typed.
+//! The words that can complete a partly typed word.
 
 use tidemill_sql::{Session, keywords};
 
@@ -12,7 +12,7 @@ pub(crate) struct Words {
 }
 
 impl Words {
-    /// Those of a session as it is now.
+    /// The words of a session in its current state.
     pub fn of(session: &Session) -> Words {
         let mut names = session.names();
         names.extend(session.column_names());
@@ -26,8 +26,8 @@ impl Words {
         Words { keywords, names }
     }
 
-    /// Where the word under the cursor starts, and what it can become. Keywords are written as the user writes: in
-    /// small letters if that is how the word begins.
+    /// Where the word under the cursor starts, and its possible completions. Keywords follow the user's style: in lower
+    /// case if the word begins so.
     pub fn complete(&self, line: &str, cursor: usize) -> (usize, Vec<String>) {
         let before = &line[..cursor];
         if let Some(command) = client_command(before) {
@@ -54,12 +54,12 @@ impl Words {
     }
 }
 
-/// Whether the cursor stands within a text in quotes, where names of files can stand.
+/// Whether the cursor is within a quoted text, where file names can be.
 pub(crate) fn is_in_quotes(before: &str) -> bool {
     before.matches('\'').count() % 2 == 1
 }
 
-/// The command of the prompt that has begun to be typed.
+/// The partly typed command of the prompt.
 fn client_command(before: &str) -> Option<&str> {
     let command = before.trim_start();
     (command.starts_with('\\') && !command.contains(char::is_whitespace)).then_some(command)

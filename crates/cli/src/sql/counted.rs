@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidemill_engine::{Cause, CycleOutput, Sink};
 
-/// Rows of all the sinks that were made with it.
+/// The rows of all sinks created with it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counted(Arc<AtomicU64>);
 

@@ -19,14 +19,14 @@ use super::history;
 use crate::terminal;
 
 const PROMPT: &str = "tidemill> ";
-/// So many entries are kept in the history.
+/// The number of entries kept in the history.
 const HISTORY_MAX: usize = 10_000;
 
-/// What came from the user.
+/// Input from the user.
 pub(crate) enum Typed {
     /// Whole statements, or a command.
     Text(String),
-    /// Ctrl-C: the line is given up.
+    /// Ctrl-C: the line is discarded.
     Cancelled,
     /// Ctrl-D, or the terminal is gone.
     Ended,
@@ -84,7 +84,7 @@ impl Editor {
         }
     }
 
-    /// Written at once: nothing is lost if the process is ended.
+    /// Written at once, so that nothing is lost if the process is ended.
     fn remember(&mut self, text: &str) {
         if text.trim().is_empty() || !self.editor.add_history_entry(text).unwrap_or(false) {
             return;
@@ -97,7 +97,7 @@ impl Editor {
     }
 }
 
-/// What helps while typing.
+/// Helps while typing.
 #[derive(Default)]
 struct Assistant {
     words: Words,

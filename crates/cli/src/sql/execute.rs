@@ -1,4 +1,4 @@
-//! Executing statements: definitions, answers at once, and queries from start to end with their rows on standard
+//! Executes statements: definitions, immediate answers, and queries from start to end with their rows on standard
 //! output.
 
 use std::io::{self, IsTerminal};
@@ -21,21 +21,21 @@ use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::{quantity, terminal};
 
-/// What takes the rows of a query, in the order of its outputs.
+/// The receivers of a query's rows, in the order of its outputs.
 type Sinks = Vec<Box<dyn Sink>>;
 
-/// Where statements come from, and so what is said besides the rows.
+/// Where statements come from, which determines what is printed besides the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// A script for `tidemill run`: definitions pass in silence.
+    /// A script for `tidemill run`: definitions print nothing.
     Script,
-    /// `-c`, `-f` or a pipe: what was defined is said.
+    /// `-c`, `-f` or a pipe: definitions are reported.
     Command,
-    /// A prompt: how long it took is said, too.
+    /// A prompt: the time taken is reported, too.
     Prompt,
 }
 
-/// A session, and how what it does is shown.
+/// A session, and how its results are shown.
 pub(crate) struct Executor {
     pub session: Session,
     pub format: RowFormat,
@@ -43,7 +43,7 @@ pub(crate) struct Executor {
     pub manner: Manner,
     /// Whether a row that cannot be used ends a query.
     pub strict: bool,
-    /// What runs meanwhile.
+    /// The pipeline that runs in the background.
     pub background: Option<Background>,
 }
 
@@ -54,13 +54,13 @@ enum Watched {
     Ended,
     /// Its sources were told to stop.
     Stopped,
-    /// Nobody waits for what it has left.
+    /// Nobody waits for its remaining results.
     Abandoned,
     /// Nobody reads its rows any more.
     Unread,
 }
 
-/// What a query leaves: its last status, and its answer if that comes at the end.
+/// The result of a query: its last status, and its answer if that comes at the end.
 pub(crate) type Left = (QueryStatus, Option<RecordBatch>);
 
 impl Executor {
@@ -79,7 +79,7 @@ impl Executor {
         }
     }
 
-    /// Says what has become of a pipeline that has ended by itself; an error if one runs and none `may` run.
+    /// Reports the outcome of a pipeline that has ended by itself; an error if one runs and none `may` run.
     pub fn check_background(&mut self, must_be_free: bool) -> anyhow::Result<()> {
         if let Some(ended) = self.background.take_if(|background| background.has_ended()) {
             terminal::tell("what ran in the background has ended:");
@@ -91,7 +91,7 @@ impl Executor {
         }
     }
 
-    /// Executes a statement and shows what comes of it.
+    /// Executes a statement and shows its result.
     pub fn statement(&mut self, statement: &Statement) -> anyhow::Result<Exit> {
         let start = Instant::now();
         match self.session.execute(statement).map_err(script::Wrong::from)? {
@@ -123,7 +123,7 @@ impl Executor {
         }
     }
 
-    /// At a prompt: how many rows there were and how long they took.
+    /// At a prompt: the number of rows and the time taken.
     fn took(&self, rows: u64, start: Instant) {
         if self.manner == Manner::Prompt {
             terminal::tell(&format!(
@@ -160,7 +160,7 @@ impl Executor {
         Ok(exit)
     }
 
-    /// The sinks of a query whose rows are shown; and what shows them, if they are those of a table that changes.
+    /// The sinks of a query whose rows are shown; and the display for them, if they form a table that changes.
     fn sinks(&self, prepared: &Prepared, counted: &Counted) -> anyhow::Result<(Sinks, Option<Changing>)> {
         if let [Output { table_key: Some(Some(key)), schema, .. }] = prepared.outputs() {
             let rows_max = self.session.settings().max_result_rows;
@@ -172,7 +172,7 @@ impl Executor {
         Ok((sinks.collect::<anyhow::Result<_>>()?, None))
     }
 
-    /// Runs a query without showing its rows, and describes what was measured.
+    /// Runs a query without showing its rows, and describes the measurements.
     fn analyze(&self, prepared: Prepared) -> anyhow::Result<Exit> {
         let bound = prepared.max_latency();
         let explained = prepared.explained();
@@ -211,7 +211,7 @@ impl Executor {
         Ok(Some(exit))
     }
 
-    /// An error if a row could not be used and that is one here.
+    /// An error if a row could not be used and that counts as one here.
     fn check_strict(&self, status: &QueryStatus) -> anyhow::Result<()> {
         match self.strict && status.faults.count > 0 {
             true => Err(user_error(summary::refused(&status.faults))),
@@ -219,8 +219,8 @@ impl Executor {
         }
     }
 
-    /// Shows how far a query is, and what changes, until it has taken in all that it will; tells it to stop if that is
-    /// asked for, or if it has met a row that ends it.
+    /// Shows the progress of a query, and its changes, until it has taken in everything; tells it to stop on request,
+    /// or if it has met a row that ends it.
     fn watch(
         &self,
         running: &RunningQuery,
@@ -256,7 +256,7 @@ impl Executor {
         Ok(watched)
     }
 
-    /// Waits for what a query has left to do; `None` if nobody wants it any more, or its reader has gone.
+    /// Waits for the remaining work of a query; `None` if nobody needs it any more, or its reader has gone.
     fn finish(&self, running: RunningQuery, watched: Watched) -> anyhow::Result<(Exit, Option<Left>)> {
         let exit = if watched == Watched::Ended { Exit::Done } else { Exit::Interrupted };
         let left = match watched {
@@ -282,7 +282,7 @@ impl Executor {
         }
     }
 
-    /// Waits on a thread of its own, so that the prompt can come back before the end; `None` if it was asked to.
+    /// Waits on a separate thread, so that the prompt can return before the end; `None` if it was asked to.
     fn wait_at_prompt(&self, running: RunningQuery) -> Option<Result<Left, Cause>> {
         let waiting = thread::spawn(move || running.wait());
         while !waiting.is_finished() {
@@ -295,7 +295,7 @@ impl Executor {
     }
 }
 
-/// Whether rows on standard output and a line that changes would write over each other.
+/// Whether rows on standard output and a status line would overwrite each other.
 pub(crate) fn shares_terminal() -> bool {
     io::stdout().is_terminal() && io::stderr().is_terminal()
 }

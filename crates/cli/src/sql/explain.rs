@@ -42,7 +42,7 @@ impl ExplainPipeline {
     }
 }
 
-/// The plan of a statement under its text, if it is one that asks.
+/// The plan of a statement below its text, if the statement is a query.
 fn plan(session: &mut Session, statement: &Statement) -> Result<Option<String>, script::Wrong> {
     let explained = match session.execute(statement)? {
         Reply::Query(prepared) | Reply::Analyze(prepared) => prepared.explain(),

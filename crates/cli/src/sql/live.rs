@@ -1,4 +1,4 @@
-//! What shows a query while it runs.
+//! Displays a query while it runs.
 
 use std::time::{Duration, Instant};
 
@@ -9,12 +9,12 @@ use tidemill_sql::QueryStatus;
 use super::execute::shares_terminal;
 use crate::{quantity, terminal};
 
-/// How often the line changes on a terminal, and when it is first seen: short queries need none.
+/// How often the line changes on a terminal, and when it first appears: short queries need none.
 const WATCHED: Duration = Duration::from_millis(200);
 /// How often there is a line elsewhere.
 const UNWATCHED: Duration = Duration::from_secs(5);
 
-/// A line that shows how far a query is.
+/// A line that shows the progress of a query.
 pub(crate) struct Live {
     shown: Shown,
     next: Instant,
@@ -24,16 +24,16 @@ pub(crate) struct Live {
 enum Shown {
     /// One line that changes.
     Line(ProgressBar),
-    /// A line from time to time.
+    /// A line at intervals.
     Lines,
     Nothing,
 }
 
 impl Live {
-    /// How often [`look`](Live::look) is to be called.
+    /// How often to call [`look`](Live::look).
     pub const LOOK: Duration = Duration::from_millis(5);
 
-    /// Of a query whose rows are shown: on a terminal, unless rows `stream` to the same one.
+    /// For a query whose rows are shown: on a terminal, unless rows `stream` to the same one.
     pub fn of_query(stream: bool) -> Live {
         Live::new(match terminal::is_watched() && !(stream && shares_terminal()) {
             true => Shown::line(),
@@ -41,7 +41,7 @@ impl Live {
         })
     }
 
-    /// Of sinks that run until they are stopped: on a terminal, and into a log from time to time.
+    /// For sinks that run until they are stopped: on a terminal, and at intervals into a log.
     pub fn of_pipeline(writes_rows: bool) -> Live {
         Live::new(match terminal::is_watched() {
             true if writes_rows && shares_terminal() => Shown::Nothing,
@@ -56,7 +56,7 @@ impl Live {
         Live { shown, next: now + first, last: (now, 0) }
     }
 
-    /// Shows how far the query is, if it is time.
+    /// Shows the progress of the query, if an update is due.
     pub fn look(&mut self, status: impl FnOnce() -> Option<QueryStatus>) {
         let now = Instant::now();
         if now < self.next || matches!(self.shown, Shown::Nothing) {
@@ -82,7 +82,7 @@ impl Live {
         }
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     pub fn end(&self) {
         if let Shown::Line(bar) = &self.shown {
             bar.finish_and_clear();
@@ -124,8 +124,8 @@ impl Shown {
     }
 }
 
-/// How far the source is that is least far; `None` if one of them does not know its end. Sources count in units of
-/// their own (bytes, rows), so shares cannot be added up.
+/// The progress of the slowest source; `None` if one of them does not know its end. Sources count in units of their own
+/// (bytes, rows), so shares cannot be added up.
 fn percent(status: &QueryStatus) -> Option<f64> {
     let shares = status.sources.iter().map(|(_, feed)| match feed.progress.total {
         _ if feed.ended => Some(100.0),

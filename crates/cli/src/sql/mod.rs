@@ -57,7 +57,8 @@ pub(crate) struct RowOptions {
 }
 
 impl SessionOptions {
-    /// A session for a script: the journal of a durable pipeline lies beside it, unless the script says where.
+    /// A session for a script: the journal of a durable pipeline is next to the script, unless the script says
+    /// otherwise.
     pub fn session_of(&self, script: &Path) -> Session {
         let mut session = self.session();
         if script != Path::new("-") {
@@ -66,7 +67,7 @@ impl SessionOptions {
         session
     }
 
-    /// A session with all that the command knows by name.
+    /// A session with everything that the command knows by name.
     pub fn session(&self) -> Session {
         let mut session = Session::new();
         register::register(&mut session);
@@ -80,7 +81,7 @@ impl SessionOptions {
     }
 }
 
-/// Does the part of a query that this process was started for, as the process says that started it.
+/// Runs the part of a query for which this process was started, according to the process that started it.
 fn run_member(session: Session, member: Member) -> Exit {
     match session.run_member(member) {
         Ok(()) => Exit::Done,
@@ -100,7 +101,7 @@ pub(crate) fn exit_of(error: &anyhow::Error) -> Option<Exit> {
     }
 }
 
-/// An error that the user can mend.
+/// An error that the user can correct.
 pub(crate) fn user_error(text: String) -> anyhow::Error {
     Failed(Cause::User(text)).into()
 }

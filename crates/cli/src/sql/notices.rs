@@ -1,4 +1,4 @@
-//! What sources have to say while a query runs, each as soon as it is known.
+//! Notices of sources while a query runs, each shown as soon as it is known.
 
 use std::time::{Duration, Instant};
 
@@ -6,19 +6,19 @@ use tidemill_sql::QueryStatus;
 
 use super::live::Live;
 
-/// How often there is a look.
+/// How often to check.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What was told already.
+/// What was reported already.
 #[derive(Default)]
 pub(crate) struct Notices {
-    /// How many of each source.
+    /// The number of notices per source.
     told: Vec<usize>,
     next: Option<Instant>,
 }
 
 impl Notices {
-    /// Tells what is new, if it is time to look.
+    /// Reports what is new, if a check is due.
     pub fn look(&mut self, live: &Live, status: impl FnOnce() -> Option<QueryStatus>) {
         let now = Instant::now();
         if self.next.is_some_and(|next| now < next) {

@@ -1,4 +1,4 @@
-//! Statements from a pipe, executed one by one as they come.
+//! Statements from a pipe, executed one by one as they arrive.
 
 use std::io::{BufRead, ErrorKind, stdin};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -13,12 +13,12 @@ use super::script::ScriptText;
 
 /// Lines that may wait.
 const LINES_MAX: usize = 1024;
-/// How soon Ctrl-C is seen while nothing comes.
+/// How soon Ctrl-C is noticed while nothing comes.
 const LOOK: Duration = Duration::from_millis(20);
-/// Up to this line, places are told by their number in the whole input.
+/// Up to this line, places are given by their number in the whole input.
 const LINES_COUNTED_MAX: usize = 10_000;
 
-/// What comes next from a pipe.
+/// The next item from a pipe.
 #[derive(Debug)]
 pub(crate) enum Next {
     /// One or more whole statements, or a command.
@@ -27,14 +27,14 @@ pub(crate) enum Next {
     Interrupted,
 }
 
-/// Standard input, divided where statements end.
+/// Standard input, divided at the ends of statements.
 pub(crate) struct PipedStatements {
     lines: Receiver<std::io::Result<String>>,
     lines_read: usize,
 }
 
 impl PipedStatements {
-    /// Reads standard input, on a thread of its own: waiting for a line cannot be interrupted.
+    /// Reads standard input on a separate thread, because waiting for a line cannot be interrupted.
     pub fn open() -> anyhow::Result<PipedStatements> {
         let (sender, lines) = sync_channel(LINES_MAX);
         let read = move || {
@@ -52,7 +52,7 @@ impl PipedStatements {
         Ok(PipedStatements { lines, lines_read: 0 })
     }
 
-    /// Waits for what comes next, or until `interrupted`.
+    /// Waits for the next item, or until `interrupted`.
     pub fn next(&mut self, interrupted: impl Fn() -> bool) -> anyhow::Result<Next> {
         let mut text = String::new();
         let first_line = self.lines_read;
@@ -88,7 +88,7 @@ fn is_whole(text: &str, line: &str) -> bool {
     (line.contains(';') && is_complete(text)) || ClientCommand::read(text).is_some()
 }
 
-/// The text with its place: empty lines stand for those before it, so that errors name the line of the whole input.
+/// The text with its place: empty lines stand for the lines before it, so that errors name the line of the whole input.
 fn whole(text: &str, first_line: usize) -> ScriptText {
     let (name, before) = match first_line {
         line if line <= LINES_COUNTED_MAX => ("standard input".to_owned(), "\n".repeat(line)),

@@ -29,8 +29,8 @@ impl RunPipeline {
     }
 }
 
-/// Whether the durable pipeline of a script can go on with the journal in a folder; if not, what a repair would do, which
-/// is done if `is_to_be_done`. What the script asks is not answered.
+/// Whether the durable pipeline of a script can resume with the journal in a folder; if not, what a repair would do,
+/// which is done if `is_to_be_done`. Queries of the script are not answered.
 pub(crate) fn repair_script(
     path: &Path,
     mut session: Session,
@@ -48,7 +48,7 @@ pub(crate) fn repair_script(
     Ok(prepared.repair(sinks, is_to_be_done).map_err(Failed)?)
 }
 
-/// Runs the statements of a script, then its sinks; or the part that this process has of a query of another one.
+/// Runs the statements of a script, then its sinks; or this process's part of a query of another process.
 pub(crate) fn run_script(path: &Path, session: Session, rows: RowOptions) -> anyhow::Result<Exit> {
     // Before anything reads standard input.
     if let Some(member) = Member::from_environment()? {

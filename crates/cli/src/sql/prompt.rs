@@ -75,7 +75,7 @@ impl Prompt {
         })
     }
 
-    /// Executes what comes through a pipe; goes on after an error, whose code is that of the end.
+    /// Executes statements from a pipe; continues after an error, whose code becomes that of the end.
     fn read_pipe(&self) -> anyhow::Result<Exit> {
         let mut executor = self.executor(Manner::Command)?;
         let mut input = PipedStatements::open()?;
@@ -136,7 +136,7 @@ impl Prompt {
     }
 }
 
-/// Ends what runs in the background, before the session ends.
+/// Ends the background pipeline, before the session ends.
 fn leave(executor: &mut Executor) -> anyhow::Result<Exit> {
     match executor.background.is_some() {
         true => executor.stop(),
@@ -173,7 +173,7 @@ fn all(executor: &mut Executor, text: &ScriptText) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Does what a command says: `None` if the text is none; without an exit code if it says to leave.
+/// Executes a command: `None` if the text is not one; without an exit code if it says to leave.
 fn command(executor: &mut Executor, text: &str) -> Option<anyhow::Result<Option<Exit>>> {
     let command = match ClientCommand::read(text)? {
         Ok(command) => command,
@@ -223,7 +223,7 @@ fn include(executor: &mut Executor, path: &Path) -> anyhow::Result<Exit> {
     all(executor, &ScriptText { is_standard_input: true, ..script::read(path)? })
 }
 
-/// Shows what there is, one table for each kind that there is.
+/// Shows all definitions, one table for each kind.
 fn relations(executor: &Executor) -> anyhow::Result<Exit> {
     let kinds = [
         ("sources", ShowKind::Sources),

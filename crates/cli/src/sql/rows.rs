@@ -23,7 +23,7 @@ pub(crate) enum RowFormat {
 }
 
 impl RowFormat {
-    /// The format of text behind it. The columns of a table get room for rows that `follow` the first ones.
+    /// The underlying text format. Table columns get room for rows that `follow` the first ones.
     fn text(self, follow: bool) -> TextFormat {
         let table =
             |layout| TextFormat::Table(TableStyle { rows_follow: follow, layout, ..TableStyle::default() });
@@ -38,7 +38,7 @@ impl RowFormat {
         }
     }
 
-    /// Whether people read it.
+    /// Whether it is meant for people.
     pub fn is_for_people(self) -> bool {
         matches!(self, RowFormat::Table | RowFormat::Expanded)
     }
@@ -48,12 +48,12 @@ impl RowFormat {
         Ok(Box::new(StandardOutput::of_process(schema, &self.text(true)).map_err(Failed)?))
     }
 
-    /// What turns rows that come little by little into text.
+    /// Turns rows that come gradually into text.
     pub fn encoder(self, schema: &SchemaRef) -> anyhow::Result<Box<dyn TextEncoder>> {
         Ok(self.text(true).encoder(schema).map_err(Failed)?)
     }
 
-    /// The text of rows that are all there.
+    /// The text of complete rows.
     pub fn all(self, rows: &RecordBatch) -> anyhow::Result<Vec<u8>> {
         let mut text = Vec::new();
         let mut encoder = self.text(false).encoder(&rows.schema()).map_err(Failed)?;
@@ -62,7 +62,7 @@ impl RowFormat {
         Ok(text)
     }
 
-    /// Writes rows that are all there.
+    /// Writes complete rows.
     pub fn show(self, rows: &RecordBatch) -> anyhow::Result<()> {
         terminal::write(&self.all(rows)?).map(|_| ())
     }

@@ -1,4 +1,4 @@
-//! Reading scripts, and saying what is wrong with them.
+//! Reads scripts, and reports what is wrong with them.
 
 use std::fmt;
 use std::fs::File;
@@ -33,7 +33,7 @@ impl From<TextError> for Wrong {
 /// A text of statements.
 #[derive(Debug)]
 pub(crate) struct ScriptText {
-    /// As messages call it.
+    /// Its name in messages.
     pub name: String,
     pub text: String,
     /// Whether it came from standard input, which no source can read then.
@@ -49,7 +49,7 @@ impl ScriptText {
         }
     }
 
-    /// The statements that can be read, and what is wrong with the others.
+    /// The statements that can be read, and the errors of the others.
     pub fn parse(&self) -> (Vec<Statement>, Vec<TextError>) {
         let (statements, mut errors) = parse_all(&self.text, &self.name);
         if self.is_standard_input {
@@ -60,7 +60,7 @@ impl ScriptText {
     }
 }
 
-/// An error if a statement defines a source that would read what the statements come from.
+/// An error if a statement defines a source that would read the input of the statements.
 pub(crate) fn reads_standard_input(statement: &Statement) -> Option<TextError> {
     let (StatementKind::CreateSource(create) | StatementKind::CreateTable(create)) = &statement.kind else {
         return None;
@@ -105,7 +105,7 @@ fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-/// As much as a script may have, and a byte more.
+/// As much as a script may have, plus one byte.
 fn read_some(input: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     input.take(MAX_SCRIPT_BYTES as u64 + 1).read_to_end(&mut bytes)?;

@@ -1,4 +1,4 @@
-//! What is said at the end of a query: how much, how fast, how much of the bound was met, and what was left out.
+//! The output at the end of a query: how much, how fast, how much of the bound was met, and what was left out.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tidemill_sql::QueryStatus;
 
 use crate::{quantity, terminal};
 
-/// All of it.
+/// The complete summary.
 pub(crate) fn whole(status: &QueryStatus, bound: Option<Duration>) {
     let rows = status.rows_in();
     let elapsed = Duration::from_nanos(status.engine.elapsed_ns);
@@ -75,7 +75,7 @@ pub(crate) fn left_out(status: &QueryStatus) {
     });
 }
 
-/// Why a query that takes no bad rows has ended.
+/// Why a query that accepts no bad rows has ended.
 pub(crate) fn refused(faults: &Faults) -> String {
     with_samples(&format!("{}, which --strict does not allow", unusable(faults)), faults)
 }
@@ -84,7 +84,7 @@ fn unusable(faults: &Faults) -> String {
     format!("{} could not be used", quantity::counted(faults.count, "row"))
 }
 
-/// What happened, and the first rows to which it did.
+/// What happened, and the first rows that were affected.
 fn with_samples(what: &str, faults: &Faults) -> String {
     let mut text = what.to_owned();
     if faults.samples.is_empty() {
@@ -109,7 +109,7 @@ fn were(count: u64) -> &'static str {
     if count == 1 { "was" } else { "were" }
 }
 
-/// What a durable pipeline found from earlier runs; nothing if it is its first.
+/// What a durable pipeline found from earlier runs; nothing for its first run.
 pub(crate) fn recovered(recovered: &Recovered) {
     let Recovered { snapshot, cycles, events, cuts_forgotten } = recovered;
     if snapshot.is_none() && *cycles == 0 && *events == 0 {

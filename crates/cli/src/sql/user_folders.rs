@@ -1,16 +1,16 @@
-//! Where this program keeps what it remembers for a user.
+//! Where this program stores data for a user.
 
 use std::env;
 use std::path::PathBuf;
 
 const PROGRAM: &str = "tidemill";
 
-/// What should stay: the history of the prompt. `None` if there is no place for it.
+/// Data to keep: the history of the prompt. `None` if there is no place for it.
 pub(crate) fn state() -> Option<PathBuf> {
     folder("XDG_STATE_HOME", ".local/state")
 }
 
-/// What can be made again: what was measured. `None` if there is no place for it.
+/// Data that can be recreated: measurements. `None` if there is no place for it.
 pub(crate) fn cache() -> Option<PathBuf> {
     folder("XDG_CACHE_HOME", ".cache")
 }

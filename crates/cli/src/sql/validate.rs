@@ -49,11 +49,11 @@ impl ValidatePipeline {
     }
 }
 
-/// What was found so far.
+/// The findings so far.
 #[derive(Default)]
 struct Found {
     errors: Vec<TextError>,
-    /// The names of what could not be defined. To say that they are not there would be the same error once more.
+    /// The names of what could not be defined. Reporting them as missing would repeat the same error.
     undefined: Vec<String>,
     not_checked: u64,
 }
