@@ -57,7 +57,7 @@ pub fn measure(folder: &Path, journal_bytes: u64, sensors: u64) -> Result<()> {
     break_off(run);
 
     let mut messages = sensors;
-    // So much a message takes in the journal.
+    // The size of a message in the journal.
     let per_message = 266;
     let run = start(
         &folder,

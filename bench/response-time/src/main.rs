@@ -106,7 +106,7 @@ fn measure(arguments: &Arguments, rate: u64, workers: usize, spin_us: u64) -> an
     let mut running = engine.run(count::plan(), vec![Box::new(recorder)])?;
     running.wait_until_ready()?;
     let Some(gateway) = running.gateway(0) else { anyhow::bail!("the plan has no source") };
-    // After the engine's threads were started: they are to have the slack that they have in any program.
+    // After the engine's threads were started, so that these have the same slack as in any program.
     if let Err(error) = processor::sleep_precisely() {
         eprintln!("the sender's sleeps may each be 50 us too long: /proc/self/timerslack_ns: {error}");
     }

@@ -102,7 +102,7 @@ impl Sink for Nowhere {
 /// Runs it; wrong answers are an error.
 pub fn measure(run: &Run<'_>) -> anyhow::Result<Measured> {
     let tallies: Tallies = Arc::new(Mutex::new(vec![Tally::default(); run.partitions as usize]));
-    // Whether a cycle has waited its share cannot be told by this clock.
+    // This clock cannot tell whether a cycle has waited its share.
     let cycles = CyclePolicy { wait_max: None, ..CyclePolicy::default() };
     let engine = Engine::new().workers(run.workers).cycles(cycles).clock(Arc::new(CpuClock));
     let mut running = engine.run(plan(run, &tallies), vec![Box::new(Nowhere)])?;
@@ -119,7 +119,7 @@ pub fn measure(run: &Run<'_>) -> anyhow::Result<Measured> {
             streams: vec![Some(batch)],
             events,
             watermark: 0,
-            // Not by the clock: this one counts processor time, which the kernel takes long to tell.
+            // Not by the clock: this one counts processor time, which the kernel reports slowly.
             arrived_ns: Some(0),
             idle: false,
         })?;

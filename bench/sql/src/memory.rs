@@ -45,7 +45,7 @@ pub(crate) fn register(session: &mut Session, batches: &Arc<Vec<RecordBatch>>, e
         Ok(SourceDefinition {
             event_time: event_time.map(|column| EventTime { column, delay_ns: 0 }),
             ordered: true,
-            // It has no end, so that a table over it gives out its upserts as it goes; the feed's is known all the same.
+            // It has no end, so that a table over it emits its upserts continuously; the feed's end is known anyway.
             is_repeatable: true,
             ..SourceDefinition::new("memory", schema, Arc::new(open))
         })

@@ -19,7 +19,7 @@ pub(crate) fn flag() -> anyhow::Result<Arc<AtomicBool>> {
         if signal == SIGHUP && outlives_terminal() {
             continue;
         }
-        // In this order: the first signal must not find what it sets itself.
+        // In this order, so that the first signal does not see what it sets itself.
         flag::register_conditional_shutdown(signal, Exit::Interrupted as i32, Arc::clone(&stop))
             .and_then(|_| flag::register(signal, Arc::clone(&stop)))
             .context("Ctrl-C cannot be caught")?;
@@ -29,7 +29,7 @@ pub(crate) fn flag() -> anyhow::Result<Arc<AtomicBool>> {
 
 /// Whether this process was started to survive the closing of its terminal, as by `nohup`: the signal is then ignored.
 fn outlives_terminal() -> bool {
-    // Only Linux tells. Elsewhere nobody is asked, and the signal ends the process in order.
+    // Only Linux reports it. Elsewhere the signal ends the process normally.
     let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return false };
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());

@@ -63,7 +63,7 @@ pub(crate) fn run(run_state: &RunState, topology: &Topology, with_given: bool) {
     let every = edges.iter().filter_map(|measured| Some(measured.chosen?.1)).min();
     let every = every.unwrap_or(Duration::from_secs(1)).max(EVERY_MIN);
     edges.iter().for_each(|measured| run_state.splits.want_sample(measured.edge));
-    // The first choice need not wait so long.
+    // The first choice need not wait that long.
     let mut wait = every.min(Duration::from_millis(20));
     let is_due = |measured: &&Measured<'_>| {
         measured.chosen.is_some() || run_state.splits.choice(measured.edge).is_none()

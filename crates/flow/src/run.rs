@@ -114,7 +114,7 @@ pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Resul
         return Err(FlowError::Settings(fault));
     }
     let first_cycle = resume.first_cycle();
-    // What came before a run that goes on began was answered late because nothing ran.
+    // Events that arrived before a resumed run began were answered late because nothing ran.
     let counted_from_ns = if is_resumed { settings.clock.now_ns() } else { 0 };
     let stoppers = sinks.iter().filter_map(|sink| sink.stopper()).collect();
     let mut run_state =

@@ -93,7 +93,7 @@ impl MediumFile for DiskFile {
         let mut slices: Vec<IoSlice> = parts.iter().map(|part| IoSlice::new(part)).collect();
         let mut rest = &mut slices[..];
         let mut offset = offset;
-        // Takes away parts without bytes, for nothing written of nothing would look like a full disk.
+        // Removes empty parts, because writing nothing would look like a full disk.
         IoSlice::advance_slices(&mut rest, 0);
         while !rest.is_empty() {
             let some = &rest[..rest.len().min(PARTS_MAX)];
@@ -129,7 +129,7 @@ impl MediumFile for DiskFile {
 
     fn allocate(&self, length: u64) -> io::Result<()> {
         match rustix::fs::fallocate(&self.0, FallocateFlags::empty(), 0, length) {
-            // A file system that cannot reserve says it is full when it is written to.
+            // A file system that cannot reserve space reports that it is full when it is written to.
             Err(rustix::io::Errno::OPNOTSUPP) if self.length()? < length => self.0.set_len(length),
             Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
             result => Ok(result?),

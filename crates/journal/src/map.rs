@@ -13,7 +13,7 @@ pub(crate) fn map_file(file: &File, length: u64) -> io::Result<Buffer> {
     if length == 0 {
         return Ok(Buffer::default());
     }
-    // Memory behind the end of a file is a SIGBUS as soon as it is touched, so it is refused here.
+    // Touching memory behind the end of a file raises SIGBUS, so it is refused here.
     if file.metadata()?.len() < length {
         return Err(io::Error::new(
             io::ErrorKind::UnexpectedEof,
@@ -21,9 +21,9 @@ pub(crate) fn map_file(file: &File, length: u64) -> io::Result<Buffer> {
         ));
     }
     let length = usize::try_from(length).map_err(io::Error::other)?;
-    // SAFETY: nobody writes to these bytes or cuts them off while they are mapped: records are appended behind them and
-    // never changed, the one process that may write has locked the folder, and it shortens a segment to its records
-    // only. A segment that is removed stays there for those who have mapped it.
+    // SAFETY: nobody writes to these bytes or truncates them while they are mapped: records are appended behind them
+    // and never changed, the one process that may write has locked the folder, and it shortens a segment to its records
+    // only. A removed segment stays there for those who have mapped it.
     let map = unsafe { MmapOptions::new().len(length).map(file) }?;
     Ok(Buffer::from(Bytes::from_owner(map)))
 }

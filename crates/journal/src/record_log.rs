@@ -196,7 +196,7 @@ impl RecordLog {
             self.shared.progress.set_first(segments[0].first);
         }
         self.count_bytes();
-        // The name must be gone for good before the next one goes: a power loss must leave no gap.
+        // The name must be gone for good before the next one is removed: a power failure must leave no gap.
         let removed = medium.remove(&segment.path).and_then(|()| medium.sync_folder(&self.settings.folder));
         removed.map_err(|error| failed("remove", &segment.path, &error))
     }
@@ -248,7 +248,7 @@ impl RecordLog {
                 Err(NotCreated::Undone(cause)) => return Err(cause),
                 Err(NotCreated::Unknown(cause)) => return Err(self.close(cause)),
             };
-        // What is left of the space goes back. If it cannot, nothing is lost.
+        // The rest of the space is returned. If that fails, nothing is lost.
         let _ = self.tail.file.file.truncate(self.tail.offset);
         self.shared.segments().push(tail.segment.clone());
         self.tail = tail;

@@ -56,7 +56,7 @@ pub(crate) fn open(
         segments.extend(leave_old_segment(&*medium, &settings, &mut recovered)?);
     }
     segments.push(recovered.tail.segment.clone());
-    // The run before may have failed between making a segment and making its name durable.
+    // The previous run may have failed between making a segment and making its name durable.
     medium.sync_folder(folder).map_err(|error| failed("sync the folder", folder, &error))?;
     Ok(log(medium, settings, lock, segments, recovered))
 }
@@ -104,7 +104,7 @@ fn leave_old_segment(
     let old = recovered.tail.segment.clone();
     let is_empty = recovered.end == old.first;
     if !is_empty {
-        // What is left of its space goes back. If it cannot, nothing is lost.
+        // The rest of its space is returned. If that fails, nothing is lost.
         let _ = recovered.tail.file.file.truncate(recovered.tail.offset);
     }
     match create_segment(medium, settings, recovered.end, &recovered.origins, 0) {
@@ -135,7 +135,7 @@ fn recover(medium: &dyn Medium, settings: &LogSettings, first: u64) -> Result<Re
         }
         cut_off(&mut newest.tail, settings.segment_bytes)?;
     }
-    // What was read may be in the system's memory only; from here on it counts as safe.
+    // What was read may only be in the system's memory; from here on it counts as safe.
     newest.tail.file.sync()?;
     let Newest { scan, tail, origins, version } = newest;
     Ok(Recovered { tail, end: scan.position, origins, torn_bytes, version })

@@ -53,7 +53,7 @@ impl RowEncoder {
         let mut encoder = RowEncoder { plain: None, schema };
         if !has_dictionary {
             let mut plain = StreamEncoder::try_new(&encoder.schema).map_err(refused)?;
-            // The first call writes the schema, which records do without.
+            // The first call writes the schema, which records do not contain.
             plain.encode(&RecordBatch::new_empty(encoder.schema.clone())).map_err(refused)?;
             encoder.plain = Some(plain);
         }

@@ -306,7 +306,7 @@ impl Operator for SessionAggregate {
         let latest = i64::MAX - self.gap_ns;
         let is_usable = |row: usize| times.is_valid(row) && (-latest..=latest).contains(&times.value(row));
         self.session_ids.clear();
-        // Rows are added in pieces: up to a row that is dropped, or that makes two sessions one.
+        // Rows are added in pieces: up to a row that is dropped, or that merges two sessions.
         let mut added = 0;
         for (row, key) in key_ids.iter().enumerate() {
             let place = if is_usable(row) { self.place(*key, times.value(row)) } else { None };

@@ -145,7 +145,7 @@ impl Grouper {
         self.next.clear();
         self.next.resize(none + 1, 0);
         let next = &mut self.next[..];
-        // Counted with the others, for a question about each row would cost more.
+        // Counted with the others, because a test for each row would cost more.
         partitions.iter().for_each(|partition| next[(*partition as usize).min(none)] += 1);
         next[none]
     }

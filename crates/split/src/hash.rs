@@ -128,7 +128,7 @@ fn add_other(column: &ArrayRef, hashes: &mut [u64]) {
     let field = SortField::new(column.data_type().clone());
     let rows = RowConverter::new(vec![field])
         .and_then(|converter| converter.convert_columns(std::slice::from_ref(column)));
-    // A type without a row format cannot be a key: all its values go one way, and the operator refuses them.
+    // A type without a row format cannot be a key: all its values go to one partition, and the operator refuses them.
     let Ok(rows) = rows else { return };
     for (hash, row) in hashes.iter_mut().zip(rows.iter()) {
         *hash = mix(*hash ^ hash_bytes(row.as_ref()));

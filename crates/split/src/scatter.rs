@@ -343,7 +343,7 @@ mod tests {
             // Row 4 to three places, rows 0 and 8 nowhere.
             places(&[9, 1, 2, 0, 8, 3, 7, 4, 9], &[4, 4], &[5, 6], 9),
             places(&[], &[0, 0, 8], &[2, 1, 0], 3),
-            // So many copies that they are gathered.
+            // Enough copies that rows are gathered.
             places(&[18, 17, 16, 15, 14, 13, 12, 11, 10], &[7; 10], &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9], 19),
             places(&[0; 9], &[], &[], 0),
             places(&[], &[], &[], 0),

@@ -153,7 +153,7 @@ impl Splitter {
 /// Whether all rows go to all outputs, by splitters that all have all rows.
 fn is_all_for_all(destinations: &[u32], runs: &[Run], rows: usize) -> bool {
     let is_whole = |run: &Run| run.start == 0 && run.end as usize == rows;
-    // Where the first row is not broadcast, no more need be looked at.
+    // If the first row is not broadcast, no more need be examined.
     rows > 0 && destinations.iter().all(|destination| *destination == BROADCAST) && runs.iter().all(is_whole)
 }
 

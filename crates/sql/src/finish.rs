@@ -80,20 +80,20 @@ impl Divider<'_> {
         }
         let translator = Translator::new("part", &[plan], self.limits.clone());
         match translator.and_then(|mut translator| translator.output(plan)) {
-            // Without its key no one could tell which rows of a table are the last ones: what leaves it out comes at the
-            // end.
+            // Without its key no one could tell which rows of a table are the last ones, so what leaves it out is
+            // computed at the end.
             Ok(Relation { kind: Kind::Table { keys: None }, .. }) => self.divide_inputs(plan, wanted),
             Ok(relation) => {
-                // Of a table all upserts are needed to know its last rows.
+                // All upserts of a table are needed to know its last rows.
                 let wanted = wanted.filter(|_| relation.is_stream());
                 let first = wanted.map(|wanted| First::new(wanted.order, wanted.count, plan.schema()));
                 self.parts.push(Part { plan: plan.clone(), first: first.transpose()? });
                 placeholder(plan, self.parts.len() - 1)
             }
-            // What a process cannot stream is computed at the end with the rest, and what it can runs in its place.
+            // What a process cannot stream is computed at the end with the rest; what it can stream runs in its place.
             Err(_) if is_process(plan) => self.divide_inputs(plan, None).map(dissolved),
             Err(error) if plan.inputs().is_empty() || matches!(plan, LogicalPlan::Extension(_)) => Err(error),
-            // A reason further down says more than this one.
+            // A reason further down is more specific than this one.
             Err(_) => self.divide_inputs(plan, wanted),
         }
     }
@@ -130,7 +130,7 @@ impl Divider<'_> {
 /// The rows of its input that a node needs, if not all: LIMIT with or without ORDER BY, and nodes between them that
 /// keep each row.
 fn wanted_of_input<'a>(plan: &'a LogicalPlan, wanted: Option<Wanted<'a>>) -> Option<Wanted<'a>> {
-    // Rows that are wanted in an order are chosen right below it: other nodes may count or name them otherwise.
+    // Rows that are wanted in an order are selected right below it: other nodes may count or name them differently.
     let wanted = wanted.filter(|wanted| wanted.order.is_empty());
     match plan {
         LogicalPlan::Limit(limit) => {

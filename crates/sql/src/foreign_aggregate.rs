@@ -71,7 +71,7 @@ impl ForeignAggregate {
             _ => builder,
         };
         let expression = builder.build()?;
-        // What some functions cannot do they say only when they are to be computed.
+        // Some functions report their limits only when they are computed.
         let refused = |error: DataFusionError| crate::refusal::refuse(plain(&error), "leave it out");
         expression.create_accumulator().map_err(refused)?;
         expression.state_fields().map_err(refused)?;

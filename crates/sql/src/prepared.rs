@@ -110,7 +110,7 @@ impl Prepared {
     ) -> Result<Prepared> {
         let (inner, rows_max) = without_limit(query);
         let name = "query".to_string();
-        // Input that ends can be asked again, with a wider type; a stream goes on.
+        // Input that ends can be queried again, with a wider type; a stream continues.
         let ends_with_error = is_finite(query);
         let queries = [(name, inner.clone())];
         let streamed = Prepared::pipeline("query", &queries, settings, max_latency, ends_with_error);

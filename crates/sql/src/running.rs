@@ -340,7 +340,7 @@ fn spin(max_latency: Option<Duration>) -> Duration {
 pub(crate) fn cause_of(error: FlowError) -> Cause {
     use tidemill_engine::Failure;
     match error {
-        // Said as it is, so that it is known again: it is no failure.
+        // Unchanged, so that it can be recognised: it is not a failure.
         FlowError::Failed(Failure::Sink(error)) if is_output_closed(&error.cause) => error.cause,
         FlowError::Plan(error) => Cause::Bug(error.to_string()),
         FlowError::Settings(text) => Cause::User(text),

@@ -90,7 +90,7 @@ impl SplitProfiles {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
         }
-        // Whoever reads meanwhile sees the old file or the new one.
+        // A concurrent reader sees the old file or the new one.
         let beside = path.with_extension(format!("new-{}", std::process::id()));
         let written = fs::write(&beside, profiles.to_bytes()).and_then(|()| fs::rename(&beside, path));
         if written.is_err() {

@@ -153,7 +153,7 @@ mod tests {
                 if trip.dir == 0 { trip.exit_seg - trip.entry_seg } else { trip.entry_seg - trip.exit_seg };
             assert!(length >= TRIP_SEGMENTS_MIN && usize::from(trip.exit_seg) < SEGMENTS, "{trip:?}");
             let room = if trip.dir == 0 { SEGMENTS as u8 - 1 - trip.entry_seg } else { trip.entry_seg };
-            // Among the trips with room for 60 segments, the parts shorter than 28 tell the mean length.
+            // Among the trips with room for 60 segments, the share shorter than 28 reveals the mean length.
             if room >= 60 {
                 uncut += 1;
                 segments += u64::from(length < TRIP_SEGMENTS_MIN + 26);

@@ -127,7 +127,7 @@ impl ExpresswayIncidents {
         for accident in &self.accidents {
             let (dir, seg) = (accident.dir, accident.seg());
             if accident.cars < accident.cars_wanted {
-                // Who passes the stopped car reports from its segment or from the next one.
+                // A car that passes the stopped one reports from its segment or from the next one.
                 road.add_condition(xway, dir, seg, 0, COLLISION_AHEAD);
                 road.add_condition(xway, dir, seg, 1, COLLISION_AHEAD);
             }

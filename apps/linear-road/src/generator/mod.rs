@@ -161,7 +161,7 @@ impl Generator {
         for xway in 0..self.config.expressways {
             let missing = wanted - f64::from(self.road.cars(xway));
             for _ in 0..self.demand.whole(missing * ENTERING_PART) {
-                // `GeneratorConfig::check` leaves so much room that this does not happen.
+                // `GeneratorConfig::check` leaves enough room that this does not happen.
                 if self.next_vid > VID_MAX {
                     return;
                 }

@@ -105,7 +105,7 @@ impl Road {
     /// Whether drivers avoid the ramp of this segment: it is 1.5 times more crowded than the mean.
     pub(super) fn is_crowded(&self, xway: u16, dir: u8, seg: u8) -> bool {
         let mean = f64::from(self.cars(xway)) / SEGMENTS_PER_EXPRESSWAY as f64;
-        // One car more or less says nothing on a nearly empty road.
+        // On a nearly empty road, one car more or less means nothing.
         f64::from(self.segment(xway, dir, seg).cars) > 1.5 * mean + 1.0
     }
 

@@ -54,7 +54,7 @@ pub fn search(
     }
     let step = base.spans.expressways;
     let mut found = bisect(base, options, step, &mut progress)?;
-    // A whole trial may find what a short one did not; then the next smaller one is tried.
+    // A full trial may find what a short one did not; then the next smaller one is tried.
     while found > 0 {
         let result = trial(base, options, found, options.final_seconds, &mut progress)?;
         if result.is_valid() {

@@ -89,7 +89,7 @@ impl Intake {
             next = match next {
                 Next::End => return Ok(self.feeder.flush()?),
                 Next::NotYet => {
-                    // Whoever sends slowly is answered as soon as possible.
+                    // A slow sender is answered as soon as possible.
                     self.feeder.flush()?;
                     self.reader.next(&self.control)?
                 }

@@ -111,7 +111,7 @@ impl Reader {
 
     /// Returns a parcel, whose memory is reused.
     pub fn give_back(&self, parcel: Parcel) {
-        // The reader may be through already.
+        // The reader may have finished already.
         let _ = self.used.send(parcel);
     }
 }
@@ -139,7 +139,7 @@ impl Outbox {
     }
 
     fn send_end(&self, end: Result<(), RunError>) {
-        // Whoever does not want the rest does not want its end either.
+        // A receiver that does not want the rest does not want its end either.
         let _ = self.sender.send(end.map_or_else(Message::Failed, |()| Message::End));
     }
 }

@@ -65,7 +65,7 @@ impl RunArguments {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         let options = self.options();
         if let Some(member) = Member::from_environment()? {
-            // Process 0 says what fails.
+            // Process 0 reports what fails.
             return Ok(Run::run_member(&options, member).map_or(Exit::Failed, |()| Exit::Done));
         }
         let stop = interrupt::flag()?;

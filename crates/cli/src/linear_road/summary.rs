@@ -23,7 +23,7 @@ pub(crate) fn text(summary: &RunSummary, options: &RunOptions) -> String {
 /// The summary of a run that failed.
 pub(crate) fn of_failed(failed: &FailedRun, options: &RunOptions) -> String {
     let mut text = format!("failed: {}", body(&failed.summary, options));
-    // Whatever else ends a run, what was taken in before is answered.
+    // Whatever else ends a run, everything taken in before is answered.
     if matches!(failed.error, RunError::Query(_)) {
         text += "\n                the last of them may be missing there";
     }

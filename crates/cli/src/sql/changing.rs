@@ -65,7 +65,7 @@ impl Changing {
                     terminal::write(&[erase(*lines), text].concat())?;
                     *lines = now;
                 }
-                // A large table takes its time, and the query shall have most of it.
+                // A large table takes time, and the query should get most of it.
                 self.next = Instant::now() + IN_PLACE.max(10 * start.elapsed());
                 Ok(true)
             }
@@ -133,7 +133,7 @@ fn beginning(
     rows: &tidemill_engine::arrow::array::RecordBatch,
 ) -> anyhow::Result<(Vec<u8>, usize)> {
     let (lines_max, columns) = terminal::size().unwrap_or((24, 80));
-    // Room for the cursor's line, and for the word.
+    // Room for the line with the cursor, and for the note.
     let room = lines_max.saturating_sub(2).max(3);
     let some = rows.slice(0, rows.num_rows().min(room));
     let text = String::from_utf8_lossy(&format.all(&some)?).into_owned();

@@ -41,7 +41,7 @@ pub(crate) struct Editor {
 impl Editor {
     /// An editor on the terminal of the process, with the history of earlier sessions.
     pub fn new(output_is_terminal: bool) -> anyhow::Result<Editor> {
-        // Rows that go elsewhere shall not have the prompt among them.
+        // Rows that go elsewhere must not be mixed with the prompt.
         let behavior = if output_is_terminal { Behavior::Stdio } else { Behavior::PreferTerm };
         let config = Config::builder()
             .completion_type(CompletionType::List)
@@ -78,7 +78,7 @@ impl Editor {
             }
             Err(ReadlineError::Interrupted) => Ok(Typed::Cancelled),
             Err(ReadlineError::Eof) => Ok(Typed::Ended),
-            // The window changed its size, or a signal came: the line is as it was.
+            // The window was resized, or a signal came: the line is unchanged.
             Err(ReadlineError::Signal(_)) => Ok(Typed::Cancelled),
             Err(error) => Err(error).context("the terminal cannot be read"),
         }

@@ -276,7 +276,7 @@ impl Executor {
                 }
                 Ok((exit, Some(left)))
             }
-            // Who reads the rows has seen enough.
+            // The reader of the rows has seen enough.
             Some(Err(cause)) if is_output_closed(&cause) => Ok((Exit::Done, None)),
             Some(Err(cause)) => Err(Failed(cause).into()),
         }

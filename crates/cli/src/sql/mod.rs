@@ -85,7 +85,7 @@ impl SessionOptions {
 fn run_member(session: Session, member: Member) -> Exit {
     match session.run_member(member) {
         Ok(()) => Exit::Done,
-        // Process 0 says why.
+        // Process 0 reports why.
         Err(_) => Exit::Failed,
     }
 }

@@ -109,7 +109,7 @@ impl Prompt {
         loop {
             let typed = editor.read(Words::of(&executor.session));
             if executor.interrupt.is_hung_up() {
-                // What the flag says to queries was said with it, and is not meant for the one that ends.
+                // The flag's message to queries was delivered with it, and is not meant for the one that ends.
                 executor.interrupt.is_asked();
                 return leave(&mut executor).map(|_| Exit::Interrupted);
             }

@@ -17,7 +17,7 @@ impl fmt::Display for Wrong {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let errors: Vec<String> = self.0.iter().map(ToString::to_string).collect();
         let text = errors.join("\n\n");
-        // Who prints it says "error: " first.
+        // The caller prints "error: " in front.
         formatter.write_str(text.strip_prefix("error: ").unwrap_or(&text))
     }
 }

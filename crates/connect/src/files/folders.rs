@@ -39,7 +39,7 @@ impl Walk {
         while let Some(folder) = waiting.pop() {
             let (own, mut entries) = match look(&folder) {
                 Ok(found) => found,
-                // It was removed this moment, or is no folder.
+                // It was removed at this moment, or is not a folder.
                 Err(error)
                     if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
                 {

@@ -212,7 +212,7 @@ impl Follower {
             true => vec![PathBuf::from(&self.settings.path)],
             false => list(&self.settings.path)?,
         };
-        // One that went away since then is not there.
+        // A file that disappeared since then is not there.
         let with_identity = |path: PathBuf| path.metadata().ok().map(|metadata| (path, identity(&metadata)));
         Ok(paths.into_iter().filter_map(with_identity).collect())
     }

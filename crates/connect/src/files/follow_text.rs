@@ -141,7 +141,7 @@ impl FollowedText {
         let failed = |error: std::io::Error| failed(&place, &error);
         let mut file = match File::open(&entry.path) {
             Ok(file) => file,
-            // It was replaced this moment: the next look finds what comes.
+            // It was replaced at this moment: the next look finds the new one.
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Look::AtEnd),
             Err(error) => return Err(failed(error)),
         };

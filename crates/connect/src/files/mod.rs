@@ -177,7 +177,7 @@ impl Source for FileSource {
     fn places(&mut self) -> Vec<Place> {
         let mut places = std::mem::take(&mut self.places);
         if self.given.is_empty() {
-            // Those that changed without rows changed after all rows.
+            // Places that changed without rows changed after all rows.
             places.extend(self.take_changed());
         }
         places

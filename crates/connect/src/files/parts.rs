@@ -91,7 +91,7 @@ fn is_as_it_was(path: &Path, place: &FilePlace, format: Format) -> io::Result<bo
     if file.metadata()?.len() == place.prints.extent {
         return Ok(true);
     }
-    // It has grown. Only a plain text can be gone on with, behind a whole line.
+    // It has grown. Only plain text can be continued, after a complete line.
     if !format.is_text() || begins_zstd(&read_piece(&mut file, 0, 4)?) {
         return Ok(false);
     }

@@ -102,7 +102,7 @@ impl Remembered {
             }
             return Ok(self.remove(part).map(|place| (part, place)));
         }
-        // Of a file that was complete nothing can be lost.
+        // Nothing can be lost from a file that was complete.
         let lost = by_path.filter(|part| {
             let place = &self.places[part];
             let is_elsewhere =

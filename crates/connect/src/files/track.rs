@@ -148,7 +148,7 @@ pub(super) fn begin_at(
         decoder.decode(&piece[..count], &mut VecDeque::new())?;
         done += count as u64;
     }
-    // The run that gave these rows has told of them.
+    // The run that returned these rows has reported them.
     drop(decoder.faults());
     if track.offset > 0 {
         decoder.go_on(track.line);

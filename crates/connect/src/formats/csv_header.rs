@@ -30,7 +30,7 @@ impl Layout {
     ) -> Result<Layout, Cause> {
         let fields = names.map_or(declared.fields().len(), <[String]>::len);
         let mut slot_of = vec![None; fields];
-        // All declared columns must be there, looked at or not: a query does not decide whether a file is right.
+        // All declared columns must exist, whether examined or not: a query does not decide whether a file is valid.
         for (index, field) in declared.fields().iter().enumerate() {
             let at = match names {
                 Some(names) => {

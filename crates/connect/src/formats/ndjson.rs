@@ -203,7 +203,7 @@ impl NdjsonDecoder {
         if std::str::from_utf8(line).is_err() {
             return Err("bytes that are not UTF-8".to_owned());
         }
-        // What is cut off or no JSON at all is found out here, before it spoils a block.
+        // Lines that are cut off or not JSON are detected here, before they spoil a block.
         match content.starts_with(b"{") && content.ends_with(b"}") {
             true => Ok(true),
             false => Err(NO_OBJECT.to_owned()),

@@ -109,7 +109,7 @@ fn item_values(
     bad: &mut BadRows,
 ) -> Result<ArrayRef, Cause> {
     let mut bad_items = BadRows::default();
-    // An empty item is no number, and no NULL either.
+    // An empty item is neither a number nor NULL.
     for (at, text) in items.0.iter().enumerate() {
         if text.is_some_and(str::is_empty) {
             bad_items.mark(at, items.0.len(), String::new);

@@ -152,7 +152,7 @@ impl EventTimes {
             parts += step_parts;
             let carry = parts >= self.rate;
             parts -= if carry { self.rate } else { 0 };
-            // The one after the last event may be too late for 64 bits; nobody gets to see it.
+            // The one after the last event may be too late for 64 bits, but it is never returned.
             time = time.wrapping_add(step_ns + i64::from(carry));
             now
         }));

@@ -92,6 +92,6 @@ async fn serve(stream: TcpStream, peer: String, service: Arc<Service>) {
         .max_buf_size(HEAD_BYTES_MAX)
         .max_headers(HEADERS_MAX)
         .serve_connection(TokioIo::new(stream), answer);
-    // What goes wrong is the client's; it has its answer, or is gone.
+    // Errors are the client's; it has its answer, or is gone.
     let _ = connection.await;
 }

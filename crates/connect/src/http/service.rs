@@ -96,7 +96,7 @@ impl Service {
             {
                 (Kind::Ndjson, Format::Json)
             }
-            // What curl says of a body unless it is told otherwise is taken too.
+            // The content type that curl sends by default is accepted too.
             "" | "text/plain" | "application/octet-stream" | "application/x-www-form-urlencoded" => {
                 (Kind::LineProtocol(precision(query)?), Format::LineProtocol)
             }

@@ -88,7 +88,7 @@ impl HttpSource {
             .transpose()?;
         let ndjson = takes(Format::Json).then(|| NdjsonDecoder::new(settings.decoder.clone())).transpose()?;
         let (sender, queue) = channel();
-        // The queue itself has no end: what is in it has paid for its room.
+        // The queue itself is unbounded: what is in it has taken its share of the room.
         let room = Arc::new(Semaphore::new(settings.queue_bytes / ROOM_BYTES + settings.connections_max));
         let service = Service { settings: settings.clone(), room, queue: sender };
         Ok(HttpSource {
@@ -189,7 +189,7 @@ impl HttpSource {
         self.made += rows as u64;
         let outcome = Outcome { rows, faults, refused_for: None };
         match rows {
-            // Nothing has to become safe. A client that is gone needs no answer.
+            // Nothing needs to become safe. A client that is gone needs no answer.
             0 => drop(posted.outcome.send(outcome)),
             _ => self.unanswered.push_back((self.made, posted.outcome, outcome)),
         }

@@ -40,7 +40,7 @@ fn partitions<C: ClientContext>(client: &Client<C>, brokers: &str, topic: &str) 
                 return Ok(numbers);
             }
             Some(RDKafkaErrorCode::LeaderNotAvailable) if asked.elapsed() < ANSWER_WAIT => {}
-            // The broker makes topics when a sink first asks for them, if it is told to.
+            // The broker creates topics when a sink first asks for them, if it is configured so.
             Some(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic) | None => {
                 if asked.elapsed() > CREATION_WAIT {
                     return Err(Cause::User(format!(

@@ -172,7 +172,7 @@ impl KafkaSink {
 
     /// Waits until all messages are accepted.
     fn flush(&self) -> Result<(), Cause> {
-        // A little longer than each message has, so that its own reason is told.
+        // A little longer than each message has, so that the message's own reason is reported.
         let flushed = self.producer.flush(self.settings.delivery_wait + Duration::from_secs(5));
         self.producer.context().check().map_err(|reason| self.failed(&reason))?;
         flushed.map_err(|error| self.failed(&error.to_string()))

@@ -297,7 +297,7 @@ fn consumer(brokers: &str) -> Result<BaseConsumer, Cause> {
         .set("enable.auto.commit", "false")
         .set("enable.auto.offset.store", "false")
         .set("enable.partition.eof", "true")
-        // Messages that are gone are never left out without a word.
+        // Messages that are gone are never skipped silently.
         .set("auto.offset.reset", "error")
         .set("queued.max.messages.kbytes", AHEAD_KIB_MAX)
         .create()

@@ -240,7 +240,7 @@ impl DirectorySink {
         closed?;
         let found = std::fs::metadata(&open_path).map_err(|error| open_failed(&open_path, &error))?;
         (committed.bytes, committed.is_complete) = (found.len(), true);
-        // Before it gets its name, so that under its name there is never what does not count.
+        // Before it gets its name, so that a file with that name never contains anything invalid.
         manifest.commit(Committed { cycle, part: Some(committed) })?;
         self.rename(&open_path, &committed)
     }
@@ -262,7 +262,7 @@ impl DirectorySink {
                 cause
             }
             Some(part) if part.rows == 0 || !part.is_text() => {
-                // If it cannot be removed it is of no use either, and its name says that it is not complete.
+                // If it cannot be removed it is still harmless: its name says that it is not complete.
                 let _ = std::fs::remove_file(&part.path);
                 if part.rows == 0 {
                     cause

@@ -173,7 +173,7 @@ fn commit_text(
     let (first_cycle, rows) = before.map_or((cycle, 0), |part| (part.first_cycle, part.rows));
     let (bytes, rows) = (file.length(), rows + written_rows);
     let part = CommittedPart { first_cycle, last_cycle: cycle, bytes, rows, is_complete: false };
-    // What is not counted is cut off by the next run; this one must not count it later.
+    // The next run cuts off what is not counted; this one must not count it later.
     manifest.commit(Committed { cycle, part: Some(part) }).inspect_err(|cause| file.fail_with(cause.clone()))
 }
 
@@ -320,7 +320,7 @@ impl Drop for PartialFile {
         if let Some(file) = self.file.take()
             && file.finish(self.settings.sync).is_err()
         {
-            // There is no one left to tell, and half a file would be of no use.
+            // Nobody is left to tell, and half a file would be useless.
             let _ = std::fs::remove_file(&self.partial_path);
         }
     }

@@ -66,7 +66,7 @@ pub(crate) fn parts(folder: &Path) -> Result<Vec<(PathBuf, PartName)>, Cause> {
 pub(crate) fn clear_parts(folder: &Path, overwrite: bool) -> Result<(), Cause> {
     let mut paths: Vec<PathBuf> = parts(folder)?.into_iter().map(|(path, _)| path).collect();
     let manifest = folder.join(MANIFEST);
-    // First, so that it never tells of files that are not there any more.
+    // First, so that it never describes files that do not exist any more.
     paths.splice(..0, manifest.exists().then_some(manifest));
     if !paths.is_empty() && !overwrite {
         return Err(Cause::User(format!(

@@ -109,7 +109,7 @@ fn remove_abandoned(path: &Path) {
     let refused =
         || UnixStream::connect(path).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused);
     if is_socket && refused() {
-        // If that fails, binding says why.
+        // If that fails, binding reports why.
         let _ = std::fs::remove_file(path);
     }
 }
@@ -144,7 +144,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Listener::Unix(_, path) = self {
-            // Left over, it is removed by the next one who listens there.
+            // If it is left over, the next process that listens there removes it.
             let _ = std::fs::remove_file(path);
         }
     }

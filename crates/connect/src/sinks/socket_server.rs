@@ -174,7 +174,7 @@ impl SocketServerSink {
     fn close(&mut self) {
         let Some(acceptor) = self.acceptor.take() else { return };
         self.shared.is_closing.store(true, Ordering::Release);
-        // Wakes the acceptor. If no one can connect any more, it is left to sleep.
+        // Wakes the acceptor. If no one can connect any more, it may keep sleeping.
         if self.address.connect(true, Duration::from_secs(1)).is_ok() {
             let _ = acceptor.join();
         }
@@ -234,7 +234,7 @@ impl Shared {
             };
             let mut readers = self.lock();
             if readers.len() >= readers_max {
-                // Counted before the connection is closed, so that who sees it closed sees it counted.
+                // Counted before the connection is closed, so that whoever sees it closed also sees it counted.
                 self.refused.fetch_add(1, Ordering::Relaxed);
                 continue;
             }

@@ -82,7 +82,7 @@ impl TableStore {
         if batches.iter().all(|rows| rows.num_rows() == 0) {
             return Ok(());
         }
-        // Only this method changes the state, so it may look, work without the lock, and then change it.
+        // Only this method changes the state, so it may read it, work without the lock, and then change it.
         let (mut log, key_count) = {
             let state = self.shared.lock();
             (state.log.clone(), state.rows.len())

@@ -164,7 +164,7 @@ impl Sessions {
     fn read(&self, socket: Socket, done: &Done) -> Result<(End, bool), Cause> {
         socket.prepare(self.settings.idle_timeout)?;
         self.remember(Some(socket.try_clone()?));
-        // Whoever drops the source closes the socket that is remembered; this one came too late for that.
+        // The thread that drops the source closes the remembered socket; this one came too late for that.
         if self.stopped.try_recv() == Err(TryRecvError::Disconnected) {
             return Ok((End::NobodyListens, false));
         }

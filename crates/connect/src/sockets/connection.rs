@@ -190,7 +190,7 @@ impl Connection<'_> {
     fn check(&mut self, decoded: Result<(), Cause>) -> Result<bool, NobodyListens> {
         match decoded {
             Ok(()) => Ok(true),
-            // The sender's fault, and others may do better: the query goes on without this one.
+            // The sender's fault, and others may do better: the query continues without this one.
             Err(Cause::User(text)) => self.fault(format!("{}: closed: {text}", self.name)).map(|()| false),
             Err(cause) => self.send(Delivery::Failed(cause)).map(|()| false),
         }

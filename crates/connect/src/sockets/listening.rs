@@ -147,7 +147,7 @@ impl Listening {
         let started = socket.prepare(self.settings.idle_timeout).and_then(|()| {
             let own = socket.try_clone()?;
             let thread = spawn(number, move || {
-                // Made here, on the new thread: the one that polls must not wait for itself.
+                // Created here, on the new thread: the polling thread must not wait for itself.
                 let done = Done { number, deliveries };
                 Connection { socket, name: &label, decoder, deliveries: &done.deliveries }.read(|_| ());
             })?;
@@ -166,7 +166,7 @@ impl Listening {
     fn join_done(&mut self) {
         for number in self.intake.take_done() {
             if let Some(reader) = self.readers.remove(&number) {
-                // It has said that it is done: this does not wait.
+                // It has reported that it is done, so this does not wait.
                 let _ = reader.thread.join();
             }
         }

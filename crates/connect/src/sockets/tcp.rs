@@ -66,7 +66,7 @@ impl TcpLines {
         SocketSource::start(settings, |settings| {
             let listener = TcpListener::bind(addresses.as_slice())
                 .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
-                // Those that are accepted have what the listening one has.
+                // Accepted sockets inherit this from the listening one.
                 .and_then(|listener| limit(&listener, settings.receive_bytes).map(|()| listener))
                 .map_err(|error| {
                     Cause::Operation(format!("{place}: cannot listen: {error}; take another port"))

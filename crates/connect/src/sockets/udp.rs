@@ -229,7 +229,7 @@ impl Drop for UdpLines {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // It looks every TICK.
+            // It checks every TICK.
             let _ = thread.join();
         }
     }

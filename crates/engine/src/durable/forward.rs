@@ -153,7 +153,7 @@ impl<E: Entrance> Forwarder<E> {
             return Ok(Ok(()));
         };
         let mut chunk = self.intake.take(&record.rows)?;
-        // The clock of the run that took it in may have been ahead of this one's: it waits no longer for that.
+        // The clock of the run that took it in may have been ahead of this one's: do not wait for that.
         chunk.arrived_ns = Some(record.arrived_ns.min(self.gateway.now_ns()));
         self.state.set_late(self.intake.late());
         self.state.add_faults(self.intake.faults());

@@ -73,8 +73,8 @@ impl CommitGuard for Guard {
             commits.recorded(sink, recorded);
             return Ok(());
         };
-        // Under the lock, so that an older list does not take the place of a newer one. It counts when it is written, not
-        // before: the keeper removes what is older.
+        // Under the lock, so that an older list does not replace a newer one. It counts when it is written, not before,
+        // because the keeper removes what is older.
         self.file.write(&noted)?;
         commits.recorded(sink, Some(cycle));
         Ok(())

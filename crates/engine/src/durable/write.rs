@@ -75,7 +75,7 @@ impl Writer {
         (state, ending): (Arc<FeedState>, Arc<Ending>),
         start: Start,
     ) -> Self {
-        // A source that has places goes on behind its rows by itself.
+        // A source that has places continues behind its rows by itself.
         let gives_all_again = source.is_repeatable() && journal.places().is_empty();
         let taking = Taking::new(policy, gives_all_again, journal.end());
         let Start { clock, now: synced_at, .. } = start;
@@ -127,7 +127,7 @@ impl Writer {
             return Ok(Step::Ended(false));
         }
         if !self.journal.has_room() {
-            // What is no longer needed goes with the next sync.
+            // What is no longer needed is removed with the next sync.
             self.sync(now)?;
             return Ok(Step::Wait(ROOM_WAIT));
         }
@@ -162,7 +162,7 @@ impl Writer {
             return self.settle(now, true);
         };
         let known = known as usize;
-        // Before it is journaled: what depends on the clock is not decided again by a replay.
+        // Before it is journaled: a replay must not decide again what depends on the clock.
         let rows = self.gate.admit(rows.slice(known, rows.num_rows() - known))?;
         self.state.add_faults(self.gate.faults());
         if rows.num_rows() == 0 {
@@ -340,9 +340,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let numbers = |end, has_places| Numbers { next: 0, end, has_places };
         assert_eq!(run(folder.path(), numbers(110, false), 1000), Places::new());
-        // Nothing new, so nothing is noted either.
+        // Nothing new, so nothing is recorded either.
         assert_eq!(run(folder.path(), numbers(110, true), 1000), Places::new());
-        // The first new record has the places of all that was left out.
+        // The first new record has the places of everything that was left out.
         assert_eq!(run(folder.path(), numbers(112, true), 1000), places(&[(0, 100), (1, 112)]));
         assert_eq!(run(folder.path(), numbers(120, true), 1000), places(&[(0, 100), (1, 120)]));
         assert_eq!(journaled(folder.path()), (0..120).collect::<Vec<i64>>());

@@ -96,7 +96,7 @@ pub(crate) fn gateway(
     run_state: &Arc<RunState>,
     batches_max: usize,
 ) -> (Gateway, GatewayQueue) {
-    // As many again are with the cutter, which takes over all that wait at once.
+    // The same number again is with the cutter, which takes over all that wait at once.
     let (sender, receiver) = bounded(batches_max.div_ceil(2));
     let left = Arc::new(AtomicBool::new(false));
     let queue = GatewayQueue { receiver, left: Arc::clone(&left) };

@@ -75,7 +75,7 @@ impl Children {
         }
         for process in &self.0 {
             let mut process = lock(process);
-            // Both do nothing to one that has ended and was waited for.
+            // Both have no effect on a process that has ended and was waited for.
             let _ = process.child.kill();
             let _ = process.child.wait();
         }

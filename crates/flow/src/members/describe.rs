@@ -27,7 +27,7 @@ pub(crate) fn describe(plan: &Plan) -> String {
         }
         for input in &operator.inputs {
             let (stream, columns) = (&input.stream, &input.columns);
-            // What earlier runs have measured is a matter of process 0, which chooses.
+            // Measurements of earlier runs concern only process 0, which chooses.
             let auto = input.auto_split.as_ref().map(|auto| (auto.desired_rate, auto.every));
             let split = &input.split;
             line(&mut text, format_args!("input {stream:?} {columns:?}, split {split:?}, auto {auto:?}"));

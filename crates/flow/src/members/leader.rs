@@ -89,7 +89,7 @@ impl Leader {
 
     /// Waits for the others to end by themselves.
     pub fn finish(mut self) {
-        // Until they have said that they are done, however long that takes, or have died.
+        // Until they have reported that they are done, however long that takes, or have died.
         for hearer in self.hearers.drain(..) {
             let _ = hearer.join();
         }
@@ -102,7 +102,7 @@ impl Leader {
 
 impl Drop for Leader {
     fn drop(&mut self) {
-        // Of a run that did not begin. Of one that has come to its end, no one listens any more.
+        // Only for a run that did not begin: if it has ended, no one listens any more.
         let _ = self.end.send(End::Failed);
     }
 }
@@ -202,7 +202,7 @@ impl Members {
         };
         let message = ToMember::Cycle(post).to_bytes();
         for control in &self.controls {
-            // One that is gone is noticed by the thread that hears of it.
+            // The thread that receives from a lost process notices it.
             let _ = control.send(&message);
         }
     }

@@ -238,7 +238,7 @@ fn hear(mut control: TcpStream, run_state: &Arc<RunState>, mailboxes: &[Sender<A
 
 fn cycle_of(post: Post, run_state: &RunState) -> Arc<Cycle> {
     run_state.progress.set_committed(post.committed);
-    // What was measured of the plans before is not forgotten, as process 0 does: it goes there as differences.
+    // What was measured of the previous plans is kept, unlike in process 0: it goes there as differences.
     let (splits, _) = run_state.splits.at_cut(post.cut.cycle, &post.cut.splits, run_state.topology());
     Arc::new(Cycle {
         cut: Arc::new(post.cut),
@@ -296,12 +296,12 @@ impl Outbox {
     }
 
     fn send(&self, message: &ToLeader) {
-        // If process 0 is gone, the thread that hears it knows.
+        // If process 0 is gone, the receiving thread knows.
         let _ = self.control.send(&message.to_bytes());
     }
 
     fn report(&self, run_state: &RunState) {
-        // Held while it is sent, so that nothing is on its way behind the last one.
+        // Held during the sending, so that nothing is sent after the last one.
         let mut reporter = lock(&self.reporter);
         if let Some(report) = reporter.next(run_state) {
             self.send(&ToLeader::Report(report));

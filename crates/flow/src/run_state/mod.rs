@@ -105,7 +105,7 @@ impl RunState {
         self.wake_ups.wait_until_ready(workers, || self.is_stopped())
     }
 
-    // The way of a cycle.
+    // The path of a cycle.
 
     /// Whether one more cycle may be closed after `next_cycle` cycles.
     pub fn has_credit(&self, next_cycle: u64) -> bool {
@@ -121,7 +121,7 @@ impl RunState {
     /// The split plans of a cycle that is being cut.
     pub fn splits_at_cut(&self, cut: &Cut) -> Splits {
         let (splits, changed) = self.splits.at_cut(cut.cycle, &cut.splits, &self.topology);
-        // What was measured of another plan says nothing of this one.
+        // Measurements of another plan say nothing about this one.
         changed.into_iter().for_each(|edge| self.work.forget_splits(edge));
         splits
     }

@@ -76,7 +76,7 @@ fn add_level<'scope>(
     stream.unary::<NoopBuilder<Parcels>, _, _, _>(pact, &name, move |_, _| {
         move |input, output| {
             input.for_each(|time, parcels| {
-                // Rows go on as they come: it is the operator that waits for the whole cycle.
+                // Rows are passed on as they come: it is the operator that waits for the whole cycle.
                 match stage.split(std::mem::take(parcels), *time.time()) {
                     Ok(sent) if sent.0.is_empty() => {}
                     Ok(mut sent) => output.session_with_builder(&time).give_container(&mut sent),
@@ -114,7 +114,7 @@ impl SplitterStage {
     ) -> Result<Parcels, Failure> {
         let start_ns = self.run_state.clock.now_ns();
         let mut splitter = match self.splitter.take() {
-            // Plans that came from another process are equal only.
+            // Plans from another process are equal, but not the same object.
             Some((known, splitter)) if Arc::ptr_eq(&known, plan) || known == *plan => splitter,
             _ => self.splitter_of(plan),
         };

@@ -133,7 +133,7 @@ impl Read for Link {
 
 impl Write for Link {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // Those of which Timely's bytes may have notes, and perhaps more.
+        // The messages that Timely's bytes may have notes for, and perhaps more.
         let messages = self.lines.lane(self.peer).departures();
         if !self.broken && framing::write(&mut self.stream, &messages, bytes).is_err() {
             self.lines.lost(self.peer);

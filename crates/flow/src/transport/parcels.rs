@@ -96,7 +96,7 @@ impl ContainerBytes for Parcels {
         if let Some(note) = wire::decode_note(&bytes) {
             return Parcels::noted(note);
         }
-        // A copy: who keeps a row would keep Timely's memory, which is 1 MiB.
+        // A copy: otherwise an operator that keeps a row would keep Timely's memory, which is 1 MiB.
         let parcels = wire::decode(Buffer::from(&bytes[..]));
         Parcels::new(parcels.expect("parcels come from this same program, whole"))
     }

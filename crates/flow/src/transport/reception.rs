@@ -71,7 +71,7 @@ impl Reception {
                 self.callers.retain(|other| other.number != caller);
                 let Ok((found, from, stream)) = handshake else { continue };
                 let place = expected.iter().position(|process| *process == from && found == kind);
-                // Who calls twice is as wrong as who is not expected: the first call counts.
+                // A second call is as wrong as an unexpected caller: the first call counts.
                 if let Some(empty @ None) = place.map(|place| &mut streams[place]) {
                     *empty = Some(stream);
                 }

@@ -58,7 +58,7 @@ pub(crate) fn launch(
             };
             if let Err(cause) = guard(body) {
                 run_state.fail(Failure::Engine { part: format!("worker {}", timely_worker.index()), cause });
-                // Timely would go on with them, and wait for ever.
+                // Timely would continue with them, and wait forever.
                 worker::drop_dataflows(timely_worker);
             }
         }

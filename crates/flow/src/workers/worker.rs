@@ -89,7 +89,7 @@ impl Lookout {
         match self.until {
             Some(until) if Instant::now() < until => {
                 self.asked = self.asked.wrapping_add(1);
-                // Whoever wants the core for something else may have it.
+                // Another thread that wants the core may have it.
                 match self.asked % ASKED_PER_YIELD {
                     0 => std::thread::yield_now(),
                     _ => std::hint::spin_loop(),
@@ -177,7 +177,7 @@ fn build(worker: &mut Worker, parts: &mut WorkerParts) -> Result<Source, Failure
         for (sink, thread) in parts.sinks.drain(..).enumerate() {
             sink_stage::build(scope, &site, sink, thread, &mut streams);
         }
-        // The state was read; what it was read from need not stay in memory.
+        // The state was read; its source need not stay in memory.
         parts.state = None;
         Ok(source)
     })

@@ -175,7 +175,7 @@ impl Accumulator for Distinct {
             ));
         }
         let offsets = OffsetBuffer::<i32>::from_lengths(lengths);
-        // Where the values of each group go: counted off while they are placed.
+        // Where the values of each group go; the counts are decremented as they are placed.
         let mut next = vec![None; self.counts.len()];
         groups
             .iter()

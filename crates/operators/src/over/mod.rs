@@ -187,7 +187,7 @@ impl Operator for Over {
     }
 
     fn next_timer(&self) -> Option<i64> {
-        // A row is given out once the watermark is past its time, not only at it.
+        // A row is emitted once the watermark is past its time, not when it reaches it.
         self.buffer.first_time().map(|time| self.watermark.timer(time.saturating_add(1)))
     }
 

@@ -76,7 +76,7 @@ impl AdaptiveRegions {
         let next_renewal = *self.next_renewal.get_or_insert(time.saturating_add(self.every));
         if time >= next_renewal {
             self.renew(time);
-            // Renewals keep their beat, however long nothing came.
+            // Renewals keep their rhythm, however long nothing came.
             let missed = (time - next_renewal) / self.every;
             self.next_renewal = Some(next_renewal.saturating_add((missed + 1).saturating_mul(self.every)));
         }
@@ -97,7 +97,7 @@ impl AdaptiveRegions {
         while self.recent.front().is_some_and(|(time, _)| *time < oldest) {
             self.recent.pop_front();
         }
-        // Of no points nothing can be learned: the regions stay.
+        // Nothing can be learned from no points: the regions stay.
         if !self.recent.is_empty() {
             self.basis = self.recent.iter().map(|(_, point)| point.clone()).collect();
             self.make_regions();

@@ -131,7 +131,7 @@ fn definition(
     open: Arc<Open>,
 ) -> SourceDefinition {
     SourceDefinition {
-        // Generators say themselves how far behind a row may be.
+        // Generators themselves say how far behind a row may be.
         ordered: event_time.is_some_and(|event_time| event_time.delay_ns == 0),
         event_time,
         is_finite,

@@ -33,7 +33,7 @@ impl ExprPlanner for DecimalDivision {
         }
         let left = written_decimal(&expr.left).unwrap_or_else(|| expr.left.clone());
         let right = written_decimal(&expr.right).unwrap_or_else(|| expr.right.clone());
-        // A quotient of two numbers that are written out is one of floating-point numbers.
+        // A quotient of two literals is a floating-point number.
         let sides = [(&expr.left, &left), (&expr.right, &right)];
         let is_decimal = sides.iter().any(|(written, _)| is_decimal(written, schema));
         let all_fit = sides

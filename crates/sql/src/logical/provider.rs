@@ -73,7 +73,7 @@ impl<'a> Provider<'a> {
                 Err(error) => error,
             };
             let is_repaired = naming.after(&error).or_else(|| spelling.after(&error)).is_some();
-            // What is said is about the query as it was written.
+            // Messages refer to the query as it was written.
             first.get_or_insert(error);
             if !is_repaired {
                 break;
@@ -103,7 +103,7 @@ impl<'a> Provider<'a> {
 
     /// The type that a declaration denotes.
     pub fn data_type(&self, data_type: &ast::DataType) -> Result<DataType> {
-        // The planner tells the type of a cast, and of nothing else.
+        // The planner reports the type of a cast, and of nothing else.
         let cast = ast::Expr::Cast {
             kind: ast::CastKind::Cast,
             expr: Box::new(ast::Expr::value(ast::Value::Null)),

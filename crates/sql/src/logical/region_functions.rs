@@ -178,7 +178,7 @@ impl ScalarUDFImpl for Locate {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let points = Vectors::of(&args.args[1].to_array(args.number_rows)?)?;
-        // Splits are mostly the same for all rows; then they are looked at once.
+        // Splits are usually the same for all rows; then they are parsed only once.
         let splits = match &args.args[0] {
             ColumnarValue::Scalar(splits) => Vectors::of(&splits.to_array()?)?,
             ColumnarValue::Array(splits) => Vectors::of(splits)?,

@@ -195,7 +195,7 @@ fn postgres(pattern: &str, is_read: bool) -> std::result::Result<String, String>
             .or_else(|| known(named, is_short))
             .filter(|(_, made)| !made.is_empty())
             .ok_or_else(unknown)?;
-        // TH behind a number is an ordinal, and MM behind an hour most likely was to be the minute.
+        // TH after a number is an ordinal, and MM after an hour was most likely meant as the minute.
         let behind = &named[length..];
         let is_ordinal = behind.get(..2).is_some_and(|suffix| suffix.eq_ignore_ascii_case("TH"));
         if is_ordinal || (after_hour && made.ends_with('m')) {

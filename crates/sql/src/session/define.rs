@@ -80,7 +80,7 @@ impl Session {
             return Err(error.with_hint("state max_latency where rows leave: on the sink, or on the SELECT"));
         }
         create.options.finish(&[])?;
-        // Optimised once, so that what is wrong with it is found here and not where it is used.
+        // Optimised once, so that errors are found here and not where it is used.
         let (plan, _) = self.with_provider(|provider| {
             provider.plan_view(&create.query).map_err(|error| provider.text_error(&error, statement))
         })?;

@@ -105,7 +105,7 @@ impl Session {
         query: &ast::Query,
         statement: &Statement,
     ) -> Result<Member, TextError> {
-        // Optimised once, so that what is wrong with it is found here and not where it is used.
+        // Optimised once, so that errors are found here and not where it is used.
         let (input, _) = self.with_provider(|provider| {
             provider.plan_view(query).map_err(|error| provider.text_error(&error, statement))
         })?;

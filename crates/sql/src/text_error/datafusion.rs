@@ -138,7 +138,7 @@ impl Told<'_> {
             return error.with_hint("give one another name with AS where they are selected");
         }
         let error = self.error(self.place_of(field), format!("unknown column `{}`", field.flat_name()));
-        // The name as it is may be there, in an input of another name.
+        // The name as written may exist, in an input with another name.
         let elsewhere = valid.iter().find(|known| field.relation.is_some() && known.name == name);
         if let Some(known) = elsewhere {
             return error.with_hint(format!("did you mean {}?", known.flat_name()));

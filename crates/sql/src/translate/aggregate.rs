@@ -281,7 +281,7 @@ fn bound(expression: &Expr, input: &Relation, schema: &DFSchema) -> Option<(Grou
             (true, true) => Time::StartOf(column),
             (true, false) => Time::EndOf(column),
         };
-        // Sessions that are closed are told apart by their bounds alone.
+        // Closed sessions are distinguished by their bounds alone.
         if window.is_computed && window.size_ns().is_none() {
             return None;
         }
@@ -324,7 +324,7 @@ fn window_spec(windowed: Windowed, time: usize) -> WindowSpec {
     };
     match windowed.time {
         Time::Column(_) => WindowSpec { time, size_ns, slide_ns, offset_ns },
-        // Windows that are closed already are not divided again: each ends with its own slide.
+        // Windows that are already closed are not divided again: each ends with its own slide.
         _ => WindowSpec { time, size_ns: slide_ns, slide_ns, offset_ns: offset_ns + size_ns % slide_ns },
     }
 }

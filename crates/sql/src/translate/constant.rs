@@ -30,7 +30,7 @@ impl Translator {
         let schema = schema_of(schema);
         let rows = rows.with_schema(Arc::clone(&schema))?;
         let name = if rows.num_rows() == 0 { "no rows" } else { "constant rows" };
-        // No time passes in rows that are not there: their windows may be closed at once.
+        // Rows that do not exist have no time: their windows may be closed at once.
         let role = |data_type: &DataType| match data_type {
             DataType::Timestamp(TimeUnit::Nanosecond, _) if rows.num_rows() == 0 => {
                 Role::EventTime { delay_ns: 0 }

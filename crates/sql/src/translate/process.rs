@@ -21,7 +21,7 @@ impl Translator {
         let outer = self.process.replace(number);
         let relation = self.output(&node.input).map(|relation| {
             let stream = self.received(relation.stream);
-            // Its readers read what it sends, not what that was made of.
+            // Its readers read its output, not its input.
             Relation { stream, selection: None, ..relation }
         });
         self.process = outer;

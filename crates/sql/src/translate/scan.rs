@@ -97,7 +97,7 @@ impl Translator {
         let columns: Vec<usize> = columns.into_iter().collect();
         let all_columns = || (0..definition.raw.fields().len()).collect::<Vec<_>>();
         let (raw_columns, computed) = match &definition.computed {
-            // A journal has all columns, whatever this query reads.
+            // A journal has all columns, whichever this query reads.
             None if definition.durable.is_some() && columns != all_columns() => {
                 let raw = DFSchema::try_from(definition.raw.as_ref().clone())?;
                 let column =

@@ -101,7 +101,7 @@ fn with_time_of_day(plan: LogicalPlan) -> Result<LogicalPlan> {
         node.map_expressions(|expression| {
             let name = expression.schema_name().to_string();
             let replaced = crate::logical::with_now(expression, &now)?;
-            // Whatever stands above knows the expression by its name.
+            // Nodes above know the expression by its name.
             Ok(match replaced.transformed && replaced.data.schema_name().to_string() != name {
                 true => replaced.update_data(|expression| expression.alias(name)),
                 false => replaced,
@@ -145,7 +145,7 @@ fn read(definition: &SourceDefinition) -> Result<RecordBatch> {
     }
     let faults = source.faults();
     match faults.samples.first() {
-        // A table with holes would give wrong joins without a word.
+        // A table with gaps would silently give wrong joins.
         Some(sample) => Err(DataFusionError::External(
             format!(
                 "table '{}' has {} rows that cannot be read, such as: {sample}; correct them, or declare the column as \

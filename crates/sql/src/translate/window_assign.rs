@@ -53,7 +53,7 @@ impl Translator {
         };
         let mut columns: Vec<Expr> = (0..input.fields().len()).map(|index| column_at(input, index)).collect();
         let bound = Expr::Column(assign.time.clone());
-        // Rows of closed windows that are put into larger ones come when they end, which may close these at once.
+        // Rows of closed windows that are assigned to larger ones come when they end, which may close these at once.
         let (bound, delay_ns) = match nested_in(relation.roles[time], assign.kind) {
             Some((inner, size_ns)) => {
                 let last_instant = lit(ScalarValue::new_interval_mdn(0, 0, size_ns - 1));
@@ -120,7 +120,7 @@ pub(super) fn with_bounds(expression: Expr, relation: &Relation, schema: &DFSche
         let (time, size) = (Expr::Column(column.clone()), interval(size_ns));
         let start = match offset_ns.rem_euclid(size_ns) {
             0 => window_start().call(vec![time, size.clone()]),
-            // Windows that start elsewhere are those of times that are moved to the others' starts.
+            // Windows that start elsewhere are equivalent to windows of times shifted to the others' starts.
             moved_ns => {
                 window_start().call(vec![time - interval(moved_ns), size.clone()]) + interval(moved_ns)
             }

@@ -124,7 +124,8 @@ mod chosen {
         let word = u64::from_le_bytes(*block);
         let mut hits = 0;
         for byte in wanted {
-            // The top bit of each byte that is zero. Bytes above one that is may be marked wrongly, never below.
+            // The top bit of each byte that is zero. Bytes above such a byte may be marked wrongly, but never those
+            // below.
             let differences = word ^ (LOW_BITS * u64::from(byte));
             hits |= differences.wrapping_sub(LOW_BITS) & !differences & HIGH_BITS;
         }

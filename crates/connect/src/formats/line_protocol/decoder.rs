@@ -198,7 +198,7 @@ impl LineProtocolDecoder {
         while !text.is_empty() {
             let (piece, rest) = text.split_at(end_of_piece(text));
             let mut marks = std::mem::take(&mut self.marks);
-            // Looked at once for all lines; where it fails, line by line.
+            // Checked at once for all lines and, if that fails, line by line.
             let is_checked = marks.find(piece) || std::str::from_utf8(piece).is_ok();
             let result = self.piece(piece, marks.places(), is_checked, batch_rows, batches);
             self.marks = marks;

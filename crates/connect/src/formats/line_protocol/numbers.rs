@@ -97,7 +97,7 @@ pub(super) fn number(text: &[u8], at: usize, end: usize) -> Option<(Number, usiz
             match (exact, last - next - 1) {
                 _ if last - start < 2 => None,
                 (Some(mantissa), scale) if mantissa <= EXACT_MAX && scale < POWERS.len() => {
-                    // Both are exact, so the quotient is rounded once, as IEEE 754 wants it.
+                    // Both are exact, so the quotient is rounded once, as IEEE 754 requires.
                     let value = mantissa as f64 / POWERS[scale];
                     Some((Number::Float(if negative { -value } else { value }), last))
                 }

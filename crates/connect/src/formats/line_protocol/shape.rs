@@ -33,8 +33,8 @@ pub(super) struct Line<'a> {
 impl Shape {
     /// The shape of a line that is a good point and has exactly these marks; `None` if they do not determine it.
     pub(super) fn of(text: &[u8], line: Line, names: &Names) -> Option<Shape> {
-        // The end of the measurement or of a value before each pair's name, the `=` behind it, what the time is behind, the
-        // line's end.
+        // The end of the measurement or of a value before each pair's name, the `=` behind it, what the time comes
+        // after, the line's end.
         let has_time = line.marks.len().is_multiple_of(2);
         let count = line.marks.len().checked_sub(1 + usize::from(has_time))? / 2;
         let mark = |index: usize| line.marks[index] as usize;
@@ -71,7 +71,7 @@ impl Shape {
     pub(super) fn fits(&self, text: &[u8], line: Line) -> bool {
         let Some(last) = line.marks.get(self.marks() - 1) else { return false };
         let behind = line.marks[self.pairs.len() * 2] as usize;
-        // Between two marks is none, so where a pair's text stands, its marks are those of the pair.
+        // There is none between two marks, so the marks within a pair's text are those of the pair.
         text[*last as usize] == b'\n'
             && (!self.has_time || text[behind] == b' ')
             && text[line.start..line.marks[0] as usize] == *self.measurement

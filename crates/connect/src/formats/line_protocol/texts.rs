@@ -34,7 +34,7 @@ impl Plain {
     /// The text of this length at the beginning of `rest`.
     #[inline(always)]
     pub(super) fn push(&mut self, rest: &[u8], length: usize) {
-        // A copy of a length that is known before is much faster; what is too much is taken back.
+        // A copy of a length known in advance is much faster; the excess is removed afterwards.
         match rest.first_chunk::<COPIED_BYTES>() {
             Some(block) if length <= COPIED_BYTES => {
                 let end = self.bytes.len() + length;

@@ -93,7 +93,7 @@ impl TableEncoder {
 
     /// Determines the column widths and, from these, the layout.
     fn measure(&mut self, cells: &[Cells<'_>], row_count: usize) -> Result<Form, Cause> {
-        // Of a text that sticks out, all is to be seen: that decides whether lines fit.
+        // All of an overflowing text must be visible: that decides whether lines fit.
         let mut line_width = 0;
         for (column, cells) in self.columns.iter_mut().zip(cells) {
             let mut widest = column.width;

@@ -55,7 +55,7 @@ impl CopyEncoder {
         out: &mut Vec<u8>,
         refuse: &mut impl FnMut(usize, String),
     ) {
-        // A value that cannot even be cast spoils its whole column, so its row is looked for by halves.
+        // A value that cannot even be cast spoils its whole column, so its row is found by bisection.
         let all = 0..rows.num_rows();
         let mut left = vec![all];
         while let Some(range) = left.pop() {
@@ -145,7 +145,7 @@ enum Values {
 impl Values {
     fn new(column: &ArrayRef, encoding: &Encoding) -> Result<Values, ArrowError> {
         Ok(match encoding {
-            // A number without a sign that is too large for 8 bytes with one is refused by the cast.
+            // An unsigned number that is too large for 8 signed bytes is rejected by the cast.
             Encoding::Integer { bytes } => Values::Integer(
                 as_type(column, &DataType::Int64)?.as_primitive::<Int64Type>().clone(),
                 *bytes,

@@ -39,7 +39,7 @@ impl Session {
     pub async fn connect(config: &Config) -> Result<Session, Error> {
         let (client, connection) = config.connect(NoTls).await?;
         let connection = tokio::spawn(async move {
-            // Whoever waits for an answer is told.
+            // Threads that wait for an answer are told.
             let _ = connection.await;
         });
         let session = Session { client, connection, copy: None };
@@ -74,7 +74,7 @@ impl Session {
     pub async fn prepare(&mut self, statements: &Statements) -> Result<(), Error> {
         if let (Some(create), Some(upsert)) = (statements.create_gathered(), statements.upsert()) {
             self.client.batch_execute(&create).await?;
-            // Says now, not at the first row, if the table has no such key.
+            // Reports now, and not at the first row, if the table has no such key.
             self.client.simple_query(&format!("EXPLAIN {upsert}")).await?;
         }
         self.copy = Some(self.client.prepare(&statements.copy()).await?);

@@ -41,7 +41,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         self.session = None;
         if let Some(runtime) = self.runtime.take() {
-            // A name that is being looked up is not waited for.
+            // There is no wait for a name that is being looked up.
             runtime.shutdown_background();
         }
     }
@@ -109,7 +109,7 @@ impl Writer {
     fn reconnect(&self) -> Result<(Session, Option<Noted>), Failure> {
         self.wait_for(self.settings.answer_wait, async {
             let mut session = Session::connect(&self.config).await?;
-            // Waits for the transaction of the connection that was lost, if it is still there.
+            // Waits for the transaction of the lost connection, if it still exists.
             let found = session.noted(&self.statements.look()).await?;
             session.prepare(&self.statements).await?;
             Ok((session, found))
@@ -136,7 +136,7 @@ impl Writer {
         self.execute(session, "ROLLBACK")?;
         self.make_room_for_letters(session)?;
         self.begin(session, cycle)?;
-        // What is checked at the end only would not say which row it is about.
+        // A check at the end only would not say which row it concerns.
         self.execute(session, "SET CONSTRAINTS ALL IMMEDIATE")?;
         self.put_in_parts(session, &rows.rows(), letters)?;
         letters.sort_by_key(|letter| (letter.cycle, letter.position));

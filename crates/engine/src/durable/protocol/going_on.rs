@@ -54,8 +54,8 @@ impl Left<'_> {
     /// # Errors
     /// If something that is needed is lost.
     pub fn way(self) -> Result<Way, Cause> {
-        // A crash of the machine may leave cuts on the disk whose events are not. No sink has committed them, for a commit
-        // waits for both; they are forgotten, and the cycles are cut anew.
+        // A crash of the machine may leave cuts on disk whose events are not there. No sink has committed them, because
+        // a commit waits for both. They are discarded, and new cuts are made for the cycles.
         let is_there = |cut: &&Cut| {
             cut.positions.iter().zip(self.streams).all(|(position, stream)| *position <= stream.end)
         };

@@ -12,7 +12,7 @@ impl Clauses<'_> {
     pub(super) fn call(&self, call: &Function) -> Checked {
         let Function {
             name,
-            // `{fn name()}`: another way to write the same.
+            // `{fn name()}`: another notation for the same.
             uses_odbc_syntax: _,
             parameters,
             args,

@@ -89,7 +89,7 @@ impl Clauses<'_> {
                 if *any {
                     refused("LIKE ANY", "join the conditions with OR")?;
                 }
-                // What evaluates LIKE knows no other.
+                // The evaluation of LIKE knows no other.
                 match escape_char {
                     Some(escape) if escape.value != Value::SingleQuotedString("\\".into()) => {
                         let hint = "leave ESCAPE out, and write 'a\\%' for a% itself";

@@ -8,7 +8,7 @@ impl Clauses<'_> {
     pub(super) fn body(&self, body: &SetExpr, query: &Query) -> Checked {
         let changes = "a query reads: write its rows elsewhere with INSERT INTO sink SELECT ...";
         match body {
-            // The visitor comes to these by itself.
+            // The visitor reaches these by itself.
             SetExpr::Select(_) | SetExpr::Query(_) => PLANNED,
             SetExpr::SetOperation { left, op, set_quantifier, right } => {
                 self.body(left, query)?;
