@@ -21,6 +21,7 @@ pub mod prefetch;
 pub mod sink;
 pub mod snapshot;
 pub mod source;
+pub mod state;
 pub mod transform;
 
 pub use batch::{Batch, PartitionedBatch, Rows, Run};
@@ -34,6 +35,7 @@ pub use output::Output;
 pub use sink::{CommitGuard, CycleOutput, Guarantee, Sink};
 pub use snapshot::{SnapshotReader, SnapshotWriter};
 pub use source::{Admission, Faults, Place, Places, Polled, Progress, Refused, Request, Source};
+pub use state::State;
 pub use transform::{Transform, Transformed};
 
 /// The Arrow crates whose types appear in this interface, so that users need not match versions themselves.

@@ -118,6 +118,14 @@ impl Engine {
         Arc::clone(&self.settings.clock)
     }
 
+    /// Starts a query that was written with another crate's interface.
+    ///
+    /// # Errors
+    /// If the query or the settings cannot run.
+    pub fn start<Q: Launch>(self, query: Q) -> Result<Q::Run, Q::Error> {
+        query.launch(self)
+    }
+
     /// Starts a plan with its sinks, in the plan's order.
     ///
     /// # Errors
@@ -125,4 +133,46 @@ impl Engine {
     pub fn run(self, plan: Plan, sinks: Vec<Box<dyn Sink>>) -> Result<Running, FlowError> {
         tidemill_flow::start(plan, sinks, self.settings)
     }
+}
+
+/// A query that an engine can [start](Engine::start): whatever becomes a plan with its sources and sinks.
+///
+/// ```
+/// use tidemill_engine::{CycleOutput, Cause, Engine, FlowError, Launch, Plan, Running, Sink};
+/// # use std::ops::RangeInclusive;
+/// # struct Ignored;
+/// # impl Sink for Ignored {
+/// #     fn prepare(&mut self, _: CycleOutput) -> Result<(), Cause> { Ok(()) }
+/// #     fn commit(&mut self, _: RangeInclusive<u64>) -> Result<(), Cause> { Ok(()) }
+/// # }
+/// # use tidemill_engine::arrow::schema::{DataType, Field, Schema};
+/// /// Counts nothing, and ends at once.
+/// struct Idle;
+///
+/// impl Launch for Idle {
+///     type Run = Running;
+///     type Error = FlowError;
+///
+///     fn launch(self, engine: Engine) -> Result<Running, FlowError> {
+///         let mut plan = Plan::new("idle");
+///         let schema = Schema::new(vec![Field::new("value", DataType::Int64, false)]);
+///         let rows = plan.source("rows", [schema.into()]);
+///         plan.sink("ignored", rows);
+///         engine.run(plan, vec![Box::new(Ignored)])
+///     }
+/// }
+/// Engine::new().start(Idle)?.join()?;
+/// # Ok::<(), FlowError>(())
+/// ```
+pub trait Launch {
+    /// The handle of the running query.
+    type Run;
+    /// Why it cannot run.
+    type Error;
+
+    /// Starts it on this engine.
+    ///
+    /// # Errors
+    /// If the query or the engine's settings cannot run.
+    fn launch(self, engine: Engine) -> Result<Self::Run, Self::Error>;
 }

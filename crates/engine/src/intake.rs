@@ -24,7 +24,23 @@ pub struct EventTime {
     pub delay_ns: i64,
 }
 
-pub(crate) struct Intake {
+/// Makes chunks of a gateway from the rows of its source: computes their columns, and decides row by row which are late.
+/// A [`Feed`](crate::Feed) does this for a source; a program that pushes rows itself does it here.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tidemill_engine::arrow::array::{RecordBatch, TimestampNanosecondArray};
+/// use tidemill_engine::{EventTime, FeedSettings, Intake};
+///
+/// let times = Arc::new(TimestampNanosecondArray::from(vec![100, 250, 120])) as _;
+/// let rows = RecordBatch::try_from_iter([("time", times)]).unwrap();
+/// let event_time = Some(EventTime { column: 0, delay_ns: 50 });
+/// let settings = FeedSettings { event_time, ..FeedSettings::default() };
+/// let mut intake = Intake::new(&settings, &[rows.schema()]);
+/// let chunk = intake.take(&rows).unwrap();
+/// assert_eq!((chunk.events, chunk.watermark, intake.late()), (3, 200, 1));
+/// ```
+pub struct Intake {
     columns: Option<Vec<Arc<dyn Expression>>>,
     event_time: Option<EventTime>,
     schema: SchemaRef,
@@ -58,7 +74,7 @@ impl Intake {
     }
 
     /// For a gateway that resumes: the event time up to which it was complete.
-    pub fn resumed(mut self, watermark: i64) -> Self {
+    pub(crate) fn resumed(mut self, watermark: i64) -> Self {
         if let Some(event_time) = self.event_time.filter(|_| watermark > i64::MIN) {
             self.latest_ns = watermark.saturating_add(event_time.delay_ns);
         }
@@ -76,6 +92,9 @@ impl Intake {
     }
 
     /// The chunk of some rows.
+    ///
+    /// # Errors
+    /// If a column cannot be computed for a reason that is not a single row's.
     pub fn take(&mut self, rows: &RecordBatch) -> Result<Chunk, Cause> {
         let events = rows.num_rows() as u32;
         let (rows, positions) = match self.computed(rows) {

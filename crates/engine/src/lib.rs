@@ -85,9 +85,9 @@ mod intake;
 pub use durable::{
     Durability, DurableRun, DurableSource, Keeper, Recovered, Repair, SyncPolicy, find_repair,
 };
-pub use engine::Engine;
+pub use engine::{Engine, Launch};
 pub use feed::{Feed, FeedSettings, FeedStatus};
-pub use intake::EventTime;
+pub use intake::{EventTime, Intake};
 pub use tidemill_core::counters::Counter;
 pub use tidemill_core::error::{Cause, OperatorError, SinkError};
 pub use tidemill_core::latency::ResponseTimes;
@@ -96,7 +96,7 @@ pub use tidemill_core::snapshot::{Snapshot, StateSource};
 pub use tidemill_core::{
     Admission, Batch, Clock, CommitGuard, Cut, CutLog, CycleOutput, Expression, FaultLog, Faults, Guarantee,
     ManualClock, MemoryCutLog, Operator, Output, Place, Places, Polled, Progress, Refused, Request, Rows,
-    Sink, SnapshotReader, SnapshotWriter, Source, SplitChange, SystemClock, TimeOfDay, Transform,
+    Sink, SnapshotReader, SnapshotWriter, Source, SplitChange, State, SystemClock, TimeOfDay, Transform,
     Transformed, arrow, prefetch,
 };
 pub use tidemill_flow::{

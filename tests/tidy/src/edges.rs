@@ -29,6 +29,7 @@ pub const ALLOWED: &[(&str, &[&str])] = &[
             "tidemill-engine",
         ],
     ),
+    ("tidemill", &["tidemill-engine", "tidemill-operators", "tidemill-connect", "tidemill-sql"]),
     ("tidemill-allocator", &[]),
     (
         "tidemill-cli",

@@ -1,0 +1,104 @@
+//! What a query consists of while it is written.
+
+use std::sync::Arc;
+
+use arrow_schema::{Schema, SchemaRef};
+use tidemill_engine::{
+    FaultLog, FeedSettings, Operator, OperatorPlan, Plan, Sink, Source, StreamRef, Transform, TransformPlan,
+    route_by_hash,
+};
+use tidemill_operators::watermark::LateRows;
+
+/// What a query consists of so far.
+pub(crate) struct Build {
+    pub plan: Plan,
+    pub sources: Vec<SourceBuild>,
+    pub sinks: Vec<Box<dyn Sink>>,
+    pub partitions: u32,
+    pub keys_max: usize,
+    pub late: LateRows,
+    pub failed: FaultLog,
+    /// What was wrong first.
+    pub fault: Option<String>,
+}
+
+/// A source of a query.
+pub(crate) struct SourceBuild {
+    pub schema: SchemaRef,
+    pub feed: FeedSettings,
+    /// Where its rows come from; `None`: the program pushes them.
+    pub source: Option<Box<dyn Source>>,
+}
+
+/// An input of an operator.
+pub(crate) struct BuildInput<'a> {
+    pub stream: StreamRef,
+    pub schema: &'a Schema,
+    /// The columns that divide its rows.
+    pub keys: &'a [usize],
+}
+
+impl Build {
+    /// Keeps what is wrong, if nothing was before.
+    pub fn fail(&mut self, reason: String) {
+        self.fault.get_or_insert(reason);
+    }
+
+    /// Partitions of an operator with so many key columns. Without keys, all rows must meet in one.
+    pub fn partitions_for(&self, keys: usize) -> u32 {
+        if keys == 0 { 1 } else { self.partitions.max(1) }
+    }
+
+    /// The limit of keys for each partition: with some room, for keys that are spread unevenly.
+    pub fn keys_max_for(&self, keys: usize) -> usize {
+        match self.partitions_for(keys) as usize {
+            1 => self.keys_max,
+            partitions => (self.keys_max / partitions).saturating_mul(2).max(self.keys_max.min(1024)),
+        }
+    }
+
+    /// Adds an operator.
+    pub fn operator(
+        &mut self,
+        name: &str,
+        inputs: &[BuildInput<'_>],
+        output: &SchemaRef,
+        factory: impl Fn(u32) -> Box<dyn Operator> + Send + Sync + 'static,
+    ) -> StreamRef {
+        let partitions = self.partitions_for(inputs.iter().map(|input| input.keys.len()).max().unwrap_or(0));
+        let mut operator = OperatorPlan::new(self.unique(name), partitions, factory);
+        for BuildInput { stream, schema, keys } in inputs {
+            let columns: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+            operator = operator.input(*stream, &columns, route_by_hash(keys.to_vec(), partitions));
+        }
+        self.plan.operator(operator.output(Arc::clone(output)))[0]
+    }
+
+    /// Adds a transform.
+    pub fn transform(
+        &mut self,
+        name: &str,
+        input: StreamRef,
+        output: &SchemaRef,
+        factory: impl Fn() -> Box<dyn Transform> + Send + Sync + 'static,
+    ) -> StreamRef {
+        self.plan.transform(TransformPlan::new(name, input, Arc::clone(output), factory))
+    }
+
+    /// A name that no operator has yet. Snapshots are found by it.
+    fn unique(&self, name: &str) -> String {
+        let taken = |name: &str| self.plan.operators.iter().any(|operator| operator.name == name);
+        let numbered = (2..).map(|number| format!("{name} {number}"));
+        let mut names = std::iter::once(name.to_owned()).chain(numbered);
+        names.find(|name| !taken(name)).expect("there are more numbers than operators")
+    }
+}
+
+/// A name that two columns have.
+pub(crate) fn duplicate(schema: &Schema) -> Option<&str> {
+    let names = || schema.fields().iter().map(|field| field.name().as_str());
+    names()
+        .enumerate()
+        .find(|(index, name)| names().take(*index).any(|other| other == *name))
+        .map(|(_, name)| name)
+}

@@ -1,0 +1,26 @@
+//! Why a query does not run.
+
+use thiserror::Error;
+use tidemill_engine::{Cause, FlowError};
+
+/// A query cannot be started, or has stopped.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum Error {
+    /// The program describes a query that cannot be. The text names the place, the reason and the remedy.
+    #[error("query '{query}': {reason}")]
+    Query {
+        /// The name of the query.
+        query: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A source, a sink or a batch of rows failed.
+    #[error(transparent)]
+    Cause(#[from] Cause),
+    /// The engine did not start the query, or has stopped it.
+    #[error(transparent)]
+    Flow(#[from] FlowError),
+    /// The source has ended, or the query has stopped: it takes no more rows. [`Run::join`](crate::Run::join) says why.
+    #[error("the source has ended or the query has stopped, and takes no more rows")]
+    Stopped,
+}

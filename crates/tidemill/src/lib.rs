@@ -1,0 +1,117 @@
+//! Continuous queries in Rust.
+//!
+//! A [`Query`] has sources, operators and sinks, written as methods of its [`Stream`]s. [`Engine::start`] runs it. Words
+//! that come over a socket, counted:
+//!
+//! ```no_run
+//! use tidemill::{Engine, Query, sources};
+//!
+//! let mut query = Query::new("word count");
+//! query
+//!     .read("lines", sources::tcp_lines("127.0.0.1:7000")?)
+//!     .flat_map("line", "word", |(line,): (String,)| words(&line))
+//!     .key_by("word")
+//!     .scan("count", "word", ["word", "count"], |count: &mut u64, (word,): (String,)| { *count += 1; [(word, *count)] })
+//!     .for_each("print", ["word", "count"], |(word, count): (String, u64)| println!("{word} {count}"));
+//! Engine::new().workers(2).start(query)?.join()?;
+//!
+//! fn words(line: &str) -> Vec<(String,)> {
+//!     line.split_whitespace().map(|word| (word.to_owned(),)).collect()
+//! }
+//! # Ok::<(), tidemill::Error>(())
+//! ```
+//!
+//! A sum for each key, by an operator of the program's own:
+//!
+//! ```
+//! use std::{collections::BTreeMap, sync::Arc};
+//! use tidemill::arrow::array::types::UInt32Type;
+//! use tidemill::arrow::schema::{DataType, Field, Schema, SchemaRef};
+//! use tidemill::*;
+//!
+//! #[derive(Default)]
+//! struct RunningSum(BTreeMap<u32, u64>);
+//!
+//! impl KeyedOperator for RunningSum {
+//!     fn output(&self, _input: &SchemaRef) -> Result<SchemaRef, Cause> {
+//!         let field = |name: &str, data_type| Field::new(name, data_type, false);
+//!         Ok(Arc::new(Schema::new(vec![field("key", DataType::UInt32), field("sum", DataType::UInt64)])))
+//!     }
+//! }
+//!
+//! impl Operator for RunningSum {
+//!     fn rows(&mut self, _input: usize, rows: Rows<'_>, output: &mut Output) -> Result<(), Cause> {
+//!         let (keys, values) = (rows.column::<UInt32Type>(0), rows.column::<UInt32Type>(1));
+//!         for row in 0..rows.len() {
+//!             let sum = self.0.entry(keys[row]).or_default();
+//!             *sum += u64::from(values[row]);
+//!             output.port(0).push(rows.positions()[row], (keys[row], *sum));
+//!         }
+//!         Ok(())
+//!     }
+//!     fn snapshot(&self, writer: &mut SnapshotWriter) {
+//!         self.0.write(writer);
+//!     }
+//!     fn restore(&mut self, reader: &mut SnapshotReader<'_>) -> Result<(), Cause> {
+//!         self.0 = State::read(reader)?;
+//!         Ok(())
+//!     }
+//! }
+//!
+//! let mut query = Query::new("sums");
+//! let readings = query.rows::<(u32, u32)>("readings", ["key", "value"]);
+//! let sums = readings.key_by("key").apply("running sum", RunningSum::default).collect("sums", 1000);
+//! let run = Engine::new().workers(2).start(query)?;
+//! run.input(&readings)?.push([(1, 10), (2, 20), (1, 30)])?;
+//! run.finish()?;
+//!
+//! let sums: Vec<u64> = rows_of::<(u64,)>(&sums.read()?, "sum")?.into_iter().map(|(sum,)| sum).collect();
+//! assert_eq!(sums, [10, 20, 40]);
+//! # Ok::<(), tidemill::Error>(())
+//! ```
+//!
+//! Results do not depend on the number of workers, as long as functions and operators depend on their arguments alone.
+//!
+//! Below this interface is [`engine`]: a plan as data, durable queries, clusters of processes, split plans. [`operators`]
+//! has the operators that queries are made of, [`connect`] sources and sinks. With the feature `sql` there is `sql`:
+//! queries as text, which can call a program's own functions and operators.
+
+pub mod aggregate;
+mod build;
+mod callback;
+mod error;
+mod functions;
+mod input;
+mod join;
+mod keyed;
+mod names;
+mod query;
+mod row;
+mod row_source;
+mod run;
+pub mod sources;
+mod stream;
+mod value;
+mod window;
+
+pub use error::Error;
+pub use input::Input;
+pub use join::Within;
+pub use keyed::{KeyedOperator, KeyedStream};
+pub use names::Names;
+pub use query::Query;
+pub use row::{ReadColumn, Row, rows_of};
+pub use row_source::{PushedSource, RowInput, RowSource};
+pub use run::{Run, Summary};
+pub use stream::Stream;
+pub use tidemill_connect as connect;
+pub use tidemill_engine as engine;
+pub use tidemill_engine::{
+    Cause, Cut, CycleOutput, CyclePolicy, Engine, Limits, Operator, Output, Polled, Rows, Sink,
+    SnapshotReader, SnapshotWriter, Source, State, Transform, Transformed, arrow,
+};
+pub use tidemill_operators as operators;
+#[cfg(feature = "sql")]
+pub use tidemill_sql as sql;
+pub use value::{Scalar, Timestamp, Value};
+pub use window::{Window, WindowedStream};

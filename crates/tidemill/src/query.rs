@@ -1,0 +1,149 @@
+//! A query under construction.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow_schema::{Schema, SchemaRef};
+use tidemill_engine::{Engine, FaultLog, FeedSettings, Launch, Plan, Source};
+use tidemill_operators::watermark::LateRows;
+
+use crate::build::{Build, SourceBuild, duplicate};
+use crate::error::Error;
+use crate::names::Names;
+use crate::row::Row;
+use crate::row_source::RowSource;
+use crate::run::Run;
+use crate::stream::Stream;
+
+/// A continuous query that is written in Rust: sources, what becomes of their streams, and sinks.
+///
+/// Streams are handles. What is wrong with one of them, such as a column that it does not have, is kept and told by
+/// [`Engine::start`], so that no call in between has to be checked.
+///
+/// See the [crate's examples](crate).
+pub struct Query {
+    pub(crate) build: Rc<RefCell<Build>>,
+}
+
+/// After so long without rows, a source that does not end by itself no longer holds event time back.
+const IDLE_AFTER: Duration = Duration::from_secs(5);
+
+/// How far ahead of the clock the event time of such a source may be.
+const MAX_AHEAD: Duration = Duration::from_secs(3600);
+
+impl Query {
+    /// A query without sources and sinks yet, with 16 partitions and at most ten million keys in each operator.
+    pub fn new(name: impl Into<String>) -> Query {
+        let build = Build {
+            plan: Plan::new(name),
+            sources: Vec::new(),
+            sinks: Vec::new(),
+            partitions: 16,
+            keys_max: 10_000_000,
+            late: LateRows::default(),
+            failed: FaultLog::default(),
+            fault: None,
+        };
+        Query { build: Rc::new(RefCell::new(build)) }
+    }
+
+    /// Sets how many logical partitions each operator with keys has: several for each core that the query may ever
+    /// use. It is part of the query: with another number, state cannot be taken over. Affects operators that are
+    /// added later.
+    #[must_use]
+    pub fn partitions(self, partitions: u32) -> Query {
+        {
+            let mut build = self.build.borrow_mut();
+            build.partitions = partitions;
+            if partitions == 0 {
+                build.fail("partitions(0): an operator needs at least 1 partition".to_owned());
+            }
+        }
+        self
+    }
+
+    /// Sets how many keys each operator may hold. An operator that needs more stops the query. Affects operators that
+    /// are added later.
+    #[must_use]
+    pub fn keys_max(self, keys_max: usize) -> Query {
+        self.build.borrow_mut().keys_max = keys_max;
+        self
+    }
+
+    /// Adds a source whose rows the program pushes, see [`Run::input`].
+    pub fn source(&mut self, name: &str, schema: &SchemaRef) -> Stream {
+        self.add_source(
+            name,
+            SourceBuild { schema: Arc::clone(schema), feed: FeedSettings::default(), source: None },
+        )
+    }
+
+    /// Adds a source whose rows the program pushes as tuples.
+    ///
+    /// ```
+    /// use tidemill::{Engine, Query};
+    /// let mut query = Query::new("temperatures");
+    /// let readings = query.rows::<(String, f64)>("readings", ["place", "celsius"]);
+    /// let warm = readings.filter(["celsius"], |(celsius,): (f64,)| celsius > 20.0).collect("warm", 100);
+    /// let run = Engine::new().start(query)?;
+    /// run.input(&readings)?.push([("roof".to_owned(), 21.5), ("cellar".to_owned(), 12.0)])?;
+    /// run.finish()?;
+    /// assert_eq!(warm.len(), 1);
+    /// # Ok::<(), tidemill::Error>(())
+    /// ```
+    pub fn rows<R: Row>(&mut self, name: &str, columns: impl Names) -> RowSource<R> {
+        let fields = R::fields(&columns.names()).unwrap_or_else(|reason| {
+            self.build.borrow_mut().fail(format!("source '{name}': {reason}"));
+            Vec::new()
+        });
+        RowSource::new(self.source(name, &Arc::new(Schema::new(fields))))
+    }
+
+    /// Adds a source that is read on a thread of its own: a file, a socket, or one that the program writes.
+    ///
+    /// If it does not end by itself, it counts as idle after 5 seconds without rows, and rows whose event time is more than
+    /// an hour ahead of the clock are refused. [`Stream::idle_after`] and [`Stream::max_ahead`] change that.
+    pub fn read(&mut self, name: &str, source: impl Source + 'static) -> Stream {
+        let lives = !source.is_finite();
+        let feed = FeedSettings {
+            idle_after: lives.then_some(IDLE_AFTER),
+            max_ahead: (lives && !source.is_repeatable()).then_some(MAX_AHEAD),
+            ..FeedSettings::default()
+        };
+        self.add_source(name, SourceBuild { schema: source.schema(), feed, source: Some(Box::new(source)) })
+    }
+
+    fn add_source(&mut self, name: &str, source: SourceBuild) -> Stream {
+        let mut build = self.build.borrow_mut();
+        if let Some(twice) = duplicate(&source.schema) {
+            build.fail(format!("source '{name}' has two columns named '{twice}'; rename one of them"));
+        }
+        let schema = Arc::clone(&source.schema);
+        let stream = build.plan.source(name, [Arc::clone(&schema)])[0];
+        let sources = vec![build.sources.len()];
+        build.sources.push(source);
+        Stream { build: Rc::clone(&self.build), stream, schema, sources, delay_ns: 0, unbounded: None }
+    }
+}
+
+impl Launch for Query {
+    type Run = Run;
+    type Error = Error;
+
+    fn launch(self, engine: Engine) -> Result<Run, Error> {
+        // Handles of streams may be kept, to push rows; they have nothing more to say.
+        let build = self.build.replace(Query::new("started").into_build());
+        match build.fault {
+            Some(reason) => Err(Error::Query { query: build.plan.name, reason }),
+            None => Run::start(build, engine),
+        }
+    }
+}
+
+impl Query {
+    fn into_build(self) -> Build {
+        Rc::into_inner(self.build).expect("a query without streams has one owner").into_inner()
+    }
+}

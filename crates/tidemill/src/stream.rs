@@ -1,0 +1,421 @@
+//! Streams, and what is done with their rows one by one.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use tidemill_connect::sinks::{MemoryRows, MemorySink};
+use tidemill_engine::{Cause, EventTime, FeedSettings, Producer, Sink, StreamRef, Transform};
+use tidemill_operators::forward::{Forward, ForwardSpec};
+use tidemill_operators::watermark::WatermarkSpec;
+
+use crate::build::{Build, BuildInput, duplicate};
+use crate::callback::Callback;
+use crate::functions::{Filter, FlatMap, Map, Select};
+use crate::names::Names;
+use crate::row::Row;
+
+/// A stream of a [`Query`](crate::Query): rows of the same columns, one after the other.
+///
+/// A handle: it can be cloned, read by several operators and sinks, and kept while the query runs.
+///
+/// Functions that are given to a stream run on the workers, several at a time. What they return must depend on their
+/// arguments alone: no clock, no random numbers. A panic in one of them stops the query.
+#[derive(Clone)]
+pub struct Stream {
+    pub(crate) build: Rc<RefCell<Build>>,
+    pub(crate) stream: StreamRef,
+    pub(crate) schema: SchemaRef,
+    /// The sources that its rows come from.
+    pub(crate) sources: Vec<usize>,
+    /// How much earlier than its sources' time its rows may be.
+    pub(crate) delay_ns: i64,
+    /// A column of times that cannot be event time, because nothing bounds how late they come.
+    pub(crate) unbounded: Option<String>,
+}
+
+impl Stream {
+    /// Its columns.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Says which column of a source is its event time: `Timestamp(Nanosecond)`. A row is late, and left out, if it is
+    /// more than `delay` behind the largest event time before it; windows wait that much longer.
+    ///
+    /// For streams of sources, before anything reads them.
+    #[must_use]
+    pub fn event_time(self, column: &str, delay: Duration) -> Stream {
+        let delay_ns = i64::try_from(delay.as_nanos()).unwrap_or(i64::MAX);
+        let column = self.time_column(column);
+        self.with_source(|source| source.event_time = column.map(|column| EventTime { column, delay_ns }))
+    }
+
+    /// Says after which time without rows a source no longer holds event time back; `None`: it always does.
+    ///
+    /// For sources that are [read](crate::Query::read). A program that pushes rows calls [`Input::idle`](crate::Input::idle).
+    #[must_use]
+    pub fn idle_after(self, limit: Option<Duration>) -> Stream {
+        self.with_source(|source| source.idle_after = limit)
+    }
+
+    /// Says how far ahead of the clock the event time of a row may be. Rows further ahead are refused, because they would
+    /// make all others late; `None`: there is no limit.
+    ///
+    /// For sources that are [read](crate::Query::read) and give other rows each time.
+    #[must_use]
+    pub fn max_ahead(self, limit: Option<Duration>) -> Stream {
+        self.with_source(|source| source.max_ahead = limit)
+    }
+
+    fn with_source(self, set: impl FnOnce(&mut FeedSettings)) -> Stream {
+        {
+            let build = &mut *self.build.borrow_mut();
+            match (self.stream.producer, self.sources.as_slice()) {
+                (Producer::Source(_), [source]) => set(&mut build.sources[*source].feed),
+                _ => build.fail(
+                    "event time, idleness and the limit ahead of the clock belong to a source: set them on the \
+                     stream that source(), rows() or read() returned"
+                        .to_owned(),
+                ),
+            }
+        }
+        self
+    }
+
+    /// Keeps the rows for which the function is true.
+    #[must_use]
+    pub fn filter<R, F>(&self, columns: impl Names, keep: F) -> Stream
+    where
+        R: Row,
+        F: Fn(R) -> bool + Send + Sync + 'static,
+    {
+        let Some(columns) = self.typed::<R>("filter", columns) else { return self.clone() };
+        let keep = Arc::new(keep);
+        self.transformed("filter", &Arc::clone(&self.schema), move || {
+            Box::new(Filter::<R, F>::new(columns.clone(), Arc::clone(&keep)))
+        })
+    }
+
+    /// Makes one row of each: the function gets some columns, and its result is the whole new row.
+    #[must_use]
+    pub fn map<R, O, F>(&self, columns: impl Names, output: impl Names, function: F) -> Stream
+    where
+        R: Row,
+        O: Row,
+        F: Fn(R) -> O + Send + Sync + 'static,
+    {
+        self.mapped("map", columns, output, false, function)
+    }
+
+    /// Adds columns to each row: the function gets some columns, and its result stands behind them all.
+    ///
+    /// ```
+    /// use tidemill::{Engine, Query};
+    /// let mut query = Query::new("areas");
+    /// let fields = query.rows::<(f64, f64)>("fields", ["width", "length"]);
+    /// let areas = fields.with(["width", "length"], "area", |(width, length): (f64, f64)| (width * length,));
+    /// assert_eq!(areas.schema().fields().len(), 3);
+    /// ```
+    #[must_use]
+    pub fn with<R, O, F>(&self, columns: impl Names, added: impl Names, function: F) -> Stream
+    where
+        R: Row,
+        O: Row,
+        F: Fn(R) -> O + Send + Sync + 'static,
+    {
+        self.mapped("with", columns, added, true, function)
+    }
+
+    fn mapped<R, O, F>(
+        &self,
+        name: &str,
+        columns: impl Names,
+        output: impl Names,
+        keeps_all: bool,
+        function: F,
+    ) -> Stream
+    where
+        R: Row,
+        O: Row,
+        F: Fn(R) -> O + Send + Sync + 'static,
+    {
+        let Some(columns) = self.typed::<R>(name, columns) else { return self.clone() };
+        let kept = if keeps_all { self.schema.fields().to_vec() } else { Vec::new() };
+        let Some(schema) = self.written::<O>(name, &kept, output) else { return self.clone() };
+        let (function, output) = (Arc::new(function), Arc::clone(&schema));
+        self.transformed(name, &schema, move || {
+            Box::new(Map::<R, O, F>::new(
+                columns.clone(),
+                Arc::clone(&output),
+                keeps_all,
+                Arc::clone(&function),
+            ))
+        })
+    }
+
+    /// Makes any number of rows of each: those that the function returns.
+    #[must_use]
+    pub fn flat_map<R, I, F>(&self, columns: impl Names, output: impl Names, function: F) -> Stream
+    where
+        R: Row,
+        I: IntoIterator + 'static,
+        I::Item: Row,
+        F: Fn(R) -> I + Send + Sync + 'static,
+    {
+        let Some(columns) = self.typed::<R>("flat_map", columns) else { return self.clone() };
+        let Some(schema) = self.written::<I::Item>("flat_map", &[], output) else { return self.clone() };
+        let (function, output) = (Arc::new(function), Arc::clone(&schema));
+        self.transformed("flat_map", &schema, move || {
+            Box::new(FlatMap::<R, I, F>::new(columns.clone(), Arc::clone(&output), Arc::clone(&function)))
+        })
+    }
+
+    /// Keeps these columns, in this order.
+    #[must_use]
+    pub fn select(&self, columns: impl Names) -> Stream {
+        let Some(columns) = self.columns("select", columns) else { return self.clone() };
+        let fields: Vec<_> =
+            columns.iter().map(|column| Arc::clone(&self.schema.fields()[*column])).collect();
+        let schema = Arc::new(Schema::new(fields));
+        if let Some(twice) = duplicate(&schema) {
+            self.fail(format!("select: column '{twice}' is selected twice"));
+            return self.clone();
+        }
+        let output = Arc::clone(&schema);
+        self.transformed("select", &schema, move || {
+            Box::new(Select::new(columns.clone(), Arc::clone(&output)))
+        })
+    }
+
+    /// Passes the rows through a [`Transform`] of the program's own, batch by batch.
+    #[must_use]
+    pub fn transform<T>(
+        &self,
+        name: &str,
+        output: &SchemaRef,
+        factory: impl Fn() -> T + Send + Sync + 'static,
+    ) -> Stream
+    where
+        T: Transform + 'static,
+    {
+        self.transformed(name, output, move || Box::new(factory()))
+    }
+
+    /// The rows of this stream and of another one with the same columns, in one partition.
+    ///
+    /// ```
+    /// use tidemill::{Engine, Query};
+    /// let mut query = Query::new("both");
+    /// let left = query.rows::<(i64,)>("left", "value");
+    /// let right = query.rows::<(i64,)>("right", "value");
+    /// let both = left.union(&right).collect("both", 100);
+    /// let run = Engine::new().start(query)?;
+    /// run.input(&left)?.push([(1,)])?;
+    /// run.input(&right)?.push([(2,), (3,)])?;
+    /// run.finish()?;
+    /// assert_eq!(both.len(), 3);
+    /// # Ok::<(), tidemill::Error>(())
+    /// ```
+    #[must_use]
+    pub fn union(&self, other: &Stream) -> Stream {
+        let types = |stream: &Stream| -> Vec<(String, DataType)> {
+            let fields = stream.schema.fields().iter();
+            fields.map(|field| (field.name().clone(), field.data_type().clone())).collect()
+        };
+        if !self.is_of_same_query("union", other) {
+            return self.clone();
+        }
+        if types(self) != types(other) {
+            let (left, right) = (describe(&self.schema), describe(&other.schema));
+            self.fail(format!("union: the streams have different columns: {left}, and {right}"));
+            return self.clone();
+        }
+        let fields = self.schema.fields().iter().zip(other.schema.fields());
+        let either = |(left, right): (&Arc<Field>, &Arc<Field>)| {
+            left.as_ref().clone().with_nullable(left.is_nullable() || right.is_nullable())
+        };
+        let schema: SchemaRef = Arc::new(Schema::new(fields.map(either).collect::<Vec<_>>()));
+        let spec = ForwardSpec { schema: Arc::clone(&schema) };
+        let stream = self.build.borrow_mut().operator(
+            "union",
+            &[self.input(&[]), other.input(&[])],
+            &schema,
+            move |_| Box::new(Forward::new(spec.clone())),
+        );
+        let mut sources = self.sources.clone();
+        sources.extend(other.sources.iter().filter(|source| !self.sources.contains(source)));
+        let delay_ns = self.delay_ns.max(other.delay_ns);
+        let unbounded = self.unbounded.clone().or_else(|| other.unbounded.clone());
+        Stream { build: Rc::clone(&self.build), stream, schema, sources, delay_ns, unbounded }
+    }
+
+    /// Sends the rows to a sink.
+    pub fn to(&self, name: &str, sink: impl Sink + 'static) {
+        let mut build = self.build.borrow_mut();
+        build.plan.sink(name, [self.stream]);
+        build.sinks.push(Box::new(sink));
+    }
+
+    /// Sends the rows to a sink that needs to know their columns before it can be made, such as one of
+    /// [`connect::sinks`](crate::connect::sinks).
+    ///
+    /// ```
+    /// use tidemill::Query;
+    /// use tidemill::connect::sinks::{FileFormat, FileSink, FileSinkSettings};
+    /// # let folder = std::env::temp_dir().join(format!("tidemill-to-with-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder).unwrap();
+    /// let mut query = Query::new("copy");
+    /// let rows = query.rows::<(i64,)>("rows", "value");
+    /// let path = folder.join("rows.csv");
+    /// rows.to_with("file", |schema| FileSink::create(&path, schema, &FileSinkSettings::new(FileFormat::csv())));
+    /// # drop(query);
+    /// # std::fs::remove_dir_all(&folder).unwrap();
+    /// ```
+    pub fn to_with<S: Sink + 'static>(&self, name: &str, make: impl FnOnce(&SchemaRef) -> Result<S, Cause>) {
+        match make(&self.schema) {
+            Ok(sink) => self.to(name, sink),
+            Err(cause) => self.fail(format!("sink '{name}': {cause}")),
+        }
+    }
+
+    /// Keeps the rows in memory: at most so many, a query that has more stops. Returns the handle to read them, while the
+    /// query runs or after.
+    pub fn collect(&self, name: &str, rows_max: usize) -> MemoryRows {
+        let (sink, rows) = MemorySink::new(&self.schema, rows_max);
+        self.to(name, sink);
+        rows
+    }
+
+    /// Calls a function with some columns of each row, once the row's cycle is committed, on a thread of its own.
+    pub fn for_each<R, F>(&self, name: &str, columns: impl Names, mut function: F)
+    where
+        R: Row,
+        F: FnMut(R) + Send + 'static,
+    {
+        let Some(columns) = self.typed::<R>("for_each", columns) else { return };
+        self.for_each_batch(name, move |rows| {
+            crate::row::each::<R>(rows, &columns, |_, row| {
+                function(row);
+                Ok(())
+            })
+        });
+    }
+
+    /// Calls a function with the rows of each cycle, once the cycle is committed. An error stops the query.
+    pub fn for_each_batch<F>(&self, name: &str, function: F)
+    where
+        F: FnMut(&RecordBatch) -> Result<(), Cause> + Send + 'static,
+    {
+        self.to(name, Callback::new(function));
+    }
+
+    /// The stream as the input of an operator.
+    pub(crate) fn input<'a>(&'a self, keys: &'a [usize]) -> BuildInput<'a> {
+        BuildInput { stream: self.stream, schema: &self.schema, keys }
+    }
+
+    /// How far event time is complete for an operator that reads the stream.
+    pub(crate) fn watermark(&self) -> WatermarkSpec {
+        WatermarkSpec { sources: self.sources.clone(), delay_ns: self.delay_ns }
+    }
+
+    pub(crate) fn fail(&self, reason: String) {
+        self.build.borrow_mut().fail(reason);
+    }
+
+    /// The columns of these names; keeps what is wrong with them.
+    pub(crate) fn columns(&self, what: &str, names: impl Names) -> Option<Vec<usize>> {
+        let column = |name: String| {
+            let found = self.schema.index_of(&name);
+            found.map_err(|_| {
+                format!("{what}: there is no column '{name}'; there are {}", describe(&self.schema))
+            })
+        };
+        let columns = names.names().into_iter().map(column).collect::<Result<Vec<_>, _>>();
+        columns.map_err(|reason| self.fail(reason)).ok()
+    }
+
+    /// A column of event times; keeps what is wrong with it.
+    pub(crate) fn time_column(&self, name: &str) -> Option<usize> {
+        let column = self.columns("event time", name)?[0];
+        let data_type = self.schema.field(column).data_type();
+        if !matches!(data_type, DataType::Timestamp(TimeUnit::Nanosecond, _)) {
+            self.fail(format!(
+                "event time: column '{name}' is {data_type}; it must be Timestamp(Nanosecond)"
+            ));
+            return None;
+        }
+        if self.unbounded.as_deref() == Some(name) {
+            self.fail(format!(
+                "event time: '{name}' is the start of a session, which may lie any time back when the session is \
+                 closed; take window_end"
+            ));
+            return None;
+        }
+        Some(column)
+    }
+
+    /// The columns of these names as rows of a type; keeps what is wrong with them.
+    pub(crate) fn typed<R: Row>(&self, what: &str, names: impl Names) -> Option<Vec<usize>> {
+        let columns = self.columns(what, names)?;
+        match R::check(&self.schema, &columns) {
+            Ok(()) => Some(columns),
+            Err(reason) => {
+                self.fail(format!("{what}: {reason}"));
+                None
+            }
+        }
+    }
+
+    /// The schema of rows that a function writes behind other columns; keeps what is wrong with it.
+    pub(crate) fn written<O: Row>(
+        &self,
+        what: &str,
+        kept: &[Arc<Field>],
+        names: impl Names,
+    ) -> Option<SchemaRef> {
+        let fields = match O::fields(&names.names()) {
+            Ok(fields) => fields,
+            Err(reason) => {
+                self.fail(format!("{what}: {reason}"));
+                return None;
+            }
+        };
+        let schema =
+            Schema::new(kept.iter().cloned().chain(fields.into_iter().map(Arc::new)).collect::<Vec<_>>());
+        if let Some(twice) = duplicate(&schema) {
+            self.fail(format!("{what}: two columns would be named '{twice}'; give one another name"));
+            return None;
+        }
+        Some(Arc::new(schema))
+    }
+
+    pub(crate) fn is_of_same_query(&self, what: &str, other: &Stream) -> bool {
+        let is_same = Rc::ptr_eq(&self.build, &other.build);
+        if !is_same {
+            self.fail(format!("{what}: the two streams belong to different queries"));
+        }
+        is_same
+    }
+
+    fn transformed(
+        &self,
+        name: &str,
+        output: &SchemaRef,
+        factory: impl Fn() -> Box<dyn Transform> + Send + Sync + 'static,
+    ) -> Stream {
+        let stream = self.build.borrow_mut().transform(name, self.stream, output, factory);
+        Stream { stream, schema: Arc::clone(output), ..self.clone() }
+    }
+}
+
+/// The columns of a schema, for people.
+pub(crate) fn describe(schema: &Schema) -> String {
+    let columns: Vec<String> =
+        schema.fields().iter().map(|field| format!("{} ({})", field.name(), field.data_type())).collect();
+    if columns.is_empty() { "no columns".to_owned() } else { columns.join(", ") }
+}

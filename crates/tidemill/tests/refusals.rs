@@ -1,0 +1,118 @@
+//! What is wrong with a query is told when it starts, with the place, the reason and the remedy.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidemill::aggregate::{count, sum};
+use tidemill::arrow::array::{Int32Array, RecordBatch};
+use tidemill::{Engine, PushedSource, Query, Stream, Timestamp, Window, Within};
+
+fn refused(build: impl FnOnce(&mut Query) -> Stream) -> String {
+    let mut query = Query::new("q");
+    build(&mut query).for_each_batch("ignored", |_| Ok(()));
+    Engine::new().start(query).err().expect("it is refused").to_string()
+}
+
+fn rows(query: &mut Query) -> Stream {
+    query.rows::<(i64, Option<f64>, Timestamp)>("rows", ["key", "value", "time"]).stream().clone()
+}
+
+#[test]
+fn columns_and_types_are_checked() {
+    let text = refused(|query| rows(query).filter("valeu", |(value,): (f64,)| value > 0.0));
+    assert_eq!(
+        text,
+        "query 'q': filter: there is no column 'valeu'; there are key (Int64), value (Float64), time (Timestamp(ns))"
+    );
+    let text = refused(|query| rows(query).filter("value", |(value,): (f64,)| value > 0.0));
+    assert_eq!(text, "query 'q': filter: column 'value' may be NULL; read it as Option<f64>");
+    let text = refused(|query| rows(query).map("key", "text", |(key,): (String,)| (key,)));
+    assert_eq!(text, "query 'q': map: column 'key' is Int64, which cannot be read as String");
+    let text = refused(|query| rows(query).map("key", ["a", "b"], |(key,): (i64,)| (key,)));
+    assert_eq!(text, "query 'q': map: rows of 1 values need as many names, not 2");
+    let text = refused(|query| rows(query).with("key", "value", |(key,): (i64,)| (key,)));
+    assert_eq!(text, "query 'q': with: two columns would be named 'value'; give one another name");
+    let text = refused(|query| rows(query).key_by("kye").aggregate([count()]));
+    assert!(text.contains("key_by: there is no column 'kye'"), "{text}");
+}
+
+#[test]
+fn windows_need_event_time() {
+    let minute = Duration::from_secs(60);
+    let text = refused(|query| {
+        rows(query).key_by("key").window(Window::tumbling("time", minute)).aggregate([count()])
+    });
+    assert!(text.contains("source 'rows' has no event time, so windows would never close"), "{text}");
+    let timed = |query: &mut Query| rows(query).event_time("time", minute);
+    let text =
+        refused(|query| timed(query).key_by(()).window(Window::tumbling("key", minute)).aggregate([count()]));
+    assert!(text.contains("column 'key' is Int64; it must be Timestamp(Nanosecond)"), "{text}");
+    let text = refused(|query| {
+        timed(query).key_by(()).window(Window::tumbling("time", Duration::ZERO)).aggregate([count()])
+    });
+    assert!(text.contains("the size of a window is 0 ns"), "{text}");
+    let text = refused(|query| {
+        let sessions =
+            timed(query).key_by("key").window(Window::session("time", minute)).aggregate([count()]);
+        sessions
+            .key_by(())
+            .window(Window::tumbling("window_start", minute))
+            .aggregate([count().named("sessions")])
+    });
+    assert!(text.contains("take window_end"), "{text}");
+}
+
+#[test]
+fn aggregates_are_checked() {
+    let text = refused(|query| {
+        let names = query.rows::<(String,)>("names", "name");
+        names.key_by(()).aggregate([sum("name")])
+    });
+    assert!(text.contains("sum(name): sum is not defined for"), "{text}");
+    let text = refused(|query| rows(query).key_by("key").aggregate([count(), count()]));
+    assert!(text.contains("two columns would be named 'count'; call .named()"), "{text}");
+    let text = refused(|query| rows(query).key_by("key").aggregate([count().only_if("value")]));
+    assert!(text.contains("only_if: column 'value' is Float64; it must be Boolean"), "{text}");
+}
+
+#[test]
+fn joins_are_checked() {
+    let within = Within::new("time", "time");
+    let text = refused(|query| {
+        let (left, right) = (rows(query), query.rows::<(u8, Timestamp)>("other", ["id", "time"]));
+        left.key_by("key").join("pairs", &right.key_by("id"), &within)
+    });
+    assert!(text.contains("join 'pairs': the keys have different types"), "{text}");
+    let text = refused(|query| {
+        let (left, right) = (rows(query), query.rows::<(i64, Timestamp)>("other", ["id", "time"]));
+        left.key_by("key").join("pairs", &right.key_by("id"), &within)
+    });
+    assert!(text.contains("both streams have a column 'time'"), "{text}");
+    let mut other = Query::new("other");
+    let text = refused(|query| rows(query).union(&rows(&mut other)));
+    assert!(text.contains("the two streams belong to different queries"), "{text}");
+}
+
+#[test]
+fn only_what_a_source_expects_can_be_pushed() {
+    let mut query = Query::new("q");
+    let source = rows(&mut query);
+    let doubled = source.map("key", "key", |(key,): (i64,)| (2 * key,));
+    doubled.for_each_batch("ignored", |_| Ok(()));
+    let run = Engine::new().start(query).unwrap();
+    assert!(run.input(&doubled).err().unwrap().to_string().contains("and to no others"));
+    let wrong = Arc::new(Int32Array::from(vec![1])) as _;
+    let wrong = RecordBatch::try_from_iter([("key", wrong)]).unwrap();
+    let text = run.input(&source).unwrap().push(wrong).unwrap_err().to_string();
+    assert!(
+        text.contains("source 'rows': the rows have the columns key (Int32); the source has key (Int64)"),
+        "{text}"
+    );
+    run.finish().unwrap();
+}
+
+#[test]
+fn an_empty_query_is_refused() {
+    let text = Engine::new().start(Query::new("nothing")).err().unwrap().to_string();
+    assert!(text.contains("needs at least one source and one sink"), "{text}");
+}
