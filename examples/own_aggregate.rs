@@ -1,4 +1,4 @@
-//! An aggregate function of one's own: the geometric mean, over windows and as any other aggregate.
+//! A user-defined aggregate function: the geometric mean, over windows and like any other aggregate.
 //!
 //! `cargo run --example own_aggregate [WORKERS]`: what it prints does not depend on the number of workers.
 

@@ -1,4 +1,4 @@
-//! A scalar function of one's own, used in SQL like any other.
+//! A user-defined scalar function, used in SQL like any other.
 //!
 //! `cargo run --example own_function`
 

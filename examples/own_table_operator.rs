@@ -1,4 +1,4 @@
-//! A stateful operator of one's own, called in SQL: alarms for values that stay above a limit.
+//! A user-defined stateful operator, called in SQL: alarms for values that stay above a limit.
 //!
 //! `cargo run --example own_table_operator [WORKERS]`: what it prints does not depend on the number of workers.
 

@@ -1,4 +1,4 @@
-//! An operator and a sink of one's own: mean and maximum per key over a generated stream, a table per cycle.
+//! A user-defined operator and sink: mean and maximum per key over a generated stream, a table per cycle.
 //!
 //! `cargo run --example running_statistics [WORKERS]`: what it prints does not depend on the number of workers.
 

@@ -1,5 +1,5 @@
 //! Durable ingestion: the stages of Chimera's table with messages of the same size, end to end over a socket, and
-//! recovery. Answers are checked before anything is told.
+//! recovery. Answers are checked before anything is printed.
 
 mod end_to_end;
 mod engine;

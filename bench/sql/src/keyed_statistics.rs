@@ -1,4 +1,4 @@
-//! Keyed statistics in SQL: count, minimum, maximum, mean and variance of 100,000 keys, given out every million events.
+//! Keyed statistics in SQL: count, minimum, maximum, mean and variance of 100,000 keys, emitted every million events.
 
 use std::sync::Arc;
 

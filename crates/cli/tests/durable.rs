@@ -94,7 +94,7 @@ fn kill(mut run: Run) {
     run.0.wait().unwrap();
 }
 
-/// Runs the pipeline until a sink has all, killing it after so many answers each time.
+/// Runs the pipeline until a sink has everything, and kills it after this many answers each time.
 fn killed_after(folder: &Path, port: u16, kills: &[u64], mut has_all: impl FnMut() -> bool) {
     let mut child = begin(folder);
     let sender = Sender::start(port, "agent-7", bodies());

@@ -86,7 +86,7 @@ fn a_table_that_changes_is_shown_in_place() {
     let folder = folder_with(&[]);
     let query = "SELECT value % 3 AS rest, count(*) AS n FROM sequence(rate => 20000) GROUP BY 1";
     let mut session = terminal(folder.path(), &format!("sql -c \"{query}\""));
-    // It is drawn anew, several times.
+    // It is redrawn several times.
     let mut written = String::new();
     for _ in 0..3 {
         written += &session.exp_string("\x1b[5A").unwrap();

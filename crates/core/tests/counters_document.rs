@@ -1,6 +1,6 @@
-//! `docs/counters.md` is written from the registry of counters and says the same.
+//! `docs/counters.md` is generated from the registry of counters and agrees with it.
 //!
-//! `TIDEMILL_UPDATE=1 cargo test -p tidemill-core --test counters_document` writes it anew.
+//! `TIDEMILL_UPDATE=1 cargo test -p tidemill-core --test counters_document` rewrites it.
 
 use std::fmt::Write;
 use std::fs;
@@ -11,12 +11,12 @@ use tidemill_core::counters::Counter;
 const HEAD: &str = "\
 # Counters
 
-Every engine keeps these, always. `Running::status` reads them at any time, `Running::join` at the end; they count
-from the start of the run. A level goes up and down, all others only up. Besides them a status holds two histograms
-of response times: per event, from its arrival to the commit of its cycle, and per cycle, from its cut to its commit.
+Every engine keeps these counters, always. `Running::status` reads them at any time, `Running::join` at the end. They
+count from the start of the run. A level goes up and down; all others only go up. A status also holds two histograms of
+response times: per event, from its arrival to the commit of its cycle, and per cycle, from its cut to its commit.
 
-This page is written from the registry in `crates/core/src/counters.rs`; a test compares the two, and
-`TIDEMILL_UPDATE=1 cargo test -p tidemill-core --test counters_document` writes it anew.
+This page is generated from the registry in `crates/core/src/counters.rs`, and a test compares the two.
+`TIDEMILL_UPDATE=1 cargo test -p tidemill-core --test counters_document` rewrites it.
 
 | counter | unit | what it counts |
 |---|---|---|

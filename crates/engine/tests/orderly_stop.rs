@@ -1,5 +1,5 @@
-//! A durable query that is stopped in order keeps its last state: the next start has nothing to make again. A stop that
-//! comes while logged cuts are made again waits for them, and is in order, too.
+//! A durable query that is stopped normally keeps its last state: the next start has nothing to recompute. A stop that
+//! comes while logged cuts are being replayed waits for them, and is a normal stop, too.
 
 mod fixture;
 

@@ -190,7 +190,7 @@ fn whenever_a_process_is_killed_that_gets_long_parcels_the_run_ends_and_what_was
     assert_right_when_killed(10_000, 600_000, 12);
 }
 
-/// Kills one of three processes at some moment of a run of so many rows, in cycles and chunks of so many; again and again.
+/// Kills one of three processes at some moment of a run with this many rows, and cycles and chunks of this size; repeatedly.
 fn assert_right_when_killed(cycle: u32, rows: u32, times: u32) {
     let mut random = Random(3);
     let push = move |gateway: &Gateway| {

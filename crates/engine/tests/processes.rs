@@ -145,8 +145,8 @@ fn rows_of_long_parcels_stay_in_order() {
     assert_ordered(120_000, 60_000, 200_000, 1, &[(2, 1), (2, 2)]);
 }
 
-/// Sends so many rows, in chunks and cycles of so many, such a part in a hundred to all, and has every partition tell what
-/// it got.
+/// Sends `count` rows in chunks and cycles of these sizes, `to_all` percent of them to all partitions, and has every
+/// partition report what it received.
 fn assert_ordered(count: u64, chunk_rows: usize, cycle: u32, to_all: u64, layouts: &[(usize, usize)]) {
     let mut random = Random(1);
     let row = |number| {

@@ -58,7 +58,7 @@ fn broken_off(random: &mut Random, spec: &Spec, chunks: &[Vec<Chunk>]) -> Left {
     Left { cuts: log.cuts(), snapshot, sinks }
 }
 
-/// Goes on over all logged cuts, and to the end.
+/// Resumes through all logged cuts, to the end.
 fn go_on(random: &mut Random, spec: &Spec, chunks: &[Vec<Chunk>], left: &Left) -> (Vec<Cut>, Vec<Remember>) {
     let first_new: Vec<u64> = left.sinks.iter().map(Remember::committed).collect();
     let oldest = first_new.iter().min().copied().unwrap_or(0);
@@ -97,7 +97,7 @@ fn behind(chunks: &[Chunk], position: u64) -> Vec<Chunk> {
     rest.collect()
 }
 
-/// Without what may differ when a cut is made again.
+/// Without what may differ when a cut is replayed.
 fn plain(given: impl IntoIterator<Item = Given>) -> Vec<Given> {
     let plain = given.into_iter().map(|mut given| {
         (given.cut.snapshot, given.cut.last, given.cut.closed_at_ns) = (false, false, 0);

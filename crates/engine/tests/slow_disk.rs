@@ -24,7 +24,7 @@ use tidemill_engine::{
 const LAST: u64 = 3000;
 const SEGMENT_BYTES: u64 = 16 << 10;
 const JOURNAL_BYTES_MAX: u64 = 256 << 10;
-/// A row of these tests has at most so many bytes in the journal.
+/// The most bytes that a row of these tests has in the journal.
 const RECORD_BYTES_MAX: u64 = 1024;
 
 fn start(disk: &FaultDisk, world: &Arc<Mutex<World>>, sync: SyncPolicy) -> DurableRun {

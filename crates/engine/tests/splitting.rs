@@ -88,7 +88,7 @@ impl Operator for Forward {
     }
 }
 
-/// Every kind of plan, with windows of so many rows; and none, where every worker splits what it has.
+/// Every kind of plan, with windows of this many rows; and none, where every worker splits what it has.
 fn all_plans(partitions: u32, splitters: u32, window_rows: u32) -> Vec<Option<SplitPlan>> {
     let parts = Proportions::broadcast_part(0.2).unwrap();
     let plans = [

@@ -280,7 +280,7 @@ fn a_filter_says_which_rows_count() {
     assert_eq!(sums, ["10", "10", "50"]);
 }
 
-/// Values around the ends of their type; what a sum that does not fit gives, and which rows are told of.
+/// Values around the ends of their type; the result of a sum that does not fit, and which rows are reported.
 #[test]
 fn a_running_sum_that_does_not_fit_is_null_until_its_rows_have_left() {
     use tidemill_core::FaultLog;

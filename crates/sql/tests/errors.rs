@@ -1,5 +1,5 @@
 //! What users read when something is wrong: the whole text of each error, kept in `tests/errors`. With
-//! `TIDEMILL_UPDATE=1` the files are written anew.
+//! `TIDEMILL_UPDATE=1` the files are rewritten.
 
 use std::fmt::Write;
 use std::future::Future;

@@ -14,7 +14,7 @@ use tidemill_connect::sinks::MemorySink;
 use tidemill_engine::EventTime;
 use tidemill_sql::{Projected, Reply, Session, SourceDefinition, parse};
 
-/// Vectors of so many pseudo-random numbers each.
+/// Vectors of this many pseudo-random numbers each.
 fn signals(lengths: &[usize]) -> Vec<Vec<f64>> {
     let mut state = 7_u64;
     let mut number = || {

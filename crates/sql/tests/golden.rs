@@ -1,6 +1,5 @@
-//! The language, case by case: each file of `tests/golden` has a script, its input files, and what comes of it: plans,
-//! rows, refusals, and how many rows were late or could not be used. With `TIDEMILL_UPDATE=1` the files are written
-//! anew.
+//! The language, case by case: each file of `tests/golden` has a script, its input files, and the results: plans, rows,
+//! refusals, and how many rows were late or could not be used. With `TIDEMILL_UPDATE=1` the files are rewritten.
 //!
 //! A case has sections, each headed by `=== `: `file NAME [in parts of N]` (an input, written to a folder of its own
 //! whose name the script writes as `$DIR`; in parts: a folder NAME of files of N rows each, so that watermarks move

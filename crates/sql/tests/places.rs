@@ -11,7 +11,7 @@ use tidemill_sql::{Reply, Session, parse};
 /// What was computed: for each label, the workers that did, and how many rows.
 type Noted = Arc<Mutex<BTreeMap<String, (BTreeSet<String>, usize)>>>;
 
-/// A session of so many workers with `noted(label, value)`, which is the value.
+/// A session with this many workers and `noted(label, value)`, which returns the value.
 fn session(workers: usize) -> (Session, Noted) {
     let noted = Noted::default();
     let notes = Arc::clone(&noted);

@@ -136,7 +136,7 @@ fn a_sum_that_overflows_is_an_error_wherever_it_is_computed() {
     }
 }
 
-/// A pipeline goes on: its sums, of all kinds, are NULL and told of, and the rest of their rows is there.
+/// A pipeline continues: its sums, of all kinds, are NULL and reported, and the rest of their rows is there.
 #[test]
 fn a_sum_that_overflows_is_null_in_a_pipeline() {
     let folder = Folder::new("null-sums");

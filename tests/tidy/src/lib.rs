@@ -12,6 +12,7 @@
 //! | `file-length` | a Rust file of more than 500 lines |
 //! | `line-length` | a line of Rust of more than 120 characters, unless it is a comment or has a URL |
 //! | `names` | a file or folder named `utils`, `common`, `helpers` or `misc` |
+//! | `prose` | a phrase of [`prose::PHRASES`] in a comment or a page: it reads as translated |
 //! | `machine-paths` | a path of somebody's machine, in `src` and in the repository's own texts |
 //!
 //! A rule is a function from what it looks at to its findings, so each has its own test with a text that breaks it.
@@ -21,6 +22,7 @@ pub mod edges;
 pub mod imports;
 pub mod known_cycles;
 pub mod map;
+pub mod prose;
 pub mod rust_text;
 pub mod sources;
 pub mod tree;

@@ -8,12 +8,13 @@
 //! * `unsafe`: only in listed files.
 //! * `file-length`, `line-length`: at most 500 lines of 120 characters.
 //! * `names`: no `utils`, `common`, `helpers`, `misc`.
+//! * `prose`: no phrase that reads as translated.
 //! * `machine-paths`: no path of one machine.
 
 use std::fs;
 use std::process::Command;
 
-use tidemill_tidy::{Finding, cycles, edges, known_cycles, map, sources, tree};
+use tidemill_tidy::{Finding, cycles, edges, known_cycles, map, prose, sources, tree};
 
 #[test]
 fn packages_depend_downwards() {
@@ -55,6 +56,7 @@ fn files_keep_the_rules() {
         // What is not text has no lines to look at.
         if let Ok(text) = fs::read_to_string(root.join(path)) {
             findings.extend(sources::check(path, &text));
+            findings.extend(prose::check(path, &text));
         }
     }
     assert_none(findings);

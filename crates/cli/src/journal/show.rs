@@ -28,7 +28,7 @@ pub(crate) struct Show {
     /// The first position, or the first cycle
     #[arg(long, value_name = "POSITION", default_value_t = 0)]
     from: u64,
-    /// At most so many rows, or cuts
+    /// At most this many rows, or cuts
     #[arg(long, value_name = "ROWS", default_value_t = 20)]
     limit: usize,
     /// How rows are shown

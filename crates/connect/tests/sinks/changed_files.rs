@@ -1,5 +1,5 @@
-//! A file that another program changes while it is written: no zeros, nothing overwritten, and what was promised is kept or
-//! told of.
+//! A file that another program changes while it is written: no zeros, nothing overwritten, and every promise is kept or its
+//! failure reported.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;

@@ -183,7 +183,7 @@ fn folder_of_text_fills(folder: &Path) {
     fs::remove_dir_all(path).unwrap();
 }
 
-/// What was committed stays when the disk is full, and the next run goes on behind it.
+/// What was committed stays when the disk is full, and the next run continues behind it.
 fn file_goes_on_when_there_is_room_again(folder: &Path) {
     let path = folder.join("out.csv");
     let settings = FileSinkSettings { resume: true, ..FileSinkSettings::new(FileFormat::csv()) };

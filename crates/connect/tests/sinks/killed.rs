@@ -44,7 +44,7 @@ fn rows_of(number: u64) -> Option<RecordBatch> {
     (count > 3).then(|| rows_of_cycle(number, count))
 }
 
-/// What the child does: goes on behind the last committed cycle, up to 4 cycles per commit.
+/// The child's work: it continues behind the last committed cycle, with up to 4 cycles per commit.
 #[test]
 fn in_child() {
     let (Ok(kind), Ok(place)) = (env::var(KIND), env::var(PLACE)) else { return };

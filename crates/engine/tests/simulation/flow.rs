@@ -120,7 +120,7 @@ pub struct Flow {
     closed: VecDeque<(Cut, Vec<Vec<Event>>)>,
     state: State,
     pub sinks: Vec<SinkFlow>,
-    /// Whether the next cycle is to be snapshotted, and what came of it.
+    /// Whether the next cycle is to be snapshotted, and the result.
     pub wants_snapshot: bool,
     pub snapshot: Option<Snapshot>,
     pub has_ended: bool,

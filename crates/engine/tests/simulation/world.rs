@@ -117,7 +117,7 @@ impl SourceWorld {
         }
     }
 
-    /// The query begins anew.
+    /// The query restarts.
     pub fn reopened(&mut self, random: &mut Random) {
         self.given.clear();
         self.rows_acknowledged = 0;
@@ -216,7 +216,7 @@ impl SourceWorld {
 /// A sink: one that remembers its last cycle, or one whose commits we note.
 pub struct SinkWorld {
     pub remembers: bool,
-    /// It is given one of so many rows, so that some cycles, or most, have none for it.
+    /// It receives one row out of this many, so that some cycles, or most, have none for it.
     rows_each: u64,
     /// The last cycle that it was given.
     pub committed: Option<u64>,
@@ -238,7 +238,7 @@ impl SinkWorld {
         results.iter().filter(|row| self.rows_each == 1 || row.order % self.rows_each == 0).cloned().collect()
     }
 
-    /// The query begins anew: what was not recorded is given again, and had no rows.
+    /// The query restarts: what was not recorded comes again, and had no rows.
     pub fn reopened(&mut self) {
         if self.remembers {
             self.committed = self.recorded;

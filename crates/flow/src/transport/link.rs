@@ -194,7 +194,7 @@ mod tests {
         (stream, listener.accept().unwrap().0)
     }
 
-    /// A message of so many bytes as Timely writes it.
+    /// A message with this many bytes, as Timely writes it.
     fn timely(length: usize) -> Vec<u8> {
         let header =
             MessageHeader { channel: 1, source: 2, target_lower: 3, target_upper: 4, length, seqno: 300 };

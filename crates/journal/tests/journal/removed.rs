@@ -31,7 +31,7 @@ fn found_out(change: impl Fn(&Path)) {
     cuts.sync().unwrap();
     writer.check_there().unwrap();
     change(&folder);
-    // The system takes it without a word.
+    // The system accepts it silently.
     writer.append(&numbers, 0, None).unwrap();
     cuts.append(&cut(1)).unwrap();
     assert!(reason(writer.check_there()).contains("removed, moved or replaced"));

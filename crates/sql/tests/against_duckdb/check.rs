@@ -16,7 +16,7 @@ const QUERIES_PER_TABLE: u64 = 10;
 /// Wrong answers that are shown before the test gives up.
 const SHOWN_MAX: usize = 5;
 
-/// What came of the queries of a family.
+/// The results of the queries of a family.
 #[derive(Debug, Default)]
 struct Counts {
     compared: u64,

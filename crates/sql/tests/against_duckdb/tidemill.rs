@@ -16,7 +16,7 @@ pub enum Way {
     Table,
     /// Over streams that end; what cannot stream is computed then.
     Source,
-    /// As a materialized view over streams, in cycles of so many events.
+    /// As a materialized view over streams, in cycles of this many events.
     View { cycle_events: u32, workers: usize },
 }
 

@@ -16,7 +16,7 @@ const ROWS_MAX: usize = 1_000_000;
 
 type Rows = Vec<Vec<String>>;
 
-/// What came of a query.
+/// The result of a query.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     names: Vec<String>,
@@ -30,7 +30,7 @@ struct Outcome {
     rows_in: Option<u64>,
 }
 
-/// The text of the case's file, with what came of its scripts.
+/// The text of the case's file, with the results of its scripts.
 pub fn case(case: &Case) -> Result<String, String> {
     let folder = case.write_inputs();
     let directory = folder.path.display().to_string();

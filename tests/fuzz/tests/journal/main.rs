@@ -2,7 +2,7 @@
 //! there.
 //!
 //! The corpus is a folder as version 1 of the format writes it (`corpus/journal`), without the zeros at the end of the
-//! files. `TIDEMILL_WRITE_CORPUS=1` writes it anew.
+//! files. `TIDEMILL_WRITE_CORPUS=1` rewrites it.
 
 #[path = "../../../../crates/journal/tests/journal/support/fault_disk.rs"]
 #[allow(dead_code)]

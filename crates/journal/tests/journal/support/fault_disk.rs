@@ -126,7 +126,7 @@ impl FaultDisk {
         self.state().now.values().map(|file| file.lock().unwrap().now.length).sum()
     }
 
-    /// After so many more syncs that go well, one fails.
+    /// After this many more successful syncs, one fails.
     pub fn fail_sync(&self, after: u64) {
         self.state().fails_sync = Some(after);
     }
@@ -136,7 +136,7 @@ impl FaultDisk {
         self.state().fails_sync.is_none()
     }
 
-    /// After so many more changes the machine stands still: nothing works any more, and what is there stays as it is.
+    /// After this many more changes the machine halts: nothing works any more, and what is there stays as it is.
     pub fn halt(&self, after: u64) {
         self.state().halts = Some(after);
     }
