@@ -3,16 +3,14 @@
 use std::collections::VecDeque;
 
 use tidemill_engine::arrow::array::{cast::AsArray, types::UInt32Type};
-use tidemill_engine::{Batch, Clock};
-
-use crate::cpu_clock::CpuClock;
+use tidemill_engine::{Batch, Clock, ThreadTime};
 
 /// Processor time per event: this many threads copy, each all of the batches `rounds` times, and keep the last `kept`
 /// copies, as a split must until its rows are taken. If none are kept, each copy goes where the last one was, in the
 /// first-level cache.
 pub fn measure(batches: &[Batch], threads: usize, rounds: usize, kept: usize) -> f64 {
     let copy_all = || {
-        let start_ns = CpuClock.now_ns();
+        let start_ns = ThreadTime.now_ns();
         let mut copies = VecDeque::with_capacity(kept + 1);
         for batch in (0..rounds).flat_map(|_| batches) {
             copies.push_back(copy(batch, kept > 0));
@@ -20,7 +18,7 @@ pub fn measure(batches: &[Batch], threads: usize, rounds: usize, kept: usize) ->
                 copies.pop_front();
             }
         }
-        CpuClock.now_ns() - start_ns
+        ThreadTime.now_ns() - start_ns
     };
     let cpu_ns: u64 = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(copy_all)).collect();

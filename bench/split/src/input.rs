@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use tidemill_engine::{Batch, Clock, Prediction, Route, SplitPlan, SplitProfile, predict, profile};
+use tidemill_engine::{
+    Batch, Clock, Prediction, Route, SplitPlan, SplitProfile, ThreadTime, predict, profile,
+};
 
 use crate::Arguments;
-use crate::cpu_clock::CpuClock;
 use crate::measure::{Measured, Run, measure};
 use crate::tuples::{self, TUPLE_BYTES};
 
@@ -124,7 +125,7 @@ fn profile_of(
     workers: usize,
 ) -> anyhow::Result<SplitProfile> {
     let columns: Vec<usize> = (0..tuples::columns().len()).collect();
-    Ok(profile(batches, route, partitions, &columns, workers as u32, &|| CpuClock.now_ns())?)
+    Ok(profile(batches, route, partitions, &columns, workers as u32, &|| ThreadTime.now_ns())?)
 }
 
 #[cfg(test)]

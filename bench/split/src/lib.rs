@@ -2,10 +2,10 @@
 //! plain copy of the same bytes is measured for comparison.
 
 mod copy;
-mod cpu_clock;
 mod input;
 mod measure;
 mod picture;
+mod process_time;
 mod processes;
 mod sweep;
 mod table;
@@ -161,7 +161,7 @@ fn windows(arguments: &Arguments) -> anyhow::Result<()> {
         let rate_of = |rows| rates.iter().rfind(|(known, _)| *known <= rows).map_or(0.0, |(_, rate)| *rate);
         let chosen = tidemill_split::cost::window_rows(*least, *most, rate_of);
         println!(
-            "\nBy the rule of the paper (double it until that gains less than 0.15 %): {chosen} tuples."
+            "\nBy the rule of the paper (double it until no larger window gains 0.15 %): {chosen} tuples."
         );
     }
     Ok(())

@@ -7,10 +7,10 @@ use anyhow::ensure;
 use tidemill_engine::arrow::array::types::UInt32Type;
 use tidemill_engine::{
     Batch, Cause, Chunk, Cut, CycleOutput, CyclePolicy, Engine, Operator, OperatorPlan, Output, Plan, Route,
-    Rows, Sink, SnapshotReader, SnapshotWriter, SplitPlan,
+    Rows, Sink, SnapshotReader, SnapshotWriter, SplitPlan, ThreadTime,
 };
 
-use crate::cpu_clock::{CpuClock, process_ns};
+use crate::process_time::process_ns;
 use crate::tuples::{NUMBER, Tally, columns, expected, schema};
 
 /// What to run.
@@ -104,7 +104,7 @@ pub fn measure(run: &Run<'_>) -> anyhow::Result<Measured> {
     let tallies: Tallies = Arc::new(Mutex::new(vec![Tally::default(); run.partitions as usize]));
     // This clock cannot tell whether a cycle has waited its share.
     let cycles = CyclePolicy { wait_max: None, ..CyclePolicy::default() };
-    let engine = Engine::new().workers(run.workers).cycles(cycles).clock(Arc::new(CpuClock));
+    let engine = Engine::new().workers(run.workers).cycles(cycles).clock(Arc::new(ThreadTime));
     let mut running = engine.run(plan(run, &tallies), vec![Box::new(Nowhere)])?;
     let gateway = running.gateway(0).expect("the plan has a source");
     running.wait_until_ready()?;

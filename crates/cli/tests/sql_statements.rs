@@ -88,7 +88,7 @@ fn what_a_split_costs_is_known_once_it_has_run() {
     measured.shows(&[
         ", predicted",
         "<- the most work",
-        "by the model: tree of fan-outs 2, 4",
+        "by the model, the split and the operator alone: tree of fan-outs 2, 4",
         "not chosen: ",
     ]);
     // What splitting costs does not depend on who does it.
@@ -97,7 +97,7 @@ fn what_a_split_costs_is_known_once_it_has_run() {
     {
         let known = explained("", plan).expect(0);
         known.shows(&[
-            &format!("by what it cost when it ran before: {shape}"),
+            &format!("by what it cost when it ran before, split and operator alone: {shape}"),
             "<- busy first",
             "not chosen: ",
         ]);
@@ -111,7 +111,7 @@ fn what_a_split_costs_is_known_once_it_has_run() {
     unknown.shows(&["its costs are not known yet"]);
     ended(folder.path(), &["sql", "-c", query]).expect(0);
     let known = ended(folder.path(), &["sql", "-c", &format!("EXPLAIN {query}")]).expect(0);
-    known.shows(&["by what it cost when it ran before: "]);
+    known.shows(&["by what it cost when it ran before, split and operator alone: "]);
     // There is no place for it: nothing is said of that.
     std::fs::remove_file(&file).unwrap();
     std::fs::create_dir(&file).unwrap();

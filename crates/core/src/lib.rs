@@ -25,7 +25,7 @@ pub mod state;
 pub mod transform;
 
 pub use batch::{Batch, PartitionedBatch, Rows, Run};
-pub use clock::{Clock, ManualClock, SystemClock, TimeOfDay};
+pub use clock::{Clock, ManualClock, SystemClock, ThreadTime, TimeOfDay};
 pub use cut::{Cut, CutLog, MemoryCutLog, SplitChange};
 pub use error::{Cause, OperatorError, SinkError};
 pub use expression::Expression;

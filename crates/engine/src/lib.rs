@@ -96,8 +96,8 @@ pub use tidemill_core::snapshot::{Snapshot, StateSource};
 pub use tidemill_core::{
     Admission, Batch, Clock, CommitGuard, Cut, CutLog, CycleOutput, Expression, FaultLog, Faults, Guarantee,
     ManualClock, MemoryCutLog, Operator, Output, Place, Places, Polled, Progress, Refused, Request, Rows,
-    Sink, SnapshotReader, SnapshotWriter, Source, SplitChange, State, SystemClock, TimeOfDay, Transform,
-    Transformed, arrow, prefetch,
+    Sink, SnapshotReader, SnapshotWriter, Source, SplitChange, State, SystemClock, ThreadTime, TimeOfDay,
+    Transform, Transformed, arrow, prefetch,
 };
 pub use tidemill_flow::{
     Chunk, Failure, FlowError, Gateway, Member, Processes, Replan, Resume, Running, Snapshots, SplitStatus,

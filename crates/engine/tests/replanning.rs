@@ -162,7 +162,9 @@ fn a_change_is_told_with_its_first_cycle_and_what_was_measured_is_of_the_new_pla
     assert_eq!(names, ["window router", "splitters of level 1", "splitters of level 2"]);
     assert_eq!(split.stages[2].rows_out, 20_000, "{split}");
     assert!(
-        split.to_string().starts_with("operator 'forward', input 0: tree of fan-outs 2, 4 to 7 partitions\n")
+        split.to_string().starts_with(
+            "operator 'forward', input 0: tree of fan-outs 2, 4 to 7 partitions; processor time\n"
+        )
     );
 }
 
@@ -216,7 +218,7 @@ fn the_engine_chooses_by_what_it_measures() {
     });
     let choice = status.splits[0].choice.as_ref().unwrap();
     assert!(choice.predictions.iter().all(|prediction| prediction.plan.validate(7).is_ok()));
-    assert!(status.splits[0].to_string().contains("by the model: "));
+    assert!(status.splits[0].to_string().contains("by the model, the split and the operator alone: "));
 }
 
 #[test]
@@ -249,4 +251,15 @@ fn a_given_plan_is_measured_if_that_is_asked_for_however_short_the_query_is() {
     // What no one has asked for is not measured.
     let status = run_split(Engine::new().profile_splits(), None, None, 2000, |_| ());
     assert!(status.splits[0].profile.is_none());
+}
+
+#[test]
+fn a_stage_and_its_prediction_are_both_processor_time() {
+    // The engine's clock stands still, as it would for a cost that is taken from it.
+    let engine = Engine::new().profile_splits().clock(Arc::new(ManualClock::default()));
+    let status = run_split(engine, Some(SplitPlan::exptree(7)), None, 2000, |_| ());
+    let split = &status.splits[0];
+    assert!(split.stages.iter().all(|stage| stage.time_ns > 0), "{split}");
+    let SplitterCosts { consume_ns, process_ns, emit_ns } = split.profile.unwrap().splitter;
+    assert!(consume_ns + process_ns + emit_ns > 0.0, "{split}");
 }

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use tidemill_core::error::Cause;
+use tidemill_core::{Clock, ThreadTime};
 use tidemill_plan::AutoSplit;
 use tidemill_split::choose::{Choice, candidates, choose_of, compare};
 use tidemill_split::predict::{Prediction, predict};
@@ -70,19 +71,22 @@ pub(crate) fn run(run_state: &RunState, topology: &Topology, with_given: bool) {
     };
     while run_state.splits.wait(wait) {
         wait = every;
-        edges.iter().filter(is_due).for_each(|measured| measured.measure(run_state, topology));
+        // One thread: the workers are at work beside it.
+        edges.iter().filter(is_due).for_each(|measured| measured.measure(run_state, topology, 1));
     }
     if with_given {
         let unknown = edges.iter().filter(|measured| run_state.splits.choice(measured.edge).is_none());
-        unknown.for_each(|measured| measured.measure(run_state, topology));
+        // Nobody works beside it now: as many threads contend for the memory as have split.
+        let threads = topology.workers.min(cores());
+        unknown.for_each(|measured| measured.measure(run_state, topology, threads));
     }
 }
 
 impl Measured<'_> {
-    /// Profiles the current sample, if there is one, and requests the next.
-    fn measure(&self, run_state: &RunState, topology: &Topology) {
+    /// Profiles the current sample on this number of threads, if there is one, and requests the next.
+    fn measure(&self, run_state: &RunState, topology: &Topology, threads: u32) {
         // A routing function that fails will fail on the worker too, and there it is reported.
-        if let Ok(Some(profile)) = guard(|| profile_of(run_state, topology, self.edge, self.split)) {
+        if let Ok(Some(profile)) = guard(|| profile_of(run_state, topology, self, threads)) {
             self.choose(run_state, topology, &profile);
         }
         run_state.splits.want_sample(self.edge);
@@ -106,22 +110,23 @@ impl Measured<'_> {
     }
 }
 
-/// The cost of splitting a sample, if there is one.
+/// The cost of splitting a sample on this number of threads, if there is one. It is processor time, as the costs of the
+/// stages are.
 fn profile_of(
     run_state: &RunState,
     topology: &Topology,
-    edge: usize,
-    split: &SplitEdge,
+    measured: &Measured<'_>,
+    threads: u32,
 ) -> Result<Option<SplitProfile>, Cause> {
+    let Measured { edge, split, .. } = *measured;
     let sample = run_state.splits.take_sample(edge).filter(|sample| sample.len() >= SAMPLE_ROWS_MIN);
     let Some(sample) = sample else { return Ok(None) };
-    let clock = || run_state.clock.now_ns();
-    // One thread: the workers are at work beside it.
-    let measured = profile(&[sample], &split.route, split.plan.partitions, &split.columns, 1, &clock);
-    let measured = measured.map_err(|error| Cause::User(error.to_string()))?;
+    let clock = || ThreadTime.now_ns();
+    let profile = profile(&[sample], &split.route, split.plan.partitions, &split.columns, threads, &clock);
+    let profile = profile.map_err(|error| Cause::User(error.to_string()))?;
     let work = run_state.work.read(Part::Operator(topology.operator_of(edge)));
     let query_ns = work.time_ns as f64 / work.rows_in.max(1) as f64;
-    Ok(Some(measured.with_query_ns(query_ns)))
+    Ok(Some(profile.with_query_ns(query_ns)))
 }
 
 fn best(profile: &SplitProfile, split: &SplitEdge, desired_rate: f64, workers: u32) -> Choice {

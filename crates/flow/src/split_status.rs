@@ -13,6 +13,9 @@ use crate::run_state::work::{Part, Work};
 use crate::topology::{EdgeKind, SplitEdge};
 
 /// The split of one operator input. Its text form shows each stage's measured cost next to the predicted one.
+///
+/// Both are processor time, so other programs on the machine affect neither. The model covers the split and the operator.
+/// It leaves out sources, expressions before the split (in SQL also the route) and sinks, which make the query slower.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SplitStatus {
     /// The operator.
@@ -74,7 +77,7 @@ fn stages(run_state: &RunState, edge: usize, split: &SplitEdge, plan: &SplitPlan
 impl fmt::Display for SplitStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let SplitStatus { operator, input, plan, .. } = self;
-        write!(f, "operator '{operator}', input {input}: {plan}")?;
+        write!(f, "operator '{operator}', input {input}: {plan}; processor time")?;
         let slowest = self.bottleneck().map(|stage| &stage.name);
         for stage in &self.stages {
             let measured_ns = stage.time_ns as f64 / self.rows_in();
@@ -88,7 +91,7 @@ impl fmt::Display for SplitStatus {
             }
         }
         match &self.choice {
-            Some(choice) => write!(f, "\nby the model: {choice}"),
+            Some(choice) => write!(f, "\nby the model, the split and the operator alone: {choice}"),
             None => Ok(()),
         }
     }

@@ -40,7 +40,7 @@ impl Prepared {
             Some(auto) => choose(profile, plan.partitions, auto.desired_rate, workers),
             None => compare(plan.clone(), profile, workers),
         };
-        format!("{what}, by what it cost when it ran before: {choice}")
+        format!("{what}, by what it cost when it ran before, split and operator alone: {choice}")
     }
 
     /// A description of the plan that can be completed with measurements.

@@ -76,7 +76,8 @@ impl SplitWriter {
         context: &BatchContext<'_>,
         run_state: &RunState,
     ) -> Result<Parcels, Failure> {
-        let start_ns = run_state.clock.now_ns();
+        let clock = self.split.cost_clock(&*run_state.clock);
+        let start_ns = clock.now_ns();
         run_state.splits.offer_sample(self.edge, batch);
         let plan = context.splits[self.edge].as_ref().expect("an edge to an operator has a plan");
         let (plan, way) = match self.way.take() {
@@ -93,7 +94,7 @@ impl SplitWriter {
                 Parcels::new(shares.into_iter().map(parcel).collect())
             }
         };
-        let (rows_in, time_ns) = (batch.len() as u64, run_state.clock.now_ns() - start_ns);
+        let (rows_in, time_ns) = (batch.len() as u64, clock.now_ns() - start_ns);
         let parcels = parcels.hold_copies(rows_in, &run_state.credit);
         run_state.work.add(Part::Split { edge: self.edge, stage: 0 }, time_ns, rows_in, parcels.rows());
         Ok(parcels)

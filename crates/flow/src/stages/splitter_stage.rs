@@ -112,7 +112,7 @@ impl SplitterStage {
         plan: &Arc<SplitPlan>,
         cycle: u64,
     ) -> Result<Parcels, Failure> {
-        let start_ns = self.run_state.clock.now_ns();
+        let start_ns = self.split.cost_clock(&*self.run_state.clock).now_ns();
         let mut splitter = match self.splitter.take() {
             // Plans from another process are equal, but not the same object.
             Some((known, splitter)) if Arc::ptr_eq(&known, plan) || known == *plan => splitter,
@@ -128,7 +128,7 @@ impl SplitterStage {
         let sent =
             Parcels::new(shares.into_iter().map(part).collect()).hold_copies(rows_in, &self.run_state.credit);
         self.run_state.credit.release(parcel.held_bytes);
-        let time_ns = self.run_state.clock.now_ns() - start_ns;
+        let time_ns = self.split.cost_clock(&*self.run_state.clock).now_ns() - start_ns;
         let part = Part::Split { edge: self.edge, stage: self.level };
         self.run_state.work.add(part, time_ns, rows_in, sent.rows());
         self.run_state.counters.add(Counter::SplitTime, time_ns);

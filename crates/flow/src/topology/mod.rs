@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use tidemill_core::{Clock, ThreadTime};
 use tidemill_plan::{AutoSplit, OperatorPlan, Plan, PlanError, Producer, StreamRef, places_of};
 use tidemill_split::{Placement, Route, SplitPlan};
 
@@ -61,6 +62,14 @@ pub(crate) struct SplitEdge {
     /// The worker of the first splitter: a different one for each operator, so that the roots of several trees are
     /// spread.
     pub first_worker: u32,
+}
+
+impl SplitEdge {
+    /// The clock that measures splitting: processor time if the cost may be compared with the model, which predicts
+    /// processor time. Otherwise the engine's own clock, which is cheaper to read.
+    pub fn cost_clock<'a>(&self, clock: &'a dyn Clock) -> &'a dyn Clock {
+        if self.is_given || self.auto.is_some() { &ThreadTime } else { clock }
+    }
 }
 
 /// Whether sorting the parcels of an input by chunk puts their rows in order.
