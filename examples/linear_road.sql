@@ -1,4 +1,4 @@
--- Linear Road in SQL alone: what each car on a motorway is told of tolls and accidents.
+-- Linear Road in SQL alone: the toll and accident notifications for each car on an expressway.
 --
 --     tidemill linear-road generate --expressways 1 --minutes 30 --out linear-road
 --     tidemill run examples/linear_road.sql
@@ -6,8 +6,8 @@
 -- The answers, in linear-road/tolls.csv and linear-road/accidents.csv, are those of the application in
 -- apps/linear-road, whose operator is written in Rust. Its accounts are left out here.
 
--- Cars report every 30 s where they are (type 0); the other types are questions of drivers. Lines come in the order of
--- time, so nothing has to be waited for.
+-- Cars report their position every 30 s (type 0); the other types are queries of drivers. Lines are ordered by time, so
+-- there is no need to wait for late ones.
 CREATE SOURCE input (
     type SMALLINT, time INTEGER, vid BIGINT, speed INTEGER, xway INTEGER, lane INTEGER, dir INTEGER, seg INTEGER,
     pos INTEGER, qid BIGINT, sinit INTEGER, send INTEGER, dow INTEGER, tod INTEGER, day INTEGER,
@@ -21,29 +21,29 @@ FROM input
 WHERE type = 0;
 
 
--- Statistics: what every segment (one mile of one direction of an expressway) was like, minute by minute.
+-- Statistics of every segment (one mile of one direction of an expressway), minute by minute.
 
--- The mean speed of each car in each segment, for one that reports twice in a minute counts once.
+-- The mean speed of each car in each segment, because a car that reports twice in a minute counts once.
 CREATE VIEW car_minutes AS
 SELECT window_start, window_end, xway, dir, seg, vid, avg(speed) AS speed
 FROM tumble(TABLE(reports), event_time, INTERVAL '1 minute')
 GROUP BY window_start, window_end, xway, dir, seg, vid;
 
--- How many cars there were, and their mean speed.
+-- The number of cars, and their mean speed.
 CREATE VIEW segment_minutes AS
 SELECT window_start AS minute_start, window_end AS minute_end, xway, dir, seg, count(*) AS cars, avg(speed) AS speed
 FROM car_minutes
 GROUP BY window_start, window_end, xway, dir, seg;
 
--- The latest average velocity: of the last five minutes those with cars, each of the same weight. It is known from the
--- end of the fifth on. The sum of a few means may be a hair below a whole number, so it is rounded down from above.
+-- The latest average velocity: the mean over those of the last five minutes that had cars, all with the same weight. It is
+-- known when the fifth has ended. A sum of means may be slightly below an integer, so a little is added before rounding down.
 CREATE VIEW velocities AS
 SELECT window_end AS known_at, xway, dir, seg, CAST(floor(avg(speed) + 1e-9) AS INTEGER) AS lav
 FROM hop(TABLE(segment_minutes), minute_start, INTERVAL '1 minute', INTERVAL '5 minutes')
 GROUP BY window_start, window_end, xway, dir, seg;
 
 
--- Trips: each report beside the one before of the same car.
+-- Trips: each report with the previous one of the same car.
 
 CREATE VIEW followed AS
 SELECT *,
@@ -56,14 +56,14 @@ SELECT *,
 FROM reports
 WINDOW car AS (PARTITION BY vid ORDER BY event_time);
 
--- A new trip: the car is new, has left by the exit lane (4) before, was silent for long, or is on another road.
+-- A new trip: the car is new, left through the exit lane (4) before, was silent for long, or is on another road.
 CREATE VIEW steps AS
 SELECT *,
     last_time IS NULL OR last_lane = 4 OR time - last_time > 60 OR xway <> last_xway OR dir <> last_dir
         AS opens_trip
 FROM followed;
 
--- Who enters a segment is told, but for those who leave it at once.
+-- Cars that enter a segment are notified, except for those that leave it at once.
 CREATE VIEW entries AS
 SELECT event_time, time, vid, xway, dir, seg
 FROM steps
@@ -112,8 +112,8 @@ FROM concerned
 GROUP BY window_start, window_end, xway, dir, seg;
 
 
--- Tolls: what entering a segment costs in the minute that begins at known_at. It costs something where more than 50
--- cars were slower than 40 miles per hour, and there is no accident ahead.
+-- Tolls: the price of entering a segment in the minute that begins at known_at. A toll is due if more than 50 cars were
+-- slower than 40 miles per hour, and there is no accident ahead.
 CREATE VIEW segment_tolls AS
 SELECT velocities.known_at, velocities.xway, velocities.dir, velocities.seg, lav,
     CASE WHEN lav < 40 AND cars > 50 AND ahead IS NULL THEN 2 * (cars - 50) * (cars - 50) ELSE 0 END AS toll
@@ -126,8 +126,8 @@ LEFT JOIN warnings
   AND velocities.xway = warnings.xway AND velocities.dir = warnings.dir AND velocities.seg = warnings.seg;
 
 
--- The answers, in the benchmark's format. The input is a file, read as fast as it can be, so the column for the time of
--- the answer holds that of the report.
+-- The answers, in the benchmark's format. The input is a file, read as fast as possible, so the column for the time of the
+-- answer holds the time of the report.
 
 -- A segment without cars in the last five minutes has no velocity (-1), and costs nothing.
 CREATE VIEW toll_notifications AS

@@ -1,17 +1,17 @@
--- The Yahoo Streaming Benchmark: how often was an advertisement of each campaign seen, in every ten seconds?
+-- The Yahoo Streaming Benchmark: how often were the advertisements of each campaign viewed, per ten seconds?
 --
 --     tidemill run examples/yahoo.sql
 --
 -- The original reads the events from Kafka and looks campaigns up in Redis; here both are generated. To read your own
 -- events, declare `events` over a file or a socket instead: the other steps stay as they are.
 
--- What people did on web pages, in the order in which they did it: a million events per second of event time, 25 s of
--- them, made as fast as they are read. Without `count` they never end; `rate => 1000` gives out 1,000 per second.
+-- What people did on web pages, in order of time: 25 s with a million events per second of event time, generated as fast as
+-- they are read. Without `count` they never end; `rate => 1000` generates 1,000 per second.
 CREATE VIEW events AS
 SELECT ad_id, event_type, event_time
 FROM yahoo_events(count => 25000000);
 
--- Which campaign an advertisement belongs to: 100 campaigns with 10 advertisements each. It does not change.
+-- The campaign of each advertisement: 100 campaigns with 10 advertisements each. This table does not change.
 CREATE VIEW campaigns AS
 SELECT ad_id, campaign_id
 FROM yahoo_campaigns();
