@@ -12,7 +12,7 @@ fn report(time: u16, vid: u32, dir: u8, seg: u8, lane: u8) -> Event {
     Event::Report(Report { time, vid, speed: 30, xway: 0, lane, dir, seg, pos })
 }
 
-/// So many reports of a car from one place, in lane 2.
+/// This many reports of a car from one place, in lane 2.
 fn stands(vid: u32, from: u16, reports: u16, dir: u8, seg: u8) -> impl Iterator<Item = Event> {
     (0..reports).map(move |i| report(from + 30 * i, vid, dir, seg, 2))
 }

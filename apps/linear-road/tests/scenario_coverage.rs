@@ -14,7 +14,7 @@ use reference::{Answers, Road, Second, Segment, minute};
 use tidemill_linear_road::event::{EXIT_LANE, Event, Report, TIME_MAX_S};
 
 const SAMPLES: usize = 300;
-/// Each edge is met at least so often in all samples together.
+/// All samples together meet each edge at least this often.
 const MET_MIN: usize = 20;
 
 /// One scenario and what the reference says about it.

@@ -1,4 +1,4 @@
-//! Input that is missing, empty, damaged or bad in some of its lines.
+//! Input that is missing, empty or damaged, or has some bad lines.
 
 mod support;
 
@@ -7,8 +7,8 @@ use std::path::Path;
 
 use support::*;
 
-/// Bad lines with the words that tell about them. The time that goes backwards needs a line of a later second
-/// before it.
+/// Bad lines, each with the words of its message. The time that goes backwards needs a line of a later second before
+/// it.
 const BAD_LINES: [(&str, &str); 8] = [
     ("0,60,5,30", "wrong number of fields: 4 instead of 15"),
     ("0,60,5,30,0,1,0,10,52803,-1,-1,-1,-1,-1,-1,-1", "wrong number of fields: 16 instead of 15"),

@@ -27,7 +27,7 @@ fn lines(path: &Path) -> Vec<String> {
     fs::read_to_string(path).unwrap_or_default().lines().skip(1).map(str::to_owned).collect()
 }
 
-/// Nanoseconds since 1970, so many seconds from now.
+/// Nanoseconds since 1970, this many seconds from now.
 fn from_now(seconds: u64) -> u128 {
     (SystemTime::now() + Duration::from_secs(seconds)).duration_since(UNIX_EPOCH).unwrap().as_nanos()
 }

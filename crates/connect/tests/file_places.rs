@@ -1,4 +1,4 @@
-//! Where a source of files goes on: whatever becomes of the files, and wherever it is interrupted, each row comes once.
+//! Where a source of files resumes: whatever happens to the files, and wherever it is interrupted, each row comes once.
 #![cfg(feature = "tables")]
 
 use std::collections::BTreeMap;
@@ -50,7 +50,7 @@ impl Journal {
         places
     }
 
-    /// How often each id is in it.
+    /// How often the journal has each id.
     fn counts(&self) -> BTreeMap<i64, usize> {
         let mut counts = BTreeMap::new();
         self.records.iter().flat_map(|(rows, _)| rows).for_each(|id| *counts.entry(*id).or_default() += 1);
@@ -70,7 +70,7 @@ impl Journal {
         Ok(source)
     }
 
-    /// Polls once; false if there was nothing.
+    /// Polls once; false if nothing came.
     fn take(&mut self, source: &mut FileSource, wait: Duration) -> bool {
         let Polled::Rows(rows) = source.poll(wait).unwrap() else { return false };
         let rows = rows.column(0).as_primitive::<Int64Type>().values().to_vec();
@@ -78,7 +78,7 @@ impl Journal {
         true
     }
 
-    /// Takes until it has as many rows as are due, and then nothing more comes.
+    /// Polls until all rows that are due have come, and checks that no others follow.
     fn take_all(&mut self, source: &mut FileSource, due: usize) {
         let start = Instant::now();
         while self.counts().len() < due {
@@ -88,16 +88,16 @@ impl Journal {
     }
 }
 
-/// What is done to a folder.
+/// What happens to a folder.
 #[derive(Clone, Debug)]
 enum Step {
-    /// Lines are appended to a file, which may be new; the last one without its end.
+    /// Lines are appended to a file, which may be new; the last one without its line end.
     Append {
         file: usize,
         lines: usize,
         cuts_last: bool,
     },
-    /// A file gets another name that is read, or one that is not.
+    /// A file is renamed to a name that is read, or to one that is not.
     Rename {
         file: usize,
         to: usize,
@@ -105,14 +105,14 @@ enum Step {
     Hide {
         file: usize,
     },
-    /// A file of which all was read is emptied, or removed.
+    /// A file that was read to its end is truncated to nothing, or removed.
     Truncate {
         file: usize,
     },
     Remove {
         file: usize,
     },
-    /// So many batches are taken.
+    /// This many batches are taken.
     Poll {
         batches: usize,
     },
@@ -136,11 +136,11 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A folder, and which lines were written into it.
+/// A folder, and the lines that were written into it.
 struct World {
     folder: tempfile::TempDir,
     format: Format,
-    /// Of each name the lines of its file, and whether the last one has no end yet.
+    /// For each name the lines of its file, and whether the last one still lacks its line end.
     files: BTreeMap<usize, (Vec<i64>, bool)>,
     hidden: usize,
     next: i64,
@@ -186,7 +186,7 @@ impl World {
         self.files.insert(file, (ids, cuts_last));
     }
 
-    /// The line without its end counts, for its file is not read on.
+    /// The line without its line end counts, because reading of its file is over.
     fn ends(&mut self, file: usize) {
         if let Some((ids, true)) = self.files.get(&file) {
             self.due.extend(ids.last());

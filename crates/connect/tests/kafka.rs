@@ -67,7 +67,7 @@ fn source(brokers: &str, topic: &str, format: Format, start: KafkaStart, end_at_
     .expect("the topic can be read")
 }
 
-/// All rows until the source ends, or until there are so many.
+/// All rows until the source ends, or until there are this many.
 fn read(source: &mut KafkaSource, enough: usize) -> Vec<(Option<String>, i64)> {
     let (mut all, until) = (Vec::new(), Instant::now() + LIMIT);
     while all.len() < enough {

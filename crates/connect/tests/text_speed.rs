@@ -1,4 +1,4 @@
-//! How fast text is decoded, next to Arrow's own decoders: `cargo test --release --features tables --test
+//! How fast text is decoded, compared with Arrow's own decoders: `cargo test --release --features tables --test
 //! text_speed -- --ignored --nocapture`.
 #![cfg(feature = "tables")]
 

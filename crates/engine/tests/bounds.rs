@@ -1,4 +1,4 @@
-//! Bounds: a slow sink holds the intake back, and nothing is lost for it.
+//! Bounds: a slow sink holds the intake back, and no row is lost.
 
 mod fixture;
 
@@ -26,7 +26,7 @@ impl CutLog for Count {
     }
 }
 
-/// Chunks that were pushed so far, by a thread that pushes `chunks` chunks of ten rows.
+/// The chunks pushed so far by a thread that pushes `chunks` chunks of ten rows.
 fn push_in_background(running: &mut Running, chunks: u32) -> (Arc<AtomicU64>, std::thread::JoinHandle<()>) {
     let (gateway, pushed) = (running.gateway(0).unwrap(), Arc::new(AtomicU64::new(0)));
     let counter = Arc::clone(&pushed);

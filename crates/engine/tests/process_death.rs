@@ -1,4 +1,4 @@
-//! However a process of a run ends, the run ends everywhere, with a word of what happened, and no process is left.
+//! However a process of a run ends, the whole run ends, the failure says what happened, and no process is left.
 
 mod fixture;
 
@@ -22,7 +22,7 @@ fn start(count: usize, name: &str, token: &str, sink: &Remember) -> (Running, Ga
     (running, gateway)
 }
 
-/// Pushes until the query has stopped, or all rows are pushed.
+/// Pushes until the query has stopped, or until all rows are pushed.
 fn push_rows(gateway: &Gateway, rows: u32) {
     for number in 0..rows / 100 {
         if gateway.push(chunk(&numbered(number * 100..number * 100 + 100))).is_err() {
@@ -31,7 +31,7 @@ fn push_rows(gateway: &Gateway, rows: u32) {
     }
 }
 
-/// Pushes the rows before those where an operator hangs, then those.
+/// Pushes the rows before those at which an operator hangs, then those rows.
 fn push_until_it_hangs(gateway: &Gateway, sink: &Remember) {
     push_rows(gateway, 200);
     eventually("the rows before", || sink.committed() == 2);
@@ -142,7 +142,7 @@ fn one_that_hangs_in_an_operator_does_not_keep_the_others_from_ending() {
     });
 }
 
-/// Process 0 of a run that goes on for ever, as a process that can be killed.
+/// Process 0 of an endless run, as a process that can be killed.
 #[test]
 fn leader() {
     let Ok(run) = std::env::var("TIDEMILL_TEST_LEADER") else { return };
@@ -184,7 +184,7 @@ fn whenever_a_process_is_killed_the_run_ends_and_what_was_committed_is_right() {
     assert_right_when_killed(100, 20_000, 12);
 }
 
-/// Whose rows come beside Timely's messages.
+/// The process whose rows travel beside Timely's messages.
 #[test]
 fn whenever_a_process_is_killed_that_gets_long_parcels_the_run_ends_and_what_was_committed_is_right() {
     assert_right_when_killed(10_000, 600_000, 12);

@@ -1,5 +1,5 @@
-//! A run that was broken off goes on from a snapshot, or from the beginning, over the logged cuts: together they give
-//! what the oracle gives for all cuts, cycle by cycle, and no sink is given a cycle twice.
+//! An interrupted run resumes from a snapshot, or from the beginning, over the logged cuts. Together the runs give what
+//! the oracle gives for all cuts, cycle by cycle, and no sink gets a cycle twice.
 
 mod fixture;
 
@@ -27,7 +27,7 @@ fn start(engine: Engine, spec: &Spec) -> (Running, Vec<Remember>) {
     (engine.run(spec.plan(), boxed).unwrap(), sinks)
 }
 
-/// What a run that was broken off leaves behind.
+/// What an interrupted run leaves behind.
 struct Left {
     cuts: Vec<Cut>,
     snapshot: Option<Snapshot>,

@@ -1,5 +1,5 @@
-//! Regions that follow the points: whatever the cycles, calls and restarts, each row has the region that it has if all
-//! rows come in the order of time.
+//! Regions that follow the points: whatever the cycles, calls and restarts are, each row has the region that it would
+//! have if all rows came in the order of time.
 #![allow(missing_docs)]
 
 mod cycles;
@@ -18,7 +18,7 @@ use tidemill_operators::regions::{Regions, RegionsSpec, output_schema};
 use tidemill_operators::watermark::LateRows;
 use tidemill_split::spatial::{AdaptiveRegions, Cuts, Method};
 
-/// Hands rows on to the operator with key and value as floating-point numbers behind them.
+/// Passes rows on to the operator, with key and value as floating-point numbers behind them.
 struct AsPoints(Regions);
 
 fn with_points(rows: &RecordBatch) -> RecordBatch {
@@ -71,7 +71,7 @@ fn spec(method: Method, late: &LateRows) -> RegionsSpec {
     }
 }
 
-/// The region of each event, in their order of time.
+/// The region of each event, in order of time.
 fn naive(method: Method, events: &[&Event]) -> Vec<Option<u32>> {
     let mut regions = AdaptiveRegions::new(method, 12, 7, 5);
     let region = |event: &&Event| Some(regions.region(event.time, &[event.key? as f64, event.value? as f64]));

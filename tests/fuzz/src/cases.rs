@@ -11,13 +11,13 @@ use crate::random::Random;
 const SECONDS: f64 = 5.0;
 /// A case that takes longer hangs.
 const CASE_SECONDS_MAX: u64 = 30;
-/// So much address space the cases may take, whatever the bytes say.
+/// The address space that the cases may take, whatever the bytes say.
 const MEMORY_BYTES_MAX: u64 = 2 << 30;
-/// How often the memory is looked at, in cases.
+/// How many cases pass between two checks of the memory.
 const MEMORY_EVERY: u64 = 64;
 
-/// Runs the case, with other random numbers each time, until the time is up; returns how often. What fails prints
-/// the seed that repeats it.
+/// Runs the case, with other random numbers each time, until the time is up; returns how often. A failure prints the
+/// seed that repeats it.
 ///
 /// # Panics
 /// If a case panics, takes too long, or takes too much memory.
@@ -74,7 +74,7 @@ fn all(target: &str, first: u64, current: &AtomicU64, mut case: impl FnMut(&mut 
     count
 }
 
-/// The same cases each time, so that a change fails for what it has changed; `new`: others.
+/// The same cases each time, so that a change fails for what it has changed; with `new`, other cases.
 fn first_seed(target: &str) -> u64 {
     match std::env::var("TIDEMILL_FUZZ_SEED").as_deref() {
         Ok("new") => RandomState::new().hash_one(target) >> 16,
@@ -87,7 +87,7 @@ fn repeat(seed: u64) -> String {
     format!("to repeat it: TIDEMILL_FUZZ_SEED={seed} TIDEMILL_FUZZ_CASES=1")
 }
 
-/// Past the test harness, which would lose it if the process is aborted.
+/// Writes past the test harness, which would lose it if the process aborts.
 fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "fuzz {text}");
 }

@@ -109,7 +109,7 @@ fn any(random: &mut Random, bytes: &mut Vec<u8>, others: &[Vec<u8>]) {
     }
 }
 
-/// Puts a piece of another file, or of the same, in the place of what stands there.
+/// Replaces a piece with one from another place of this file, or from another file.
 fn splice(random: &mut Random, bytes: &mut Vec<u8>, others: &[Vec<u8>]) {
     let other = random.one_of(others);
     let from = random.below(other.len());
@@ -123,7 +123,7 @@ fn insert(bytes: &mut Vec<u8>, at: usize, piece: &[u8]) {
     bytes.splice(at..at, piece.iter().copied());
 }
 
-/// The next digits behind `at` become other ones.
+/// Replaces the next digits behind `at` with others.
 fn replace_number(random: &mut Random, bytes: &mut Vec<u8>, at: usize) {
     let Some(start) = bytes[at..].iter().position(u8::is_ascii_digit).map(|offset| at + offset) else {
         return;
@@ -133,7 +133,7 @@ fn replace_number(random: &mut Random, bytes: &mut Vec<u8>, at: usize) {
     bytes.splice(start..start + length, digits.iter().copied());
 }
 
-/// A field of 1, 2, 4 or 8 bytes becomes another number.
+/// Replaces a field of 1, 2, 4 or 8 bytes with another number.
 fn replace_field(random: &mut Random, bytes: &mut [u8]) {
     let width = *random.one_of(&[1, 2, 4, 8]);
     let Some(last) = bytes.len().checked_sub(width) else { return };
@@ -151,7 +151,7 @@ fn replace_field(random: &mut Random, bytes: &mut [u8]) {
     bytes[at..at + width].copy_from_slice(&new.to_le_bytes()[..width]);
 }
 
-/// Blocks of 64 bytes, as records are aligned to, change their place: lost, written elsewhere, written twice.
+/// Changes blocks of 64 bytes, the alignment of records: lost, written elsewhere, written twice.
 fn move_block(random: &mut Random, bytes: &mut Vec<u8>) {
     const BLOCK_BYTES: usize = 64;
     let blocks = bytes.len() / BLOCK_BYTES;

@@ -50,7 +50,7 @@ pub fn events(plan: &Plan) -> Vec<Event> {
     in_order(reports_by_car.into_iter().flatten().map(Event::Report).chain(queries).collect(), plan.order)
 }
 
-/// A gap befalls every so-many-th car.
+/// Every n-th car has a gap.
 const GAP_CARS: usize = 7;
 
 fn reports(car: &Car, vid: u32, gaps: &[Gap]) -> Vec<Report> {

@@ -12,24 +12,24 @@ pub struct Swarm {
     pub spot: usize,
     pub segments_on: i32,
     pub cars: u16,
-    /// So many cars more follow, so much later: they pay.
+    /// The number of further cars, and how much later they follow: they pay.
     pub followers: u16,
     pub delay_s: u16,
     pub enter_s: u16,
-    /// They enter over so many seconds.
+    /// The number of seconds over which they enter.
     pub spread_s: u16,
     pub reports_per_segment: u32,
     pub reports: u32,
-    /// The least speed of a car, and how many different ones there are.
+    /// The lowest speed of a car, and how many different speeds there are.
     pub speed: u8,
     pub speeds: u8,
-    /// Every car with this remainder modulo 3 leaves two reports earlier.
+    /// Every car with this remainder modulo 3 leaves two reports early.
     pub early: u16,
     /// Some cars come back.
     pub back: Option<SwarmBack>,
 }
 
-/// The second trip of every so-many-th car of a swarm, otherwise like its first.
+/// The second trip of every n-th car of a swarm, otherwise like its first.
 #[derive(Clone, Copy, Debug)]
 pub struct SwarmBack {
     /// Index of the spot where they enter again.

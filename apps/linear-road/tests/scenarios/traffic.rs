@@ -12,7 +12,7 @@ pub struct Spot {
 }
 
 impl Spot {
-    /// The position so many segments downstream (upstream if negative) and so many feet into that segment, seen in
+    /// The position this many segments downstream (upstream if negative) and this many feet into that segment, seen in
     /// the direction of travel; never off the road.
     pub fn position(self, segments_on: i32, feet_in: u32) -> u32 {
         let feet = i64::from(segments_on) * i64::from(SEGMENT_FEET) + i64::from(feet_in);
@@ -24,7 +24,7 @@ impl Spot {
     }
 }
 
-/// A position so many feet downstream, stopped at the ends of the road.
+/// A position this many feet downstream; it stops at the ends of the road.
 pub fn moved(pos: u32, dir: u8, feet: i64) -> u32 {
     let moved = if dir == 0 { i64::from(pos) + feet } else { i64::from(pos) - feet };
     moved.clamp(0, i64::from(POSITION_MAX)) as u32

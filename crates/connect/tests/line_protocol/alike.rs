@@ -94,7 +94,7 @@ proptest! {
     }
 }
 
-/// What comes of a text after lines that it could be taken for.
+/// The result of a text after lines that resemble it.
 fn read_after_alike(text: &str) -> (Vec<Point>, u64) {
     let alike = "m,host=a float=1.5 1\n".repeat(3);
     let (points, faults) = read(format!("{alike}{text}").as_bytes(), 10_000);

@@ -1,4 +1,4 @@
-//! Lines that are too long, of too much, undeclared or no text at all.
+//! Lines that are too long, have too many fields, are undeclared, or are not text at all.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

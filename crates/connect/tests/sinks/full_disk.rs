@@ -1,5 +1,5 @@
-//! Disks and limits that are real: a full file system, a limit on file sizes, a place that cannot be written.
-//! They bind the process, so each test starts itself again as a child that has them, and the child checks.
+//! Real disks and real limits: a full file system, a limit on file sizes, a place that cannot be written. They affect
+//! the whole process, so each test starts itself again as a child with these limits, and the child checks.
 
 use std::env;
 use std::fs;
@@ -20,7 +20,7 @@ const CHECK: &str = "TIDEMILL_SINKS_CHECK";
 const FOLDER: &str = "TIDEMILL_SINKS_FOLDER";
 const NAMESPACE: [&str; 4] = ["unshare", "--map-root-user", "--mount", "sh"];
 
-/// Starts this very test binary for [`in_child`], with a folder in `$FOLDER`, after `prepare`.
+/// Starts this test binary for [`in_child`], with a folder in `$FOLDER`, after `prepare`.
 fn run_child(shell: &[&str], prepare: &str, check: &str) {
     let folder = tempfile::tempdir().unwrap();
     let script = format!("{prepare} && exec \"$0\" --exact full_disk::in_child --nocapture");
@@ -61,7 +61,7 @@ fn a_place_that_cannot_be_written_is_refused() {
     }
 }
 
-/// What the children do; nothing by itself.
+/// What the children do. As a test of its own it does nothing.
 #[test]
 fn in_child() {
     let (Ok(check), Ok(folder)) = (env::var(CHECK), env::var(FOLDER)) else { return };
@@ -84,7 +84,7 @@ fn in_child() {
     println!("checked: {check}");
 }
 
-/// Rows that cannot be compressed well.
+/// Rows that compress badly.
 fn noise(cycle: u64) -> RecordBatch {
     let mut state = cycle + 1;
     let mut next = || {
@@ -96,7 +96,7 @@ fn noise(cycle: u64) -> RecordBatch {
     RecordBatch::try_new(schema(), vec![Arc::new(keys), Arc::new(values)]).unwrap()
 }
 
-/// Commits until that fails; returns what was committed and why it failed.
+/// Commits until a commit fails; returns what was committed and why it failed.
 fn fill(sink: &mut impl Sink) -> (Vec<RecordBatch>, String) {
     let mut committed = Vec::new();
     for number in 0..200 {

@@ -1,5 +1,5 @@
-//! A process that writes cycles is killed again and again; what it leaves in the end is what an uninterrupted one
-//! would have. The process is this test binary, started for [`in_child`].
+//! A process that writes cycles is killed again and again. In the end it leaves what an uninterrupted process would
+//! have left. The process is this test binary, started for [`in_child`].
 
 use std::env;
 use std::fs;
@@ -38,7 +38,7 @@ fn open(kind: &str, place: &Path) -> Box<dyn Sink> {
     }
 }
 
-/// Some cycles have no rows, some many.
+/// Some cycles have no rows, some have many.
 fn rows_of(number: u64) -> Option<RecordBatch> {
     let count = (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 59) as usize;
     (count > 3).then(|| rows_of_cycle(number, count))

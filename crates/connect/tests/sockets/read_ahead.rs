@@ -12,7 +12,7 @@ use crate::fixture::{connect, listen, settings};
 
 const LINE: &[u8] = b"{\"sender\": 1, \"value\": 1}\n";
 
-/// Writes until no more is taken for a while; how many bytes were.
+/// Writes until the reader has taken nothing for a while; returns the number of bytes.
 fn fill(stream: &mut impl Write) -> usize {
     let lines = LINE.repeat(100);
     let mut taken = 0;

@@ -1,4 +1,4 @@
-//! What the parts of a process do, one step at a time, and how it ends.
+//! What the parts of a process do, one step at a time, and how the process ends.
 
 use super::process::Process;
 
@@ -26,7 +26,7 @@ pub enum Crash {
     Stop,
 }
 
-/// A step, and where things are after it.
+/// A step, and the positions of all parts after it.
 pub fn tell(step: Step, process: &Process) -> String {
     let at = match step {
         Step::Write(source) => {

@@ -16,7 +16,7 @@ fn reason(result: Result<(), Cause>) -> String {
     }
 }
 
-/// What a run finds out that goes on writing after this was done to its folder, at the next sync and without one.
+/// What a run that keeps writing after this happened to its folder finds out, at the next sync and without one.
 fn found_out(change: impl Fn(&Path)) {
     let above = tempfile::tempdir().unwrap();
     let folder = above.path().join("query.journal");

@@ -1,4 +1,4 @@
-//! Too many groups end a query with a word, and not the program.
+//! Too many groups end a query with an error, and not the program.
 
 use std::sync::Arc;
 

@@ -12,7 +12,7 @@ use tidemill_sql::{Prepared, QueryStatus, Reply, RunningQuery, Session, SourceDe
 use super::input::{Input, MS, Run, Stream, dimension_batch, stream_batch};
 use super::memory_source::Batches;
 
-/// No query of so few rows takes so long, unless it does not end.
+/// A query of this few rows takes longer only if it does not end.
 const END_MAX: Duration = Duration::from_secs(60);
 const ROWS_MAX: usize = 1_000_000;
 

@@ -82,7 +82,7 @@ fn tables(family: Family, seed: u64, at: u64) -> Vec<Table> {
     vec![Table::random("t", rows, &mut random), Table::random("u", other, &mut random)]
 }
 
-/// What is wrong with our answers, if anything is.
+/// What is wrong with our answers, if anything.
 fn check(
     query: &Query,
     tables: &[Table],
@@ -127,12 +127,12 @@ fn check(
     None
 }
 
-/// Whether DuckDB's message is about the query's words, and not about values.
+/// Whether DuckDB's message is about the text of the query, and not about values.
 fn is_words(message: &str) -> bool {
     ["ParserException", "BinderException", "CatalogException"].iter().any(|kind| message.starts_with(kind))
 }
 
-/// Leaves out rows as long as an answer stays wrong.
+/// Removes rows as long as an answer stays wrong.
 fn smallest(
     query: &Query,
     mut tables: Vec<Table>,

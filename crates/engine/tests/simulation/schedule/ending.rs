@@ -1,4 +1,4 @@
-//! How a process ends in order, and how the query does.
+//! How a process stops in order, and how the query ends.
 
 use tidemill_core::error::Cause;
 
@@ -6,12 +6,12 @@ use super::super::process::Process;
 use super::super::steps::{Crash, Step};
 use super::Schedule;
 
-/// So many rounds are enough to come to the end without faults.
+/// This many rounds are enough to reach the end without faults.
 const ROUNDS_MAX: usize = 5000;
 
 impl Schedule {
-    /// Ends a process in order: what was taken in is answered, and the state at the end is kept. Whether that was so: it
-    /// may fail, and there may be no room.
+    /// Stops a process in order: everything that was taken in is answered, and the final state is kept. Returns whether
+    /// that worked: the stop may fail, and the disk may be full.
     pub(super) fn stop(&mut self, process: &mut Process) -> Result<bool, Cause> {
         process.forwarders.iter().flatten().for_each(|forwarder| forwarder.state.stop());
         for _ in 0..ROUNDS_MAX {
@@ -40,7 +40,7 @@ impl Schedule {
         Ok(false)
     }
 
-    /// Without any more faults the query comes to its end, and all results are there.
+    /// Without further faults the query reaches its end, and all results are there.
     pub(super) fn finish(&mut self, process: Process) {
         self.note(|| "* nothing goes wrong any more".into());
         self.has_faults = false;

@@ -131,7 +131,7 @@ impl FaultDisk {
         self.state().fails_sync = Some(after);
     }
 
-    /// Whether the sync that was to fail has done so, or none was.
+    /// Whether the planned sync failure has happened, or none was planned.
     pub fn has_failed_sync(&self) -> bool {
         self.state().fails_sync.is_none()
     }
@@ -141,13 +141,13 @@ impl FaultDisk {
         self.state().halts = Some(after);
     }
 
-    /// Nothing goes wrong any more.
+    /// Nothing fails any more.
     pub fn mend(&self) {
         let mut state = self.state();
         (state.fails_sync, state.halts, state.bytes_max) = (None, None, usize::MAX);
     }
 
-    /// Whether the machine stands still.
+    /// Whether the machine has halted.
     pub fn is_halted(&self) -> bool {
         self.state().halts == Some(0)
     }
@@ -227,7 +227,7 @@ impl FaultDisk {
         }
     }
 
-    /// Whether the machine still works, and one change more.
+    /// Counts one more change; whether the machine still works.
     fn check_halt(&self) -> io::Result<()> {
         let mut state = self.state();
         if state.halts == Some(0) {
@@ -254,8 +254,8 @@ impl FaultDisk {
 }
 
 impl FileState {
-    /// What is left of it: the synced content, and of each write since then some sectors. Changes of length happen in
-    /// order, up to one of them.
+    /// What is left of it: the synced content, and some sectors of each later write. Changes of length happen in order,
+    /// up to one of them.
     fn torn(&self, random: &mut Random) -> FileState {
         let mut bytes = self.synced.clone();
         let lengths = self.changes.iter().filter(|change| matches!(change, Change::Length(_))).count() as u64;
