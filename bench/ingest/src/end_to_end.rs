@@ -53,7 +53,7 @@ pub fn measure(folder: &Path, load: &Load, kind: &str) -> Result<()> {
     ensure!(sent.status.success(), "the sender failed");
     run.running.join()?;
     let processor_seconds = report::processor_seconds() - processor_seconds;
-    drop((run.feeds, run.keeper));
+    drop((run.feeds, run.maintenance));
     let sent = String::from_utf8(sent.stdout)?;
     let (start_ns, sender_seconds) = sent.trim().split_once(' ').context("the sender said nothing")?;
     let start_ns: u64 = start_ns.parse()?;

@@ -44,7 +44,7 @@ fn wait_for(table: &Table, messages: u64) -> Result<()> {
 fn break_off(run: DurableRun) {
     run.running.abort();
     let _ = run.running.join();
-    drop((run.feeds, run.keeper));
+    drop((run.feeds, run.maintenance));
 }
 
 pub fn measure(folder: &Path, journal_bytes: u64, sensors: u64) -> Result<()> {

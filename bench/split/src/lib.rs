@@ -17,7 +17,7 @@ use anyhow::Context;
 use clap::value_parser;
 
 use input::Input;
-use tidemill_engine::{Member, SplitPlan};
+use tidemill_engine::{SplitPlan, WorkerProcess};
 use tidemill_split::cost::SplitterCosts;
 
 /// Measure what splitting a stream costs, plan by plan, beside what the model says
@@ -59,7 +59,7 @@ pub struct Arguments {
 /// # Errors
 /// If the arguments are invalid, a row goes astray, or a picture cannot be written.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    if let Some(member) = Member::from_environment()? {
+    if let Some(member) = WorkerProcess::from_environment()? {
         return Ok(member.run(processes::plan())?);
     }
     if arguments.processes {

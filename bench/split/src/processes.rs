@@ -12,8 +12,8 @@ use tidemill_engine::arrow::array::types::{UInt32Type, UInt64Type};
 use tidemill_engine::arrow::array::{Array, cast::AsArray};
 use tidemill_engine::arrow::schema::{DataType, Field, Schema};
 use tidemill_engine::{
-    Batch, Cause, Chunk, Cut, CycleOutput, Engine, Operator, OperatorPlan, Output, Plan, Processes, Rows,
-    Sink, SnapshotReader, SnapshotWriter,
+    Batch, Cause, Chunk, Cut, CycleOutput, Engine, Operator, OperatorPlan, Output, Plan, Rows, Sink,
+    SnapshotReader, SnapshotWriter, WorkerProcesses,
 };
 
 use crate::input::{BATCH_ROWS, BATCHES, BATCHES_OF_A_CYCLE};
@@ -85,7 +85,7 @@ pub fn plan() -> Plan {
 /// Rows per second over a number of processes with a number of workers each; wrong answers are an error.
 fn measure(batches: &[Batch], processes: usize, workers: usize, pushes: usize) -> anyhow::Result<f64> {
     let total = Total::default();
-    let engine = Engine::new().workers(workers).processes(Processes::new(processes));
+    let engine = Engine::new().workers(workers).processes(WorkerProcesses::new(processes));
     let mut running = engine.run(plan(), vec![Box::new(total.clone())])?;
     let gateway = running.gateway(0).expect("the plan has a source");
     running.wait_until_ready()?;
@@ -110,7 +110,7 @@ fn measure(batches: &[Batch], processes: usize, workers: usize, pushes: usize) -
 
 /// Response times of single rows, one per millisecond: the median and the 99th percentile, in microseconds.
 fn respond(batches: &[Batch], processes: usize, workers: usize) -> anyhow::Result<(f64, f64)> {
-    let engine = Engine::new().workers(workers).processes(Processes::new(processes));
+    let engine = Engine::new().workers(workers).processes(WorkerProcesses::new(processes));
     let mut running = engine.run(plan(), vec![Box::new(Total::default())])?;
     let gateway = running.gateway(0).expect("the plan has a source");
     running.wait_until_ready()?;

@@ -10,17 +10,17 @@ use tidemill_engine::arrow::array::types::{UInt32Type, UInt64Type};
 use tidemill_engine::arrow::array::{RecordBatch, UInt32Array, UInt64Array, cast::AsArray};
 use tidemill_engine::arrow::schema::{DataType, Field, Schema, SchemaRef};
 use tidemill_engine::{
-    Batch, Cause, Chunk, CycleOutput, Engine, Member, Operator, OperatorPlan, Output, Plan, Processes, Rows,
-    Sink, SnapshotReader, SnapshotWriter, route_by_key,
+    Batch, Cause, Chunk, CycleOutput, Engine, Operator, OperatorPlan, Output, Plan, Rows, Sink,
+    SnapshotReader, SnapshotWriter, WorkerProcess, WorkerProcesses, route_by_key,
 };
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // First of all: is this one of the processes that a query has started? Then it makes the same plan and works.
-    if let Some(member) = Member::from_environment()? {
+    if let Some(member) = WorkerProcess::from_environment()? {
         return Ok(member.run(plan())?);
     }
     let sums = Sums::default();
-    let engine = Engine::new().workers(1).processes(Processes::new(3));
+    let engine = Engine::new().workers(1).processes(WorkerProcesses::new(3));
     let mut running = engine.run(plan(), vec![Box::new(sums.clone())])?;
     let gateway = running.gateway(0).ok_or("the plan has a source")?;
     for first in (0..100_000).step_by(1000) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidemill_core::clock::Clock;
 use tidemill_core::snapshot::StateSource;
 use tidemill_core::{CommitGuard, CutLog, Sink};
-use tidemill_flow::{FlowError, Processes, Resume, Running, Settings};
+use tidemill_flow::{FlowError, Resume, Running, Settings, WorkerProcesses};
 use tidemill_plan::{CyclePolicy, Limits, Plan};
 
 /// Settings under which a plan runs. Several engines can run in one process independently.
@@ -34,7 +34,7 @@ impl Engine {
     ///
     /// See `docs/guide/processes.md`.
     #[must_use]
-    pub fn processes(mut self, processes: Processes) -> Self {
+    pub fn processes(mut self, processes: WorkerProcesses) -> Self {
         self.settings.processes = Some(processes);
         self
     }

@@ -83,7 +83,7 @@ mod feed;
 mod intake;
 
 pub use durable::{
-    Durability, DurableRun, DurableSource, Keeper, Recovered, Repair, SyncPolicy, find_repair,
+    Durability, DurableRun, DurableSource, Maintenance, Recovered, Repair, SyncPolicy, find_repair,
 };
 pub use engine::{Engine, Launch};
 pub use feed::{Feed, FeedSettings, FeedStatus};
@@ -100,13 +100,13 @@ pub use tidemill_core::{
     Transform, Transformed, arrow, prefetch,
 };
 pub use tidemill_flow::{
-    Chunk, Failure, FlowError, Gateway, Member, Processes, Replan, Resume, Running, Snapshots, SplitStatus,
-    Status, Stopped, Summary, Work,
+    Chunk, Failure, FlowError, Gateway, Replan, Resume, Running, Snapshots, SplitStatus, Status, Stopped,
+    Summary, Work, WorkerProcess, WorkerProcesses,
 };
 pub use tidemill_journal::{Journal, StreamSettings, inspect};
 pub use tidemill_plan::{
     AutoSplit, CyclePolicy, Limits, OperatorPlan, PlaceChoice, PlaceGroup, PlaceMember, Plan, PlanError,
-    ProcessPlan, Producer, StreamRef, TransformPlan, places_of,
+    Producer, StreamProcessPlan, StreamRef, TransformPlan, places_of,
 };
 pub use tidemill_split::choose::{Choice, choose, compare};
 pub use tidemill_split::cost::{Proportions, RouterCosts, SplitterCosts};

@@ -20,9 +20,9 @@ use tidemill_engine::{
 
 /// A sink that keeps what it is given.
 #[derive(Clone, Default)]
-struct Kept(Arc<Mutex<Vec<Batch>>>);
+struct Maintained(Arc<Mutex<Vec<Batch>>>);
 
-impl Sink for Kept {
+impl Sink for Maintained {
     fn prepare(&mut self, output: CycleOutput) -> Result<(), Cause> {
         self.0.lock().unwrap().extend(output.streams.into_iter().flatten());
         Ok(())
@@ -94,7 +94,7 @@ fn chunk(rows: RecordBatch) -> Chunk {
 fn run(plan: &Plan, chunks: Vec<Chunk>, workers: usize, cycle: u32) -> Result<Vec<Batch>, Failure> {
     let plan = plan.clone();
     watched("whole batches", move || {
-        let sink = Kept::default();
+        let sink = Maintained::default();
         let engine = Engine::new().workers(workers).cycles(CyclePolicy::fixed(cycle));
         let mut running = engine.run(plan, vec![Box::new(sink.clone())]).unwrap();
         let gateway = running.gateway(0).unwrap();

@@ -75,7 +75,7 @@ fn leaping(seed: u64) {
         }
         std::thread::sleep(Duration::from_micros(random.below(8000)));
         started.running.abort();
-        drop((started.feeds, started.running.join(), started.keeper));
+        drop((started.feeds, started.running.join(), started.maintenance));
         let seen = world.lock().unwrap().seen();
         world = seen;
     }
@@ -103,11 +103,11 @@ fn events_that_arrived_later_than_now_do_not_wait_until_then() {
         let run = start(&disk, sender(), &world, still(50 * YEAR_NS), Duration::from_secs(3600));
         eventually("acknowledged", || world.lock().unwrap().acknowledged == few);
         run.running.abort();
-        drop((run.feeds, run.running.join(), run.keeper));
+        drop((run.feeds, run.running.join(), run.maintenance));
         assert_eq!(world.lock().unwrap().committed, None);
 
         let run = start(&disk, sender(), &world, still(YEAR_NS), Duration::from_millis(1));
         eventually("committed", || world.lock().unwrap().lines.len() as u64 == few);
-        drop((run.feeds, run.running.abort(), run.running.join(), run.keeper));
+        drop((run.feeds, run.running.abort(), run.running.join(), run.maintenance));
     });
 }

@@ -99,7 +99,7 @@ fn held_back(disk: &SmallDisk, world: &Arc<Mutex<World>>) -> DurableRun {
 fn finish(run: DurableRun, world: &Arc<Mutex<World>>) {
     world.lock().unwrap().held = false;
     run.running.join().unwrap();
-    drop((run.feeds, run.keeper));
+    drop((run.feeds, run.maintenance));
     let world = world.lock().unwrap();
     assert_eq!(world.acknowledged, LAST);
     assert_eq!(by_partition(world.lines.iter().map(String::as_str)), expected(LAST));
@@ -132,7 +132,7 @@ fn it_goes_on_after_a_restart() {
             let run = held_back(&disk, &world);
             run.running.abort();
             world.lock().unwrap().held = false;
-            drop((run.feeds, run.running.join(), run.keeper));
+            drop((run.feeds, run.running.join(), run.maintenance));
             let seen = world.lock().unwrap().seen();
             world = seen;
             if !is_still_full {

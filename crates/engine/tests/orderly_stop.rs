@@ -38,7 +38,7 @@ fn stop(run: DurableRun) -> tidemill_engine::Status {
     run.feeds.iter().for_each(|feed| feed.stop());
     eventually("the feeds end", || run.feeds.iter().all(|feed| feed.status().ended));
     let status = run.running.join().unwrap();
-    drop((run.feeds, run.keeper));
+    drop((run.feeds, run.maintenance));
     status
 }
 
@@ -72,7 +72,7 @@ fn a_stop_while_cuts_are_made_again_is_in_order() {
         let run = start(folder.path(), &world, LAST);
         eventually("all is answered", || lines(&world) == LAST as usize);
         run.running.abort();
-        drop((run.feeds, run.running.join(), run.keeper));
+        drop((run.feeds, run.running.join(), run.maintenance));
 
         let run = start(folder.path(), &world, LAST);
         let again = run.recovered.clone();

@@ -11,7 +11,7 @@ use fixture::{chunk, numbered, schema, watched};
 use proptest::prelude::*;
 use tidemill_engine::{
     Cause, CyclePolicy, Engine, FlowError, Operator, Output, PlaceChoice, PlaceGroup, PlaceMember, Plan,
-    PlanError, ProcessPlan, Rows, SnapshotReader, SnapshotWriter, places_of,
+    PlanError, Rows, SnapshotReader, SnapshotWriter, StreamProcessPlan, places_of,
 };
 
 /// The names of the threads that called each operator.
@@ -39,7 +39,7 @@ impl Operator for Noted {
 }
 
 /// Source -> an operator for each of these processes, one behind the other, `None`: part of none -> sink.
-fn plan(processes: &[Option<ProcessPlan>], threads: &Threads) -> Plan {
+fn plan(processes: &[Option<StreamProcessPlan>], threads: &Threads) -> Plan {
     let mut plan = Plan::new("places");
     let mut stream = plan.source("input", [schema()])[0];
     for (number, process) in processes.iter().enumerate() {
@@ -64,7 +64,7 @@ fn plan(processes: &[Option<ProcessPlan>], threads: &Threads) -> Plan {
 
 type Ran = (Vec<Given>, BTreeMap<String, BTreeSet<String>>);
 
-fn run(processes: &[Option<ProcessPlan>], workers: usize) -> Result<Ran, FlowError> {
+fn run(processes: &[Option<StreamProcessPlan>], workers: usize) -> Result<Ran, FlowError> {
     let threads = Threads::default();
     let plan = plan(processes, &threads);
     watched("processes", move || {
@@ -80,8 +80,8 @@ fn run(processes: &[Option<ProcessPlan>], workers: usize) -> Result<Ran, FlowErr
     })
 }
 
-fn at(place: u32) -> Option<ProcessPlan> {
-    Some(ProcessPlan::new(format!("at {place}")).at(vec![PlaceChoice::Place(place)]))
+fn at(place: u32) -> Option<StreamProcessPlan> {
+    Some(StreamProcessPlan::new(format!("at {place}")).at(vec![PlaceChoice::Place(place)]))
 }
 
 fn group(name: &str, places: &[u32]) -> PlaceGroup {
@@ -100,8 +100,8 @@ fn all_partitions_of_a_process_are_held_by_the_worker_that_is_its_place() {
 
 #[test]
 fn results_do_not_depend_on_places() {
-    let anywhere = || Some(ProcessPlan::new("anywhere"));
-    let prefers = |place| Some(ProcessPlan::new("prefers").prefer(vec![PlaceChoice::Place(place)]));
+    let anywhere = || Some(StreamProcessPlan::new("anywhere"));
+    let prefers = |place| Some(StreamProcessPlan::new("prefers").prefer(vec![PlaceChoice::Place(place)]));
     let placed = [vec![None, None, None], vec![at(0), at(0), None], vec![anywhere(), prefers(4), prefers(1)]];
     let mut first = None;
     for processes in placed {
@@ -120,7 +120,7 @@ fn a_required_place_that_is_not_there_is_an_error_and_a_preferred_one_is_not() {
         Ok(_) => panic!("it ran where there is no place"),
     };
     assert!(required.contains("process 'at 2' must run at 2, but the workers are 0 to 1"), "{required}");
-    let preferred = ProcessPlan::new("preferred").prefer(vec![PlaceChoice::Place(2)]);
+    let preferred = StreamProcessPlan::new("preferred").prefer(vec![PlaceChoice::Place(2)]);
     assert_eq!(places_of(&[preferred], 2).unwrap(), [0]);
     let mut unknown = Plan::new("unknown");
     let input = unknown.source("input", [schema()]);
@@ -139,7 +139,7 @@ fn a_sequence_of_places_is_followed_as_it_is_written() {
         members: vec![PlaceMember::Group(first.clone()), PlaceMember::Group(second.clone())],
     };
     let places = |choices: &[&PlaceChoice]| {
-        let process = |choice: &&PlaceChoice| ProcessPlan::new("p").at(vec![(*choice).clone()]);
+        let process = |choice: &&PlaceChoice| StreamProcessPlan::new("p").at(vec![(*choice).clone()]);
         places_of(&choices.iter().map(process).collect::<Vec<_>>(), 5).unwrap()
     };
     let (next, any) = (PlaceChoice::NextOf(second.clone()), PlaceChoice::AnyOf(second.clone()));
@@ -151,7 +151,7 @@ fn a_sequence_of_places_is_followed_as_it_is_written() {
     // One group after the other, and within it the one with the fewest.
     assert_eq!(places(&[&each, &each, &each, &each, &each]), [0, 2, 1, 3, 0]);
     // The first of a list that is there.
-    let list = ProcessPlan::new("list").at(vec![PlaceChoice::Place(7), PlaceChoice::NextOf(first)]);
+    let list = StreamProcessPlan::new("list").at(vec![PlaceChoice::Place(7), PlaceChoice::NextOf(first)]);
     assert_eq!(places_of(&[list], 5).unwrap(), [0]);
 }
 
@@ -179,9 +179,9 @@ proptest! {
             let mut here = places.map(|mut places| { places.retain(|place| *place < workers); places });
             here.find(|places| !places.is_empty())
         };
-        let processes: Vec<ProcessPlan> = choices
+        let processes: Vec<StreamProcessPlan> = choices
             .iter()
-            .map(|(places, required)| ProcessPlan { name: "p".into(), places: places.clone(), required: *required })
+            .map(|(places, required)| StreamProcessPlan { name: "p".into(), places: places.clone(), required: *required })
             .collect();
         let impossible = processes.iter().any(|process| process.required && allowed(&process.places).is_none());
         match places_of(&processes, workers) {

@@ -69,7 +69,7 @@ fn powerless(seed: u64) {
     }
     let run = start(&mut random, &disk, &world, last).unwrap_or_else(|cause| panic!("seed {seed}: {cause}"));
     run.running.join().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-    drop((run.feeds, run.keeper));
+    drop((run.feeds, run.maintenance));
     let world = world.lock().unwrap();
     assert_eq!(world.acknowledged, last, "seed {seed}");
     assert_eq!(by_partition(world.lines.iter().map(String::as_str)), expected(last), "seed {seed}");

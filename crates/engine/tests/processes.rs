@@ -16,8 +16,8 @@ use fixture::world::{Sender, Transactions, World};
 use fixture::{Random, Row, chunk, eventually, numbered, watched};
 use tidemill_engine::{
     Chunk, Counter, Cut, CyclePolicy, Durability, DurableRun, DurableSource, Engine, Failure, FeedSettings,
-    FlowError, Journal, Limits, ManualClock, MemoryCutLog, Processes, Running, Sink, Snapshot, SplitPlan,
-    StreamSettings, SyncPolicy,
+    FlowError, Journal, Limits, ManualClock, MemoryCutLog, Running, Sink, Snapshot, SplitPlan,
+    StreamSettings, SyncPolicy, WorkerProcesses,
 };
 
 #[test]
@@ -29,8 +29,9 @@ fn child() {
 #[test]
 fn forgetful() {
     if std::env::var_os("TIDEMILL_PROCESS").is_some() {
-        let run =
-            Engine::new().processes(Processes::new(2)).run(plan("forward"), Remember::default().boxed());
+        let run = Engine::new()
+            .processes(WorkerProcesses::new(2))
+            .run(plan("forward"), Remember::default().boxed());
         let Err(FlowError::Settings(error)) = run else { panic!("it starts a query") };
         assert!(error.starts_with("this process was started as process 1 of a query"), "{error}");
         std::process::exit(9);
@@ -339,7 +340,7 @@ fn what_another_process_has_not_processed_does_not_pile_up() {
 }
 
 /// The failure of a run that does not start.
-fn refused(processes: Processes, name: &str) -> String {
+fn refused(processes: WorkerProcesses, name: &str) -> String {
     let name = name.to_string();
     watched("a refusal", move || {
         let engine = Engine::new().processes(processes);
@@ -371,11 +372,11 @@ fn processes_that_cannot_join_are_named_with_the_reason() {
     let silent = processes(2, &long, &token).program("/bin/sleep").arguments(["600"]);
     let error = refused(silent.join_time(Duration::from_millis(300)), "forward");
     assert!(error.contains("process 1: it did not join in time"), "{error}");
-    let error = refused(Processes::new(2).instructions(vec![b' '; (16 << 20) + 1]), "forward");
+    let error = refused(WorkerProcesses::new(2).instructions(vec![b' '; (16 << 20) + 1]), "forward");
     assert!(error.contains("16777217 bytes of instructions for other processes"), "{error}");
     let error = refused(processes(65, "forward", &token), "forward");
     assert_eq!(error, "65 processes; there must be 1 to 64");
-    let error = refused(Processes::new(0), "forward");
+    let error = refused(WorkerProcesses::new(0), "forward");
     assert_eq!(error, "0 processes; there must be 1 to 64");
     assert_none_left(&token);
 }
@@ -427,12 +428,12 @@ fn a_durable_query_goes_on_over_other_processes() {
                 None => run.running.abort(),
             }
             eventually("the failure", || run.running.has_failed());
-            drop((run.feeds, run.running.join(), run.keeper));
+            drop((run.feeds, run.running.join(), run.maintenance));
         }
         let run = durable((2, 1), folder.path(), &world, 3000, &token());
         assert!(run.recovered.snapshot.is_some(), "it goes on from a state");
         run.running.join().unwrap();
-        drop((run.feeds, run.keeper));
+        drop((run.feeds, run.maintenance));
         let lines = world.lock().unwrap().lines.clone();
         assert_eq!(by_partition(lines.iter().map(String::as_str)), expected(3000));
     });

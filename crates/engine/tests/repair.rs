@@ -71,7 +71,7 @@ fn start(
 fn stop(run: DurableRun) {
     run.feeds.iter().for_each(|feed| feed.stop());
     run.running.join().unwrap();
-    drop((run.feeds, run.keeper));
+    drop((run.feeds, run.maintenance));
 }
 
 fn repair(folder: &Path, outside: &Arc<Mutex<Outside>>) -> Result<Option<Repair>, Cause> {

@@ -84,14 +84,14 @@ fn held_back_and_going_on(sync: SyncPolicy, restarted: bool) {
     if restarted {
         run.running.abort();
         world.lock().unwrap().held = false;
-        drop((run.feeds, run.running.join(), run.keeper));
+        drop((run.feeds, run.running.join(), run.maintenance));
         let seen = world.lock().unwrap().seen();
         world = seen;
         run = start(&disk, &world, sync);
     }
     world.lock().unwrap().held = false;
     run.running.join().unwrap();
-    drop((run.feeds, run.keeper));
+    drop((run.feeds, run.maintenance));
     let world = world.lock().unwrap();
     assert_eq!(world.acknowledged, LAST);
     assert_eq!(by_partition(world.lines.iter().map(String::as_str)), expected(LAST));
@@ -125,11 +125,11 @@ fn what_a_sink_has_not_committed_is_made_again_though_snapshots_are_newer() {
         let seen = world.lock().unwrap().seen();
         run.running.abort();
         world.lock().unwrap().held = false;
-        drop((run.feeds, run.running.join(), run.keeper));
+        drop((run.feeds, run.running.join(), run.maintenance));
 
         let run = start(&disk, &seen, SyncPolicy::AtOnce);
         run.running.join().unwrap();
-        drop((run.feeds, run.keeper));
+        drop((run.feeds, run.maintenance));
         let world = seen.lock().unwrap();
         assert_eq!(by_partition(world.lines.iter().map(String::as_str)), expected(LAST));
     });

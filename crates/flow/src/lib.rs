@@ -1,19 +1,19 @@
 //! Turns a plan into a running dataflow that works in cycles. The only crate that names Timely.
 //!
-//! A query may run over several processes of one machine ([`Processes`]); the first process has the gateways and sinks.
+//! A query may run over several processes of one machine ([`WorkerProcesses`]); the first process has the gateways and sinks.
 //!
 //! Threads: the caller's own threads push into [`Gateway`]s; `workers` worker threads split, compute and exchange; each
 //! sink has one thread, which may block. Worker 0 also closes the cycles ([`intake::cutter`]). A cycle's number is its
 //! Timely timestamp: a frontier that has passed a number means that the cycle is complete. Credits bound all queues:
 //! cycles in flight, and bytes of results not yet committed.
 
-mod chooser;
 mod error;
 mod intake;
 mod members;
 mod panics;
 mod run;
 mod run_state;
+mod split_optimizer;
 mod split_status;
 mod stages;
 mod status;
@@ -25,7 +25,7 @@ mod workers;
 pub use error::{Failure, FlowError};
 pub use intake::gateway::{Chunk, Gateway, Stopped};
 pub use intake::resume::{Replay, Resume, SinkProgress};
-pub use members::{Member, Processes};
+pub use members::{WorkerProcess, WorkerProcesses};
 pub use run::{Running, Settings, Snapshots, start};
 pub use run_state::splits::Replan;
 pub use run_state::work::Work;

@@ -13,22 +13,22 @@ use tidemill_plan::{CyclePolicy, Limits, Plan};
 use tidemill_split::SplitPlan;
 use timely::communication::WorkerGuards;
 
-use crate::chooser;
 use crate::error::{Failure, FlowError};
 use crate::intake::cutter::Cutter;
 use crate::intake::cycle::Cycle;
 use crate::intake::gateway::{Gateway, gateway};
 use crate::intake::resume::{Replay, Resume};
-use crate::members::{Leader, PROCESSES_MAX, Processes, check_is_no_member};
+use crate::members::{Leader, PROCESSES_MAX, WorkerProcesses, check_is_no_member};
 use crate::run_state::RunState;
 use crate::run_state::splits;
+use crate::split_optimizer::SplitOptimizer;
 use crate::stages::committer::Committer;
-use crate::stages::sink_stage::SinkWay;
+use crate::stages::sink_stage::SinkHandover;
 use crate::status::{Status, Summary};
 use crate::sync::spawn;
 use crate::topology::{EdgeKind, Layout, Topology};
+use crate::transport::bulk_channels::BulkChannels;
 use crate::transport::handshake::INSTRUCTIONS_BYTES_MAX;
-use crate::transport::lanes::Lanes;
 use crate::workers::launch::{Network, launch};
 use crate::workers::worker::{CycleSource, WorkerParts};
 
@@ -37,7 +37,7 @@ pub struct Settings {
     /// Worker threads, of each process.
     pub workers: usize,
     /// The processes; `None`: this one.
-    pub processes: Option<Processes>,
+    pub processes: Option<WorkerProcesses>,
     /// How long a worker without work spins before it parks.
     pub spin: Duration,
     /// When cycles close.
@@ -86,7 +86,7 @@ pub struct Running {
     workers: Mutex<Option<WorkerGuards<()>>>,
     sinks: Vec<JoinHandle<()>>,
     leader: Option<Leader>,
-    chooser: Option<JoinHandle<()>>,
+    split_optimizer: Option<JoinHandle<()>>,
     gateways: Vec<Option<Gateway>>,
     snapshot_parts: usize,
     started_ns: u64,
@@ -126,13 +126,13 @@ pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Resul
     }
     let run_state = Arc::new(run_state);
     let started_ns = run_state.clock.now_ns();
-    let lanes = Lanes::of_run(&run_state);
+    let bulk = BulkChannels::of_run(&run_state);
     let (leader, network) = match settings.processes.filter(|processes| processes.count() > 1) {
         None => (None, None),
         Some(processes) => {
             let state = settings.state.as_deref();
             let (leader, sockets) = Leader::gather(&processes, &run_state, state, settings.spin)?;
-            (Some(leader), Some(Network { sockets, lanes: Arc::clone(&lanes) }))
+            (Some(leader), Some(Network { sockets, bulk: Arc::clone(&bulk) }))
         }
     };
 
@@ -146,7 +146,7 @@ pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Resul
     let replay = Replay::new(resume);
     let cutter = Cutter::new(settings.cycles, queues, settings.cut_log, replay, Arc::clone(&run_state));
 
-    let mut ways = Vec::new();
+    let mut handovers = Vec::new();
     let mut sink_threads = Vec::new();
     for (index, sink) in sinks.into_iter().enumerate() {
         // The guard waits for disks.
@@ -156,10 +156,10 @@ pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Resul
         let committer = committer.resumed(first_new[index], settings.guard.clone());
         if may_block {
             let (sender, results) = bounded(settings.limits.cycles_in_flight_max as usize + 1);
-            ways.push(Some(SinkWay::Thread(sender)));
+            handovers.push(Some(SinkHandover::Thread(sender)));
             sink_threads.push(spawn(format!("sink-{index}"), move || committer.run(&results))?);
         } else {
-            ways.push(Some(SinkWay::Direct(Box::new(committer))));
+            handovers.push(Some(SinkHandover::Direct(Box::new(committer))));
         }
     }
 
@@ -174,22 +174,26 @@ pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Resul
         WorkerParts {
             topology: Arc::clone(&topology),
             run_state: Arc::clone(&run_state),
-            lanes: Arc::clone(&lanes),
+            bulk: Arc::clone(&bulk),
             state: settings.state.clone(),
             mailbox,
-            sinks: ways.iter_mut().enumerate().map(|(sink, way)| way.take_if(|_| feeds(sink))).collect(),
+            sinks: handovers
+                .iter_mut()
+                .enumerate()
+                .map(|(sink, handover)| handover.take_if(|_| feeds(sink)))
+                .collect(),
             spin: settings.spin,
             cutter: cycles.take(),
         }
     });
     let guards = launch(parts.collect(), &run_state, network)?;
-    let chooser = start_chooser(&run_state, settings.profile_splits)?;
+    let split_optimizer = SplitOptimizer::start(&run_state, settings.profile_splits)?;
     Ok(Running {
         run_state,
         workers: Mutex::new(Some(guards)),
         sinks: sink_threads,
         leader,
-        chooser,
+        split_optimizer,
         gateways,
         snapshot_parts,
         started_ns,
@@ -197,18 +201,18 @@ pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Resul
 }
 
 /// Refuses invalid numbers of workers and processes.
-fn check_layout(workers: usize, processes: Option<&Processes>) -> Result<Layout, FlowError> {
+fn check_layout(workers: usize, processes: Option<&WorkerProcesses>) -> Result<Layout, FlowError> {
     if workers == 0 || workers > 1024 {
         return Err(FlowError::Settings(format!("{workers} workers; there must be 1 to 1024")));
     }
-    let instructions_bytes = processes.map_or(0, Processes::instructions_bytes);
+    let instructions_bytes = processes.map_or(0, WorkerProcesses::instructions_bytes);
     if instructions_bytes > INSTRUCTIONS_BYTES_MAX {
         return Err(FlowError::Settings(format!(
             "{instructions_bytes} bytes of instructions for other processes; there must be at most \
              {INSTRUCTIONS_BYTES_MAX}: put what is long into a file and name that"
         )));
     }
-    let processes = processes.map_or(1, Processes::count);
+    let processes = processes.map_or(1, WorkerProcesses::count);
     if processes == 0 || processes > PROCESSES_MAX {
         return Err(FlowError::Settings(format!(
             "{processes} processes; there must be 1 to {PROCESSES_MAX}"
@@ -231,17 +235,6 @@ fn check_limits(cycles: &CyclePolicy, limits: &Limits) -> Result<(), FlowError> 
         }
         None => Ok(()),
     }
-}
-
-/// A thread that measures and chooses split plans, if there are any to measure.
-fn start_chooser(run_state: &Arc<RunState>, with_given: bool) -> Result<Option<JoinHandle<()>>, FlowError> {
-    chooser::begin(run_state, run_state.topology());
-    if !chooser::is_needed(run_state.topology(), with_given) {
-        return Ok(None);
-    }
-    let run_state = Arc::clone(run_state);
-    spawn("split-chooser".into(), move || chooser::run(&run_state, run_state.topology(), with_given))
-        .map(Some)
 }
 
 /// Requests snapshots of a running query.
@@ -370,8 +363,8 @@ impl Running {
             leader.finish();
         }
         self.run_state.splits.end();
-        if let Some(chooser) = self.chooser.take() {
-            let _ = chooser.join();
+        if let Some(split_optimizer) = self.split_optimizer.take() {
+            let _ = split_optimizer.join();
         }
     }
 }

@@ -35,6 +35,6 @@ pub use auto_split::AutoSplit;
 pub use contract::{CyclePolicy, Limits};
 pub use operator::{Factory, InputPlan, OperatorPlan};
 pub use plan::{Plan, PlanError, SinkPlan, SourcePlan};
-pub use process::{PlaceChoice, PlaceGroup, PlaceMember, ProcessPlan, places_of};
+pub use process::{PlaceChoice, PlaceGroup, PlaceMember, StreamProcessPlan, places_of};
 pub use stream::{Producer, StreamRef};
 pub use transform::{TransformFactory, TransformPlan};

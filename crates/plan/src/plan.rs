@@ -5,7 +5,7 @@ use thiserror::Error;
 use tidemill_split::SplitPlanError;
 
 use crate::operator::{InputPlan, OperatorPlan};
-use crate::process::ProcessPlan;
+use crate::process::StreamProcessPlan;
 use crate::stream::{Producer, StreamRef};
 use crate::transform::TransformPlan;
 
@@ -41,7 +41,7 @@ pub struct Plan {
     /// Its sinks.
     pub sinks: Vec<SinkPlan>,
     /// Its processes, each a set of operators that run in one place.
-    pub processes: Vec<ProcessPlan>,
+    pub processes: Vec<StreamProcessPlan>,
 }
 
 /// A plan that cannot run.
@@ -154,15 +154,15 @@ impl Plan {
     /// #     fn snapshot(&self, _: &mut SnapshotWriter) {}
     /// #     fn restore(&mut self, _: &mut SnapshotReader<'_>) -> Result<(), Cause> { Ok(()) }
     /// # }
-    /// use tidemill_plan::{OperatorPlan, PlaceChoice, Plan, ProcessPlan, places_of};
+    /// use tidemill_plan::{OperatorPlan, PlaceChoice, Plan, StreamProcessPlan, places_of};
     /// let mut plan = Plan::new("one process");
-    /// let process = plan.process(ProcessPlan::new("copies").prefer(vec![PlaceChoice::Place(3)]));
+    /// let process = plan.process(StreamProcessPlan::new("copies").prefer(vec![PlaceChoice::Place(3)]));
     /// let copy = OperatorPlan::new("copy", 64, |_partition| Box::new(Copy)).process(process);
     /// assert_eq!(copy.process, Some(0));
     /// assert_eq!(places_of(&plan.processes, 4).unwrap(), [3]);
     /// assert_eq!(places_of(&plan.processes, 2).unwrap(), [0]);
     /// ```
-    pub fn process(&mut self, process: ProcessPlan) -> usize {
+    pub fn process(&mut self, process: StreamProcessPlan) -> usize {
         self.processes.push(process);
         self.processes.len() - 1
     }

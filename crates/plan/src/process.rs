@@ -10,7 +10,7 @@ use crate::plan::PlanError;
 ///
 /// No result depends on the place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProcessPlan {
+pub struct StreamProcessPlan {
     /// Its name, for people.
     pub name: String,
     /// Where it may run, in order of preference; empty: anywhere.
@@ -50,22 +50,22 @@ pub enum PlaceMember {
     Group(PlaceGroup),
 }
 
-impl ProcessPlan {
+impl StreamProcessPlan {
     /// A process that may run anywhere.
     pub fn new(name: impl Into<String>) -> Self {
-        ProcessPlan { name: name.into(), places: Vec::new(), required: false }
+        StreamProcessPlan { name: name.into(), places: Vec::new(), required: false }
     }
 
     /// Prefers these places.
     #[must_use]
     pub fn prefer(self, places: Vec<PlaceChoice>) -> Self {
-        ProcessPlan { places, required: false, ..self }
+        StreamProcessPlan { places, required: false, ..self }
     }
 
     /// Runs in these places only.
     #[must_use]
     pub fn at(self, places: Vec<PlaceChoice>) -> Self {
-        ProcessPlan { places, required: true, ..self }
+        StreamProcessPlan { places, required: true, ..self }
     }
 }
 
@@ -98,14 +98,14 @@ impl PlaceGroup {
 /// If a process is not allowed any of them.
 ///
 /// ```
-/// use tidemill_plan::{PlaceChoice, PlaceGroup, PlaceMember, ProcessPlan, places_of};
+/// use tidemill_plan::{PlaceChoice, PlaceGroup, PlaceMember, StreamProcessPlan, places_of};
 /// let members = vec![PlaceMember::Place(1), PlaceMember::Place(2), PlaceMember::Place(9)];
 /// let group = PlaceGroup { name: "back".into(), members };
-/// let next = |name: &str| ProcessPlan::new(name).at(vec![PlaceChoice::NextOf(group.clone())]);
-/// assert_eq!(places_of(&[next("a"), next("b"), next("c"), ProcessPlan::new("d")], 4).unwrap(), [1, 2, 1, 0]);
-/// assert!(places_of(&[ProcessPlan::new("e").at(vec![PlaceChoice::Place(4)])], 4).is_err());
+/// let next = |name: &str| StreamProcessPlan::new(name).at(vec![PlaceChoice::NextOf(group.clone())]);
+/// assert_eq!(places_of(&[next("a"), next("b"), next("c"), StreamProcessPlan::new("d")], 4).unwrap(), [1, 2, 1, 0]);
+/// assert!(places_of(&[StreamProcessPlan::new("e").at(vec![PlaceChoice::Place(4)])], 4).is_err());
 /// ```
-pub fn places_of(processes: &[ProcessPlan], places: u32) -> Result<Vec<u32>, PlanError> {
+pub fn places_of(processes: &[StreamProcessPlan], places: u32) -> Result<Vec<u32>, PlanError> {
     let mut allocator = Allocator { taken: vec![0; places.max(1) as usize], turns: BTreeMap::new() };
     processes.iter().map(|process| allocator.place(process)).collect()
 }
@@ -119,7 +119,7 @@ struct Allocator<'a> {
 }
 
 impl<'a> Allocator<'a> {
-    fn place(&mut self, process: &'a ProcessPlan) -> Result<u32, PlanError> {
+    fn place(&mut self, process: &'a StreamProcessPlan) -> Result<u32, PlanError> {
         let chosen = process.places.iter().find_map(|choice| self.choose(choice));
         let place = match chosen {
             Some(place) => place,
@@ -168,7 +168,7 @@ impl<'a> Allocator<'a> {
     }
 }
 
-fn no_place(process: &ProcessPlan, places: usize) -> PlanError {
+fn no_place(process: &StreamProcessPlan, places: usize) -> PlanError {
     let asked: Vec<String> = process.places.iter().map(ToString::to_string).collect();
     PlanError::NoPlace { process: process.name.clone(), asked: asked.join(", "), places }
 }

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::LogicalPlan;
-use tidemill_engine::ProcessPlan;
+use tidemill_engine::StreamProcessPlan;
 
 /// One process. It is identified by its address: however often it is named, it runs once.
 #[derive(Debug)]
 pub(crate) struct ProcessDefinition {
     /// Its name, with its parameters if it belongs to a set, and where it may run.
-    pub plan: ProcessPlan,
+    pub plan: StreamProcessPlan,
 }
 
 /// A process, or a set of them.
@@ -37,7 +37,7 @@ pub(crate) struct Member {
 
 impl ProcessSet {
     /// Its processes.
-    pub fn processes(&self) -> impl Iterator<Item = &ProcessPlan> {
+    pub fn processes(&self) -> impl Iterator<Item = &StreamProcessPlan> {
         self.members.iter().map(|member| &member.definition.plan)
     }
 

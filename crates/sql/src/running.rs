@@ -9,8 +9,8 @@ use datafusion::arrow::array::RecordBatch;
 use tidemill_connect::sinks::is_output_closed;
 use tidemill_engine::{
     Cause, Durability, DurableRun, DurableSource, Engine, Expression, FaultLog, Faults, Feed, FeedSettings,
-    FeedStatus, FlowError, Journal, Keeper, Plan, Processes, Progress, Recovered, Repair, Running, Sink,
-    Source, SplitStatus, Status, SystemClock, find_repair,
+    FeedStatus, FlowError, Journal, Maintenance, Plan, Progress, Recovered, Repair, Running, Sink, Source,
+    SplitStatus, Status, SystemClock, WorkerProcesses, find_repair,
 };
 
 use crate::definition::DurableStream;
@@ -60,7 +60,7 @@ pub struct RunningQuery {
     running: Option<Running>,
     feeds: Vec<(String, Feed)>,
     /// Only for a durable query; it stops when dropped, after the query and its feeds.
-    _keeper: Option<Keeper>,
+    _maintenance: Option<Maintenance>,
     recovered: Option<Recovered>,
     faults: FaultLog,
     null_results: FaultLog,
@@ -103,7 +103,7 @@ impl Prepared {
         let names: Vec<String> = names.collect();
         let engine = Engine::new()
             .workers(self.settings.workers)
-            .processes(Processes::new(self.settings.processes).instructions(self.instructions))
+            .processes(WorkerProcesses::new(self.settings.processes).instructions(self.instructions))
             .cycles(cycles)
             .spin(spin(self.max_latency))
             .profile_splits()
@@ -118,7 +118,7 @@ impl Prepared {
         Ok(RunningQuery {
             running: Some(started.running),
             feeds: names.into_iter().zip(started.feeds).collect(),
-            _keeper: started.keeper,
+            _maintenance: started.maintenance,
             recovered: started.recovered,
             faults: self.faults,
             null_results: self.null_results,
@@ -176,7 +176,7 @@ impl Prepared {
 struct Started {
     running: Running,
     feeds: Vec<Feed>,
-    keeper: Option<Keeper>,
+    maintenance: Option<Maintenance>,
     recovered: Option<Recovered>,
 }
 
@@ -204,7 +204,7 @@ fn volatile(
         let gateway = running.gateway(index).ok_or_else(|| Cause::Bug("a gateway is missing".into()))?;
         feeds.push(Feed::start(source, gateway, settings)?);
     }
-    Ok(Started { running, feeds, keeper: None, recovered: None })
+    Ok(Started { running, feeds, maintenance: None, recovered: None })
 }
 
 fn durable(
@@ -218,8 +218,8 @@ fn durable(
 ) -> Result<Started, Cause> {
     let sources = durable_sources(used, sources);
     let run = engine.run_durable(plan, sinks, sources, journal, durability)?;
-    let DurableRun { feeds, running, keeper, recovered } = run;
-    Ok(Started { running, feeds, keeper: Some(keeper), recovered: Some(recovered) })
+    let DurableRun { feeds, running, maintenance, recovered } = run;
+    Ok(Started { running, feeds, maintenance: Some(maintenance), recovered: Some(recovered) })
 }
 
 fn durable_sources(used: &[UsedSource], sources: Vec<(Box<dyn Source>, FeedSettings)>) -> Vec<DurableSource> {

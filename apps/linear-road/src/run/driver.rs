@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use tidemill_engine::{Counter, Engine, Member, Processes, Running, Status};
+use tidemill_engine::{Counter, Engine, Running, Status, WorkerProcess, WorkerProcesses};
 
 use super::control::Control;
 use super::error::RunError;
@@ -97,7 +97,7 @@ impl Run {
         let tally = Tally::default();
         let files = AnswerFiles::create(&options.out, tally.clone()).map_err(RunError::Answers)?;
         let plan = query::plan(options.partitions, history);
-        let processes = Processes::new(options.processes);
+        let processes = WorkerProcesses::new(options.processes);
         let engine = Engine::new().workers(options.workers).processes(processes).cycles(options.cycles);
         let mut running = engine.run(plan, vec![Box::new(files)])?;
         let gateway = running.gateway(0).expect("the plan has one source, and its gateway was not taken yet");
@@ -110,7 +110,7 @@ impl Run {
     ///
     /// # Errors
     /// If the history cannot be read, or the run fails, here or elsewhere; process 0 reports why.
-    pub fn run_member(options: &RunOptions, member: Member) -> Result<(), RunError> {
+    pub fn run_member(options: &RunOptions, member: WorkerProcess) -> Result<(), RunError> {
         let control = Control::new(Arc::default(), options.strict);
         let history = Arc::new(history(options, &control)?);
         Ok(member.run(query::plan(options.partitions, history))?)

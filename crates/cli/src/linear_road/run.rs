@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use clap::Args;
-use tidemill_engine::{CyclePolicy, Member};
+use tidemill_engine::{CyclePolicy, WorkerProcess};
 use tidemill_linear_road::query::Partitions;
 use tidemill_linear_road::run::{FailedRun, Input, Pace, Run, RunOptions, RunSummary};
 
@@ -64,7 +64,7 @@ pub(crate) struct RunArguments {
 impl RunArguments {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         let options = self.options();
-        if let Some(member) = Member::from_environment()? {
+        if let Some(member) = WorkerProcess::from_environment()? {
             // Process 0 reports what fails.
             return Ok(Run::run_member(&options, member).map_or(Exit::Failed, |()| Exit::Done));
         }

@@ -29,7 +29,7 @@ pub(crate) use validate::ValidatePipeline;
 
 use std::path::Path;
 
-use tidemill_engine::{Cause, Member};
+use tidemill_engine::{Cause, WorkerProcess};
 use tidemill_sql::Session;
 
 use crate::exit::Exit;
@@ -82,7 +82,7 @@ impl SessionOptions {
 }
 
 /// Runs the part of a query for which this process was started, according to the process that started it.
-fn run_member(session: Session, member: Member) -> Exit {
+fn run_member(session: Session, member: WorkerProcess) -> Exit {
     match session.run_member(member) {
         Ok(()) => Exit::Done,
         // Process 0 reports why.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tidemill_engine::{Member, Repair};
+use tidemill_engine::{Repair, WorkerProcess};
 use tidemill_sql::{Session, StatementKind};
 
 use super::execute::{Executor, Manner};
@@ -51,7 +51,7 @@ pub(crate) fn repair_script(
 /// Runs the statements of a script, then its sinks; or this process's part of a query of another process.
 pub(crate) fn run_script(path: &Path, session: Session, rows: RowOptions) -> anyhow::Result<Exit> {
     // Before anything reads standard input.
-    if let Some(member) = Member::from_environment()? {
+    if let Some(member) = WorkerProcess::from_environment()? {
         return Ok(super::run_member(session, member));
     }
     let script = script::read(path)?;

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
-use tidemill_engine::Member;
+use tidemill_engine::WorkerProcess;
 use tidemill_sql::ShowKind;
 
 use super::client_command::{ClientCommand, HELP};
@@ -43,7 +43,7 @@ pub(crate) struct Prompt {
 impl Prompt {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
         // Before anything reads standard input.
-        if let Some(member) = Member::from_environment()? {
+        if let Some(member) = WorkerProcess::from_environment()? {
             return Ok(super::run_member(self.options.session(), member));
         }
         let text = match (&self.command, &self.file) {

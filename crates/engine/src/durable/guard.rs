@@ -74,7 +74,7 @@ impl CommitGuard for Guard {
             return Ok(());
         };
         // Under the lock, so that an older list does not replace a newer one. It counts when it is written, not before,
-        // because the keeper removes what is older.
+        // because maintenance removes what is older.
         self.file.write(&noted)?;
         commits.recorded(sink, Some(cycle));
         Ok(())

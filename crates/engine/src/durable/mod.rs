@@ -5,7 +5,7 @@ mod description;
 mod feed;
 mod forward;
 mod guard;
-mod keeper;
+mod maintenance;
 mod opening;
 mod protocol;
 mod recovery;
@@ -23,7 +23,7 @@ use tidemill_plan::Plan;
 
 use crate::engine::Engine;
 use crate::feed::{Feed, FeedSettings};
-pub use keeper::Keeper;
+pub use maintenance::Maintenance;
 use opening::Opened;
 pub use recovery::Recovered;
 pub use repair::{Repair, find_repair};
@@ -76,14 +76,14 @@ impl Durability {
     }
 }
 
-/// A running durable query. Its parts are dropped in this order: feeds, query, keeper.
+/// A running durable query. Its parts are dropped in this order: feeds, query, maintenance.
 pub struct DurableRun {
     /// A feed for each source, in the plan's order.
     pub feeds: Vec<Feed>,
     /// The running query.
     pub running: Running,
     /// Takes snapshots, records commits, removes what is no longer needed.
-    pub keeper: Keeper,
+    pub maintenance: Maintenance,
     /// What was found from earlier runs.
     pub recovered: Recovered,
 }
@@ -121,8 +121,8 @@ impl Engine {
             let gateway = running.gateway(index).ok_or_else(|| Cause::Bug("a gateway is missing".into()))?;
             feeds.push(feed::start(source, stream, gateway, start)?);
         }
-        let keeper = Keeper::start(kept, running.snapshots(), durability)?;
-        Ok(DurableRun { feeds, running, keeper, recovered })
+        let maintenance = Maintenance::start(kept, running.snapshots(), durability)?;
+        Ok(DurableRun { feeds, running, maintenance, recovered })
     }
 }
 

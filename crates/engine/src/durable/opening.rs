@@ -13,15 +13,15 @@ use tidemill_plan::Plan;
 use super::description::Description;
 use super::feed::Start;
 use super::guard::Guard;
-use super::keeper::Kept;
-use super::recovery::{self, Found, Recovered};
+use super::maintenance::Maintained;
+use super::recovery::{self, Recovered, Recovery};
 use super::{Durability, DurableSource, SyncPolicy};
 
 /// An open folder, with everything that a run begins with.
 pub(super) struct Opened {
     /// In the plan's order.
     pub streams: Vec<(StreamWriter, StreamReader)>,
-    pub kept: Kept,
+    pub kept: Maintained,
     pub resume: Resume,
     pub state: Option<Snapshot>,
     pub recovered: Recovered,
@@ -59,10 +59,10 @@ pub(super) fn open(
     let names: Vec<String> = plan.sinks.iter().map(|sink| sink.name.clone()).collect();
     let description = Description::new(plan, sources, durability);
     let found = recovery::find(&journal, &cuts, &description, &names, sinks, &progress)?;
-    let Found { resume, state, sinks, retention, recovered } = found;
+    let Recovery { resume, state, sinks, retention, recovered } = found;
     let waits = sources.iter().map(|source| source.sync != SyncPolicy::Never).collect();
     let guard = Arc::new(Guard::new(progress.clone(), waits, cuts.clone(), journal.commits(), sinks));
-    let kept = Kept {
+    let kept = Maintained {
         journal,
         cuts,
         progress,

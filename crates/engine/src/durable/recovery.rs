@@ -10,7 +10,7 @@ use tidemill_flow::Resume;
 use tidemill_journal::{CutJournal, Journal, StoredSnapshot, StreamProgress};
 
 use super::description::Description;
-use super::protocol::{Left, Reach, Retention, SinkPlace};
+use super::protocol::{Reach, RecoveryInput, Retention, SinkPlace};
 use super::repair::{self, Repair};
 
 /// What was found from earlier runs.
@@ -27,7 +27,7 @@ pub struct Recovered {
 }
 
 /// How a run resumes.
-pub(super) struct Found {
+pub(super) struct Recovery {
     pub resume: Resume,
     pub state: Option<Snapshot>,
     pub sinks: Vec<SinkPlace>,
@@ -43,7 +43,7 @@ pub(super) fn find(
     names: &[String],
     sinks: &mut [Box<dyn Sink>],
     streams: &[Arc<StreamProgress>],
-) -> Result<Found, Cause> {
+) -> Result<Recovery, Cause> {
     match journal.query()? {
         Some(known) => {
             description.check(&known)?;
@@ -54,7 +54,7 @@ pub(super) fn find(
         None => journal.set_query(description.text())?,
     }
     let sinks = places(&journal.commits().read()?, names, sinks)?;
-    let stored = match Left::snapshot_max(&sinks) {
+    let stored = match RecoveryInput::snapshot_max(&sinks) {
         Some(cycle) => journal.snapshots().newest(Some(cycle))?,
         None => None,
     };
@@ -63,27 +63,27 @@ pub(super) fn find(
     }
     let snapshot = stored.as_ref().map(|stored| &stored.cut);
     let reaches: Vec<Reach> = streams.iter().map(reach).collect();
-    let left = Left {
+    let left = RecoveryInput {
         sinks: &sinks,
         snapshot,
         cuts: cuts.cuts_after(snapshot.map(|cut| cut.cycle))?,
         cuts_end: cuts.end(),
         streams: &reaches,
     };
-    let way = left.way().map_err(|cause| with_remedy(cause, &sinks, &reaches, journal, cuts))?;
+    let plan = left.plan().map_err(|cause| with_remedy(cause, &sinks, &reaches, journal, cuts))?;
     forget_repair(journal, &sinks)?;
-    forget_behind(way.last, journal, cuts)?;
-    let retention = retention(journal, snapshot, &way.replay)?;
+    forget_behind(plan.last, journal, cuts)?;
+    let retention = retention(journal, snapshot, &plan.replay)?;
     let events = |(stream, start): (&Arc<StreamProgress>, &u64)| stream.end().saturating_sub(*start);
     let recovered = Recovered {
         snapshot: snapshot.map(|cut| cut.cycle),
-        cycles: way.replay.len() as u64,
-        events: streams.iter().zip(&way.positions).map(events).sum(),
-        cuts_forgotten: way.cuts_forgotten,
+        cycles: plan.replay.len() as u64,
+        events: streams.iter().zip(&plan.positions).map(events).sum(),
+        cuts_forgotten: plan.cuts_forgotten,
     };
     let (after, state) = stored.map(|StoredSnapshot { cut, state, .. }| (cut, state)).unzip();
-    let resume = Resume { after, replay: way.replay, sinks: way.first_new };
-    Ok(Found { resume, state, sinks, retention, recovered })
+    let resume = Resume { after, replay: plan.replay, sinks: plan.first_new };
+    Ok(Recovery { resume, state, sinks, retention, recovered })
 }
 
 /// Removes the cuts and snapshots of later cycles: their events are lost, and other cycles will have their numbers.

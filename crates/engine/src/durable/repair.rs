@@ -7,7 +7,7 @@ use tidemill_journal::{CutJournal, Journal};
 use tidemill_plan::Plan;
 
 use super::description::Description;
-use super::protocol::{Left, Reach, SinkPlace};
+use super::protocol::{Reach, RecoveryInput, SinkPlace};
 use super::recovery::{places, reach};
 use super::{Durability, DurableSource};
 
@@ -46,7 +46,7 @@ pub fn find_repair(
     let names: Vec<String> = plan.sinks.iter().map(|sink| sink.name.clone()).collect();
     let sinks = places(&journal.commits().read()?, &names, sinks)?;
     let cuts = journal.cuts()?;
-    let usable = match Left::snapshot_max(&sinks) {
+    let usable = match RecoveryInput::snapshot_max(&sinks) {
         Some(cycle) => journal.snapshots().newest(Some(cycle))?.map(|stored| stored.cut.cycle),
         None => None,
     };
@@ -90,7 +90,7 @@ fn try_from(
     let stored = snapshot.map(|cycle| journal.snapshots().read(cycle)).transpose()?;
     let snapshot = stored.as_ref().map(|stored| &stored.cut);
     let after = cuts.cuts_after(snapshot.map(|cut| cut.cycle))?;
-    Left { sinks, snapshot, cuts: after, cuts_end: cuts.end(), streams }.way().map(drop)
+    RecoveryInput { sinks, snapshot, cuts: after, cuts_end: cuts.end(), streams }.plan().map(drop)
 }
 
 impl Repair {

@@ -14,7 +14,7 @@ use super::flow::{Flow, Gateway};
 use super::oracle::DELAY_NS;
 use super::world::{SimulatedSink, SimulatedSource, SinkWorld, World, schema};
 use crate::durable::forward::Forwarder;
-use crate::durable::keeper::Kept;
+use crate::durable::maintenance::Maintained;
 use crate::durable::opening::{self, Opened};
 use crate::durable::recovery::Recovered;
 use crate::durable::write::Writer;
@@ -63,7 +63,7 @@ pub struct Process {
     pub writers: Vec<Option<Writer>>,
     pub forwarders: Vec<Option<Forwarder<Gateway>>>,
     pub flow: Flow,
-    pub kept: Kept,
+    pub kept: Maintained,
     pub recovered: Recovered,
 }
 

@@ -36,7 +36,7 @@ enum Reason {
     Order,
 }
 
-struct Intake {
+struct GatewayBuffer {
     queue: GatewayQueue,
     pending: VecDeque<Chunk>,
     pending_events: u64,
@@ -50,7 +50,7 @@ struct Intake {
 /// Closes cycles from events that wait in the gateways.
 pub(crate) struct Cutter {
     policy: CyclePolicy,
-    intakes: Vec<Intake>,
+    buffers: Vec<GatewayBuffer>,
     log: Box<dyn CutLog>,
     run_state: Arc<RunState>,
     next_cycle: u64,
@@ -72,9 +72,9 @@ impl Cutter {
         replay: Replay,
         run_state: Arc<RunState>,
     ) -> Self {
-        let intake = |(gateway, (queue, streams))| {
+        let buffer = |(gateway, (queue, streams))| {
             let (position, watermark, idle) = replay.start_of(gateway);
-            Intake {
+            GatewayBuffer {
                 queue,
                 pending: VecDeque::new(),
                 position,
@@ -85,10 +85,10 @@ impl Cutter {
                 ended: false,
             }
         };
-        let intakes = queues.into_iter().enumerate().map(intake).collect();
+        let buffers = queues.into_iter().enumerate().map(buffer).collect();
         Cutter {
             policy,
-            intakes,
+            buffers,
             log,
             next_cycle: run_state.first_cycle,
             replay,
@@ -129,14 +129,14 @@ impl Cutter {
 
     /// Replays a logged cut, once all of its events have arrived.
     fn poll_replay(&mut self, cut: &Cut) -> Result<Decision, Cause> {
-        let mut shares = Vec::with_capacity(self.intakes.len());
+        let mut shares = Vec::with_capacity(self.buffers.len());
         let full = self.full();
-        for (intake, end) in self.intakes.iter_mut().zip(&cut.positions) {
-            let share = u32::try_from(end - intake.position).map_err(|_| too_long(cut))?;
-            while intake.pending_events < u64::from(share) && intake.receive(full) {}
-            if intake.pending_events < u64::from(share) {
-                return match intake.ended {
-                    true => Err(ends_before(cut, intake.position + intake.pending_events)),
+        for (buffer, end) in self.buffers.iter_mut().zip(&cut.positions) {
+            let share = u32::try_from(end - buffer.position).map_err(|_| too_long(cut))?;
+            while buffer.pending_events < u64::from(share) && buffer.receive(full) {}
+            if buffer.pending_events < u64::from(share) {
+                return match buffer.ended {
+                    true => Err(ends_before(cut, buffer.position + buffer.pending_events)),
                     false => Ok(Decision::Wait(None)),
                 };
             }
@@ -146,9 +146,9 @@ impl Cutter {
             return Ok(Decision::Wait(None));
         }
         let (arrivals, streams) = self.take(&shares);
-        for (gateway, intake) in self.intakes.iter_mut().enumerate() {
-            intake.watermark = cut.watermarks[gateway];
-            intake.idle = cut.idle.get(gateway).copied().unwrap_or(false);
+        for (gateway, buffer) in self.buffers.iter_mut().enumerate() {
+            buffer.watermark = cut.watermarks[gateway];
+            buffer.idle = cut.idle.get(gateway).copied().unwrap_or(false);
         }
         let snapshot = self.run_state.snapshots.take_request(self.events_cut);
         self.replay.advance();
@@ -160,13 +160,13 @@ impl Cutter {
     /// back the senders.
     fn take_in(&mut self) {
         let full = self.full();
-        for intake in self.intakes.iter_mut().filter(|intake| intake.pending_events < full) {
-            intake.receive_all(full);
+        for buffer in self.buffers.iter_mut().filter(|buffer| buffer.pending_events < full) {
+            buffer.receive_all(full);
         }
     }
 
     fn pending_events(&self) -> u64 {
-        self.intakes.iter().map(|intake| intake.pending_events).sum()
+        self.buffers.iter().map(|buffer| buffer.pending_events).sum()
     }
 
     /// The events of a full cycle.
@@ -182,7 +182,7 @@ impl Cutter {
         if self.is_full() {
             return (Some(Reason::Full), None);
         }
-        let all_ended = self.intakes.iter().all(|intake| intake.ended);
+        let all_ended = self.buffers.iter().all(|buffer| buffer.ended);
         if all_ended || self.run_state.snapshots.is_due(self.events_cut + self.pending_events()) {
             return (Some(Reason::Order), None);
         }
@@ -201,18 +201,18 @@ impl Cutter {
     }
 
     fn oldest_arrival_ns(&self) -> Option<u64> {
-        self.intakes.iter().filter_map(|intake| intake.pending.front()?.arrived_ns).min()
+        self.buffers.iter().filter_map(|buffer| buffer.pending.front()?.arrived_ns).min()
     }
 
     fn close(&mut self, reason: Reason, now_ns: u64) -> Result<Cycle, Cause> {
         let shares = self.shares();
         let (arrivals, streams) = self.take(&shares);
-        let last = self.pending_events() == 0 && self.intakes.iter().all(|intake| intake.ended);
+        let last = self.pending_events() == 0 && self.buffers.iter().all(|buffer| buffer.ended);
         let cut = Cut {
             cycle: self.next_cycle,
-            positions: self.intakes.iter().map(|intake| intake.position).collect(),
-            watermarks: self.intakes.iter().map(Intake::watermark).collect(),
-            idle: self.intakes.iter().map(Intake::is_idle).collect(),
+            positions: self.buffers.iter().map(|buffer| buffer.position).collect(),
+            watermarks: self.buffers.iter().map(GatewayBuffer::watermark).collect(),
+            idle: self.buffers.iter().map(GatewayBuffer::is_idle).collect(),
             closed_at_ns: now_ns,
             snapshot: self.run_state.snapshots.take_request(self.events_cut)
                 || (last && self.run_state.snapshots.keeps_end()),
@@ -228,8 +228,8 @@ impl Cutter {
     fn take(&mut self, shares: &[u32]) -> (Arrivals, Vec<SourceBatches>) {
         let mut arrivals = Arrivals::default();
         let is_full = shares.iter().map(|share| u64::from(*share)).sum::<u64>() >= self.full();
-        let take = |(intake, share): (&mut Intake, &u32)| intake.take(*share, is_full, &mut arrivals);
-        let streams = self.intakes.iter_mut().zip(shares).map(take).collect();
+        let take = |(buffer, share): (&mut GatewayBuffer, &u32)| buffer.take(*share, is_full, &mut arrivals);
+        let streams = self.buffers.iter_mut().zip(shares).map(take).collect();
         self.events_cut += u64::from(arrivals.events);
         (arrivals, streams)
     }
@@ -247,14 +247,14 @@ impl Cutter {
     /// How many events of each gateway go into the next cycle: its share of the room, so that a busy gateway cannot
     /// delay the events of others; the room that others leave is given out in turns.
     fn shares(&mut self) -> Vec<u32> {
-        let gateways = self.intakes.len();
+        let gateways = self.buffers.len();
         let mut room = self.policy.events_max;
         let part = room / gateways as u32;
-        let pending = |intake: &Intake| u32::try_from(intake.pending_events).unwrap_or(u32::MAX);
-        let mut shares: Vec<u32> = self.intakes.iter().map(|intake| pending(intake).min(part)).collect();
+        let pending = |buffer: &GatewayBuffer| u32::try_from(buffer.pending_events).unwrap_or(u32::MAX);
+        let mut shares: Vec<u32> = self.buffers.iter().map(|buffer| pending(buffer).min(part)).collect();
         room -= shares.iter().sum::<u32>();
         for index in (self.first..gateways).chain(0..self.first) {
-            let more = room.min(pending(&self.intakes[index]) - shares[index]);
+            let more = room.min(pending(&self.buffers[index]) - shares[index]);
             shares[index] += more;
             room -= more;
         }
@@ -273,7 +273,7 @@ impl Cutter {
     }
 }
 
-impl Intake {
+impl GatewayBuffer {
     /// Takes over everything that waits. Taking one chunk would wake a sender for the room of one, and it would be
     /// blocked again at once; waking a thread can take longer than the work for a chunk. Whether the gateway has ended
     /// is checked only if the events here do not fill a cycle: cycles of fixed size must not depend on when that

@@ -11,31 +11,36 @@ use std::time::{Duration, Instant};
 
 use tidemill_core::error::Cause;
 
-use super::{PROCESS_VARIABLE, Processes};
+use super::{PROCESS_VARIABLE, WorkerProcesses};
 use crate::sync::lock;
-use crate::transport::handshake::{Badge, Letter};
+use crate::transport::handshake::{Bootstrap, Credentials};
 
 /// The children of process 0, starting with process 1. Dropping them kills those that are still alive.
-pub(crate) struct Children(Vec<Mutex<Process>>);
+pub(crate) struct ChildProcesses(Vec<Mutex<ChildProcess>>);
 
-struct Process {
+struct ChildProcess {
     child: Child,
     /// Closed when this process ends for any reason; then the child ends too.
-    letterbox: Option<ChildStdin>,
+    bootstrap_pipe: Option<ChildStdin>,
 }
 
-impl Children {
+impl ChildProcesses {
     /// Starts all of them and sends each, through its standard input, what it must know.
-    pub fn start(processes: &Processes, badge: &Badge, port: u16) -> Result<Children, (usize, Cause)> {
-        let mut children = Children(Vec::new());
+    pub fn start(
+        processes: &WorkerProcesses,
+        credentials: &Credentials,
+        port: u16,
+    ) -> Result<ChildProcesses, (usize, Cause)> {
+        let mut children = ChildProcesses(Vec::new());
         for index in 1..processes.count {
             let process = start_one(processes, index).map_err(|cause| (index, cause))?;
             children.0.push(Mutex::new(process));
         }
         for (index, process) in (1..).zip(&children.0) {
             let instructions = Arc::clone(&processes.instructions);
-            let letter = Letter { badge: Badge { index, ..badge.clone() }, port, instructions };
-            lock(process).post(&letter).map_err(|error| (index, error.into()))?;
+            let bootstrap =
+                Bootstrap { credentials: Credentials { index, ..credentials.clone() }, port, instructions };
+            lock(process).post(&bootstrap).map_err(|error| (index, error.into()))?;
         }
         Ok(children)
     }
@@ -82,24 +87,25 @@ impl Children {
     }
 }
 
-impl Process {
-    /// Writes the letter on a thread of its own: a long one does not fit into the pipe, and the child may not read.
-    fn post(&self, letter: &Letter) -> io::Result<()> {
-        let Some(letterbox) = &self.letterbox else { return Ok(()) };
-        let (mut pipe, bytes) = (File::from(letterbox.as_fd().try_clone_to_owned()?), letter.to_bytes());
+impl ChildProcess {
+    /// Writes the bootstrap message on a thread of its own: a long one does not fit into the pipe, and the child may not read.
+    fn post(&self, bootstrap: &Bootstrap) -> io::Result<()> {
+        let Some(bootstrap_pipe) = &self.bootstrap_pipe else { return Ok(()) };
+        let (mut pipe, bytes) =
+            (File::from(bootstrap_pipe.as_fd().try_clone_to_owned()?), bootstrap.to_bytes());
         // A child that is gone is found by `check`; one that does not read is killed, which ends this.
         let write = move || drop(pipe.write_all(&bytes));
-        thread::Builder::new().name("letter".into()).spawn(write).map(drop)
+        thread::Builder::new().name("bootstrap".into()).spawn(write).map(drop)
     }
 }
 
-impl Drop for Children {
+impl Drop for ChildProcesses {
     fn drop(&mut self) {
         self.end(Duration::ZERO);
     }
 }
 
-fn start_one(processes: &Processes, index: usize) -> Result<Process, Cause> {
+fn start_one(processes: &WorkerProcesses, index: usize) -> Result<ChildProcess, Cause> {
     let program = match &processes.program {
         Some(program) => program.clone(),
         None => std::env::current_exe().map_err(|error| {
@@ -118,8 +124,8 @@ fn start_one(processes: &Processes, index: usize) -> Result<Process, Cause> {
     let mut child = started.map_err(|error| {
         Cause::Operation(format!("'{}' could not be started: {error}", program.display()))
     })?;
-    let letterbox = child.stdin.take();
-    Ok(Process { child, letterbox })
+    let bootstrap_pipe = child.stdin.take();
+    Ok(ChildProcess { child, bootstrap_pipe })
 }
 
 fn ended_early(status: ExitStatus) -> Cause {

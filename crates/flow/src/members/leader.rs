@@ -10,18 +10,18 @@ use tidemill_core::OperatorError;
 use tidemill_core::error::Cause;
 use tidemill_core::snapshot::StateSource;
 
-use super::Processes;
-use super::children::Children;
+use super::WorkerProcesses;
+use super::children::ChildProcesses;
 use super::control::{self, ControlSender};
 use super::describe::{describe, difference};
-use super::message::{Post, Start, ToLeader, ToMember};
+use super::message::{CycleNotice, Start, ToLeader, ToMember};
 use crate::error::Failure;
 use crate::error::FlowError;
 use crate::intake::cycle::Cycle;
 use crate::run_state::RunState;
 use crate::sync::spawn;
-use crate::transport::handshake::{Badge, Kind};
-use crate::transport::reception::Reception;
+use crate::transport::acceptor::Acceptor;
+use crate::transport::handshake::{ConnectionKind, Credentials};
 use crate::transport::secret::Secret;
 
 /// How long the others have to end normally once the run has failed.
@@ -35,7 +35,7 @@ const REASON_TIME: Duration = Duration::from_millis(500);
 pub(crate) struct Leader {
     members: Arc<Members>,
     end: Sender<End>,
-    hearers: Vec<JoinHandle<()>>,
+    receivers: Vec<JoinHandle<()>>,
     closer: Option<JoinHandle<()>>,
 }
 
@@ -48,14 +48,14 @@ enum End {
 /// The other processes, starting with process 1.
 pub(crate) struct Members {
     run_state: Arc<RunState>,
-    children: Children,
+    children: ChildProcesses,
     controls: Vec<ControlSender>,
 }
 
 impl Leader {
     /// Starts the others and waits until all are connected. Returns the connections for rows, by process.
     pub fn gather(
-        processes: &Processes,
+        processes: &WorkerProcesses,
         run_state: &Arc<RunState>,
         state: Option<&dyn StateSource>,
         spin: Duration,
@@ -75,12 +75,13 @@ impl Leader {
         members.run_state.add_stopper(Box::new(move || drop(stop.send(End::Failed))));
         let closer = Arc::clone(&members);
         let closer = spawn("processes".into(), move || closer.close(&ends))?;
-        let mut hearers = Vec::new();
+        let mut receivers = Vec::new();
         for (index, control) in (1..).zip(controls) {
             let members = Arc::clone(&members);
-            hearers.push(spawn(format!("process-{index}"), move || members.hear(index, control))?);
+            receivers
+                .push(spawn(format!("process-{index}"), move || members.receive_messages(index, control))?);
         }
-        Ok(Leader { members, end, hearers, closer: Some(closer) })
+        Ok(Leader { members, end, receivers, closer: Some(closer) })
     }
 
     pub fn members(&self) -> Arc<Members> {
@@ -90,8 +91,8 @@ impl Leader {
     /// Waits for the others to end by themselves.
     pub fn finish(mut self) {
         // Until they have reported that they are done, however long that takes, or have died.
-        for hearer in self.hearers.drain(..) {
-            let _ = hearer.join();
+        for receiver in self.receivers.drain(..) {
+            let _ = receiver.join();
         }
         let _ = self.end.send(End::Done);
         if let Some(closer) = self.closer.take() {
@@ -107,11 +108,11 @@ impl Drop for Leader {
     }
 }
 
-type Gathered = (Children, Vec<TcpStream>, Vec<Option<TcpStream>>);
+type Gathered = (ChildProcesses, Vec<TcpStream>, Vec<Option<TcpStream>>);
 
 /// Starts, checks, instructs and connects all processes. An error names the process that caused it.
 fn gather(
-    processes: &Processes,
+    processes: &WorkerProcesses,
     run_state: &RunState,
     state: Option<&dyn StateSource>,
     spin: Duration,
@@ -119,13 +120,13 @@ fn gather(
     let here = |error: std::io::Error| (0, Cause::from(error));
     let (call, answer) = (Secret::random().map_err(here)?, Secret::random().map_err(here)?);
     let (generation, count) = (processes.generation, processes.count);
-    let badge = Badge { generation, index: 0, count, call, answer };
-    let mut reception = Reception::open(badge.clone()).map_err(here)?;
-    let port = reception.port().map_err(here)?;
-    let children = Children::start(processes, &badge, port)?;
+    let credentials = Credentials { generation, index: 0, count, call, answer };
+    let mut acceptor = Acceptor::open(credentials.clone()).map_err(here)?;
+    let port = acceptor.port().map_err(here)?;
+    let children = ChildProcesses::start(processes, &credentials, port)?;
     let deadline = Instant::now() + processes.join_time;
     let (expected, check) = ((1..count).collect::<Vec<_>>(), || children.check());
-    let mut controls = reception.receive(Kind::Control, &expected, deadline, &check)?;
+    let mut controls = acceptor.receive(ConnectionKind::Control, &expected, deadline, &check)?;
     let mut ports = vec![port];
     let plan = describe(&run_state.topology().plan);
     for (index, control) in (1..).zip(&mut controls) {
@@ -135,7 +136,7 @@ fn gather(
     for (index, control) in (1..).zip(&controls) {
         tell(control, index, run_state, state, spin, &ports).map_err(|error| (index, error.into()))?;
     }
-    let data = reception.receive(Kind::Data, &expected, deadline, &check)?;
+    let data = acceptor.receive(ConnectionKind::Data, &expected, deadline, &check)?;
     let sockets = std::iter::once(None).chain(data.into_iter().map(Some)).collect();
     Ok((children, controls, sockets))
 }
@@ -195,7 +196,7 @@ fn tell(
 impl Members {
     /// Announces a closed cycle to all, before any worker of this process knows of it.
     pub fn post(&self, cycle: &Cycle) {
-        let post = Post {
+        let post = CycleNotice {
             cut: (*cycle.cut).clone(),
             events: cycle.arrivals.events,
             committed: self.run_state.progress.committed_cycles(),
@@ -208,7 +209,7 @@ impl Members {
     }
 
     /// Receives the messages of a process until it ends.
-    fn hear(&self, index: usize, mut control: TcpStream) {
+    fn receive_messages(&self, index: usize, mut control: TcpStream) {
         while let Some(message) = control::receive(&mut control) {
             let makes_sense = match ToLeader::from_bytes(&message) {
                 Some(ToLeader::Ended) => return,

@@ -17,7 +17,7 @@ use tidemill_plan::{Limits, Plan};
 
 use super::control::{self, ControlSender};
 use super::describe::describe;
-use super::message::{Post, Start, ToLeader, ToMember};
+use super::message::{CycleNotice, Start, ToLeader, ToMember};
 use super::report::Reporter;
 use super::{PROCESS_VARIABLE, PROCESSES_MAX};
 use crate::error::Failure;
@@ -28,9 +28,9 @@ use crate::run_state::uplink::Uplink;
 use crate::sync::lock;
 use crate::sync::spawn;
 use crate::topology::{Layout, Topology};
-use crate::transport::handshake::{Kind, Letter};
-use crate::transport::lanes::Lanes;
-use crate::transport::reception::Reception;
+use crate::transport::acceptor::Acceptor;
+use crate::transport::bulk_channels::BulkChannels;
+use crate::transport::handshake::{Bootstrap, ConnectionKind};
 use crate::workers::launch::{Network, launch};
 use crate::workers::worker::WorkerParts;
 
@@ -42,8 +42,8 @@ const CALL_TIME: Duration = Duration::from_secs(60);
 const REPORT_EVERY: Duration = Duration::from_millis(5);
 
 /// This process, if it belongs to a run that another one has started.
-pub struct Member {
-    letter: Letter,
+pub struct WorkerProcess {
+    bootstrap: Bootstrap,
     parent: Arc<Parent>,
 }
 
@@ -55,25 +55,25 @@ struct Parent {
     run_state: Mutex<Option<Arc<RunState>>>,
 }
 
-impl Member {
-    /// Whether [`Processes`](super::Processes) started this process as part of a run; `None`: it did not. Call this
+impl WorkerProcess {
+    /// Whether [`WorkerProcesses`](super::WorkerProcesses) started this process as part of a run; `None`: it did not. Call this
     /// before anything reads standard input, which then belongs to the run.
     ///
     /// ```
-    /// assert!(tidemill_flow::Member::from_environment()?.is_none());
+    /// assert!(tidemill_flow::WorkerProcess::from_environment()?.is_none());
     /// # Ok::<(), tidemill_flow::FlowError>(())
     /// ```
     ///
     /// # Errors
     /// If it was started so, but does not know by whom.
-    pub fn from_environment() -> Result<Option<Member>, FlowError> {
+    pub fn from_environment() -> Result<Option<WorkerProcess>, FlowError> {
         let Some(index) = std::env::var_os(PROCESS_VARIABLE) else { return Ok(None) };
-        let letter = Letter::read(&mut io::stdin().lock());
-        let of_run = |letter: &Letter| {
-            let (index, count) = (letter.badge.index, letter.badge.count);
+        let bootstrap = Bootstrap::read(&mut io::stdin().lock());
+        let of_run = |bootstrap: &Bootstrap| {
+            let (index, count) = (bootstrap.credentials.index, bootstrap.credentials.count);
             (1..count).contains(&index) && count <= PROCESSES_MAX
         };
-        let Some(letter) = letter.ok().flatten().filter(of_run) else {
+        let Some(bootstrap) = bootstrap.ok().flatten().filter(of_run) else {
             return Err(FlowError::Settings(format!(
                 "{PROCESS_VARIABLE} is set to {index:?}, but no query has started this process; unset it, for only \
                  queries over several processes set it"
@@ -82,17 +82,17 @@ impl Member {
         let parent = Arc::new(Parent::default());
         let watcher = Arc::clone(&parent);
         spawn("parent".into(), move || watcher.watch())?;
-        Ok(Some(Member { letter, parent }))
+        Ok(Some(WorkerProcess { bootstrap, parent }))
     }
 
     /// Its number in the run, from 1.
     pub fn index(&self) -> usize {
-        self.letter.badge.index
+        self.bootstrap.credentials.index
     }
 
-    /// The bytes that process 0 passed to [`Processes::instructions`](super::Processes::instructions).
+    /// The bytes that process 0 passed to [`WorkerProcesses::instructions`](super::WorkerProcesses::instructions).
     pub fn instructions(&self) -> &[u8] {
-        &self.letter.instructions
+        &self.bootstrap.instructions
     }
 
     /// Runs this process's part of the query until the query ends. The plan must be the same as that of process 0. It
@@ -102,32 +102,38 @@ impl Member {
     /// If the query fails, here or elsewhere; process 0 reports why. It then returns within a second, even if an
     /// operator hangs, so that the process can end.
     pub fn run(self, plan: Plan) -> Result<(), FlowError> {
-        let Member { letter, parent } = self;
-        let Letter { badge, port, .. } = letter;
-        let mut reception = Reception::open(badge.clone()).map_err(here)?;
-        let mut control = badge.call(Kind::Control, 0, port).map_err(|error| peer(0, error))?;
+        let WorkerProcess { bootstrap, parent } = self;
+        let Bootstrap { credentials, port, .. } = bootstrap;
+        let mut acceptor = Acceptor::open(credentials.clone()).map_err(here)?;
+        let mut control =
+            credentials.call(ConnectionKind::Control, 0, port).map_err(|error| peer(0, error))?;
         let sender = ControlSender::new(&control).map_err(here)?;
-        let join = ToLeader::Join { port: reception.port().map_err(here)?, plan: describe(&plan) };
+        let join = ToLeader::Join { port: acceptor.port().map_err(here)?, plan: describe(&plan) };
         sender.send(&join.to_bytes()).map_err(|error| peer(0, error))?;
         let (start, state) = receive_start(&mut control).ok_or_else(leader_is_gone)?;
-        let layout =
-            Layout { workers: start.workers, processes: badge.count as u32, process: badge.index as u32 };
+        let layout = Layout {
+            workers: start.workers,
+            processes: credentials.count as u32,
+            process: credentials.index as u32,
+        };
         let topology = Arc::new(Topology::new(plan, layout)?);
         let mut sockets = Vec::new();
-        for (process, port) in start.ports.iter().enumerate().take(badge.index) {
-            let socket = badge.call(Kind::Data, process, *port).map_err(|error| peer(process, error))?;
+        for (process, port) in start.ports.iter().enumerate().take(credentials.index) {
+            let socket = credentials
+                .call(ConnectionKind::Data, process, *port)
+                .map_err(|error| peer(process, error))?;
             sockets.push(Some(socket));
         }
         sockets.push(None);
-        let later: Vec<usize> = (badge.index + 1..badge.count).collect();
+        let later: Vec<usize> = (credentials.index + 1..credentials.count).collect();
         let check = || match parent.gone.load(Ordering::SeqCst) {
             true => Err((0, Cause::Operation("it has ended".into()))),
             false => Ok(()),
         };
-        let called = reception.receive(Kind::Data, &later, Instant::now() + CALL_TIME, &check);
+        let called = acceptor.receive(ConnectionKind::Data, &later, Instant::now() + CALL_TIME, &check);
         let called = called.map_err(|(process, cause)| failed(process, cause))?;
         sockets.extend(called.into_iter().map(Some));
-        drop(reception);
+        drop(acceptor);
         run_workers(&topology, &start, state, sockets, (control, sender), &parent)
     }
 }
@@ -168,10 +174,10 @@ fn run_workers(
     let clock = Arc::new(SystemClock::new());
     let run_state =
         Arc::new(RunState::new(clock, &Limits::default(), workers, topology, start.first_cycle, Vec::new()));
-    let outbox = Arc::new(Outbox::new(sender));
-    let uplink: Arc<dyn Uplink> = Arc::clone(&outbox) as _;
+    let leader = Arc::new(LeaderConnection::new(sender));
+    let uplink: Arc<dyn Uplink> = Arc::clone(&leader) as _;
     run_state.set_uplink(uplink);
-    let lanes = Lanes::of_run(&run_state);
+    let bulk = BulkChannels::of_run(&run_state);
     let (events, happened) = unbounded();
     let stopped = events.clone();
     run_state.add_stopper(Box::new(move || drop(stopped.send(Event::Stopped))));
@@ -182,38 +188,42 @@ fn run_workers(
     let parts = receivers.into_iter().map(|mailbox| WorkerParts {
         topology: Arc::clone(topology),
         run_state: Arc::clone(&run_state),
-        lanes: Arc::clone(&lanes),
+        bulk: Arc::clone(&bulk),
         state: Some(Arc::clone(&state)),
         mailbox,
         sinks: topology.plan.sinks.iter().map(|_| None).collect(),
         spin: Duration::from_nanos(start.spin_ns),
         cutter: None,
     });
-    let guards = launch(parts.collect(), &run_state, Some(Network { sockets, lanes }))?;
+    let guards = launch(parts.collect(), &run_state, Some(Network { sockets, bulk }))?;
     drop(state);
     let (reader, reporter) = (Arc::clone(&run_state), Arc::clone(&run_state));
-    spawn("control".into(), move || hear(control, &reader, &mailboxes))?;
-    let reports = Arc::clone(&outbox);
+    spawn("control".into(), move || receive_cycles(control, &reader, &mailboxes))?;
+    let reports = Arc::clone(&leader);
     spawn("reports".into(), move || reports.send_reports(&reporter))?;
     spawn("workers".into(), move || {
         guards.join();
         let _ = events.send(Event::WorkersEnded);
     })?;
     if run_state.wait_until_ready(workers) {
-        outbox.send(&ToLeader::Ready);
+        leader.send(&ToLeader::Ready);
     }
-    wait(&run_state, &outbox, &happened)
+    wait(&run_state, &leader, &happened)
 }
 
 /// Waits for the end, and reports it to process 0.
-fn wait(run_state: &RunState, outbox: &Outbox, happened: &Receiver<Event>) -> Result<(), FlowError> {
+fn wait(
+    run_state: &RunState,
+    leader: &LeaderConnection,
+    happened: &Receiver<Event>,
+) -> Result<(), FlowError> {
     let first = happened.recv();
     let Some(failure) = run_state.failure() else {
-        outbox.report(run_state);
-        outbox.send(&ToLeader::Ended);
+        leader.report(run_state);
+        leader.send(&ToLeader::Ended);
         return Ok(());
     };
-    outbox.send(&ToLeader::Failed(failure.clone()));
+    leader.send(&ToLeader::Failed(failure.clone()));
     if matches!(first, Ok(Event::Stopped)) {
         // Those that hang in a user's code end with the process.
         let deadline = Instant::now() + STOP_TIME;
@@ -223,7 +233,7 @@ fn wait(run_state: &RunState, outbox: &Outbox, happened: &Receiver<Event>) -> Re
 }
 
 /// Receives cycles from process 0 until it ends.
-fn hear(mut control: TcpStream, run_state: &Arc<RunState>, mailboxes: &[Sender<Arc<Cycle>>]) {
+fn receive_cycles(mut control: TcpStream, run_state: &Arc<RunState>, mailboxes: &[Sender<Arc<Cycle>>]) {
     while let Some(message) = control::receive(&mut control) {
         let Some(ToMember::Cycle(post)) = ToMember::from_bytes(&message) else { break };
         let cycle = cycle_of(post, run_state);
@@ -236,7 +246,7 @@ fn hear(mut control: TcpStream, run_state: &Arc<RunState>, mailboxes: &[Sender<A
     run_state.fail(leader_failure());
 }
 
-fn cycle_of(post: Post, run_state: &RunState) -> Arc<Cycle> {
+fn cycle_of(post: CycleNotice, run_state: &RunState) -> Arc<Cycle> {
     run_state.progress.set_committed(post.committed);
     // What was measured of the previous plans is kept, unlike in process 0: it goes there as differences.
     let (splits, _) = run_state.splits.at_cut(post.cut.cycle, &post.cut.splits, run_state.topology());
@@ -266,7 +276,7 @@ impl Parent {
     }
 }
 
-impl Uplink for Outbox {
+impl Uplink for LeaderConnection {
     fn worker_stepped(&self) {
         if !self.due.swap(true, Ordering::AcqRel)
             && let Some(thread) = self.thread.get()
@@ -281,7 +291,7 @@ impl Uplink for Outbox {
 }
 
 /// The connection to process 0.
-pub(crate) struct Outbox {
+pub(crate) struct LeaderConnection {
     control: ControlSender,
     reporter: Mutex<Reporter>,
     /// The sender of reports, and whether there may be one to send.
@@ -289,10 +299,10 @@ pub(crate) struct Outbox {
     due: AtomicBool,
 }
 
-impl Outbox {
-    fn new(control: ControlSender) -> Outbox {
+impl LeaderConnection {
+    fn new(control: ControlSender) -> LeaderConnection {
         let (thread, due) = (OnceLock::new(), AtomicBool::new(false));
-        Outbox { control, reporter: Mutex::default(), thread, due }
+        LeaderConnection { control, reporter: Mutex::default(), thread, due }
     }
 
     fn send(&self, message: &ToLeader) {

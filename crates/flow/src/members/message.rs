@@ -21,7 +21,7 @@ pub(crate) enum ToMember {
     /// Everything is sent: connect to the others and begin.
     Go,
     /// A cycle was closed.
-    Cycle(Post),
+    Cycle(CycleNotice),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -36,7 +36,7 @@ pub(crate) struct Start {
 
 /// A closed cycle, without its rows: they come through the dataflow.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Post {
+pub(crate) struct CycleNotice {
     pub cut: Cut,
     pub events: u32,
     /// The first cycle that some sink has not committed.
@@ -171,7 +171,7 @@ impl ToLeader {
     }
 }
 
-fn put_post(to: &mut SnapshotWriter, post: &Post) {
+fn put_post(to: &mut SnapshotWriter, post: &CycleNotice) {
     let cut = &post.cut;
     to.u64(cut.cycle);
     put_all(to, &cut.positions, |to, position| to.u64(*position));
@@ -189,7 +189,7 @@ fn put_post(to: &mut SnapshotWriter, post: &Post) {
     to.u64(post.committed);
 }
 
-fn take_post(from: &mut SnapshotReader<'_>) -> Result<Post, Cause> {
+fn take_post(from: &mut SnapshotReader<'_>) -> Result<CycleNotice, Cause> {
     let cut = Cut {
         cycle: from.u64()?,
         positions: take_all(from, SnapshotReader::u64)?,
@@ -202,7 +202,7 @@ fn take_post(from: &mut SnapshotReader<'_>) -> Result<Post, Cause> {
             Ok(SplitChange { operator: text(from)?, input: from.u32()?, plan: from.bytes()?.to_vec() })
         })?,
     };
-    Ok(Post { cut, events: from.u32()?, committed: from.u64()? })
+    Ok(CycleNotice { cut, events: from.u32()?, committed: from.u64()? })
 }
 
 fn put_failure(to: &mut SnapshotWriter, failure: &Failure) {
@@ -330,7 +330,7 @@ mod tests {
             ToMember::State { operator: "o".into(), partition: 3, bytes: vec![1, 2] },
             ToMember::Watermark { operator: "ö".into(), watermark: -5 },
             ToMember::Go,
-            ToMember::Cycle(Post { cut, events: 5, committed: 6 }),
+            ToMember::Cycle(CycleNotice { cut, events: 5, committed: 6 }),
         ]
     }
 

@@ -17,7 +17,7 @@ use std::time::Duration;
 use crate::error::FlowError;
 
 pub(crate) use leader::Leader;
-pub use member::Member;
+pub use member::WorkerProcess;
 
 /// Tells a process that it belongs to a run, and which one. Not a secret.
 const PROCESS_VARIABLE: &str = "TIDEMILL_PROCESS";
@@ -29,7 +29,7 @@ pub(crate) fn check_is_no_member() -> Result<(), FlowError> {
         Err(_) => Ok(()),
         Ok(index) => Err(FlowError::Settings(format!(
             "this process was started as process {index} of a query, and must not start one of its own; give its plan \
-             to Member::run first of all, or unset {PROCESS_VARIABLE} if no query has started it"
+             to WorkerProcess::run first of all, or unset {PROCESS_VARIABLE} if no query has started it"
         ))),
     }
 }
@@ -40,16 +40,16 @@ pub(crate) const PROCESSES_MAX: usize = 64;
 /// The processes over which a query runs. The results do not depend on their number.
 ///
 /// This process is number 0. It starts the others: the same program with the same arguments, in which
-/// [`Member::from_environment`] returns a member; they make the same plan and pass it to [`Member::run`]. If the
+/// [`WorkerProcess::from_environment`] returns a member; they make the same plan and pass it to [`WorkerProcess::run`]. If the
 /// arguments do not determine the plan, use instructions.
 ///
 /// ```
-/// use tidemill_flow::Processes;
-/// let processes = Processes::new(3).generation(7).arguments(["worker"]).variable("LEVEL", "2").instructions("sums");
+/// use tidemill_flow::WorkerProcesses;
+/// let processes = WorkerProcesses::new(3).generation(7).arguments(["worker"]).variable("LEVEL", "2").instructions("sums");
 /// assert_eq!(processes.count(), 3);
 /// ```
 #[derive(Clone, Debug)]
-pub struct Processes {
+pub struct WorkerProcesses {
     count: usize,
     generation: u64,
     program: Option<PathBuf>,
@@ -59,10 +59,10 @@ pub struct Processes {
     join_time: Duration,
 }
 
-impl Processes {
+impl WorkerProcesses {
     /// This many processes, including this one.
     pub fn new(count: usize) -> Self {
-        Processes {
+        WorkerProcesses {
             count,
             generation: 0,
             program: None,
@@ -107,7 +107,7 @@ impl Processes {
     }
 
     /// What the others need to know to make the plan, in the program's own format; they find it in
-    /// [`Member::instructions`]. At most 16 MiB.
+    /// [`WorkerProcess::instructions`]. At most 16 MiB.
     #[must_use]
     pub fn instructions(mut self, instructions: impl Into<Vec<u8>>) -> Self {
         self.instructions = instructions.into().into();

@@ -22,8 +22,8 @@ use tidemill_plan::Limits;
 use self::credit::Credit;
 use self::failure::{FirstFailure, Stopper};
 use self::progress::Progress;
-use self::snapshots::SnapshotDesk;
-use self::splits::{SplitDesk, Splits};
+use self::snapshots::SnapshotRequests;
+use self::splits::{CycleSplitPlans, SplitPlans};
 use self::uplink::Uplink;
 use self::wake_ups::WakeUps;
 use self::work::WorkTable;
@@ -37,8 +37,8 @@ pub(crate) struct RunState {
     pub credit: Credit,
     pub progress: Progress,
     pub wake_ups: WakeUps,
-    pub snapshots: SnapshotDesk,
-    pub splits: SplitDesk,
+    pub snapshots: SnapshotRequests,
+    pub splits: SplitPlans,
     pub work: WorkTable,
     /// The first cycle of this run.
     pub first_cycle: u64,
@@ -64,8 +64,8 @@ impl RunState {
             credit: Credit::new(limits),
             progress: Progress::new(topology.plan.sinks.len(), first_cycle),
             wake_ups: WakeUps::new(topology.layout.first_worker(), workers),
-            snapshots: SnapshotDesk::default(),
-            splits: SplitDesk::new(topology),
+            snapshots: SnapshotRequests::default(),
+            splits: SplitPlans::new(topology),
             work: WorkTable::new(topology),
             first_cycle,
             topology: Arc::clone(topology),
@@ -119,7 +119,7 @@ impl RunState {
     }
 
     /// The split plans of a cycle that is being cut.
-    pub fn splits_at_cut(&self, cut: &Cut) -> Splits {
+    pub fn splits_at_cut(&self, cut: &Cut) -> CycleSplitPlans {
         let (splits, changed) = self.splits.at_cut(cut.cycle, &cut.splits, &self.topology);
         // Measurements of another plan say nothing about this one.
         changed.into_iter().for_each(|edge| self.work.forget_splits(edge));

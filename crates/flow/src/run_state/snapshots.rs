@@ -13,7 +13,7 @@ use crate::sync::lock;
 /// No snapshot is requested.
 const NO_REQUEST: u64 = u64::MAX;
 
-pub(crate) struct SnapshotDesk {
+pub(crate) struct SnapshotRequests {
     /// A snapshot is requested at the end of the first cycle that reaches this number of events.
     wanted_after_events: AtomicU64,
     /// Held by the requester; one snapshot at a time.
@@ -27,9 +27,9 @@ pub(crate) struct SnapshotDesk {
 /// Held by the requester of a snapshot until the snapshot is complete.
 pub(crate) type Turn<'a> = MutexGuard<'a, ()>;
 
-impl Default for SnapshotDesk {
+impl Default for SnapshotRequests {
     fn default() -> Self {
-        SnapshotDesk {
+        SnapshotRequests {
             wanted_after_events: AtomicU64::new(NO_REQUEST),
             turn: Mutex::default(),
             state: Mutex::default(),
@@ -50,14 +50,14 @@ struct SnapshotState {
     ended: bool,
 }
 
-impl SnapshotDesk {
+impl SnapshotRequests {
     /// Whether a snapshot is due once this many events are cut.
     pub fn is_due(&self, events_cut: u64) -> bool {
         self.wanted_after_events.load(Ordering::Acquire) <= events_cut
     }
 
     /// Requests a snapshot of all events taken in so far, which will be complete after `parts` contributions. `None` if
-    /// the query has ended. Wake the thread that closes cycles, then [`wait`](SnapshotDesk::wait).
+    /// the query has ended. Wake the thread that closes cycles, then [`wait`](SnapshotRequests::wait).
     pub fn request(&self, parts: usize, events_in: impl FnOnce() -> u64) -> Option<Turn<'_>> {
         let turn = lock(&self.turn);
         let mut state = lock(&self.state);

@@ -15,7 +15,7 @@ use crate::sync::lock;
 use crate::topology::{EdgeKind, Topology};
 
 /// The split plan of each edge in a cycle; `None` for edges that are not split.
-pub(crate) type Splits = Arc<[Option<Arc<SplitPlan>>]>;
+pub(crate) type CycleSplitPlans = Arc<[Option<Arc<SplitPlan>>]>;
 
 /// A split plan that replaced another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,16 +33,16 @@ pub struct Replan {
 /// The most changes that are kept.
 const CHANGES_MAX: usize = 256;
 
-pub(crate) struct SplitDesk {
+pub(crate) struct SplitPlans {
     state: Mutex<State>,
-    samples: Vec<SampleBox>,
-    /// For the chooser: the query has ended.
+    samples: Vec<SampleSlot>,
+    /// For the split optimizer: the query has ended.
     ended: Mutex<bool>,
     changed: Condvar,
 }
 
 struct State {
-    splits: Splits,
+    splits: CycleSplitPlans,
     /// For each edge, the plan that takes effect at the next cut.
     next: Vec<Option<SplitPlan>>,
     /// For each edge, the last choice, and the profile on which it was based.
@@ -52,12 +52,12 @@ struct State {
 
 /// A batch of an edge's rows, if one is requested.
 #[derive(Default)]
-struct SampleBox {
+struct SampleSlot {
     wanted: AtomicBool,
     batch: Mutex<Option<Batch>>,
 }
 
-impl SplitDesk {
+impl SplitPlans {
     pub fn new(topology: &Topology) -> Self {
         let plan_of = |kind: &EdgeKind| match kind {
             EdgeKind::Split(split) => Some(Arc::new(split.plan.clone())),
@@ -70,16 +70,16 @@ impl SplitDesk {
             choices: vec![None; edges],
             changes: VecDeque::new(),
         };
-        SplitDesk {
+        SplitPlans {
             state: Mutex::new(state),
-            samples: (0..edges).map(|_| SampleBox::default()).collect(),
+            samples: (0..edges).map(|_| SampleSlot::default()).collect(),
             ended: Mutex::new(false),
             changed: Condvar::new(),
         }
     }
 
     /// The plans in force.
-    pub fn splits(&self) -> Splits {
+    pub fn splits(&self) -> CycleSplitPlans {
         Arc::clone(&lock(&self.state).splits)
     }
 
@@ -115,7 +115,12 @@ impl SplitDesk {
 
     /// Applies these changes at a cut; returns the plans of the cycle, and the edges whose plan has changed. A change
     /// that does not fit this run is skipped: its plan may have other levels than that of the run which logged it.
-    pub fn at_cut(&self, cycle: u64, changes: &[SplitChange], topology: &Topology) -> (Splits, Vec<usize>) {
+    pub fn at_cut(
+        &self,
+        cycle: u64,
+        changes: &[SplitChange],
+        topology: &Topology,
+    ) -> (CycleSplitPlans, Vec<usize>) {
         let mut state = lock(&self.state);
         let changed: Vec<(usize, Replan)> =
             changes.iter().filter_map(|change| replan(change, cycle, topology)).collect();

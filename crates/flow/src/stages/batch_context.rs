@@ -2,13 +2,13 @@
 
 use tidemill_core::Cut;
 
-use crate::run_state::splits::Splits;
+use crate::run_state::splits::CycleSplitPlans;
 
 /// The cycle of a batch, and its rank in it.
 pub(crate) struct BatchContext<'a> {
     pub cut: &'a Cut,
     /// How each edge is split.
-    pub splits: &'a Splits,
+    pub splits: &'a CycleSplitPlans,
     /// The number added to its positions.
     pub base: u32,
     /// Its rank among the batches of the producer's cycle.

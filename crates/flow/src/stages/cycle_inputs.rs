@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use timely::progress::frontier::MutableAntichain;
 
-use super::Site;
+use super::StageContext;
 use crate::run_state::RunState;
-use crate::stages::board::{Board, Posted};
-use crate::transport::lanes::Lanes;
+use crate::stages::cycles_in_flight::{CycleInFlight, CyclesInFlight};
+use crate::transport::bulk_channels::BulkChannels;
 use crate::transport::parcel::Parcel;
 use crate::transport::parcels::Parcels;
 
@@ -17,31 +17,31 @@ pub(crate) struct CycleInputs {
     inputs: usize,
     pending: BTreeMap<u64, Vec<Vec<Parcel>>>,
     next_cycle: u64,
-    board: Board,
+    cycles: CyclesInFlight,
     run_state: Arc<RunState>,
-    lanes: Arc<Lanes>,
+    bulk: Arc<BulkChannels>,
 }
 
 impl CycleInputs {
-    pub fn new(inputs: usize, site: &Site<'_>) -> Self {
-        let (run_state, lanes) = (Arc::clone(site.run_state), Arc::clone(site.lanes));
-        let (board, next_cycle) = (site.board.clone(), run_state.first_cycle);
-        CycleInputs { inputs, pending: BTreeMap::new(), next_cycle, board, run_state, lanes }
+    pub fn new(inputs: usize, context: &StageContext<'_>) -> Self {
+        let (run_state, bulk) = (Arc::clone(context.run_state), Arc::clone(context.bulk));
+        let (cycles, next_cycle) = (context.cycles.clone(), run_state.first_cycle);
+        CycleInputs { inputs, pending: BTreeMap::new(), next_cycle, cycles, run_state, bulk }
     }
 
     pub fn receive(&mut self, input: usize, cycle: u64, parcels: Parcels) {
         let inputs = self.inputs;
         let pending = self.pending.entry(cycle).or_insert_with(|| vec![Vec::new(); inputs]);
-        match parcels.arrived(&self.lanes) {
+        match parcels.arrived(&self.bulk) {
             Ok(parcels) => pending[input].extend(parcels),
             Err(failure) => self.run_state.fail(failure),
         }
     }
 
     /// The next cycle, if all frontiers have passed it and the query continues.
-    pub fn next_complete(&self, complete_below: Option<u64>) -> Option<Posted> {
+    pub fn next_complete(&self, complete_below: Option<u64>) -> Option<CycleInFlight> {
         let is_complete = complete_below.is_none_or(|frontier| self.next_cycle < frontier);
-        if is_complete && !self.run_state.is_stopped() { self.board.get(self.next_cycle) } else { None }
+        if is_complete && !self.run_state.is_stopped() { self.cycles.get(self.next_cycle) } else { None }
     }
 
     /// The number of the next cycle.

@@ -29,7 +29,13 @@ impl EdgeWriter {
             EdgeKind::Whole { worker } => EdgeWriter::Whole { worker: *worker },
             EdgeKind::Split(split) => {
                 let (split, worker) = (split.clone(), worker as u64);
-                EdgeWriter::Split(Box::new(SplitWriter { edge: index, split, worker, workers, way: None }))
+                EdgeWriter::Split(Box::new(SplitWriter {
+                    edge: index,
+                    split,
+                    worker,
+                    workers,
+                    routing: None,
+                }))
             }
         }
     }
@@ -59,14 +65,14 @@ pub(crate) struct SplitWriter {
     worker: u64,
     workers: u32,
     /// The route of the last batch, and the plan that determined it.
-    way: Option<(Arc<SplitPlan>, Way)>,
+    routing: Option<(Arc<SplitPlan>, EdgeRouting)>,
 }
 
-enum Way {
+enum EdgeRouting {
     /// Directly to the partitions.
-    Split(Box<Splitter>),
+    ToPartitions(Box<Splitter>),
     /// To splitters.
-    Deal(Dealer),
+    ToSplitters(WindowRouter),
 }
 
 impl SplitWriter {
@@ -80,14 +86,14 @@ impl SplitWriter {
         let start_ns = clock.now_ns();
         run_state.splits.offer_sample(self.edge, batch);
         let plan = context.splits[self.edge].as_ref().expect("an edge to an operator has a plan");
-        let (plan, way) = match self.way.take() {
-            Some((known, way)) if Arc::ptr_eq(&known, plan) => (known, way),
-            _ => (Arc::clone(plan), self.way_of(plan)),
+        let (plan, routing) = match self.routing.take() {
+            Some((known, routing)) if Arc::ptr_eq(&known, plan) => (known, routing),
+            _ => (Arc::clone(plan), self.routing_of(plan)),
         };
-        let (_, way) = self.way.insert((Arc::clone(&plan), way));
-        let parcels = match way {
-            Way::Deal(dealer) => dealer.deal(&batch.moved(context.base), context, &plan),
-            Way::Split(splitter) => {
+        let (_, routing) = self.routing.insert((Arc::clone(&plan), routing));
+        let parcels = match routing {
+            EdgeRouting::ToSplitters(router) => router.route(&batch.moved(context.base), context, &plan),
+            EdgeRouting::ToPartitions(splitter) => {
                 let split = || splitter.split(batch, context.base);
                 let shares = split_guarded(&self.split.name, context.cut.cycle, split)?;
                 let parcel = |share: Share| Parcel::new(share.worker, context.chunk, share.rows).by(&plan);
@@ -100,13 +106,19 @@ impl SplitWriter {
         Ok(parcels)
     }
 
-    fn way_of(&self, plan: &SplitPlan) -> Way {
+    fn routing_of(&self, plan: &SplitPlan) -> EdgeRouting {
         if plan.needs_splitters(self.workers) {
             let (first_worker, workers) = (self.split.first_worker, self.workers);
-            return Way::Deal(Dealer { workers, first_worker, worker: self.worker, cycle: 0, dealt: 0 });
+            return EdgeRouting::ToSplitters(WindowRouter {
+                workers,
+                first_worker,
+                worker: self.worker,
+                cycle: 0,
+                routed: 0,
+            });
         }
         let (route, placement) = (Arc::clone(&self.split.route), Arc::clone(&self.split.placement));
-        Way::Split(Box::new(Splitter::new(route, placement, self.split.columns.clone())))
+        EdgeRouting::ToPartitions(Box::new(Splitter::new(route, placement, self.split.columns.clone())))
     }
 }
 
@@ -122,26 +134,26 @@ pub(crate) fn split_guarded(
 }
 
 /// The window router: passes whole windows to splitters without examining them.
-struct Dealer {
+struct WindowRouter {
     workers: u32,
     first_worker: u32,
     worker: u64,
     cycle: u64,
-    dealt: u64,
+    routed: u64,
 }
 
-impl Dealer {
+impl WindowRouter {
     /// One splitter after the other, starting with a different one in each cycle and on each worker.
-    fn deal(&mut self, batch: &Batch, context: &BatchContext<'_>, plan: &Arc<SplitPlan>) -> Parcels {
+    fn route(&mut self, batch: &Batch, context: &BatchContext<'_>, plan: &Arc<SplitPlan>) -> Parcels {
         let cycle = context.cut.cycle;
         if cycle != self.cycle {
-            (self.cycle, self.dealt) = (cycle, 0);
+            (self.cycle, self.routed) = (cycle, 0);
         }
         let (splitters, rows) = (u64::from(plan.splitters()), plan.window_rows as usize);
         let window = |(number, start): (usize, usize)| {
             let batch = batch.slice(start, (start + rows).min(batch.len()));
-            let splitter = ((cycle + self.worker + self.dealt) % splitters) as u32;
-            self.dealt += 1;
+            let splitter = ((cycle + self.worker + self.routed) % splitters) as u32;
+            self.routed += 1;
             let worker = plan.worker_of_splitter(1, splitter, self.workers);
             let target = (self.first_worker + worker) % self.workers;
             let runs = vec![Run { partition: 0, start: 0, end: batch.len() as u32 }];

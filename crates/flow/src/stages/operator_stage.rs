@@ -16,12 +16,12 @@ use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
 use super::batch_context::BatchContext;
 use super::cycle_inputs::{CycleInputs, complete_below};
 use super::outlets::{Outlets, nothing_sent};
-use super::{EdgeStreams, Site, splitter_stage};
+use super::{EdgeStreams, StageContext, splitter_stage};
 use crate::error::Failure;
 use crate::panics::guard_size;
 use crate::run_state::RunState;
 use crate::run_state::work::Part;
-use crate::stages::board::Posted;
+use crate::stages::cycles_in_flight::CycleInFlight;
 use crate::stages::partition_table::PartitionTable;
 use crate::stages::regroup::regroup;
 use crate::topology::Consumer;
@@ -46,12 +46,12 @@ struct OperatorStage {
 /// Adds the stage of an operator to a worker's dataflow.
 pub(crate) fn build<'scope>(
     scope: Scope<'scope, u64>,
-    site: &Site<'_>,
+    context: &StageContext<'_>,
     operator: usize,
     state: Option<&dyn StateSource>,
     streams: &mut EdgeStreams<'scope>,
 ) -> Result<(), Failure> {
-    let Site { topology, worker, run_state, .. } = site;
+    let StageContext { topology, worker, run_state, .. } = context;
     let plan = &topology.plan.operators[operator];
     // Before the builder is made: Timely panics if one is dropped, which would hide the error.
     let partitions = topology.placements[operator].partitions_of(*worker as u32);
@@ -65,8 +65,8 @@ pub(crate) fn build<'scope>(
         let edge = topology.edge_to(Consumer::Operator { operator, input }).expect("every input has an edge");
         orders.push(topology.order_of(edge));
         let stream = streams[edge].take().expect("producers are built before their consumers");
-        let stream = splitter_stage::build(site, edge, stream);
-        inputs.push(builder.new_input(stream, by_target(topology.layout, run_state, site.lanes)));
+        let stream = splitter_stage::build(context, edge, stream);
+        inputs.push(builder.new_input(stream, by_target(topology.layout, run_state, context.bulk)));
     }
     let mut outputs = Vec::new();
     for edge in outlets.edges() {
@@ -83,7 +83,7 @@ pub(crate) fn build<'scope>(
         outlets,
         operator,
         orders,
-        inputs: CycleInputs::new(plan.inputs.len(), site),
+        inputs: CycleInputs::new(plan.inputs.len(), context),
         sorter: Sorter::default(),
         worker: *worker as u32,
     };
@@ -97,8 +97,8 @@ pub(crate) fn build<'scope>(
                 });
             }
             let complete = complete_below(frontiers);
-            while let Some(posted) = stage.inputs.next_complete(complete) {
-                let sent = match stage.run_cycle(&posted) {
+            while let Some(in_flight) = stage.inputs.next_complete(complete) {
+                let sent = match stage.run_cycle(&in_flight) {
                     Ok(sent) => sent,
                     Err(failure) => return stage.run_state.fail(failure),
                 };
@@ -120,21 +120,21 @@ pub(crate) fn build<'scope>(
 
 impl OperatorStage {
     /// Runs the next cycle; returns the output for each edge.
-    fn run_cycle(&mut self, posted: &Posted) -> Result<Vec<Parcels>, Failure> {
+    fn run_cycle(&mut self, in_flight: &CycleInFlight) -> Result<Vec<Parcels>, Failure> {
         let start_ns = self.run_state.clock.now_ns();
         let parcels = self.inputs.take();
         let held_bytes = parcels.iter().flatten().map(|parcel| parcel.held_bytes).sum();
-        let positions_end = posted.arrivals.events + 1;
+        let positions_end = in_flight.arrivals.events + 1;
         let mut inputs = Vec::with_capacity(parcels.len());
         for (parcels, order) in parcels.into_iter().zip(&self.orders) {
             let regrouped = guard_size(|| regroup(parcels, *order, positions_end, &mut self.sorter));
             inputs.push(regrouped.map_err(|cause| self.too_large("input", cause))?);
         }
-        self.output.begin_cycle(posted.arrivals.events);
-        self.table.run_cycle(&posted.cut, &inputs, &mut self.output)?;
+        self.output.begin_cycle(in_flight.arrivals.events);
+        self.table.run_cycle(&in_flight.cut, &inputs, &mut self.output)?;
         self.run_state.credit.release(held_bytes);
-        if posted.cut.snapshot {
-            let states = self.table.snapshot(posted.cut.cycle)?;
+        if in_flight.cut.snapshot {
+            let states = self.table.snapshot(in_flight.cut.cycle)?;
             self.run_state.contribute(&self.name, self.table.watermark(), states);
         }
         let rows_in = inputs.iter().flatten().map(PartitionedBatch::rows_given).sum();
@@ -143,7 +143,7 @@ impl OperatorStage {
         let rows_out = batches.iter().flatten().map(|batch| batch.len() as u64).sum();
         let time_ns = self.run_state.clock.now_ns() - start_ns;
         self.run_state.work.add(Part::Operator(self.operator), time_ns, rows_in, rows_out);
-        let sent = self.write(posted, &batches);
+        let sent = self.write(in_flight, &batches);
         self.inputs.advance();
         self.run_state.counters.add(Counter::OperatorTime, self.run_state.clock.now_ns() - start_ns);
         sent
@@ -156,9 +156,14 @@ impl OperatorStage {
     }
 
     /// Sends output that has readers.
-    fn write(&mut self, posted: &Posted, batches: &[Option<Batch>]) -> Result<Vec<Parcels>, Failure> {
+    fn write(
+        &mut self,
+        in_flight: &CycleInFlight,
+        batches: &[Option<Batch>],
+    ) -> Result<Vec<Parcels>, Failure> {
         let mut sent = nothing_sent(self.outlets.edges().len());
-        let context = BatchContext { cut: &posted.cut, splits: &posted.splits, base: 0, chunk: self.worker };
+        let context =
+            BatchContext { cut: &in_flight.cut, splits: &in_flight.splits, base: 0, chunk: self.worker };
         for (port, batch) in batches.iter().enumerate() {
             let Some(batch) = batch else { continue };
             self.check_positions(batch)?;

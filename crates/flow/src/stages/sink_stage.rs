@@ -10,11 +10,11 @@ use timely::dataflow::Scope;
 use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
 
 use super::cycle_inputs::{CycleInputs, complete_below};
-use super::{EdgeStreams, Site};
+use super::{EdgeStreams, StageContext};
 use crate::error::Failure;
 use crate::run_state::RunState;
-use crate::stages::board::Posted;
 use crate::stages::committer::{Committer, CycleResults};
+use crate::stages::cycles_in_flight::CycleInFlight;
 use crate::transport::distribute::by_target;
 use crate::transport::parcel::Parcel;
 
@@ -23,11 +23,11 @@ struct SinkStage {
     inputs: CycleInputs,
     run_state: Arc<RunState>,
     /// Only on one worker.
-    way: Option<SinkWay>,
+    handover: Option<SinkHandover>,
 }
 
 /// How a sink receives its results.
-pub(crate) enum SinkWay {
+pub(crate) enum SinkHandover {
     /// Through its thread.
     Thread(Sender<CycleResults>),
     /// Directly, because it never blocks.
@@ -37,24 +37,24 @@ pub(crate) enum SinkWay {
 /// Adds the stage of a sink to a worker's dataflow.
 pub(crate) fn build<'scope>(
     scope: Scope<'scope, u64>,
-    site: &Site<'_>,
+    context: &StageContext<'_>,
     sink: usize,
-    way: Option<SinkWay>,
+    handover: Option<SinkHandover>,
     streams: &mut EdgeStreams<'scope>,
 ) {
-    let Site { topology, run_state, .. } = site;
+    let StageContext { topology, run_state, .. } = context;
     let plan = &topology.plan.sinks[sink];
     let mut builder = OperatorBuilder::new(plan.name.clone(), scope);
     let mut inputs = Vec::new();
     for edge in topology.edges_to_sink(sink) {
         let stream = streams[edge].take().expect("producers are built before their consumers");
-        inputs.push(builder.new_input(stream, by_target(topology.layout, run_state, site.lanes)));
+        inputs.push(builder.new_input(stream, by_target(topology.layout, run_state, context.bulk)));
     }
     let mut stage = SinkStage {
         sink,
-        inputs: CycleInputs::new(plan.inputs.len(), site),
+        inputs: CycleInputs::new(plan.inputs.len(), context),
         run_state: Arc::clone(run_state),
-        way,
+        handover,
     };
     builder.build(move |_capabilities| {
         move |frontiers| {
@@ -64,29 +64,29 @@ pub(crate) fn build<'scope>(
                 });
             }
             let complete = complete_below(frontiers);
-            while let Some(posted) = stage.inputs.next_complete(complete) {
-                stage.hand_over(posted);
+            while let Some(in_flight) = stage.inputs.next_complete(complete) {
+                stage.hand_over(in_flight);
             }
         }
     });
 }
 
 impl SinkStage {
-    fn hand_over(&mut self, posted: Posted) {
-        let cycle = posted.cut.cycle;
+    fn hand_over(&mut self, in_flight: CycleInFlight) {
+        let cycle = in_flight.cut.cycle;
         let parcels = self.inputs.take();
         self.inputs.advance();
-        let Some(way) = &mut self.way else { return };
+        let Some(handover) = &mut self.handover else { return };
         let held_bytes = parcels.iter().flatten().map(|parcel| parcel.held_bytes).sum();
         let streams: Vec<Vec<Batch>> = parcels.into_iter().map(in_order).collect();
         let bytes = streams.iter().flatten().map(|batch| batch.bytes() as u64).sum();
         self.run_state.counters.add(Counter::UncommittedBytes, bytes);
         self.run_state.credit.release(held_bytes);
-        let results = CycleResults { cut: posted.cut, arrivals: posted.arrivals, streams, bytes };
-        match way {
-            SinkWay::Direct(committer) => committer.take_one(results),
+        let results = CycleResults { cut: in_flight.cut, arrivals: in_flight.arrivals, streams, bytes };
+        match handover {
+            SinkHandover::Direct(committer) => committer.take_one(results),
             // Credits bound the cycles on their way, so there is room unless the thread is gone.
-            SinkWay::Thread(thread) => {
+            SinkHandover::Thread(thread) => {
                 if thread.try_send(results).is_err() && !self.run_state.is_stopped() {
                     let part = format!("sink {}", self.sink);
                     let cause = Cause::Bug("its thread takes no results".into());

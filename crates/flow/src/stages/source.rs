@@ -14,7 +14,7 @@ use super::outlets::{Outlets, nothing_sent};
 use crate::error::Failure;
 use crate::intake::cycle::Cycle;
 use crate::run_state::RunState;
-use crate::stages::board::{Board, Posted};
+use crate::stages::cycles_in_flight::{CycleInFlight, CyclesInFlight};
 use crate::topology::Topology;
 use crate::transport::parcels::Parcels;
 
@@ -32,7 +32,7 @@ pub(crate) struct Source {
     /// Only on process 0, where rows come in.
     workers: usize,
     sources: Vec<SourceOutlets>,
-    board: Board,
+    cycles: CyclesInFlight,
     run_state: Arc<RunState>,
 }
 
@@ -40,7 +40,7 @@ impl Source {
     pub fn new<'scope>(
         worker: usize,
         topology: &Topology,
-        board: Board,
+        cycles: CyclesInFlight,
         run_state: Arc<RunState>,
         scope: Scope<'scope, u64>,
         streams: &mut EdgeStreams<'scope>,
@@ -57,15 +57,15 @@ impl Source {
             }
             sources.push(SourceOutlets { outlets, inputs });
         }
-        Ok(Source { worker, workers: topology.layout.workers as usize, sources, board, run_state })
+        Ok(Source { worker, workers: topology.layout.workers as usize, sources, cycles, run_state })
     }
 
     /// Splits this worker's share of a cycle and advances to the next.
     pub fn introduce(&mut self, cycle: &Cycle) -> Result<(), Failure> {
         let start_ns = self.run_state.clock.now_ns();
         let (cut, arrivals) = (Arc::clone(&cycle.cut), Arc::clone(&cycle.arrivals));
-        let posted = Posted { cut, arrivals, splits: Arc::clone(&cycle.splits) };
-        self.board.post(posted, self.run_state.progress.committed_cycles());
+        let in_flight = CycleInFlight { cut, arrivals, splits: Arc::clone(&cycle.splits) };
+        self.cycles.add(in_flight, self.run_state.progress.committed_cycles());
         for (source, batches) in self.sources.iter_mut().zip(&cycle.streams) {
             for (stream, batches) in batches.iter().enumerate() {
                 for (row, base, batch) in share(batches, self.worker, self.workers, cycle.cut.cycle) {

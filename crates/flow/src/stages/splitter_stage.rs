@@ -9,28 +9,28 @@ use timely::container::NoopBuilder;
 use timely::dataflow::Stream;
 use timely::dataflow::operators::generic::Operator;
 
-use super::Site;
+use super::StageContext;
 use super::edge_writer::split_guarded;
 use crate::error::Failure;
 use crate::run_state::RunState;
 use crate::run_state::work::Part;
 use crate::topology::{EdgeKind, Layout, SplitEdge, Topology};
+use crate::transport::bulk_channels::BulkChannels;
 use crate::transport::distribute::by_target;
-use crate::transport::lanes::Lanes;
 use crate::transport::parcel::Parcel;
 use crate::transport::parcels::Parcels;
 
 /// Adds the splitters that an edge's split plan needs, or may need while it runs; returns the stream behind them.
 pub(crate) fn build<'scope>(
-    site: &Site<'_>,
+    context: &StageContext<'_>,
     edge: usize,
     mut stream: Stream<'scope, u64, Parcels>,
 ) -> Stream<'scope, u64, Parcels> {
-    let EdgeKind::Split(split) = &site.topology.edges[edge].kind else { return stream };
+    let EdgeKind::Split(split) = &context.topology.edges[edge].kind else { return stream };
     for level in 1..=split.levels {
-        let (split, run_state) = (split.clone(), Arc::clone(site.run_state));
-        let (all_columns, workers) = (all_columns(site.topology, edge), site.topology.workers);
-        let (layout, lanes) = (site.topology.layout, Arc::clone(site.lanes));
+        let (split, run_state) = (split.clone(), Arc::clone(context.run_state));
+        let (all_columns, workers) = (all_columns(context.topology, edge), context.topology.workers);
+        let (layout, bulk) = (context.topology.layout, Arc::clone(context.bulk));
         stream = add_level(
             stream,
             SplitterStage {
@@ -41,7 +41,7 @@ pub(crate) fn build<'scope>(
                 workers,
                 layout,
                 run_state,
-                lanes,
+                bulk,
                 splitter: None,
             },
         );
@@ -62,7 +62,7 @@ struct SplitterStage {
     workers: u32,
     layout: Layout,
     run_state: Arc<RunState>,
-    lanes: Arc<Lanes>,
+    bulk: Arc<BulkChannels>,
     /// The plan of the last parcel.
     splitter: Option<(Arc<SplitPlan>, Splitter)>,
 }
@@ -72,7 +72,7 @@ fn add_level<'scope>(
     mut stage: SplitterStage,
 ) -> Stream<'scope, u64, Parcels> {
     let name = format!("splitters of level {} of {}", stage.level, stage.split.name);
-    let pact = by_target(stage.layout, &stage.run_state, &stage.lanes);
+    let pact = by_target(stage.layout, &stage.run_state, &stage.bulk);
     stream.unary::<NoopBuilder<Parcels>, _, _, _>(pact, &name, move |_, _| {
         move |input, output| {
             input.for_each(|time, parcels| {
@@ -90,7 +90,7 @@ fn add_level<'scope>(
 impl SplitterStage {
     fn split(&mut self, parcels: Parcels, cycle: u64) -> Result<Parcels, Failure> {
         let mut sent = Vec::new();
-        for parcel in parcels.arrived(&self.lanes)? {
+        for parcel in parcels.arrived(&self.bulk)? {
             let plan = parcel.plan.as_ref().filter(|plan| self.is_level_of(plan)).cloned();
             match plan {
                 Some(plan) => sent.extend(self.split_parcel(parcel, &plan, cycle)?.0),

@@ -1,4 +1,4 @@
-//! The content of a connection: frames with Timely's bytes, and frames with one message from the lane each. Messages
+//! The content of a connection: frames with Timely's bytes, and frames with one message from the bulk channel each. Messages
 //! are written directly from their buffers, and read into memory of their own.
 //!
 //! A frame consists of two little-endian 64-bit numbers, its length and the number of the message (0 for Timely's
@@ -10,19 +10,19 @@ use std::sync::Arc;
 
 use arrow_buffer::{Buffer, MutableBuffer};
 
-use super::memory::Memory;
-use crate::transport::lanes::{Departure, Lane};
+use super::buffer_pool::BufferPool;
+use crate::transport::bulk_channels::{BulkChannel, OutgoingMessage};
 
 const HEADER_BYTES: usize = 16;
 /// The number of frames with Timely's bytes.
 const TIMELY: u64 = 0;
 /// How much is read beyond what is needed: enough for a few short frames in one system call, and so little that copying
 /// it does not matter.
-const AHEAD_BYTES: usize = 4096;
+const READ_AHEAD_BYTES: usize = 4096;
 
 /// Writes the messages, then Timely's bytes, with as few system calls as possible.
-pub(super) fn write(writer: &mut impl Write, messages: &[Departure], bytes: &[u8]) -> io::Result<()> {
-    let length = |message: &Departure| message.pieces.iter().map(Buffer::len).sum();
+pub(super) fn write(writer: &mut impl Write, messages: &[OutgoingMessage], bytes: &[u8]) -> io::Result<()> {
+    let length = |message: &OutgoingMessage| message.pieces.iter().map(Buffer::len).sum();
     let headers = messages.iter().map(|message| header(length(message), message.number));
     let headers: Vec<_> = headers.chain([header(bytes.len(), TIMELY)]).collect();
     let mut slices = Vec::new();
@@ -56,10 +56,10 @@ fn write_all(writer: &mut impl Write, mut slices: &mut [IoSlice<'_>]) -> io::Res
 }
 
 /// Parses what arrives.
-pub(super) struct Arriving {
-    ahead: Ahead,
+pub(super) struct FrameReader {
+    ahead: ReadAhead,
     frame: Frame,
-    memory: Arc<Memory>,
+    pool: Arc<BufferPool>,
 }
 
 /// The frame that is being read.
@@ -77,15 +77,20 @@ struct Message {
     filled: usize,
 }
 
-impl Arriving {
-    pub fn new() -> Arriving {
-        let ahead = Ahead { bytes: Box::new([0; AHEAD_BYTES]), unread: 0..0 };
-        Arriving { ahead, frame: Frame::next(), memory: Arc::default() }
+impl FrameReader {
+    pub fn new() -> FrameReader {
+        let ahead = ReadAhead { bytes: Box::new([0; READ_AHEAD_BYTES]), unread: 0..0 };
+        FrameReader { ahead, frame: Frame::next(), pool: Arc::default() }
     }
 
-    /// Reads some of Timely's bytes, and puts the messages that precede them into the lane. 0: the connection has
+    /// Reads some of Timely's bytes, and puts the messages that precede them into the bulk channel. 0: the connection has
     /// ended, or there is no room.
-    pub fn read(&mut self, reader: &mut impl Read, lane: &Lane, room: &mut [u8]) -> io::Result<usize> {
+    pub fn read(
+        &mut self,
+        reader: &mut impl Read,
+        channel: &BulkChannel,
+        room: &mut [u8],
+    ) -> io::Result<usize> {
         loop {
             let target = match &mut self.frame {
                 Frame::Header { bytes, filled } => &mut bytes[*filled..],
@@ -97,7 +102,7 @@ impl Arriving {
             };
             let read = self.ahead.read(reader, target)?;
             let is_timely = matches!(self.frame, Frame::Timely { .. });
-            self.pass(read, lane);
+            self.pass(read, channel);
             if is_timely || read == 0 {
                 return Ok(read);
             }
@@ -105,12 +110,12 @@ impl Arriving {
     }
 
     /// This many more bytes of the frame have arrived.
-    fn pass(&mut self, read: usize, lane: &Lane) {
+    fn pass(&mut self, read: usize, channel: &BulkChannel) {
         match &mut self.frame {
             Frame::Header { bytes, filled } => {
                 *filled += read;
                 if *filled == HEADER_BYTES {
-                    self.frame = Frame::behind(bytes, &self.memory);
+                    self.frame = Frame::behind(bytes, &self.pool);
                 }
             }
             Frame::Timely { missing } => {
@@ -124,7 +129,7 @@ impl Arriving {
                 if message.filled == message.length
                     && let Frame::Message(message) = std::mem::replace(&mut self.frame, Frame::next())
                 {
-                    lane.arrive(message.number, self.memory.lend(message.memory, message.length));
+                    channel.deliver(message.number, self.pool.share(message.memory, message.length));
                 }
             }
         }
@@ -137,7 +142,7 @@ impl Frame {
     }
 
     /// The frame that a header announces.
-    fn behind(header: &[u8; HEADER_BYTES], memory: &Memory) -> Frame {
+    fn behind(header: &[u8; HEADER_BYTES], pool: &BufferPool) -> Frame {
         let [length, number] = [0, 8].map(|place| {
             u64::from_le_bytes(header[place..place + 8].try_into().expect("these are eight bytes"))
         });
@@ -146,7 +151,7 @@ impl Frame {
             // Without bytes, there is nothing behind the header.
             (_, 0) => Frame::next(),
             (TIMELY, missing) => Frame::Timely { missing },
-            _ => Frame::Message(Message { number, length, memory: memory.take(length), filled: 0 }),
+            _ => Frame::Message(Message { number, length, memory: pool.take(length), filled: 0 }),
         }
     }
 }
@@ -163,12 +168,12 @@ impl Message {
 }
 
 /// Bytes that were read but are not needed yet.
-struct Ahead {
-    bytes: Box<[u8; AHEAD_BYTES]>,
+struct ReadAhead {
+    bytes: Box<[u8; READ_AHEAD_BYTES]>,
     unread: Range<usize>,
 }
 
-impl Ahead {
+impl ReadAhead {
     /// Fills the target in part, and stores the rest of what the system returned here.
     fn read(&mut self, reader: &mut impl Read, target: &mut [u8]) -> io::Result<usize> {
         if self.unread.is_empty() {
@@ -192,10 +197,10 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::memory::BYTES_AT_ONCE;
+    use super::super::buffer_pool::BYTES_AT_ONCE;
     use super::*;
     use crate::topology::Layout;
-    use crate::transport::lanes::{Lanes, Note};
+    use crate::transport::bulk_channels::{BulkChannels, BulkTicket};
     use crate::transport::parcel::Parcel;
     use crate::transport::wire;
     use crate::transport::wire::samples::{KINDS, assert_same, columns, full_parcel, parcel};
@@ -254,12 +259,12 @@ mod tests {
         }
     }
 
-    fn lanes() -> Lanes {
-        Lanes::new(Layout { workers: 1, processes: 2, process: 1 })
+    fn bulk() -> BulkChannels {
+        BulkChannels::new(Layout { workers: 1, processes: 2, process: 1 })
     }
 
-    fn departure(number: u64, pieces: &[&[u8]]) -> Departure {
-        Departure { number, pieces: pieces.iter().map(|piece| Buffer::from(*piece)).collect() }
+    fn departure(number: u64, pieces: &[&[u8]]) -> OutgoingMessage {
+        OutgoingMessage { number, pieces: pieces.iter().map(|piece| Buffer::from(*piece)).collect() }
     }
 
     /// Two writes; the second one is of bytes alone.
@@ -272,10 +277,10 @@ mod tests {
     }
 
     /// All of Timely's bytes, read into so much room at a time.
-    fn read_all(reader: &mut impl Read, room: usize, lane: &Lane) -> Vec<u8> {
-        let (mut arriving, mut found, mut room) = (Arriving::new(), Vec::new(), vec![0; room]);
+    fn read_all(reader: &mut impl Read, room: usize, channel: &BulkChannel) -> Vec<u8> {
+        let (mut arriving, mut found, mut room) = (FrameReader::new(), Vec::new(), vec![0; room]);
         loop {
-            match arriving.read(reader, lane, &mut room) {
+            match arriving.read(reader, channel, &mut room) {
                 Ok(0) => return found,
                 Ok(length) => found.extend_from_slice(&room[..length]),
                 Err(error) => assert_eq!(error.kind(), ErrorKind::Interrupted),
@@ -283,8 +288,8 @@ mod tests {
         }
     }
 
-    fn message(lanes: &Lanes, number: u64) -> Option<Buffer> {
-        lanes.take(Note { process: 0, number })
+    fn message(bulk: &BulkChannels, number: u64) -> Option<Buffer> {
+        bulk.take(BulkTicket { process: 0, number })
     }
 
     #[test]
@@ -307,7 +312,7 @@ mod tests {
         assert_eq!(pieces.calls, 1);
         pieces.calls = 0;
         let mut room = [0; 100];
-        assert_eq!(Arriving::new().read(&mut pieces, lanes().of(0), &mut room).unwrap(), 5);
+        assert_eq!(FrameReader::new().read(&mut pieces, bulk().of(0), &mut room).unwrap(), 5);
         assert_eq!((pieces.calls, &room[..5]), (1, &b"notes"[..]));
     }
 
@@ -318,14 +323,14 @@ mod tests {
         for cut in 0..=whole.len() {
             for step in [1, 5, 1000] {
                 for room in [1, 3, 1000] {
-                    let lanes = lanes();
+                    let bulk = bulk();
                     let mut pieces = Pieces::new(whole[..cut].to_vec(), &[step, 0, step]);
-                    let bytes = read_all(&mut pieces, room, lanes.of(0));
+                    let bytes = read_all(&mut pieces, room, bulk.of(0));
                     let expected = (cut.saturating_sub(ends[1] + HEADER_BYTES)).min(5)
                         + cut.saturating_sub(ends[1] + HEADER_BYTES + 5 + HEADER_BYTES);
                     assert_eq!(bytes, b"notesmore"[..expected], "cut at {cut}");
-                    assert_eq!(message(&lanes, 1).as_deref(), (cut >= ends[0]).then_some(&b"one two"[..]));
-                    assert_eq!(message(&lanes, 2).as_deref(), (cut >= ends[1]).then_some(&[7; 100][..]));
+                    assert_eq!(message(&bulk, 1).as_deref(), (cut >= ends[0]).then_some(&b"one two"[..]));
+                    assert_eq!(message(&bulk, 2).as_deref(), (cut >= ends[1]).then_some(&[7; 100][..]));
                 }
             }
         }
@@ -337,9 +342,9 @@ mod tests {
         let bytes: Vec<u8> = (0..2 * BYTES_AT_ONCE + 12_345).map(|place| (place / 1000) as u8).collect();
         let mut whole = Vec::new();
         write(&mut whole, &[departure(1, &[&bytes])], b"note").unwrap();
-        let lanes = lanes();
-        assert_eq!(read_all(&mut &whole[..], 100, lanes.of(0)), b"note");
-        assert!(message(&lanes, 1).unwrap() == Buffer::from(bytes));
+        let bulk = bulk();
+        assert_eq!(read_all(&mut &whole[..], 100, bulk.of(0)), b"note");
+        assert!(message(&bulk, 1).unwrap() == Buffer::from(bytes));
     }
 
     #[test]
@@ -347,13 +352,13 @@ mod tests {
         for length in [u64::MAX, 1 << 45, 1 << 32] {
             let mut bytes = [length.to_le_bytes(), 5_u64.to_le_bytes()].concat();
             bytes.resize(BYTES_AT_ONCE + HEADER_BYTES + 1, 0);
-            let (mut arriving, lanes) = (Arriving::new(), lanes());
-            assert_eq!(arriving.read(&mut &bytes[..], lanes.of(0), &mut [0; 9]).unwrap(), 0);
+            let (mut arriving, bulk) = (FrameReader::new(), bulk());
+            assert_eq!(arriving.read(&mut &bytes[..], bulk.of(0), &mut [0; 9]).unwrap(), 0);
             let Frame::Message(message) = &arriving.frame else { panic!("no message") };
             assert_eq!((message.filled, message.memory.len()), (BYTES_AT_ONCE + 1, 2 * BYTES_AT_ONCE));
         }
         let empty = header(0, 3);
-        assert_eq!(read_all(&mut &[empty, empty].concat()[..], 9, lanes().of(0)), b"");
+        assert_eq!(read_all(&mut &[empty, empty].concat()[..], 9, bulk().of(0)), b"");
     }
 
     #[test]
@@ -367,12 +372,12 @@ mod tests {
             let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
             write(&mut stream, &[departure(1, &pieces), departure(2, &pieces)], b"notes").unwrap();
         });
-        let lanes = lanes();
+        let bulk = bulk();
         let mut stream = listener.accept().unwrap().0;
-        assert_eq!(read_all(&mut stream, 1 << 20, lanes.of(0)), b"notes");
+        assert_eq!(read_all(&mut stream, 1 << 20, bulk.of(0)), b"notes");
         writer.join().unwrap();
         for number in [1, 2] {
-            assert!(message(&lanes, number).unwrap() == Buffer::from(&whole[..]));
+            assert!(message(&bulk, number).unwrap() == Buffer::from(&whole[..]));
         }
     }
 
@@ -390,27 +395,27 @@ mod tests {
             let mut pieces = Pieces::new(Vec::new(), &written);
             let mut behind = Vec::new();
             for (number, sent) in (1..).zip([&sent[..], &[full_parcel()]].concat()) {
-                let message = Departure { number, pieces: wire::encode(&[sent]) };
+                let message = OutgoingMessage { number, pieces: wire::encode(&[sent]) };
                 let bytes = vec![number as u8; 1 + 97 * rows];
                 write(&mut pieces, &[message], &bytes).unwrap();
                 behind.push(bytes);
             }
             (pieces.steps, pieces.calls) = (read, 0);
-            let (lanes, mut arriving, mut room) = (lanes(), Arriving::new(), vec![0; room]);
+            let (bulk, mut arriving, mut room) = (bulk(), FrameReader::new(), vec![0; room]);
             let mut found = Vec::new();
             for (number, sent) in (1..).zip([&sent[..], &[full_parcel()]].concat()) {
                 while !found.contains(&(number as u8)) {
-                    match arriving.read(&mut pieces, lanes.of(0), &mut room) {
+                    match arriving.read(&mut pieces, bulk.of(0), &mut room) {
                         Ok(0) => panic!("it ends too early"),
                         Ok(length) => found.extend_from_slice(&room[..length]),
                         Err(_) => {}
                     }
                 }
-                let message = message(&lanes, number).expect("it is here before the bytes behind it");
+                let message = message(&bulk, number).expect("it is here before the bytes behind it");
                 assert_same(&wire::decode(message).unwrap()[0], &sent);
             }
             let rest = loop {
-                match arriving.read(&mut pieces, lanes.of(0), &mut room) {
+                match arriving.read(&mut pieces, bulk.of(0), &mut room) {
                     Ok(0) => break found,
                     Ok(length) => found.extend_from_slice(&room[..length]),
                     Err(_) => {}

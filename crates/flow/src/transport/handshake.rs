@@ -26,7 +26,7 @@ pub(crate) const INSTRUCTIONS_BYTES_MAX: usize = 16 << 20;
 
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ConnectionKind {
     /// Cuts, reports, snapshots and failures, between process 0 and another one.
     Control,
     /// Rows and progress, between any two.
@@ -35,7 +35,7 @@ pub(crate) enum Kind {
 
 /// What the processes of one run have in common, and which of them this one is.
 #[derive(Clone, Debug)]
-pub(crate) struct Badge {
+pub(crate) struct Credentials {
     pub generation: u64,
     pub index: usize,
     pub count: usize,
@@ -45,8 +45,8 @@ pub(crate) struct Badge {
     pub answer: Secret,
 }
 
-impl Badge {
-    fn hello(&self, kind: Kind, to: usize) -> [u8; HELLO_BYTES] {
+impl Credentials {
+    fn hello(&self, kind: ConnectionKind, to: usize) -> [u8; HELLO_BYTES] {
         let mut bytes = Vec::with_capacity(HELLO_BYTES);
         bytes.extend_from_slice(MAGIC);
         bytes.extend_from_slice(&VERSION.to_le_bytes());
@@ -59,21 +59,24 @@ impl Badge {
     }
 
     /// The caller and its purpose, if it belongs to the run; `None` for anyone else.
-    fn check(&self, hello: &[u8; HELLO_BYTES]) -> Option<(Kind, usize)> {
+    fn check(&self, hello: &[u8; HELLO_BYTES]) -> Option<(ConnectionKind, usize)> {
         let (claimed, rest) = (hello.last_chunk()?, &hello[MAGIC.len()..]);
         let is_known = self.call.is(claimed) && hello.starts_with(MAGIC);
         let is_version = rest[..2] == VERSION.to_le_bytes();
-        let kind = [Kind::Control, Kind::Data].into_iter().find(|kind| *kind as u8 == rest[2])?;
+        let kind = [ConnectionKind::Control, ConnectionKind::Data]
+            .into_iter()
+            .find(|kind| *kind as u8 == rest[2])?;
         let from = u32::from_le_bytes(*rest[3..].first_chunk()?) as usize;
         let is_to_me = u32::from_le_bytes(*rest[7..].first_chunk()?) as usize == self.index;
         let is_now = u64::from_le_bytes(*rest[11..].first_chunk()?) == self.generation;
         // Processes call those before them.
-        let is_due = from > self.index && from < self.count && (kind == Kind::Data || self.index == 0);
+        let is_due =
+            from > self.index && from < self.count && (kind == ConnectionKind::Data || self.index == 0);
         (is_known && is_version && is_to_me && is_now && is_due).then_some((kind, from))
     }
 
     /// The called side: identifies the caller. Strangers get no answer.
-    pub fn hear(&self, stream: &mut TcpStream) -> io::Result<(Kind, usize)> {
+    pub fn read_hello(&self, stream: &mut TcpStream) -> io::Result<(ConnectionKind, usize)> {
         let mut hello = [0; HELLO_BYTES];
         read_in_time(stream, &mut hello, HANDSHAKE_TIME)?;
         self.check(&hello).ok_or_else(|| ErrorKind::PermissionDenied.into())
@@ -87,7 +90,7 @@ impl Badge {
     }
 
     /// The calling side: connects to a process of the run at this port.
-    pub fn call(&self, kind: Kind, to: usize, port: u16) -> io::Result<TcpStream> {
+    pub fn call(&self, kind: ConnectionKind, to: usize, port: u16) -> io::Result<TcpStream> {
         for _ in 1..CALLS_MAX {
             match self.call_once(kind, to, port) {
                 Err(error)
@@ -102,7 +105,7 @@ impl Badge {
     }
 
     /// A single attempt.
-    pub fn call_once(&self, kind: Kind, to: usize, port: u16) -> io::Result<TcpStream> {
+    pub fn call_once(&self, kind: ConnectionKind, to: usize, port: u16) -> io::Result<TcpStream> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let mut stream = TcpStream::connect_timeout(&address, HANDSHAKE_TIME)?;
         stream.set_write_timeout(Some(HANDSHAKE_TIME))?;
@@ -144,8 +147,8 @@ fn make_ready(stream: &TcpStream) -> io::Result<()> {
 }
 
 /// What a process receives through the pipe that is its standard input.
-pub(crate) struct Letter {
-    pub badge: Badge,
+pub(crate) struct Bootstrap {
+    pub credentials: Credentials,
     /// Where process 0 listens.
     pub port: u16,
     /// What the program needs to know to make the plan.
@@ -153,37 +156,37 @@ pub(crate) struct Letter {
 }
 
 /// The length of everything but the instructions, whose length comes last.
-const LETTER_BYTES: usize = 8 + 2 + 8 + 4 + 4 + 2 + 2 * SECRET_BYTES + 4;
+const BOOTSTRAP_BYTES: usize = 8 + 2 + 8 + 4 + 4 + 2 + 2 * SECRET_BYTES + 4;
 
-impl Letter {
+impl Bootstrap {
     pub fn to_bytes(&self) -> Vec<u8> {
-        let Letter { badge, port, instructions } = self;
-        let mut bytes = Vec::with_capacity(LETTER_BYTES + instructions.len());
+        let Bootstrap { credentials, port, instructions } = self;
+        let mut bytes = Vec::with_capacity(BOOTSTRAP_BYTES + instructions.len());
         bytes.extend_from_slice(MAGIC);
         bytes.extend_from_slice(&VERSION.to_le_bytes());
-        bytes.extend_from_slice(&badge.generation.to_le_bytes());
-        bytes.extend_from_slice(&(badge.index as u32).to_le_bytes());
-        bytes.extend_from_slice(&(badge.count as u32).to_le_bytes());
+        bytes.extend_from_slice(&credentials.generation.to_le_bytes());
+        bytes.extend_from_slice(&(credentials.index as u32).to_le_bytes());
+        bytes.extend_from_slice(&(credentials.count as u32).to_le_bytes());
         bytes.extend_from_slice(&port.to_le_bytes());
-        bytes.extend_from_slice(badge.call.bytes());
-        bytes.extend_from_slice(badge.answer.bytes());
+        bytes.extend_from_slice(credentials.call.bytes());
+        bytes.extend_from_slice(credentials.answer.bytes());
         bytes.extend_from_slice(&(instructions.len() as u32).to_le_bytes());
         bytes.extend_from_slice(instructions);
         bytes
     }
 
-    /// Reads a letter; `None` if it is invalid, or has another version.
-    pub fn read(reader: &mut impl Read) -> io::Result<Option<Letter>> {
-        let mut bytes = [0; LETTER_BYTES];
+    /// Reads the message; `None` if it is invalid, or has another version.
+    pub fn read(reader: &mut impl Read) -> io::Result<Option<Bootstrap>> {
+        let mut bytes = [0; BOOTSTRAP_BYTES];
         reader.read_exact(&mut bytes)?;
-        let Some((letter, length)) = Letter::parse(&bytes) else { return Ok(None) };
+        let Some((bootstrap, length)) = Bootstrap::parse(&bytes) else { return Ok(None) };
         let mut instructions = vec![0; length];
         reader.read_exact(&mut instructions)?;
-        Ok(Some(Letter { instructions: instructions.into(), ..letter }))
+        Ok(Some(Bootstrap { instructions: instructions.into(), ..bootstrap }))
     }
 
-    /// A letter without its instructions, and their length.
-    fn parse(bytes: &[u8; LETTER_BYTES]) -> Option<(Letter, usize)> {
+    /// The message without its instructions, and their length.
+    fn parse(bytes: &[u8; BOOTSTRAP_BYTES]) -> Option<(Bootstrap, usize)> {
         let rest = bytes.strip_prefix(MAGIC)?.strip_prefix(&VERSION.to_le_bytes())?;
         let (generation, rest) = rest.split_first_chunk()?;
         let (index, rest) = rest.split_first_chunk()?;
@@ -192,15 +195,16 @@ impl Letter {
         let (call, rest) = rest.split_first_chunk()?;
         let (answer, length) = rest.split_first_chunk()?;
         let length = u32::from_le_bytes(*length.first_chunk()?) as usize;
-        let badge = Badge {
+        let credentials = Credentials {
             generation: u64::from_le_bytes(*generation),
             index: u32::from_le_bytes(*index) as usize,
             count: u32::from_le_bytes(*count) as usize,
             call: Secret::from_bytes(*call),
             answer: Secret::from_bytes(*answer),
         };
-        let letter = Letter { badge, port: u16::from_le_bytes(*port), instructions: Arc::default() };
-        (length <= INSTRUCTIONS_BYTES_MAX).then_some((letter, length))
+        let bootstrap =
+            Bootstrap { credentials, port: u16::from_le_bytes(*port), instructions: Arc::default() };
+        (length <= INSTRUCTIONS_BYTES_MAX).then_some((bootstrap, length))
     }
 }
 
@@ -208,58 +212,65 @@ impl Letter {
 pub(crate) mod tests {
     use super::*;
 
-    pub(crate) fn badge(index: usize) -> Badge {
+    pub(crate) fn credentials(index: usize) -> Credentials {
         let (call, answer) = (Secret::from_bytes([7; 32]), Secret::from_bytes([8; 32]));
-        Badge { generation: 3, index, count: 4, call, answer }
+        Credentials { generation: 3, index, count: 4, call, answer }
     }
 
     #[test]
     fn a_hello_is_accepted_only_as_it_is() {
-        let hello = badge(2).hello(Kind::Data, 1);
-        assert_eq!(badge(1).check(&hello), Some((Kind::Data, 2)));
+        let hello = credentials(2).hello(ConnectionKind::Data, 1);
+        assert_eq!(credentials(1).check(&hello), Some((ConnectionKind::Data, 2)));
         // Whatever byte is another one, the caller is a stranger: but for its index, where another one may call.
         for byte in 0..HELLO_BYTES {
             for change in [1, 0x80, 0xff] {
                 let mut other = hello;
                 other[byte] ^= change;
-                let found = badge(1).check(&other);
-                assert!(found.is_none() || (byte == 11 && found == Some((Kind::Data, 3))), "byte {byte}");
+                let found = credentials(1).check(&other);
+                assert!(
+                    found.is_none() || (byte == 11 && found == Some((ConnectionKind::Data, 3))),
+                    "byte {byte}"
+                );
             }
         }
     }
 
     #[test]
     fn only_those_behind_call_and_control_goes_to_process_0() {
-        assert_eq!(badge(0).check(&badge(3).hello(Kind::Control, 0)), Some((Kind::Control, 3)));
-        assert_eq!(badge(1).check(&badge(3).hello(Kind::Control, 1)), None);
-        assert_eq!(badge(2).check(&badge(1).hello(Kind::Data, 2)), None);
-        assert_eq!(badge(2).check(&badge(2).hello(Kind::Data, 2)), None);
-        assert_eq!(badge(0).check(&badge(4).hello(Kind::Data, 0)), None);
-        let later = Badge { generation: 4, ..badge(0) };
-        assert_eq!(later.check(&badge(3).hello(Kind::Control, 0)), None);
+        assert_eq!(
+            credentials(0).check(&credentials(3).hello(ConnectionKind::Control, 0)),
+            Some((ConnectionKind::Control, 3))
+        );
+        assert_eq!(credentials(1).check(&credentials(3).hello(ConnectionKind::Control, 1)), None);
+        assert_eq!(credentials(2).check(&credentials(1).hello(ConnectionKind::Data, 2)), None);
+        assert_eq!(credentials(2).check(&credentials(2).hello(ConnectionKind::Data, 2)), None);
+        assert_eq!(credentials(0).check(&credentials(4).hello(ConnectionKind::Data, 0)), None);
+        let later = Credentials { generation: 4, ..credentials(0) };
+        assert_eq!(later.check(&credentials(3).hello(ConnectionKind::Control, 0)), None);
     }
 
     #[test]
     fn letters_survive_the_pipe_and_others_are_none() {
         let bytes =
-            Letter { badge: badge(2), port: 4711, instructions: b"sums".as_slice().into() }.to_bytes();
-        let letter = Letter::read(&mut bytes.as_slice()).unwrap().unwrap();
-        assert_eq!(&*letter.instructions, b"sums");
-        assert_eq!((letter.port, letter.badge.index, letter.badge.count), (4711, 2, 4));
+            Bootstrap { credentials: credentials(2), port: 4711, instructions: b"sums".as_slice().into() }
+                .to_bytes();
+        let bootstrap = Bootstrap::read(&mut bytes.as_slice()).unwrap().unwrap();
+        assert_eq!(&*bootstrap.instructions, b"sums");
+        assert_eq!((bootstrap.port, bootstrap.credentials.index, bootstrap.credentials.count), (4711, 2, 4));
         assert!(
-            letter.badge.generation == 3
-                && letter.badge.answer.is(&[8; 32])
-                && letter.badge.call.is(&[7; 32])
+            bootstrap.credentials.generation == 3
+                && bootstrap.credentials.answer.is(&[8; 32])
+                && bootstrap.credentials.call.is(&[7; 32])
         );
         for byte in 0..10 {
             let mut other = bytes.clone();
             other[byte] ^= 1;
-            assert!(Letter::read(&mut other.as_slice()).unwrap().is_none(), "byte {byte}");
+            assert!(Bootstrap::read(&mut other.as_slice()).unwrap().is_none(), "byte {byte}");
         }
-        assert!(Letter::read(&mut &bytes[..50]).is_err());
-        assert!(Letter::read(&mut &bytes[..bytes.len() - 1]).is_err());
+        assert!(Bootstrap::read(&mut &bytes[..50]).is_err());
+        assert!(Bootstrap::read(&mut &bytes[..bytes.len() - 1]).is_err());
         let mut long = bytes;
-        long[LETTER_BYTES - 1] = 0x80;
-        assert!(Letter::read(&mut long.as_slice()).unwrap().is_none(), "no memory is taken for it");
+        long[BOOTSTRAP_BYTES - 1] = 0x80;
+        assert!(Bootstrap::read(&mut long.as_slice()).unwrap().is_none(), "no memory is taken for it");
     }
 }

@@ -1,5 +1,5 @@
 //! The connection to another process as Timely sees it. Timely panics if a connection breaks, so this one never does: a
-//! loss stops the run, and when the workers have ended, the connection ends normally. Long messages take the lane,
+//! loss stops the run, and when the workers have ended, the connection ends normally. Long messages take the bulk channel,
 //! which Timely does not see.
 
 use std::io::{self, ErrorKind, Read, Write};
@@ -11,20 +11,20 @@ use std::time::{Duration, Instant};
 use tidemill_core::error::Cause;
 use timely::communication::allocator::zero_copy::stream::Stream;
 
-use super::framing::{self, Arriving};
+use super::framing::{self, FrameReader};
 use super::sequence::Sequence;
 use crate::error::Failure;
 use crate::run_state::RunState;
 use crate::sync::lock;
-use crate::transport::lanes::{Lane, Lanes};
+use crate::transport::bulk_channels::{BulkChannel, BulkChannels};
 
 /// How long the thread that knows why a connection broke has to report it.
 const REASON_TIME: Duration = Duration::from_secs(1);
 
 /// What the links of a process share.
-pub(crate) struct Lines {
+pub(crate) struct LinkGroup {
     run_state: Arc<RunState>,
-    lanes: Arc<Lanes>,
+    bulk: Arc<BulkChannels>,
     /// To end waits for what no longer matters.
     sockets: Vec<TcpStream>,
     workers: AtomicUsize,
@@ -32,16 +32,16 @@ pub(crate) struct Lines {
     changed: Condvar,
 }
 
-impl Lines {
+impl LinkGroup {
     pub fn new(
         run_state: &Arc<RunState>,
         workers: usize,
         sockets: Vec<TcpStream>,
-        lanes: Arc<Lanes>,
-    ) -> Arc<Lines> {
+        bulk: Arc<BulkChannels>,
+    ) -> Arc<LinkGroup> {
         let (ended, changed) = (Mutex::new(false), Condvar::new());
         let (run_state, workers) = (Arc::clone(run_state), AtomicUsize::new(workers));
-        Arc::new(Lines { run_state, lanes, sockets, workers, ended, changed })
+        Arc::new(LinkGroup { run_state, bulk, sockets, workers, ended, changed })
     }
 
     /// A worker has dropped its dataflow, or has ended.
@@ -64,8 +64,8 @@ impl Lines {
     }
 
     /// Both directions beside Timely's, between this process and another one.
-    fn lane(&self, peer: usize) -> &Lane {
-        self.lanes.of(peer)
+    fn channel(&self, peer: usize) -> &BulkChannel {
+        self.bulk.of(peer)
     }
 
     fn wait_for_workers(&self) {
@@ -88,17 +88,17 @@ impl Lines {
 pub(crate) struct Link {
     stream: TcpStream,
     peer: usize,
-    lines: Arc<Lines>,
-    arriving: Arriving,
+    group: Arc<LinkGroup>,
+    arriving: FrameReader,
     /// The position in what is read.
     sequence: Sequence,
     broken: bool,
 }
 
 impl Link {
-    pub fn new(stream: TcpStream, peer: usize, lines: &Arc<Lines>) -> Link {
-        let (arriving, sequence) = (Arriving::new(), Sequence::default());
-        Link { stream, peer, lines: Arc::clone(lines), arriving, sequence, broken: false }
+    pub fn new(stream: TcpStream, peer: usize, group: &Arc<LinkGroup>) -> Link {
+        let (arriving, sequence) = (FrameReader::new(), Sequence::default());
+        Link { stream, peer, group: Arc::clone(group), arriving, sequence, broken: false }
     }
 
     /// Completes the message that was cut off, which no worker will look at, and ends normally.
@@ -115,15 +115,15 @@ impl Read for Link {
         if self.broken || self.sequence.ended {
             return Ok(self.end_in_order(buffer));
         }
-        match self.arriving.read(&mut self.stream, self.lines.lane(self.peer), buffer) {
+        match self.arriving.read(&mut self.stream, self.group.channel(self.peer), buffer) {
             Ok(length) if length > 0 => {
                 self.sequence.pass(&buffer[..length]);
                 Ok(length)
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => self.read(buffer),
             _ => {
-                self.lines.lost(self.peer);
-                self.lines.wait_for_workers();
+                self.group.lost(self.peer);
+                self.group.wait_for_workers();
                 self.broken = true;
                 Ok(self.end_in_order(buffer))
             }
@@ -133,10 +133,10 @@ impl Read for Link {
 
 impl Write for Link {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // The messages that Timely's bytes may have notes for, and perhaps more.
-        let messages = self.lines.lane(self.peer).departures();
+        // The messages that Timely's bytes may have tickets for, and perhaps more.
+        let messages = self.group.channel(self.peer).take_outgoing();
         if !self.broken && framing::write(&mut self.stream, &messages, bytes).is_err() {
-            self.lines.lost(self.peer);
+            self.group.lost(self.peer);
             self.broken = true;
         }
         Ok(bytes.len())
@@ -149,7 +149,7 @@ impl Write for Link {
 
 impl Stream for Link {
     fn try_clone(&self) -> io::Result<Self> {
-        Ok(Link::new(self.stream.try_clone()?, self.peer, &self.lines))
+        Ok(Link::new(self.stream.try_clone()?, self.peer, &self.group))
     }
 
     fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
@@ -172,20 +172,25 @@ mod tests {
 
     use super::*;
     use crate::topology::Layout;
-    use crate::transport::lanes::Note;
+    use crate::transport::bulk_channels::BulkTicket;
 
     /// One end of a connection to the other of two processes.
     struct End {
         run_state: Arc<RunState>,
-        lines: Arc<Lines>,
+        group: Arc<LinkGroup>,
         link: Link,
     }
 
     fn end(process: u32, stream: TcpStream) -> End {
         let run_state = RunState::idle(Layout { workers: 1, processes: 2, process });
-        let lines = Lines::new(&run_state, 1, vec![stream.try_clone().unwrap()], Lanes::of_run(&run_state));
-        let link = Link::new(stream, 1 - process as usize, &lines);
-        End { run_state, lines, link }
+        let group = LinkGroup::new(
+            &run_state,
+            1,
+            vec![stream.try_clone().unwrap()],
+            BulkChannels::of_run(&run_state),
+        );
+        let link = Link::new(stream, 1 - process as usize, &group);
+        End { run_state, group, link }
     }
 
     fn sockets() -> (TcpStream, TcpStream) {
@@ -230,13 +235,13 @@ mod tests {
         std::thread::spawn(move || {
             let message = vec![5; 300_000];
             for _ in 0..20 {
-                near.lines.lanes.leave(1, vec![Buffer::from(&message[..]), Buffer::from(&[6; 8])]);
+                near.group.bulk.enqueue(1, vec![Buffer::from(&message[..]), Buffer::from(&[6; 8])]);
                 near.link.write_all(&timely(16)).unwrap();
             }
         });
         for number in 1..=20 {
             let read = far.link.read(&mut buffer[..64]).unwrap();
-            let found = far.lines.lanes.take(Note { process: 0, number });
+            let found = far.group.bulk.take(BulkTicket { process: 0, number });
             assert_eq!(found.expect("it is here").len(), 300_008);
             far.link.read_exact(&mut buffer[read..64]).unwrap();
         }
@@ -245,8 +250,10 @@ mod tests {
     #[test]
     fn wherever_a_connection_breaks_timely_sees_an_end_in_order() {
         let mut whole = Vec::new();
-        let message =
-            |number| crate::transport::lanes::Departure { number, pieces: vec![Buffer::from(&[9; 50])] };
+        let message = |number| crate::transport::bulk_channels::OutgoingMessage {
+            number,
+            pieces: vec![Buffer::from(&[9; 50])],
+        };
         framing::write(&mut whole, &[message(1)], &timely(8)).unwrap();
         framing::write(&mut whole, &[message(2), message(3)], &[timely(40), timely(1)].concat()).unwrap();
         for cut in 0..=whole.len() {
@@ -254,13 +261,16 @@ mod tests {
             let mut far = end(1, far);
             // The reason is known, and the workers have ended.
             far.run_state.fail(Failure::Aborted);
-            far.lines.ended.lock().map(|mut ended| *ended = true).unwrap();
+            far.group.ended.lock().map(|mut ended| *ended = true).unwrap();
             near.write_all(&whole[..cut]).unwrap();
             drop(near);
             let lengths = lengths(&mut far.link);
             let (_, before) = lengths.split_last().unwrap();
             assert!([8, 40, 1].starts_with(before), "cut at {cut}: {before:?}");
-            assert!(far.lines.lanes.take(Note { process: 0, number: 1 }).is_none(), "the run has stopped");
+            assert!(
+                far.group.bulk.take(BulkTicket { process: 0, number: 1 }).is_none(),
+                "the run has stopped"
+            );
         }
     }
 
@@ -273,13 +283,13 @@ mod tests {
         let start = Instant::now();
         while !near.run_state.is_stopped() {
             assert!(start.elapsed() < Duration::from_secs(30), "it is not noticed");
-            near.lines.lanes.leave(1, piece());
+            near.group.bulk.enqueue(1, piece());
             assert_eq!(near.link.write(&timely(8)).unwrap(), 56);
         }
         let failure = near.run_state.failure().unwrap().to_string();
         assert!(failure.starts_with("process 1: the connection to it broke off"), "{failure}");
-        near.lines.lanes.leave(1, piece());
+        near.group.bulk.enqueue(1, piece());
         assert_eq!(near.link.write(&timely(8)).unwrap(), 56);
-        assert!(near.lines.lanes.of(1).departures().is_empty());
+        assert!(near.group.bulk.of(1).take_outgoing().is_empty());
     }
 }

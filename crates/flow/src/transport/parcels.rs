@@ -12,16 +12,16 @@ use timely::dataflow::channels::ContainerBytes;
 
 use crate::error::Failure;
 use crate::run_state::credit::Credit;
-use crate::transport::lanes::{Lanes, Note};
+use crate::transport::bulk_channels::{BulkChannels, BulkTicket};
 use crate::transport::parcel::Parcel;
 use crate::transport::wire;
 
-/// Messages of at least this length take the lane. Copying a shorter one takes less time than writing it separately.
-const LANE_BYTES_MIN: usize = 16 << 10;
+/// Messages of at least this length take the bulk channel. Copying a shorter one takes less time than writing it separately.
+const BULK_BYTES_MIN: usize = 16 << 10;
 
 /// The container that Timely moves. Timely counts parcels, not rows.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Parcels(pub Vec<Parcel>, Option<Note>, Encoded);
+pub(crate) struct Parcels(pub Vec<Parcel>, Option<BulkTicket>, Encoded);
 
 /// The message for another process, in pieces: Timely asks for its length first.
 type Encoded = OnceCell<Vec<Buffer>>;
@@ -31,18 +31,18 @@ impl Parcels {
         Parcels(parcels, None, Encoded::new())
     }
 
-    /// A parcel that is not here, but arrives on its lane.
-    fn noted(note: Note) -> Self {
-        Parcels(Vec::new(), Some(note), Encoded::new())
+    /// A parcel that is not here, but arrives over its bulk channel.
+    fn ticketed(ticket: BulkTicket) -> Self {
+        Parcels(Vec::new(), Some(ticket), Encoded::new())
     }
 
-    /// A parcel for another process: a long message goes on the lane, and Timely moves a note.
-    pub fn sent(self, process: usize, lanes: &Lanes) -> Parcels {
-        if self.length_in_bytes() < LANE_BYTES_MIN {
+    /// A parcel for another process: a long message goes over the bulk channel, and Timely moves a ticket.
+    pub fn sent(self, process: usize, bulk: &BulkChannels) -> Parcels {
+        if self.length_in_bytes() < BULK_BYTES_MIN {
             return self;
         }
         let pieces = self.2.into_inner().unwrap_or_default();
-        Parcels::noted(lanes.leave(process, pieces))
+        Parcels::ticketed(bulk.enqueue(process, pieces))
     }
 
     /// Counts rows that are split into more rows as held until they are processed, because broadcast rows must not pile
@@ -59,18 +59,18 @@ impl Parcels {
     }
 
     /// All parcels, wherever they have arrived.
-    pub fn arrived(self, lanes: &Lanes) -> Result<Vec<Parcel>, Failure> {
-        let Parcels(mut parcels, note, _) = self;
-        if let Some(note) = note {
-            let message = lanes.take(note).and_then(wire::decode);
-            parcels.extend(message.ok_or_else(|| unreadable(note))?);
+    pub fn arrived(self, bulk: &BulkChannels) -> Result<Vec<Parcel>, Failure> {
+        let Parcels(mut parcels, ticket, _) = self;
+        if let Some(ticket) = ticket {
+            let message = bulk.take(ticket).and_then(wire::decode);
+            parcels.extend(message.ok_or_else(|| unreadable(ticket))?);
         }
         Ok(parcels)
     }
 
     fn encoded(&self) -> &[Buffer] {
         self.2.get_or_init(|| match &self.1 {
-            Some(note) => wire::encode_note(*note),
+            Some(ticket) => wire::encode_ticket(*ticket),
             None => wire::encode(&self.0),
         })
     }
@@ -93,8 +93,8 @@ impl Accountable for Parcels {
 
 impl ContainerBytes for Parcels {
     fn from_bytes(bytes: Bytes) -> Self {
-        if let Some(note) = wire::decode_note(&bytes) {
-            return Parcels::noted(note);
+        if let Some(ticket) = wire::decode_ticket(&bytes) {
+            return Parcels::ticketed(ticket);
         }
         // A copy: otherwise an operator that keeps a row would keep Timely's memory, which is 1 MiB.
         let parcels = wire::decode(Buffer::from(&bytes[..]));
@@ -112,9 +112,9 @@ impl ContainerBytes for Parcels {
     }
 }
 
-fn unreadable(note: Note) -> Failure {
-    let cause = Cause::Bug(format!("parcel {} has not arrived, or not whole", note.number));
-    Failure::Engine { part: format!("rows from process {}", note.process), cause }
+fn unreadable(ticket: BulkTicket) -> Failure {
+    let cause = Cause::Bug(format!("parcel {} has not arrived, or not whole", ticket.number));
+    Failure::Engine { part: format!("rows from process {}", ticket.process), cause }
 }
 
 #[cfg(test)]
@@ -142,8 +142,8 @@ mod tests {
         RecordBatch::try_from_iter([("number", column)]).unwrap()
     }
 
-    fn lanes(process: u32) -> Lanes {
-        Lanes::new(Layout { workers: 1, processes: 2, process })
+    fn bulk(process: u32) -> BulkChannels {
+        BulkChannels::new(Layout { workers: 1, processes: 2, process })
     }
 
     /// The bytes of an arriving message, as Timely passes them on.
@@ -154,20 +154,20 @@ mod tests {
         Parcels::from_bytes(BytesMut::from(bytes).freeze())
     }
 
-    /// What the connection does with the messages in the lane.
-    fn carry(from: &Lanes, to: &Lanes) -> usize {
-        let departures = from.of(1).departures();
-        for departure in &departures {
+    /// What the connection does with the messages in the bulk channel.
+    fn carry(from: &BulkChannels, to: &BulkChannels) -> usize {
+        let take_outgoing = from.of(1).take_outgoing();
+        for departure in &take_outgoing {
             let bytes: Vec<u8> = departure.pieces.iter().flat_map(|piece| piece.to_vec()).collect();
-            to.of(0).arrive(departure.number, Buffer::from_vec(bytes));
+            to.of(0).deliver(departure.number, Buffer::from_vec(bytes));
         }
-        departures.len()
+        take_outgoing.len()
     }
 
     #[test]
     fn short_parcels_travel_in_timelys_messages_and_long_ones_on_the_lane() {
         for (rows, on_the_lane) in [(0, 0), (1000, 0), (2000, 1), (500_000, 1)] {
-            let (here, there, sent) = (lanes(0), lanes(1), parcel(one_column(0..rows)));
+            let (here, there, sent) = (bulk(0), bulk(1), parcel(one_column(0..rows)));
             let whole = Parcels::new(vec![sent.clone()]).length_in_bytes();
             let parcels = Parcels::new(vec![sent.clone()]).sent(1, &here);
             assert_eq!(parcels.record_count(), 1);
@@ -183,15 +183,15 @@ mod tests {
 
     #[test]
     fn notes_find_their_parcels_in_any_order() {
-        let (here, there) = (lanes(0), lanes(1));
+        let (here, there) = (bulk(0), bulk(1));
         let sent = [0, 1, 2].map(|number| parcel(one_column(10_000 * number..10_000 * (number + 1))));
-        let notes: Vec<_> =
+        let tickets: Vec<_> =
             sent.iter().map(|sent| carried(&Parcels::new(vec![sent.clone()]).sent(1, &here))).collect();
         assert_eq!(carry(&here, &there), 3);
         for index in [1, 2, 0] {
-            assert_same(&notes[index].clone().arrived(&there).unwrap()[0], &sent[index]);
+            assert_same(&tickets[index].clone().arrived(&there).unwrap()[0], &sent[index]);
         }
-        let error = notes[1].clone().arrived(&there).unwrap_err();
+        let error = tickets[1].clone().arrived(&there).unwrap_err();
         assert_eq!(
             error.to_string(),
             "rows from process 0: this is a bug: parcel 2 has not arrived, or not whole"
@@ -200,10 +200,10 @@ mod tests {
 
     #[test]
     fn what_has_arrived_damaged_is_an_error() {
-        let (here, there) = (lanes(0), lanes(1));
-        let note = Parcels::new(vec![parcel(one_column(0..9000))]).sent(1, &here);
-        there.of(0).arrive(1, Buffer::from_vec(vec![1_u8; 64]));
-        assert!(carried(&note).arrived(&there).is_err());
+        let (here, there) = (bulk(0), bulk(1));
+        let ticket = Parcels::new(vec![parcel(one_column(0..9000))]).sent(1, &here);
+        there.of(0).deliver(1, Buffer::from_vec(vec![1_u8; 64]));
+        assert!(carried(&ticket).arrived(&there).is_err());
     }
 
     #[test]
@@ -222,7 +222,7 @@ mod tests {
     fn a_row_of_a_megabyte_takes_the_lane() {
         let column = Arc::new(StringArray::from(vec!["x".repeat(1 << 20)])) as _;
         let long = RecordBatch::try_from_iter([("text", column)]).unwrap();
-        let here = lanes(0);
+        let here = bulk(0);
         assert_eq!(Parcels::new(vec![parcel(long)]).sent(1, &here).length_in_bytes(), 24);
     }
 

@@ -15,8 +15,8 @@ use crate::error::Failure;
 use crate::error::FlowError;
 use crate::panics::guard;
 use crate::run_state::RunState;
-use crate::transport::lanes::Lanes;
-use crate::transport::link::{Lines, Link};
+use crate::transport::bulk_channels::BulkChannels;
+use crate::transport::link::{Link, LinkGroup};
 use crate::workers::worker::{self, WorkerParts};
 
 /// How many empty pieces of memory, 1 MiB each, an end of a connection keeps for reuse.
@@ -26,7 +26,7 @@ const SPARE_SLABS_MAX: usize = 32;
 pub(crate) struct Network {
     /// By process; `None` for this one.
     pub sockets: Vec<Option<TcpStream>>,
-    pub lanes: Arc<Lanes>,
+    pub bulk: Arc<BulkChannels>,
 }
 
 /// Starts this process's workers.
@@ -36,15 +36,15 @@ pub(crate) fn launch(
     network: Option<Network>,
 ) -> Result<WorkerGuards<()>, FlowError> {
     let workers = parts.len();
-    let (builders, others, lines) = match network {
+    let (builders, others, group) = match network {
         None => {
             let (builders, others) =
                 CommunicationConfig::Process(workers).try_build().map_err(not_started)?;
             (builders, others, None)
         }
         Some(network) => {
-            let (builders, others, lines) = connect(network, run_state, workers).map_err(not_started)?;
-            (builders, others, Some(lines))
+            let (builders, others, group) = connect(network, run_state, workers).map_err(not_started)?;
+            (builders, others, Some(group))
         }
     };
     let parts: Vec<_> = parts.into_iter().map(|parts| Mutex::new(Some(parts))).collect();
@@ -62,25 +62,25 @@ pub(crate) fn launch(
                 worker::drop_dataflows(timely_worker);
             }
         }
-        if let Some(lines) = &lines {
-            lines.worker_ended();
+        if let Some(group) = &group {
+            group.worker_ended();
         }
     });
     started.map_err(not_started)
 }
 
-type Connected = (Vec<AllocatorBuilder>, Box<dyn Any + Send>, Arc<Lines>);
+type Connected = (Vec<AllocatorBuilder>, Box<dyn Any + Send>, Arc<LinkGroup>);
 
 fn connect(network: Network, run_state: &Arc<RunState>, workers: usize) -> std::io::Result<Connected> {
     let sockets = network.sockets.iter().flatten().map(TcpStream::try_clone).collect::<Result<_, _>>()?;
-    let lines = Lines::new(run_state, workers, sockets, Arc::clone(&network.lanes));
-    let link = |(peer, socket): (usize, Option<TcpStream>)| Some(Link::new(socket?, peer, &lines));
+    let group = LinkGroup::new(run_state, workers, sockets, Arc::clone(&network.bulk));
+    let link = |(peer, socket): (usize, Option<TcpStream>)| Some(Link::new(socket?, peer, &group));
     let links = network.sockets.into_iter().enumerate().map(link).collect();
     let (hooks, process) = (hooks(), run_state.topology().layout.process as usize);
     let within = ProcessBuilder::new_typed_vector(workers, hooks.refill.clone(), None);
     let (builders, threads) = initialize_networking_from_sockets(within, links, process, workers, hooks)?;
     let builders = builders.into_iter().map(AllocatorBuilder::Tcp).collect();
-    Ok((builders, Box::new(threads), lines))
+    Ok((builders, Box::new(threads), group))
 }
 
 /// Timely would otherwise keep its memory for messages for ever.

@@ -12,23 +12,23 @@ use crate::error::Failure;
 use crate::intake::cutter::{Cutter, Decision};
 use crate::intake::cycle::Cycle;
 use crate::run_state::RunState;
-use crate::stages::board::Board;
-use crate::stages::sink_stage::SinkWay;
+use crate::stages::cycles_in_flight::CyclesInFlight;
+use crate::stages::sink_stage::SinkHandover;
 use crate::stages::source::Source;
-use crate::stages::{Site, operator_stage, sink_stage};
+use crate::stages::{StageContext, operator_stage, sink_stage};
 use crate::topology::Topology;
-use crate::transport::lanes::Lanes;
+use crate::transport::bulk_channels::BulkChannels;
 
 /// What a worker thread receives.
 pub(crate) struct WorkerParts {
     pub topology: Arc<Topology>,
     pub run_state: Arc<RunState>,
-    /// The lanes for long parcels from and to other processes.
-    pub lanes: Arc<Lanes>,
+    /// The bulk channels from and to other processes.
+    pub bulk: Arc<BulkChannels>,
     pub state: Option<Arc<dyn StateSource>>,
     pub mailbox: Receiver<Arc<Cycle>>,
     /// For each sink, the connection to it, on the worker that feeds it.
-    pub sinks: Vec<Option<SinkWay>>,
+    pub sinks: Vec<Option<SinkHandover>>,
     /// How long to spin before parking.
     pub spin: Duration,
     /// Only on worker 0.
@@ -68,7 +68,7 @@ impl CycleSource {
 }
 
 /// Keeps a worker awake for a while after its last work, because waking it takes longer than most cycles.
-struct Lookout {
+struct SpinWait {
     spin: Duration,
     until: Option<Instant>,
     asked: u32,
@@ -77,7 +77,7 @@ struct Lookout {
 /// How often a worker polls for work before it yields its core, which takes about as long.
 const ASKED_PER_YIELD: u32 = 16;
 
-impl Lookout {
+impl SpinWait {
     fn something_happened(&mut self) {
         if !self.spin.is_zero() {
             self.until = Some(Instant::now() + self.spin);
@@ -131,7 +131,7 @@ pub(crate) fn drop_dataflows(worker: &mut Worker) {
 fn run_dataflow(worker: &mut Worker, parts: &mut WorkerParts) -> Result<(), Failure> {
     let mut source = Some(build(worker, parts)?);
     parts.run_state.wake_ups.are_ready(1);
-    let mut lookout = Lookout { spin: parts.spin, until: None, asked: 0 };
+    let mut spin_wait = SpinWait { spin: parts.spin, until: None, asked: 0 };
     while worker.has_dataflows() && !parts.run_state.is_stopped() {
         let mut park = None;
         if let Some(cycles) = &mut parts.cutter {
@@ -139,7 +139,7 @@ fn run_dataflow(worker: &mut Worker, parts: &mut WorkerParts) -> Result<(), Fail
             match step.map_err(|cause| Failure::Engine { part: "cut log".into(), cause })? {
                 Step::Again => {
                     park = Some(Duration::ZERO);
-                    lookout.something_happened();
+                    spin_wait.something_happened();
                 }
                 Step::Wait(wait) => park = wait,
                 Step::Ended => parts.cutter = None,
@@ -147,7 +147,7 @@ fn run_dataflow(worker: &mut Worker, parts: &mut WorkerParts) -> Result<(), Fail
         }
         if let Ok(cycle) = parts.mailbox.try_recv() {
             park = Some(Duration::ZERO);
-            lookout.something_happened();
+            spin_wait.something_happened();
             if let Some(source) = &mut source {
                 source.introduce(&cycle)?;
             }
@@ -155,7 +155,7 @@ fn run_dataflow(worker: &mut Worker, parts: &mut WorkerParts) -> Result<(), Fail
                 source = None;
             }
         }
-        worker.step_or_park(lookout.park(park));
+        worker.step_or_park(spin_wait.park(park));
         parts.run_state.worker_stepped();
     }
     Ok(())
@@ -165,17 +165,18 @@ fn build(worker: &mut Worker, parts: &mut WorkerParts) -> Result<Source, Failure
     let index = worker.index();
     let topology = Arc::clone(&parts.topology);
     let run_state = &parts.run_state;
-    let board = Board::default();
+    let cycles = CyclesInFlight::default();
     worker.dataflow::<u64, _, _>(|scope| {
         let mut streams: Vec<_> = topology.edges.iter().map(|_| None).collect();
         let source =
-            Source::new(index, &topology, board.clone(), Arc::clone(run_state), scope, &mut streams)?;
-        let site = Site { topology: &topology, worker: index, board, run_state, lanes: &parts.lanes };
+            Source::new(index, &topology, cycles.clone(), Arc::clone(run_state), scope, &mut streams)?;
+        let context =
+            StageContext { topology: &topology, worker: index, cycles, run_state, bulk: &parts.bulk };
         for operator in 0..topology.plan.operators.len() {
-            operator_stage::build(scope, &site, operator, parts.state.as_deref(), &mut streams)?;
+            operator_stage::build(scope, &context, operator, parts.state.as_deref(), &mut streams)?;
         }
         for (sink, thread) in parts.sinks.drain(..).enumerate() {
-            sink_stage::build(scope, &site, sink, thread, &mut streams);
+            sink_stage::build(scope, &context, sink, thread, &mut streams);
         }
         // The state was read; its source need not stay in memory.
         parts.state = None;

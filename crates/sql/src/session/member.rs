@@ -1,6 +1,6 @@
 //! The other processes of a query: their instructions, and how they make the same plan from them.
 
-use tidemill_engine::{Cause, Member};
+use tidemill_engine::{Cause, WorkerProcess};
 
 use super::{Reply, Session};
 use crate::prepared::Prepared;
@@ -24,18 +24,18 @@ impl Session {
     /// If the query fails, here or elsewhere. Process 0 reports why.
     ///
     /// ```no_run
-    /// use tidemill_engine::Member;
+    /// use tidemill_engine::WorkerProcess;
     /// use tidemill_sql::Session;
     /// let mut session = Session::new();
     /// session.settings_mut().processes = 3;
     /// // Before anything reads standard input.
-    /// if let Some(member) = Member::from_environment()? {
+    /// if let Some(member) = WorkerProcess::from_environment()? {
     ///     return Ok(session.run_member(member)?);
     /// }
     /// // What the session starts from here on runs over three processes.
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn run_member(mut self, member: Member) -> Result<(), Cause> {
+    pub fn run_member(mut self, member: WorkerProcess) -> Result<(), Cause> {
         let plan = self.prepare_as_told(member.instructions())?.plan;
         member.run(plan).map_err(crate::running::cause_of)
     }

@@ -7,7 +7,7 @@ use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{Extension, LogicalPlan, Union};
 use datafusion::sql::sqlparser::ast::{self, VisitMut, VisitorMut};
-use tidemill_engine::{PlaceChoice, PlaceGroup, PlaceMember, ProcessPlan};
+use tidemill_engine::{PlaceChoice, PlaceGroup, PlaceMember, StreamProcessPlan};
 
 use super::{Reply, Session};
 use crate::catalog::Relation;
@@ -74,7 +74,7 @@ impl Session {
         let mut members: Vec<Member> = Vec::new();
         for parameters in rows {
             let name = call_text(create.name.as_str(), &parameters);
-            let plan = ProcessPlan { name, places: places.clone(), required: create.required };
+            let plan = StreamProcessPlan { name, places: places.clone(), required: create.required };
             let query = with_parameters(&create.query, names, &parameters);
             members.push(self.member(plan, parameters, &query, statement)?);
         }
@@ -100,7 +100,7 @@ impl Session {
 
     fn member(
         &self,
-        plan: ProcessPlan,
+        plan: StreamProcessPlan,
         parameters: Vec<ScalarValue>,
         query: &ast::Query,
         statement: &Statement,

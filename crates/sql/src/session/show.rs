@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
 use datafusion::sql::sqlparser::ast;
-use tidemill_engine::ProcessPlan;
+use tidemill_engine::StreamProcessPlan;
 
 use super::{Reply, Session, max_latency, select, select_all};
 use crate::catalog::Relation;
@@ -146,7 +146,7 @@ impl Session {
 }
 
 /// Where a process may run.
-fn places_text(process: &ProcessPlan) -> String {
+fn places_text(process: &StreamProcessPlan) -> String {
     let choices: Vec<String> = process.places.iter().map(ToString::to_string).collect();
     match (choices.is_empty(), process.required) {
         (true, _) => "anywhere".to_string(),

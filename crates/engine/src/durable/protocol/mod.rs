@@ -11,18 +11,18 @@
 //! | [`Durable`] | how far rows and cuts are synced | what a cycle's commit still waits for |
 //! | [`Commits`] | commits of sinks | what to note, what all sinks have |
 //! | [`Retention`] | snapshots, commits | what nobody needs any more |
-//! | [`Left`] | what is on the disk after a crash | where to go on, what to forget |
+//! | [`RecoveryInput`] | what is on the disk after a crash | where to go on, what to forget |
 //!
 //! Which cycles a sink is given is decided elsewhere: [`tidemill_flow::SinkProgress`], [`tidemill_flow::Replay`].
 
 mod commits;
 mod forwarding;
-mod going_on;
+mod recovery_plan;
 mod retention;
 mod taking;
 
 pub(super) use commits::{Commits, Durable, Missing, SinkPlace};
 pub(super) use forwarding::Forwarding;
-pub(super) use going_on::{Left, Reach};
+pub(super) use recovery_plan::{Reach, RecoveryInput};
 pub(super) use retention::{Release, Retention};
 pub(super) use taking::{Settle, Taking};

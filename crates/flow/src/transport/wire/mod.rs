@@ -15,7 +15,7 @@
 //! So everything keeps its form in memory: in a long message a column's buffer goes directly to the socket, and stays
 //! where it has arrived.
 //!
-//! A note that announces a message on a lane ([`lanes`](crate::transport::lanes)) has three numbers: the largest 64-bit
+//! A ticket that announces a message on a channel ([`bulk`](crate::transport::bulk_channels)) has three numbers: the largest 64-bit
 //! number, process, number.
 
 mod columns;
@@ -28,7 +28,7 @@ use arrow_buffer::{ArrowNativeType, Buffer, ScalarBuffer};
 use tidemill_core::{Batch, PartitionedBatch, Run};
 use tidemill_split::SplitPlan;
 
-use crate::transport::lanes::Note;
+use crate::transport::bulk_channels::BulkTicket;
 use crate::transport::parcel::Parcel;
 
 /// The alignment of the parts of a message. The message itself is aligned too, like everything that Timely sends.
@@ -107,16 +107,16 @@ fn padding(length: usize) -> usize {
     length.wrapping_neg() % ALIGNMENT
 }
 
-/// Announces that a parcel comes on its lane.
-pub(crate) fn encode_note(note: Note) -> Vec<Buffer> {
-    vec![numbers([NOTE, note.process.into(), note.number])]
+/// Announces that a parcel comes over its bulk channel.
+pub(crate) fn encode_ticket(ticket: BulkTicket) -> Vec<Buffer> {
+    vec![numbers([NOTE, ticket.process.into(), ticket.number])]
 }
 
-/// `None`: these bytes are not a note.
-pub(crate) fn decode_note(bytes: &[u8]) -> Option<Note> {
+/// `None`: these bytes are not a ticket.
+pub(crate) fn decode_ticket(bytes: &[u8]) -> Option<BulkTicket> {
     let numbers: [u64; 3] = numbers_of(bytes)?;
     let [NOTE, process, number] = numbers else { return None };
-    Some(Note { process: u32::try_from(process).ok()?, number })
+    Some(BulkTicket { process: u32::try_from(process).ok()?, number })
 }
 
 /// The parcels of a message, which is aligned; they share its memory. `None`: the bytes are not from us, or are
@@ -250,21 +250,21 @@ mod tests {
 
     #[test]
     fn what_is_said_about_fields_and_schemas_survives_the_wire() {
-        let note = |text: &str| [("note".to_string(), text.to_string())].into();
+        let ticket = |text: &str| [("note".to_string(), text.to_string())].into();
         let rows = columns(3, &[2, 6, 1], 4);
         let [first, second, third] = [0, 1, 2].map(|index| rows.schema().field(index).clone());
         let long = Field::new("x".repeat(70_000), third.data_type().clone(), true);
-        let noted = Schema::new(vec![first.clone().with_metadata(note("one")), second.clone(), long]);
+        let ticketed = Schema::new(vec![first.clone().with_metadata(ticket("one")), second.clone(), long]);
         let schemas = [
-            noted.clone(),
-            noted.with_metadata(note("all")),
-            Schema::new(vec![first, second, third]).with_metadata(note("other")),
+            ticketed.clone(),
+            ticketed.with_metadata(ticket("all")),
+            Schema::new(vec![first, second, third]).with_metadata(ticket("other")),
         ];
         for schema in schemas {
             let sent = parcel(RecordBatch::try_new(Arc::new(schema), rows.columns().to_vec()).unwrap());
             assert_same(&decode(message(std::slice::from_ref(&sent))).unwrap()[0], &sent);
         }
-        let none = RecordBatch::new_empty(Arc::new(Schema::empty().with_metadata(note("none"))));
+        let none = RecordBatch::new_empty(Arc::new(Schema::empty().with_metadata(ticket("none"))));
         assert_same(&decode(message(&[parcel(none.clone())])).unwrap()[0], &parcel(none));
     }
 
@@ -321,15 +321,17 @@ mod tests {
 
     #[test]
     fn a_note_is_not_taken_for_parcels_nor_parcels_for_one() {
-        let note = Note { process: 63, number: 1 << 40 };
-        let bytes: Vec<u8> = encode_note(note).iter().flat_map(|piece| piece.to_vec()).collect();
-        assert_eq!(decode_note(&bytes), Some(note));
+        let ticket = BulkTicket { process: 63, number: 1 << 40 };
+        let bytes: Vec<u8> = encode_ticket(ticket).iter().flat_map(|piece| piece.to_vec()).collect();
+        assert_eq!(decode_ticket(&bytes), Some(ticket));
         assert!(decode(Buffer::from(&bytes[..])).is_none());
         for length in 0..bytes.len() {
-            assert!(decode_note(&bytes[..length]).is_none());
+            assert!(decode_ticket(&bytes[..length]).is_none());
         }
-        assert!(decode_note(&[&bytes[..], &[0; 8]].concat()).is_none());
-        assert!(decode_note(&message(&[])).is_none() && decode_note(&message(&[full_parcel()])).is_none());
-        assert!(decode_note(&[&bytes[..8], &[0xff; 16]].concat()).is_none(), "there is no such process");
+        assert!(decode_ticket(&[&bytes[..], &[0; 8]].concat()).is_none());
+        assert!(
+            decode_ticket(&message(&[])).is_none() && decode_ticket(&message(&[full_parcel()])).is_none()
+        );
+        assert!(decode_ticket(&[&bytes[..8], &[0xff; 16]].concat()).is_none(), "there is no such process");
     }
 }

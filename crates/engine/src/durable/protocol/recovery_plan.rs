@@ -15,9 +15,9 @@ pub(crate) struct Reach {
 }
 
 /// What an earlier run left on the disk and in the sinks.
-pub(crate) struct Left<'a> {
+pub(crate) struct RecoveryInput<'a> {
     pub sinks: &'a [SinkPlace],
-    /// The cut of the newest snapshot up to [`Left::snapshot_max`].
+    /// The cut of the newest snapshot up to [`RecoveryInput::snapshot_max`].
     pub snapshot: Option<&'a Cut>,
     /// The logged cuts after it.
     pub cuts: Vec<Cut>,
@@ -28,7 +28,7 @@ pub(crate) struct Left<'a> {
 
 /// How to resume.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Way {
+pub(crate) struct RecoveryPlan {
     /// The cuts to replay after the snapshot.
     pub replay: Vec<Cut>,
     /// The last known cycle. Cuts and snapshots behind it belong to cycles whose events are lost. They must be removed
@@ -42,7 +42,7 @@ pub(crate) struct Way {
     pub positions: Vec<u64>,
 }
 
-impl Left<'_> {
+impl RecoveryInput<'_> {
     /// The newest snapshot to resume from: no sink may lack the results of a cycle before it. `None`: from the
     /// beginning.
     pub fn snapshot_max(sinks: &[SinkPlace]) -> Option<u64> {
@@ -53,7 +53,7 @@ impl Left<'_> {
     ///
     /// # Errors
     /// If something that is needed is lost.
-    pub fn way(self) -> Result<Way, Cause> {
+    pub fn plan(self) -> Result<RecoveryPlan, Cause> {
         // A crash of the machine may leave cuts on disk whose events are not there. No sink has committed them, because
         // a commit waits for both. They are discarded, and new cuts are made for the cycles.
         let is_there = |cut: &&Cut| {
@@ -69,7 +69,7 @@ impl Left<'_> {
         let first_new = self.sinks.iter().map(first_new).collect();
         let cuts_forgotten = (self.cuts.len() - good) as u64;
         let replay = self.cuts.into_iter().take(good).collect();
-        Ok(Way { replay, last, cuts_forgotten, first_new, positions })
+        Ok(RecoveryPlan { replay, last, cuts_forgotten, first_new, positions })
     }
 
     fn check_commits(&self, last: Option<u64>) -> Result<(), Cause> {
@@ -125,57 +125,57 @@ mod tests {
     }
 
     /// How to resume with cuts 3 to 5 at 30 to 50 after a snapshot of cycle 2, and with these positions.
-    fn way(committed: u64, first: u64, end: u64) -> Result<Way, String> {
-        let left = Left {
+    fn plan(committed: u64, first: u64, end: u64) -> Result<RecoveryPlan, String> {
+        let left = RecoveryInput {
             sinks: &[sink(Some(committed))],
             snapshot: Some(&cut(2, 20)),
             cuts: vec![cut(3, 30), cut(4, 40), cut(5, 50)],
             cuts_end: 6,
             streams: &[Reach { first, end }],
         };
-        left.way().map_err(|cause| cause.to_string())
+        left.plan().map_err(|cause| cause.to_string())
     }
 
     #[test]
     fn cuts_are_made_again_as_far_as_their_events_are_there() {
-        let found = way(3, 10, 45).unwrap();
+        let found = plan(3, 10, 45).unwrap();
         let replay: Vec<u64> = found.replay.iter().map(|cut| cut.cycle).collect();
         assert_eq!((replay, found.last, found.cuts_forgotten), (vec![3, 4], Some(4), 1));
         assert_eq!((found.first_new, found.positions), (vec![4], vec![20]));
-        assert_eq!(way(3, 20, 20).unwrap_err(), way(3, 0, 29).unwrap_err(), "no cut is left of those");
+        assert_eq!(plan(3, 20, 20).unwrap_err(), plan(3, 0, 29).unwrap_err(), "no cut is left of those");
     }
 
     #[test]
     fn the_snapshot_alone_is_enough() {
-        let found = way(2, 20, 20).unwrap();
+        let found = plan(2, 20, 20).unwrap();
         assert_eq!((found.replay, found.last, found.cuts_forgotten), (vec![], Some(2), 3));
     }
 
     #[test]
     fn what_is_lost_is_said() {
-        let reason = way(5, 10, 45).unwrap_err();
+        let reason = plan(5, 10, 45).unwrap_err();
         assert!(
             reason.contains("sink 'output' has committed cycle 5") && reason.contains("cycles up to 4 only")
         );
-        let reason = way(3, 21, 50).unwrap_err();
+        let reason = plan(3, 21, 50).unwrap_err();
         assert!(reason.contains("source 0 has positions 21 to 50, but 20 is needed"), "{reason}");
-        let left = |snapshot, cuts: Vec<Cut>, cuts_end| Left {
+        let left = |snapshot, cuts: Vec<Cut>, cuts_end| RecoveryInput {
             sinks: &[],
             snapshot,
             cuts,
             cuts_end,
             streams: &[Reach { first: 0, end: 90 }],
         };
-        let reason = left(None, vec![cut(1, 10)], 2).way().unwrap_err().to_string();
+        let reason = left(None, vec![cut(1, 10)], 2).plan().unwrap_err().to_string();
         assert!(reason.contains("begins with cycle 1, but cycle 0 is needed"), "{reason}");
         let snapshot = cut(7, 70);
-        let reason = left(Some(&snapshot), vec![], 4).way().unwrap_err().to_string();
+        let reason = left(Some(&snapshot), vec![], 4).plan().unwrap_err().to_string();
         assert!(reason.contains("ends before cycle 4, but cycle 8 is needed"), "{reason}");
     }
 
     #[test]
     fn it_begins_where_the_slowest_sink_is() {
-        assert_eq!(Left::snapshot_max(&[sink(Some(4)), sink(Some(2))]), Some(2));
-        assert_eq!(Left::snapshot_max(&[sink(Some(4)), sink(None)]), None);
+        assert_eq!(RecoveryInput::snapshot_max(&[sink(Some(4)), sink(Some(2))]), Some(2));
+        assert_eq!(RecoveryInput::snapshot_max(&[sink(Some(4)), sink(None)]), None);
     }
 }

@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use tidemill_core::error::Cause;
 
-use super::handshake::{Badge, Kind};
+use super::handshake::{ConnectionKind, Credentials};
 
 /// The most callers that are heard at once. A further one displaces the oldest: processes of the run identify
 /// themselves at once.
 const CALLERS_MAX: usize = 32;
 const POLL: Duration = Duration::from_millis(1);
 
-type Handshake = (u64, io::Result<(Kind, usize, TcpStream)>);
+type Handshake = (u64, io::Result<(ConnectionKind, usize, TcpStream)>);
 
 /// A caller that has not identified itself yet.
 struct Caller {
@@ -29,21 +29,21 @@ struct Caller {
 }
 
 /// A listener on a port of its own, only on this machine. Closed when dropped.
-pub(crate) struct Reception {
+pub(crate) struct Acceptor {
     listener: TcpListener,
-    badge: Badge,
+    credentials: Credentials,
     callers: VecDeque<Caller>,
     next_caller: u64,
     sender: Sender<Handshake>,
     handshakes: Receiver<Handshake>,
 }
 
-impl Reception {
-    pub fn open(badge: Badge) -> io::Result<Reception> {
+impl Acceptor {
+    pub fn open(credentials: Credentials) -> io::Result<Acceptor> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
         let (sender, handshakes) = unbounded();
-        Ok(Reception { listener, badge, callers: VecDeque::new(), next_caller: 0, sender, handshakes })
+        Ok(Acceptor { listener, credentials, callers: VecDeque::new(), next_caller: 0, sender, handshakes })
     }
 
     pub fn port(&self) -> io::Result<u16> {
@@ -54,7 +54,7 @@ impl Reception {
     /// repeatedly to ask whether to continue.
     pub fn receive(
         &mut self,
-        kind: Kind,
+        kind: ConnectionKind,
         expected: &[usize],
         deadline: Instant,
         check: &dyn Fn() -> Result<(), (usize, Cause)>,
@@ -66,7 +66,7 @@ impl Reception {
                 let cause = Cause::Operation("it did not join in time; is it still planning?".into());
                 return Err((expected[missing], cause));
             }
-            self.accept_all().map_err(|error| (self.badge.index, error.into()))?;
+            self.accept_all().map_err(|error| (self.credentials.index, error.into()))?;
             if let Ok((caller, handshake)) = self.handshakes.recv_timeout(POLL) {
                 self.callers.retain(|other| other.number != caller);
                 let Ok((found, from, stream)) = handshake else { continue };
@@ -99,9 +99,9 @@ impl Reception {
         self.next_caller += 1;
         let caller = Caller { number, stream: stream.try_clone()?, settled: Arc::clone(&settled) };
         self.callers.push_back(caller);
-        let (badge, sender) = (self.badge.clone(), self.sender.clone());
+        let (credentials, sender) = (self.credentials.clone(), self.sender.clone());
         let listen = move || {
-            let known = welcome(&badge, &mut stream, &settled).map(|(kind, from)| (kind, from, stream));
+            let known = welcome(&credentials, &mut stream, &settled).map(|(kind, from)| (kind, from, stream));
             let _ = sender.send((number, known));
         };
         std::thread::Builder::new().name("handshake".into()).spawn(listen).map(drop)
@@ -119,16 +119,20 @@ impl Reception {
 }
 
 /// Identifies the caller and answers, unless the caller has been turned away meanwhile.
-fn welcome(badge: &Badge, stream: &mut TcpStream, settled: &AtomicBool) -> io::Result<(Kind, usize)> {
-    let caller = badge.hear(stream)?;
+fn welcome(
+    credentials: &Credentials,
+    stream: &mut TcpStream,
+    settled: &AtomicBool,
+) -> io::Result<(ConnectionKind, usize)> {
+    let caller = credentials.read_hello(stream)?;
     if settled.swap(true, Ordering::SeqCst) {
         return Err(ErrorKind::ConnectionReset.into());
     }
-    badge.answer(stream)?;
+    credentials.answer(stream)?;
     Ok(caller)
 }
 
-impl Drop for Reception {
+impl Drop for Acceptor {
     fn drop(&mut self) {
         // Their threads end with them.
         for caller in &self.callers {
@@ -141,7 +145,7 @@ impl Drop for Reception {
 mod tests {
     use std::io::{Read, Write};
 
-    use super::super::handshake::tests::badge;
+    use super::super::handshake::tests::credentials;
     use super::super::secret::Secret;
     use super::*;
 
@@ -159,24 +163,27 @@ mod tests {
 
     #[test]
     fn those_of_the_run_come_in_whatever_strangers_do() {
-        let mut reception = Reception::open(badge(0)).unwrap();
-        let port = reception.port().unwrap();
+        let mut acceptor = Acceptor::open(credentials(0)).unwrap();
+        let port = acceptor.port().unwrap();
         let address = (Ipv4Addr::LOCALHOST, port);
         // More silent ones than are listened to, and one that sends other things.
         let mut silent: Vec<_> = (0..CALLERS_MAX + 8).map(|_| TcpStream::connect(address).unwrap()).collect();
         let mut loud = TcpStream::connect(address).unwrap();
         loud.write_all(&[b'x'; 4096]).unwrap();
         let strangers = std::thread::spawn(move || {
-            let wrong_secret = Badge { call: Secret::from_bytes([1; 32]), ..badge(1) };
-            let wrong_generation = Badge { generation: 2, ..badge(1) };
-            let wrong_index = badge(4);
+            let wrong_secret = Credentials { call: Secret::from_bytes([1; 32]), ..credentials(1) };
+            let wrong_generation = Credentials { generation: 2, ..credentials(1) };
+            let wrong_index = credentials(4);
             for stranger in [wrong_secret, wrong_generation, wrong_index] {
-                assert!(stranger.call_once(Kind::Control, 0, port).is_err());
+                assert!(stranger.call_once(ConnectionKind::Control, 0, port).is_err());
             }
-            assert!(badge(2).call_once(Kind::Control, 1, port).is_err(), "it wants another one");
-            [1, 2, 3].map(|index| badge(index).call(Kind::Control, 0, port).unwrap())
+            assert!(
+                credentials(2).call_once(ConnectionKind::Control, 1, port).is_err(),
+                "it wants another one"
+            );
+            [1, 2, 3].map(|index| credentials(index).call(ConnectionKind::Control, 0, port).unwrap())
         });
-        let mut streams = reception.receive(Kind::Control, &[1, 2, 3], soon(), &|| Ok(())).unwrap();
+        let mut streams = acceptor.receive(ConnectionKind::Control, &[1, 2, 3], soon(), &|| Ok(())).unwrap();
         let mut members = strangers.join().unwrap();
         for (index, (here, there)) in streams.iter_mut().zip(&mut members).enumerate() {
             there.write_all(&[index as u8]).unwrap();
@@ -184,15 +191,15 @@ mod tests {
             here.read_exact(&mut byte).unwrap();
             assert_eq!(byte, [index as u8]);
         }
-        drop(reception);
+        drop(acceptor);
         assert!(closed_without_a_word(&mut loud));
         assert!(silent.iter_mut().all(closed_without_a_word));
     }
 
     #[test]
     fn a_flood_of_strangers_keeps_no_one_out() {
-        let mut reception = Reception::open(badge(0)).unwrap();
-        let port = reception.port().unwrap();
+        let mut acceptor = Acceptor::open(credentials(0)).unwrap();
+        let port = acceptor.port().unwrap();
         let over = Arc::new(AtomicBool::new(false));
         let flooding = Arc::clone(&over);
         let flood = std::thread::spawn(move || {
@@ -205,9 +212,9 @@ mod tests {
             }
         });
         let callers = std::thread::spawn(move || {
-            [1, 2, 3].map(|index| badge(index).call(Kind::Control, 0, port).unwrap())
+            [1, 2, 3].map(|index| credentials(index).call(ConnectionKind::Control, 0, port).unwrap())
         });
-        let streams = reception.receive(Kind::Control, &[1, 2, 3], soon(), &|| Ok(())).unwrap();
+        let streams = acceptor.receive(ConnectionKind::Control, &[1, 2, 3], soon(), &|| Ok(())).unwrap();
         over.store(true, Ordering::SeqCst);
         assert_eq!(streams.len(), 3);
         callers.join().unwrap();
@@ -216,18 +223,18 @@ mod tests {
 
     #[test]
     fn all_of_a_large_run_come_in_at_once() {
-        let of_many = |index| Badge { count: 64, ..badge(index) };
+        let of_many = |index| Credentials { count: 64, ..credentials(index) };
         for _ in 0..5 {
-            let mut reception = Reception::open(of_many(0)).unwrap();
-            let port = reception.port().unwrap();
+            let mut acceptor = Acceptor::open(of_many(0)).unwrap();
+            let port = acceptor.port().unwrap();
             let call = move |index| {
-                let mut stream = of_many(index).call(Kind::Control, 0, port).unwrap();
+                let mut stream = of_many(index).call(ConnectionKind::Control, 0, port).unwrap();
                 stream.write_all(&[index as u8]).unwrap();
                 stream
             };
             let callers: Vec<_> = (1..64).map(|index| std::thread::spawn(move || call(index))).collect();
             let expected: Vec<usize> = (1..64).collect();
-            let streams = reception.receive(Kind::Control, &expected, soon(), &|| Ok(())).unwrap();
+            let streams = acceptor.receive(ConnectionKind::Control, &expected, soon(), &|| Ok(())).unwrap();
             let _callers: Vec<_> = callers.into_iter().map(|caller| caller.join().unwrap()).collect();
             for (index, mut stream) in (1..).zip(streams) {
                 let mut byte = [0];
@@ -239,18 +246,18 @@ mod tests {
 
     #[test]
     fn the_first_of_two_that_claim_one_index_counts_and_the_wrong_kind_does_not() {
-        let mut reception = Reception::open(badge(0)).unwrap();
-        let port = reception.port().unwrap();
+        let mut acceptor = Acceptor::open(credentials(0)).unwrap();
+        let port = acceptor.port().unwrap();
         let callers = std::thread::spawn(move || {
-            let data = badge(1).call(Kind::Data, 0, port).unwrap();
-            let mut first = badge(1).call(Kind::Control, 0, port).unwrap();
-            let mut second = badge(1).call(Kind::Control, 0, port).unwrap();
+            let data = credentials(1).call(ConnectionKind::Data, 0, port).unwrap();
+            let mut first = credentials(1).call(ConnectionKind::Control, 0, port).unwrap();
+            let mut second = credentials(1).call(ConnectionKind::Control, 0, port).unwrap();
             first.write_all(b"1").unwrap();
             assert!(closed_without_a_word(&mut second));
-            let other = badge(2).call(Kind::Control, 0, port).unwrap();
+            let other = credentials(2).call(ConnectionKind::Control, 0, port).unwrap();
             (data, first, second, other)
         });
-        let mut streams = reception.receive(Kind::Control, &[1, 2], soon(), &|| Ok(())).unwrap();
+        let mut streams = acceptor.receive(ConnectionKind::Control, &[1, 2], soon(), &|| Ok(())).unwrap();
         let mut byte = [0];
         streams[0].read_exact(&mut byte).unwrap();
         assert_eq!(&byte, b"1");
@@ -259,8 +266,8 @@ mod tests {
 
     #[test]
     fn who_trickles_is_turned_away_and_who_does_not_come_is_named() {
-        let mut reception = Reception::open(badge(0)).unwrap();
-        let port = reception.port().unwrap();
+        let mut acceptor = Acceptor::open(credentials(0)).unwrap();
+        let port = acceptor.port().unwrap();
         let slow = std::thread::spawn(move || {
             let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
             let start = Instant::now();
@@ -270,20 +277,22 @@ mod tests {
             }
         });
         let deadline = Instant::now() + Duration::from_millis(2500);
-        let (index, cause) = reception.receive(Kind::Control, &[1], deadline, &|| Ok(())).unwrap_err();
+        let (index, cause) =
+            acceptor.receive(ConnectionKind::Control, &[1], deadline, &|| Ok(())).unwrap_err();
         assert!(index == 1 && matches!(cause, Cause::Operation(_)));
         slow.join().unwrap();
         let dead = || Err((1, Cause::Operation("it has ended".into())));
-        assert!(reception.receive(Kind::Control, &[1], soon(), &dead).is_err());
+        assert!(acceptor.receive(ConnectionKind::Control, &[1], soon(), &dead).is_err());
     }
 
     #[test]
     fn a_caller_turns_away_from_one_who_does_not_know_the_answer() {
-        let impostor = Badge { answer: Secret::from_bytes([1; 32]), ..badge(0) };
-        let mut reception = Reception::open(impostor).unwrap();
-        let port = reception.port().unwrap();
-        let caller = std::thread::spawn(move || badge(1).call(Kind::Control, 0, port).unwrap_err());
-        let _ = reception.receive(Kind::Control, &[1], soon(), &|| Ok(()));
+        let impostor = Credentials { answer: Secret::from_bytes([1; 32]), ..credentials(0) };
+        let mut acceptor = Acceptor::open(impostor).unwrap();
+        let port = acceptor.port().unwrap();
+        let caller =
+            std::thread::spawn(move || credentials(1).call(ConnectionKind::Control, 0, port).unwrap_err());
+        let _ = acceptor.receive(ConnectionKind::Control, &[1], soon(), &|| Ok(()));
         assert_eq!(caller.join().unwrap().kind(), ErrorKind::PermissionDenied);
     }
 }

@@ -8,36 +8,36 @@ use std::sync::Arc;
 use tidemill_core::Cut;
 use tidemill_core::sink::Arrivals;
 
-use crate::run_state::splits::Splits;
+use crate::run_state::splits::CycleSplitPlans;
 
 /// A cycle as the stages need it.
 #[derive(Clone)]
-pub(crate) struct Posted {
+pub(crate) struct CycleInFlight {
     pub cut: Arc<Cut>,
     pub arrivals: Arc<Arrivals>,
     /// How each edge is split.
-    pub splits: Splits,
+    pub splits: CycleSplitPlans,
 }
 
 /// Shared by the source and all stages of one worker.
 #[derive(Clone, Default)]
-pub(crate) struct Board {
-    posted: Rc<RefCell<VecDeque<Posted>>>,
+pub(crate) struct CyclesInFlight {
+    in_flight: Rc<RefCell<VecDeque<CycleInFlight>>>,
 }
 
-impl Board {
+impl CyclesInFlight {
     /// Posts a cycle, before its number can pass any frontier on this worker; removes those below `done`.
-    pub fn post(&self, posted: Posted, done: u64) {
-        let mut all = self.posted.borrow_mut();
+    pub fn add(&self, in_flight: CycleInFlight, done: u64) {
+        let mut all = self.in_flight.borrow_mut();
         while all.front().is_some_and(|first| first.cut.cycle < done) {
             all.pop_front();
         }
-        all.push_back(posted);
+        all.push_back(in_flight);
     }
 
-    /// A posted cycle that has not been removed.
-    pub fn get(&self, cycle: u64) -> Option<Posted> {
-        let all = self.posted.borrow();
+    /// A in_flight cycle that has not been removed.
+    pub fn get(&self, cycle: u64) -> Option<CycleInFlight> {
+        let all = self.in_flight.borrow();
         let first = all.front()?.cut.cycle;
         all.get(usize::try_from(cycle.checked_sub(first)?).ok()?).cloned()
     }

@@ -15,11 +15,11 @@ const SPARE_BYTES_MAX: usize = 32 << 20;
 
 /// Memory that is currently unused, the most recently used last.
 #[derive(Default)]
-pub(super) struct Memory {
+pub(super) struct BufferPool {
     spare: Mutex<Vec<MutableBuffer>>,
 }
 
-impl Memory {
+impl BufferPool {
     /// Memory for this many bytes, or for the first of them. It contains old bytes.
     pub fn take(&self, bytes: usize) -> MutableBuffer {
         let bytes = bytes.min(BYTES_AT_ONCE).next_power_of_two();
@@ -29,12 +29,12 @@ impl Memory {
     }
 
     /// The first bytes of memory, for readers; it returns when they have dropped it.
-    pub fn lend(self: &Arc<Self>, memory: MutableBuffer, length: usize) -> Buffer {
-        let lent = Lent { memory, length, home: Arc::downgrade(self) };
+    pub fn share(self: &Arc<Self>, memory: MutableBuffer, length: usize) -> Buffer {
+        let lent = PooledBuffer { memory, length, home: Arc::downgrade(self) };
         Buffer::from(bytes::Bytes::from_owner(lent))
     }
 
-    fn come_back(&self, memory: MutableBuffer) {
+    fn give_back(&self, memory: MutableBuffer) {
         if memory.len() > BYTES_AT_ONCE {
             return;
         }
@@ -46,23 +46,23 @@ impl Memory {
     }
 }
 
-struct Lent {
+struct PooledBuffer {
     memory: MutableBuffer,
     length: usize,
     /// Dropped with the connection.
-    home: Weak<Memory>,
+    home: Weak<BufferPool>,
 }
 
-impl AsRef<[u8]> for Lent {
+impl AsRef<[u8]> for PooledBuffer {
     fn as_ref(&self) -> &[u8] {
         &self.memory[..self.length]
     }
 }
 
-impl Drop for Lent {
+impl Drop for PooledBuffer {
     fn drop(&mut self) {
         if let Some(home) = self.home.upgrade() {
-            home.come_back(std::mem::take(&mut self.memory));
+            home.give_back(std::mem::take(&mut self.memory));
         }
     }
 }
@@ -71,18 +71,18 @@ impl Drop for Lent {
 mod tests {
     use super::*;
 
-    fn spare(memory: &Memory) -> usize {
-        lock(&memory.spare).iter().map(MutableBuffer::len).sum()
+    fn spare(pool: &BufferPool) -> usize {
+        lock(&pool.spare).iter().map(MutableBuffer::len).sum()
     }
 
     #[test]
     fn memory_is_used_again_when_all_its_readers_are_gone() {
-        let memory = Arc::new(Memory::default());
+        let memory = Arc::new(BufferPool::default());
         let mut bytes = memory.take(100_000);
         assert_eq!(bytes.len(), 1 << 17);
         bytes[..3].copy_from_slice(b"abc");
         let place = bytes.as_ptr();
-        let first = memory.lend(bytes, 3);
+        let first = memory.share(bytes, 3);
         assert_eq!((&first[..], first.as_ptr()), (&b"abc"[..], place));
         let second = first.slice(1);
         drop(first);
@@ -96,16 +96,16 @@ mod tests {
 
     #[test]
     fn so_much_is_kept_and_not_more() {
-        let memory = Arc::new(Memory::default());
-        let lent: Vec<Buffer> = (0..40).map(|_| memory.lend(memory.take(1 << 20), 9)).collect();
+        let memory = Arc::new(BufferPool::default());
+        let lent: Vec<Buffer> = (0..40).map(|_| memory.share(memory.take(1 << 20), 9)).collect();
         let last = lent[39].as_ptr();
         drop(lent);
         assert_eq!(spare(&memory), SPARE_BYTES_MAX);
         assert_eq!(memory.take(1 << 20).as_ptr(), last, "what is still near the processor");
         assert_eq!(memory.take(usize::MAX).len(), BYTES_AT_ONCE);
-        drop(memory.lend(MutableBuffer::from_len_zeroed(2 * BYTES_AT_ONCE), 9));
+        drop(memory.share(MutableBuffer::from_len_zeroed(2 * BYTES_AT_ONCE), 9));
         assert_eq!(spare(&memory), SPARE_BYTES_MAX - (1 << 20));
-        let longest = memory.lend(memory.take(1 << 20), 9);
+        let longest = memory.share(memory.take(1 << 20), 9);
         drop(memory);
         assert_eq!(longest.len(), 9);
     }

@@ -18,8 +18,8 @@ use crate::feed::spawn;
 /// How often it checks.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// What the keeper maintains.
-pub(super) struct Kept {
+/// What maintenance maintains.
+pub(super) struct Maintained {
     pub journal: Journal,
     pub cuts: CutJournal,
     pub progress: Vec<Arc<StreamProgress>>,
@@ -31,7 +31,7 @@ pub(super) struct Kept {
     pub snapshot_cycle: Option<u64>,
 }
 
-impl Kept {
+impl Maintained {
     /// Whether there were cycles since the last snapshot.
     pub fn wants_snapshot(&self) -> bool {
         let newest = self.cuts.last().map(|cut| cut.cycle);
@@ -74,26 +74,30 @@ impl Kept {
 }
 
 /// See the module. Dropping it ends its thread; drop it after the query has ended.
-pub struct Keeper {
+pub struct Maintenance {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Keeper {
-    pub(super) fn start(kept: Kept, snapshots: Snapshots, durability: &Durability) -> Result<Keeper, Cause> {
+impl Maintenance {
+    pub(super) fn start(
+        kept: Maintained,
+        snapshots: Snapshots,
+        durability: &Durability,
+    ) -> Result<Maintenance, Cause> {
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, every) = (Arc::clone(&stop), durability.snapshot_every);
         let body = move || {
             let mut work = Work { kept, snapshots };
             if let Err(cause) = work.run(&stopped, every) {
-                work.snapshots.fail("the keeper of snapshots", cause);
+                work.snapshots.fail("snapshot maintenance", cause);
             }
         };
-        Ok(Keeper { stop, thread: Some(spawn("keeper", body)?) })
+        Ok(Maintenance { stop, thread: Some(spawn("maintenance", body)?) })
     }
 }
 
-impl Drop for Keeper {
+impl Drop for Maintenance {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::SeqCst);
         if let Some(thread) = self.thread.take() {
@@ -104,7 +108,7 @@ impl Drop for Keeper {
 }
 
 struct Work {
-    kept: Kept,
+    kept: Maintained,
     snapshots: Snapshots,
 }
 

@@ -2,6 +2,8 @@
 //! that the model predicts to be better. A proposal takes effect at a cut and changes no result. On request, given
 //! plans are profiled too, to show what the model predicts for them.
 
+use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tidemill_core::error::Cause;
@@ -11,10 +13,12 @@ use tidemill_split::choose::{Choice, candidates, choose_of, compare};
 use tidemill_split::predict::{Prediction, predict};
 use tidemill_split::profile::{SplitProfile, profile};
 
+use crate::error::FlowError;
 use crate::panics::guard;
 use crate::run_state::RunState;
 use crate::run_state::splits::check;
 use crate::run_state::work::Part;
+use crate::sync::spawn;
 use crate::topology::{EdgeKind, SplitEdge, Topology};
 
 /// In batches with fewer rows, splitting takes so little time that its costs cannot be measured.
@@ -44,41 +48,55 @@ fn measured_edges(topology: &Topology, with_given: bool) -> impl Iterator<Item =
     })
 }
 
-/// Whether there is anything to measure.
-pub(crate) fn is_needed(topology: &Topology, with_given: bool) -> bool {
-    measured_edges(topology, with_given).next().is_some()
+/// Chooses the split plans of a run that has edges to choose for.
+pub(crate) struct SplitOptimizer {
+    run_state: Arc<RunState>,
+    with_given: bool,
 }
 
-/// Before the first cycle: chooses by measurements of earlier runs.
-pub(crate) fn begin(run_state: &RunState, topology: &Topology) {
-    for measured in measured_edges(topology, false) {
-        if let Some((AutoSplit { profile: Some(profile), .. }, _)) = measured.chosen {
-            measured.choose(run_state, topology, profile);
+impl SplitOptimizer {
+    /// Before the first cycle: chooses by what earlier runs have measured, and starts a thread that measures this one, if
+    /// there is anything to be measured.
+    pub fn start(run_state: &Arc<RunState>, with_given: bool) -> Result<Option<JoinHandle<()>>, FlowError> {
+        let optimizer = SplitOptimizer { run_state: Arc::clone(run_state), with_given };
+        optimizer.choose_by_earlier_runs();
+        if measured_edges(run_state.topology(), with_given).next().is_none() {
+            return Ok(None);
+        }
+        spawn("split-optimizer".into(), move || optimizer.run()).map(Some)
+    }
+
+    fn choose_by_earlier_runs(&self) {
+        let topology = self.run_state.topology();
+        for measured in measured_edges(topology, false) {
+            if let Some((AutoSplit { profile: Some(profile), .. }, _)) = measured.chosen {
+                measured.choose(&self.run_state, topology, profile);
+            }
         }
     }
-}
 
-/// Measures and chooses until the query has ended. A given plan is measured once, even if the query has ended by then.
-pub(crate) fn run(run_state: &RunState, topology: &Topology, with_given: bool) {
-    let edges: Vec<Measured<'_>> = measured_edges(topology, with_given).collect();
-    let every = edges.iter().filter_map(|measured| Some(measured.chosen?.1)).min();
-    let every = every.unwrap_or(Duration::from_secs(1)).max(EVERY_MIN);
-    edges.iter().for_each(|measured| run_state.splits.want_sample(measured.edge));
-    // The first choice need not wait that long.
-    let mut wait = every.min(Duration::from_millis(20));
-    let is_due = |measured: &&Measured<'_>| {
-        measured.chosen.is_some() || run_state.splits.choice(measured.edge).is_none()
-    };
-    while run_state.splits.wait(wait) {
-        wait = every;
-        // One thread: the workers are at work beside it.
-        edges.iter().filter(is_due).for_each(|measured| measured.measure(run_state, topology, 1));
-    }
-    if with_given {
-        let unknown = edges.iter().filter(|measured| run_state.splits.choice(measured.edge).is_none());
-        // Nobody works beside it now: as many threads contend for the memory as have split.
-        let threads = topology.workers.min(cores());
-        unknown.for_each(|measured| measured.measure(run_state, topology, threads));
+    /// Measures and chooses until the query has ended. A given plan is measured once, even if the query has ended
+    /// by then.
+    fn run(&self) {
+        let (topology, splits) = (self.run_state.topology(), &self.run_state.splits);
+        let edges: Vec<Measured<'_>> = measured_edges(topology, self.with_given).collect();
+        let every = edges.iter().filter_map(|measured| Some(measured.chosen?.1)).min();
+        let every = every.unwrap_or(Duration::from_secs(1)).max(EVERY_MIN);
+        edges.iter().for_each(|measured| splits.want_sample(measured.edge));
+        // The first choice need not wait that long.
+        let mut wait = every.min(Duration::from_millis(20));
+        let is_unknown = |measured: &&Measured<'_>| splits.choice(measured.edge).is_none();
+        let is_due = |measured: &&Measured<'_>| measured.chosen.is_some() || is_unknown(measured);
+        while splits.wait(wait) {
+            wait = every;
+            // One thread: the workers are at work beside it.
+            edges.iter().filter(is_due).for_each(|measured| measured.measure(&self.run_state, topology, 1));
+        }
+        if self.with_given {
+            // Nobody works beside it now: as many threads contend for the memory as have split.
+            let threads = topology.workers.min(cores());
+            edges.iter().filter(is_unknown).for_each(|measured| measured.measure(&self.run_state, topology, threads));
+        }
     }
 }
 
