@@ -181,7 +181,10 @@ proptest! {
         };
         let processes: Vec<StreamProcessPlan> = choices
             .iter()
-            .map(|(places, required)| StreamProcessPlan { name: "p".into(), places: places.clone(), required: *required })
+            .map(|(places, required)| {
+                let (name, places) = ("p".into(), places.clone());
+                StreamProcessPlan { name, places, required: *required }
+            })
             .collect();
         let impossible = processes.iter().any(|process| process.required && allowed(&process.places).is_none());
         match places_of(&processes, workers) {

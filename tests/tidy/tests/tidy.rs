@@ -3,6 +3,7 @@
 //! * `timely`, `datafusion`: one crate alone depends on each.
 //! * `edges`: packages depend on each other downwards only.
 //! * `cycles`: modules of a crate do not import each other in circles.
+//! * `glossary`: what `docs/glossary.md` names exists, and what it retires does not.
 //! * `map`: `ARCHITECTURE.md` names every folder with code, and no other.
 //! * `output`: libraries do not print or exit.
 //! * `unsafe`: only in listed files.
@@ -14,7 +15,7 @@
 use std::fs;
 use std::process::Command;
 
-use tidemill_tidy::{Finding, cycles, edges, known_cycles, map, prose, sources, tree};
+use tidemill_tidy::{Finding, cycles, edges, glossary, known_cycles, map, prose, sources, tree};
 
 #[test]
 fn packages_depend_downwards() {
@@ -38,11 +39,22 @@ fn the_map_names_what_exists() {
 
 #[test]
 fn modules_form_no_circles() {
+    assert_none(cycles::check(&rust_files(), known_cycles::KNOWN));
+}
+
+#[test]
+fn the_glossary_is_true() {
+    let root = tree::root();
+    let text = fs::read_to_string(root.join(glossary::FILE)).expect("a glossary");
+    assert!(text.contains("`tidemill_core::Cut`"), "it is looked at");
+    assert_none(glossary::check(&text, &rust_files(), |path| root.join(path).exists()));
+}
+
+/// The path and the text of every Rust file.
+fn rust_files() -> Vec<(String, String)> {
     let root = tree::root();
     let paths = tree::paths(&root).expect("a readable tree").into_iter().filter(|path| path.ends_with(".rs"));
-    let read = |path: String| fs::read_to_string(root.join(&path)).ok().map(|text| (path, text));
-    let files: Vec<(String, String)> = paths.filter_map(read).collect();
-    assert_none(cycles::check(&files, known_cycles::KNOWN));
+    paths.filter_map(|path| fs::read_to_string(root.join(&path)).ok().map(|text| (path, text))).collect()
 }
 
 #[test]
