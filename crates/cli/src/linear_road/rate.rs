@@ -138,7 +138,10 @@ impl Rate {
         let expressways = result.expressways;
         match result.is_valid() {
             false => format!("\n{expressways} expressways were NOT served: answers are late or wrong\n\n"),
-            true if self.only.is_none() && is_hardest_part => format!("\nL-rating: {expressways}\n\n"),
+            true if self.only.is_none() && is_hardest_part => format!(
+                "\nL-rating: {expressways} (the last {} of 180 minutes, from the cloned state of {} expressways)\n\n",
+                self.minutes, self.base
+            ),
             true => format!("\n{expressways} expressways were served in time\n\n"),
         }
     }
