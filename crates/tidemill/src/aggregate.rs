@@ -66,7 +66,7 @@ pub fn count_distinct(column: &str) -> Aggregation {
     call(Function::CountDistinct, "count_distinct", column)
 }
 
-/// The sum of a column. One that its type cannot hold is NULL, and counted as a fault.
+/// The sum of a column. A sum that its type cannot hold is NULL, and is counted as a fault.
 pub fn sum(column: &str) -> Aggregation {
     call(Function::Sum, "sum", column)
 }
@@ -76,7 +76,7 @@ pub fn average(column: &str) -> Aggregation {
     call(Function::Average, "average", column)
 }
 
-/// The least value of a column.
+/// The smallest value of a column.
 pub fn minimum(column: &str) -> Aggregation {
     call(Function::Minimum, "minimum", column)
 }
@@ -96,7 +96,8 @@ pub fn standard_deviation(column: &str) -> Aggregation {
     call(Function::Variance(Spread::SampleDeviation), "standard_deviation", column)
 }
 
-/// A function of the program's own, called with these columns. `docs/guide/sql-your-own-code.md` shows how to write one.
+/// An aggregate function of your own, called with these columns. `docs/guide/sql-your-own-code.md` shows how to write
+/// one.
 pub fn own(function: Arc<dyn Aggregate>, columns: &[&str]) -> Aggregation {
     let arguments: Vec<String> = columns.iter().map(|column| (*column).to_owned()).collect();
     let name = format!("{}({})", function.name(), arguments.join(", "));
@@ -114,7 +115,7 @@ impl Aggregation {
         Aggregation { name: name.to_owned(), ..self }
     }
 
-    /// Counts only rows for which this column of booleans is true.
+    /// Aggregates only the rows for which this boolean column is true.
     ///
     /// ```
     /// let paid = tidemill::aggregate::count().only_if("is_paid").named("paid");
@@ -179,8 +180,8 @@ impl Aggregation {
 }
 
 impl KeyedStream {
-    /// Aggregates the rows of each key for ever: once per cycle, the new results of every key that had rows in it. The
-    /// columns are those of the key, then one for each call.
+    /// Aggregates the rows of each key without end. Each cycle emits the new results of every key that had rows in it.
+    /// The output has the key's columns, then one for each call.
     ///
     /// ```
     /// use tidemill::aggregate::{count, maximum};
@@ -197,8 +198,8 @@ impl KeyedStream {
 }
 
 impl WindowedStream {
-    /// Aggregates the rows of each key and window: one row, once event time has passed the window's end. The columns are
-    /// those of the key, `window_start` and `window_end`, and one for each call.
+    /// Aggregates the rows of each key and window, and emits one row when event time has passed the window's end. The
+    /// output has the key's columns, `window_start` and `window_end`, and one column for each call.
     ///
     /// ```
     /// use std::time::Duration;
@@ -226,7 +227,7 @@ impl WindowedStream {
     }
 }
 
-/// Results that are never closed.
+/// Results that are never final.
 pub(crate) fn running(keyed: &KeyedStream, calls: &[Aggregation]) -> Stream {
     let Some(spec) = spec(keyed, calls, &[]) else { return keyed.stream.clone() };
     let name = name(keyed, calls);
@@ -245,7 +246,7 @@ pub(crate) fn running(keyed: &KeyedStream, calls: &[Aggregation]) -> Stream {
     })
 }
 
-/// Results of windows, once these are closed.
+/// Results of windows, emitted when the windows close.
 pub(crate) fn windowed(windowed: &WindowedStream, calls: &[Aggregation]) -> Stream {
     let keyed = &windowed.keyed;
     let name = name(keyed, calls);
@@ -281,7 +282,7 @@ fn regular(
     instance()?;
     let closed =
         keyed.operator(name, &output, move |_| Box::new(instance().expect("checked when it was planned")));
-    // A row comes when its window has ended, so its start is that far back.
+    // A row is emitted when its window has ended, so the window's start lies that far back.
     Ok(Stream { delay_ns: keyed.stream.delay_ns.saturating_add(window.size_ns), ..closed })
 }
 
@@ -309,7 +310,7 @@ fn faults(keyed: &KeyedStream) -> (FaultLog, Arc<AtomicU64>) {
     (build.failed.clone(), build.late.counter())
 }
 
-/// What is computed; `None` if a column or a function does not fit, which is kept.
+/// What is computed. If a column or a function does not fit, the fault is kept and the result is `None`.
 fn spec(keyed: &KeyedStream, calls: &[Aggregation], bounds: &[&str]) -> Option<AggregateSpec> {
     let stream = &keyed.stream;
     let groups_max = stream.build.borrow().keys_max_for(keyed.keys.len());
@@ -336,7 +337,7 @@ fn spec(keyed: &KeyedStream, calls: &[Aggregation], bounds: &[&str]) -> Option<A
     })
 }
 
-/// Combines rows before they are divided, where that cannot change a result.
+/// Combines rows before they are partitioned, where that cannot change a result.
 fn combined(
     keyed: &KeyedStream,
     spec: AggregateSpec,

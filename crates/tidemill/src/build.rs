@@ -1,4 +1,4 @@
-//! What a query consists of while it is written.
+//! The parts of a query under construction.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tidemill_engine::{
 };
 use tidemill_operators::watermark::LateRows;
 
-/// What a query consists of so far.
+/// The parts of a query so far.
 pub(crate) struct Build {
     pub plan: Plan,
     pub sources: Vec<SourceBuild>,
@@ -18,7 +18,7 @@ pub(crate) struct Build {
     pub keys_max: usize,
     pub late: LateRows,
     pub failed: FaultLog,
-    /// What was wrong first.
+    /// The first fault.
     pub fault: Option<String>,
 }
 
@@ -34,22 +34,22 @@ pub(crate) struct SourceBuild {
 pub(crate) struct BuildInput<'a> {
     pub stream: StreamRef,
     pub schema: &'a Schema,
-    /// The columns that divide its rows.
+    /// The columns by which its rows are partitioned.
     pub keys: &'a [usize],
 }
 
 impl Build {
-    /// Keeps what is wrong, if nothing was before.
+    /// Keeps the fault, unless there was one before.
     pub fn fail(&mut self, reason: String) {
         self.fault.get_or_insert(reason);
     }
 
-    /// Partitions of an operator with so many key columns. Without keys, all rows must meet in one.
+    /// The number of partitions of an operator with this many key columns. Without keys, all rows go to one partition.
     pub fn partitions_for(&self, keys: usize) -> u32 {
         if keys == 0 { 1 } else { self.partitions.max(1) }
     }
 
-    /// The limit of keys for each partition: with some room, for keys that are spread unevenly.
+    /// The limit of keys for each partition, with some reserve for keys that are spread unevenly.
     pub fn keys_max_for(&self, keys: usize) -> usize {
         match self.partitions_for(keys) as usize {
             1 => self.keys_max,
@@ -85,7 +85,7 @@ impl Build {
         self.plan.transform(TransformPlan::new(name, input, Arc::clone(output), factory))
     }
 
-    /// A name that no operator has yet. Snapshots are found by it.
+    /// A name that no operator has yet. Snapshots identify operators by it.
     fn unique(&self, name: &str) -> String {
         let taken = |name: &str| self.plan.operators.iter().any(|operator| operator.name == name);
         let numbered = (2..).map(|number| format!("{name} {number}"));
@@ -94,7 +94,7 @@ impl Build {
     }
 }
 
-/// A name that two columns have.
+/// A name that two columns share.
 pub(crate) fn duplicate(schema: &Schema) -> Option<&str> {
     let names = || schema.fields().iter().map(|field| field.name().as_str());
     names()

@@ -1,4 +1,4 @@
-//! A function of the program as a sink.
+//! A sink that calls a function of the program.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;

@@ -3,10 +3,10 @@
 use thiserror::Error;
 use tidemill_engine::{Cause, FlowError};
 
-/// A query cannot be started, or has stopped.
+/// A query cannot start, or has stopped.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Error {
-    /// The program describes a query that cannot be. The text names the place, the reason and the remedy.
+    /// The program describes a query that cannot run. The text names the place, the reason and the remedy.
     #[error("query '{query}': {reason}")]
     Query {
         /// The name of the query.
@@ -20,7 +20,8 @@ pub enum Error {
     /// The engine did not start the query, or has stopped it.
     #[error(transparent)]
     Flow(#[from] FlowError),
-    /// The source has ended, or the query has stopped: it takes no more rows. [`Run::join`](crate::Run::join) says why.
+    /// The source has ended, or the query has stopped, and takes no more rows. [`Run::join`](crate::Run::join) says
+    /// why.
     #[error("the source has ended or the query has stopped, and takes no more rows")]
     Stopped,
 }

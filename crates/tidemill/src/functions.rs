@@ -39,11 +39,11 @@ impl<R: Row, F: Fn(R) -> bool + Send + Sync> Transform for Filter<R, F> {
     }
 }
 
-/// Makes one row of each.
+/// Turns each row into one new row.
 pub(crate) struct Map<R, O, F> {
     columns: Vec<usize>,
     output: SchemaRef,
-    /// Whether the new columns stand behind the old ones, or take their place.
+    /// Whether the new columns are added behind the old ones, or replace them.
     keeps_all: bool,
     function: Arc<F>,
     row: PhantomData<fn(R) -> O>,
@@ -68,7 +68,7 @@ impl<R: Row, O: Row, F: Fn(R) -> O + Send + Sync> Transform for Map<R, O, F> {
     }
 }
 
-/// Makes any number of rows of each.
+/// Turns each row into any number of new rows.
 pub(crate) struct FlatMap<R, I, F> {
     columns: Vec<usize>,
     output: SchemaRef,
@@ -120,7 +120,7 @@ impl Transform for Select {
     }
 }
 
-/// Columns as a batch of a schema.
+/// Makes a batch of a schema from columns.
 pub(crate) fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch, Cause> {
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options).map_err(bug)

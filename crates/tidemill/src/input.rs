@@ -12,7 +12,7 @@ use crate::row::Row;
 use crate::stream::describe;
 
 /// The end of a source at which a program pushes rows: [`Run::input`](crate::Run::input). Clones push into the same
-/// source; of two threads that push at the same time, either may be first.
+/// source. If two threads push at the same time, either may be first.
 #[derive(Clone)]
 pub struct Input {
     query: Arc<str>,
@@ -46,11 +46,11 @@ impl Input {
         }
     }
 
-    /// Pushes some rows. Waits while the query has more to do than it may keep in memory.
+    /// Pushes some rows. Waits while the query has as much work waiting as it may keep in memory.
     ///
     /// # Errors
-    /// [`Error::Query`] if the rows have other columns than the source; [`Error::Stopped`] if the source has ended or the
-    /// query has stopped, and [`Run::join`](crate::Run::join) says why.
+    /// [`Error::Query`] if the columns of the rows differ from those of the source; [`Error::Stopped`] if the source
+    /// has ended or the query has stopped; [`Run::join`](crate::Run::join) then says why.
     pub fn push(&self, rows: RecordBatch) -> Result<(), Error> {
         if rows.schema_ref() != &self.schema {
             self.check(rows.schema_ref())?;
@@ -67,14 +67,14 @@ impl Input {
         gateway.push(chunk).map_err(|_| Error::Stopped)
     }
 
-    /// Pushes some rows of the type that the source was declared with.
+    /// Pushes some rows of the type with which the source was declared.
     pub(crate) fn push_rows<R: Row>(&self, rows: impl IntoIterator<Item = R>) -> Result<(), Error> {
         let rows: Vec<R> = rows.into_iter().collect();
         let count = rows.len();
         self.push(batch(&self.schema, R::arrays(rows), count)?)
     }
 
-    /// Says that no rows are to be expected for a while: until the next ones, the source does not hold event time back.
+    /// Says that no rows will come for a while. Until the next row, the source does not hold event time back.
     ///
     /// # Errors
     /// As for [`push`](Input::push).
@@ -84,12 +84,13 @@ impl Input {
         gateway.push(intake.idle()).map_err(|_| Error::Stopped)
     }
 
-    /// Ends the source: its event time has come to its end, and all windows close.
+    /// Ends the source. Its event time is complete, and all windows close.
     pub fn end(&self) {
         self.lock().gateway = None;
     }
 
-    /// Leaves: nothing more comes from here, but event time stays where it is, and open windows stay open.
+    /// Leaves the source without ending it: no more rows come from here, but event time stays where it is, and open
+    /// windows stay open.
     pub fn leave(&self) {
         if let Some(gateway) = self.lock().gateway.take() {
             gateway.leave();
@@ -104,7 +105,7 @@ impl Input {
         self.lock().faults.clone()
     }
 
-    /// Whether rows of this schema fit, whatever their columns may lack.
+    /// Checks that rows of this schema fit. Only the types of the columns are compared.
     fn check(&self, given: &Schema) -> Result<(), Error> {
         let types = |schema: &Schema| -> Vec<_> {
             schema.fields().iter().map(|field| field.data_type().clone()).collect()
@@ -120,7 +121,7 @@ impl Input {
         Error::Query { query: self.query.to_string(), reason: format!("source '{}': {reason}", self.source) }
     }
 
-    /// A thread that panicked while it pushed leaves a source that can be pushed to.
+    /// A thread that panicked while it pushed leaves the source usable.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }

@@ -29,19 +29,19 @@ pub struct Within {
 }
 
 impl Within {
-    /// Pairs of rows with equal times, in these columns of the left and the right stream.
+    /// Pairs rows with equal times in these columns of the left and the right stream.
     pub fn new(left_time: &str, right_time: &str) -> Within {
         let (left_time, right_time) = (left_time.to_owned(), right_time.to_owned());
         Within { left_time, right_time, before: Duration::ZERO, after: Duration::ZERO }
     }
 
-    /// The right row may be this much earlier.
+    /// Lets the right row be earlier by up to this much.
     #[must_use]
     pub fn before(self, before: Duration) -> Within {
         Within { before, ..self }
     }
 
-    /// The right row may be this much later.
+    /// Lets the right row be later by up to this much.
     #[must_use]
     pub fn after(self, after: Duration) -> Within {
         Within { after, ..self }
@@ -49,8 +49,8 @@ impl Within {
 }
 
 impl KeyedStream {
-    /// Pairs each row with the rows of another stream that have an equal key and are within some time of it. The result
-    /// has the left columns, then the right ones. NULL equals nothing.
+    /// Pairs each row with the rows of another stream that have an equal key and lie within the given time of it. The
+    /// output has the left columns, then the right ones. NULL equals nothing.
     ///
     /// ```
     /// use std::time::Duration;
@@ -74,8 +74,8 @@ impl KeyedStream {
         self.joined(name, right, within, JoinKind::Inner)
     }
 
-    /// Like [`join`](KeyedStream::join), but a row without a partner is kept, with NULLs in the columns of the right
-    /// stream, once event time says that no partner can come any more.
+    /// Like [`join`](KeyedStream::join), but keeps a row without a partner, with NULLs in the columns of the right
+    /// stream. It is emitted when event time shows that no partner can come any more.
     #[must_use]
     pub fn left_join(&self, name: &str, right: &KeyedStream, within: &Within) -> Stream {
         self.joined(name, right, within, JoinKind::Left)

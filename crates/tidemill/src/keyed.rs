@@ -10,16 +10,16 @@ use crate::names::Names;
 use crate::row::{Row, each};
 use crate::stream::Stream;
 
-/// A stream whose rows are divided by some columns: [`Stream::key_by`].
+/// A stream whose rows are partitioned by some columns: [`Stream::key_by`].
 #[derive(Clone)]
 pub struct KeyedStream {
     pub(crate) stream: Stream,
     pub(crate) keys: Vec<usize>,
 }
 
-/// An operator of the program's own that says which columns it writes.
+/// An operator of your own that says which columns it writes.
 ///
-/// An instance is one logical partition and gets all columns of the rows of its keys. See
+/// Each instance is one logical partition and gets all columns of the rows of its keys. See
 /// `docs/guide/own-operator.md`.
 ///
 /// ```
@@ -62,16 +62,16 @@ pub struct KeyedStream {
 /// # Ok::<(), tidemill::Error>(())
 /// ```
 pub trait KeyedOperator: Operator + 'static {
-    /// The columns that it writes, given those that it reads.
+    /// The columns that it writes, given the columns that it reads.
     ///
     /// # Errors
-    /// If it cannot read them. The text says why.
+    /// If it cannot read these columns. The text says why.
     fn output(&self, input: &SchemaRef) -> Result<SchemaRef, Cause>;
 }
 
 impl Stream {
-    /// Divides the rows by these columns: rows with equal values come to one partition of the operator that follows, in
-    /// their order. `()` keeps all rows together.
+    /// Partitions the rows by these columns: the next operator gets rows with equal values in one partition, in their
+    /// order. `()` keeps all rows together.
     #[must_use]
     pub fn key_by(&self, columns: impl Names) -> KeyedStream {
         let keys = self.columns("key_by", columns).unwrap_or_default();
@@ -80,7 +80,7 @@ impl Stream {
 }
 
 impl KeyedStream {
-    /// Runs an operator of the program's own: an instance for each logical partition.
+    /// Runs an operator of your own, with one instance for each logical partition.
     #[must_use]
     pub fn apply<O, F>(&self, name: &str, factory: F) -> Stream
     where
@@ -93,9 +93,9 @@ impl KeyedStream {
         }
     }
 
-    /// Keeps a state for each key. The function gets the state and some columns of a row, changes the state, and returns
-    /// the rows to write: `Some(row)`, `None`, an array, a vector. The state of a new key is `S::default()`; it is part of
-    /// snapshots.
+    /// Keeps a state for each key. The function gets the state and some columns of a row, changes the state, and
+    /// returns the rows to emit: `Some(row)`, `None`, an array or a vector. The state of a new key is `S::default()`.
+    /// The state is part of snapshots.
     ///
     /// ```
     /// use tidemill::{Engine, Query};
@@ -151,7 +151,7 @@ impl KeyedStream {
         self.operator(name, &schema, move |_| Box::new(instance().expect("checked when it was planned")))
     }
 
-    /// An operator over this stream, with its keys.
+    /// Adds an operator over this stream, with its keys.
     pub(crate) fn operator(
         &self,
         name: &str,

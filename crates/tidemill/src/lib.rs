@@ -1,7 +1,7 @@
 //! Continuous queries in Rust.
 //!
-//! A [`Query`] has sources, operators and sinks, written as methods of its [`Stream`]s. [`Engine::start`] runs it. Words
-//! that come over a socket, counted:
+//! A [`Query`] has sources, operators and sinks, written as methods of its [`Stream`]s. [`Engine::start`] runs it. This
+//! query counts words that arrive over a socket:
 //!
 //! ```no_run
 //! use tidemill::{Engine, Query, sources};
@@ -21,7 +21,7 @@
 //! # Ok::<(), tidemill::Error>(())
 //! ```
 //!
-//! A sum for each key, by an operator of the program's own:
+//! This one computes a sum for each key, with an operator of its own:
 //!
 //! ```
 //! use std::{collections::BTreeMap, sync::Arc};
@@ -70,11 +70,11 @@
 //! # Ok::<(), tidemill::Error>(())
 //! ```
 //!
-//! Results do not depend on the number of workers, as long as functions and operators depend on their arguments alone.
+//! Results do not depend on the number of workers, as long as functions and operators depend only on their arguments.
 //!
-//! Below this interface is [`engine`]: a plan as data, durable queries, clusters of processes, split plans. [`operators`]
-//! has the operators that queries are made of, [`connect`] sources and sinks. With the feature `sql` there is `sql`:
-//! queries as text, which can call a program's own functions and operators.
+//! Below this interface is [`engine`]: a plan as data, durable queries, runs over several processes, split plans.
+//! [`operators`] has the operators of which queries are made, and [`connect`] has the sources and sinks. With the
+//! feature `sql`, the module `sql` runs queries written as text, which can call your own functions and operators.
 
 pub mod aggregate;
 mod build;

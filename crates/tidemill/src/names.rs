@@ -1,6 +1,6 @@
 //! Names of columns, as a program writes them.
 
-/// One name, or several: `"key"`, `["key", "value"]`, a vector of texts; `()` is none.
+/// One name, or several: `"key"`, `["key", "value"]` or a vector of strings; `()` means none.
 pub trait Names {
     /// The names.
     fn names(self) -> Vec<String>;

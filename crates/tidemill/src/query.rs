@@ -17,24 +17,24 @@ use crate::row_source::RowSource;
 use crate::run::Run;
 use crate::stream::Stream;
 
-/// A continuous query that is written in Rust: sources, what becomes of their streams, and sinks.
+/// A continuous query written in Rust: sources, what is done with their streams, and sinks.
 ///
-/// Streams are handles. What is wrong with one of them, such as a column that it does not have, is kept and told by
-/// [`Engine::start`], so that no call in between has to be checked.
+/// Streams are handles. If something is wrong with one of them, for example a column that does not exist, the fault is
+/// kept and [`Engine::start`] returns it. No call in between has to be checked.
 ///
 /// See the [crate's examples](crate).
 pub struct Query {
     pub(crate) build: Rc<RefCell<Build>>,
 }
 
-/// After so long without rows, a source that does not end by itself no longer holds event time back.
+/// A source that does not end by itself stops holding event time back after this long without rows.
 const IDLE_AFTER: Duration = Duration::from_secs(5);
 
 /// How far ahead of the clock the event time of such a source may be.
 const MAX_AHEAD: Duration = Duration::from_secs(3600);
 
 impl Query {
-    /// A query without sources and sinks yet, with 16 partitions and at most ten million keys in each operator.
+    /// A query that has no sources and sinks yet. Each operator has 16 partitions and at most ten million keys.
     pub fn new(name: impl Into<String>) -> Query {
         let build = Build {
             plan: Plan::new(name),
@@ -49,9 +49,9 @@ impl Query {
         Query { build: Rc::new(RefCell::new(build)) }
     }
 
-    /// Sets how many logical partitions each operator with keys has: several for each core that the query may ever
-    /// use. It is part of the query: with another number, state cannot be taken over. Affects operators that are
-    /// added later.
+    /// Sets the number of logical partitions of each operator with keys. Choose several for each core that the query
+    /// may ever use. The number is part of the query: with another number, existing state cannot be used. Affects
+    /// operators that are added later.
     #[must_use]
     pub fn partitions(self, partitions: u32) -> Query {
         {
@@ -72,7 +72,7 @@ impl Query {
         self
     }
 
-    /// Adds a source whose rows the program pushes, see [`Run::input`].
+    /// Adds a source whose rows the program pushes; see [`Run::input`].
     pub fn source(&mut self, name: &str, schema: &SchemaRef) -> Stream {
         self.add_source(
             name,
@@ -101,10 +101,11 @@ impl Query {
         RowSource::new(self.source(name, &Arc::new(Schema::new(fields))))
     }
 
-    /// Adds a source that is read on a thread of its own: a file, a socket, or one that the program writes.
+    /// Adds a source that is read on its own thread: a file, a socket, or a source that the program implements.
     ///
-    /// If it does not end by itself, it counts as idle after 5 seconds without rows, and rows whose event time is more than
-    /// an hour ahead of the clock are refused. [`Stream::idle_after`] and [`Stream::max_ahead`] change that.
+    /// If the source does not end by itself, it counts as idle after 5 seconds without rows, and rows whose event time
+    /// is more than an hour ahead of the clock are refused. [`Stream::idle_after`] and [`Stream::max_ahead`] change
+    /// that.
     pub fn read(&mut self, name: &str, source: impl Source + 'static) -> Stream {
         let lives = !source.is_finite();
         let feed = FeedSettings {
@@ -133,7 +134,7 @@ impl Launch for Query {
     type Error = Error;
 
     fn launch(self, engine: Engine) -> Result<Run, Error> {
-        // Handles of streams may be kept, to push rows; they have nothing more to say.
+        // The program may keep handles of streams to push rows. From now on they cannot change the query.
         let build = self.build.replace(Query::new("started").into_build());
         match build.fault {
             Some(reason) => Err(Error::Query { query: build.plan.name, reason }),

@@ -8,27 +8,27 @@ use tidemill_engine::Cause;
 use crate::names::Names;
 use crate::value::{Scalar, Value};
 
-/// A row of up to eight columns, as a tuple of [`Value`]s: `(String, Option<f64>)`. A tuple of one is `(i64,)`.
+/// A row of up to eight columns, as a tuple of [`Value`]s, such as `(String, Option<f64>)`. A tuple of one is `(i64,)`.
 pub trait Row: Sized + Send + 'static {
-    /// What rows are read from.
+    /// The columns from which rows are read.
     type Columns: Send;
 
     /// The fields of such rows.
     ///
     /// # Errors
-    /// If there are not as many names as values; the error says so.
+    /// If the number of names differs from the number of values. The error says so.
     fn fields(names: &[String]) -> Result<Vec<Field>, String>;
 
     /// Checks that these columns of a stream can be read as such rows.
     ///
     /// # Errors
-    /// If they cannot; the error says which and why.
+    /// If they cannot. The error says which and why.
     fn check(schema: &Schema, columns: &[usize]) -> Result<(), String>;
 
-    /// What to read rows from.
+    /// The columns to read from.
     ///
     /// # Errors
-    /// If the columns have not been checked: a bug.
+    /// If the columns have not been checked, which is a bug.
     fn columns(rows: &RecordBatch, columns: &[usize]) -> Result<Self::Columns, Cause>;
 
     /// A row; `None` if a value is NULL that must not be.
@@ -118,7 +118,7 @@ rows!(
 /// The rows of a batch, one after the other.
 ///
 /// # Errors
-/// If a value is NULL though its column must not be: whoever gave the rows has a bug.
+/// If a value is NULL although its column does not allow that: the code that made the rows has a bug.
 pub(crate) fn each<R: Row>(
     rows: &RecordBatch,
     columns: &[usize],
@@ -133,7 +133,7 @@ pub(crate) fn each<R: Row>(
     Ok(())
 }
 
-/// Some columns of a batch as tuples, for tests and for what need not be fast.
+/// Some columns of a batch as tuples, for tests and other code that need not be fast.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -145,7 +145,7 @@ pub(crate) fn each<R: Row>(
 /// ```
 ///
 /// # Errors
-/// If there is no such column, or it has another type, or a NULL that the tuple cannot hold.
+/// If a column does not exist, has another type, or has a NULL that the tuple cannot hold.
 pub fn rows_of<R: Row>(rows: &RecordBatch, columns: impl Names) -> Result<Vec<R>, Cause> {
     let index =
         |name: String| rows.schema_ref().index_of(&name).map_err(|error| Cause::User(error.to_string()));

@@ -9,25 +9,26 @@ use crate::input::Input;
 use crate::row::Row;
 use crate::stream::Stream;
 
-/// A stream whose rows the program pushes as tuples: [`Query::rows`](crate::Query::rows). All that a [`Stream`] can, it can.
+/// A stream whose rows the program pushes as tuples: [`Query::rows`](crate::Query::rows). It has all methods of a
+/// [`Stream`].
 pub struct RowSource<R> {
     stream: Stream,
     row: PhantomData<fn(R)>,
 }
 
-/// Where a program pushes tuples: [`Run::input`](crate::Run::input). All that an [`Input`] can, it can.
+/// Where a program pushes tuples: [`Run::input`](crate::Run::input). It has all methods of an [`Input`].
 pub struct RowInput<R> {
     input: Input,
     row: PhantomData<fn(R)>,
 }
 
-/// A source that a program pushes to: a [`Stream`] from [`Query::source`](crate::Query::source), or a [`RowSource`].
+/// A source to which a program pushes: a [`Stream`] from [`Query::source`](crate::Query::source), or a [`RowSource`].
 pub trait PushedSource {
     /// Where its rows are pushed.
     type Input;
     /// Its stream.
     fn stream(&self) -> &Stream;
-    /// Its input, given the one of its stream.
+    /// Its input, given the input of its stream.
     fn typed(&self, input: Input) -> Self::Input;
 }
 
@@ -58,7 +59,7 @@ impl<R> RowSource<R> {
         RowSource { stream, row: PhantomData }
     }
 
-    /// As [`Stream::event_time`].
+    /// Like [`Stream::event_time`].
     #[must_use]
     pub fn event_time(self, column: &str, delay: Duration) -> Self {
         RowSource::new(self.stream.event_time(column, delay))
@@ -80,7 +81,7 @@ impl<R> Deref for RowSource<R> {
 }
 
 impl<R: Row> RowInput<R> {
-    /// Pushes some rows. Waits while the query has more to do than it may keep in memory.
+    /// Pushes some rows. Waits while the query has as much work waiting as it may keep in memory.
     ///
     /// # Errors
     /// As for [`Input::push`].

@@ -1,4 +1,4 @@
-//! A query that runs.
+//! A running query.
 
 use tidemill_engine::{Engine, FaultLog, Faults, Feed, Producer, Running, Status};
 use tidemill_operators::watermark::LateRows;
@@ -8,10 +8,10 @@ use crate::error::Error;
 use crate::input::Input;
 use crate::row_source::PushedSource;
 
-/// A [`Query`](crate::Query) that runs. Dropping it stops the query at once.
+/// A running [`Query`](crate::Query). Dropping it stops the query at once.
 pub struct Run {
     query: String,
-    /// For each source that the program pushes to.
+    /// One for each source to which the program pushes.
     inputs: Vec<Option<Input>>,
     feeds: Vec<Feed>,
     running: Running,
@@ -36,9 +36,10 @@ pub struct Run {
 pub struct Summary {
     /// Counters and response times of the engine.
     pub engine: Status,
-    /// Rows that came too late, and were left out.
+    /// Rows that came too late and were dropped.
     pub late: u64,
-    /// Input that could not be read, rows that were left out, and results that are NULL because their type cannot hold them.
+    /// Input that could not be read, rows that were dropped, and results that are NULL because their type cannot hold
+    /// them.
     pub faults: Faults,
 }
 
@@ -68,7 +69,7 @@ impl Run {
     /// Where to push the rows of a source.
     ///
     /// # Errors
-    /// If the stream is not that of a source that rows are pushed to.
+    /// If the stream does not belong to a source to which rows are pushed.
     pub fn input<S: PushedSource>(&self, source: &S) -> Result<S::Input, Error> {
         let stream = source.stream();
         let input = match stream.stream.producer {
@@ -84,8 +85,8 @@ impl Run {
         Ok(source.typed(input))
     }
 
-    /// Ends all sources that the program pushes to, and waits until everything is done. A source that is read and does not
-    /// end by itself is waited for: [`stop`](Run::stop) stops it.
+    /// Ends all sources to which the program pushes, and waits until everything is processed. If another source does
+    /// not end by itself, this waits for it; [`stop`](Run::stop) stops it.
     ///
     /// # Errors
     /// Why the query stopped before, if it did.
@@ -94,7 +95,7 @@ impl Run {
         self.join()
     }
 
-    /// Takes nothing more in, and waits until what has come is done. Windows that are open are not written.
+    /// Takes in no more rows, and waits until the rows taken in are processed. Open windows are not written.
     ///
     /// # Errors
     /// Why the query stopped before, if it did.
@@ -104,14 +105,14 @@ impl Run {
         self.join()
     }
 
-    /// Waits until all sources have ended and everything is done. Inputs are ended by whoever pushes to them.
+    /// Waits until all sources have ended and everything is processed. The code that pushes to an input must end it.
     ///
     /// # Errors
     /// Why the query stopped before, if it did.
     pub fn join(self) -> Result<Summary, Error> {
         let Run { inputs, feeds, running, late, failed, .. } = self;
         let engine = running.join()?;
-        // Inputs and feeds have counted all by now.
+        // By now, inputs and feeds have counted everything.
         Ok(summary(engine, &inputs, &feeds, &late, &failed))
     }
 

@@ -1,4 +1,4 @@
-//! Streams, and what is done with their rows one by one.
+//! Streams, and what can be done with their rows one by one.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -18,22 +18,22 @@ use crate::functions::{Filter, FlatMap, Map, Select};
 use crate::names::Names;
 use crate::row::Row;
 
-/// A stream of a [`Query`](crate::Query): rows of the same columns, one after the other.
+/// A stream of a [`Query`](crate::Query): a sequence of rows with the same columns.
 ///
-/// A handle: it can be cloned, read by several operators and sinks, and kept while the query runs.
+/// A stream is a handle. It can be cloned, read by several operators and sinks, and kept while the query runs.
 ///
-/// Functions that are given to a stream run on the workers, several at a time. What they return must depend on their
-/// arguments alone: no clock, no random numbers. A panic in one of them stops the query.
+/// Functions that are given to a stream run on the workers, several at the same time. Their results must depend only on
+/// their arguments: no clock, no random numbers. A panic in one of them stops the query.
 #[derive(Clone)]
 pub struct Stream {
     pub(crate) build: Rc<RefCell<Build>>,
     pub(crate) stream: StreamRef,
     pub(crate) schema: SchemaRef,
-    /// The sources that its rows come from.
+    /// The sources from which its rows come.
     pub(crate) sources: Vec<usize>,
-    /// How much earlier than its sources' time its rows may be.
+    /// How far its rows may be behind the event time of its sources.
     pub(crate) delay_ns: i64,
-    /// A column of times that cannot be event time, because nothing bounds how late they come.
+    /// A time column that cannot be event time, because nothing bounds how late its rows come.
     pub(crate) unbounded: Option<String>,
 }
 
@@ -43,10 +43,10 @@ impl Stream {
         &self.schema
     }
 
-    /// Says which column of a source is its event time: `Timestamp(Nanosecond)`. A row is late, and left out, if it is
-    /// more than `delay` behind the largest event time before it; windows wait that much longer.
+    /// Declares which column of a source is its event time: `Timestamp(Nanosecond)`. A row is late, and is dropped, if
+    /// its time is more than `delay` behind the largest event time before it. Windows close that much later.
     ///
-    /// For streams of sources, before anything reads them.
+    /// Only for the stream of a source, before anything reads it.
     #[must_use]
     pub fn event_time(self, column: &str, delay: Duration) -> Stream {
         let delay_ns = i64::try_from(delay.as_nanos()).unwrap_or(i64::MAX);
@@ -54,18 +54,19 @@ impl Stream {
         self.with_source(|source| source.event_time = column.map(|column| EventTime { column, delay_ns }))
     }
 
-    /// Says after which time without rows a source no longer holds event time back; `None`: it always does.
+    /// Sets after how long without rows a source no longer holds event time back. With `None` it always does.
     ///
-    /// For sources that are [read](crate::Query::read). A program that pushes rows calls [`Input::idle`](crate::Input::idle).
+    /// Only for sources that are [read](crate::Query::read). A program that pushes rows calls
+    /// [`Input::idle`](crate::Input::idle).
     #[must_use]
     pub fn idle_after(self, limit: Option<Duration>) -> Stream {
         self.with_source(|source| source.idle_after = limit)
     }
 
-    /// Says how far ahead of the clock the event time of a row may be. Rows further ahead are refused, because they would
-    /// make all others late; `None`: there is no limit.
+    /// Sets how far ahead of the clock the event time of a row may be. Rows further ahead are refused, because they
+    /// would make all others late. With `None` there is no limit.
     ///
-    /// For sources that are [read](crate::Query::read) and give other rows each time.
+    /// Only for sources that are [read](crate::Query::read) and whose rows differ each time.
     #[must_use]
     pub fn max_ahead(self, limit: Option<Duration>) -> Stream {
         self.with_source(|source| source.max_ahead = limit)
@@ -100,7 +101,7 @@ impl Stream {
         })
     }
 
-    /// Makes one row of each: the function gets some columns, and its result is the whole new row.
+    /// Turns each row into one new row. The function gets some columns, and its result is the whole new row.
     #[must_use]
     pub fn map<R, O, F>(&self, columns: impl Names, output: impl Names, function: F) -> Stream
     where
@@ -111,7 +112,7 @@ impl Stream {
         self.mapped("map", columns, output, false, function)
     }
 
-    /// Adds columns to each row: the function gets some columns, and its result stands behind them all.
+    /// Adds columns to each row. The function gets some columns, and its result is added behind all columns.
     ///
     /// ```
     /// use tidemill::{Engine, Query};
@@ -157,7 +158,7 @@ impl Stream {
         })
     }
 
-    /// Makes any number of rows of each: those that the function returns.
+    /// Turns each row into any number of rows: those that the function returns.
     #[must_use]
     pub fn flat_map<R, I, F>(&self, columns: impl Names, output: impl Names, function: F) -> Stream
     where
@@ -191,7 +192,7 @@ impl Stream {
         })
     }
 
-    /// Passes the rows through a [`Transform`] of the program's own, batch by batch.
+    /// Passes the rows through a [`Transform`] of your own, batch by batch.
     #[must_use]
     pub fn transform<T>(
         &self,
@@ -260,7 +261,7 @@ impl Stream {
         build.sinks.push(Box::new(sink));
     }
 
-    /// Sends the rows to a sink that needs to know their columns before it can be made, such as one of
+    /// Sends the rows to a sink that must know their columns before it can be made, such as one of
     /// [`connect::sinks`](crate::connect::sinks).
     ///
     /// ```
@@ -282,15 +283,16 @@ impl Stream {
         }
     }
 
-    /// Keeps the rows in memory: at most so many, a query that has more stops. Returns the handle to read them, while the
-    /// query runs or after.
+    /// Keeps the rows in memory. A query that has more than `rows_max` rows stops. Returns the handle that reads the
+    /// rows, during the run or after it.
     pub fn collect(&self, name: &str, rows_max: usize) -> MemoryRows {
         let (sink, rows) = MemorySink::new(&self.schema, rows_max);
         self.to(name, sink);
         rows
     }
 
-    /// Calls a function with some columns of each row, once the row's cycle is committed, on a thread of its own.
+    /// Calls a function with some columns of each row when the row's cycle is committed. The function runs on its own
+    /// thread.
     pub fn for_each<R, F>(&self, name: &str, columns: impl Names, mut function: F)
     where
         R: Row,
@@ -305,7 +307,7 @@ impl Stream {
         });
     }
 
-    /// Calls a function with the rows of each cycle, once the cycle is committed. An error stops the query.
+    /// Calls a function with the rows of each cycle when the cycle is committed. An error stops the query.
     pub fn for_each_batch<F>(&self, name: &str, function: F)
     where
         F: FnMut(&RecordBatch) -> Result<(), Cause> + Send + 'static,
@@ -318,7 +320,7 @@ impl Stream {
         BuildInput { stream: self.stream, schema: &self.schema, keys }
     }
 
-    /// How far event time is complete for an operator that reads the stream.
+    /// Up to which event time the stream is complete for an operator that reads it.
     pub(crate) fn watermark(&self) -> WatermarkSpec {
         WatermarkSpec { sources: self.sources.clone(), delay_ns: self.delay_ns }
     }
@@ -327,7 +329,7 @@ impl Stream {
         self.build.borrow_mut().fail(reason);
     }
 
-    /// The columns of these names; keeps what is wrong with them.
+    /// The columns of these names; keeps the fault if there is one.
     pub(crate) fn columns(&self, what: &str, names: impl Names) -> Option<Vec<usize>> {
         let column = |name: String| {
             let found = self.schema.index_of(&name);
@@ -339,7 +341,7 @@ impl Stream {
         columns.map_err(|reason| self.fail(reason)).ok()
     }
 
-    /// A column of event times; keeps what is wrong with it.
+    /// A column of event times; keeps the fault if there is one.
     pub(crate) fn time_column(&self, name: &str) -> Option<usize> {
         let column = self.columns("event time", name)?[0];
         let data_type = self.schema.field(column).data_type();
@@ -359,7 +361,7 @@ impl Stream {
         Some(column)
     }
 
-    /// The columns of these names as rows of a type; keeps what is wrong with them.
+    /// The columns of these names as rows of a type; keeps the fault if there is one.
     pub(crate) fn typed<R: Row>(&self, what: &str, names: impl Names) -> Option<Vec<usize>> {
         let columns = self.columns(what, names)?;
         match R::check(&self.schema, &columns) {
@@ -371,7 +373,7 @@ impl Stream {
         }
     }
 
-    /// The schema of rows that a function writes behind other columns; keeps what is wrong with it.
+    /// The schema of rows that a function writes behind other columns; keeps the fault if there is one.
     pub(crate) fn written<O: Row>(
         &self,
         what: &str,
@@ -413,7 +415,7 @@ impl Stream {
     }
 }
 
-/// The columns of a schema, for people.
+/// The columns of a schema, for messages.
 pub(crate) fn describe(schema: &Schema) -> String {
     let columns: Vec<String> =
         schema.fields().iter().map(|field| format!("{} ({})", field.name(), field.data_type())).collect();

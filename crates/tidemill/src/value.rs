@@ -9,7 +9,7 @@ use arrow_cast::cast;
 use arrow_schema::{DataType, TimeUnit};
 use tidemill_engine::Cause;
 
-/// A time: nanoseconds since 1970 in UTC, as in a column of timestamps.
+/// A time in nanoseconds since 1970 in UTC, as in a timestamp column.
 ///
 /// ```
 /// use tidemill::Timestamp;
@@ -18,11 +18,11 @@ use tidemill_engine::Cause;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub i64);
 
-/// A Rust type for the values of a column that is never NULL. `Option` of it is the type for one that may be.
+/// A Rust type for the values of a column that is never NULL. For a column that may be NULL, use `Option` of it.
 ///
 /// Numbers, `bool`, `String` and [`Timestamp`] are scalars.
 pub trait Scalar: Sized + Send + 'static {
-    /// The column that values are read from.
+    /// The column from which values are read.
     type Column: Send;
 
     /// The type of the columns that are written.
@@ -36,7 +36,7 @@ pub trait Scalar: Sized + Send + 'static {
     /// The column to read from.
     ///
     /// # Errors
-    /// If it has a type that is not accepted.
+    /// If the type of the column is not accepted.
     fn column(array: &ArrayRef) -> Result<Self::Column, Cause>;
 
     /// The value of a row, which is not NULL.
@@ -46,7 +46,7 @@ pub trait Scalar: Sized + Send + 'static {
     fn array(values: Vec<Option<Self>>) -> ArrayRef;
 }
 
-/// A Rust type for the values of a column: a [`Scalar`], or `Option` of one where values may be NULL.
+/// A Rust type for the values of a column: a [`Scalar`], or `Option` of one if values may be NULL.
 ///
 /// ```
 /// use tidemill::Value;
@@ -58,10 +58,10 @@ pub trait Value: Sized + Send + 'static {
     /// Whether values may be NULL.
     const NULLABLE: bool;
 
-    /// The value, given the one that is not NULL.
+    /// Makes the value from a scalar, or from `None` for NULL. Returns `None` if the type does not allow NULL.
     fn from_scalar(scalar: Option<Self::Scalar>) -> Option<Self>;
 
-    /// The value that is not NULL, if it is none.
+    /// The value as a scalar; `None` if it is NULL.
     fn into_scalar(self) -> Option<Self::Scalar>;
 }
 

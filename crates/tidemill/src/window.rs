@@ -8,9 +8,9 @@ use tidemill_operators::{SessionSpec, WindowSpec};
 use crate::keyed::KeyedStream;
 use crate::stream::Stream;
 
-/// How rows are divided by their event time. The source says which column that is: [`Stream::event_time`]. A window may
-/// name another column, such as one that a function made, if its times are never behind that one: rows that are count as
-/// late.
+/// How rows are divided into windows by their event time. The source declares which column that is:
+/// [`Stream::event_time`]. A window may use another column, for example one that a function computed, if its times are
+/// never earlier than the event time. Rows with an earlier time count as late.
 ///
 /// ```
 /// use std::time::Duration;
@@ -40,17 +40,17 @@ pub(crate) enum ResolvedWindow {
 }
 
 impl Window {
-    /// One window after the other, all of this size.
+    /// Consecutive windows of this size.
     pub fn tumbling(time: &str, size: Duration) -> Window {
         Window { time: time.to_owned(), kind: Kind::Regular { size, slide: size } }
     }
 
-    /// Windows of this size, one beginning every `slide`.
+    /// Windows of this size; one begins every `slide`.
     pub fn hopping(time: &str, size: Duration, slide: Duration) -> Window {
         Window { time: time.to_owned(), kind: Kind::Regular { size, slide } }
     }
 
-    /// The rows of a key of which each is at most `gap` after the one before.
+    /// The rows of a key in which each row is at most `gap` after the row before it.
     pub fn session(time: &str, gap: Duration) -> Window {
         Window { time: time.to_owned(), kind: Kind::Session { gap } }
     }
@@ -83,7 +83,7 @@ impl Window {
     }
 }
 
-/// A keyed stream in windows: [`KeyedStream::window`].
+/// A keyed stream divided into windows: [`KeyedStream::window`].
 #[derive(Clone)]
 pub struct WindowedStream {
     pub(crate) keyed: KeyedStream,
