@@ -1,7 +1,7 @@
 //! The allocator of Tidemill's programs: mimalloc, with huge pages. Libraries never choose one.
 //!
-//! Batches are made on one thread and freed on another, and state of gigabytes is read at random: the first
-//! wants an allocator that is good at it, the second wants few page-table entries.
+//! Batches are allocated on one thread and freed on another, and gigabytes of state are read in random order. The first
+//! needs an allocator that handles it well, the second needs few page-table entries.
 //!
 //! ```
 //! #[global_allocator]
@@ -17,8 +17,8 @@ pub use mimalloc::MiMalloc as Allocator;
 /// `mi_option_purge_delay` of the allocator's header, which the binding does not name.
 const PURGE_DELAY: mi_option_t = 15;
 
-/// Asks for huge pages for all memory that is reserved from now on, where the system offers them; and keeps
-/// memory once it has it: cycles free and take the same amounts again and again. For the beginning of `main`.
+/// Asks for huge pages for all memory that is reserved from now on, where the system offers them. Also keeps memory that
+/// was allocated once, because cycles free and allocate the same amounts again and again. Call it at the beginning of `main`.
 pub fn tune() {
     // SAFETY: sets options of the allocator, which it reads when it reserves and frees; any value is valid.
     unsafe {
