@@ -95,7 +95,10 @@ impl SplitOptimizer {
         if self.with_given {
             // Nobody works beside it now: as many threads contend for the memory as have split.
             let threads = topology.workers.min(cores());
-            edges.iter().filter(is_unknown).for_each(|measured| measured.measure(&self.run_state, topology, threads));
+            edges
+                .iter()
+                .filter(is_unknown)
+                .for_each(|measured| measured.measure(&self.run_state, topology, threads));
         }
     }
 }
