@@ -11,6 +11,7 @@ use crate::fields::Fields;
 use crate::log_reader::{LogReader, Read};
 use crate::progress::StreamProgress;
 use crate::record_log::{NewRecord, RecordLog};
+use crate::recovery;
 
 /// The durable log of a query's cuts. Clones refer to the same log.
 ///
@@ -92,7 +93,7 @@ impl CutJournal {
     /// # Errors
     /// If the disk fails, or one of the cuts before is damaged.
     pub fn discard_after(&self, cycle: Option<u64>) -> Result<(), Cause> {
-        self.lock().cut_back(cycle.map_or(0, |cycle| cycle.saturating_add(1)))
+        recovery::cut_back(&mut self.lock(), cycle.map_or(0, |cycle| cycle.saturating_add(1)))
     }
 
     /// How many bytes of an incompletely written cut were cut off when the log was opened.

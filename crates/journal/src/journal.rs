@@ -17,8 +17,9 @@ use crate::layout;
 use crate::log_reader::LogReader;
 use crate::medium::{LockGuard, Medium};
 use crate::query;
-use crate::record_log::{LogSettings, RecordLog};
-use crate::replace::replace;
+use crate::record_log::LogSettings;
+use crate::recovery;
+use crate::replace::{remove_unfinished, replace};
 use crate::rows::{RowDecoder, RowEncoder, decode_schema, encode_schema};
 use crate::segment::Content;
 use crate::snapshots::SnapshotFolder;
@@ -104,7 +105,7 @@ impl Journal {
         let identity = encode_schema(&schema);
         let written = decode_schema(&identity).map_err(Cause::Bug)?;
         let encoder = RowEncoder::new(schema.clone())?;
-        let log = RecordLog::open(
+        let log = recovery::open(
             self.medium.clone(),
             LogSettings {
                 folder: layout::streams(&self.folder).join(folder),
@@ -149,7 +150,7 @@ impl Journal {
             retain_bytes: 0,
             clients_max: 1,
         };
-        let log = RecordLog::open(self.medium.clone(), settings, self.lock.clone())?;
+        let log = recovery::open(self.medium.clone(), settings, self.lock.clone())?;
         Ok(cuts.insert(CutJournal::new(log)).clone())
     }
 
@@ -194,14 +195,4 @@ fn write_manifest(medium: &dyn Medium, folder: &Path) -> Result<(), Cause> {
         file.put(&MAGIC);
         file.put_u32(VERSION);
     })
-}
-
-/// Removes files that were to replace others but were not completely written.
-pub(crate) fn remove_unfinished(medium: &dyn Medium, folder: &Path) -> Result<(), Cause> {
-    let names = medium.names(folder).map_err(|error| failed("list", folder, &error))?;
-    for name in names.iter().filter(|name| name.ends_with(".new")) {
-        let path = folder.join(name);
-        medium.remove(&path).map_err(|error| failed("remove", &path, &error))?;
-    }
-    Ok(())
 }

@@ -11,7 +11,6 @@ use crate::frame::{CLIENT_BYTES_MAX, NewFrame, RECORD_BYTES_MAX, encode_frame, f
 use crate::medium::{LockGuard, Medium};
 use crate::origins::{Origins, encode_places};
 use crate::progress::StreamProgress;
-use crate::recovery;
 use crate::segment::{Content, Segment, SegmentFile, encode_head, segment_name};
 
 /// What a log contains and how large it may become.
@@ -86,15 +85,6 @@ pub(crate) struct NewRecord<'a> {
 }
 
 impl RecordLog {
-    /// Opens the log, even after a crash, or creates an empty one.
-    pub(crate) fn open(
-        medium: Arc<dyn Medium>,
-        settings: LogSettings,
-        lock: LockGuard,
-    ) -> Result<RecordLog, Cause> {
-        recovery::open(medium, settings, lock)
-    }
-
     pub(crate) fn end(&self) -> u64 {
         self.shared.progress.end()
     }
@@ -268,22 +258,12 @@ impl RecordLog {
         }
     }
 
-    /// Durably cuts off everything from a position on, which must be the beginning of a record.
-    pub(crate) fn cut_back(&mut self, end: u64) -> Result<(), Cause> {
-        self.usable()?;
-        if end >= self.end() {
-            return Ok(());
-        }
-        let result = recovery::cut_back(self, end);
-        result.map_err(|cause| self.close(cause))
-    }
-
     pub(crate) fn count_bytes(&self) {
         let bytes = self.shared.segments().iter().map(|segment| segment.written()).sum();
         self.shared.progress.set_bytes(bytes);
     }
 
-    fn usable(&self) -> Result<(), Cause> {
+    pub(crate) fn usable(&self) -> Result<(), Cause> {
         self.failure.clone().map_or(Ok(()), Err)
     }
 

@@ -7,11 +7,11 @@ use tidemill_core::error::Cause;
 
 use crate::failure::{damaged, failed, foreign};
 use crate::fields::EndsEarly;
-use crate::journal::remove_unfinished;
 use crate::medium::{LockGuard, Medium};
 use crate::origins::Origins;
 use crate::progress::StreamProgress;
 use crate::record_log::{LogSettings, LogShared, NotCreated, RecordLog, Tail, create_segment};
+use crate::replace::remove_unfinished;
 use crate::scan::{Next, Scan};
 use crate::segment::{
     Segment, SegmentFile, SegmentHead, VERSION, read_head, segment_name, segment_positions,
@@ -30,6 +30,7 @@ struct Recovered {
     version: u32,
 }
 
+/// Opens the log, even after a crash, or creates an empty one.
 pub(crate) fn open(
     medium: Arc<dyn Medium>,
     mut settings: LogSettings,
@@ -198,8 +199,17 @@ pub(crate) fn cut_off(tail: &mut Tail, segment_bytes: u64) -> Result<(), Cause> 
     tail.file.sync()
 }
 
-/// Removes the segments behind a position, newest first, and cuts off the records behind it.
+/// Durably cuts off everything from a position on, which must be the beginning of a record.
 pub(crate) fn cut_back(log: &mut RecordLog, end: u64) -> Result<(), Cause> {
+    log.usable()?;
+    if end >= log.end() {
+        return Ok(());
+    }
+    remove_behind(log, end).map_err(|cause| log.close(cause))
+}
+
+/// Removes the segments behind a position, newest first, and cuts off the records behind it.
+fn remove_behind(log: &mut RecordLog, end: u64) -> Result<(), Cause> {
     let medium = log.shared.medium.clone();
     loop {
         let newest = log.shared.segments().last().cloned();

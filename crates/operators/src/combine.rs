@@ -9,7 +9,7 @@ use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow_select::{concat::concat, take::take};
 use tidemill_core::{Cause, Cut, Transform, Transformed};
 
-use crate::aggregate::arrow_bug;
+use crate::arrow_bug::arrow_bug;
 use crate::grouped::{Grouped, Layout};
 use crate::panes::{PaneRun, Panes};
 use crate::window_spec::time_type;

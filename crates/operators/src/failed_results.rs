@@ -8,7 +8,7 @@ use arrow_schema::DataType;
 use arrow_select::concat::concat;
 use tidemill_core::{Cause, FaultLog};
 
-use crate::aggregate::arrow_bug;
+use crate::arrow_bug::arrow_bug;
 use crate::{Accumulator, AggregateSpec};
 
 /// What happens to a result that cannot be represented.

@@ -9,7 +9,7 @@ use arrow_array::{ArrayRef, BooleanArray, UInt32Array};
 use arrow_schema::DataType;
 use tidemill_core::{Cause, SnapshotReader, SnapshotWriter};
 
-use crate::aggregate::arrow_bug;
+use crate::arrow_bug::arrow_bug;
 use crate::failed_results::Results;
 use crate::state::{read_columns, write_columns};
 use crate::{Accumulator, AggregateSpec, Groups};

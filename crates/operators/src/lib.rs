@@ -22,6 +22,7 @@ pub mod until_end;
 pub mod watermark;
 
 pub mod aggregate;
+mod arrow_bug;
 pub mod combine;
 pub mod failed_results;
 mod grouped;

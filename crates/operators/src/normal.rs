@@ -8,7 +8,7 @@ use arrow_array::{Array, ArrayRef, ArrowPrimitiveType};
 use arrow_schema::DataType;
 use tidemill_core::Cause;
 
-use crate::aggregate::arrow_bug;
+use crate::arrow_bug::arrow_bug;
 
 /// The column without a dictionary, with -0 as 0 and all NaN as one value.
 pub(crate) fn normalise(column: &ArrayRef, plain: &DataType) -> Result<ArrayRef, Cause> {

@@ -8,7 +8,7 @@ use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, TimestampNanosecond
 use arrow_schema::{DataType, SchemaRef};
 use tidemill_core::{Cause, Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter};
 
-use crate::aggregate::arrow_bug;
+use crate::arrow_bug::arrow_bug;
 use crate::failed_results::{FailedResults, Results};
 use crate::grouped::{Grouped, Layout, PartialRows, StateTypes};
 use crate::groups::too_many_groups;

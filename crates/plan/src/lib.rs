@@ -25,6 +25,7 @@
 
 mod auto_split;
 mod contract;
+mod error;
 mod operator;
 mod plan;
 mod process;
@@ -33,8 +34,9 @@ mod transform;
 
 pub use auto_split::AutoSplit;
 pub use contract::{CyclePolicy, Limits};
+pub use error::PlanError;
 pub use operator::{Factory, InputPlan, OperatorPlan};
-pub use plan::{Plan, PlanError, SinkPlan, SourcePlan};
+pub use plan::{Plan, SinkPlan, SourcePlan};
 pub use process::{PlaceChoice, PlaceGroup, PlaceMember, StreamProcessPlan, places_of};
 pub use stream::{Producer, StreamRef};
 pub use transform::{TransformFactory, TransformPlan};

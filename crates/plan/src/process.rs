@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::plan::PlanError;
+use crate::error::PlanError;
 
 /// A part of a query with a place of its own, which holds all partitions of its operators.
 ///

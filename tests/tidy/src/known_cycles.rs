@@ -15,10 +15,6 @@ pub const KNOWN: &[(&str, &[&str])] = &[
     ("crates/connect/src/formats/line_protocol", &["block", "marks"]),
     ("crates/connect/src/sinks/postgres", &["sink", "writer"]),
     ("crates/engine/src", &["admission", "feed", "intake"]),
-    ("crates/engine/src/durable", &["recovery", "repair"]),
-    ("crates/engine/src/durable", &["feed", "forward", "write"]),
-    ("crates/journal/src", &["cut_journal", "journal", "log_reader", "record_log", "recovery", "stream"]),
-    ("crates/operators/src", &["aggregate", "groups", "normal"]),
     (
         "crates/operators/src/over",
         &[
@@ -37,7 +33,6 @@ pub const KNOWN: &[(&str, &[&str])] = &[
             "sum",
         ],
     ),
-    ("crates/plan/src", &["plan", "process"]),
     (
         "crates/sql/src",
         &[

@@ -2,16 +2,15 @@
 //! first never waits for the second: what the engine cannot take yet is read from the journal later.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use crossbeam_channel::bounded;
-use tidemill_core::Clock;
 use tidemill_core::arrow::schema::SchemaRef;
 use tidemill_core::error::Cause;
 use tidemill_flow::Gateway;
 use tidemill_journal::{StreamReader, StreamWriter};
 
 use super::DurableSource;
+use super::feed_start::FeedStart;
 use super::forward::{Entrance, Forwarder, Pause};
 use super::protocol::Forwarding;
 use super::write::{Ending, Writer};
@@ -22,22 +21,12 @@ use crate::intake::Intake;
 /// How many batches may be handed on without being read from the journal again.
 const BATCHES_HANDED_ON: usize = 64;
 
-/// What a feed begins with.
-pub(super) struct Start {
-    pub position: u64,
-    pub watermark: i64,
-    /// The position behind the cuts that are replayed.
-    pub replay_end: u64,
-    pub now: Instant,
-    pub clock: Arc<dyn Clock>,
-}
-
 /// Starts to feed a durable source into its gateway.
 pub(super) fn start(
     source: DurableSource,
     stream: (StreamWriter, StreamReader),
     gateway: Gateway,
-    start: Start,
+    start: FeedStart,
 ) -> Result<Feed, Cause> {
     let streams = gateway.streams().to_vec();
     let (writer, forwarder) = parts(source, stream, (gateway, &streams), BATCHES_HANDED_ON, start);
@@ -52,7 +41,7 @@ pub(super) fn parts<E: Entrance>(
     (writer, reader): (StreamWriter, StreamReader),
     (gateway, streams): (E, &[SchemaRef]),
     batches_handed_on: usize,
-    start: Start,
+    start: FeedStart,
 ) -> (Writer, Forwarder<E>) {
     let state = Arc::new(FeedState::default());
     let ending = Arc::new(Ending::default());

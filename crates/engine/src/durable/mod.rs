@@ -3,11 +3,13 @@
 
 mod description;
 mod feed;
+mod feed_start;
 mod forward;
 mod guard;
 mod maintenance;
 mod opening;
 mod protocol;
+mod reach;
 mod recovery;
 mod repair;
 mod write;

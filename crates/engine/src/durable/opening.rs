@@ -11,7 +11,7 @@ use tidemill_journal::{Journal, StreamReader, StreamWriter};
 use tidemill_plan::Plan;
 
 use super::description::Description;
-use super::feed::Start;
+use super::feed_start::FeedStart;
 use super::guard::Guard;
 use super::maintenance::Maintained;
 use super::recovery::{self, Recovered, Recovery};
@@ -29,12 +29,12 @@ pub(super) struct Opened {
 
 impl Opened {
     /// What the feed of a source begins with.
-    pub fn start_of(&self, source: usize, now: Instant, clock: &Arc<dyn Clock>) -> Start {
+    pub fn start_of(&self, source: usize, now: Instant, clock: &Arc<dyn Clock>) -> FeedStart {
         let after = self.resume.after.as_ref();
         let (position, watermark) =
             after.map_or((0, i64::MIN), |cut| (cut.positions[source], cut.watermarks[source]));
         let replay_end = self.resume.replay.last().map_or(position, |cut| cut.positions[source]);
-        Start { position, watermark, replay_end, now, clock: Arc::clone(clock) }
+        FeedStart { position, watermark, replay_end, now, clock: Arc::clone(clock) }
     }
 }
 

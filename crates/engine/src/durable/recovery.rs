@@ -1,16 +1,16 @@
 //! What an earlier run left, and how to resume from it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidemill_core::error::Cause;
 use tidemill_core::snapshot::Snapshot;
-use tidemill_core::{Cut, Guarantee, Sink};
+use tidemill_core::{Cut, Sink};
 use tidemill_flow::Resume;
 use tidemill_journal::{CutJournal, Journal, StoredSnapshot, StreamProgress};
 
 use super::description::Description;
 use super::protocol::{Reach, RecoveryInput, Retention, SinkPlace};
+use super::reach::{places, reach};
 use super::repair::{self, Repair};
 
 /// What was found from earlier runs.
@@ -125,24 +125,4 @@ fn forget_repair(journal: &Journal, sinks: &[SinkPlace]) -> Result<(), Cause> {
         !sinks.iter().any(|place| place.remembers && !place.is_brought && place.name == *name)
     });
     if noted.len() < count { journal.commits().write(&noted) } else { Ok(()) }
-}
-
-pub(super) fn reach(stream: &Arc<StreamProgress>) -> Reach {
-    Reach { first: stream.first(), end: stream.end() }
-}
-
-/// How far each sink is, by its own account or by our record.
-pub(super) fn places(
-    noted: &BTreeMap<String, u64>,
-    names: &[String],
-    sinks: &mut [Box<dyn Sink>],
-) -> Result<Vec<SinkPlace>, Cause> {
-    let place = |(name, sink): (&String, &mut Box<dyn Sink>)| {
-        let remembers = sink.guarantee() == Guarantee::ExactlyOnce;
-        let known = if remembers { sink.last_committed()? } else { None };
-        let noted = noted.get(name).copied();
-        let is_brought = remembers && noted > known;
-        Ok(SinkPlace { name: name.clone(), remembers, is_brought, committed: known.max(noted) })
-    };
-    names.iter().zip(sinks).map(place).collect()
 }

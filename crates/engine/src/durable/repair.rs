@@ -8,7 +8,7 @@ use tidemill_plan::Plan;
 
 use super::description::Description;
 use super::protocol::{Reach, RecoveryInput, SinkPlace};
-use super::recovery::{places, reach};
+use super::reach::{places, reach};
 use super::{Durability, DurableSource};
 
 /// How sinks are brought to a remaining state.

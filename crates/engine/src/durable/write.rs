@@ -12,7 +12,7 @@ use tidemill_core::{Clock, Faults, Place, Polled, Request, Source};
 use tidemill_journal::{Record, StreamWriter};
 
 use super::SyncPolicy;
-use super::feed::Start;
+use super::feed_start::FeedStart;
 use super::protocol::{Settle, Taking};
 use crate::admission::Gate;
 use crate::feed::{FeedState, POLL_WAIT};
@@ -73,12 +73,12 @@ impl Writer {
         policy: SyncPolicy,
         queue: Sender<Record>,
         (state, ending): (Arc<FeedState>, Arc<Ending>),
-        start: Start,
+        start: FeedStart,
     ) -> Self {
         // A source that has places continues behind its rows by itself.
         let gives_all_again = source.is_repeatable() && journal.places().is_empty();
         let taking = Taking::new(policy, gives_all_again, journal.end());
-        let Start { clock, now: synced_at, .. } = start;
+        let FeedStart { clock, now: synced_at, .. } = start;
         Writer {
             source,
             gate,
@@ -299,7 +299,7 @@ mod tests {
         let shared = (Arc::new(FeedState::default()), Arc::new(Ending::default()));
         let now = Instant::now();
         let clock = Arc::new(ManualClock::default());
-        let start = Start { position: 0, watermark: i64::MIN, replay_end: 0, now, clock };
+        let start = FeedStart { position: 0, watermark: i64::MIN, replay_end: 0, now, clock };
         let schema = source.schema();
         let gate = Gate::new(&mut source, &FeedSettings::default(), &[schema]);
         let source = (Box::new(source) as _, gate);

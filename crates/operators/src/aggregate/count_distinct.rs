@@ -10,8 +10,9 @@ use arrow_select::filter::filter;
 use tidemill_core::Cause;
 
 use super::selection::selected;
-use super::{Accumulator, Aggregate, arrow_bug, wrong_type};
+use super::{Accumulator, Aggregate, wrong_type};
 use crate::Groups;
+use crate::arrow_bug::arrow_bug;
 
 /// The number of different values that are not NULL, as an Int64. 0 equals -0, and NaN equals NaN.
 ///

@@ -11,7 +11,8 @@ use tidemill_core::Cause;
 
 use super::extreme_of_bytes::ExtremeBytes;
 use super::selection::{for_each_value, selected};
-use super::{Accumulator, Aggregate, arrow_bug, not_defined, wrong_type};
+use super::{Accumulator, Aggregate, not_defined, wrong_type};
+use crate::arrow_bug::arrow_bug;
 
 /// The smallest or largest of the values that are not NULL; NULL if there are none.
 ///

@@ -19,7 +19,7 @@ mod variance;
 use std::fmt::Debug;
 
 use arrow_array::{ArrayRef, BooleanArray};
-use arrow_schema::{ArrowError, DataType};
+use arrow_schema::DataType;
 use tidemill_core::Cause;
 
 pub use average::Average;
@@ -100,11 +100,6 @@ pub trait Accumulator: Send {
 pub(crate) fn wrong_type(function: &str, expected: &str, given: Option<&ArrayRef>) -> Cause {
     let given = given.map_or("nothing".to_owned(), |column| column.data_type().to_string());
     Cause::Bug(format!("{function} was made for a column of {expected} and given {given}"))
-}
-
-/// An Arrow kernel rejected something that was checked before.
-pub(crate) fn arrow_bug(place: &str) -> impl Fn(ArrowError) -> Cause {
-    move |error| Cause::Bug(format!("{place}: {error}"))
 }
 
 /// There is no function of this name for this type.

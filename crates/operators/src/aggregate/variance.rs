@@ -9,7 +9,8 @@ use arrow_schema::DataType;
 use tidemill_core::Cause;
 
 use super::selection::{for_each_row, for_each_value, selected};
-use super::{Accumulator, Aggregate, arrow_bug, not_defined, wrong_type};
+use super::{Accumulator, Aggregate, not_defined, wrong_type};
+use crate::arrow_bug::arrow_bug;
 
 /// Which measure of spread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

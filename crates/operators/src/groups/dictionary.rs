@@ -8,7 +8,7 @@ use arrow_schema::DataType;
 use tidemill_core::Cause;
 
 use super::{Groups, NONE};
-use crate::aggregate::arrow_bug;
+use crate::arrow_bug::arrow_bug;
 
 /// The groups of a column of codes.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use hashbrown::HashTable;
 use tidemill_core::Cause;
 
 use super::hash;
-use crate::aggregate::arrow_bug;
+use crate::arrow_bug::arrow_bug;
 use crate::normal::normalise;
 
 /// The groups of rows of key columns.

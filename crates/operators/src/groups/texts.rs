@@ -11,7 +11,7 @@ use hashbrown::HashTable;
 use tidemill_core::Cause;
 
 use super::hash;
-use crate::aggregate::arrow_bug;
+use crate::arrow_bug::arrow_bug;
 
 /// The groups of a column of byte strings.
 #[derive(Debug)]

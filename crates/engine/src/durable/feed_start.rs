@@ -1,0 +1,16 @@
+//! Where a feed begins.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tidemill_core::Clock;
+
+/// What a feed begins with.
+pub(super) struct FeedStart {
+    pub position: u64,
+    pub watermark: i64,
+    /// The position behind the cuts that are replayed.
+    pub replay_end: u64,
+    pub now: Instant,
+    pub clock: Arc<dyn Clock>,
+}
