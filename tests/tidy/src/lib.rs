@@ -6,6 +6,7 @@
 //! | `datafusion` | a crate other than `tidemill-sql` that depends on DataFusion |
 //! | `edges` | a dependency among our packages that [`edges::ALLOWED`] does not list |
 //! | `cycles` | modules of a crate that import each other in a circle, see [`cycles`] |
+//! | `features` | a package with SQL that, built by itself, needs dependencies with other features than the workspace |
 //! | `glossary` | a type or path of `docs/glossary.md` that is not there, and a retired name that is |
 //! | `map` | a folder of `crates/`, `apps/`, `tests/` or `examples/` that the map of `ARCHITECTURE.md` does not name, and a name in it that is no folder |
 //! | `output` | printing, exiting, `dbg!` and `todo!` in library code: the `src` of all crates and applications but `cli` |
@@ -20,6 +21,7 @@
 
 pub mod cycles;
 pub mod edges;
+pub mod features;
 pub mod glossary;
 pub mod imports;
 pub mod known_cycles;

@@ -3,6 +3,7 @@
 //! * `timely`, `datafusion`: one crate alone depends on each.
 //! * `edges`: packages depend on each other downwards only.
 //! * `cycles`: modules of a crate do not import each other in circles.
+//! * `features`: what is expensive is built with one set of features.
 //! * `glossary`: what `docs/glossary.md` names exists, and what it retires does not.
 //! * `map`: `ARCHITECTURE.md` names every folder with code, and no other.
 //! * `output`: libraries do not print or exit.
@@ -15,7 +16,7 @@
 use std::fs;
 use std::process::Command;
 
-use tidemill_tidy::{Finding, cycles, edges, glossary, known_cycles, map, prose, sources, tree};
+use tidemill_tidy::{Finding, cycles, edges, features, glossary, known_cycles, map, prose, sources, tree};
 
 #[test]
 fn packages_depend_downwards() {
@@ -24,6 +25,27 @@ fn packages_depend_downwards() {
     let mut findings = edges::sole_users(&packages);
     findings.extend(edges::allowed(&packages));
     assert_none(findings);
+}
+
+#[test]
+fn what_is_expensive_is_built_once() {
+    let tree = |packages: &[&str]| {
+        let mut arguments =
+            vec!["tree", "--offline", "--edges", "normal,build", "--prefix", "none", "--format"];
+        arguments.push(features::FORMAT);
+        arguments.extend(packages);
+        let tree = features::built(&String::from_utf8(cargo(&arguments)).expect("names are UTF-8"));
+        assert!(
+            tree.iter().any(|(package, _)| package.starts_with("arrow-array ")),
+            "{packages:?}: {tree:?}"
+        );
+        tree
+    };
+    let workspace = tree(&["--workspace"]);
+    let findings = features::ROOTS
+        .iter()
+        .flat_map(|root| features::check(root, &tree(&["--package", root]), &workspace));
+    assert_none(findings.collect());
 }
 
 #[test]
@@ -79,14 +101,17 @@ const ROOT_FILES: [&str; 7] =
     [".ci/run", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "Cargo.toml", "README.md", "deny.toml"];
 
 fn metadata() -> serde_json::Value {
+    let metadata = cargo(&["metadata", "--format-version", "1", "--no-deps", "--offline"]);
+    serde_json::from_slice(&metadata).expect("cargo metadata writes JSON")
+}
+
+/// What a command of cargo's writes.
+fn cargo(arguments: &[&str]) -> Vec<u8> {
     let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
-    let output = Command::new(cargo)
-        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
-        .current_dir(tree::root())
-        .output()
-        .expect("cargo runs");
-    assert!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("cargo metadata writes JSON")
+    let output = Command::new(cargo).args(arguments).current_dir(tree::root()).output().expect("cargo runs");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "cargo {arguments:?}: {errors}");
+    output.stdout
 }
 
 fn assert_none(mut findings: Vec<Finding>) {
