@@ -55,8 +55,8 @@ pub(crate) struct SplitOptimizer {
 }
 
 impl SplitOptimizer {
-    /// Before the first cycle: chooses by what earlier runs have measured, and starts a thread that measures this one, if
-    /// there is anything to be measured.
+    /// Call it before the first cycle. Chooses plans by the measurements of earlier runs, and starts a thread that measures
+    /// this run, if there is anything to measure.
     pub fn start(run_state: &Arc<RunState>, with_given: bool) -> Result<Option<JoinHandle<()>>, FlowError> {
         let optimizer = SplitOptimizer { run_state: Arc::clone(run_state), with_given };
         optimizer.choose_by_earlier_runs();
@@ -89,11 +89,11 @@ impl SplitOptimizer {
         let is_due = |measured: &&Measured<'_>| measured.chosen.is_some() || is_unknown(measured);
         while splits.wait(wait) {
             wait = every;
-            // One thread: the workers are at work beside it.
+            // One thread, because the workers are running.
             edges.iter().filter(is_due).for_each(|measured| measured.measure(&self.run_state, topology, 1));
         }
         if self.with_given {
-            // Nobody works beside it now: as many threads contend for the memory as have split.
+            // No worker runs now. Measure with as many threads as have split, because they contend for memory.
             let threads = topology.workers.min(cores());
             edges
                 .iter()

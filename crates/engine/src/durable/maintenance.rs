@@ -18,7 +18,7 @@ use crate::feed::spawn;
 /// How often it checks.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// What maintenance maintains.
+/// The parts of a durable query that maintenance looks after.
 pub(super) struct Maintained {
     pub journal: Journal,
     pub cuts: CutJournal,

@@ -35,7 +35,7 @@ impl CyclesInFlight {
         all.push_back(in_flight);
     }
 
-    /// A in_flight cycle that has not been removed.
+    /// A cycle in flight that has not been removed.
     pub fn get(&self, cycle: u64) -> Option<CycleInFlight> {
         let all = self.in_flight.borrow();
         let first = all.front()?.cut.cycle;

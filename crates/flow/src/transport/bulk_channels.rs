@@ -91,7 +91,7 @@ impl BulkChannels {
         lock(&self.bulk.get(ticket.process as usize)?.incoming).messages.remove(&ticket.number)
     }
 
-    /// The run has stopped: messages that have incoming, or will arrive, are useless.
+    /// The run has stopped: messages that have arrived, or will arrive, are useless.
     pub fn close(&self) {
         for channel in &self.bulk {
             *lock(&channel.incoming) = Incoming { messages: BTreeMap::new(), closed: true };

@@ -11,7 +11,7 @@
 //! | [`Durable`] | how far rows and cuts are synced | what a cycle's commit still waits for |
 //! | [`Commits`] | commits of sinks | what to note, what all sinks have |
 //! | [`Retention`] | snapshots, commits | what nobody needs any more |
-//! | [`RecoveryInput`] | what is on the disk after a crash | where to go on, what to forget |
+//! | [`RecoveryInput`] | what is on the disk after a crash | where to resume, what to discard |
 //!
 //! Which cycles a sink is given is decided elsewhere: [`tidemill_flow::SinkProgress`], [`tidemill_flow::Replay`].
 
