@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_cast::cast;
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, DataType, Field, Schema};
@@ -47,16 +48,42 @@ pub(crate) fn read_columns(
     let damaged = |error: ArrowError| Cause::Operation(format!("a snapshot is damaged: {error}"));
     let mut batches = StreamReader::try_new(reader.bytes()?, None).map_err(damaged)?;
     let found = batches.schema().fields().iter().map(|field| field.data_type().clone()).collect::<Vec<_>>();
-    if found != types {
+    let holds = |(from, to): (&DataType, &DataType)| from == to || is_wider(from, to);
+    if found.len() != types.len() || !found.iter().zip(types).all(holds) {
         return Err(Cause::User(format!(
-            "the snapshot holds columns of {found:?}, this query has {types:?}; start without the snapshot"
+            "the snapshot holds state of the types {}, but that of this query is {}: the query has changed, or an older \
+             version wrote the snapshot and meant another type; go on with what wrote it, or start over without it",
+            listed(&found),
+            listed(types)
         )));
     }
     let batch = batches.next().transpose().map_err(damaged)?;
-    match batch {
-        Some(batch) if types.is_empty() || batch.num_rows() == rows => Ok((rows, batch.columns().to_vec())),
-        _ => Err(Cause::Operation("a snapshot is damaged: rows are missing".into())),
+    let columns = match batch {
+        Some(batch) if types.is_empty() || batch.num_rows() == rows => batch.columns().to_vec(),
+        _ => return Err(Cause::Operation("a snapshot is damaged: rows are missing".into())),
+    };
+    let widened = |(column, to): (ArrayRef, &DataType)| match column.data_type() == to {
+        true => Ok(column),
+        false => cast(&column, to).map_err(damaged),
+    };
+    Ok((rows, columns.into_iter().zip(types).map(widened).collect::<Result<_, _>>()?))
+}
+
+/// Whether a type holds all values of another, as that of totals does that older versions kept in fewer digits.
+fn is_wider(from: &DataType, to: &DataType) -> bool {
+    match (from, to) {
+        (DataType::List(from), DataType::List(to)) => {
+            from.data_type() == to.data_type() || is_wider(from.data_type(), to.data_type())
+        }
+        (integer, DataType::Decimal128(38, 0) | DataType::Decimal256(76, 0)) if integer.is_integer() => true,
+        (DataType::Decimal128(from, scale), DataType::Decimal128(to, other)) => from <= to && scale == other,
+        (DataType::Decimal128(_, scale), DataType::Decimal256(76, other)) => scale == other,
+        _ => false,
     }
+}
+
+fn listed(types: &[DataType]) -> String {
+    types.iter().map(DataType::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn to_bytes(rows: usize, columns: Vec<ArrayRef>) -> Result<Vec<u8>, Cause> {
@@ -70,4 +97,58 @@ fn to_bytes(rows: usize, columns: Vec<ArrayRef>) -> Result<Vec<u8>, Cause> {
         writer.into_inner()
     };
     write().map_err(|error| Cause::Bug(format!("state cannot be written: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::{Decimal256Type, Float64Type, Int64Type};
+    use arrow_array::{Int64Array, ListArray};
+    use arrow_buffer::i256;
+
+    fn list_of(values: DataType) -> DataType {
+        DataType::List(Arc::new(Field::new_list_field(values, true)))
+    }
+
+    fn restored(columns: Vec<ArrayRef>, types: &[DataType]) -> Result<(usize, Vec<ArrayRef>), Cause> {
+        let mut writer = SnapshotWriter::default();
+        write_columns(&mut writer, columns[0].len(), Ok(columns));
+        let bytes = writer.finish();
+        read_columns(&mut SnapshotReader::new(&bytes)?, types)
+    }
+
+    #[test]
+    fn the_narrower_state_of_an_older_version_is_read() {
+        // What sum(DISTINCT) kept before its totals had 76 digits.
+        let values = vec![Some(vec![Some(i64::MAX), Some(-3)]), None, Some(vec![])];
+        let older = Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(values)) as ArrayRef;
+        let (rows, columns) = restored(vec![older], &[list_of(DataType::Decimal256(76, 0))]).unwrap();
+        assert_eq!(rows, 3);
+        let lists = columns[0].as_list::<i32>();
+        let first = lists.value(0);
+        let first = first.as_primitive::<Decimal256Type>();
+        assert_eq!(first.values().to_vec(), [i256::from_i128(i64::MAX.into()), i256::from_i128(-3)]);
+        assert!(lists.is_null(1) && lists.value(2).is_empty());
+    }
+
+    #[test]
+    fn another_state_is_refused_with_the_reason_and_a_way_out() {
+        let values = vec![Some(vec![Some(1.5)])];
+        let floats = Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(values)) as ArrayRef;
+        let numbers = Arc::new(Int64Array::from(vec![1])) as ArrayRef;
+        for (column, to) in [
+            (Arc::clone(&floats), list_of(DataType::Decimal256(76, 0))),
+            (Arc::clone(&numbers), DataType::Int32),
+            (Arc::clone(&numbers), DataType::Decimal256(76, 2)),
+            (numbers, DataType::Utf8),
+        ] {
+            let refused = restored(vec![column], std::slice::from_ref(&to)).unwrap_err().to_string();
+            assert!(
+                refused.contains(&to.to_string()) && refused.contains("start over without it"),
+                "{refused}"
+            );
+            assert!(!refused.contains("Field"), "{refused}");
+        }
+    }
 }
