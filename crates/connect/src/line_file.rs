@@ -37,7 +37,7 @@ pub enum LineFileError {
     },
     /// The file's bytes are no valid zstd.
     #[error(
-        "{path}: damaged zstd file at byte {offset}: {detail}; copy or compress it anew (`zstd -t` tests a \
+        "{path}: damaged zstd file at byte {offset}: {detail}; copy it or compress it again (`zstd -t` tests a \
          file), and if it is plain text, rename it without .zst"
     )]
     CorruptZstd {

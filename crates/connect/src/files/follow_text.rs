@@ -193,7 +193,7 @@ impl FollowedText {
                 file.seek(SeekFrom::Start(self.track.decoded)).map_err(failed)?;
                 return Ok(());
             }
-            "written anew"
+            "rewritten"
         } else {
             return Ok(());
         };

@@ -91,9 +91,7 @@ impl Columns {
             let Some(batch) = self.reader.next() else { return Ok(None) };
             let batch = batch.map_err(|error| {
                 let (place, row) = (&self.place, self.next_row - 1);
-                Cause::User(format!(
-                    "{place}: damaged after row {row}: {error}; write it anew, or leave it out"
-                ))
+                Cause::User(format!("{place}: damaged after row {row}: {error}; rewrite it, or leave it out"))
             })?;
             let rows = batch.num_rows() as u64;
             let known = self.known_rows.min(rows);
@@ -371,7 +369,7 @@ impl ZstdError {
         match self {
             ZstdError::Io(error) => failed(place, &error),
             ZstdError::Corrupt { offset, detail } => Cause::User(format!(
-                "{place}: damaged zstd file at byte {offset}: {detail}; copy or compress it anew"
+                "{place}: damaged zstd file at byte {offset}: {detail}; copy it or compress it again"
             )),
             ZstdError::Unsupported { detail } => Cause::User(format!(
                 "{place}: cannot be decompressed: {detail}; compress it with plain `zstd`"

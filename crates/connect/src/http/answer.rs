@@ -97,7 +97,7 @@ pub(super) fn written(rows: usize, faults: &Faults) -> Answer {
 pub(super) fn behind(last: u64) -> Answer {
     let message = format!(
         "nothing was written: the number is behind {last}, the last one that was taken of this client. Go on behind \
-         it; if the counter began anew, take another X-Tidemill-Client"
+         it; if the counter started over, take another X-Tidemill-Client"
     );
     json(StatusCode::CONFLICT, &json!({ "code": "conflict", "message": message, "last": last }))
 }
