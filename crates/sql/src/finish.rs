@@ -110,18 +110,25 @@ impl Divider<'_> {
         plan.with_new_exprs(expressions.collect::<Result<_>>()?, inputs)
     }
 
-    /// The input of a scalar subquery is divided like the query around it.
+    /// The input of a subquery is divided like the query around it.
     fn with_divided_subqueries(&mut self, expression: Expr) -> Result<Expr> {
         let divided = expression.transform_up(|part| {
-            let Expr::ScalarSubquery(subquery) = &part else { return Ok(Transformed::no(part)) };
+            let mut part = part;
+            let (what, subquery) = match &mut part {
+                Expr::ScalarSubquery(subquery) => ("a subquery that stands for one value", subquery),
+                Expr::InSubquery(list) => ("the subquery of IN", &mut list.subquery),
+                Expr::Exists(exists) => ("the subquery of EXISTS", &mut exists.subquery),
+                _ => return Ok(Transformed::no(part)),
+            };
             if !subquery.outer_ref_columns.is_empty() {
                 return Err(refuse(
-                    "a subquery that stands for one value is compared with the row around it by more than equality",
+                    format!("{what} is compared with the row around it by more than equality"),
                     "write it as a join with an aggregate",
                 ));
             }
             let divided = self.divide(&subquery.subquery, None)?;
-            Ok(Transformed::yes(Expr::ScalarSubquery(subquery.with_plan(Arc::new(divided)))))
+            *subquery = subquery.with_plan(Arc::new(divided));
+            Ok(Transformed::yes(part))
         });
         divided.data()
     }

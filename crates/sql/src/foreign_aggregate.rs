@@ -39,7 +39,10 @@ impl ForeignAggregate {
         let properties = ExecutionProps::new();
         let context = Default::default();
         let physical = |expression: &Expr| create_physical_expr(expression, schema, &properties, &context);
-        let arguments = call.params.args.iter().map(physical).collect::<Result<Vec<_>>>()?;
+        let mut called_on = call.params.args.clone();
+        let function = crate::logical::exact_total(&call.func, &mut called_on, schema)?
+            .unwrap_or_else(|| Arc::clone(&call.func));
+        let arguments = called_on.iter().map(physical).collect::<Result<Vec<_>>>()?;
         let within_group = call.func.supports_within_group_clause();
         if !call.params.order_by.is_empty() && call.func.name() == "first_value" {
             // DataFusion makes this of DISTINCT ON.
@@ -55,7 +58,6 @@ impl ForeignAggregate {
                 "leave it out: rows come in the order of arrival",
             ));
         }
-        let function = crate::logical::checked_sum(&call.func).unwrap_or_else(|| Arc::clone(&call.func));
         let builder = AggregateExprBuilder::new(function, arguments)
             .schema(Arc::new(schema.as_arrow().clone()))
             .alias(call.func.name());
@@ -75,7 +77,7 @@ impl ForeignAggregate {
         let refused = |error: DataFusionError| crate::refusal::refuse(plain(&error), "leave it out");
         expression.create_accumulator().map_err(refused)?;
         expression.state_fields().map_err(refused)?;
-        Ok(ForeignAggregate { expression: Arc::new(expression), arguments: call.params.args.clone() })
+        Ok(ForeignAggregate { expression: Arc::new(expression), arguments: called_on })
     }
 
     /// The expressions of its arguments.

@@ -41,6 +41,7 @@ pub use self::create_view::{CreateMaterializedView, CreateView};
 pub(crate) use self::cursor::end_text;
 pub use self::keywords::keywords;
 pub use self::name::Name;
+pub(crate) use self::name::in_other_letters;
 pub use self::options::{OptionEntry, OptionValue, Options};
 pub use self::script::{MAX_SCRIPT_BYTES, Place, Script, Span};
 pub use self::show::ShowKind;

@@ -42,7 +42,7 @@ fn create_source_in_full() {
         "CREATE OR REPLACE SOURCE IF NOT EXISTS Clicks (
              user_id BIGINT NOT NULL, -- who
              \"Price\" DECIMAL(10, 2) NULL,
-             tags VARCHAR[], at POINT, likeness FLOAT[3],
+             tags VARCHAR[], at STRUCT<x DOUBLE, y DOUBLE>, likeness FLOAT[3],
              time DOUBLE PRECISION,
              zoned TIMESTAMP WITH TIME ZONE,
              event_time AS to_timestamp_seconds(time),

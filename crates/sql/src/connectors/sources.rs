@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::{Expr, ExprSchemable, cast};
+use datafusion::sql::sqlparser::ast;
 use tidemill_connect::files::{FileSettings, FileSource};
 use tidemill_connect::formats::{BATCH_ROWS, CsvSettings, DecoderSettings, Format};
 use tidemill_connect::standard_input::{StandardInput, StreamSettings};
@@ -148,7 +149,7 @@ fn visible_columns(
         let expression = match &declared.computed {
             None => column(name),
             Some(computed) => provider
-                .expression(computed, raw_schema)
+                .expression(&with_declared_type(computed, declared.data_type.as_ref()), raw_schema)
                 .map_err(|error| provider.text_error(&error, statement))?,
         };
         let data_type =
@@ -157,6 +158,20 @@ fn visible_columns(
         expressions.push(expression);
     }
     Ok((fields, Some(expressions)))
+}
+
+/// What computes a column, as the type that it is declared with, if it is.
+fn with_declared_type(computed: &ast::Expr, declared: Option<&ast::DataType>) -> ast::Expr {
+    match declared {
+        None => computed.clone(),
+        Some(data_type) => ast::Expr::Cast {
+            kind: ast::CastKind::Cast,
+            expr: Box::new(computed.clone()),
+            data_type: data_type.clone(),
+            array: false,
+            format: None,
+        },
+    }
 }
 
 /// The event time, converted to a timestamp in nanoseconds if it has another unit.
@@ -168,11 +183,12 @@ fn watermark(
     statement: &Statement,
 ) -> Result<Option<EventTime>, TextError> {
     let Some(watermark) = &create.watermark else { return Ok(None) };
-    let name = watermark.column.as_str();
-    let Some(column) = fields.iter().position(|field| field.name() == name) else {
+    let names = fields.iter().map(|field| field.name().as_str());
+    let name = watermark.column.meant(names.clone()).unwrap_or(watermark.column.as_str()).to_owned();
+    let Some(column) = fields.iter().position(|field| *field.name() == name) else {
         let names = fields.iter().map(|field| field.name().as_str());
         let error = statement.error(watermark.column.span, format!("there is no column '{name}'"));
-        return Err(match crate::suggest::closest(name, names) {
+        return Err(match crate::suggest::closest(&name, names) {
             Some(meant) => error.with_hint(format!("did you mean {meant}?")),
             None => error,
         });

@@ -7,18 +7,19 @@ use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::{AggregateFunction, AggregateFunctionParams, WindowFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, SortExpr};
+use datafusion::logical_expr::{Cast, Expr, ExprSchemable, LogicalPlan, SortExpr};
 
 use super::arithmetic::with_checks;
+use super::exact_totals::with_exact_totals;
 use super::floats::{as_key, with_one_nan};
-use super::opaque::with_opaque;
+use super::opaque::{with_opaque, with_plain_keys};
 use crate::own_aggregate::OwnAggregate;
 use crate::translate::own_aggregate_of;
 
 /// The plan, guarded against cases in which DataFusion has other semantics or is wrong.
 pub(crate) fn for_batch(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let plan = with_own_aggregates(with_float_keys(plan)?)?;
-    with_one_nan(with_opaque(with_checks(plan)?)?)
+    let plan = with_exact_totals(with_own_aggregates(with_float_keys(plan)?)?)?;
+    with_one_nan(with_plain_keys(with_opaque(with_checks(plan)?)?)?)
 }
 
 /// The plan with -0 as 0 where rows are ordered, or partitioned for window functions.
@@ -48,8 +49,8 @@ fn order_by_key(order: &mut SortExpr, schema: &DFSchema) {
 }
 
 /// The plan with our aggregates in place of those of DataFusion (55.2) whose answers differ: its grouped `min` and
-/// `max` depend on the position of NaN among the rows and miss infinities, its sums wrap around, and its means of
-/// decimals are truncated.
+/// `max` depend on the position of NaN among the rows and miss infinities, its sums wrap around, its means of decimals
+/// are truncated, and it converts whole numbers to floating-point numbers before it averages them.
 fn with_own_aggregates(plan: LogicalPlan) -> Result<LogicalPlan> {
     over_inputs(plan, |node, schema| match node {
         LogicalPlan::Aggregate(_) => with_names(node, |part| match &part {
@@ -73,7 +74,7 @@ fn own_call(call: &AggregateFunction, schema: &DFSchema) -> Result<Option<Aggreg
     let wanted = match call.func.name() {
         "min" | "max" => data_type.is_floating(),
         "sum" => data_type.is_integer() || data_type.is_decimal(),
-        "avg" => data_type.is_decimal(),
+        "avg" => data_type.is_decimal() || is_made_floating(argument, schema)?,
         _ => false,
     };
     let Some((function, args)) =
@@ -86,6 +87,16 @@ fn own_call(call: &AggregateFunction, schema: &DFSchema) -> Result<Option<Aggreg
     }
     let func = Arc::new(OwnAggregate::of_any(call.func.name(), args.len(), function));
     Ok(Some(AggregateFunction { func, params: AggregateFunctionParams { args, ..params.clone() } }))
+}
+
+/// Whether it is a whole number as a floating-point one: so DataFusion takes means.
+fn is_made_floating(argument: &Expr, schema: &DFSchema) -> Result<bool> {
+    Ok(match argument {
+        Expr::Cast(Cast { expr, field }) => {
+            field.data_type().is_floating() && expr.get_type(schema)?.is_integer()
+        }
+        _ => false,
+    })
 }
 
 /// Rewrites the nodes of a plan, given the columns of their inputs.

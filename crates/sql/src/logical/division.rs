@@ -158,7 +158,7 @@ fn quotients(dividends: &ArrayRef, divisors: &ArrayRef, result: &DataType) -> Re
 }
 
 /// The quotient, rounded half away from zero.
-fn rounded(dividend: i256, divisor: i256) -> Option<i256> {
+pub(super) fn rounded(dividend: i256, divisor: i256) -> Option<i256> {
     let (quotient, rest) = (dividend.checked_div(divisor)?, dividend.checked_rem(divisor)?);
     let twice = rest.checked_mul(i256::from_i128(2))?.checked_abs()?;
     match twice >= divisor.checked_abs()? {

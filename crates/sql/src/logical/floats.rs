@@ -14,10 +14,10 @@ use datafusion::arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray};
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue, internal_err};
-use datafusion::logical_expr::expr::{Between, Case, InList, ScalarFunction};
+use datafusion::logical_expr::expr::{Between, Case, InList, InSubquery, ScalarFunction};
 use datafusion::logical_expr::{
-    BinaryExpr, Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs,
-    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TryCast, Volatility, cast,
+    BinaryExpr, Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator,
+    ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TryCast, Volatility, cast,
 };
 
 use super::arithmetic::rewrite;
@@ -84,9 +84,16 @@ fn as_keys(keys: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
 /// the number to a decimal with 15 digits after the point, which cannot represent infinities, NaN and large numbers. A
 /// literal is converted to the decimal that it denotes.
 pub(crate) fn with_decimals_compared(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let plan = with_decimals_joined(plan)?;
     rewrite(plan, |part, schema| {
-        let mut sides: Vec<&mut Expr> = Vec::new();
         let mut part = part;
+        if let Expr::InSubquery(list) = &mut part {
+            return Ok(match compared_as_floats(list, schema)? {
+                true => Transformed::yes(part),
+                false => Transformed::no(part),
+            });
+        }
+        let mut sides: Vec<&mut Expr> = Vec::new();
         match &mut part {
             Expr::BinaryExpr(BinaryExpr { left, op, right })
                 if op.supports_propagation() || is_equal(*op) =>
@@ -106,8 +113,7 @@ pub(crate) fn with_decimals_compared(plan: LogicalPlan) -> Result<LogicalPlan> {
             }
             _ => return Ok(Transformed::no(part)),
         }
-        let is_decimal = |side: &Expr| side.get_type(schema).is_ok_and(|data_type| data_type.is_decimal());
-        if !sides.iter().any(|side| is_decimal(side)) {
+        if !sides.iter().any(|side| is_decimal(side, schema)) {
             return Ok(Transformed::no(part));
         }
         for side in &mut sides {
@@ -118,11 +124,52 @@ pub(crate) fn with_decimals_compared(plan: LogicalPlan) -> Result<LogicalPlan> {
         if !sides.iter().any(|side| is_floating(side, schema)) {
             return Ok(Transformed::yes(part));
         }
-        for side in sides.into_iter().filter(|side| is_decimal(side)) {
+        for side in sides.into_iter().filter(|side| is_decimal(side, schema)) {
             *side = cast(std::mem::take(side), DataType::Float64);
         }
         Ok(Transformed::yes(part))
     })
+}
+
+/// Makes the decimals of `IN (SELECT ...)` floating-point numbers, if the other side has such.
+fn compared_as_floats(list: &mut InSubquery, schema: &DFSchema) -> Result<bool> {
+    let inner = Arc::clone(&list.subquery.subquery);
+    let Some(value) = inner.schema().columns().into_iter().next().map(Expr::Column) else { return Ok(false) };
+    if is_decimal(&list.expr, schema) && is_floating(&value, inner.schema()) {
+        list.expr = Box::new(cast(std::mem::take(list.expr.as_mut()), DataType::Float64));
+        return Ok(true);
+    }
+    if is_floating(&list.expr, schema) && is_decimal(&value, inner.schema()) {
+        let name = inner.schema().field(0).name().clone();
+        let values =
+            LogicalPlanBuilder::from(inner).project([cast(value, DataType::Float64).alias(name)])?.build()?;
+        list.subquery = list.subquery.with_plan(Arc::new(values));
+        return Ok(true);
+    }
+    Ok(false)
+}
+
+/// The same for what `USING`, `EXCEPT` and `INTERSECT` compare.
+fn with_decimals_joined(plan: LogicalPlan) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(|node| match node {
+        LogicalPlan::Join(mut join) => {
+            let (left, right) = (join.left.schema(), join.right.schema());
+            for (one, other) in &mut join.on {
+                if is_decimal(one, left) && is_floating(other, right) {
+                    *one = cast(std::mem::take(one), DataType::Float64);
+                } else if is_floating(one, left) && is_decimal(other, right) {
+                    *other = cast(std::mem::take(other), DataType::Float64);
+                }
+            }
+            Ok(Transformed::yes(LogicalPlan::Join(join)))
+        }
+        other => Ok(Transformed::no(other)),
+    })
+    .data()
+}
+
+fn is_decimal(expression: &Expr, schema: &DFSchema) -> bool {
+    expression.get_type(schema).is_ok_and(|data_type| data_type.is_decimal())
 }
 
 fn is_equal(operator: Operator) -> bool {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use datafusion::arrow::compute::CastOptions;
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::format::DEFAULT_FORMAT_OPTIONS;
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{DFSchema, Result, internal_err};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
@@ -68,6 +68,35 @@ pub(crate) fn without_opaque(plan: LogicalPlan) -> Result<LogicalPlan> {
     })
 }
 
+/// The plan with casts in plain sight where they are keys of joins: the projection that DataFusion makes for them gives a
+/// name of its own to nothing but casts. What a key is compared with is no constant, so no rule looks into it.
+pub(crate) fn with_plain_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let shown = |key: &mut Expr| {
+        let Expr::ScalarFunction(ScalarFunction { func, args }) = key else { return };
+        let Some(opaque) = (func.inner().as_ref() as &dyn Any).downcast_ref::<Opaque>() else { return };
+        let Some(argument) = args.pop().map(Box::new) else { return };
+        *key = match &opaque.hidden {
+            Hidden::Cast(field) => Expr::Cast(Cast::new_from_field(argument, Arc::clone(field))),
+            Hidden::TryCast(field) => Expr::TryCast(TryCast::new_from_field(argument, Arc::clone(field))),
+            Hidden::Function(_) => {
+                args.push(*argument);
+                return;
+            }
+        };
+    };
+    plan.transform_up_with_subqueries(|node| match node {
+        LogicalPlan::Join(mut join) => {
+            join.on.iter_mut().for_each(|(left, right)| {
+                shown(left);
+                shown(right);
+            });
+            Ok(Transformed::yes(LogicalPlan::Join(join)))
+        }
+        other => Ok(Transformed::no(other)),
+    })
+    .data()
+}
+
 fn is_hidden(argument: &Expr, to: &FieldRef, schema: &DFSchema) -> bool {
     // An error of a constant is reported when the query is planned, if it is seen to be a cast.
     let is_constant = matches!(argument, Expr::Literal(_, _));
@@ -76,9 +105,10 @@ fn is_hidden(argument: &Expr, to: &FieldRef, schema: &DFSchema) -> bool {
 
 /// Whether each value has a distinct counterpart in the other type, in the same order.
 fn keeps_values(from: &DataType, to: &DataType) -> bool {
-    use DataType::{Decimal128, Dictionary, LargeUtf8, Utf8, Utf8View};
+    use DataType::{Decimal128, Dictionary, Float32, Float64, LargeUtf8, Utf8, Utf8View};
     match (from, to) {
         (from, to) if from == to => true,
+        (Float32, Float64) => true,
         (Dictionary(_, from), to) => keeps_values(from, to),
         (from, Dictionary(_, to)) => keeps_values(from, to),
         (Utf8 | LargeUtf8 | Utf8View, Utf8 | LargeUtf8 | Utf8View) => true,

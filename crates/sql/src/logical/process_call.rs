@@ -5,11 +5,11 @@ use std::sync::Arc;
 use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::planner::RelationPlannerContext;
 use datafusion::logical_expr::simplify::SimplifyContext;
-use datafusion::logical_expr::{Expr, Extension, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::sqlparser::ast::{self, FunctionArg, FunctionArgExpr};
 
-use super::process::{Postfilter, ProcessNode};
+use super::process::{Before, Postfilter, ProcessNode};
 use super::relations::table_of;
 use crate::process::{Member, ProcessSet, call_text};
 
@@ -70,8 +70,7 @@ pub(super) fn postfilter(
     let Some(table) = table else { return plan_err!("postfilter takes a query over a process: {usage}") };
     let input = context.plan(table)?;
     check_postfilter(&input, usage)?;
-    let node = Postfilter { input: Arc::new(input) };
-    Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) }))
+    Ok(Postfilter::plan(Before, input))
 }
 
 /// Rows are filtered and computed one by one, and come from one process.

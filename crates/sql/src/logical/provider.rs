@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::{DFSchema, DataFusionError, Result, TableReference, plan_err};
+use datafusion::common::{DFSchema, DataFusionError, Result, SchemaError, TableReference, plan_err};
 use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner};
 use datafusion::logical_expr::{
     AggregateUDF, EmptyRelation, Expr, ExprSchemable, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder,
@@ -91,6 +91,13 @@ impl<'a> Provider<'a> {
         let mut query = naming.name(query);
         spelling.spell(&mut query);
         super::time_patterns::translate(&mut query)?;
+        let planner = SqlToRel::new_with_options(self, parser_options());
+        if let Some(replaced) = super::spelling::with_replaced_columns(&query)
+            && let Err(error) = planner.sql_statement_to_plan(ast::Statement::Query(Box::new(replaced)))
+            && is_unknown_column(&error)
+        {
+            return Err(error);
+        }
         let planner = SqlToRel::new_with_options(self, parser_options());
         let written = planner.sql_statement_to_plan(ast::Statement::Query(Box::new(query)))?;
         super::check_order(&written)?;
@@ -259,4 +266,9 @@ impl ContextProvider for Provider<'_> {
     fn udwf_names(&self) -> Vec<String> {
         self.functions.window.keys().cloned().collect()
     }
+}
+
+fn is_unknown_column(error: &DataFusionError) -> bool {
+    let DataFusionError::SchemaError(schema, _) = error.find_root() else { return false };
+    matches!(schema.as_ref(), SchemaError::FieldNotFound { .. })
 }

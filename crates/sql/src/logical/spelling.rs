@@ -5,7 +5,13 @@
 use std::ops::ControlFlow;
 
 use datafusion::common::{Column, DataFusionError, SchemaError, Span};
-use datafusion::sql::sqlparser::ast::{Expr, Ident, VisitMut, visit_expressions_mut};
+use datafusion::sql::sqlparser::ast::{
+    ExceptSelectItem, ExcludeSelectItem, Expr, Ident, JoinConstraint, JoinOperator, ObjectName,
+    ObjectNamePart, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, TableFactor, TableWithJoins,
+    VisitMut, VisitorMut, WildcardAdditionalOptions,
+};
+
+use crate::statement::in_other_letters;
 
 /// Names and their original spelling, determined by planning.
 #[derive(Debug, Default)]
@@ -39,21 +45,7 @@ impl Spelling {
 
     /// Corrects the names in a query or an expression.
     pub fn spell(&self, node: &mut impl VisitMut) {
-        if self.found.is_empty() {
-            return;
-        }
-        let _ = visit_expressions_mut(node, |expression| {
-            match expression {
-                Expr::Identifier(name) => self.name(name.span.start, name),
-                Expr::CompoundIdentifier(parts) => {
-                    if let [first, .., last] = parts.as_mut_slice() {
-                        self.name(first.span.start, last);
-                    }
-                }
-                _ => {}
-            }
-            ControlFlow::<()>::Continue(())
-        });
+        let _ = node.visit(&mut Speller(self));
     }
 
     fn name(&self, start: datafusion::sql::sqlparser::tokenizer::Location, name: &mut Ident) {
@@ -70,6 +62,142 @@ impl Spelling {
     }
 }
 
+/// Finds the names of columns.
+struct Speller<'a>(&'a Spelling);
+
+impl Speller<'_> {
+    fn ident(&self, name: &mut Ident) {
+        self.0.name(name.span.start, name);
+    }
+
+    /// One that the planner takes as it is written.
+    fn plain(&self, name: &mut Ident) {
+        if name.quote_style.is_none() {
+            name.value = name.value.to_lowercase();
+        }
+        self.ident(name);
+    }
+
+    fn object(&self, name: &mut ObjectName) {
+        if let [ObjectNamePart::Identifier(name)] = name.0.as_mut_slice() {
+            self.plain(name);
+        }
+    }
+
+    fn joins(&self, tables: &mut TableWithJoins) {
+        for join in &mut tables.joins {
+            if let Some(JoinConstraint::Using(names)) = constraint(&mut join.join_operator) {
+                names.iter_mut().for_each(|name| self.object(name));
+            }
+        }
+    }
+
+    fn star(&self, options: &mut WildcardAdditionalOptions) {
+        match &mut options.opt_exclude {
+            Some(ExcludeSelectItem::Single(name)) => self.object(name),
+            Some(ExcludeSelectItem::Multiple(names)) => names.iter_mut().for_each(|name| self.object(name)),
+            None => {}
+        }
+        if let Some(ExceptSelectItem { first_element, additional_elements }) = &mut options.opt_except {
+            self.plain(first_element);
+            additional_elements.iter_mut().for_each(|name| self.plain(name));
+        }
+        if let Some(replace) = &mut options.opt_replace {
+            replace.items.iter_mut().for_each(|item| self.plain(&mut item.column_name));
+        }
+    }
+}
+
+impl VisitorMut for Speller<'_> {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<()> {
+        match expression {
+            Expr::Identifier(name) => self.ident(name),
+            Expr::CompoundIdentifier(parts) => {
+                if let [first, .., last] = parts.as_mut_slice() {
+                    self.0.name(first.span.start, last);
+                }
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        select.from.iter_mut().for_each(|tables| self.joins(tables));
+        for item in &mut select.projection {
+            if let SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) = item {
+                self.star(options);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::NestedJoin { table_with_joins, alias: _ } = factor {
+            self.joins(table_with_joins);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn constraint(join: &mut JoinOperator) -> Option<&mut JoinConstraint> {
+    match join {
+        JoinOperator::Join(constraint)
+        | JoinOperator::Inner(constraint)
+        | JoinOperator::Left(constraint)
+        | JoinOperator::LeftOuter(constraint)
+        | JoinOperator::Right(constraint)
+        | JoinOperator::RightOuter(constraint)
+        | JoinOperator::FullOuter(constraint)
+        | JoinOperator::Semi(constraint)
+        | JoinOperator::LeftSemi(constraint)
+        | JoinOperator::RightSemi(constraint)
+        | JoinOperator::Anti(constraint)
+        | JoinOperator::LeftAnti(constraint)
+        | JoinOperator::RightAnti(constraint) => Some(constraint),
+        // What the language does not have, or what has no condition.
+        _ => None,
+    }
+}
+
+/// The query with each column that `* REPLACE (... AS column)` names in the place of what replaces it; `None` if it has
+/// none. It is planned so that a column that is not there is found: the planner (DataFusion 55.2) would leave the
+/// replacement out without a word.
+pub(super) fn with_replaced_columns(query: &Query) -> Option<Query> {
+    struct Replaced(bool);
+    impl VisitorMut for Replaced {
+        type Break = ();
+
+        fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+            for item in &mut select.projection {
+                let (qualifier, options) = match item {
+                    SelectItem::Wildcard(options) => (None, options),
+                    SelectItem::QualifiedWildcard(qualifier, options) => (Some(qualifier), options),
+                    _ => continue,
+                };
+                for item in options.opt_replace.iter_mut().flat_map(|replace| &mut replace.items) {
+                    let column = item.column_name.clone();
+                    item.expr = match &qualifier {
+                        Some(SelectItemQualifiedWildcardKind::ObjectName(name)) => {
+                            let parts = name.0.iter().filter_map(|part| part.as_ident().cloned());
+                            Expr::CompoundIdentifier(parts.chain([column]).collect())
+                        }
+                        _ => Expr::Identifier(column),
+                    };
+                    self.0 = true;
+                }
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let mut query = query.clone();
+    let mut replaced = Replaced(false);
+    let _ = query.visit(&mut replaced);
+    replaced.0.then_some(query)
+}
+
 fn place_of(error: &DataFusionError) -> Option<&Span> {
     match error {
         DataFusionError::Diagnostic(diagnostic, _) => diagnostic.span.as_ref(),
@@ -81,14 +209,10 @@ fn place_of(error: &DataFusionError) -> Option<&Span> {
 
 /// The only column whose name differs only in case.
 fn spelled(field: &Column, valid: &[Column]) -> Option<String> {
-    let is_same = |known: &&Column| {
-        let same_input = match (&field.relation, &known.relation) {
-            (Some(wanted), Some(known)) => wanted.table() == known.table(),
-            _ => true,
-        };
-        same_input && known.name != field.name && known.name.to_lowercase() == field.name.to_lowercase()
+    let is_of_input = |known: &&Column| match (&field.relation, &known.relation) {
+        (Some(wanted), Some(known)) => wanted.table() == known.table(),
+        _ => true,
     };
-    let mut names = valid.iter().filter(is_same).map(|known| known.name.as_str());
-    let first = names.next()?;
-    names.all(|name| name == first).then(|| first.to_owned())
+    let names = valid.iter().filter(is_of_input).map(|known| known.name.as_str());
+    in_other_letters(&field.name, names).map(str::to_owned)
 }

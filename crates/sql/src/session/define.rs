@@ -11,7 +11,7 @@ use super::{Reply, Session, SinkEntry, max_latency, select_all};
 use crate::catalog::{Materialized, Relation, ViewDefinition};
 use crate::connectors;
 use crate::definition::SourceDefinition;
-use crate::logical::{LastOfKey, shown};
+use crate::logical::{Key, LastOfKey, shown};
 use crate::prepared::Prepared;
 use crate::statement::{
     CreateMaterializedView, CreateSink, CreateSource, CreateView, Name, Options, RelationKind, SinkInput,
@@ -136,7 +136,7 @@ impl Session {
         check_names(&create.name, &plan, statement)?;
         // The key is part of the view, so that it means the same before the pipeline runs, in it, and afterwards.
         let plan = match self.view_key(create, &plan, statement)? {
-            Some(key) => LastOfKey::plan(plan, key),
+            Some(key) => LastOfKey::plan(Key(key), plan),
             None => plan,
         };
         self.add_view(&create.name, plan, Some(Materialized { max_latency }));
@@ -253,9 +253,10 @@ fn check_names(view: &Name, plan: &LogicalPlan, statement: &Statement) -> Result
 
 /// The index of a column.
 fn column_of(schema: &Schema, name: &Name, statement: &Statement) -> Result<usize, TextError> {
-    schema.index_of(name.as_str()).map_err(|_| {
+    let names = schema.fields().iter().map(|field| field.name().as_str());
+    let index = name.meant(names.clone()).and_then(|meant| schema.index_of(meant).ok());
+    index.ok_or_else(|| {
         let error = statement.error(name.span, format!("there is no column '{name}'"));
-        let names = schema.fields().iter().map(|field| field.name().as_str());
         match crate::suggest::closest(name.as_str(), names) {
             Some(meant) => error.with_hint(format!("did you mean {meant}?")),
             None => error,

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::common::ScalarValue;
-use datafusion::logical_expr::{Extension, LogicalPlan, Union};
+use datafusion::logical_expr::{LogicalPlan, Union};
 use datafusion::sql::sqlparser::ast::{self, VisitMut, VisitorMut};
 use tidemill_engine::{PlaceChoice, PlaceGroup, PlaceMember, StreamProcessPlan};
 
 use super::{Reply, Session};
 use crate::catalog::Relation;
-use crate::logical::ProcessNode;
+use crate::logical::{Named, ProcessNode};
 use crate::process::{Member, ProcessDefinition, ProcessSet, call_text};
 use crate::statement::{
     CreatePlaces, CreateProcess, Name, ParameterSet, PlaceName, PlaceStep, Statement, StatementKind,
@@ -110,8 +110,7 @@ impl Session {
             provider.plan_view(query).map_err(|error| provider.text_error(&error, statement))
         })?;
         let definition = Arc::new(ProcessDefinition { plan });
-        let node = ProcessNode { definition: Arc::clone(&definition), input };
-        let plan = LogicalPlan::Extension(Extension { node: Arc::new(node) });
+        let plan = ProcessNode::plan(Named(Arc::clone(&definition)), input);
         Ok(Member { parameters, definition, plan })
     }
 

@@ -7,6 +7,7 @@
 //! the visitor finds.
 
 mod call;
+mod data_type;
 mod expression;
 mod literal;
 mod query;
@@ -16,15 +17,26 @@ mod set;
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{Expr, Query, Select, Spanned, TableFactor, ValueWithSpan, Visitor};
+use datafusion::sql::sqlparser::ast::{
+    DataType, Expr, Query, Select, Spanned, TableFactor, ValueWithSpan, Visitor,
+};
 use datafusion::sql::sqlparser::tokenizer::Span as TokenSpan;
 
-use super::{Span, Statement, parts, tokens};
+use super::{Column, Span, Statement, StatementKind, parts, tokens};
 use crate::TextError;
 
 /// Refuses a statement that has a clause that would be ignored.
 pub(super) fn check(statement: &Statement) -> Result<(), TextError> {
-    match parts::visit(statement, &mut Clauses { statement }) {
+    let mut clauses = Clauses { statement };
+    let declared: &[Column] = match &statement.kind {
+        StatementKind::CreateSource(source) | StatementKind::CreateTable(source) => &source.columns,
+        _ => &[],
+    };
+    let mut checked = declared.iter().try_for_each(|column| clauses.column(column));
+    if checked.is_continue() {
+        checked = parts::visit(statement, &mut clauses);
+    }
+    match checked {
         ControlFlow::Break(error) => Err(*error),
         ControlFlow::Continue(()) => Ok(()),
     }
@@ -63,6 +75,22 @@ impl Clauses<'_> {
     /// Refuses a node as a whole.
     fn node(&self, node: &impl Spanned, message: impl Into<String>, hint: &str) -> Checked {
         self.at(self.statement.span_of(node), message.into(), hint)
+    }
+
+    /// The type that a column is declared with.
+    fn column(&self, column: &Column) -> Checked {
+        match column.data_type.as_ref().map(data_type::check) {
+            Some(Err(refusal)) => self.at(column.type_span, refusal.message, &refusal.hint),
+            Some(Ok(())) | None => PLANNED,
+        }
+    }
+
+    /// The type of a cast, of which the parser does not know where it stands.
+    fn cast_to(&self, node: &impl Spanned, data_type: &DataType) -> Checked {
+        let Err(refusal) = data_type::check(data_type) else { return PLANNED };
+        let name = data_type.to_string();
+        let word = name.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next();
+        self.words(node.span(), &[word.unwrap_or_default()], refusal.message, &refusal.hint)
     }
 
     fn at(&self, place: Span, message: String, hint: &str) -> Checked {

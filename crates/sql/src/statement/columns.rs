@@ -184,7 +184,7 @@ fn check(cursor: &Cursor<'_>, read: &Columns) -> Result<(), TextError> {
     let known = || read.columns.iter().map(|column| column.name.as_str());
     let named = read.watermark.iter().map(|watermark| &watermark.column).chain(&read.key);
     for name in named {
-        if known().any(|column| column == name.as_str()) {
+        if name.meant(known()).is_some() {
             continue;
         }
         let error = TextError::new(cursor.script(), name.span, format!("there is no column `{name}`"));

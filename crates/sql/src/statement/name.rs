@@ -22,6 +22,12 @@ impl Name {
         &self.value
     }
 
+    /// The column that it means: the one of this name, or the only one that has it in other letters, if it is not quoted.
+    pub(crate) fn meant<'a>(&self, columns: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
+        let same = columns.clone().find(|column| *column == self.value);
+        same.or_else(|| self.quote.is_none().then(|| in_other_letters(&self.value, columns)).flatten())
+    }
+
     /// Whether it is in single quotes, like the path of a file.
     #[must_use]
     pub fn is_path(&self) -> bool {
@@ -41,4 +47,11 @@ impl fmt::Display for Name {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.value)
     }
+}
+
+/// The only one that has a name in other letters: small ones for capitals, or the other way round.
+pub(crate) fn in_other_letters<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let mut names = known.filter(|known| *known != name && known.to_lowercase() == name.to_lowercase());
+    let first = names.next()?;
+    names.all(|name| name == first).then_some(first)
 }

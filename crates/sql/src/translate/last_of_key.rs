@@ -10,7 +10,9 @@ impl Translator {
     pub(super) fn last_of_key(&mut self, node: &LastOfKey) -> Result<Relation> {
         let relation = self.output(&node.input)?;
         match relation.kind {
-            Kind::Stream => Ok(Relation { kind: Kind::Table { keys: Some(node.key.clone()) }, ..relation }),
+            Kind::Stream => {
+                Ok(Relation { kind: Kind::Table { keys: Some(node.mark.0.clone()) }, ..relation })
+            }
             Kind::Table { .. } => Err(refuse(
                 "PRIMARY KEY is given to a view that has a key already: the columns it is grouped by",
                 "leave PRIMARY KEY out",

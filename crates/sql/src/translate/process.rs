@@ -13,11 +13,11 @@ use crate::logical::{Postfilter, ProcessNode};
 impl Translator {
     /// The rows of a process.
     pub(super) fn process(&mut self, node: &ProcessNode) -> Result<Relation> {
-        let known = self.processes.iter().find(|(known, _)| Arc::ptr_eq(known, &node.definition));
+        let known = self.processes.iter().find(|(known, _)| Arc::ptr_eq(known, &node.mark.0));
         if let Some((_, relation)) = known {
             return Ok(relation.clone());
         }
-        let number = self.plan.process(node.definition.plan.clone());
+        let number = self.plan.process(node.mark.0.plan.clone());
         let outer = self.process.replace(number);
         let relation = self.output(&node.input).map(|relation| {
             let stream = self.received(relation.stream);
@@ -26,7 +26,7 @@ impl Translator {
         });
         self.process = outer;
         let relation = relation?;
-        self.processes.push((Arc::clone(&node.definition), relation.clone()));
+        self.processes.push((Arc::clone(&node.mark.0), relation.clone()));
         Ok(relation)
     }
 

@@ -85,8 +85,9 @@ impl Expressions<'_> {
     }
 
     fn number(&mut self, depth: u32) -> Sql {
-        match self.random.below(6) {
+        match self.random.below(7) {
             0 | 1 => self.column(NUMBERS),
+            6 => self.mixed(depth),
             2 => self.whole(depth),
             3 => self.float(depth),
             4 => self.decimal(depth),
@@ -112,7 +113,9 @@ impl Expressions<'_> {
             };
         }
         let deeper = depth - 1;
-        match self.random.below(14) {
+        match self.random.below(16) {
+            14 => self.number_of_text(deeper),
+            15 => self.fine_part(),
             0 => sql!("({} + {})", self.small(), self.small()),
             1 => sql!("({} - {})", self.small(), self.whole(0)),
             2 => sql!("({} * {})", self.small(), self.small()),
@@ -212,7 +215,8 @@ impl Expressions<'_> {
             };
         }
         let deeper = depth - 1;
-        match self.random.below(15) {
+        match self.random.below(18) {
+            15..=17 => self.text_function(deeper),
             0 => sql!("upper({})", self.text(deeper)),
             1 => sql!("lower({})", self.text(deeper)),
             2 => sql!("({} || {})", self.text(deeper), self.text(0)),
@@ -250,7 +254,8 @@ impl Expressions<'_> {
             };
         }
         let deeper = depth - 1;
-        match self.random.below(7) {
+        match self.random.below(8) {
+            7 => self.day_and_interval(),
             0 => {
                 let part = self.constant(&["'hour'", "'day'", "'month'", "'minute'", "'second'"]);
                 // Not near 1677, where the beginning of the month is out of reach.
@@ -321,7 +326,8 @@ impl Expressions<'_> {
 
     fn simple_condition(&mut self) -> Sql {
         let operator = self.constant(COMPARISONS);
-        match self.random.below(17) {
+        match self.random.below(20) {
+            17..=19 => self.text_condition(),
             0 | 1 => sql!("({} {} {})", self.number(1), operator, self.number_constant()),
             2 => sql!("({} {} {})", self.column(NUMBERS), operator, self.number(1)),
             3 | 4 => self.cast_compared(),
@@ -451,7 +457,8 @@ impl Expressions<'_> {
 
     /// An expression of any type.
     pub fn any(&mut self, depth: u32) -> Sql {
-        match self.random.below(8) {
+        match self.random.below(9) {
+            8 => self.mixed(depth),
             0 => self.whole(depth),
             1 => self.float(depth),
             2 => self.decimal(depth),

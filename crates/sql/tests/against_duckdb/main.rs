@@ -15,11 +15,15 @@ mod compare;
 mod differences;
 mod duckdb;
 mod expression;
+mod frames;
 mod golden;
+mod mixed;
 mod query;
 mod random;
 mod sql;
+mod subqueries;
 mod table;
+mod texts;
 mod tidemill;
 mod value;
 mod window_calls;
@@ -57,4 +61,6 @@ families! {
     random_orders: Orders;
     random_windows: Windows;
     random_running_functions: Running;
+    random_subqueries: Subqueries;
+    random_frames: Frames;
 }

@@ -1,8 +1,10 @@
 //! Random queries over the tables `t` and `u`.
 
 use super::expression::Expressions;
+use super::frames::frames;
 use super::random::Random;
 use super::sql::{Sql, sql};
+use super::subqueries::{mixed_sets, subqueries};
 
 /// A query.
 #[derive(Clone)]
@@ -23,11 +25,16 @@ pub enum Family {
     Orders,
     Windows,
     Running,
+    Subqueries,
+    Frames,
 }
 
 /// What groups, keys and distinct rows are made of.
-const KEYS: &[&str] = &["k", "b", "d", "r", "s", "p", "day", "ts", "i8", "u32", "clock", "q", "f", "i64"];
-const SAME_TYPE_KEYS: &[&str] = &["k", "d", "r", "s", "p", "day", "ts", "i8", "f", "q", "b", "clock"];
+pub const KEYS: &[&str] = &["k", "b", "d", "r", "s", "p", "day", "ts", "i8", "u32", "clock", "q", "f", "i64"];
+pub const SAME_TYPE_KEYS: &[&str] = &["k", "d", "r", "s", "p", "day", "ts", "i8", "f", "q", "b", "clock"];
+
+/// Sums of large numbers depend on the order in which they are added.
+pub const MILD_DOUBLES: &str = "CASE WHEN abs(d) BETWEEN 1e15 AND 1.8e308 THEN NULL ELSE d END";
 
 impl Family {
     pub fn query(self, random: &mut Random) -> Query {
@@ -38,16 +45,19 @@ impl Family {
             Family::Groups => unordered(groups(&mut of_t)),
             Family::Totals => unordered(totals(&mut of_t)),
             Family::Joins => unordered(joins(random)),
+            Family::Sets if of_t.random.is_once_in(2) => unordered(mixed_sets(&mut of_t)),
             Family::Sets => unordered(sets(&mut of_t)),
             Family::Orders => Query { sql: orders(&mut of_t), ordered: true },
             Family::Windows => unordered(windows(&mut of_t)),
             Family::Running => unordered(running(&mut of_t)),
+            Family::Subqueries => unordered(subqueries(random)),
+            Family::Frames => unordered(frames(&mut of_t)),
         }
     }
 }
 
 /// Nothing, or a condition.
-fn filter(of: &mut Expressions<'_>) -> Sql {
+pub fn filter(of: &mut Expressions<'_>) -> Sql {
     match of.random.below(3) {
         0 => Sql::same(""),
         _ => sql!(" WHERE {}", of.condition(2)),
@@ -75,7 +85,7 @@ fn aggregates(of: &mut Expressions<'_>, count: usize) -> Sql {
 }
 
 fn aggregate(of: &mut Expressions<'_>) -> Sql {
-    match of.random.below(13) {
+    match of.random.below(16) {
         0 => Sql::same("count(*)"),
         1 => sql!("count({})", of.any(1)),
         2 => sql!("sum({})", of.column(&["k", "i8", "i16", "i32", "u32", "f", "p"])),
@@ -83,15 +93,17 @@ fn aggregate(of: &mut Expressions<'_>) -> Sql {
         4 | 5 => sql!("min({})", of.any(1)),
         6 | 7 => sql!("max({})", of.any(1)),
         8 => sql!("count(DISTINCT {})", of.any(1)),
-        // Sums that overflow on the way depend on the order.
-        9 => Sql::same("sum(CASE WHEN abs(d) BETWEEN 1e15 AND 1.8e308 THEN NULL ELSE d END)"),
+        9 => Sql::same(format!("sum({MILD_DOUBLES})")),
         10 => sql!(
             "{}(CAST({} AS DOUBLE))",
             Sql::same(of.random.one_of(&["stddev", "var_pop", "stddev_pop"])),
             of.column(&["k", "f"])
         ),
         11 => sql!("{}({})", Sql::same(of.random.one_of(&["bool_and", "bool_or"])), of.condition(1)),
-        _ => Sql::same("avg(CASE WHEN abs(d) BETWEEN 1e15 AND 1.8e308 THEN NULL ELSE d END)"),
+        12 => sql!("sum(DISTINCT {})", of.column(&["k", "i8", "i32", "u32", "f", "p", "q"])),
+        13 => sql!("avg(DISTINCT {})", of.column(&["k", "i8", "i64", "u32", "f", "p", "q"])),
+        14 => sql!("{}(DISTINCT {})", Sql::same(of.random.one_of(&["sum", "avg"])), Sql::same(MILD_DOUBLES)),
+        _ => Sql::same(format!("avg({MILD_DOUBLES})")),
     }
 }
 
@@ -259,15 +271,15 @@ fn windows(of: &mut Expressions<'_>) -> Sql {
 
 /// Functions over the rows so far, in the order of time; no two rows have the same.
 fn running(of: &mut Expressions<'_>) -> Sql {
-    let function = match of.random.below(7) {
+    let function = match of.random.below(9) {
         0 => sql!("min({})", of.column(&["d", "f", "s", "p", "ts", "r"])),
         1 => sql!("max({})", of.column(&["d", "f", "s", "p", "ts", "r"])),
         2 => sql!("sum({})", of.column(&["k", "f", "i8", "p"])),
         3 => sql!("count({})", of.column(&["d", "b"])),
         4 => sql!("lag({})", of.any(1)),
         5 => Sql::same("row_number()"),
-        // Means of decimals are DataFusion's where they are computed at the end, and cut off.
-        _ => sql!("avg({})", of.column(&["f", "k"])),
+        6 => sql!("{}({})", Sql::same(of.random.one_of(&["sum", "avg"])), Sql::same(MILD_DOUBLES)),
+        _ => sql!("avg({})", of.column(&["f", "k", "p", "q", "u32"])),
     };
     let frame = of.random.one_of(&[
         "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",

@@ -155,6 +155,55 @@ fn names_with_capitals_are_found() {
 }
 
 #[test]
+fn clauses_find_names_with_capitals_as_expressions_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(&folder, "people.csv", "Id,Ts,AGE\n1,2026-01-01 00:00:00,30\n2,2026-01-01 00:00:01,40\n");
+    let file = format!("'{}'", path.display());
+    let mut session = Session::new();
+    for (query, expected) in [
+        ("SELECT a.age FROM $ a JOIN $ b USING (Id)", vec!["30", "40"]),
+        ("SELECT count(*) FROM $ a JOIN ($ b JOIN $ c USING (ID)) ON a.id = b.id", vec!["2"]),
+        ("SELECT * EXCLUDE (Ts, age) FROM $", vec!["1", "2"]),
+        ("SELECT * EXCLUDE TS FROM $ WHERE Id = 1", vec!["1 30"]),
+        ("SELECT * EXCEPT (ID, Ts) FROM $", vec!["30", "40"]),
+        ("SELECT * EXCLUDE (\"Ts\") FROM $ WHERE Id = 1", vec!["1 30"]),
+        ("SELECT * EXCLUDE (ts) REPLACE (age + 1 AS Age) FROM $", vec!["1 31", "2 41"]),
+        ("SELECT p.* EXCLUDE (ts) REPLACE (0 AS age) FROM $ AS p", vec!["1 0", "2 0"]),
+        ("SELECT * EXCLUDE (W) FROM u", vec!["0", "1", "2"]),
+        ("SELECT * REPLACE (W + 1 AS W) FROM u WHERE Id = 2", vec!["2 21"]),
+        ("SELECT t.k FROM t JOIN u USING (ID) WHERE w = 10", vec!["1"]),
+        (
+            "SELECT count(*) FROM tumble(TABLE(s), Ts, INTERVAL '1 second') GROUP BY window_start",
+            vec!["1", "1"],
+        ),
+        ("SELECT age FROM k WHERE id = 2", vec!["40"]),
+    ] {
+        let mut session = self::session();
+        let defined = format!(
+            "CREATE SOURCE s (WATERMARK FOR Ts AS ts - INTERVAL '1 second') WITH (path = {file});
+             CREATE TABLE k (PRIMARY KEY (ID)) WITH (path = {file});"
+        );
+        run(&mut session, &defined).unwrap_err();
+        let query = query.replace('$', &file);
+        let rows = run(&mut session, &query).unwrap_or_else(|error| panic!("{query}: {error}"));
+        assert_eq!(shown(&rows), expected, "{query}");
+    }
+    let view = format!("CREATE MATERIALIZED VIEW m PRIMARY KEY (iD) AS SELECT * FROM {file}");
+    assert_eq!(run(&mut session, &view).unwrap_err(), "no rows");
+    // What DataFusion would leave out without a word.
+    for (query, name) in [
+        ("SELECT * REPLACE (1 AS nothing) FROM $", "nothing"),
+        ("SELECT * REPLACE (1 AS \"ID\") FROM $", "ID"),
+        ("SELECT p.* REPLACE (1 AS nothing) FROM $ AS p", "nothing"),
+        ("SELECT * EXCLUDE (nothing) FROM $", "nothing"),
+        ("SELECT a.age FROM $ a JOIN $ b USING (nothing)", "nothing"),
+    ] {
+        let error = run(&mut session, &query.replace('$', &file)).unwrap_err();
+        assert!(error.contains(&format!("unknown column `{name}`")), "{query}: {error}");
+    }
+}
+
+#[test]
 fn the_delimiter_that_describe_finds_is_the_one_that_select_reads_with() {
     let folder = tempfile::tempdir().unwrap();
     let mut session = Session::new();

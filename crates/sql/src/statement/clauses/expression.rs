@@ -1,11 +1,11 @@
 //! Expressions.
 
 use datafusion::sql::sqlparser::ast::{
-    Array, CastKind, CeilFloorKind, CharacterLength, DataType, DateTimeField, ExactNumberInfo, Expr,
-    Interval, LambdaFunction, Value, ValueWithSpan,
+    Array, CastKind, CeilFloorKind, DateTimeField, Expr, Interval, LambdaFunction, TypedString, Value,
+    ValueWithSpan,
 };
 
-use super::{Checked, Clauses, PLANNED};
+use super::{Checked, Clauses, PLANNED, data_type};
 
 impl Clauses<'_> {
     pub(super) fn expression(&self, expression: &Expr) -> Checked {
@@ -39,7 +39,6 @@ impl Clauses<'_> {
             | Expr::Overlay { expr: _, overlay_what: _, overlay_from: _, overlay_for: _ }
             | Expr::Nested(_)
             | Expr::Value(_)
-            | Expr::TypedString(_)
             | Expr::Case { case_token: _, end_token: _, operand: _, conditions: _, else_result: _ }
             | Expr::Exists { subquery: _, negated: _ }
             | Expr::Subquery(_)
@@ -64,7 +63,13 @@ impl Clauses<'_> {
                 if format.is_some() {
                     refused("CAST with FORMAT", "use to_char or to_timestamp with a pattern")?;
                 }
-                self.cast_to(data_type, expression)
+                self.cast_to(expression, data_type)
+            }
+            Expr::TypedString(TypedString { data_type, value: _, uses_odbc_syntax: _ }) => {
+                match data_type::check(data_type) {
+                    Err(refusal) => self.node(expression, refusal.message, &refusal.hint),
+                    Ok(()) => PLANNED,
+                }
             }
             Expr::Interval(interval) => self.interval(interval, expression),
             Expr::AtTimeZone { timestamp: _, time_zone } => match time_zone.as_ref() {
@@ -141,23 +146,6 @@ impl Clauses<'_> {
                 refused("a function without a name", "register a function of your own")
             }
             Expr::MemberOf(_) => refused("MEMBER OF", "write value = ANY(list)"),
-        }
-    }
-
-    /// Type parameters that a cast would ignore. (The declared length of a source's column is not a promise: values are
-    /// kept whole.)
-    fn cast_to(&self, data_type: &DataType, expression: &Expr) -> Checked {
-        match data_type {
-            DataType::Varchar(Some(CharacterLength::IntegerLength { length, unit: _ }))
-            | DataType::Char(Some(CharacterLength::IntegerLength { length, unit: _ }))
-            | DataType::String(Some(length)) => {
-                let message = "a cast does not cut a text to a length";
-                self.node(expression, message, &format!("write left(text, {length})"))
-            }
-            DataType::Float(ExactNumberInfo::Precision(digits)) if *digits > 24 => {
-                self.node(expression, format!("FLOAT({digits}) is not part of the language"), "write DOUBLE")
-            }
-            _ => PLANNED,
         }
     }
 

@@ -41,14 +41,24 @@ impl Clauses<'_> {
                 SetOperator::Except | SetOperator::Intersect,
                 SetQuantifier::ByName | SetQuantifier::AllByName | SetQuantifier::DistinctByName,
             ) => refused(&["BY", "NAME"], "write the columns of both sides in the same order"),
+            // The planner (DataFusion 55.2) takes or keeps each row whose like is there, however often.
+            (SetOperator::Except | SetOperator::Intersect, SetQuantifier::All) => {
+                let word = if op == SetOperator::Except { "EXCEPT" } else { "INTERSECT" };
+                refused(
+                    &[word, "ALL"],
+                    "leave ALL out; to count equal rows, number them on both sides with row_number() OVER \
+                     (PARTITION BY ...)",
+                )
+            }
             (
                 SetOperator::Union,
                 SetQuantifier::ByName | SetQuantifier::AllByName | SetQuantifier::DistinctByName,
             )
             | (
                 SetOperator::Union | SetOperator::Except | SetOperator::Intersect,
-                SetQuantifier::All | SetQuantifier::Distinct | SetQuantifier::None,
-            ) => PLANNED,
+                SetQuantifier::Distinct | SetQuantifier::None,
+            )
+            | (SetOperator::Union, SetQuantifier::All) => PLANNED,
         }
     }
 }

@@ -1,0 +1,96 @@
+//! The sum or mean of floating-point numbers in a frame that moves.
+//!
+//! What leaves is never subtracted: an infinity would leave NaN, a large number nothing of the small ones. The values
+//! are held as two stacks instead, as in the running functions of streams: the older ones with what all of them up to
+//! the youngest of this stack give, and the younger ones with what they give together.
+
+use std::collections::VecDeque;
+
+use datafusion::arrow::array::{ArrayRef, AsArray};
+use datafusion::arrow::datatypes::Float64Type;
+use datafusion::common::{Result, ScalarValue, exec_datafusion_err, not_impl_err};
+use datafusion::logical_expr::Accumulator;
+
+use super::exact_totals::Told;
+
+/// The values of a frame.
+#[derive(Debug)]
+pub(super) struct MovingFloats {
+    told: Told,
+    /// The sum of a value and of all before it here; the oldest is the last.
+    older: Vec<f64>,
+    younger: VecDeque<f64>,
+    younger_sum: f64,
+}
+
+impl MovingFloats {
+    pub fn new(told: Told) -> MovingFloats {
+        MovingFloats { told, older: Vec::new(), younger: VecDeque::new(), younger_sum: 0.0 }
+    }
+
+    fn add(&mut self, value: f64) {
+        self.younger_sum = match self.younger.is_empty() {
+            true => value,
+            false => self.younger_sum + value,
+        };
+        self.younger.push_back(value);
+    }
+
+    fn remove_oldest(&mut self) {
+        if self.older.is_empty() {
+            for value in std::mem::take(&mut self.younger).into_iter().rev() {
+                let sum = self.older.last().map_or(value, |younger| value + younger);
+                self.older.push(sum);
+            }
+        }
+        self.older.pop();
+    }
+
+    fn sum(&self) -> Option<f64> {
+        match (self.older.last(), self.younger.is_empty()) {
+            (None, true) => None,
+            (None, false) => Some(self.younger_sum),
+            (Some(older), true) => Some(*older),
+            (Some(older), false) => Some(older + self.younger_sum),
+        }
+    }
+}
+
+fn floats(values: &[ArrayRef]) -> Result<impl Iterator<Item = f64> + '_> {
+    let values = values.first().and_then(|values| values.as_primitive_opt::<Float64Type>());
+    let values = values.ok_or_else(|| exec_datafusion_err!("a total of floats is given something else"))?;
+    Ok(values.iter().flatten())
+}
+
+impl Accumulator for MovingFloats {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        floats(values)?.for_each(|value| self.add(value));
+        Ok(())
+    }
+
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        floats(values)?.for_each(|_| self.remove_oldest());
+        Ok(())
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        true
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        not_impl_err!("a frame is computed in one place")
+    }
+
+    fn merge_batch(&mut self, _states: &[ArrayRef]) -> Result<()> {
+        not_impl_err!("a frame is computed in one place")
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        let rows = (self.older.len() + self.younger.len()) as u64;
+        Ok(ScalarValue::Float64(self.sum().map(|sum| self.told.of_floats(sum, rows))))
+    }
+
+    fn size(&self) -> usize {
+        size_of::<Self>() + (self.older.capacity() + self.younger.capacity()) * size_of::<f64>()
+    }
+}
