@@ -73,7 +73,8 @@ impl Divider<'_> {
     /// The plan with its streaming subtrees replaced, each as large as possible.
     fn divide(&mut self, plan: &LogicalPlan, wanted: Option<Wanted<'_>>) -> Result<LogicalPlan> {
         if matches!(plan, LogicalPlan::EmptyRelation(_) | LogicalPlan::Values(_)) {
-            return Ok(plan.clone());
+            // The rows that are written out may have subqueries.
+            return self.divide_inputs(plan, None);
         }
         if is_static(plan) {
             return table_of(read_static(plan)?, plan, None);

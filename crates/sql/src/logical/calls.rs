@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::sql::sqlparser::ast::{
     DuplicateTreatment, Expr, Function, FunctionArgumentClause, FunctionArgumentList, FunctionArguments,
-    Visit, Visitor, WindowType,
+    GroupByExpr, Select, Visit, Visitor, WindowType,
 };
 
 use super::functions::Functions;
@@ -105,6 +105,22 @@ impl Calls<'_> {
 
 impl Visitor for Calls<'_> {
     type Break = Box<DataFusionError>;
+
+    /// An aggregate is computed of each group, so no group can be made of it.
+    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<Self::Break> {
+        let GroupByExpr::Expressions(keys, _) = &select.group_by else { return ControlFlow::Continue(()) };
+        for key in keys {
+            let Expr::Function(Function { name, over: None, .. }) = key else { continue };
+            let ident = name.0.first().and_then(|part| part.as_ident()).filter(|_| name.0.len() == 1);
+            let Some(ident) = ident else { continue };
+            if self.functions.aggregate.contains_key(&ident.value.to_ascii_lowercase()) {
+                let message = format!("{} is an aggregate, which cannot stand in GROUP BY", ident.value);
+                let way_out = "group by columns, or compute it in a subquery and group by its name";
+                return ControlFlow::Break(Box::new(refuse_at(ident.span, message, way_out)));
+            }
+        }
+        ControlFlow::Continue(())
+    }
 
     fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<Self::Break> {
         let Expr::Function(call) = expression else { return ControlFlow::Continue(()) };

@@ -74,6 +74,13 @@ fn operands(text: &str) -> Option<Wording> {
         let message = format!("a condition must be true or false, but `{condition}` is of type {found}");
         return Some(Wording { message, hint: None, at: Some("WHERE".to_owned()) });
     }
+    if let Some((_, found)) = text.split_once("join condition must be boolean type, but got ") {
+        let message = format!(
+            "the condition of a join must be true or false, but it is a {}",
+            type_names(found.split('(').next()?)
+        );
+        return Some(Wording { message, hint: None, at: Some("ON".to_owned()) });
+    }
     let (_, types) = text.split_once("Incompatible inputs for Union: Previous inputs were of type ")?;
     let (first, rest) = types.split_once(", but got incompatible type ")?;
     let (second, column) = rest.split_once(" on column ")?;
@@ -130,6 +137,15 @@ fn values(text: &str) -> Option<Wording> {
     if let Some((message, hint)) = misplaced(text) {
         return Some(Wording { message: message.to_owned(), hint: Some(hint.to_owned()), at: None });
     }
+    if let Some((_, column)) =
+        text.split_once("nested identifiers are not yet supported for OuterReferenceColumn ")
+    {
+        return Some(Wording {
+            message: format!("cannot take a part of `{column}`, a column of the query around this one"),
+            hint: Some("name the part in a subquery of the query around it, and use that name".to_owned()),
+            at: None,
+        });
+    }
     // The tree of the parser, as its programmers see it.
     let (_, node) = text.split_once("Unsupported ast node ")?;
     let node = node.strip_prefix("in sqltorel: ").unwrap_or(node);
@@ -147,6 +163,15 @@ fn misplaced(text: &str) -> Option<(&'static str, &'static str)> {
         return Some((
             "UNNEST cannot stand here",
             "unnest in a subquery: FROM (SELECT unnest(list) AS x FROM t)",
+        ));
+    }
+    if text.contains("Unsupported LIMIT expression") {
+        return Some(("LIMIT and OFFSET take a number", "write the number out"));
+    }
+    if text.contains("Min/Max accumulator not implemented for type") {
+        return Some((
+            "min and max do not take values of this type",
+            "take them of a part of it, or of a text: CAST(... AS VARCHAR)",
         ));
     }
     let (_, node) = text.split_once("Physical plan does not support logical expression ")?;

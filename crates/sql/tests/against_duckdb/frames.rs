@@ -58,6 +58,9 @@ pub fn frames(of: &mut Expressions<'_>) -> Sql {
         }
         _ => Sql::same(""),
     };
+    if of.random.is_once_in(6) {
+        return first_rows(of);
+    }
     let partition = match of.random.below(3) {
         0 => Sql::same(""),
         _ => sql!("PARTITION BY {} ", of.column(KEYS)),
@@ -71,4 +74,29 @@ pub fn frames(of: &mut Expressions<'_>) -> Sql {
         Sql::same(frame),
         filter(of)
     )
+}
+
+/// The first rows of each group.
+fn first_rows(of: &mut Expressions<'_>) -> Sql {
+    let by = Sql::same(format!(
+        "{} {} NULLS {}, id",
+        of.random.one_of(&["d", "p", "k", "ts", "s", "moment"]),
+        of.random.one_of(&["ASC", "DESC"]),
+        of.random.one_of(&["FIRST", "LAST"])
+    ));
+    let (key, filter) = (of.column(KEYS), filter(of));
+    match of.random.is_once_in(2) {
+        true => sql!(
+            "SELECT id, n FROM (SELECT id, row_number() OVER (PARTITION BY {} ORDER BY {}) AS n FROM t{}) AS x WHERE n <= 2",
+            key,
+            by,
+            filter
+        ),
+        false => sql!(
+            "SELECT id FROM t{} QUALIFY row_number() OVER (PARTITION BY {} ORDER BY {}) <= 2",
+            filter,
+            key,
+            by
+        ),
+    }
 }

@@ -17,7 +17,7 @@ pub fn subqueries(random: &mut Random) -> Sql {
     let mut of = Expressions { random, qualifiers: &[""] };
     let inner = filter(&mut of);
     let of_t = Expressions { random, qualifiers: &["t."] };
-    match of_t.random.below(11) {
+    match of_t.random.below(15) {
         // With NULL among the values.
         0 => sql!("SELECT t.id FROM t WHERE t.{} {}IN (SELECT {} FROM u{})", key.clone(), not, key, inner),
         1 => sql!(
@@ -63,6 +63,36 @@ pub fn subqueries(random: &mut Random) -> Sql {
             "SELECT t.id, u.id AS other FROM t {} u ON t.{} = u.{}",
             Sql::same(of_t.random.one_of(&["FULL JOIN", "RIGHT JOIN", "FULL JOIN"])),
             key.clone(),
+            key
+        ),
+        // The column that both sides share is that of the side that has the row.
+        11 => sql!(
+            "SELECT {}, t.id, u.id AS other FROM t {} u USING ({})",
+            key.clone(),
+            Sql::same(of_t.random.one_of(&["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"])),
+            key
+        ),
+        12 => sql!(
+            "SELECT id FROM t WHERE {} {} {} (SELECT {} FROM u{})",
+            value.clone(),
+            operator,
+            Sql::same(of_t.random.one_of(&["ANY", "ALL"])),
+            value,
+            inner
+        ),
+        13 => sql!(
+            "SELECT {} AS a, count(*) AS n, grouping({}) AS b, sum({}) AS c FROM t{} GROUP BY {} (k, {})",
+            key.clone(),
+            key.clone(),
+            value,
+            inner,
+            Sql::same(of_t.random.one_of(&["ROLLUP", "CUBE"])),
+            key
+        ),
+        14 => sql!(
+            "SELECT * FROM (SELECT {} AS g FROM t{} UNION SELECT {} FROM u) AS x ORDER BY g NULLS LAST LIMIT 3",
+            key.clone(),
+            inner,
             key
         ),
         7 => sql!(

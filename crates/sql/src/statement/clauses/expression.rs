@@ -108,10 +108,10 @@ impl Clauses<'_> {
                 let hint = "write text ~ 'pattern', or regexp_like(text, 'pattern')";
                 self.anywhere(&[word], format!("{word} is not part of the language"), hint)
             }
-            Expr::SimilarTo { negated: _, expr: _, pattern: _, escape_char } => match escape_char {
-                Some(_) => refused("SIMILAR TO with ESCAPE", "write text ~ 'pattern'"),
-                None => PLANNED,
-            },
+            // The planner (DataFusion 55.2) takes the pattern for a regular expression, and a part of the text for a match.
+            Expr::SimilarTo { negated: _, expr: _, pattern: _, escape_char: _ } => {
+                refused("SIMILAR TO", "write text ~ '^(pattern)$', a regular expression, or LIKE")
+            }
             Expr::IsNormalized { expr: _, form: _, negated: _ } => refused("IS NORMALIZED", "leave it out"),
             Expr::InUnnest { expr: _, array_expr: _, negated: _ } => {
                 refused("IN UNNEST", "write value = ANY(list)")
