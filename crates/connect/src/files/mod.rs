@@ -4,6 +4,8 @@
 //! names; hidden files (`.name`, `_name`) of a directory are left out. A pipe is read as a stream, and what was read of
 //! it cannot be read again.
 
+mod entry;
+mod failure;
 mod folders;
 mod follow;
 mod follow_columns;
@@ -27,7 +29,7 @@ use tidemill_core::source::{Faults, Place, Places, Polled, Progress, Source};
 
 use crate::formats::DecoderSettings;
 use crate::infer;
-pub(crate) use listing::failed;
+pub(crate) use failure::failed;
 pub(crate) use pipe::is_pipe;
 pub(crate) use reading::TextInput;
 pub use settings::FileSettings;

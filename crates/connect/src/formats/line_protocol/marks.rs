@@ -1,11 +1,6 @@
 //! Finds the separators of a text for many lines at once.
 
-use super::block::marks_in;
-
-/// Bytes that may end a name, a value or a point, or that need a closer look.
-pub(super) const MARKS: [u8; 6] = *b",= \n\"\\";
-/// How many bytes have their marks as the bits of one word.
-pub(super) const WORD_BYTES: usize = 64;
+use super::block::{MARKS, WORD_BYTES, marks_in};
 
 /// The positions of all bytes of a text that are one of [`MARKS`].
 #[derive(Debug, Default)]
