@@ -8,12 +8,12 @@ use std::sync::Arc;
 use datafusion::common::{DFSchemaRef, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
 
-use crate::process::ProcessDefinition;
+use crate::process::StreamProcess;
 
 /// A query with a name and a place. Nothing is pushed into it from outside: it runs once for all of its readers.
 #[derive(Clone, Debug)]
 pub(crate) struct ProcessNode {
-    pub definition: Arc<ProcessDefinition>,
+    pub definition: Arc<StreamProcess>,
     pub input: LogicalPlan,
 }
 
