@@ -227,5 +227,5 @@ impl std::fmt::Debug for FileSource {
 /// The files of a path, at least one.
 pub(crate) fn list_files(path: &str) -> Result<Vec<std::path::PathBuf>, Cause> {
     let files = listing::list(path)?;
-    if files.is_empty() { Err(listing::nothing_found(path)) } else { Ok(files) }
+    if files.is_empty() { Err(failure::nothing_found(path)) } else { Ok(files) }
 }

@@ -1,8 +1,8 @@
 //! Finds the separators of a text for many lines at once.
 
-use super::block::{MARKS, WORD_BYTES, marks_in};
+use super::block::{WORD_BYTES, marks_in};
 
-/// The positions of all bytes of a text that are one of [`MARKS`].
+/// The positions of all bytes of a text that are one of [`MARKS`](super::block::MARKS).
 #[derive(Debug, Default)]
 pub(super) struct Marks {
     words: Vec<u64>,
@@ -48,6 +48,7 @@ impl Marks {
 
 #[cfg(test)]
 mod tests {
+    use super::super::block::MARKS;
     use super::*;
     use proptest::prelude::*;
 
