@@ -33,12 +33,8 @@ impl From<Exit> for ExitCode {
 }
 
 impl Exit {
-    /// The code of an error: [`Exit::BadInput`] if what the user gave is at fault.
+    /// The code of an error that is not of a query in SQL: [`Exit::BadInput`] if what the user gave is at fault.
     pub(crate) fn of(error: &anyhow::Error) -> Exit {
-        #[cfg(feature = "sql")]
-        if let Some(exit) = crate::sql::exit_of(error) {
-            return exit;
-        }
         let run = error.downcast_ref::<FailedRun>().map(|failed| &failed.error);
         let run = run.or_else(|| error.downcast_ref::<RunError>());
         if let Some(run) = run {

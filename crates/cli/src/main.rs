@@ -72,7 +72,15 @@ fn main() -> ExitCode {
     };
     let exit = ended.unwrap_or_else(|error| {
         terminal::tell(&format!("error: {}", exit::message(&error)));
-        Exit::of(&error)
+        exit_of(&error)
     });
     exit.into()
+}
+
+fn exit_of(error: &anyhow::Error) -> Exit {
+    #[cfg(feature = "sql")]
+    if let Some(exit) = sql::exit_of(error) {
+        return exit;
+    }
+    Exit::of(error)
 }

@@ -39,3 +39,9 @@ pub(crate) fn size() -> Option<(usize, usize)> {
     let (lines, columns) = console::Term::stdout().size_checked()?;
     (lines > 0 && columns > 0).then_some((lines.into(), columns.into()))
 }
+
+/// Whether rows on standard output and a status line would overwrite each other.
+#[cfg(feature = "sql")]
+pub(crate) fn shares_terminal() -> bool {
+    io::stdout().is_terminal() && io::stderr().is_terminal()
+}

@@ -7,7 +7,7 @@ use std::time::Duration;
 use datafusion::logical_expr::LogicalPlan;
 
 use crate::definition::SourceDefinition;
-use crate::process::ProcessSet;
+use crate::process::StreamProcessSet;
 
 /// A view: a named query.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ pub(crate) struct Materialized {
 pub(crate) enum Relation {
     Source(Arc<SourceDefinition>),
     View(Arc<ViewDefinition>),
-    Process(Arc<ProcessSet>),
+    Process(Arc<StreamProcessSet>),
 }
 
 /// Relations by name.

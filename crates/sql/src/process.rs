@@ -8,45 +8,45 @@ use tidemill_engine::StreamProcessPlan;
 
 /// One process. It is identified by its address: however often it is named, it runs once.
 #[derive(Debug)]
-pub(crate) struct ProcessDefinition {
+pub(crate) struct StreamProcess {
     /// Its name, with its parameters if it belongs to a set, and where it may run.
     pub plan: StreamProcessPlan,
 }
 
 /// A process, or a set of them.
 #[derive(Debug)]
-pub(crate) struct ProcessSet {
+pub(crate) struct StreamProcessSet {
     /// Its name.
     pub name: String,
     /// The rows of all of them.
     pub plan: LogicalPlan,
     /// Its members.
-    pub members: Vec<Member>,
+    pub members: Vec<StreamProcessMember>,
 }
 
 /// A member of a set.
 #[derive(Debug)]
-pub(crate) struct Member {
+pub(crate) struct StreamProcessMember {
     /// The values of its parameters; empty if it is not a set.
     pub parameters: Vec<ScalarValue>,
     /// The process.
-    pub definition: Arc<ProcessDefinition>,
+    pub definition: Arc<StreamProcess>,
     /// Its query, as a separate node.
     pub plan: LogicalPlan,
 }
 
-impl ProcessSet {
+impl StreamProcessSet {
     /// Its processes.
     pub fn processes(&self) -> impl Iterator<Item = &StreamProcessPlan> {
         self.members.iter().map(|member| &member.definition.plan)
     }
 
     /// The member with these parameters, converted to their own types.
-    pub fn member(&self, parameters: &[ScalarValue]) -> Option<&Member> {
+    pub fn member(&self, parameters: &[ScalarValue]) -> Option<&StreamProcessMember> {
         let is_equal = |(own, given): (&ScalarValue, &ScalarValue)| {
             given.cast_to(&own.data_type()).is_ok_and(|given| given == *own)
         };
-        let fits = |member: &&Member| {
+        let fits = |member: &&StreamProcessMember| {
             member.parameters.len() == parameters.len()
                 && member.parameters.iter().zip(parameters).all(is_equal)
         };

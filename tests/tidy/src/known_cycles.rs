@@ -2,37 +2,17 @@
 
 /// A folder, and the modules in it that import each other. The list may only become shorter: a module that is in no circle
 /// any more is a finding, too.
+///
+/// Why they are still there: in `sql`, a query contains queries, so its translators call each other, and the modules beside
+/// them were not sorted yet; values contain vectors of values; line protocol and NDJSON read bytes in tight loops, where a
+/// move can change what is inlined and must be measured; files are inferred by reading them.
 pub const KNOWN: &[(&str, &[&str])] = &[
-    ("crates/cli/src", &["exit", "interrupt", "linear_road", "sql"]),
-    ("crates/cli/src/sql", &["background", "execute", "live", "notices"]),
     ("crates/connect/src", &["files", "infer"]),
-    ("crates/connect/src/files", &["folders", "listing"]),
-    ("crates/connect/src/files", &["follow", "follow_columns", "follow_text"]),
-    ("crates/connect/src/files", &["pipe", "reading", "settings"]),
     ("crates/connect/src/formats", &["ndjson", "ndjson_keys"]),
     ("crates/connect/src/formats", &["values", "vectors"]),
     ("crates/connect/src/formats/line_protocol", &["alike", "points"]),
-    ("crates/connect/src/formats/line_protocol", &["block", "marks"]),
-    ("crates/connect/src/sinks/postgres", &["sink", "writer"]),
+    // A feed admits rows and hands them to its intake; one feeder for both kinds of runs would end this.
     ("crates/engine/src", &["admission", "feed", "intake"]),
-    (
-        "crates/operators/src/over",
-        &[
-            "avg",
-            "count",
-            "dense_rank",
-            "extreme",
-            "fold",
-            "frame",
-            "function",
-            "lag",
-            "last_value",
-            "nth_value",
-            "rank",
-            "row_number",
-            "sum",
-        ],
-    ),
     (
         "crates/sql/src",
         &[

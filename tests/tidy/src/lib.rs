@@ -13,6 +13,7 @@
 //! | `unsafe` | `unsafe` in a file that [`sources::UNSAFE_ALLOWED`] does not list |
 //! | `file-length` | a Rust file of more than 500 lines |
 //! | `line-length` | a line of Rust of more than 120 characters, unless it is a comment or has a URL |
+//! | `module-files` | a file `x.rs` beside a folder `x`: its module is `x/mod.rs` |
 //! | `names` | a file or folder named `utils`, `common`, `helpers` or `misc` |
 //! | `prose` | a phrase of [`prose::PHRASES`] in a comment or a page: it reads as translated |
 //! | `machine-paths` | a path of somebody's machine, in `src` and in the repository's own texts |

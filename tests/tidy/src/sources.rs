@@ -116,6 +116,22 @@ pub fn names(path: &str) -> Option<Finding> {
     })
 }
 
+/// Rule `module-files`: the module of a folder is the folder's `mod.rs`, not a file beside the folder.
+pub fn module_files(paths: &[String]) -> Vec<Finding> {
+    let beside = |path: &&String| {
+        let folder = path.strip_suffix(".rs").filter(|folder| folder.contains("/src/"));
+        folder.is_some_and(|folder| paths.iter().any(|other| other == folder))
+    };
+    let finding = |path: &String| Finding {
+        file: path.clone(),
+        line: 0,
+        rule: "module-files",
+        found: "a module beside its folder".to_owned(),
+        remedy: "move it into the folder, as `mod.rs`".to_owned(),
+    };
+    paths.iter().filter(beside).map(finding).collect()
+}
+
 /// Rule `machine-paths`. Tests may name the system's temporary folder.
 pub fn machine_paths(path: &str, text: &str) -> Vec<Finding> {
     let is_source = (path.starts_with("crates/") || path.starts_with("apps/")) && path.contains("/src/");
@@ -198,6 +214,22 @@ mod tests {
         assert!(names("crates/core/src/utils.rs").is_some());
         assert!(names("crates/common").is_some());
         assert_eq!(names("crates/core/src/commonest.rs"), None);
+    }
+
+    #[test]
+    fn a_folder_has_its_module_inside() {
+        let paths = [
+            "crates/a/src/b",
+            "crates/a/src/b.rs",
+            "crates/a/src/b/mod.rs",
+            "crates/a/tests/c",
+            "crates/a/tests/c.rs",
+        ];
+        let found = module_files(&paths.map(str::to_owned));
+        assert_eq!(
+            found.iter().map(|finding| finding.file.as_str()).collect::<Vec<_>>(),
+            ["crates/a/src/b.rs"]
+        );
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! * `output`: libraries do not print or exit.
 //! * `unsafe`: only in listed files.
 //! * `file-length`, `line-length`: at most 500 lines of 120 characters.
+//! * `module-files`: the module of a folder is its `mod.rs`.
 //! * `names`: no `utils`, `common`, `helpers`, `misc`.
 //! * `prose`: no phrase that reads as translated.
 //! * `machine-paths`: no path of one machine.
@@ -85,6 +86,7 @@ fn files_keep_the_rules() {
     let mut paths = tree::paths(&root).expect("a readable tree");
     assert!(paths.iter().any(|path| path == "tests/tidy/tests/tidy.rs"), "this file is looked at, too");
     let mut findings: Vec<Finding> = paths.iter().filter_map(|path| sources::names(path)).collect();
+    findings.extend(sources::module_files(&paths));
     paths.extend(ROOT_FILES.map(str::to_owned));
     for path in paths.iter().filter(|path| root.join(path).is_file()) {
         // What is not text has no lines to look at.

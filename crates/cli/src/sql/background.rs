@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use tidemill_sql::{RunningQuery, Session};
 
-use super::execute::Left;
 use super::{Failed, summary, user_error};
 use crate::terminal;
 
@@ -54,7 +53,7 @@ impl Background {
             }
             thread::sleep(LOOK);
         }
-        let (status, _): Left = self.running.wait().map_err(Failed)?;
+        let (status, _) = self.running.wait().map_err(Failed)?;
         summary::whole(&status, self.bound);
         Ok(())
     }

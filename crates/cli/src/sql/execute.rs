@@ -1,7 +1,6 @@
 //! Executes statements: definitions, immediate answers, and queries from start to end with their rows on standard
 //! output.
 
-use std::io::{self, IsTerminal};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -61,7 +60,7 @@ enum Watched {
 }
 
 /// The result of a query: its last status, and its answer if that comes at the end.
-pub(crate) type Left = (QueryStatus, Option<RecordBatch>);
+type QueryEnd = (QueryStatus, Option<RecordBatch>);
 
 impl Executor {
     /// Starts the sinks and materialized views in the background.
@@ -257,7 +256,7 @@ impl Executor {
     }
 
     /// Waits for the remaining work of a query; `None` if nobody needs it any more, or its reader has gone.
-    fn finish(&self, running: RunningQuery, watched: Watched) -> anyhow::Result<(Exit, Option<Left>)> {
+    fn finish(&self, running: RunningQuery, watched: Watched) -> anyhow::Result<(Exit, Option<QueryEnd>)> {
         let exit = if watched == Watched::Ended { Exit::Done } else { Exit::Interrupted };
         let left = match watched {
             Watched::Unread => return Ok((Exit::Done, None)),
@@ -283,7 +282,7 @@ impl Executor {
     }
 
     /// Waits on a separate thread, so that the prompt can return before the end; `None` if it was asked to.
-    fn wait_at_prompt(&self, running: RunningQuery) -> Option<Result<Left, Cause>> {
+    fn wait_at_prompt(&self, running: RunningQuery) -> Option<Result<QueryEnd, Cause>> {
         let waiting = thread::spawn(move || running.wait());
         while !waiting.is_finished() {
             if self.interrupt.is_asked() {
@@ -293,9 +292,4 @@ impl Executor {
         }
         Some(waiting.join().unwrap_or_else(|_| Err(Cause::Bug("the query's thread panicked".into()))))
     }
-}
-
-/// Whether rows on standard output and a status line would overwrite each other.
-pub(crate) fn shares_terminal() -> bool {
-    io::stdout().is_terminal() && io::stderr().is_terminal()
 }

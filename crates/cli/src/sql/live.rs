@@ -6,7 +6,6 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tidemill_engine::Counter;
 use tidemill_sql::QueryStatus;
 
-use super::execute::shares_terminal;
 use crate::{quantity, terminal};
 
 /// How often the line changes on a terminal, and when it first appears: short queries need none.
@@ -35,7 +34,7 @@ impl Live {
 
     /// For a query whose rows are shown: on a terminal, unless rows `stream` to the same one.
     pub fn of_query(stream: bool) -> Live {
-        Live::new(match terminal::is_watched() && !(stream && shares_terminal()) {
+        Live::new(match terminal::is_watched() && !(stream && terminal::shares_terminal()) {
             true => Shown::line(),
             false => Shown::Nothing,
         })
@@ -44,7 +43,7 @@ impl Live {
     /// For sinks that run until they are stopped: on a terminal, and at intervals into a log.
     pub fn of_pipeline(writes_rows: bool) -> Live {
         Live::new(match terminal::is_watched() {
-            true if writes_rows && shares_terminal() => Shown::Nothing,
+            true if writes_rows && terminal::shares_terminal() => Shown::Nothing,
             true => Shown::line(),
             false => Shown::Lines,
         })

@@ -150,7 +150,7 @@ fn worse(before: Exit, now: Exit) -> Exit {
 
 fn tell(error: anyhow::Error) -> Exit {
     terminal::tell(&format!("error: {}", exit::message(&error)));
-    Exit::of(&error)
+    super::exit_of(&error).unwrap_or_else(|| Exit::of(&error))
 }
 
 /// Executes the statements of a text up to the first that fails.

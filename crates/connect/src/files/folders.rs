@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use tidemill_core::error::Cause;
 
-use super::listing::failed;
+use super::failure::failed;
 use super::place::{Identity, identity};
 
 /// Walks through folders.

@@ -13,14 +13,15 @@ use arrow_schema::SchemaRef;
 use tidemill_core::error::Cause;
 use tidemill_core::source::{Faults, Place, Places, Progress};
 
+use super::entry::Entry;
 use super::follow_columns::{FollowedColumns, Wanted};
 use super::follow_text::{FollowedText, Look};
 use super::listing::{is_single, list};
-use super::place::{FilePlace, Identity, Prints, identity};
-use super::reading::BLOCK_BYTES;
+use super::pipe::BLOCK_BYTES;
+use super::place::{FilePlace, Identity, identity};
 use super::remembered::{Remembered, renamed};
 use super::settings::FileSettings;
-use super::track::{Given, TextTrack};
+use super::track::Given;
 use crate::formats::{DecoderSettings, Format, RecordDecoder, project, text_decoder};
 
 /// How long it waits before it checks again.
@@ -48,28 +49,6 @@ pub(super) struct Follower {
     next_scan: Instant,
     block: Vec<u8>,
     done_bytes: u64,
-}
-
-/// Which file it is.
-pub(super) struct Entry {
-    pub part: u64,
-    pub path: PathBuf,
-    pub identity: Identity,
-    /// No name that is read leads to it any more. It is read to its end and then dropped.
-    pub is_gone: bool,
-}
-
-impl Entry {
-    /// How far it was read.
-    pub(super) fn file_place(&self, track: &TextTrack, prints: Prints, is_complete: bool) -> FilePlace {
-        let (path, identity) = (self.path.clone(), self.identity);
-        let TextTrack { offset, line, rows, .. } = *track;
-        FilePlace { path, identity, prints, offset, line, rows, is_complete }
-    }
-
-    pub(super) fn place(&self, track: &TextTrack, prints: Prints, is_complete: bool) -> Place {
-        Place { part: self.part, at: Some(self.file_place(track, prints, is_complete).encode()) }
-    }
 }
 
 struct Followed {

@@ -9,8 +9,8 @@ use arrow_schema::SchemaRef;
 use tidemill_core::error::Cause;
 use tidemill_core::source::Faults;
 
-use super::follow::Entry;
-use super::listing::failed;
+use super::entry::Entry;
+use super::failure::failed;
 use super::place::{FilePlace, Prints};
 use super::reading::Columns;
 use super::track::{Given, TextTrack};

@@ -7,8 +7,8 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use tidemill_core::error::Cause;
 use tidemill_core::source::Faults;
 
-use super::follow::Entry;
-use super::listing::failed;
+use super::entry::Entry;
+use super::failure::failed;
 use super::place::{FilePlace, identity, read_piece};
 use super::track::{Given, GrowingPrints, TextTrack, begin_at};
 use crate::formats::{RecordDecoder, Waiting};

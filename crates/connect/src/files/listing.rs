@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tidemill_core::error::Cause;
 
+use super::failure::{failed, is_pattern};
 use super::folders::Walk;
 
 /// The most files that may be read as one source.
@@ -12,10 +13,6 @@ const FILES_MAX: usize = 1_000_000;
 /// Whether the path means a single file, even if that does not exist yet.
 pub(super) fn is_single(path: &str) -> bool {
     !Path::new(path).is_dir() && (Path::new(path).exists() || !is_pattern(path))
-}
-
-fn is_pattern(path: &str) -> bool {
-    path.contains(['*', '?', '['])
 }
 
 /// The files that exist now, in the order of their names. Finding none is not an error here.
@@ -86,26 +83,4 @@ fn add(files: &mut Vec<PathBuf>, entry: PathBuf, path: &str) -> Result<(), Cause
 
 fn is_hidden(path: &Path) -> bool {
     path.file_name().is_some_and(|name| matches!(name.as_encoded_bytes().first(), Some(b'.' | b'_')))
-}
-
-/// No file was found.
-pub(super) fn nothing_found(path: &str) -> Cause {
-    Cause::User(match () {
-        () if Path::new(path).is_dir() => format!("{path}: the directory has no files"),
-        () if is_pattern(path) => {
-            format!("{path}: no file matches; check the pattern and the directory it starts in")
-        }
-        () => format!("{path}: no such file; check the path and the directory it starts in"),
-    })
-}
-
-/// An operation on a file failed.
-pub(crate) fn failed(path: &str, error: &std::io::Error) -> Cause {
-    match error.kind() {
-        std::io::ErrorKind::NotFound => nothing_found(path),
-        std::io::ErrorKind::PermissionDenied => Cause::User(format!(
-            "{path}: permission denied; allow this user to read it (chmod, chown) or run as its owner"
-        )),
-        _ => Cause::Operation(format!("{path}: reading failed: {error}; check the disk, then try again")),
-    }
 }

@@ -4,6 +4,8 @@
 //! names; hidden files (`.name`, `_name`) of a directory are left out. A pipe is read as a stream, and what was read of
 //! it cannot be read again.
 
+mod entry;
+mod failure;
 mod folders;
 mod follow;
 mod follow_columns;
@@ -27,7 +29,7 @@ use tidemill_core::source::{Faults, Place, Places, Polled, Progress, Source};
 
 use crate::formats::DecoderSettings;
 use crate::infer;
-pub(crate) use listing::failed;
+pub(crate) use failure::failed;
 pub(crate) use pipe::is_pipe;
 pub(crate) use reading::TextInput;
 pub use settings::FileSettings;
@@ -225,5 +227,5 @@ impl std::fmt::Debug for FileSource {
 /// The files of a path, at least one.
 pub(crate) fn list_files(path: &str) -> Result<Vec<std::path::PathBuf>, Cause> {
     let files = listing::list(path)?;
-    if files.is_empty() { Err(listing::nothing_found(path)) } else { Ok(files) }
+    if files.is_empty() { Err(failure::nothing_found(path)) } else { Ok(files) }
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use tidemill_core::error::Cause;
 use tidemill_core::source::{Place, Places};
 
-use super::listing::failed;
+use super::failure::failed;
 use super::place::{FilePlace, Identity, Prints, identity, read_piece};
 use super::track::TextTrack;
 use crate::formats::Format;

@@ -13,10 +13,12 @@ use arrow_schema::SchemaRef;
 use tidemill_core::error::Cause;
 use tidemill_core::source::{Faults, Progress};
 
-use super::listing::failed;
-use super::reading::BLOCK_BYTES;
+use super::failure::failed;
 use super::track::Given;
 use crate::formats::{DecoderSettings, Format, RecordDecoder, project, text_decoder};
+
+/// How many bytes of a file are read at once.
+pub(super) const BLOCK_BYTES: usize = 512 * 1024;
 
 /// How long it waits before it checks again.
 const PAUSE: Duration = Duration::from_millis(10);

@@ -11,8 +11,10 @@ use arrow_schema::SchemaRef;
 use tidemill_core::error::Cause;
 use tidemill_core::source::{Faults, Place, Places, Progress};
 
-use super::listing::{failed, list, nothing_found};
+use super::failure::{failed, nothing_found};
+use super::listing::list;
 use super::parts::{FilePart, parts_left, parts_of};
+use super::pipe::BLOCK_BYTES;
 use super::place::Prints;
 use super::settings::FileSettings;
 use super::track::{Given, TextTrack, begin_at};
@@ -21,9 +23,6 @@ use crate::formats::{
     text_decoder,
 };
 use crate::zstd_read::{ZstdError, ZstdReader, begins_zstd};
-
-/// How many bytes are read at once.
-pub(super) const BLOCK_BYTES: usize = 512 * 1024;
 
 /// How many bytes of the first file are examined before there is a query.
 const SAMPLE_BYTES: usize = 64 * 1024;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use tidemill_core::error::Cause;
 use tidemill_core::source::{Faults, Places};
 
-use super::listing::failed;
+use super::failure::failed;
 use super::place::{FilePlace, Identity, identity};
 
 /// How many absent files are remembered.

@@ -10,6 +10,7 @@ mod function;
 mod kept_values;
 mod lag;
 mod last_value;
+mod make;
 mod nth_value;
 mod rank;
 mod row_number;
@@ -24,7 +25,8 @@ use arrow_schema::{Field, Schema, SchemaRef};
 use tidemill_core::error::Cause;
 use tidemill_core::{Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter};
 
-use self::function::{RunningFunction, Step, make, result_field};
+use self::function::{RunningFunction, Step};
+use self::make::{make, result_field};
 pub use self::spec::{Frame, Function, FunctionSpec, OverSpec, RunningAggregate};
 use crate::event_order::EventOrder;
 use crate::failed_results::FailedResults;

@@ -6,7 +6,7 @@ use super::Proportions;
 
 /// What one process of a lattice costs per event that it receives, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct StreamProcess {
+pub struct StreamProcessCosts {
     /// To read an event: `cr`.
     pub read_ns: f64,
     /// To poll one input for events: `cp`.
@@ -21,13 +21,13 @@ pub struct StreamProcess {
     pub emit_ns: f64,
 }
 
-impl StreamProcess {
+impl StreamProcessCosts {
     /// The cost with this many inputs and outputs, and `selectivity` results per event: `cr + (cp + cm) u + cq + σ (cs
     /// (o + r + q b) + ce (r + q b))`.
     ///
     /// ```
-    /// use tidemill_split::cost::{Proportions, StreamProcess};
-    /// let process = StreamProcess { read_ns: 1.0, poll_ns: 0.1, merge_ns: 0.2, query_ns: 3.0, split_ns: 2.0, emit_ns: 4.0 };
+    /// use tidemill_split::cost::{Proportions, StreamProcessCosts};
+    /// let process = StreamProcessCosts { read_ns: 1.0, poll_ns: 0.1, merge_ns: 0.2, query_ns: 3.0, split_ns: 2.0, emit_ns: 4.0 };
     /// let parts = Proportions::new(0.8, 0.1).unwrap();
     /// let cost_ns = process.cost_ns(parts, 10, 5, 0.5);
     /// assert!((cost_ns - (1.0 + 3.0 + 3.0 + 0.5 * (2.0 * 1.4 + 4.0 * 1.3))).abs() < 1e-12);
@@ -85,11 +85,11 @@ impl LatticeCosts {
 
     /// A window splitter, per event that it splits: `C_PS = cr_W + cs (o + r + q b) + ce (r + q b)`.
     pub fn splitter_ns(&self, parts: Proportions, width: u32) -> f64 {
-        let process = StreamProcess {
+        let process = StreamProcessCosts {
             read_ns: self.splitter_read_ns,
             split_ns: self.split_ns,
             emit_ns: self.emit_ns,
-            ..StreamProcess::default()
+            ..StreamProcessCosts::default()
         };
         process.cost_ns(parts, 1, width, 1.0)
     }

@@ -11,7 +11,7 @@ mod proportions;
 mod tree;
 
 pub use lattice::{
-    LatticeCosts, RouterCosts, StreamProcess, efficiency, splitters_for_rate, splitters_heuristic,
+    LatticeCosts, RouterCosts, StreamProcessCosts, efficiency, splitters_for_rate, splitters_heuristic,
     window_rows,
 };
 pub use proportions::{Proportions, ProportionsError};

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use datafusion::common::DFSchema;
 
 use super::marked::{Mark, Marked};
-use crate::process::ProcessDefinition;
+use crate::process::StreamProcess;
 
 /// A process: the same one wherever it is named.
 #[derive(Clone, Debug)]
-pub(crate) struct Named(pub Arc<ProcessDefinition>);
+pub(crate) struct Named(pub Arc<StreamProcess>);
 
 /// A query with a name and a place. It runs once for all of its readers.
 pub(crate) type ProcessNode = Marked<Named>;

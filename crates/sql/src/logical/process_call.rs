@@ -11,21 +11,21 @@ use datafusion::sql::sqlparser::ast::{self, FunctionArg, FunctionArgExpr};
 
 use super::process::{Before, Postfilter, ProcessNode};
 use super::relations::table_of;
-use crate::process::{Member, ProcessSet, call_text};
+use crate::process::{StreamProcessMember, StreamProcessSet, call_text};
 
 /// How many members of a set are listed in a message.
 const MAX_LISTED: usize = 8;
 
 /// `name(parameters)`: one process of a set.
 pub(super) fn member(
-    set: &ProcessSet,
+    set: &StreamProcessSet,
     args: Vec<FunctionArg>,
     context: &mut dyn RelationPlannerContext,
 ) -> Result<LogicalPlan> {
     let parameters: Vec<ScalarValue> =
         args.into_iter().map(|arg| constant(arg, &set.name, context)).collect::<Result<_>>()?;
     let Some(member) = set.member(&parameters) else {
-        let named = |member: &Member| call_text(&set.name, &member.parameters);
+        let named = |member: &StreamProcessMember| call_text(&set.name, &member.parameters);
         let mut known: Vec<String> = set.members.iter().take(MAX_LISTED).map(named).collect();
         if set.members.len() > MAX_LISTED {
             known.push("...".into());

@@ -22,7 +22,7 @@ use super::spelling::Spelling;
 use crate::catalog::{Catalog, Relation};
 use crate::definition::{Scanned, SourceDefinition};
 use crate::extension::Registry;
-use crate::process::ProcessSet;
+use crate::process::StreamProcessSet;
 
 /// How often a query is planned with changed names before giving up.
 const MAX_ATTEMPTS: usize = 200;
@@ -166,7 +166,7 @@ impl<'a> Provider<'a> {
     }
 }
 
-fn processes_of(catalog: &Catalog) -> BTreeMap<String, Arc<ProcessSet>> {
+fn processes_of(catalog: &Catalog) -> BTreeMap<String, Arc<StreamProcessSet>> {
     let processes = catalog.iter().filter_map(|(name, relation)| match relation {
         Relation::Process(set) => Some((name.to_string(), Arc::clone(set))),
         _ => None,

@@ -21,14 +21,14 @@ use super::window_assign::{WindowAssign, WindowKind};
 use crate::arguments::{Arguments, Value, value_of};
 use crate::definition::{Scanned, scanned};
 use crate::extension::{BoundOperator, Registry};
-use crate::process::ProcessSet;
+use crate::process::StreamProcessSet;
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Relations {
     pub registry: Arc<Registry>,
     /// The sets of processes, by name.
-    pub processes: BTreeMap<String, Arc<ProcessSet>>,
+    pub processes: BTreeMap<String, Arc<StreamProcessSet>>,
 }
 
 /// The built-in table functions.

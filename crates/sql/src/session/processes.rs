@@ -12,7 +12,7 @@ use tidemill_engine::{PlaceChoice, PlaceGroup, PlaceMember, StreamProcessPlan};
 use super::{Reply, Session};
 use crate::catalog::Relation;
 use crate::logical::{Named, ProcessNode};
-use crate::process::{Member, ProcessDefinition, ProcessSet, call_text};
+use crate::process::{StreamProcess, StreamProcessMember, StreamProcessSet, call_text};
 use crate::statement::{
     CreatePlaces, CreateProcess, Name, ParameterSet, PlaceName, PlaceStep, Statement, StatementKind,
 };
@@ -71,7 +71,7 @@ impl Session {
             None => (&[][..], vec![Vec::new()]),
             Some((names, set)) => (names.as_slice(), self.parameters(names, set, statement)?),
         };
-        let mut members: Vec<Member> = Vec::new();
+        let mut members: Vec<StreamProcessMember> = Vec::new();
         for parameters in rows {
             let name = call_text(create.name.as_str(), &parameters);
             let plan = StreamProcessPlan { name, places: places.clone(), required: create.required };
@@ -84,7 +84,7 @@ impl Session {
             1 => format!("process {name} created"),
             processes => format!("{processes} processes {name} created"),
         };
-        let set = ProcessSet { name: name.clone(), plan, members };
+        let set = StreamProcessSet { name: name.clone(), plan, members };
         self.catalog.add(&name, Relation::Process(Arc::new(set)));
         Ok(Reply::Done(said))
     }
@@ -104,14 +104,14 @@ impl Session {
         parameters: Vec<ScalarValue>,
         query: &ast::Query,
         statement: &Statement,
-    ) -> Result<Member, TextError> {
+    ) -> Result<StreamProcessMember, TextError> {
         // Optimised once, so that errors are found here and not where it is used.
         let (input, _) = self.with_provider(|provider| {
             provider.plan_view(query).map_err(|error| provider.text_error(&error, statement))
         })?;
-        let definition = Arc::new(ProcessDefinition { plan });
+        let definition = Arc::new(StreamProcess { plan });
         let plan = ProcessNode::plan(Named(Arc::clone(&definition)), input);
-        Ok(Member { parameters, definition, plan })
+        Ok(StreamProcessMember { parameters, definition, plan })
     }
 
     /// The parameters of each process of a set.
@@ -241,7 +241,7 @@ fn literal(value: &ScalarValue) -> Option<ast::Value> {
 }
 
 /// The rows of all processes of a set.
-fn united(members: &[Member]) -> datafusion::common::Result<LogicalPlan> {
+fn united(members: &[StreamProcessMember]) -> datafusion::common::Result<LogicalPlan> {
     match members {
         [one] => Ok(one.plan.clone()),
         _ => {

@@ -41,7 +41,7 @@ pub(crate) use scalar_subqueries::read_scalar_subqueries;
 pub(crate) use scan::UsedSource;
 pub(crate) use static_table::{batch_answer, is_static, read_static, scan_of};
 
-use crate::process::ProcessDefinition;
+use crate::process::StreamProcess;
 use crate::refusal::refuse;
 use crate::split_profiles::Texts;
 
@@ -78,7 +78,7 @@ pub(crate) struct Translator {
     /// The process being translated, by its number in the plan.
     process: Option<usize>,
     /// The processes translated so far: one that is used twice runs once.
-    processes: Vec<(Arc<ProcessDefinition>, Relation)>,
+    processes: Vec<(Arc<StreamProcess>, Relation)>,
     /// Streams that processes receive: the process, its input, and the received stream.
     received: BTreeMap<(usize, StreamRef), StreamRef>,
 }

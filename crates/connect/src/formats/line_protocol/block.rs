@@ -3,6 +3,11 @@
 
 pub(super) use chosen::{BLOCK_BYTES, first_in, marks_in};
 
+/// Bytes that may end a name, a value or a point, or that need a closer look.
+pub(super) const MARKS: [u8; 6] = *b",= \n\"\\";
+/// How many bytes have their marks as the bits of one word.
+pub(super) const WORD_BYTES: usize = 64;
+
 #[cfg(target_arch = "x86_64")]
 mod chosen {
     use std::arch::x86_64::{
@@ -11,7 +16,7 @@ mod chosen {
         _mm256_set1_epi8, _mm256_setzero_si256,
     };
 
-    use super::super::marks::{MARKS, WORD_BYTES};
+    use super::{MARKS, WORD_BYTES};
 
     /// How many bytes are examined together.
     pub(in super::super) const BLOCK_BYTES: usize = 16;
@@ -102,7 +107,7 @@ mod chosen {
 
 #[cfg(not(target_arch = "x86_64"))]
 mod chosen {
-    use super::super::marks::{MARKS, WORD_BYTES};
+    use super::{MARKS, WORD_BYTES};
 
     /// For each block, which bytes are one of [`MARKS`], with the first byte in the lowest bit; and whether all are
     /// ASCII.

@@ -1,13 +1,8 @@
 //! Finds the separators of a text for many lines at once.
 
-use super::block::marks_in;
+use super::block::{WORD_BYTES, marks_in};
 
-/// Bytes that may end a name, a value or a point, or that need a closer look.
-pub(super) const MARKS: [u8; 6] = *b",= \n\"\\";
-/// How many bytes have their marks as the bits of one word.
-pub(super) const WORD_BYTES: usize = 64;
-
-/// The positions of all bytes of a text that are one of [`MARKS`].
+/// The positions of all bytes of a text that are one of [`MARKS`](super::block::MARKS).
 #[derive(Debug, Default)]
 pub(super) struct Marks {
     words: Vec<u64>,
@@ -53,6 +48,7 @@ impl Marks {
 
 #[cfg(test)]
 mod tests {
+    use super::super::block::MARKS;
     use super::*;
     use proptest::prelude::*;
 

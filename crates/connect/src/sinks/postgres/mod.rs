@@ -10,7 +10,9 @@ mod session;
 mod settings;
 mod sink;
 mod statements;
+mod stop;
 mod writer;
 
 pub use settings::PostgresSinkSettings;
-pub use sink::{PostgresSink, PostgresStop};
+pub use sink::PostgresSink;
+pub use stop::PostgresStop;

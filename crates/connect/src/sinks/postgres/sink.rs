@@ -2,7 +2,6 @@
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use arrow_schema::SchemaRef;
@@ -18,6 +17,7 @@ use super::prepared::PreparedRows;
 use super::session::{Noted, Session};
 use super::settings::PostgresSinkSettings;
 use super::statements::Statements;
+use super::stop::PostgresStop;
 use super::writer::Writer;
 use crate::sinks::pending::{PENDING_BYTES_MAX, batches_of};
 
@@ -56,21 +56,6 @@ pub struct PostgresSink {
     /// After a failure nothing more is written, because the rows of the failed commit are gone.
     failed: Option<Cause>,
     refused: FaultLog,
-}
-
-/// Ends a sink's wait for a server that does not answer, from another thread.
-#[derive(Clone, Debug, Default)]
-pub struct PostgresStop(Arc<AtomicBool>);
-
-impl PostgresStop {
-    /// The waiting commit fails, and so does each later one.
-    pub fn stop(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    pub(super) fn is_stopped(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
 }
 
 impl PostgresSink {

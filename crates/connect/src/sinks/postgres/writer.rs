@@ -14,8 +14,8 @@ use super::failure::{Failure, open_failure};
 use super::prepared::{EncodedRow, PreparedRows, halves, messages_of};
 use super::session::{Noted, Session};
 use super::settings::PostgresSinkSettings;
-use super::sink::PostgresStop;
 use super::statements::Statements;
+use super::stop::PostgresStop;
 use crate::sinks::dead_letter::DeadLetter;
 
 /// How often a waiting call checks whether it should stop.
