@@ -181,7 +181,11 @@ pub(super) fn with_replaced_columns(query: &Query) -> Option<Query> {
                     let column = item.column_name.clone();
                     item.expr = match &qualifier {
                         Some(SelectItemQualifiedWildcardKind::ObjectName(name)) => {
-                            let parts = name.0.iter().filter_map(|part| part.as_ident().cloned());
+                            // What is not found is told at the column.
+                            let part = |part: &ObjectNamePart| {
+                                Some(Ident { span: column.span, ..part.as_ident()?.clone() })
+                            };
+                            let parts = name.0.iter().filter_map(part).collect::<Vec<_>>().into_iter();
                             Expr::CompoundIdentifier(parts.chain([column]).collect())
                         }
                         _ => Expr::Identifier(column),
