@@ -14,7 +14,6 @@ pub const KNOWN: &[(&str, &[&str])] = &[
     ("crates/connect/src/formats/line_protocol", &["alike", "points"]),
     ("crates/connect/src/formats/line_protocol", &["block", "marks"]),
     ("crates/connect/src/sinks/postgres", &["sink", "writer"]),
-    ("crates/engine/src", &["admission", "feed", "intake"]),
     (
         "crates/operators/src/over",
         &[
