@@ -4,10 +4,10 @@ use clap::Subcommand;
 
 use crate::exit::Exit;
 
-/// Measurements of this machine, each beside what was to be expected
+/// Measure this machine, and compare with what was predicted
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
-    /// Split a stream of 64-byte tuples, plan by plan; takes some minutes
+    /// Split a stream of 64-byte tuples, plan by plan; takes a few minutes
     #[command(after_help = exit_codes!())]
     Split(tidemill_bench_split::Arguments),
 }

@@ -9,6 +9,7 @@ pub mod batch;
 pub mod clock;
 pub mod column;
 pub mod concatenate;
+pub mod connections;
 pub mod counters;
 pub mod cut;
 pub mod error;
@@ -26,6 +27,7 @@ pub mod transform;
 
 pub use batch::{Batch, PartitionedBatch, Rows, Run};
 pub use clock::{Clock, ManualClock, SystemClock, ThreadTime, TimeOfDay};
+pub use connections::{Heard, Stretch};
 pub use cut::{Cut, CutLog, MemoryCutLog, SplitChange};
 pub use error::{Cause, OperatorError, SinkError};
 pub use expression::Expression;

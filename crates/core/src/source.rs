@@ -6,6 +6,7 @@ use std::time::Duration;
 use arrow_array::{BooleanArray, RecordBatch};
 use arrow_schema::SchemaRef;
 
+use crate::connections::Heard;
 use crate::error::Cause;
 
 /// What a source returned when it was polled.
@@ -258,6 +259,19 @@ pub trait Source: Send {
     /// before the first poll.
     fn admit_by(&mut self, admission: Box<dyn Admission>) -> Option<Box<dyn Admission>> {
         Some(admission)
+    }
+
+    /// Keeps account of its connections from now on, for [`Source::connections`]. One over which nothing has come for
+    /// `silent_after` is reported as silent; `None`: never. Called before the first poll, if event time matters.
+    fn watch_connections(&mut self, _silent_after: Option<Duration>) {}
+
+    /// What was heard of its connections since this was last asked, in order, and with it whose each of the rows is that
+    /// were polled last. Asked after each poll. Empty if it has none, or a single one: its rows then are in one order.
+    ///
+    /// What comes over one connection can overtake what comes over another. So event time does not go by the largest of
+    /// all rows, but by the connection that is furthest behind and has not fallen silent.
+    fn connections(&mut self) -> Vec<Heard> {
+        Vec::new()
     }
 
     /// Whether it returns the same rows in the same order each time it is opened. A durable query then continues behind

@@ -1,19 +1,17 @@
 //! Admission: which rows of a live source may come in, judged by their event times. This is decided once, before a row
 //! has a position or is journaled, because it depends on the clock: a replay must not decide again.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_select::filter::filter_record_batch;
-use tidemill_core::arrow::array::cast::AsArray;
 use tidemill_core::arrow::array::temporal_conversions::timestamp_ns_to_datetime;
-use tidemill_core::arrow::array::types::TimestampNanosecondType;
-use tidemill_core::arrow::array::{Array, ArrayRef, RecordBatch, TimestampNanosecondArray};
+use tidemill_core::arrow::array::{Array, BooleanArray, RecordBatch, TimestampNanosecondArray};
 use tidemill_core::arrow::schema::SchemaRef;
 use tidemill_core::error::Cause;
-use tidemill_core::{Admission, Clock, Cut, Expression, Faults, Refused, Source, TimeOfDay};
+use tidemill_core::{Admission, Clock, Faults, Refused, Source, TimeOfDay};
 
-use crate::feed::FeedSettings;
+use crate::event_times::EventTimes;
+use crate::feed_settings::FeedSettings;
 
 /// Asked for each batch of a source before it goes on, unless the source itself asks.
 pub(crate) struct Gate {
@@ -29,22 +27,23 @@ impl Gate {
     pub fn new(source: &mut dyn Source, settings: &FeedSettings, streams: &[SchemaRef]) -> Gate {
         let lives = !source.is_finite() || settings.max_ahead.is_some();
         let admission = match lives && !source.is_repeatable() {
-            true => EventTimes::of(settings, streams).and_then(|times| source.admit_by(Box::new(times))),
+            true => TimeBound::of(settings, streams).and_then(|times| source.admit_by(Box::new(times))),
             false => None,
         };
         Gate { admission, faults: Faults::default() }
     }
 
-    /// The rows that may come in.
-    pub fn admit(&mut self, rows: RecordBatch) -> Result<RecordBatch, Cause> {
-        let Some(admission) = &mut self.admission else { return Ok(rows) };
+    /// The rows that may come in, and which these are; `None`: all.
+    pub fn admit(&mut self, rows: RecordBatch) -> Result<(RecordBatch, Option<BooleanArray>), Cause> {
+        let Some(admission) = &mut self.admission else { return Ok((rows, None)) };
         let refused = admission.refused(&rows)?;
         if refused.rows.is_empty() {
-            return Ok(rows);
+            return Ok((rows, None));
         }
         (0..refused.rows.len()).for_each(|place| self.fault(refused.reason(place)));
-        filter_record_batch(&rows, &refused.admitted(rows.num_rows()))
-            .map_err(|error| Cause::Bug(error.to_string()))
+        let admitted = refused.admitted(rows.num_rows());
+        let rows = filter_record_batch(&rows, &admitted).map_err(|error| Cause::Bug(error.to_string()))?;
+        Ok((rows, Some(admitted)))
     }
 
     fn fault(&mut self, reason: &str) {
@@ -61,36 +60,19 @@ impl Gate {
 }
 
 /// Refuses rows without event time, and those whose event time is too far ahead of the clock.
-struct EventTimes {
-    column: usize,
-    /// How the event time is computed from the source's columns, if it is not one of them.
-    computed: Option<Arc<dyn Expression>>,
+struct TimeBound {
+    event_times: EventTimes,
     name: String,
     max_ahead: Option<Duration>,
     clock: Box<dyn Clock>,
-    /// The cut for computing intake expressions, which depend on no cut.
-    cut: Cut,
 }
 
-impl EventTimes {
+impl TimeBound {
     /// `None` if the stream has no event time.
-    fn of(settings: &FeedSettings, streams: &[SchemaRef]) -> Option<EventTimes> {
-        let column = settings.event_time?.column;
-        Some(EventTimes {
-            column,
-            computed: settings.columns.as_ref().map(|columns| Arc::clone(&columns[column])),
-            name: streams[0].field(column).name().clone(),
-            max_ahead: settings.max_ahead,
-            clock: Box::new(TimeOfDay),
-            cut: Cut::first(),
-        })
-    }
-
-    fn times(&self, rows: &RecordBatch) -> Result<ArrayRef, Cause> {
-        match &self.computed {
-            Some(computed) => computed.evaluate(rows, &self.cut),
-            None => Ok(Arc::clone(rows.column(self.column))),
-        }
+    fn of(settings: &FeedSettings, streams: &[SchemaRef]) -> Option<TimeBound> {
+        let event_times = EventTimes::of(settings)?;
+        let name = streams[0].field(event_times.column).name().clone();
+        Some(TimeBound { event_times, name, max_ahead: settings.max_ahead, clock: Box::new(TimeOfDay) })
     }
 
     /// Like [`Admission::refused`], if the event time of a row cannot be computed.
@@ -98,7 +80,7 @@ impl EventTimes {
         let mut refused = Refused::default();
         for row in 0..rows.num_rows() {
             let alone = rows.slice(row, 1);
-            let reason = match self.times(&alone) {
+            let reason = match self.event_times.of_rows(&alone) {
                 Err(Cause::User(reason)) => {
                     format!("its event time '{}' cannot be computed: {reason}", self.name)
                 }
@@ -133,19 +115,15 @@ impl EventTimes {
     }
 }
 
-impl Admission for EventTimes {
+impl Admission for TimeBound {
     fn refused(&mut self, rows: &RecordBatch) -> Result<Refused, Cause> {
-        let times = match self.times(rows) {
+        let times = match self.event_times.of_rows(rows) {
             Err(Cause::User(_)) => return self.refused_row_by_row(rows),
             times => times?,
         };
-        let Some(times) = times.as_primitive_opt::<TimestampNanosecondType>() else {
-            let found = times.data_type();
-            return Err(Cause::Bug(format!("the event time is {found} and not a timestamp in nanoseconds")));
-        };
         let latest_ns = self.latest_ns();
         let mut refused = Refused::default();
-        if times.null_count() == 0 && largest(times) <= latest_ns {
+        if times.null_count() == 0 && largest(&times) <= latest_ns {
             return Ok(refused);
         }
         for (row, time_ns) in times.iter().enumerate() {
@@ -181,23 +159,25 @@ fn spelled(duration: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use tidemill_core::ManualClock;
     use tidemill_core::arrow::schema::{DataType, Field, Schema, TimeUnit};
 
     use super::*;
-    use crate::intake::EventTime;
+    use crate::feed_settings::EventTime;
 
     const HOUR_NS: i64 = 3_600_000_000_000;
 
-    fn admission(max_ahead: Option<Duration>) -> (EventTimes, SchemaRef) {
+    fn admission(max_ahead: Option<Duration>) -> (TimeBound, SchemaRef) {
         let field = Field::new("at", DataType::Timestamp(TimeUnit::Nanosecond, None), true);
         let schema: SchemaRef = Arc::new(Schema::new(vec![field]));
         let event_time = Some(EventTime { column: 0, delay_ns: 0 });
         let settings = FeedSettings { event_time, max_ahead, ..FeedSettings::default() };
-        let times = EventTimes::of(&settings, &[Arc::clone(&schema)]).unwrap();
+        let bound = TimeBound::of(&settings, &[Arc::clone(&schema)]).unwrap();
         let clock = ManualClock::default();
         clock.advance_ns(10 * HOUR_NS as u64);
-        (EventTimes { clock: Box::new(clock), ..times }, schema)
+        (TimeBound { clock: Box::new(clock), ..bound }, schema)
     }
 
     fn refused(max_ahead: Option<Duration>, times: Vec<Option<i64>>) -> Refused {

@@ -6,29 +6,16 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tidemill_core::error::Cause;
-use tidemill_core::{Expression, Faults, Polled, Progress, Source};
+use tidemill_core::{Faults, Polled, Progress, Source};
 use tidemill_flow::{Gateway, Stopped};
 
 use crate::admission::Gate;
-use crate::intake::{EventTime, Intake};
+use crate::connection_times::ConnectionTimes;
+use crate::feed_settings::FeedSettings;
+use crate::intake::Intake;
 
 /// Maximum wait per poll; also bounds how long a stop can go unnoticed.
 pub(crate) const POLL_WAIT: Duration = Duration::from_millis(20);
-
-/// How a source is fed.
-#[derive(Clone, Debug, Default)]
-pub struct FeedSettings {
-    /// The columns that enter the gateway, computed from the source's; `None`: the source's own.
-    pub columns: Option<Vec<Arc<dyn Expression>>>,
-    /// Which of these is the event time; `None`: the stream has no event time.
-    pub event_time: Option<EventTime>,
-    /// After this long without rows the source counts as idle; `None`: never.
-    pub idle_after: Option<Duration>,
-    /// Rows whose event time is further ahead of the time of day than this are refused, because one of them would make
-    /// everything after it late. `None`: event time may be arbitrarily far ahead. Not for repeatable sources, whose
-    /// rows must be the same on any day.
-    pub max_ahead: Option<Duration>,
-}
 
 /// What a feed reports about itself.
 #[derive(Clone, Debug, Default)]
@@ -199,6 +186,7 @@ impl Feeder {
     fn feed(&mut self) -> Result<bool, Cause> {
         let mut intake = Intake::new(&self.settings, self.gateway.streams());
         let mut gate = Gate::new(self.source.as_mut(), &self.settings, self.gateway.streams());
+        let mut connections = ConnectionTimes::watch(self.source.as_mut(), &self.settings, i64::MIN);
         let mut last_rows = Instant::now();
         let mut idle = false;
         loop {
@@ -206,31 +194,44 @@ impl Feeder {
                 return Ok(false);
             }
             let polled = self.source.poll(POLL_WAIT)?;
-            let sent = match polled {
+            let chunk = match polled {
                 Polled::Rows(rows) => {
                     last_rows = Instant::now();
                     idle = false;
-                    let rows = gate.admit(rows)?;
-                    let chunk = (rows.num_rows() > 0).then(|| intake.take(&rows)).transpose()?;
+                    let (rows, admitted) = gate.admit(rows)?;
+                    let is_in = |row| admitted.as_ref().is_none_or(|admitted| admitted.value(row));
+                    let stretches = match &mut connections {
+                        Some(connections) => connections.hear(self.source.connections(), &rows, is_in)?,
+                        None => Vec::new(),
+                    };
+                    let chunk = (rows.num_rows() > 0)
+                        .then(|| intake.take_stretches(&rows, &stretches))
+                        .transpose()?;
                     self.state.add_faults(gate.faults());
                     self.count(&mut intake, rows.num_rows());
-                    chunk.map_or(Ok(()), |chunk| self.gateway.push(chunk))
+                    chunk
                 }
                 Polled::Nothing => {
                     self.count(&mut intake, 0);
                     let over = self.settings.idle_after.is_some_and(|limit| last_rows.elapsed() >= limit);
-                    match over && !idle {
-                        true => {
-                            idle = true;
-                            self.gateway.push(intake.idle())
-                        }
-                        false => Ok(()),
+                    let falls_idle = over && !idle;
+                    idle |= over;
+                    if let Some(connections) = &mut connections {
+                        connections.hear_nothing(self.source.connections(), idle);
                     }
+                    falls_idle.then(|| intake.without_rows(true))
                 }
                 Polled::Ended => {
                     self.count(&mut intake, 0);
                     return Ok(true);
                 }
+            };
+            let sent = chunk.map_or(Ok(()), |chunk| self.gateway.push(chunk));
+            // What closed or fell silent may have let time go on behind the rows.
+            let time_ns = connections.as_ref().map_or(i64::MIN, ConnectionTimes::time_ns);
+            let sent = match sent.is_ok() && intake.raise(time_ns) {
+                true => self.gateway.push(intake.without_rows(idle)),
+                false => sent,
             };
             if sent == Err(Stopped) {
                 return Ok(false);

@@ -1,28 +1,19 @@
-//! Intake: from a source's rows to a gateway's chunk. It decides row by row whether a row is late, against the largest
-//! event time that came before it. So lateness does not depend on where cycles are cut.
+//! Intake: from a source's rows to a gateway's chunk. It decides row by row whether a row is late, against the event time
+//! that its source had reached before it. So lateness does not depend on where cycles are cut.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_select::concat::concat_batches;
 use arrow_select::filter::filter_record_batch;
-use tidemill_core::arrow::array::cast::AsArray;
-use tidemill_core::arrow::array::types::TimestampNanosecondType;
 use tidemill_core::arrow::array::{Array, BooleanArray, RecordBatch, RecordBatchOptions};
 use tidemill_core::arrow::schema::SchemaRef;
 use tidemill_core::error::Cause;
-use tidemill_core::{Batch, Cut, Expression, Faults};
+use tidemill_core::{Batch, Cut, Expression, Faults, Stretch};
 use tidemill_flow::Chunk;
 
-use crate::feed::FeedSettings;
-
-/// The event time of a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EventTime {
-    /// Its column, a timestamp in nanoseconds.
-    pub column: usize,
-    /// A row is late if its event time is more than this behind the largest one before it.
-    pub delay_ns: i64,
-}
+use crate::event_times::event_times;
+use crate::feed_settings::{EventTime, FeedSettings};
 
 /// Makes chunks of a gateway from the rows of its source: computes their columns, and decides row by row which are late.
 /// A [`Feed`](crate::Feed) does this for a source; a program that pushes rows itself does it here.
@@ -45,7 +36,8 @@ pub struct Intake {
     event_time: Option<EventTime>,
     schema: SchemaRef,
     keeps_late: bool,
-    latest_ns: i64,
+    /// How far the event time of the source is.
+    time_ns: i64,
     late: u64,
     faults: Faults,
     /// The cut for computing intake expressions, which depend on no cut.
@@ -66,7 +58,7 @@ impl Intake {
             event_time: settings.event_time,
             schema: Arc::clone(&streams[0]),
             keeps_late: streams.len() > 1,
-            latest_ns: i64::MIN,
+            time_ns: i64::MIN,
             late: 0,
             faults: Faults::default(),
             cut: Cut::first(),
@@ -75,10 +67,15 @@ impl Intake {
 
     /// For a gateway that resumes: the event time up to which it was complete.
     pub(crate) fn resumed(mut self, watermark: i64) -> Self {
-        if let Some(event_time) = self.event_time.filter(|_| watermark > i64::MIN) {
-            self.latest_ns = watermark.saturating_add(event_time.delay_ns);
-        }
+        self.time_ns = self.event_time.map_or(i64::MIN, |event_time| event_time.before(watermark));
         self
+    }
+
+    /// The source is as far as this, though no row says so; whether it was not.
+    pub(crate) fn raise(&mut self, time_ns: i64) -> bool {
+        let is_raised = time_ns > self.time_ns;
+        self.time_ns = self.time_ns.max(time_ns);
+        is_raised
     }
 
     /// The number of late rows so far.
@@ -96,12 +93,21 @@ impl Intake {
     /// # Errors
     /// If a column cannot be computed for a reason that is not a single row's.
     pub fn take(&mut self, rows: &RecordBatch) -> Result<Chunk, Cause> {
+        self.take_stretches(rows, &[])
+    }
+
+    /// The chunk of some rows of a source with connections, and over which of these they came.
+    pub(crate) fn take_stretches(
+        &mut self,
+        rows: &RecordBatch,
+        stretches: &[Stretch],
+    ) -> Result<Chunk, Cause> {
         let events = rows.num_rows() as u32;
         let (rows, positions) = match self.computed(rows) {
             Err(Cause::User(_)) => self.computed_row_by_row(rows)?,
             rows => (rows?, (0..events).collect()),
         };
-        let (in_time, late) = match self.sort(&rows)? {
+        let (in_time, late) = match self.sort(&rows, &positions, stretches)? {
             Sorted::AllInTime => (Batch::from_source(rows, positions.into()), None),
             Sorted::Mixed { in_time, late } => {
                 (chosen(&rows, &positions, &in_time)?, Some(chosen(&rows, &positions, &late)?))
@@ -116,15 +122,20 @@ impl Intake {
 
     /// A chunk that reports the source as idle.
     pub fn idle(&self) -> Chunk {
+        self.without_rows(true)
+    }
+
+    /// A chunk without rows: it reports how far the source is, and whether it is idle.
+    pub(crate) fn without_rows(&self, idle: bool) -> Chunk {
         let streams = vec![None; 1 + usize::from(self.keeps_late)];
-        Chunk { streams, events: 0, watermark: self.watermark_ns(), arrived_ns: None, idle: true }
+        Chunk { streams, events: 0, watermark: self.watermark_ns(), arrived_ns: None, idle }
     }
 
     fn watermark_ns(&self) -> i64 {
         match self.event_time {
-            Some(event_time) if self.latest_ns > i64::MIN => {
+            Some(event_time) if self.time_ns > i64::MIN => {
                 // The largest of all says that the source has ended, which a row cannot say.
-                self.latest_ns.saturating_sub(event_time.delay_ns).min(i64::MAX - 1)
+                self.time_ns.saturating_sub(event_time.delay_ns).min(i64::MAX - 1)
             }
             _ => i64::MIN,
         }
@@ -174,44 +185,72 @@ impl Intake {
         Ok((rows, positions))
     }
 
-    /// Decides row by row which rows are late, and which have no event time at all.
-    fn sort(&mut self, rows: &RecordBatch) -> Result<Sorted, Cause> {
+    /// Decides row by row which rows are late, and which have no event time at all. The rows have these positions among those
+    /// that the stretches are of.
+    fn sort(
+        &mut self,
+        rows: &RecordBatch,
+        positions: &[u32],
+        stretches: &[Stretch],
+    ) -> Result<Sorted, Cause> {
         let Some(event_time) = self.event_time else { return Ok(Sorted::AllInTime) };
-        let column = rows.column(event_time.column);
-        let Some(times) = column.as_primitive_opt::<TimestampNanosecondType>() else {
-            let found = column.data_type();
-            return Err(Cause::Bug(format!("the event time is {found} and not a timestamp in nanoseconds")));
-        };
-        let before_ns = self.latest_ns;
-        if times.null_count() == 0 && self.all_in_time(times.values(), event_time.delay_ns) {
+        let times = event_times(rows.column(event_time.column))?;
+        let of_all = [Stretch::of_all(u32::MAX)];
+        let stretches = if stretches.is_empty() { &of_all[..] } else { stretches };
+        let before_ns = self.time_ns;
+        if times.null_count() == 0 && self.all_in_time(times.values(), positions, stretches) {
             return Ok(Sorted::AllInTime);
         }
-        self.latest_ns = before_ns;
+        self.time_ns = before_ns;
         let (mut in_time, mut late) = (Vec::with_capacity(rows.num_rows()), Vec::new());
-        for time_ns in times.iter() {
-            let is_late = time_ns.is_some_and(|time_ns| time_ns < self.watermark_ns());
-            in_time.push(time_ns.is_some() && !is_late);
-            late.push(is_late);
-            match time_ns {
-                Some(time_ns) => self.latest_ns = self.latest_ns.max(time_ns),
-                None => self.faults.add("a row without event time (it is NULL) was left out"),
+        for (stretch, range) in ranges(stretches, positions) {
+            let mut own_ns = stretch.own_ns;
+            self.time_ns = self.time_ns.max(stretch.time_at(own_ns));
+            for time_ns in times.slice(range.start, range.len()).iter() {
+                let is_late = time_ns.is_some_and(|time_ns| time_ns < self.watermark_ns());
+                in_time.push(time_ns.is_some() && !is_late);
+                late.push(is_late);
+                self.late += u64::from(is_late);
+                match time_ns {
+                    Some(time_ns) => own_ns = own_ns.max(time_ns),
+                    None => self.faults.add("a row without event time (it is NULL) was left out"),
+                }
+                self.time_ns = self.time_ns.max(stretch.time_at(own_ns));
             }
-            self.late += u64::from(is_late);
         }
         Ok(Sorted::Mixed { in_time: in_time.into(), late: late.into() })
     }
 
     /// The common case, without a branch per row.
-    fn all_in_time(&mut self, times_ns: &[i64], delay_ns: i64) -> bool {
-        let mut latest_ns = self.latest_ns;
+    fn all_in_time(&mut self, times_ns: &[i64], positions: &[u32], stretches: &[Stretch]) -> bool {
+        let delay_ns = self.event_time.map_or(0, |event_time| event_time.delay_ns);
         let mut in_time = true;
-        for time_ns in times_ns {
-            in_time &= *time_ns >= latest_ns.saturating_sub(delay_ns);
-            latest_ns = latest_ns.max(*time_ns);
+        for (stretch, range) in ranges(stretches, positions) {
+            let mut own_ns = stretch.own_ns;
+            let mut reached_ns = self.time_ns.max(stretch.time_at(own_ns));
+            for time_ns in &times_ns[range] {
+                in_time &= *time_ns >= reached_ns.saturating_sub(delay_ns);
+                own_ns = own_ns.max(*time_ns);
+                reached_ns = reached_ns.max(own_ns.min(stretch.others_ns));
+            }
+            self.time_ns = reached_ns;
         }
-        self.latest_ns = latest_ns;
         in_time
     }
+}
+
+/// The rows of each stretch, of rows with these positions among all that the stretches are of.
+fn ranges<'a>(
+    stretches: &'a [Stretch],
+    positions: &'a [u32],
+) -> impl Iterator<Item = (&'a Stretch, Range<usize>)> {
+    let (mut position, mut row) = (0u32, 0);
+    stretches.iter().map(move |stretch| {
+        position = position.saturating_add(stretch.rows);
+        let start = row;
+        row += positions[row..].partition_point(|of_row| *of_row < position);
+        (stretch, start..row)
+    })
 }
 
 /// The rows that a mask selects, at their positions.

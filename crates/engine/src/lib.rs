@@ -77,17 +77,25 @@
 //! ```
 
 mod admission;
+mod connection_times;
 mod durable;
 mod engine;
+mod event_times;
 mod feed;
+mod feed_settings;
 mod intake;
+
+#[cfg(test)]
+#[path = "../tests/connections/mod.rs"]
+mod connection_tests;
 
 pub use durable::{
     Durability, DurableRun, DurableSource, Maintenance, Recovered, Repair, SyncPolicy, find_repair,
 };
 pub use engine::{Engine, Launch};
-pub use feed::{Feed, FeedSettings, FeedStatus};
-pub use intake::{EventTime, Intake};
+pub use feed::{Feed, FeedStatus};
+pub use feed_settings::{EventTime, FeedSettings};
+pub use intake::Intake;
 pub use tidemill_core::counters::Counter;
 pub use tidemill_core::error::{Cause, OperatorError, SinkError};
 pub use tidemill_core::latency::ResponseTimes;
@@ -95,9 +103,9 @@ pub use tidemill_core::sink::Arrivals;
 pub use tidemill_core::snapshot::{Snapshot, StateSource};
 pub use tidemill_core::{
     Admission, Batch, Clock, CommitGuard, Cut, CutLog, CycleOutput, Expression, FaultLog, Faults, Guarantee,
-    ManualClock, MemoryCutLog, Operator, Output, Place, Places, Polled, Progress, Refused, Request, Rows,
-    Sink, SnapshotReader, SnapshotWriter, Source, SplitChange, State, SystemClock, ThreadTime, TimeOfDay,
-    Transform, Transformed, arrow, prefetch,
+    Heard, ManualClock, MemoryCutLog, Operator, Output, Place, Places, Polled, Progress, Refused, Request,
+    Rows, Sink, SnapshotReader, SnapshotWriter, Source, SplitChange, State, SystemClock, ThreadTime,
+    TimeOfDay, Transform, Transformed, arrow, prefetch,
 };
 pub use tidemill_flow::{
     Chunk, Failure, FlowError, Gateway, Replan, Resume, Running, Snapshots, SplitStatus, Status, Stopped,

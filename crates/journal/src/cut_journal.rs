@@ -116,7 +116,7 @@ impl CutLog for CutJournal {
         let mut bytes = Vec::with_capacity(64 + 17 * cut.positions.len());
         encode_cut(cut, &mut bytes);
         log.append(
-            NewRecord { count: 1, arrived_ns: cut.closed_at_ns, request: None, places: &[] },
+            NewRecord { count: 1, arrived_ns: cut.closed_at_ns, request: None, places: &[], stretches: &[] },
             &[&bytes],
         )
         .map(drop)

@@ -13,9 +13,10 @@
 //! | 48 | 4 | length of the content |
 //! | 52 | 4 | `TIDR` |
 //! | 56 | 4 | length of the places; 0: none (always so before version 2) |
-//! | 60 | 4 | zeros |
+//! | 60 | 4 | length of the stretches; 0: none (always so before version 3) |
 //! | 64 | | the client's name, zeros up to a multiple of 64 |
 //! | | | the places that change with it ([`crate::origins`]), zeros up to a multiple of 64 |
+//! | | | whose its rows are ([`crate::stretches`]), zeros up to a multiple of 64 |
 //! | | | the content, zeros up to a multiple of 64 |
 //!
 //! All numbers are little-endian. Records begin at multiples of 64, so that the columns in them have the alignment that
@@ -23,10 +24,12 @@
 
 use std::ops::Range;
 
+use tidemill_core::connections::Stretch;
 use tidemill_core::source::{Place, Request};
 
 use crate::fields::{EndsEarly, Fields, PutFields};
 use crate::origins::decode_places;
+use crate::stretches::decode_stretches;
 
 /// The alignment of records and their parts.
 pub(crate) const ALIGNMENT: usize = 64;
@@ -54,6 +57,7 @@ pub(crate) struct FrameHead {
     sequence: u64,
     content_length: u32,
     places_length: u32,
+    stretches_length: u32,
 }
 
 /// What to write besides the content.
@@ -66,23 +70,29 @@ pub(crate) struct NewFrame<'a> {
     pub request: Option<&'a Request>,
     /// As [`crate::origins::encode_places`] writes them.
     pub places: &'a [u8],
+    /// As [`crate::stretches::encode_stretches`] writes them.
+    pub stretches: &'a [u8],
 }
 
-/// The length of a record whose places and content have these lengths.
-pub(crate) fn frame_bytes(request: Option<&Request>, places_bytes: usize, content_bytes: usize) -> usize {
-    let client_bytes = request.map_or(0, |request| request.client.len());
-    HEAD_BYTES + padded(client_bytes) + padded(places_bytes) + padded(content_bytes)
+/// The length of a record whose content has this length.
+pub(crate) fn frame_bytes(frame: &NewFrame, content_bytes: usize) -> usize {
+    let client_bytes = frame.request.map_or(0, |request| request.client.len());
+    let parts = [client_bytes, frame.places.len(), frame.stretches.len(), content_bytes];
+    HEAD_BYTES + parts.map(padded).iter().sum::<usize>()
 }
 
 /// Calls `write` with all parts of the record.
 pub(crate) fn encode_frame<T>(frame: &NewFrame, content: &[&[u8]], write: impl FnOnce(&[&[u8]]) -> T) -> T {
     let client = frame.request.map_or(&[][..], |request| request.client.as_bytes());
     let content_bytes: usize = content.iter().map(|part| part.len()).sum();
-    let length = frame_bytes(frame.request, frame.places.len(), content_bytes) as u32;
+    let length = frame_bytes(frame, content_bytes) as u32;
     let body_head = encode_head(frame, content_bytes);
     let padding = |part: &[u8]| &ZEROS[..padded(part.len()) - part.len()];
-    let mut parts = Vec::with_capacity(content.len() + 7);
-    parts.extend([&body_head[..], client, padding(client), frame.places, padding(frame.places)]);
+    let mut parts = Vec::with_capacity(content.len() + 9);
+    parts.push(&body_head[..]);
+    for part in [client, frame.places, frame.stretches] {
+        parts.extend([part, padding(part)]);
+    }
     parts.extend(content);
     parts.push(&ZEROS[..padded(content_bytes) - content_bytes]);
 
@@ -106,7 +116,7 @@ fn encode_head(frame: &NewFrame, content_bytes: usize) -> Vec<u8> {
     head.put_u32(content_bytes as u32);
     head.put(&MARK);
     head.put_u32(frame.places.len() as u32);
-    head.put_u32(0);
+    head.put_u32(frame.stretches.len() as u32);
     head
 }
 
@@ -121,8 +131,10 @@ pub(crate) fn decode_head(bytes: &[u8]) -> Result<Option<FrameHead>, &'static st
     if head.length as u64 > RECORD_BYTES_MAX || client_bytes > CLIENT_BYTES_MAX {
         return Err("a record has an impossible length");
     }
-    let parts = [client_bytes, head.places_length as usize, head.content_length as usize];
-    let expected = HEAD_BYTES as u64 + parts.iter().map(|bytes| padded(*bytes) as u64).sum::<u64>();
+    let lengths =
+        [head.places_length, head.stretches_length, head.content_length].map(|bytes| bytes as usize);
+    let parts = lengths.iter().chain([&client_bytes]);
+    let expected = HEAD_BYTES as u64 + parts.map(|bytes| padded(*bytes) as u64).sum::<u64>();
     match head.length as u64 == expected
         && head.count > 0
         && head.start.checked_add(head.count.into()).is_some()
@@ -145,11 +157,13 @@ fn head_fields(bytes: &[u8]) -> Result<FrameHead, EndsEarly> {
         sequence: fields.u64()?,
         content_length: fields.u32()?,
         places_length: 0,
+        stretches_length: 0,
     };
     if fields.take(4)? != MARK {
         return Err(EndsEarly);
     }
     head.places_length = fields.u32()?;
+    head.stretches_length = fields.u32()?;
     Ok(head)
 }
 
@@ -166,7 +180,7 @@ impl FrameHead {
 
     /// Where the content is in the record.
     pub(crate) fn content(&self) -> Range<usize> {
-        let start = self.places_start() + padded(self.places_length as usize);
+        let start = self.stretches_start() + padded(self.stretches_length as usize);
         start..start + self.content_length as usize
     }
 
@@ -176,8 +190,19 @@ impl FrameHead {
         decode_places(record.get(start..start + self.places_length as usize).ok_or(EndsEarly)?)
     }
 
+    /// Whose its rows are.
+    pub(crate) fn stretches(&self, record: &[u8]) -> Result<Vec<Stretch>, EndsEarly> {
+        let start = self.stretches_start();
+        let bytes = record.get(start..start + self.stretches_length as usize).ok_or(EndsEarly)?;
+        decode_stretches(bytes, self.count)
+    }
+
     fn places_start(&self) -> usize {
         HEAD_BYTES + padded(self.client_bytes())
+    }
+
+    fn stretches_start(&self) -> usize {
+        self.places_start() + padded(self.places_length as usize)
     }
 
     /// Who sent it: the name of the client, and the request's number.

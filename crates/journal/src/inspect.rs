@@ -228,7 +228,7 @@ impl Verification {
         self.records += 1;
         self.bytes += found.head.length as u64;
         let result = match decoder {
-            Some(decoder) => rows_of(found, decoder).map(drop),
+            Some(decoder) => Record::of(&found.head, &found.bytes, decoder).map(drop),
             None => match decode_cut(&mut Fields(&found.bytes[found.head.content()])) {
                 Ok(cut) if cut.cycle == found.head.start => Ok(()),
                 _ => Err("this is no cut, or another one".to_owned()),
@@ -385,15 +385,9 @@ impl Records {
             match self.scan.next()? {
                 Next::Record(found) if found.head.end() <= self.from => {}
                 Next::Record(found) => {
-                    let rows = rows_of(&found, &self.decoder);
-                    let rows = rows.map_err(|reason| damaged(&self.scan.path, found.offset, reason))?;
-                    let (start, arrived_ns) = (found.head.start, found.head.arrived_ns);
-                    return Ok(Some(Record {
-                        start,
-                        rows,
-                        arrived_ns,
-                        request: found.head.request(&found.bytes),
-                    }));
+                    let record = Record::of(&found.head, &found.bytes, &self.decoder);
+                    let damaged = |reason| damaged(&self.scan.path, found.offset, reason);
+                    return record.map(Some).map_err(damaged);
                 }
                 Next::End | Next::Bad(_) if self.goes_on()? => {}
                 Next::End | Next::Bad(_) => return Ok(None),
@@ -430,15 +424,6 @@ impl Iterator for Records {
         let record = self.record();
         self.failed = record.is_err();
         record.transpose()
-    }
-}
-
-fn rows_of(found: &Found, decoder: &RowDecoder) -> Result<arrow_array::RecordBatch, String> {
-    let content = found.head.content();
-    let rows = decoder.decode(&found.bytes.slice_with_length(content.start, content.len()))?;
-    match rows.num_rows() as u64 == u64::from(found.head.count) {
-        true => Ok(rows),
-        false => Err(format!("{} rows where {} are due", rows.num_rows(), found.head.count)),
     }
 }
 

@@ -38,6 +38,7 @@ mod scan;
 mod segment;
 mod snapshots;
 mod stream;
+mod stretches;
 
 pub use commits::CommitFile;
 pub use cut_journal::CutJournal;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tidemill_core::connections::Stretch;
 use tidemill_core::error::Cause;
 use tidemill_core::source::{Place, Request};
 
@@ -12,6 +13,7 @@ use crate::medium::{LockGuard, Medium};
 use crate::origins::{Origins, encode_places};
 use crate::progress::StreamProgress;
 use crate::segment::{Content, Segment, SegmentFile, encode_head, segment_name};
+use crate::stretches::encode_stretches;
 
 /// What a log contains and how large it may become.
 #[derive(Clone)]
@@ -82,6 +84,7 @@ pub(crate) struct NewRecord<'a> {
     pub arrived_ns: u64,
     pub request: Option<&'a Request>,
     pub places: &'a [Place],
+    pub stretches: &'a [Stretch],
 }
 
 impl RecordLog {
@@ -92,15 +95,16 @@ impl RecordLog {
     /// Appends a record; it is not yet synced. Returns one past its last position.
     pub(crate) fn append(&mut self, record: NewRecord, content: &[&[u8]]) -> Result<u64, Cause> {
         self.usable()?;
-        let places = encode_places(record.places);
-        let length = check_length(&record, &places, content)?;
+        let (places, stretches) = (encode_places(record.places), encode_stretches(record.stretches));
+        let NewRecord { count, arrived_ns, request, .. } = record;
+        let start = self.end();
+        let (places, stretches) = (&places[..], &stretches[..]);
+        let mut frame = NewFrame { start, count, synced: 0, arrived_ns, request, places, stretches };
+        let length = check_length(&frame, content)?;
         self.origins.check(record.places)?;
         self.make_room()?;
         self.reserve(length)?;
-        let progress = &self.shared.progress;
-        let (start, synced) = (progress.end(), progress.synced());
-        let NewRecord { count, arrived_ns, request, .. } = record;
-        let frame = NewFrame { start, count, synced, arrived_ns, request, places: &places };
+        frame.synced = self.shared.progress.synced();
         let (file, offset) = (&self.tail.file.file, self.tail.offset);
         if let Err(error) = encode_frame(&frame, content, |parts| file.write_at(parts, offset)) {
             let cause = failed("append", &self.tail.file.path, &error);
@@ -315,18 +319,18 @@ pub(crate) fn create_segment(
     Ok(Tail { file: Arc::new(SegmentFile::new(path, file)), segment, offset, allocated })
 }
 
-fn check_length(record: &NewRecord, places: &[u8], content: &[&[u8]]) -> Result<u64, Cause> {
-    if let Some(request) = record.request.filter(|request| request.client.len() > CLIENT_BYTES_MAX) {
+fn check_length(frame: &NewFrame, content: &[&[u8]]) -> Result<u64, Cause> {
+    if let Some(request) = frame.request.filter(|request| request.client.len() > CLIENT_BYTES_MAX) {
         let length = request.client.len();
         return Err(Cause::User(format!(
             "the name of a client has {length} bytes; give it one of at most {CLIENT_BYTES_MAX}"
         )));
     }
-    if record.count == 0 {
+    if frame.count == 0 {
         return Err(Cause::Bug("a record without rows is appended to a journal".into()));
     }
     let content_bytes = content.iter().map(|part| part.len()).sum();
-    let length = frame_bytes(record.request, places.len(), content_bytes) as u64;
+    let length = frame_bytes(frame, content_bytes) as u64;
     match length <= RECORD_BYTES_MAX {
         true => Ok(length),
         false => Err(Cause::Resource(format!(

@@ -28,8 +28,8 @@ use crate::medium::MediumFile;
 use crate::origins::Origins;
 
 const MAGIC: [u8; 8] = *b"TIDESEGM";
-/// Version 2 has places. Segments of version 1 are read, but no longer written.
-pub(crate) const VERSION: u32 = 2;
+/// Version 2 has places, version 3 has stretches. Older segments are read, but no longer written.
+pub(crate) const VERSION: u32 = 3;
 const VERSION_WITHOUT_PLACES: u32 = 1;
 const FRONT_BYTES: usize = 20;
 /// The longest head: schema and clients.
@@ -176,7 +176,7 @@ pub(crate) fn read_head(
     if front[..8] != MAGIC {
         return Err(foreign(path, "this is no segment of a journal", "remove it from the folder"));
     }
-    if version != VERSION && version != VERSION_WITHOUT_PLACES {
+    if !(VERSION_WITHOUT_PLACES..=VERSION).contains(&version) {
         return Err(other_version(path, version, VERSION));
     }
     let head_bytes = u64::from(head_bytes);

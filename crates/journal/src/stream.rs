@@ -3,10 +3,14 @@
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
+use arrow_buffer::Buffer;
+use tidemill_core::connections::Stretch;
 use tidemill_core::error::Cause;
 use tidemill_core::source::{Place, Places, Request};
 
 use crate::failure::damaged;
+use crate::fields::EndsEarly;
+use crate::frame::FrameHead;
 use crate::log_reader::LogReader;
 use crate::progress::StreamProgress;
 use crate::record_log::{NewRecord, RecordLog};
@@ -42,6 +46,22 @@ pub struct Record {
     pub arrived_ns: u64,
     /// Who sent them.
     pub request: Option<Request>,
+    /// Whose they are, if the source has connections.
+    pub stretches: Vec<Stretch>,
+}
+
+impl Record {
+    /// What the bytes of a whole record hold.
+    pub(crate) fn of(head: &FrameHead, bytes: &Buffer, decoder: &RowDecoder) -> Result<Record, String> {
+        let content = head.content();
+        let rows = decoder.decode(&bytes.slice_with_length(content.start, content.len()))?;
+        if rows.num_rows() as u64 != u64::from(head.count) {
+            return Err(format!("{} rows where {} are due", rows.num_rows(), head.count));
+        }
+        let stretches = head.stretches(bytes).map_err(|EndsEarly| "it does not say whose its rows are")?;
+        let (start, arrived_ns) = (head.start, head.arrived_ns);
+        Ok(Record { start, rows, arrived_ns, request: head.request(bytes), stretches })
+    }
 }
 
 /// The writing end of a stream's journal.
@@ -73,11 +93,11 @@ impl StreamWriter {
         arrived_ns: u64,
         request: Option<&Request>,
     ) -> Result<u64, Cause> {
-        self.append_from(rows, arrived_ns, request, &[])
+        self.append_from(rows, arrived_ns, request, &[], &[])
     }
 
     /// Appends rows like [`StreamWriter::append`], and in the same record the places of the source that change with
-    /// them.
+    /// them, and the connections that they came over.
     ///
     /// # Errors
     /// Like [`StreamWriter::append`]; [`Cause::User`] if there are too many places.
@@ -87,12 +107,13 @@ impl StreamWriter {
         arrived_ns: u64,
         request: Option<&Request>,
         places: &[Place],
+        stretches: &[Stretch],
     ) -> Result<u64, Cause> {
         let count = u32::try_from(rows.num_rows())
             .map_err(|_| Cause::User("more than 4294967295 rows in one batch; send fewer at once".into()))?;
         let messages = self.encoder.encode(rows)?;
         let content: Vec<&[u8]> = messages.iter().map(|part| part.as_slice()).collect();
-        self.log.append(NewRecord { count, arrived_ns, request, places }, &content)
+        self.log.append(NewRecord { count, arrived_ns, request, places, stretches }, &content)
     }
 
     /// Whether this request, or a later one of its client, was appended before.
@@ -159,15 +180,7 @@ impl StreamReader {
     /// If the position was removed, or the record is damaged.
     pub fn read(&mut self, from: u64) -> Result<Option<Record>, Cause> {
         let Some(read) = self.log.read(from)? else { return Ok(None) };
-        let content = read.head.content();
-        let content = read.bytes.slice_with_length(content.start, content.len());
-        let rows = self.decoder.decode(&content);
-        let rows = rows.and_then(|rows| match rows.num_rows() as u64 == u64::from(read.head.count) {
-            true => Ok(rows),
-            false => Err(format!("{} rows where {} are due", rows.num_rows(), read.head.count)),
-        });
-        let rows = rows.map_err(|reason| damaged(&read.segment.path, read.offset, reason))?;
-        let (start, arrived_ns) = (read.head.start, read.head.arrived_ns);
-        Ok(Some(Record { start, rows, arrived_ns, request: read.head.request(&read.bytes) }))
+        let record = Record::of(&read.head, &read.bytes, &self.decoder);
+        record.map(Some).map_err(|reason| damaged(&read.segment.path, read.offset, reason))
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use datafusion::arrow::datatypes::SchemaRef;
-use tidemill_engine::{Cause, Faults, Place, Places, Polled, Progress, Request, Source};
+use tidemill_engine::{Cause, Faults, Heard, Place, Places, Polled, Progress, Request, Source};
 
 /// A source reduced to some of its columns, for sources that cannot omit columns while they make rows.
 ///
@@ -63,6 +63,14 @@ impl Source for Projected {
 
     fn go_on(&mut self, places: &Places) -> Result<(), Cause> {
         self.source.go_on(places)
+    }
+
+    fn watch_connections(&mut self, silent_after: Option<Duration>) {
+        self.source.watch_connections(silent_after);
+    }
+
+    fn connections(&mut self) -> Vec<Heard> {
+        self.source.connections()
     }
 
     fn acknowledge(&mut self, rows: u64) {

@@ -11,8 +11,6 @@ pub const KNOWN: &[(&str, &[&str])] = &[
     ("crates/connect/src/formats", &["ndjson", "ndjson_keys"]),
     ("crates/connect/src/formats", &["values", "vectors"]),
     ("crates/connect/src/formats/line_protocol", &["alike", "points"]),
-    // A feed admits rows and hands them to its intake; one feeder for both kinds of runs would end this.
-    ("crates/engine/src", &["admission", "feed", "intake"]),
     (
         "crates/sql/src",
         &[

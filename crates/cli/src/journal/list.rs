@@ -16,7 +16,7 @@ pub(crate) struct List {
     /// The journal's folder
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// Every segment of each stream, too
+    /// Also list every segment of each stream
     #[arg(long)]
     segments: bool,
 }

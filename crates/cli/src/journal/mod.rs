@@ -9,7 +9,7 @@ mod verify;
 
 use crate::exit::Exit;
 
-/// Look into the journal of a durable pipeline, check it, run queries over its past
+/// Inspect, check, repair and replay the journal of a durable pipeline
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum JournalCommand {
     Ls(list::List),

@@ -8,17 +8,17 @@ use crate::exit::Exit;
 use crate::sql::{SessionOptions, repair_script};
 use crate::terminal;
 
-/// Bring sinks that are behind every state of a journal to the oldest one, and say what that loses
+/// Bring sinks that are behind every state of a journal up to the oldest state, and print what this loses
 #[derive(Debug, clap::Args)]
 #[command(after_help = exit_codes!())]
 pub(crate) struct Repair {
     /// The journal's folder
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// The script of the pipeline, which must not run: its sinks are asked how far they are
+    /// The script of the pipeline, which must not be running; its sinks are asked how far they are
     #[arg(value_name = "FILE")]
     script: PathBuf,
-    /// Only say what would be done
+    /// Only print what would be done
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]

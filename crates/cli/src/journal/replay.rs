@@ -12,7 +12,7 @@ pub(crate) struct Replay {
     /// The journal's folder
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// The script; - reads standard input. Its sinks are written to: name others than those of the running pipeline
+    /// The script; - reads standard input. Its sinks are written, so use other sinks than the running pipeline
     #[arg(value_name = "FILE")]
     script: PathBuf,
     #[command(flatten)]

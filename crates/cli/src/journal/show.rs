@@ -22,10 +22,10 @@ pub(crate) struct Show {
     /// The stream; needed only if there are several
     #[arg(long, value_name = "NAME")]
     stream: Option<String>,
-    /// The logged cuts instead of rows: where each cycle ends
+    /// Show the logged cuts instead of rows: where each cycle ends
     #[arg(long, conflicts_with_all = ["stream", "format"])]
     cuts: bool,
-    /// The first position, or the first cycle
+    /// The first position to show, or with --cuts the first cycle
     #[arg(long, value_name = "POSITION", default_value_t = 0)]
     from: u64,
     /// At most this many rows, or cuts

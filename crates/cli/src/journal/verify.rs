@@ -9,14 +9,14 @@ use crate::exit::Exit;
 use crate::sql::{Failed, SessionOptions};
 use crate::{quantity, terminal};
 
-/// Read everything and say what is damaged
+/// Read the whole journal and report damage
 #[derive(Debug, clap::Args)]
 #[command(after_help = exit_codes!())]
 pub(crate) struct Verify {
     /// The journal's folder
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// The script of the pipeline, which must not run: its sinks are asked, too, whether it could go on
+    /// The script of the pipeline, which must not be running; its sinks are asked whether it could resume
     #[arg(value_name = "FILE")]
     script: Option<PathBuf>,
     #[command(flatten)]

@@ -10,8 +10,8 @@ use crate::terminal;
 
 /// Compare the answers of a run with the expected ones
 ///
-/// Tells for each type what is missing, extra, duplicate, wrong, late or malformed. Both folders hold type0.csv to
-/// type3.csv, plain or as .csv.zst, in any order of lines; type2_allowed.csv may stand for type2.csv.
+/// Reports for each type which answers are missing, extra, duplicate, wrong, late or malformed. Both folders have
+/// type0.csv to type3.csv, plain or as .csv.zst, with lines in any order; type2_allowed.csv may replace type2.csv.
 #[derive(Debug, Args)]
 #[command(after_help = concat!(
     "Example:\n  tidemill linear-road check --answers answers/ --expected expected/\n\n", exit_codes!()

@@ -17,7 +17,7 @@ use crate::{interrupt, quantity, terminal};
 /// Text that is collected before it is written.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// Make traffic: input.csv and history.csv
+/// Generate traffic: input.csv and history.csv
 ///
 /// The files are the same for the same arguments, on any machine.
 #[derive(Debug, Args)]
@@ -26,7 +26,7 @@ const WRITE_BYTES: usize = 1 << 20;
     exit_codes!()
 ))]
 pub(crate) struct Generate {
-    /// Folder for the two files, created if it is not there
+    /// Folder for the two files, created if it does not exist
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     #[command(flatten)]

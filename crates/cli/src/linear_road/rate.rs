@@ -22,10 +22,10 @@ const ALLOCATION_OVERHEAD: f64 = 1.1;
 
 /// Find this machine's L-rating: the most expressways served in real time
 ///
-/// A few expressways are run through the minutes before the window once; their state is cloned with shifted ids
-/// to L expressways; then the window is replayed at its true rates. The driver and the encoding of the answers
-/// run on the same cores. One copy in --check-every is checked in full. L is searched for with short trials;
-/// a whole one of what was found counts.
+/// Runs a few expressways once through the minutes before the window, clones their state with shifted ids to L
+/// expressways, then replays the window at its true rates. The driver and the encoding of the answers run on the same
+/// cores. One copy in --check-every is checked in full. Short trials search for L; a final trial of full length
+/// confirms it.
 #[derive(Debug, Args)]
 #[command(after_help = concat!(
     "Examples:\n  tidemill linear-road rate\n  tidemill linear-road rate --from 100 --minutes 1 --trial-seconds 5\n",
@@ -36,39 +36,39 @@ pub(crate) struct Rate {
     /// Worker threads [default: the number of cores]
     #[arg(long, value_name = "N", value_parser = super::parse_workers)]
     workers: Option<usize>,
-    /// Expressways that are generated; the others are copies of them
+    /// Number of expressways that are generated; the others are copies of them
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     base: u16,
     /// Seed of the generated traffic
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Minutes of the run before the window
+    /// Minutes to run before the window
     #[arg(long, value_name = "N", default_value_t = 170, value_parser = clap::value_parser!(u16).range(1..=179))]
     minutes_before: u16,
-    /// Minutes of the window, in the trial that counts
+    /// Length of the window in minutes, in the final trial
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=179))]
     minutes: u16,
-    /// Seconds of a trial of the search
+    /// Length of each search trial in seconds
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]
     trial_seconds: u16,
-    /// Expressways to begin the search with
+    /// Number of expressways at which the search starts
     #[arg(long, value_name = "L", default_value_t = 1024, value_parser = clap::value_parser!(u16).range(1..))]
     from: u16,
-    /// The most expressways to try [default: as many as fit into memory]
+    /// Maximum number of expressways to try [default: as many as fit into memory]
     #[arg(long, value_name = "L", value_parser = clap::value_parser!(u16).range(1..))]
     to: Option<u16>,
-    /// No search: try this many, rounded up to a multiple of --base, and nothing else
+    /// Do not search; try only this many, rounded up to a multiple of --base
     #[arg(long, value_name = "L", conflicts_with_all = ["from", "to"],
         value_parser = clap::value_parser!(u16).range(1..=65_000))]
     only: Option<u16>,
-    /// The search ends when the rating is known to this share of itself
+    /// End the search when the rating is known to within this fraction
     #[arg(long, value_name = "SHARE", default_value_t = 0.03,
         value_parser = parse_precision, allow_negative_numbers = true)]
     precision: f64,
-    /// One copy of the base group in so many is checked in full
+    /// Check one of every N copies of the base group in full
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..))]
     check_every: u16,
-    /// How often a second the driver delivers what has fallen due
+    /// How often per second the driver delivers due events
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     ticks_per_second: u16,
     /// Let the engine choose how inputs are split while it runs

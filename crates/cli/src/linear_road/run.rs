@@ -15,10 +15,10 @@ use super::traffic::Traffic;
 use crate::exit::Exit;
 use crate::{interrupt, terminal};
 
-/// Answer the input, or generated traffic: type0.csv to type3.csv
+/// Answer the events of files, or generated traffic: writes type0.csv to type3.csv
 ///
-/// Shows what happens on standard error while it runs, and a summary on standard output at the end. Bad lines are
-/// counted and shown, and the good rest is answered. Files may be plain or compressed with zstd.
+/// Shows progress on standard error and a summary on standard output at the end. Bad lines are counted and shown, and
+/// all good lines are answered. Files may be plain or compressed with zstd.
 #[derive(Debug, Args)]
 #[command(after_help = concat!(
     "Examples:\n  tidemill linear-road run\n  tidemill linear-road run --input traffic/input.csv --history \
@@ -30,31 +30,31 @@ pub(crate) struct RunArguments {
     /// another as if they were one [default: generated traffic]
     #[arg(long, value_name = "FILE", conflicts_with_all = ["expressways", "minutes", "seed", "peak", "curve_minutes"])]
     input: Vec<PathBuf>,
-    /// File of tolls paid earlier, which queries of type 3 ask for; generated traffic brings its own
+    /// File of tolls paid earlier, for queries of type 3; generated traffic includes its own
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
-    /// Folder for the answers, created if it is not there; answers of an earlier run in it are replaced
+    /// Folder for the answers, created if it does not exist; answers of an earlier run in it are replaced
     #[arg(long, value_name = "DIR", default_value = "answers")]
     out: PathBuf,
     /// Worker threads [default: one per core]
     #[arg(long, value_name = "N", value_parser = super::parse_workers)]
     workers: Option<usize>,
-    /// Processes of this machine; --workers are those of each
+    /// Processes on this machine; --workers counts the threads of each
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     processes: u16,
-    /// max, real (a second per second), or how many times faster than real
+    /// Speed: max, real (one second of the input per second), or a multiple of real
     #[arg(long, value_name = "max|real|X", default_value = "max", allow_negative_numbers = true)]
     pace: Pace,
-    /// End at the first bad line
+    /// Stop at the first bad line
     #[arg(long)]
     strict: bool,
-    /// The most events in a cycle
+    /// Maximum number of events in a cycle
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     cycle_events: Option<u32>,
-    /// Close cycles only when they are full, so that each run has the same ones
+    /// Close cycles only when they are full, so that every run has the same cycles
     #[arg(long, requires = "cycle_events")]
     fixed_cycles: bool,
-    /// Logical partitions, of expressways and of vehicles each [default: 256 and 64]
+    /// Number of logical partitions, for expressways and for vehicles alike [default: 256 and 64]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     partitions: Option<u32>,
     #[command(flatten)]

@@ -14,10 +14,10 @@ pub(crate) struct Traffic {
     #[arg(long, value_name = "N", default_value_t = 30,
         value_parser = clap::value_parser!(u16).range(1..=i64::from(MINUTES_MAX)))]
     pub(crate) minutes: u16,
-    /// Chooses one of the possible traffics: the same seed makes the same traffic
+    /// Seed of the random numbers; the same seed generates the same traffic
     #[arg(long, value_name = "N", default_value_t = 7)]
     pub(crate) seed: u64,
-    /// Reports per second that each expressway reaches at the end
+    /// Reports per second and expressway at the peak
     #[arg(long, value_name = "N", default_value_t = PEAK_REPORTS_PER_SECOND)]
     pub(crate) peak: u32,
     /// Minutes over which the traffic grows to its peak; by default the length of the run

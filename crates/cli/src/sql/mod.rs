@@ -40,7 +40,7 @@ pub(crate) struct SessionOptions {
     /// Worker threads [default: one per core]
     #[arg(long, value_name = "N", value_parser = crate::linear_road::parse_workers)]
     pub workers: Option<usize>,
-    /// Processes of this machine that each query runs over; --workers are those of each
+    /// Processes on this machine for each query; --workers counts the threads of each
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub processes: u16,
 }

@@ -10,7 +10,7 @@ use super::{Failed, RowOptions, SessionOptions, script, user_error};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 
-/// Run a script: its sinks until their input ends or Ctrl-C
+/// Run the sinks of a script until their input ends or Ctrl-C is pressed
 #[derive(Debug, clap::Args)]
 #[command(after_help = exit_codes!())]
 pub(crate) struct RunPipeline {

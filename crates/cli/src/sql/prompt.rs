@@ -18,7 +18,7 @@ use crate::exit::{self, Exit};
 use crate::interrupt::Interrupt;
 use crate::terminal;
 
-/// Ask in SQL: with -c, from a file, from a pipe, or at a prompt
+/// Run SQL: with -c, from a file, from a pipe, or at a prompt
 #[derive(Debug, clap::Args)]
 #[command(after_help = concat!(
     "Examples:\n  tidemill sql -c \"SELECT campaign, count(*) FROM 'clicks.csv' GROUP BY campaign\"\n  \
@@ -28,10 +28,10 @@ use crate::terminal;
     exit_codes!()
 ))]
 pub(crate) struct Prompt {
-    /// Statements to execute, divided by ;
+    /// Statements to execute, separated by ;
     #[arg(short = 'c', long, value_name = "SQL")]
     command: Option<String>,
-    /// A file with statements to execute; - reads standard input whole
+    /// A file with statements to execute; - reads all of standard input first
     #[arg(short = 'f', long, value_name = "FILE", conflicts_with = "command")]
     file: Option<PathBuf>,
     #[command(flatten)]

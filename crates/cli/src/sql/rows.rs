@@ -11,10 +11,10 @@ use crate::terminal;
 /// How rows are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum RowFormat {
-    /// Aligned columns, for people; on a terminal that is too narrow, a line for each value
+    /// Aligned columns, or one line per value if the terminal is too narrow
     #[default]
     Table,
-    /// A line for each value, for people
+    /// One line per value
     Expanded,
     /// Comma-separated values with a header
     Csv,

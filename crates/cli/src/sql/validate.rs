@@ -8,7 +8,7 @@ use super::{Failed, SessionOptions, script};
 use crate::exit::Exit;
 use crate::{quantity, terminal};
 
-/// Check a script without running it; every error with line, column and a hint
+/// Check a script without running it, and report every error with line, column and hint
 #[derive(Debug, clap::Args)]
 #[command(after_help = exit_codes!())]
 pub(crate) struct ValidatePipeline {

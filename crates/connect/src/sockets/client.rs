@@ -11,6 +11,7 @@ use tidemill_core::source::{Faults, Polled};
 
 use super::connection::{Connection, Delivery, Done, End, Socket, spawn};
 use super::intake::Intake;
+use super::room::Room;
 use super::{Decoding, SocketSettings};
 
 /// The pause after the first failed attempt; each further failure doubles it.
@@ -170,7 +171,8 @@ impl Sessions {
         }
         let decoder = self.decoding.decoder()?;
         let mut received = false;
-        let connection = Connection { socket, name: &self.place, decoder, deliveries: &done.deliveries };
+        let room = Room::new();
+        let connection = Connection { socket, name: &self.place, decoder, done, room };
         let end = connection.read(|_| received = true);
         self.remember(None);
         Ok((end, received))

@@ -68,14 +68,24 @@ impl Socket {
 /// What a connection's thread passes to the query's.
 #[derive(Debug)]
 pub(super) enum Delivery {
-    /// Rows, in the order in which they came, and the room that they take.
-    Rows(RecordBatch, Arc<Place>),
+    /// Rows, in the order in which they came.
+    Rows(Delivered),
     /// Records that were left out.
     Faults(Faults),
     /// The thread with this number is done; nothing more comes from it.
     Done(u64),
     /// The source cannot continue.
     Failed(Cause),
+}
+
+/// Rows of a connection.
+#[derive(Debug)]
+pub(super) struct Delivered {
+    /// The number of the connection's thread.
+    pub(super) connection: u64,
+    pub(super) rows: RecordBatch,
+    /// The room that they take, together with what else the read brought.
+    pub(super) _place: Arc<Place>,
 }
 
 /// Reports that a thread is done when it is dropped, however the thread ended. Must be created on that thread.
@@ -121,7 +131,8 @@ pub(super) struct Connection<'a> {
     /// The name of the connection in messages.
     pub(super) name: &'a str,
     pub(super) decoder: Box<dyn RecordDecoder>,
-    pub(super) deliveries: &'a SyncSender<Delivery>,
+    pub(super) done: &'a Done,
+    pub(super) room: Arc<Room>,
 }
 
 /// The query does not accept rows any more.
@@ -132,12 +143,14 @@ impl Connection<'_> {
     pub(super) fn read(mut self, mut received: impl FnMut(usize)) -> End {
         self.decoder.begin(self.name);
         let mut buffer = vec![0; READ_BYTES];
-        let room = Room::new();
         // Of the last byte: whether the last line is complete.
         let mut in_line = false;
         let ended = loop {
-            let place = room.take();
-            let bytes = match self.socket.read(&mut buffer) {
+            let place = self.room.take();
+            self.room.set_reading(true);
+            let read = self.socket.read(&mut buffer);
+            self.room.set_reading(false);
+            let bytes = match read {
                 Ok(0) => break self.ended(in_line, "was closed", &place),
                 Ok(count) => &buffer[..count],
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -198,7 +211,8 @@ impl Connection<'_> {
 
     fn deliver(&mut self, batches: VecDeque<RecordBatch>, place: &Arc<Place>) -> Result<(), NobodyListens> {
         for batch in batches {
-            self.send(Delivery::Rows(batch, Arc::clone(place)))?;
+            let _place = Arc::clone(place);
+            self.send(Delivery::Rows(Delivered { connection: self.done.number, rows: batch, _place }))?;
         }
         let faults = self.decoder.faults();
         match faults.count {
@@ -215,6 +229,6 @@ impl Connection<'_> {
 
     /// Waits while the queue is full, which holds back the sender.
     fn send(&self, delivery: Delivery) -> Result<(), NobodyListens> {
-        self.deliveries.send(delivery).map_err(|_| NobodyListens)
+        self.done.deliveries.send(delivery).map_err(|_| NobodyListens)
     }
 }

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use arrow_select::concat::concat_batches;
+use tidemill_core::Heard;
 use tidemill_core::error::Cause;
 use tidemill_core::source::Faults;
 
-use super::connection::Delivery;
+use super::connection::{Delivered, Delivery};
 use super::stamping::Stamping;
 use crate::formats::BATCH_ROWS;
 
@@ -25,20 +26,22 @@ pub(super) struct Intake {
     sender: SyncSender<Delivery>,
     receiver: Receiver<Delivery>,
     /// Rows that did not fit into the last batch.
-    held: Option<RecordBatch>,
+    held: Option<Delivered>,
     faults: Faults,
     rows: u64,
     /// Adds times to points without one, if there can be such points.
     stamping: Option<Stamping>,
     /// The threads that reported to be done since this was last asked.
     done: Vec<u64>,
+    /// What was heard of connections since this was last asked; `None`: nobody asks.
+    heard: Option<Vec<Heard>>,
 }
 
 impl Intake {
     pub(super) fn new(stamping: Option<Stamping>) -> Intake {
         let (sender, receiver) = sync_channel(QUEUE_DELIVERIES);
         let faults = Faults::default();
-        Intake { sender, receiver, held: None, faults, rows: 0, stamping, done: Vec::new() }
+        Intake { sender, receiver, held: None, faults, rows: 0, stamping, done: Vec::new(), heard: None }
     }
 
     /// Where a connection delivers to.
@@ -51,11 +54,11 @@ impl Intake {
     pub(super) fn take(&mut self, schema: &SchemaRef, until: Instant) -> Result<Option<RecordBatch>, Cause> {
         let mut batches = Vec::new();
         let mut rows = 0;
-        if let Some(batch) =
-            self.held.take().map_or_else(|| self.wait(schema, until), |batch| Ok(Some(batch)))?
+        if let Some(delivered) =
+            self.held.take().map_or_else(|| self.wait(schema, until), |delivered| Ok(Some(delivered)))?
         {
-            rows += batch.num_rows();
-            batches.push(batch);
+            rows += delivered.rows.num_rows();
+            batches.push(self.hear_rows(delivered));
         }
         for _ in 0..QUEUE_DELIVERIES {
             if rows == 0 || rows >= ROWS_ENOUGH {
@@ -65,13 +68,13 @@ impl Intake {
                 Ok(delivery) => delivery,
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
             };
-            let Some(batch) = self.accept(delivery, schema)? else { continue };
-            if rows + batch.num_rows() > BATCH_ROWS {
-                self.held = Some(batch);
+            let Some(delivered) = self.accept(delivery, schema)? else { continue };
+            if rows + delivered.rows.num_rows() > BATCH_ROWS {
+                self.held = Some(delivered);
                 break;
             }
-            rows += batch.num_rows();
-            batches.push(batch);
+            rows += delivered.rows.num_rows();
+            batches.push(self.hear_rows(delivered));
         }
         self.rows += rows as u64;
         match batches.len() {
@@ -81,35 +84,60 @@ impl Intake {
     }
 
     /// The next rows; `None` if there are none until that time, or a thread is done.
-    fn wait(&mut self, schema: &SchemaRef, until: Instant) -> Result<Option<RecordBatch>, Cause> {
+    fn wait(&mut self, schema: &SchemaRef, until: Instant) -> Result<Option<Delivered>, Cause> {
         while self.done.is_empty() {
             let left = until.saturating_duration_since(Instant::now());
             let delivery = match self.receiver.recv_timeout(left) {
                 Ok(delivery) => delivery,
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return Ok(None),
             };
-            let batch = self.accept(delivery, schema)?;
-            if batch.is_some() || left == Duration::ZERO {
-                return Ok(batch);
+            let delivered = self.accept(delivery, schema)?;
+            if delivered.is_some() || left == Duration::ZERO {
+                return Ok(delivered);
             }
         }
         Ok(None)
     }
 
-    fn accept(&mut self, delivery: Delivery, schema: &SchemaRef) -> Result<Option<RecordBatch>, Cause> {
+    fn accept(&mut self, delivery: Delivery, schema: &SchemaRef) -> Result<Option<Delivered>, Cause> {
         match delivery {
-            Delivery::Rows(batch, _place) => {
-                let batch = match &mut self.stamping {
-                    Some(stamping) => stamping.stamp(batch, schema)?,
-                    None => batch,
-                };
-                return Ok(Some(batch).filter(|batch| batch.num_rows() > 0));
+            Delivery::Rows(mut delivered) => {
+                if let Some(stamping) = &mut self.stamping {
+                    delivered.rows = stamping.stamp(delivered.rows, schema)?;
+                }
+                return Ok(Some(delivered).filter(|delivered| delivered.rows.num_rows() > 0));
             }
             Delivery::Faults(faults) => self.faults.merge(faults),
-            Delivery::Done(thread) => self.done.push(thread),
+            Delivery::Done(thread) => {
+                self.done.push(thread);
+                self.hear(Heard::Closed(thread));
+            }
             Delivery::Failed(cause) => return Err(cause),
         }
         Ok(None)
+    }
+
+    /// Keeps what is heard of connections from now on.
+    pub(super) fn listen(&mut self) {
+        self.heard.get_or_insert_default();
+    }
+
+    pub(super) fn hear(&mut self, heard: Heard) {
+        if let Some(all) = &mut self.heard {
+            all.push(heard);
+        }
+    }
+
+    /// What was heard of connections since this was last asked.
+    pub(super) fn take_heard(&mut self) -> Vec<Heard> {
+        self.heard.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// The rows of a delivery that is given out; its place is free from now on.
+    fn hear_rows(&mut self, delivered: Delivered) -> RecordBatch {
+        let Delivered { connection, rows, .. } = delivered;
+        self.hear(Heard::Rows { connection, rows: rows.num_rows() as u32 });
+        rows
     }
 
     /// Whether it holds rows that [`take`](Intake::take) will return.

@@ -4,21 +4,26 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use arrow_schema::SchemaRef;
+use tidemill_core::Heard;
 use tidemill_core::error::Cause;
 use tidemill_core::source::{Faults, Polled};
 
 use super::connection::{Connection, Done, Socket, spawn};
 use super::intake::Intake;
+use super::room::Room;
 use super::{Decoding, SocketSettings};
 
 /// How often it checks for new connections while no rows come.
 const ACCEPT_INTERVAL: Duration = Duration::from_millis(10);
 /// The most connections that are accepted before checking for rows.
-const ACCEPTED_AT_ONCE: usize = 64;
+const ACCEPTED_AT_ONCE: usize = 256;
+/// How often it checks for connections that have fallen silent.
+const SILENCE_INTERVAL: Duration = Duration::from_millis(100);
 /// How long to pause after accepting a connection has failed.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
@@ -45,6 +50,9 @@ impl Listener {
 struct Reader {
     socket: Socket,
     thread: JoinHandle<()>,
+    room: Arc<Room>,
+    /// Since when it is known to be silent.
+    silent_since: Option<Instant>,
 }
 
 /// A listening socket and its connections.
@@ -58,6 +66,9 @@ pub(super) struct Listening {
     readers: BTreeMap<u64, Reader>,
     accepted: u64,
     accept_from: Instant,
+    /// A connection over which nothing has come for this long counts as silent.
+    silent_after: Option<Duration>,
+    silence_looked_for: Instant,
 }
 
 impl Listening {
@@ -70,6 +81,8 @@ impl Listening {
             readers: BTreeMap::new(),
             accepted: 0,
             accept_from: Instant::now(),
+            silent_after: None,
+            silence_looked_for: Instant::now(),
         }
     }
 
@@ -85,6 +98,7 @@ impl Listening {
             let tick = until.min(Instant::now() + ACCEPT_INTERVAL);
             let rows = self.intake.take(schema, tick)?;
             self.join_done();
+            self.look_for_silence();
             if let Some(rows) = rows {
                 return Ok(Polled::Rows(rows));
             }
@@ -144,19 +158,22 @@ impl Listening {
         let decoder = decoding.decoder()?;
         let deliveries = self.intake.sender();
         let label = name.clone();
+        let room = Room::new();
+        let of_thread = Arc::clone(&room);
         let started = socket.prepare(self.settings.idle_timeout).and_then(|()| {
             let own = socket.try_clone()?;
             let thread = spawn(number, move || {
                 // Created here, on the new thread: the polling thread must not wait for itself.
                 let done = Done { number, deliveries };
-                Connection { socket, name: &label, decoder, deliveries: &done.deliveries }.read(|_| ());
+                Connection { socket, name: &label, decoder, done: &done, room: of_thread }.read(|_| ());
             })?;
-            Ok(Reader { socket: own, thread })
+            Ok(Reader { socket: own, thread, room, silent_since: None })
         });
         match started {
             Ok(reader) => {
                 self.accepted = number;
                 self.readers.insert(number, reader);
+                self.intake.hear(Heard::Opened(number));
             }
             Err(error) => self.intake.add_fault(format!("{name}: closed, it could not be read: {error}")),
         }
@@ -170,6 +187,31 @@ impl Listening {
                 let _ = reader.thread.join();
             }
         }
+    }
+
+    /// Reports connections over which nothing has come for long enough, once per silence.
+    fn look_for_silence(&mut self) {
+        let Some(silent_after) = self.silent_after else { return };
+        if self.silence_looked_for.elapsed() < SILENCE_INTERVAL.min(silent_after) {
+            return;
+        }
+        self.silence_looked_for = Instant::now();
+        for (number, reader) in &mut self.readers {
+            let since = reader.room.silent_since().filter(|since| since.elapsed() >= silent_after);
+            if since.is_some() && since != reader.silent_since {
+                self.intake.hear(Heard::Silent(*number));
+            }
+            reader.silent_since = since;
+        }
+    }
+
+    pub(super) fn watch_connections(&mut self, silent_after: Option<Duration>) {
+        self.silent_after = silent_after;
+        self.intake.listen();
+    }
+
+    pub(super) fn connections(&mut self) -> Vec<Heard> {
+        self.intake.take_heard()
     }
 
     pub(super) fn faults(&mut self) -> Faults {

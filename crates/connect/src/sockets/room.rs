@@ -1,6 +1,7 @@
 //! How far a connection may read ahead of the query.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 /// The number of reads per connection whose rows the query need not have taken yet: one is decoded while the other
 /// waits. What is read is lost if the process ends, so a connection reads no further.
@@ -9,8 +10,16 @@ const READS_AHEAD: usize = 2;
 /// Room for a number of reads, requested before the socket is read.
 #[derive(Debug)]
 pub(super) struct Room {
-    free: Mutex<usize>,
+    state: Mutex<State>,
     freed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    /// For so many reads there is room.
+    free: usize,
+    /// Since when the socket is waited for.
+    reading_since: Option<Instant>,
 }
 
 /// The room of one read. Dropped when everything from that read was taken, or nobody will take it any more.
@@ -21,27 +30,41 @@ pub(super) struct Place {
 
 impl Room {
     pub(super) fn new() -> Arc<Room> {
-        Arc::new(Room { free: Mutex::new(READS_AHEAD), freed: Condvar::new() })
+        let state = State { free: READS_AHEAD, reading_since: None };
+        Arc::new(Room { state: Mutex::new(state), freed: Condvar::new() })
     }
 
     /// Waits for room.
     pub(super) fn take(self: &Arc<Room>) -> Arc<Place> {
-        let mut free = self.lock();
-        while *free == 0 {
-            free = self.freed.wait(free).unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
+        while state.free == 0 {
+            state = self.freed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        *free -= 1;
+        state.free -= 1;
         Arc::new(Place { room: Arc::clone(self) })
     }
 
-    fn lock(&self) -> MutexGuard<'_, usize> {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Notes whether the socket is being waited for.
+    pub(super) fn set_reading(&self, is_reading: bool) {
+        self.lock().reading_since = is_reading.then(Instant::now);
+    }
+
+    /// Since when nothing has come, if the sender is to blame for that: all that came before was taken, and the socket is
+    /// being waited for.
+    pub(super) fn silent_since(&self) -> Option<Instant> {
+        let state = self.lock();
+        // The read that waits has room, too.
+        state.reading_since.filter(|_| state.free == READS_AHEAD - 1)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        *self.room.lock() += 1;
+        self.room.lock().free += 1;
         self.room.freed.notify_one();
     }
 }
@@ -67,5 +90,20 @@ mod tests {
         drop(second_batch_of_the_read);
         assert!(taken.recv().is_ok());
         assert!(waiting.join().expect("it ends").is_ok());
+    }
+
+    #[test]
+    fn a_connection_is_silent_only_if_all_that_came_was_taken() {
+        let room = Room::new();
+        let _reads = room.take();
+        assert_eq!(room.silent_since(), None, "the socket is not read");
+        room.set_reading(true);
+        assert!(room.silent_since().is_some());
+        let waits_for_the_query = room.take();
+        assert_eq!(room.silent_since(), None);
+        drop(waits_for_the_query);
+        assert!(room.silent_since().is_some());
+        room.set_reading(false);
+        assert_eq!(room.silent_since(), None);
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use arrow_schema::SchemaRef;
+use tidemill_core::Heard;
 use tidemill_core::error::Cause;
 use tidemill_core::source::{Faults, Polled, Progress};
 
@@ -64,6 +65,20 @@ impl SocketSource {
         match &mut self.peers {
             Peers::Listening(listening) => listening.poll(&self.decoding, &self.schema, wait),
             Peers::Server(client) => client.poll(&self.decoding, &self.schema, wait),
+        }
+    }
+
+    /// One server sends over one connection at a time, so there is nothing to tell of it.
+    pub(super) fn watch_connections(&mut self, silent_after: Option<Duration>) {
+        if let Peers::Listening(listening) = &mut self.peers {
+            listening.watch_connections(silent_after);
+        }
+    }
+
+    pub(super) fn connections(&mut self) -> Vec<Heard> {
+        match &mut self.peers {
+            Peers::Listening(listening) => listening.connections(),
+            Peers::Server(_) => Vec::new(),
         }
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use arrow_schema::SchemaRef;
 use socket2::SockRef;
+use tidemill_core::Heard;
 use tidemill_core::error::Cause;
 use tidemill_core::source::{Faults, Polled, Progress, Source};
 
@@ -124,6 +125,14 @@ impl Source for TcpLines {
 
     fn poll(&mut self, wait: Duration) -> Result<Polled, Cause> {
         self.source.poll(wait)
+    }
+
+    fn watch_connections(&mut self, silent_after: Option<Duration>) {
+        self.source.watch_connections(silent_after);
+    }
+
+    fn connections(&mut self) -> Vec<Heard> {
+        self.source.connections()
     }
 
     fn faults(&mut self) -> Faults {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use arrow_schema::SchemaRef;
+use tidemill_core::Heard;
 use tidemill_core::error::Cause;
 use tidemill_core::source::{Faults, Polled, Progress, Source};
 
@@ -97,6 +98,14 @@ impl Source for UnixLines {
 
     fn poll(&mut self, wait: Duration) -> Result<Polled, Cause> {
         self.source.poll(wait)
+    }
+
+    fn watch_connections(&mut self, silent_after: Option<Duration>) {
+        self.source.watch_connections(silent_after);
+    }
+
+    fn connections(&mut self) -> Vec<Heard> {
+        self.source.connections()
     }
 
     fn faults(&mut self) -> Faults {

@@ -83,8 +83,7 @@ mod tests {
 
     use super::*;
     use crate::durable::SyncPolicy;
-    use crate::feed::FeedSettings;
-    use crate::intake::EventTime;
+    use crate::feed_settings::{EventTime, FeedSettings};
 
     struct Nothing;
 

@@ -13,8 +13,7 @@ use super::DurableSource;
 use super::feed_start::FeedStart;
 use super::forward::{Entrance, Forwarder, Pause};
 use super::protocol::Forwarding;
-use super::write::{Ending, Writer};
-use crate::admission::Gate;
+use super::write::{Input, Told, Writer};
 use crate::feed::{Feed, FeedState, spawn};
 use crate::intake::Intake;
 
@@ -44,7 +43,7 @@ pub(super) fn parts<E: Entrance>(
     start: FeedStart,
 ) -> (Writer, Forwarder<E>) {
     let state = Arc::new(FeedState::default());
-    let ending = Arc::new(Ending::default());
+    let told = Arc::new(Told::default());
     let (sender, queue) = bounded(batches_handed_on);
     let forwarder = Forwarder {
         journal: reader,
@@ -56,11 +55,11 @@ pub(super) fn parts<E: Entrance>(
         forwarding: Forwarding::from(start.position),
         replay_end: start.replay_end,
         state: Arc::clone(&state),
-        ending: Arc::clone(&ending),
+        told: Arc::clone(&told),
         pause: Pause::since(start.now, start.position),
     };
-    let DurableSource { mut source, sync, feed, .. } = source;
-    let gate = Gate::new(source.as_mut(), &feed, streams);
-    let writer = Writer::new((source, gate), writer, sync, sender, (state, ending), start);
+    let DurableSource { source, sync, feed, .. } = source;
+    let input = Input::new(source, &feed, streams, &start);
+    let writer = Writer::new(input, writer, sync, sender, (state, told), start);
     (writer, forwarder)
 }

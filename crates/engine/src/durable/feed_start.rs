@@ -11,6 +11,8 @@ pub(super) struct FeedStart {
     pub watermark: i64,
     /// The position behind the cuts that are replayed.
     pub replay_end: u64,
+    /// The watermark there.
+    pub replay_watermark: i64,
     pub now: Instant,
     pub clock: Arc<dyn Clock>,
 }

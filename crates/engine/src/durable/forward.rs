@@ -9,7 +9,7 @@ use tidemill_flow::{Chunk, Gateway, Stopped};
 use tidemill_journal::{Record, StreamProgress, StreamReader};
 
 use super::protocol::Forwarding;
-use super::write::Ending;
+use super::write::Told;
 use crate::feed::{FeedState, POLL_WAIT};
 use crate::intake::Intake;
 
@@ -41,7 +41,7 @@ pub(super) struct Forwarder<E = Gateway> {
     /// The end of the cuts that are replayed: a stop does not take effect before it.
     pub replay_end: u64,
     pub state: Arc<FeedState>,
-    pub ending: Arc<Ending>,
+    pub told: Arc<Told>,
     pub pause: Pause,
 }
 
@@ -81,7 +81,7 @@ impl Forwarder {
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.forward()));
         let ended = ended.unwrap_or_else(|_| Err(Cause::Bug("a feed panicked".into())));
         self.state.has_ended();
-        match ended.and_then(|end| Ok((end, self.ending.get()?))) {
+        match ended.and_then(|end| Ok((end, self.told.get()?))) {
             Ok((End::Source, true)) => drop(self.gateway),
             Ok(_) => self.gateway.leave(),
             Err(cause) => self.gateway.fail(cause),
@@ -94,7 +94,7 @@ impl Forwarder {
             if let Some(end) = self.step(received)? {
                 return Ok(end);
             }
-            if let Err(stopped) = self.look_idle(Instant::now()) {
+            if let Err(stopped) = self.look_ahead().and_then(|()| self.look_idle(Instant::now())) {
                 return Ok(stopped.into());
             }
         }
@@ -152,7 +152,7 @@ impl<E: Entrance> Forwarder<E> {
         let Some(known) = self.forwarding.take(record.start, record.rows.num_rows() as u64) else {
             return Ok(Ok(()));
         };
-        let mut chunk = self.intake.take(&record.rows)?;
+        let mut chunk = self.intake.take_stretches(&record.rows, &record.stretches)?;
         // The clock of the run that took it in may have been ahead of this one's: do not wait for that.
         chunk.arrived_ns = Some(record.arrived_ns.min(self.gateway.now_ns()));
         self.state.set_late(self.intake.late());
@@ -172,6 +172,16 @@ impl<E: Entrance> Forwarder<E> {
             return Ok(());
         }
         self.pause.is_idle = true;
-        self.gateway.push(self.intake.idle())
+        self.gateway.push(self.intake.without_rows(true))
+    }
+
+    /// Tells the gateway how far the source is, where connections that closed or fell silent have let time go on behind all
+    /// rows.
+    pub fn look_ahead(&mut self) -> Result<(), Stopped> {
+        let (position, time_ns) = self.told.reached();
+        if self.forwarding.next() < position || !self.intake.raise(time_ns) {
+            return Ok(());
+        }
+        self.gateway.push(self.intake.without_rows(self.pause.is_idle))
     }
 }

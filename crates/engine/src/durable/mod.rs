@@ -24,7 +24,8 @@ use tidemill_journal::{Journal, StreamSettings};
 use tidemill_plan::Plan;
 
 use crate::engine::Engine;
-use crate::feed::{Feed, FeedSettings};
+use crate::feed::Feed;
+use crate::feed_settings::FeedSettings;
 pub use maintenance::Maintenance;
 use opening::Opened;
 pub use recovery::Recovered;

@@ -33,8 +33,12 @@ impl Opened {
         let after = self.resume.after.as_ref();
         let (position, watermark) =
             after.map_or((0, i64::MIN), |cut| (cut.positions[source], cut.watermarks[source]));
-        let replay_end = self.resume.replay.last().map_or(position, |cut| cut.positions[source]);
-        FeedStart { position, watermark, replay_end, now, clock: Arc::clone(clock) }
+        let (replay_end, replay_watermark) = self
+            .resume
+            .replay
+            .last()
+            .map_or((position, watermark), |cut| (cut.positions[source], cut.watermarks[source]));
+        FeedStart { position, watermark, replay_end, replay_watermark, now, clock: Arc::clone(clock) }
     }
 }
 

@@ -7,31 +7,50 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
 use tidemill_core::arrow::array::RecordBatch;
+use tidemill_core::arrow::schema::SchemaRef;
 use tidemill_core::error::Cause;
-use tidemill_core::{Clock, Faults, Place, Polled, Request, Source};
+use tidemill_core::{Clock, Faults, Place, Polled, Request, Source, Stretch};
 use tidemill_journal::{Record, StreamWriter};
 
 use super::SyncPolicy;
 use super::feed_start::FeedStart;
 use super::protocol::{Settle, Taking};
 use crate::admission::Gate;
+use crate::connection_times::ConnectionTimes;
 use crate::feed::{FeedState, POLL_WAIT};
+use crate::feed_settings::FeedSettings;
 
 /// How long to wait before asking for room again.
 const ROOM_WAIT: Duration = Duration::from_millis(5);
 /// The same on a full disk, where each time is an attempt to write.
 const DISK_WAIT: Duration = Duration::from_secs(1);
 
-/// How the taking in has ended, for the forwarder, which has the gateway.
-#[derive(Default)]
-pub(super) struct Ending {
+/// What the taking in tells the forwarder, which has the gateway.
+pub(super) struct Told {
     end: Mutex<Option<Result<bool, Cause>>>,
+    reached: Mutex<(u64, i64)>,
 }
 
-impl Ending {
+impl Default for Told {
+    fn default() -> Self {
+        Told { end: Mutex::default(), reached: Mutex::new((0, i64::MIN)) }
+    }
+}
+
+impl Told {
     /// True: the source has ended; false: it was stopped before.
     pub fn get(&self) -> Result<bool, Cause> {
         self.lock().clone().unwrap_or(Ok(false))
+    }
+
+    /// A position, and how far the event time of the source is there: every row from there on was, or will be, written with
+    /// this time or a later one.
+    pub fn reached(&self) -> (u64, i64) {
+        *self.reached.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn reach(&self, position: u64, time_ns: i64) {
+        *self.reached.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = (position, time_ns);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Result<bool, Cause>>> {
@@ -49,30 +68,66 @@ pub(super) enum Step {
     Ended(bool),
 }
 
+/// Where a writer takes its rows from.
+pub(super) struct Input {
+    pub source: Box<dyn Source>,
+    pub gate: Gate,
+    /// If the rows have an event time.
+    pub connections: Option<ConnectionTimes>,
+    pub idle_after: Option<Duration>,
+}
+
+impl Input {
+    /// A source whose event time is not behind that of `start`.
+    pub fn new(
+        mut source: Box<dyn Source>,
+        settings: &FeedSettings,
+        streams: &[SchemaRef],
+        start: &FeedStart,
+    ) -> Input {
+        let gate = Gate::new(source.as_mut(), settings, streams);
+        let time_ns =
+            settings.event_time.map_or(i64::MIN, |event_time| event_time.before(start.replay_watermark));
+        let connections = ConnectionTimes::watch(source.as_mut(), settings, time_ns);
+        Input { source, gate, connections, idle_after: settings.idle_after }
+    }
+}
+
 pub(super) struct Writer {
     source: Box<dyn Source>,
     gate: Gate,
     journal: StreamWriter,
     taking: Taking,
-    /// Rows for which the disk had no room, and the request that they belong to.
-    held: Option<(RecordBatch, Option<Request>)>,
+    /// Rows for which the disk had no room.
+    held: Option<Held>,
+    /// If the rows have an event time.
+    connections: Option<ConnectionTimes>,
+    idle_after: Option<Duration>,
+    last_rows: Instant,
     /// The places of the source that have changed since the last record.
     places: BTreeMap<u64, Option<Vec<u8>>>,
     /// Batches that are handed on directly instead of through the journal, as long as there is room.
     queue: Sender<Record>,
     clock: Arc<dyn Clock>,
     state: Arc<FeedState>,
-    ending: Arc<Ending>,
+    told: Arc<Told>,
     synced_at: Instant,
+}
+
+/// Rows on their way into the journal.
+struct Held {
+    rows: RecordBatch,
+    request: Option<Request>,
+    stretches: Vec<Stretch>,
 }
 
 impl Writer {
     pub fn new(
-        (source, gate): (Box<dyn Source>, Gate),
+        Input { source, gate, connections, idle_after }: Input,
         journal: StreamWriter,
         policy: SyncPolicy,
         queue: Sender<Record>,
-        (state, ending): (Arc<FeedState>, Arc<Ending>),
+        (state, told): (Arc<FeedState>, Arc<Told>),
         start: FeedStart,
     ) -> Self {
         // A source that has places continues behind its rows by itself.
@@ -82,6 +137,9 @@ impl Writer {
         Writer {
             source,
             gate,
+            connections,
+            idle_after,
+            last_rows: synced_at,
             journal,
             taking,
             held: None,
@@ -89,7 +147,7 @@ impl Writer {
             queue,
             clock,
             state,
-            ending,
+            told,
             synced_at,
         }
     }
@@ -97,7 +155,7 @@ impl Writer {
     pub fn run(mut self) {
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.take_in()));
         let ended = ended.unwrap_or_else(|_| Err(Cause::Bug("a source panicked".into())));
-        *self.ending.lock() = Some(ended);
+        *self.told.lock() = Some(ended);
     }
 
     fn take_in(&mut self) -> Result<bool, Cause> {
@@ -135,7 +193,10 @@ impl Writer {
         self.tell();
         match polled {
             Polled::Rows(rows) => self.take(rows, now),
-            Polled::Nothing => self.settle(now, false),
+            Polled::Nothing => {
+                self.hear_nothing(now);
+                self.settle(now, false)
+            }
             Polled::Ended => {
                 self.sync(now)?;
                 Ok(Step::Ended(true))
@@ -158,31 +219,59 @@ impl Writer {
         }
         let is_repeated = matches!(place, Some(Ordering::Less | Ordering::Equal));
         self.places.extend(self.source.places().into_iter().map(|place| (place.part, place.at)));
+        self.last_rows = now;
         let Some(known) = self.taking.given(rows.num_rows() as u64, is_repeated) else {
+            self.hear(&rows.slice(0, 0), |_| false)?;
             return self.settle(now, true);
         };
         let known = known as usize;
         // Before it is journaled: a replay must not decide again what depends on the clock.
-        let rows = self.gate.admit(rows.slice(known, rows.num_rows() - known))?;
+        let (rows, admitted) = self.gate.admit(rows.slice(known, rows.num_rows() - known))?;
         self.state.add_faults(self.gate.faults());
+        let stretches = self.hear(&rows, |row| {
+            row >= known && admitted.as_ref().is_none_or(|admitted| admitted.value(row - known))
+        })?;
         if rows.num_rows() == 0 {
             self.taking.written();
+            self.tell_reached();
             return self.settle(now, true);
         }
-        self.held = Some((rows, request));
+        self.held = Some(Held { rows, request, stretches });
         self.write(now)
+    }
+
+    /// Takes over what the source has heard of its connections with these rows, of which some are in.
+    fn hear(&mut self, rows: &RecordBatch, is_in: impl Fn(usize) -> bool) -> Result<Vec<Stretch>, Cause> {
+        let Some(connections) = &mut self.connections else { return Ok(Vec::new()) };
+        connections.hear(self.source.connections(), rows, is_in)
+    }
+
+    fn hear_nothing(&mut self, now: Instant) {
+        let silent = now.saturating_duration_since(self.last_rows);
+        let is_idle = self.idle_after.is_some_and(|limit| silent >= limit);
+        if let Some(connections) = &mut self.connections {
+            connections.hear_nothing(self.source.connections(), is_idle);
+            self.tell_reached();
+        }
+    }
+
+    /// Tells the forwarder how far event time is behind all that is written. Nothing waits to be written.
+    fn tell_reached(&self) {
+        if let Some(connections) = &self.connections {
+            self.told.reach(self.journal.end(), connections.time_ns());
+        }
     }
 
     /// Writes the rows that are held. A full disk holds back the senders, as a full journal does.
     fn write(&mut self, now: Instant) -> Result<Step, Cause> {
-        let Some((rows, request)) = self.held.take() else { return Ok(Step::Next) };
+        let Some(Held { rows, request, stretches }) = self.held.take() else { return Ok(Step::Next) };
         let (start, arrived_ns) = (self.journal.end(), self.clock.now_ns());
         let changed = |(part, at): (&u64, &Option<Vec<u8>>)| Place { part: *part, at: at.clone() };
         let places: Vec<Place> = self.places.iter().map(changed).collect();
-        match self.journal.append_from(&rows, arrived_ns, request.as_ref(), &places) {
+        match self.journal.append_from(&rows, arrived_ns, request.as_ref(), &places, &stretches) {
             Ok(_) => self.places.clear(),
             Err(Cause::Resource(reason)) if !self.state.is_stopped() => {
-                self.held = Some((rows, request));
+                self.held = Some(Held { rows, request, stretches });
                 self.tell_of_full_disk(&reason);
                 self.settle(now, false)?;
                 return Ok(Step::Wait(DISK_WAIT));
@@ -192,7 +281,8 @@ impl Writer {
         self.taking.written();
         self.state.add_rows(rows.num_rows());
         // If there is no room, the forwarder reads it from the journal.
-        let _ = self.queue.try_send(Record { start, rows, arrived_ns, request: None });
+        let _ = self.queue.try_send(Record { start, rows, arrived_ns, request: None, stretches });
+        self.tell_reached();
         self.settle(now, true)
     }
 
@@ -246,7 +336,7 @@ mod tests {
     use tidemill_journal::{Journal, StreamSettings, inspect};
 
     use super::*;
-    use crate::feed::FeedSettings;
+    use crate::feed_settings::FeedSettings;
 
     /// Returns numbers two by two and, if it `has_places`, its place after each batch.
     struct Numbers {
@@ -296,14 +386,15 @@ mod tests {
             source.go_on(stream.places()).unwrap();
         }
         let (sender, _queue) = bounded(1);
-        let shared = (Arc::new(FeedState::default()), Arc::new(Ending::default()));
+        let shared = (Arc::new(FeedState::default()), Arc::new(Told::default()));
         let now = Instant::now();
         let clock = Arc::new(ManualClock::default());
-        let start = FeedStart { position: 0, watermark: i64::MIN, replay_end: 0, now, clock };
+        let replay_watermark = i64::MIN;
+        let start =
+            FeedStart { position: 0, watermark: i64::MIN, replay_end: 0, replay_watermark, now, clock };
         let schema = source.schema();
-        let gate = Gate::new(&mut source, &FeedSettings::default(), &[schema]);
-        let source = (Box::new(source) as _, gate);
-        let mut writer = Writer::new(source, stream, SyncPolicy::Never, sender, shared, start);
+        let input = Input::new(Box::new(source), &FeedSettings::default(), &[schema], &start);
+        let mut writer = Writer::new(input, stream, SyncPolicy::Never, sender, shared, start);
         for _ in 0..steps {
             if writer.step(now).unwrap() == Step::Ended(true) {
                 break;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use tidemill_core::Cut;
 use tidemill_core::arrow::array::cast::AsArray;
@@ -10,8 +11,9 @@ use tidemill_core::arrow::array::types::{TimestampNanosecondType, UInt64Type};
 use tidemill_journal::{Journal, StreamReader};
 
 use super::fault_disk::FaultDisk;
-use super::oracle::expected;
+use super::oracle::{DELAY_NS, check_watermarks, expected};
 use super::process::{FOLDER, Process, Settings};
+use super::times::Times;
 use super::world::{Row, SinkWorld, SourceWorld, World, schema};
 use crate::durable::SyncPolicy;
 
@@ -19,6 +21,8 @@ pub struct Ledger {
     world: Arc<Mutex<World>>,
     /// All rows that the journals were given and that no crash has taken, by source.
     rows: Vec<Vec<Row>>,
+    /// Which of them are late, and how far their sources are.
+    times: Vec<Times>,
     /// By source and number the position of a row.
     positions: Vec<BTreeMap<u64, u64>>,
     /// All cuts that were logged and that no crash has taken.
@@ -41,6 +45,7 @@ impl Ledger {
         Ledger {
             world,
             rows: vec![Vec::new(); sources],
+            times: (0..sources).map(|_| Times::default()).collect(),
             positions: vec![BTreeMap::new(); sources],
             cuts: Vec::new(),
             noted: vec![None; sinks],
@@ -54,8 +59,15 @@ impl Ledger {
         self.world.lock().unwrap()
     }
 
-    /// Notes what was written to the journal, and checks what was acknowledged.
-    pub fn written(&mut self, process: &Process, index: usize) {
+    /// Notes what was written to the journal, and checks what was acknowledged. Rows may be `held` that were polled and could
+    /// not be written.
+    pub fn written(
+        &mut self,
+        process: &Process,
+        index: usize,
+        (now, idle_after): (Instant, Option<Duration>),
+        is_held: bool,
+    ) {
         let progress = &process.kept.progress[index];
         let mut world = self.world.lock().unwrap();
         let source = &mut world.sources[index];
@@ -66,6 +78,10 @@ impl Ledger {
             let before = self.positions[index].insert(row.id, self.rows[index].len() as u64);
             assert_eq!(before, None, "row {} is in the journal twice", row.id);
             self.rows[index].push(*row);
+        }
+        if let Some(polled) = source.last_poll.take_if(|_| !is_held) {
+            let new = &source.last_given[source.last_given.len() - new..];
+            self.times[index].polled(&polled, new, now, idle_after);
         }
         for id in std::mem::take(&mut source.newly_acknowledged) {
             let position = self.positions[index].get(&id);
@@ -177,7 +193,7 @@ impl Ledger {
     }
 
     /// What is left after a crash is what must be.
-    pub fn started(&mut self, process: &Process) {
+    pub fn started(&mut self, process: &Process, now: Instant) {
         let ends: Vec<u64> = process.kept.progress.iter().map(|progress| progress.end()).collect();
         let cuts_end = process.kept.cuts.end();
         let had: Vec<u64> = self.rows.iter().map(|rows| rows.len() as u64).collect();
@@ -204,6 +220,11 @@ impl Ledger {
         let lost = remembered.into_iter().find(|cycle| !self.is_there(*cycle, cuts_end, &ends));
         assert_eq!(lost, None, "a committed cycle is lost, and nobody says so");
         self.forget(&ends, cuts_end);
+        for (source, times) in self.times.iter_mut().enumerate() {
+            let watermark = self.cuts.last().map_or(i64::MIN, |cut| cut.watermarks[source]);
+            let cut_ns = if watermark > i64::MIN { watermark.saturating_add(DELAY_NS) } else { i64::MIN };
+            times.started(self.rows[source].len(), cut_ns, now);
+        }
         // A note that failed may be there all the same.
         let noted = process.kept.journal.commits().read().unwrap();
         let noted_of = |sink| noted.get(&format!("sink {sink}")).copied();
@@ -233,7 +254,9 @@ impl Ledger {
             let lost = source.acknowledged.iter().find(|id| !self.positions[index].contains_key(id));
             assert_eq!(lost, None, "an acknowledged row is lost");
         }
-        let expected = expected(&self.rows, &self.cuts);
+        let late: Vec<Vec<bool>> = self.times.iter().map(Times::late).collect();
+        check_watermarks(&self.rows, &late, &self.cuts);
+        let expected = expected(&self.rows, &late, &self.cuts);
         // What was committed before rows were lost that nobody synced may differ from what came in their place.
         let loses =
             self.power_was_lost && world.sources.iter().any(|source| source.sync == SyncPolicy::Never);

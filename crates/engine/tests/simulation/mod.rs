@@ -13,6 +13,7 @@ mod oracle;
 mod process;
 mod schedule;
 mod steps;
+mod times;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -24,7 +25,7 @@ use schedule::{Counts, Schedule};
 const SCHEDULES: u64 = 2000;
 
 /// What the schedules must come by, or they show nothing.
-const SEEN: [&str; 19] = [
+const SEEN: [&str; 20] = [
     "commits that waited for rows",
     "crashes of a start",
     "cycles made again",
@@ -43,6 +44,7 @@ const SEEN: [&str; 19] = [
     "stopped by a full disk",
     "stops",
     "stops with all answered",
+    "time that went on without rows",
     "writes that wait for room",
 ];
 

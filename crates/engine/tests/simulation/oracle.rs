@@ -53,9 +53,8 @@ impl State {
     }
 }
 
-/// The results of each cycle, over the rows of each source.
-pub fn expected(rows: &[Vec<Row>], cuts: &[Cut]) -> Vec<Vec<Out>> {
-    let late: Vec<Vec<bool>> = rows.iter().map(|rows| late(rows)).collect();
+/// The results of each cycle, over the rows of each source and which of them are late.
+pub fn expected(rows: &[Vec<Row>], late: &[Vec<bool>], cuts: &[Cut]) -> Vec<Vec<Out>> {
     let mut state = State::default();
     let mut positions = vec![0; rows.len()];
     let cycle = |cut: &Cut| {
@@ -71,8 +70,14 @@ pub fn expected(rows: &[Vec<Row>], cuts: &[Cut]) -> Vec<Vec<Out>> {
     cuts.iter().map(cycle).collect()
 }
 
-fn late(rows: &[Row]) -> Vec<bool> {
-    let before = |row: usize| rows[..row].iter().map(|row| row.time_ns).max();
-    let is_late = |row: usize| before(row).is_some_and(|before| rows[row].time_ns < before - DELAY_NS);
-    (0..rows.len()).map(is_late).collect()
+/// No row that is in time is behind what a cut before it says of its source.
+pub fn check_watermarks(rows: &[Vec<Row>], late: &[Vec<bool>], cuts: &[Cut]) {
+    for cut in cuts {
+        for (source, position) in cut.positions.iter().enumerate() {
+            let behind = (*position as usize..rows[source].len())
+                .find(|at| !late[source][*at] && rows[source][*at].time_ns < cut.watermarks[source]);
+            let watermark = cut.watermarks[source];
+            assert_eq!(behind, None, "cycle {}: source {source} is said to be at {watermark}", cut.cycle);
+        }
+    }
 }

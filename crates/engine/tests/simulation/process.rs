@@ -19,8 +19,7 @@ use crate::durable::opening::{self, Opened};
 use crate::durable::recovery::Recovered;
 use crate::durable::write::Writer;
 use crate::durable::{Durability, DurableSource, feed};
-use crate::feed::FeedSettings;
-use crate::intake::EventTime;
+use crate::feed_settings::{EventTime, FeedSettings};
 
 pub const FOLDER: &str = "/journal";
 /// What stays the same over all runs of a query.
@@ -136,7 +135,13 @@ fn sources(world: &Arc<Mutex<World>>, settings: &Settings, random: &mut Random) 
     let mut sources = Vec::new();
     for (index, source) in state.sources.iter_mut().enumerate() {
         source.reopened(random);
-        let simulated = SimulatedSource { world: Arc::clone(world), index, random: Random(random.next()) };
+        let simulated = SimulatedSource {
+            world: Arc::clone(world),
+            index,
+            random: Random(random.next()),
+            open: Vec::new(),
+            opened: 0,
+        };
         sources.push(DurableSource {
             source: Box::new(simulated),
             feed: FeedSettings { event_time, idle_after: settings.idle_after, ..FeedSettings::default() },

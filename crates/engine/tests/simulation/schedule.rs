@@ -261,8 +261,10 @@ impl Schedule {
 
     fn write(&mut self, process: &mut Process, index: usize) -> Result<(), Cause> {
         let Some(writer) = &mut process.writers[index] else { return Ok(()) };
-        let result = writer.step(moment(self.base, &self.clock));
-        self.ledger.written(process, index);
+        let now = moment(self.base, &self.clock);
+        let result = writer.step(now);
+        let is_held = matches!(result, Ok(write::Step::Wait(_)));
+        self.ledger.written(process, index, (now, self.settings.idle_after), is_held);
         if std::mem::take(&mut self.world().sources[index].refused) > 0 {
             self.count("refused numbers");
         }
@@ -281,10 +283,16 @@ impl Schedule {
             TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
         });
         let ended = forwarder.step(received)?;
+        let chunks = forwarder.gateway.chunks.lock().unwrap().len();
+        assert_eq!(forwarder.look_ahead(), Ok(()));
+        let went_on = forwarder.gateway.chunks.lock().unwrap().len() > chunks;
         let pushed = forwarder.look_idle(moment(self.base, &self.clock));
         assert_eq!(pushed, Ok(()));
         if ended.is_some() {
             process.forwarders[index] = None;
+        }
+        if went_on {
+            self.count("time that went on without rows");
         }
         Ok(())
     }
@@ -402,7 +410,7 @@ impl Schedule {
                         "{replayed} cycles after a stop in order"
                     );
                     self.is_stopped_whole = false;
-                    self.ledger.started(&process);
+                    self.ledger.started(&process, moment(self.base, &self.clock));
                     return Some(process);
                 }
                 Err(cause) if self.disk.is_halted() => {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tidemill_core::arrow::array::{RecordBatch, TimestampNanosecondArray, UInt64Array};
 use tidemill_core::arrow::schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use tidemill_core::error::Cause;
-use tidemill_core::{CycleOutput, Guarantee, Polled, Request, Sink, Source};
+use tidemill_core::{CycleOutput, Guarantee, Heard, Polled, Request, Sink, Source};
 
 use super::fault_disk::Random;
 use super::oracle::Out;
@@ -68,6 +68,12 @@ enum Answer {
     Behind(u64),
 }
 
+/// What a poll has brought.
+pub struct LastPoll {
+    pub heard: Vec<Heard>,
+    pub gave_rows: bool,
+}
+
 pub struct SourceWorld {
     pub kind: Kind,
     pub sync: SyncPolicy,
@@ -80,6 +86,8 @@ pub struct SourceWorld {
     given: Vec<(Vec<Row>, Option<Sender>, Answer)>,
     rows_acknowledged: u64,
     pub last_given: Vec<Row>,
+    /// What the last poll has brought; `None` once that was looked at.
+    pub last_poll: Option<LastPoll>,
     last_sender: Option<Sender>,
     /// The numbers of all acknowledged rows, and those since this was last looked at.
     pub acknowledged: BTreeSet<u64>,
@@ -110,6 +118,7 @@ impl SourceWorld {
             given: Vec::new(),
             rows_acknowledged: 0,
             last_given: Vec::new(),
+            last_poll: None,
             last_sender: None,
             acknowledged: BTreeSet::new(),
             newly_acknowledged: Vec::new(),
@@ -120,6 +129,7 @@ impl SourceWorld {
     /// The query restarts.
     pub fn reopened(&mut self, random: &mut Random) {
         self.given.clear();
+        self.last_poll = None;
         self.rows_acknowledged = 0;
         if self.kind == Kind::Repeatable {
             self.next = 0;
@@ -157,6 +167,14 @@ impl SourceWorld {
                 self.next = end;
                 (!rows.is_empty()).then_some(rows)
             }
+        }
+    }
+
+    /// Whether it has given all.
+    fn is_over(&self) -> bool {
+        match self.kind {
+            Kind::Requests => self.clients.iter().all(|client| client.next > client.last),
+            Kind::Repeatable | Kind::Plain => self.next == self.total,
         }
     }
 
@@ -291,6 +309,45 @@ pub struct SimulatedSource {
     pub world: Arc<Mutex<World>>,
     pub index: usize,
     pub random: Random,
+    /// The connections that are open, and how many there were.
+    pub open: Vec<u64>,
+    pub opened: u64,
+}
+
+impl SimulatedSource {
+    /// What is heard with so many rows: connections come, go and fall silent between them.
+    fn hear(&mut self, rows: usize) -> Vec<Heard> {
+        let mut heard = Vec::new();
+        for row in 0..=rows {
+            if self.random.is_once_in(6) && self.open.len() < 4 {
+                self.open(&mut heard);
+            }
+            if !self.open.is_empty() && self.random.is_once_in(8) {
+                let at = self.random.below(self.open.len() as u64) as usize;
+                heard.push(match self.random.is_once_in(2) {
+                    true => Heard::Silent(self.open[at]),
+                    false => Heard::Closed(self.open.swap_remove(at)),
+                });
+            }
+            if row < rows {
+                if self.open.is_empty() {
+                    self.open(&mut heard);
+                }
+                // Most rows come over one of them, and the others fall behind.
+                let at =
+                    if self.random.is_once_in(8) { self.random.below(self.open.len() as u64) } else { 0 };
+                let connection = self.open[at as usize];
+                heard.push(Heard::Rows { connection, rows: 1 });
+            }
+        }
+        heard
+    }
+
+    fn open(&mut self, heard: &mut Vec<Heard>) {
+        self.opened += 1;
+        self.open.push(self.opened);
+        heard.push(Heard::Opened(self.opened));
+    }
 }
 
 impl Source for SimulatedSource {
@@ -299,17 +356,23 @@ impl Source for SimulatedSource {
     }
 
     fn poll(&mut self, _wait: Duration) -> Result<Polled, Cause> {
-        let source = &mut self.world.lock().unwrap().sources[self.index];
-        if self.random.is_once_in(4) {
-            return Ok(Polled::Nothing);
-        }
-        match source.give(&mut self.random) {
+        let world = Arc::clone(&self.world);
+        let source = &mut world.lock().unwrap().sources[self.index];
+        let rows = if self.random.is_once_in(4) { None } else { source.give(&mut self.random) };
+        // One that gives the same rows again has no connections.
+        let heard = match source.kind {
+            Kind::Repeatable => Vec::new(),
+            Kind::Requests | Kind::Plain => self.hear(rows.as_ref().map_or(0, Vec::len)),
+        };
+        let has_ended = rows.is_none() && source.ends && source.is_over();
+        source.last_poll = (!has_ended).then_some(LastPoll { heard, gave_rows: rows.is_some() });
+        match rows {
             Some(rows) => {
                 source.last_given.clone_from(&rows);
                 source.given.push((rows, source.last_sender, Answer::Taken));
                 Ok(Polled::Rows(batch_of(&source.last_given)))
             }
-            None if source.ends => Ok(Polled::Ended),
+            None if has_ended => Ok(Polled::Ended),
             None => Ok(Polled::Nothing),
         }
     }
@@ -317,6 +380,11 @@ impl Source for SimulatedSource {
     fn request(&mut self) -> Option<Request> {
         let sender = self.world.lock().unwrap().sources[self.index].last_sender;
         sender.map(|(client, sequence)| Request { client: format!("client {client}"), sequence })
+    }
+
+    fn connections(&mut self) -> Vec<Heard> {
+        let world = self.world.lock().unwrap();
+        world.sources[self.index].last_poll.as_ref().map_or(Vec::new(), |poll| poll.heard.clone())
     }
 
     fn refuse(&mut self, last: u64) {

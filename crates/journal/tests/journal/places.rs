@@ -37,7 +37,7 @@ fn the_newest_segment_knows_the_places_of_all() {
         let places = [place(record % 3, &format!("byte {record}")), Place { part: 7, at: None }];
         let request = request("agent", record);
         writer
-            .append_from(&rows(record * 5, 5), 0, Some(&request), &places[..1 + record as usize % 2])
+            .append_from(&rows(record * 5, 5), 0, Some(&request), &places[..1 + record as usize % 2], &[])
             .unwrap();
     }
     assert!(inspect::list_on(&disk, Path::new(FOLDER)).unwrap().streams[0].segments.len() > 3);
@@ -71,7 +71,7 @@ fn a_journal_of_version_1_is_read_and_gone_on_with() {
     let disk = old_folder();
     let mut writer = open(&disk);
     assert_eq!((writer.end(), writer.places().len()), (3, 0));
-    writer.append_from(&rows(3, 2), 0, None, &[place(1, "byte 9")]).unwrap();
+    writer.append_from(&rows(3, 2), 0, None, &[place(1, "byte 9")], &[]).unwrap();
     drop(writer);
     let cuts = journal_cuts(&disk);
     let writer = open(&disk);
@@ -99,7 +99,7 @@ fn an_empty_segment_of_version_1_is_replaced() {
     let head_bytes = u32::from_le_bytes(*OLD_ROWS[12..].first_chunk().unwrap()) as usize;
     disk.corrupt(&path, |bytes| bytes.truncate(head_bytes));
     let mut writer = open(&disk);
-    writer.append_from(&rows(0, 2), 0, None, &[place(1, "byte 9")]).unwrap();
+    writer.append_from(&rows(0, 2), 0, None, &[place(1, "byte 9")], &[]).unwrap();
     drop(writer);
     let writer = open(&disk);
     assert_eq!((writer.end(), writer.places().len()), (2, 1));
@@ -110,7 +110,7 @@ fn an_empty_segment_of_version_1_is_replaced() {
 fn an_older_program_would_refuse_what_it_would_misread() {
     let disk = old_folder();
     let mut writer = open(&disk);
-    writer.append_from(&rows(3, 2), 0, None, &[place(1, "byte 9")]).unwrap();
+    writer.append_from(&rows(3, 2), 0, None, &[place(1, "byte 9")], &[]).unwrap();
     // A program that knows version 1 only opens the newest segment first.
     let version = |name: &str| {
         let path = Path::new(FOLDER).join("streams/numbers").join(name);
@@ -119,7 +119,7 @@ fn an_older_program_would_refuse_what_it_would_misread() {
         (front[..8].to_vec(), front[8])
     };
     assert_eq!(version("00000000000000000000.segment"), (b"TIDESEGM".to_vec(), 1));
-    assert_eq!(version("00000000000000000003.segment"), (b"TIDESEGM".to_vec(), 2));
+    assert_eq!(version("00000000000000000003.segment"), (b"TIDESEGM".to_vec(), 3));
 }
 
 #[test]
@@ -127,8 +127,8 @@ fn too_many_places_are_refused_and_the_rest_goes_on() {
     let disk = FaultDisk::new();
     let mut writer = open(&disk);
     let large = [Place { part: 1, at: Some(vec![7; 17 << 20]) }];
-    let refused = writer.append_from(&rows(0, 1), 0, None, &large);
+    let refused = writer.append_from(&rows(0, 1), 0, None, &large, &[]);
     assert!(matches!(refused, Err(Cause::User(_))), "{refused:?}");
-    writer.append_from(&rows(0, 1), 0, None, &[place(1, "byte 9")]).unwrap();
+    writer.append_from(&rows(0, 1), 0, None, &[place(1, "byte 9")], &[]).unwrap();
     assert_eq!(writer.end(), 1);
 }

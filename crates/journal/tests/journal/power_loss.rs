@@ -99,7 +99,7 @@ fn live(seed: u64, random: &mut Random, model: &mut Model, writer: &mut StreamWr
         let arrived_ns = random.next();
         let start = model.end();
         let places: Vec<Place> = (0..random.below(3)).map(|_| place(random)).collect();
-        match writer.append_from(&rows, arrived_ns, request.as_ref(), &places) {
+        match writer.append_from(&rows, arrived_ns, request.as_ref(), &places, &[]) {
             Ok(end) => {
                 model.places.extend(places.into_iter().map(|place| (model.records.len(), place)));
                 model.records.push((start, rows, arrived_ns, request));

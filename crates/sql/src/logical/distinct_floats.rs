@@ -8,12 +8,12 @@ use datafusion::arrow::datatypes::{DataType, Float64Type};
 use datafusion::common::{Result, ScalarValue, exec_datafusion_err};
 use datafusion::logical_expr::Accumulator;
 
-use super::exact_totals::Told;
+use super::total_kind::TotalKind;
 
 /// The values of a group, or of a frame.
 #[derive(Debug)]
 pub(super) struct DistinctFloats {
-    told: Told,
+    kind: TotalKind,
     /// How often each value is there.
     values: BTreeMap<Ordered, u64>,
 }
@@ -53,8 +53,8 @@ impl PartialEq for Ordered {
 impl Eq for Ordered {}
 
 impl DistinctFloats {
-    pub fn new(told: Told) -> DistinctFloats {
-        DistinctFloats { told, values: BTreeMap::new() }
+    pub fn new(kind: TotalKind) -> DistinctFloats {
+        DistinctFloats { kind, values: BTreeMap::new() }
     }
 
     fn remove(&mut self, value: Ordered) {
@@ -109,7 +109,7 @@ impl Accumulator for DistinctFloats {
     fn evaluate(&mut self) -> Result<ScalarValue> {
         let sum = self.values.keys().map(|value| value.0).reduce(|sum, value| sum + value);
         let rows = self.values.len() as u64;
-        Ok(ScalarValue::Float64(sum.map(|sum| self.told.of_floats(sum, rows))))
+        Ok(ScalarValue::Float64(sum.map(|sum| self.kind.of_floats(sum, rows))))
     }
 
     fn size(&self) -> usize {

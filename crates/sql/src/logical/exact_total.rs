@@ -11,12 +11,12 @@ use datafusion::common::{Result, ScalarValue, exec_datafusion_err, exec_err};
 use datafusion::logical_expr::Accumulator;
 
 use super::division::rounded;
-use super::exact_totals::Told;
+use super::total_kind::TotalKind;
 
 /// The values of a group, or of a frame.
 #[derive(Debug)]
 pub(super) struct ExactTotal {
-    told: Told,
+    kind: TotalKind,
     total: i256,
     rows: u64,
     /// With DISTINCT: how often each value is there.
@@ -26,9 +26,9 @@ pub(super) struct ExactTotal {
 }
 
 impl ExactTotal {
-    pub fn new(told: Told, total_type: DataType, result: DataType, is_distinct: bool) -> ExactTotal {
+    pub fn new(kind: TotalKind, total_type: DataType, result: DataType, is_distinct: bool) -> ExactTotal {
         let distinct = is_distinct.then(BTreeMap::new);
-        ExactTotal { told, total: i256::ZERO, rows: 0, distinct, total_type, result }
+        ExactTotal { kind, total: i256::ZERO, rows: 0, distinct, total_type, result }
     }
 
     fn add(&mut self, value: i256) {
@@ -64,21 +64,21 @@ impl ExactTotal {
         Ok(ScalarValue::Decimal256(Some(value), precision, scale))
     }
 
-    /// What is told, unscaled, if 128 bits hold it.
+    /// The result, unscaled, if 128 bits hold it.
     fn unscaled(&self) -> Option<i128> {
-        match (self.told, &self.result, &self.total_type) {
-            (Told::Sum, _, _) => self.total.to_i128(),
-            (Told::Mean, DataType::Decimal128(_, scale), DataType::Decimal256(_, total_scale)) => {
+        match (self.kind, &self.result, &self.total_type) {
+            (TotalKind::Sum, _, _) => self.total.to_i128(),
+            (TotalKind::Mean, DataType::Decimal128(_, scale), DataType::Decimal256(_, total_scale)) => {
                 let digits = u32::try_from(scale - total_scale).ok()?;
                 let scaled = self.total.checked_mul(i256::from_i128(10).checked_pow(digits)?)?;
                 rounded(scaled, i256::from_i128(self.rows.into()))?.to_i128()
             }
-            (Told::Mean, _, _) => None,
+            (TotalKind::Mean, _, _) => None,
         }
     }
 
-    /// What is told as the type of results has it, if that holds it.
-    fn told(&self) -> Option<ScalarValue> {
+    /// The result in the type of results, if that can hold it.
+    fn result_value(&self) -> Option<ScalarValue> {
         match self.result {
             DataType::Int64 => i64::try_from(self.unscaled()?).ok().map(|sum| ScalarValue::Int64(Some(sum))),
             DataType::UInt64 => {
@@ -86,7 +86,7 @@ impl ExactTotal {
             }
             DataType::Float64 => {
                 let sum = self.total.to_i128()? as f64;
-                Some(ScalarValue::Float64(Some(self.told.of_floats(sum, self.rows))))
+                Some(ScalarValue::Float64(Some(self.kind.of_floats(sum, self.rows))))
             }
             DataType::Decimal128(precision, scale) => self
                 .unscaled()
@@ -168,15 +168,15 @@ impl Accumulator for ExactTotal {
         if self.rows == 0 {
             return ScalarValue::try_from(&self.result);
         }
-        let name = match self.told {
-            Told::Sum => "sum",
-            Told::Mean => "avg",
+        let name = match self.kind {
+            TotalKind::Sum => "sum",
+            TotalKind::Mean => "avg",
         };
         let remedy = match self.result {
             DataType::Decimal128(_, _) => "cast the argument to DOUBLE, or to a DECIMAL of smaller scale",
             _ => "cast the argument to DECIMAL(38, 0)",
         };
-        self.told().ok_or_else(|| {
+        self.result_value().ok_or_else(|| {
             exec_datafusion_err!("{name}: a result is too large for {}; {remedy}", self.result)
         })
     }

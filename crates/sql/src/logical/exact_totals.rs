@@ -22,23 +22,7 @@ use super::arithmetic::rewrite;
 use super::distinct_floats::DistinctFloats;
 use super::exact_total::ExactTotal;
 use super::moving_floats::MovingFloats;
-
-/// What is told of the total of some values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Told {
-    Sum,
-    Mean,
-}
-
-impl Told {
-    /// That of floating-point numbers.
-    pub fn of_floats(self, sum: f64, rows: u64) -> f64 {
-        match self {
-            Told::Sum => sum,
-            Told::Mean => sum / rows as f64,
-        }
-    }
-}
+use super::total_kind::TotalKind;
 
 /// The plan with such sums and means, in subqueries too.
 pub(crate) fn with_exact_totals(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -70,12 +54,12 @@ pub(crate) fn exact_total(
     arguments: &mut [Expr],
     schema: &DFSchema,
 ) -> Result<Option<Arc<AggregateUDF>>> {
-    let told = match function.inner().as_ref() {
-        inner if inner.is::<Sum>() => Told::Sum,
-        inner if inner.is::<Avg>() => Told::Mean,
+    let kind = match function.inner().as_ref() {
+        inner if inner.is::<Sum>() => TotalKind::Sum,
+        inner if inner.is::<Avg>() => TotalKind::Mean,
         _ => return Ok(None),
     };
-    if let (Told::Mean, [argument]) = (told, arguments)
+    if let (TotalKind::Mean, [argument]) = (kind, arguments)
         && let Expr::Cast(Cast { expr, field }) = &argument
         && *field.data_type() == DataType::Float64
         && expr.get_type(schema)?.is_integer()
@@ -83,14 +67,14 @@ pub(crate) fn exact_total(
         *argument = expr.as_ref().clone();
     }
     let signature = Signature::any(1, Volatility::Immutable);
-    let total = Total { told, signature, inner: function.clone() };
+    let total = Total { kind, signature, inner: function.clone() };
     Ok(Some(Arc::new(AggregateUDF::new_from_impl(total))))
 }
 
 /// DataFusion's `sum` or `avg`, with totals of its own where they can differ.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Total {
-    told: Told,
+    kind: TotalKind,
     /// Types are settled.
     signature: Signature,
     inner: AggregateUDF,
@@ -110,11 +94,11 @@ impl Total {
         let values = args.expr_fields[0].data_type();
         if let Some(total_type) = total_type(values) {
             let result = args.return_field.data_type().clone();
-            return Ok(Box::new(ExactTotal::new(self.told, total_type, result, args.is_distinct)));
+            return Ok(Box::new(ExactTotal::new(self.kind, total_type, result, args.is_distinct)));
         }
         match (values, args.is_distinct, is_moving) {
-            (DataType::Float64, true, _) => Ok(Box::new(DistinctFloats::new(self.told))),
-            (DataType::Float64, false, true) => Ok(Box::new(MovingFloats::new(self.told))),
+            (DataType::Float64, true, _) => Ok(Box::new(DistinctFloats::new(self.kind))),
+            (DataType::Float64, false, true) => Ok(Box::new(MovingFloats::new(self.kind))),
             (_, _, true) => self.inner.create_sliding_accumulator(args),
             _ => self.inner.accumulator(args),
         }

@@ -31,6 +31,7 @@ mod spelling;
 mod split_call;
 mod split_stream;
 mod time_patterns;
+mod total_kind;
 mod vectors;
 mod window_assign;
 

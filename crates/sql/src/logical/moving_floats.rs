@@ -11,12 +11,12 @@ use datafusion::arrow::datatypes::Float64Type;
 use datafusion::common::{Result, ScalarValue, exec_datafusion_err, not_impl_err};
 use datafusion::logical_expr::Accumulator;
 
-use super::exact_totals::Told;
+use super::total_kind::TotalKind;
 
 /// The values of a frame.
 #[derive(Debug)]
 pub(super) struct MovingFloats {
-    told: Told,
+    kind: TotalKind,
     /// The sum of a value and of all before it here; the oldest is the last.
     older: Vec<f64>,
     younger: VecDeque<f64>,
@@ -24,8 +24,8 @@ pub(super) struct MovingFloats {
 }
 
 impl MovingFloats {
-    pub fn new(told: Told) -> MovingFloats {
-        MovingFloats { told, older: Vec::new(), younger: VecDeque::new(), younger_sum: 0.0 }
+    pub fn new(kind: TotalKind) -> MovingFloats {
+        MovingFloats { kind, older: Vec::new(), younger: VecDeque::new(), younger_sum: 0.0 }
     }
 
     fn add(&mut self, value: f64) {
@@ -87,7 +87,7 @@ impl Accumulator for MovingFloats {
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
         let rows = (self.older.len() + self.younger.len()) as u64;
-        Ok(ScalarValue::Float64(self.sum().map(|sum| self.told.of_floats(sum, rows))))
+        Ok(ScalarValue::Float64(self.sum().map(|sum| self.kind.of_floats(sum, rows))))
     }
 
     fn size(&self) -> usize {

@@ -164,7 +164,7 @@ fn constraint(join: &mut JoinOperator) -> Option<&mut JoinConstraint> {
 
 /// The query with each column that `* REPLACE (... AS column)` names in the place of what replaces it; `None` if it has
 /// none. It is planned so that a column that is not there is found: the planner (DataFusion 55.2) would leave the
-/// replacement out without a word.
+/// replacement out silently.
 pub(super) fn with_replaced_columns(query: &Query) -> Option<Query> {
     struct Replaced(bool);
     impl VisitorMut for Replaced {
@@ -181,7 +181,11 @@ pub(super) fn with_replaced_columns(query: &Query) -> Option<Query> {
                     let column = item.column_name.clone();
                     item.expr = match &qualifier {
                         Some(SelectItemQualifiedWildcardKind::ObjectName(name)) => {
-                            let parts = name.0.iter().filter_map(|part| part.as_ident().cloned());
+                            // What is not found is told at the column.
+                            let part = |part: &ObjectNamePart| {
+                                Some(Ident { span: column.span, ..part.as_ident()?.clone() })
+                            };
+                            let parts = name.0.iter().filter_map(part).collect::<Vec<_>>().into_iter();
                             Expr::CompoundIdentifier(parts.chain([column]).collect())
                         }
                         _ => Expr::Identifier(column),

@@ -87,7 +87,8 @@ fn first_rows(of: &mut Expressions<'_>) -> Sql {
     let (key, filter) = (of.column(KEYS), filter(of));
     match of.random.is_once_in(2) {
         true => sql!(
-            "SELECT id, n FROM (SELECT id, row_number() OVER (PARTITION BY {} ORDER BY {}) AS n FROM t{}) AS x WHERE n <= 2",
+            "SELECT id, n FROM (SELECT id, row_number() OVER (PARTITION BY {} ORDER BY {}) AS n FROM t{}) AS x \
+             WHERE n <= 2",
             key,
             by,
             filter

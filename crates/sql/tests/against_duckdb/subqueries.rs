@@ -45,7 +45,8 @@ pub fn subqueries(random: &mut Random) -> Sql {
             inner
         ),
         4 => sql!(
-            "SELECT max(n) AS a, count(*) AS b, sum(n) AS c FROM (SELECT {} AS g, count(*) AS n FROM t{} GROUP BY {}) AS x",
+            "SELECT max(n) AS a, count(*) AS b, sum(n) AS c FROM \
+             (SELECT {} AS g, count(*) AS n FROM t{} GROUP BY {}) AS x",
             key.clone(),
             inner,
             key

@@ -1,0 +1,67 @@
+//! Connections of a source: what it hears of them, and how far event time is at each of their rows.
+
+/// What a source hears of its connections. Each has a number that is not used again.
+///
+/// ```
+/// use tidemill_core::connections::Heard;
+/// let heard = [Heard::Opened(7), Heard::Rows { connection: 7, rows: 3 }, Heard::Closed(7)];
+/// let rows = heard.iter().map(Heard::rows).sum::<u32>();
+/// assert_eq!(rows, 3);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// A new connection.
+    Opened(u64),
+    /// The next rows of a batch came over this connection.
+    Rows {
+        /// The connection.
+        connection: u64,
+        /// How many.
+        rows: u32,
+    },
+    /// Nothing has come over this connection for so long that nobody waits for it any more. Its next rows end that.
+    Silent(u64),
+    /// Nothing will come over this connection any more.
+    Closed(u64),
+}
+
+impl Heard {
+    /// How many rows it stands for.
+    pub fn rows(&self) -> u32 {
+        match self {
+            Heard::Rows { rows, .. } => *rows,
+            Heard::Opened(_) | Heard::Silent(_) | Heard::Closed(_) => 0,
+        }
+    }
+}
+
+/// Rows of one connection that follow each other in a batch, and all that is needed of its connections to tell how far the
+/// source's event time is at each of these rows: as far as the connection itself and all others that it waits for.
+///
+/// ```
+/// use tidemill_core::connections::Stretch;
+/// let stretch = Stretch { rows: 2, own_ns: 40, others_ns: 70 };
+/// assert_eq!(stretch.time_at(55), 55);
+/// assert_eq!(stretch.time_at(90), 70, "the others are not as far");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// How many rows.
+    pub rows: u32,
+    /// The largest event time of the connection before them.
+    pub own_ns: i64,
+    /// The least of what the other active connections have reached; `i64::MAX` if there are none.
+    pub others_ns: i64,
+}
+
+impl Stretch {
+    /// All rows of a source without connections, or with a single one: its event time is the largest of its rows.
+    pub fn of_all(rows: u32) -> Stretch {
+        Stretch { rows, own_ns: i64::MIN, others_ns: i64::MAX }
+    }
+
+    /// How far the source is once the connection has come as far as this.
+    pub fn time_at(&self, own_ns: i64) -> i64 {
+        own_ns.max(self.own_ns).min(self.others_ns)
+    }
+}
