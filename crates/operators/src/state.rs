@@ -52,7 +52,8 @@ pub(crate) fn read_columns(
     if found.len() != types.len() || !found.iter().zip(types).all(holds) {
         return Err(Cause::User(format!(
             "the snapshot holds state of the types {}, but that of this query is {}: the query has changed, or an \
-             older version wrote the snapshot and meant another type; go on with what wrote it, or start over without it",
+             older version wrote the snapshot and meant another type; go on with what wrote it, or start \
+             over without it",
             listed(&found),
             listed(types)
         )));
