@@ -48,7 +48,7 @@ fn measured_edges(topology: &Topology, with_given: bool) -> impl Iterator<Item =
     })
 }
 
-/// Chooses the split plans of a run that has edges to choose for.
+/// Chooses the split plans of a run, for the edges that have one.
 pub(crate) struct SplitOptimizer {
     run_state: Arc<RunState>,
     with_given: bool,

@@ -70,7 +70,7 @@ pub(crate) fn read_columns(
     Ok((rows, columns.into_iter().zip(types).map(widened).collect::<Result<_, _>>()?))
 }
 
-/// Whether a type holds all values of another, as that of totals does that older versions kept in fewer digits.
+/// Whether a type can hold all values of another. Older versions kept some totals in fewer digits.
 fn is_wider(from: &DataType, to: &DataType) -> bool {
     match (from, to) {
         (DataType::List(from), DataType::List(to)) => {
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn the_narrower_state_of_an_older_version_is_read() {
-        // What sum(DISTINCT) kept before its totals had 76 digits.
+        // sum(DISTINCT) kept this before its totals had 76 digits.
         let values = vec![Some(vec![Some(i64::MAX), Some(-3)]), None, Some(vec![])];
         let older = Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(values)) as ArrayRef;
         let (rows, columns) = restored(vec![older], &[list_of(DataType::Decimal256(76, 0))]).unwrap();

@@ -107,8 +107,8 @@ impl Ledger {
         assert!(is_safe, "cycle {} is committed, cuts are synced up to {synced:?}", cut.cycle);
     }
 
-    /// Nothing is gone that a run would need that goes on from the commits; nor is anything else kept, once maintenance
-    /// `has_released` it.
+    /// Nothing is gone that a run which resumes from the commits would need. Nothing else is kept either, once
+    /// maintenance `has_released` it.
     pub fn check_kept(&self, process: &Process, has_released: bool) {
         if !has_released && process.kept.progress.iter().all(|progress| progress.first() == 0) {
             return;
@@ -122,7 +122,7 @@ impl Ledger {
         let needed = |committed, source: usize| {
             usable(committed).next_back().map_or(0, |cycle| self.cuts[*cycle as usize].positions[source])
         };
-        // Maintenance hears of a commit a little later.
+        // Maintenance learns of a commit a little later.
         let heard = process.kept.guard.committed();
         let old = usable(heard).count().saturating_sub(1);
         assert!(!has_released || old == 0, "{snapshots:?} are kept, {heard:?} is committed");

@@ -1,6 +1,7 @@
 //! The commit protocol of durable queries, simulated: thousands of schedules, each a random order of steps with faults
-//! and crashes, on one thread, and all from one number. What decides is the code of production: feeds, guard, maintenance,
-//! recovery and the journal, on a disk that loses what was not synced. Only the dataflow between them is another one.
+//! and crashes, on one thread, all derived from one number. Production code makes the decisions: feeds, guard,
+//! maintenance, recovery and the journal, on a disk that loses what was not synced. Only the dataflow between them is a
+//! different one.
 //!
 //! `TIDEMILL_SIMULATION_SEED=n` runs one schedule, as a failure says; `TIDEMILL_SIMULATION_SCHEDULES=n` so many.
 

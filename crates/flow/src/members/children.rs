@@ -88,7 +88,8 @@ impl ChildProcesses {
 }
 
 impl ChildProcess {
-    /// Writes the bootstrap message on a thread of its own: a long one does not fit into the pipe, and the child may not read.
+    /// Writes the bootstrap message on its own thread: a long message does not fit into the pipe, and the child may not
+    /// read it.
     fn post(&self, bootstrap: &Bootstrap) -> io::Result<()> {
         let Some(bootstrap_pipe) = &self.bootstrap_pipe else { return Ok(()) };
         let (mut pipe, bytes) =

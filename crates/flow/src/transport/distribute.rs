@@ -1,4 +1,4 @@
-//! The exchange. Parcels already know their worker, so distributing them means moving them. Long ones travel to other
+//! The exchange. Parcels already know their worker, so distributing them means moving them. Long ones reach other
 //! processes over a bulk channel.
 
 use std::sync::Arc;

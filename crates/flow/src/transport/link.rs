@@ -133,7 +133,7 @@ impl Read for Link {
 
 impl Write for Link {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // The messages that Timely's bytes may have tickets for, and perhaps more.
+        // The messages for which Timely's bytes may have tickets, and perhaps more.
         let messages = self.group.channel(self.peer).take_outgoing();
         if !self.broken && framing::write(&mut self.stream, &messages, bytes).is_err() {
             self.group.lost(self.peer);

@@ -160,7 +160,7 @@ fn visible_columns(
     Ok((fields, Some(expressions)))
 }
 
-/// What computes a column, as the type that it is declared with, if it is.
+/// The expression that computes a column, cast to its declared type if it has one.
 fn with_declared_type(computed: &ast::Expr, declared: Option<&ast::DataType>) -> ast::Expr {
     match declared {
         None => computed.clone(),

@@ -106,7 +106,7 @@ impl Calls<'_> {
 impl Visitor for Calls<'_> {
     type Break = Box<DataFusionError>;
 
-    /// An aggregate is computed of each group, so no group can be made of it.
+    /// An aggregate is computed for each group, so it cannot define the groups.
     fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<Self::Break> {
         let GroupByExpr::Expressions(keys, _) = &select.group_by else { return ControlFlow::Continue(()) };
         for key in keys {

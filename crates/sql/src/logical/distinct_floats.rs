@@ -1,5 +1,5 @@
-//! The sum or mean of distinct floating-point numbers: added from the least to the greatest, so that the result is the
-//! same in every run. -0 is 0, and there is one NaN.
+//! The sum or mean of distinct floating-point numbers. They are added from the smallest to the largest, so that the
+//! result is the same in every run. -0 equals 0, and all NaNs are one value.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +14,11 @@ use super::total_kind::TotalKind;
 #[derive(Debug)]
 pub(super) struct DistinctFloats {
     kind: TotalKind,
-    /// How often each value is there.
+    /// How often each value occurs.
     values: BTreeMap<Ordered, u64>,
 }
 
-/// By IEEE 754's total order.
+/// Ordered by IEEE 754's total order.
 #[derive(Clone, Copy, Debug)]
 struct Ordered(f64);
 

@@ -1,4 +1,4 @@
-//! The exact sum or mean of whole numbers and decimals. One that its type cannot hold is an error.
+//! The exact sum or mean of integers and decimals. A result that its type cannot hold is an error.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub(super) struct ExactTotal {
     kind: TotalKind,
     total: i256,
     rows: u64,
-    /// With DISTINCT: how often each value is there.
+    /// With DISTINCT: how often each value occurs.
     distinct: Option<BTreeMap<i256, u64>>,
     total_type: DataType,
     result: DataType,
@@ -64,7 +64,7 @@ impl ExactTotal {
         Ok(ScalarValue::Decimal256(Some(value), precision, scale))
     }
 
-    /// The result, unscaled, if 128 bits hold it.
+    /// The result without its scale, if it fits into 128 bits.
     fn unscaled(&self) -> Option<i128> {
         match (self.kind, &self.result, &self.total_type) {
             (TotalKind::Sum, _, _) => self.total.to_i128(),
@@ -77,7 +77,7 @@ impl ExactTotal {
         }
     }
 
-    /// The result in the type of results, if that can hold it.
+    /// The result as a value of the result type, if that type can hold it.
     fn result_value(&self) -> Option<ScalarValue> {
         match self.result {
             DataType::Int64 => i64::try_from(self.unscaled()?).ok().map(|sum| ScalarValue::Int64(Some(sum))),

@@ -1,9 +1,9 @@
-//! Sums and means that are left to DataFusion: with DISTINCT, and in frames. They mean there what they mean in streams.
+//! Sums and means that DataFusion computes: with DISTINCT, and in frames. They get the same meaning as in streams.
 //!
-//! DataFusion (seen in 55.2) lets sums of whole numbers and decimals wrap around, cuts means of decimals off, and makes
-//! whole numbers floating-point ones before it takes their mean. In a frame that moves it subtracts the floating-point
-//! numbers that leave, so the sum is NaN for ever behind an infinity, and small numbers are lost behind a large one.
-//! It adds distinct floating-point numbers in the order of a hash table, and takes -0 and 0 for two.
+//! DataFusion (seen in 55.2) lets sums of integers and decimals wrap around, truncates means of decimals, and converts
+//! integers to floating-point numbers before it averages them. In a moving frame it subtracts the floating-point
+//! numbers that leave the frame. So the sum stays NaN after an infinity, and a large number erases small ones. It adds
+//! distinct floating-point numbers in the order of a hash table, and treats -0 and 0 as two values.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use super::exact_total::ExactTotal;
 use super::moving_floats::MovingFloats;
 use super::total_kind::TotalKind;
 
-/// The plan with such sums and means, in subqueries too.
+/// The plan with our sums and means, in subqueries too.
 pub(crate) fn with_exact_totals(plan: LogicalPlan) -> Result<LogicalPlan> {
     rewrite(plan, |mut expression, schema| {
         let replaced = match &mut expression {
@@ -47,8 +47,8 @@ pub(crate) fn with_exact_totals(plan: LogicalPlan) -> Result<LogicalPlan> {
     })
 }
 
-/// The function in the place of DataFusion's `sum` or `avg`. Arguments that were made floating-point numbers for a mean
-/// become whole numbers again.
+/// The function that replaces DataFusion's `sum` or `avg`. Arguments that were converted to floating-point numbers for
+/// a mean become integers again.
 pub(crate) fn exact_total(
     function: &AggregateUDF,
     arguments: &mut [Expr],
@@ -71,11 +71,11 @@ pub(crate) fn exact_total(
     Ok(Some(Arc::new(AggregateUDF::new_from_impl(total))))
 }
 
-/// DataFusion's `sum` or `avg`, with totals of its own where they can differ.
+/// DataFusion's `sum` or `avg`, with our accumulators where results could differ.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Total {
     kind: TotalKind,
-    /// Types are settled.
+    /// Accepts every type, because types were checked before.
     signature: Signature,
     inner: AggregateUDF,
 }

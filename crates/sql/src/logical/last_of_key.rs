@@ -1,4 +1,4 @@
-//! The mark of a materialized view with a primary key: of the rows with one key, only the last one counts.
+//! The mark of a materialized view with a primary key: only the last row of each key counts.
 
 use datafusion::common::DFSchema;
 
@@ -8,8 +8,8 @@ use super::marked::{Mark, Marked};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Hash)]
 pub(crate) struct Key(pub Vec<usize>);
 
-/// A stream read as a table: a row takes the place of the one before with the same key. Conditions around it stay
-/// outside, for a row that they drop has still replaced the one before.
+/// A stream read as a table: each row replaces the row before it with the same key. Conditions around it are not moved
+/// inside, because a row that they drop has still replaced the row before.
 pub(crate) type LastOfKey = Marked<Key>;
 
 impl Mark for Key {

@@ -1,4 +1,4 @@
-//! Parts of a plan that are something of their own: a process, what is done before rows are sent, a view with a key.
+//! Parts of a plan that form a unit: a process, steps that run before rows are sent, a view with a key.
 
 use std::fmt;
 use std::hash::Hash;
@@ -7,15 +7,15 @@ use std::sync::Arc;
 use datafusion::common::{DFSchema, DFSchemaRef, Result};
 use datafusion::logical_expr::{Expr, Extension, LogicalPlan, UserDefinedLogicalNodeCore};
 
-/// What a part of a plan is.
+/// The kind of such a part.
 pub(crate) trait Mark: Clone + fmt::Debug + Eq + Hash + PartialOrd + Send + Sync + 'static {
     const NAME: &'static str;
 
-    /// What is said of it besides, given its columns.
+    /// Details for `EXPLAIN`, given the columns of the part.
     fn shown(&self, schema: &DFSchema) -> String;
 }
 
-/// A part of a plan with its mark. Nothing around it reaches into it: no condition, and no choice of columns.
+/// A part of a plan with its mark. The optimizer moves nothing into it: no condition, and no choice of columns.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Hash)]
 pub(crate) struct Marked<M> {
     pub mark: M,
@@ -43,7 +43,7 @@ impl<M: Mark> UserDefinedLogicalNodeCore for Marked<M> {
         self.input.schema()
     }
 
-    /// All columns, so that none of them is optimised away, and each keeps its number.
+    /// All columns, so that none of them is optimised away and each keeps its number.
     fn expressions(&self) -> Vec<Expr> {
         self.input.schema().columns().into_iter().map(Expr::Column).collect()
     }

@@ -1,8 +1,9 @@
-//! The sum or mean of floating-point numbers in a frame that moves.
+//! The sum or mean of floating-point numbers in a moving frame.
 //!
-//! What leaves is never subtracted: an infinity would leave NaN, a large number nothing of the small ones. The values
-//! are held as two stacks instead, as in the running functions of streams: the older ones with what all of them up to
-//! the youngest of this stack give, and the younger ones with what they give together.
+//! Values that leave are never subtracted: after an infinity the result would be NaN, and after a large number the
+//! small ones would be lost. Instead, two stacks hold the values, as in the running functions of streams. The older
+//! stack keeps, for each of its values, the sum from that value to the youngest one of the stack. The younger stack
+//! keeps one sum of all its values.
 
 use std::collections::VecDeque;
 
@@ -17,7 +18,7 @@ use super::total_kind::TotalKind;
 #[derive(Debug)]
 pub(super) struct MovingFloats {
     kind: TotalKind,
-    /// The sum of a value and of all before it here; the oldest is the last.
+    /// For each value, the sum of it and of all younger values of this stack; the oldest is last.
     older: Vec<f64>,
     younger: VecDeque<f64>,
     younger_sum: f64,

@@ -68,8 +68,8 @@ pub(crate) fn without_opaque(plan: LogicalPlan) -> Result<LogicalPlan> {
     })
 }
 
-/// The plan with casts in plain sight where they are keys of joins: the projection that DataFusion makes for them gives a
-/// name of its own to nothing but casts. What a key is compared with is no constant, so no rule looks into it.
+/// The plan with visible casts where they are keys of joins: the projection that DataFusion makes for keys names only
+/// casts. A key is not compared with a constant, so no rule looks into such a cast.
 pub(crate) fn with_plain_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
     let shown = |key: &mut Expr| {
         let Expr::ScalarFunction(ScalarFunction { func, args }) = key else { return };

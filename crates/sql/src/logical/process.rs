@@ -1,4 +1,4 @@
-//! The marks of processes, and of what is done for a subscriber before rows are sent to it.
+//! The marks of processes, and of work that is done for a subscriber before rows are sent to it.
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
@@ -9,7 +9,7 @@ use datafusion::common::DFSchema;
 use super::marked::{Mark, Marked};
 use crate::process::StreamProcess;
 
-/// A process: the same one wherever it is named.
+/// A process. It is the same one wherever it is named.
 #[derive(Clone, Debug)]
 pub(crate) struct Named(pub Arc<StreamProcess>);
 
@@ -49,7 +49,7 @@ impl Mark for Named {
 pub(crate) struct Before;
 
 /// `postfilter((SELECT ... FROM process WHERE ...))`: rows are selected and computed in the place of the process that
-/// they come from (thesis, Paper III, section 4.2).
+/// sends them (thesis, Paper III, section 4.2).
 pub(crate) type Postfilter = Marked<Before>;
 
 impl Mark for Before {

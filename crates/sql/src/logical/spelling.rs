@@ -70,7 +70,7 @@ impl Speller<'_> {
         self.0.name(name.span.start, name);
     }
 
-    /// One that the planner takes as it is written.
+    /// A name that the planner uses as it is written.
     fn plain(&self, name: &mut Ident) {
         if name.quote_style.is_none() {
             name.value = name.value.to_lowercase();
@@ -157,14 +157,14 @@ fn constraint(join: &mut JoinOperator) -> Option<&mut JoinConstraint> {
         | JoinOperator::Anti(constraint)
         | JoinOperator::LeftAnti(constraint)
         | JoinOperator::RightAnti(constraint) => Some(constraint),
-        // What the language does not have, or what has no condition.
+        // Joins that the language does not support, or that have no condition.
         _ => None,
     }
 }
 
-/// The query with each column that `* REPLACE (... AS column)` names in the place of what replaces it; `None` if it has
-/// none. It is planned so that a column that is not there is found: the planner (DataFusion 55.2) would leave the
-/// replacement out silently.
+/// The query with each replacement of `* REPLACE (... AS column)` replaced by the column that it names; `None` if it has
+/// none. Planning this query finds a column that does not exist. The planner (DataFusion 55.2) would silently ignore
+/// the replacement.
 pub(super) fn with_replaced_columns(query: &Query) -> Option<Query> {
     struct Replaced(bool);
     impl VisitorMut for Replaced {
@@ -181,7 +181,7 @@ pub(super) fn with_replaced_columns(query: &Query) -> Option<Query> {
                     let column = item.column_name.clone();
                     item.expr = match &qualifier {
                         Some(SelectItemQualifiedWildcardKind::ObjectName(name)) => {
-                            // What is not found is told at the column.
+                            // A column that is not found is reported at this name.
                             let part = |part: &ObjectNamePart| {
                                 Some(Ident { span: column.span, ..part.as_ident()?.clone() })
                             };

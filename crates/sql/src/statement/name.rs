@@ -22,7 +22,8 @@ impl Name {
         &self.value
     }
 
-    /// The column that it means: the one of this name, or the only one that has it in other letters, if it is not quoted.
+    /// The column that it means: the column of this name or, if the name is not quoted, the only one whose name differs
+    /// from it in case.
     pub(crate) fn meant<'a>(&self, columns: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
         let same = columns.clone().find(|column| *column == self.value);
         same.or_else(|| self.quote.is_none().then(|| in_other_letters(&self.value, columns)).flatten())
@@ -49,7 +50,7 @@ impl fmt::Display for Name {
     }
 }
 
-/// The only one that has a name in other letters: small ones for capitals, or the other way round.
+/// The only name that differs from this one in nothing but case.
 pub(crate) fn in_other_letters<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let mut names = known.filter(|known| *known != name && known.to_lowercase() == name.to_lowercase());
     let first = names.next()?;

@@ -1,4 +1,4 @@
-//! Functions over frames of all kinds, in orders of all types.
+//! Functions over frames of all kinds, with all types in ORDER BY.
 
 use super::expression::Expressions;
 use super::query::{KEYS, MILD_DOUBLES, filter};
@@ -27,7 +27,7 @@ const BY_NUMBER: &[&str] =
     &["RANGE BETWEEN 1 PRECEDING AND CURRENT ROW", "RANGE BETWEEN 1 PRECEDING AND 2 FOLLOWING"];
 
 pub fn frames(of: &mut Expressions<'_>) -> Sql {
-    // Where rows are equal in the order, their number tells them apart, except in frames of equals.
+    // Rows that are equal in the order are told apart by their number, except in frames of equals.
     let (order, frame) = match of.random.below(5) {
         0 => ("moment", of.random.one_of(BY_TIME)),
         1 => ("k", of.random.one_of(BY_NUMBER)),

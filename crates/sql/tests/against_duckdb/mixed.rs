@@ -7,7 +7,7 @@ const NUMBERS: &[&str] = &["k", "i8", "i16", "i32", "i64", "u32", "p", "q", "f",
 const DIGITS: &[&str] = &["0", "1", "2"];
 
 impl Expressions<'_> {
-    /// A number, made of numbers of different types.
+    /// A number computed from numbers of different types.
     pub fn mixed(&mut self, depth: u32) -> Sql {
         let (one, other) = (self.some_number(depth), self.some_number(0));
         match self.random.below(8) {
@@ -52,7 +52,7 @@ impl Expressions<'_> {
         }
     }
 
-    /// A part of a time that day, month or year have not.
+    /// A part of a time that day, month and year do not have.
     pub fn fine_part(&mut self) -> Sql {
         let column = self.column(&["ts", "moment"]);
         match self.random.below(4) {

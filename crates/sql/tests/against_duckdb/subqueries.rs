@@ -66,7 +66,7 @@ pub fn subqueries(random: &mut Random) -> Sql {
             key.clone(),
             key
         ),
-        // The column that both sides share is that of the side that has the row.
+        // The column that both sides share has the value of the side that has the row.
         11 => sql!(
             "SELECT {}, t.id, u.id AS other FROM t {} u USING ({})",
             key.clone(),

@@ -4,7 +4,7 @@ use super::expression::Expressions;
 use super::sql::{Sql, both, side, sql};
 
 const WORDS: &[&str] = &["", "a", "ab", "b", "ä", "日", "%", "_", "\\", "null"];
-/// With a backslash before what stands for itself.
+/// With a backslash before each character that has a special meaning.
 const PATTERNS: &[&str] =
     &["a\\%b", "%\\_%", "\\%", "%\\\\%", "a\\_b", "_\\%_", "É%", "%E%", "日_", "_", "%\n%"];
 const REGULAR: &[&str] =
@@ -52,7 +52,7 @@ impl Expressions<'_> {
                 let pattern = self.random.one_of(PATTERNS);
                 let like = self.random.one_of(&["LIKE", "ILIKE"]);
                 both(|ours| {
-                    // Without ESCAPE nothing escapes in DuckDB.
+                    // In DuckDB no character escapes unless ESCAPE is given.
                     let escape = if ours { "" } else { " ESCAPE '\\'" };
                     format!("({} {}{like} '{pattern}'{escape})", side(&text, ours), side(&not, ours))
                 })

@@ -190,7 +190,7 @@ fn clauses_find_names_with_capitals_as_expressions_do() {
     }
     let view = format!("CREATE MATERIALIZED VIEW m PRIMARY KEY (iD) AS SELECT * FROM {file}");
     assert_eq!(run(&mut session, &view).unwrap_err(), "no rows");
-    // What DataFusion would leave out silently.
+    // DataFusion would silently ignore these.
     for (query, name) in [
         ("SELECT * REPLACE (1 AS nothing) FROM $", "nothing"),
         ("SELECT * REPLACE (1 AS \"ID\") FROM $", "ID"),

@@ -1,4 +1,4 @@
-//! Types, in casts, before texts and of columns: what one says and no value would show is refused.
+//! Types in casts, in columns and before strings. A type with a part that no value would show is refused.
 
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, DataType, ExactNumberInfo, StructBracketKind, StructField, TimezoneInfo,
@@ -12,12 +12,12 @@ pub(super) struct Refusal {
 
 type Checked = Result<(), Refusal>;
 
-/// The most digits of a decimal.
+/// Maximum number of digits of a decimal.
 const DIGITS_MAX: u64 = 38;
-/// The digits behind the second of which there is a unit of time.
+/// Numbers of digits after the second for which a unit of time exists.
 const SECOND_DIGITS: [u64; 4] = [0, 3, 6, 9];
 
-/// Refuses a type that is not there, or says more than it means here.
+/// Refuses a type that does not exist, or a part of a type that has no effect here.
 pub(super) fn check(data_type: &DataType) -> Checked {
     use DataType as T;
     match data_type {
@@ -154,7 +154,7 @@ pub(super) fn check(data_type: &DataType) -> Checked {
         T::Date32 => absent(data_type, "write DATE"),
         T::Datetime(_) | T::Datetime64(_, _) | T::TimestampNtz(_) => absent(data_type, "write TIMESTAMP"),
         T::Nullable(inner) | T::LowCardinality(inner) => absent(data_type, &format!("write {inner}")),
-        // A misspelt name is one.
+        // Among them are misspelt names.
         T::Custom(_, _)
         | T::Regclass
         | T::Unspecified

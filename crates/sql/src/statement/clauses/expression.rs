@@ -108,7 +108,8 @@ impl Clauses<'_> {
                 let hint = "write text ~ 'pattern', or regexp_like(text, 'pattern')";
                 self.anywhere(&[word], format!("{word} is not part of the language"), hint)
             }
-            // The planner (DataFusion 55.2) takes the pattern for a regular expression, and a part of the text for a match.
+            // The planner (DataFusion 55.2) treats the pattern as a regular expression, and accepts a match of a part
+            // of the text.
             Expr::SimilarTo { negated: _, expr: _, pattern: _, escape_char: _ } => {
                 refused("SIMILAR TO", "write text ~ '^(pattern)$', a regular expression, or LIKE")
             }

@@ -77,7 +77,7 @@ impl Clauses<'_> {
         self.at(self.statement.span_of(node), message.into(), hint)
     }
 
-    /// The type that a column is declared with.
+    /// The declared type of a column.
     fn column(&self, column: &Column) -> Checked {
         match column.data_type.as_ref().map(data_type::check) {
             Some(Err(refusal)) => self.at(column.type_span, refusal.message, &refusal.hint),
@@ -85,7 +85,7 @@ impl Clauses<'_> {
         }
     }
 
-    /// The type of a cast, of which the parser does not know where it stands.
+    /// The type of a cast, whose position the parser does not record.
     fn cast_to(&self, node: &impl Spanned, data_type: &DataType) -> Checked {
         let Err(refusal) = data_type::check(data_type) else { return PLANNED };
         let name = data_type.to_string();

@@ -41,7 +41,8 @@ impl Clauses<'_> {
                 SetOperator::Except | SetOperator::Intersect,
                 SetQuantifier::ByName | SetQuantifier::AllByName | SetQuantifier::DistinctByName,
             ) => refused(&["BY", "NAME"], "write the columns of both sides in the same order"),
-            // The planner (DataFusion 55.2) takes or keeps each row whose like is there, however often.
+            // The planner (DataFusion 55.2) removes or keeps every row that also occurs on the other side, however
+            // often.
             (SetOperator::Except | SetOperator::Intersect, SetQuantifier::All) => {
                 let word = if op == SetOperator::Except { "EXCEPT" } else { "INTERSECT" };
                 refused(
