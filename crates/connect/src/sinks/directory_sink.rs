@@ -287,15 +287,16 @@ impl DirectorySink {
     }
 }
 
-/// Refuses a complete file that does not have what was committed. One that somebody has taken away is none of ours any more.
+/// Refuses a complete file that does not have what was committed. One that somebody has taken away is not ours any more.
 fn check_length(path: &Path, part: &CommittedPart) -> Result<(), Cause> {
     let found = std::fs::metadata(path).map_err(|error| open_failed(path, &error))?.len();
     if found == part.bytes {
         return Ok(());
     }
     Err(Cause::Operation(format!(
-        "'{}' has {found} bytes, but {} were committed. Somebody has changed it, or the machine lost power and sync = \
-         'never' had not forced it to disk. Restore it, or start the query afresh in another folder with another journal",
+        "'{}' has {found} bytes, but {} were committed. Somebody has changed it, or the machine lost power and \
+         sync = 'never' had not forced it to disk. Restore it, or start the query afresh in another folder and with \
+         another journal",
         path.display(),
         part.bytes
     )))
