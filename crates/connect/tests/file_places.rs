@@ -312,3 +312,109 @@ fn each_line_of_followed_csv_comes_once() {
 fn each_line_of_followed_json_comes_once() {
     check(Format::Json);
 }
+
+/// A log that is rotated by copying it and then emptying it, under a pattern that the copy's name matches.
+struct CopiedLog {
+    folder: tempfile::TempDir,
+    next: i64,
+}
+
+impl CopiedLog {
+    fn new() -> CopiedLog {
+        CopiedLog { folder: tempfile::tempdir().unwrap(), next: 0 }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn settings(&self) -> FileSettings {
+        settings(&self.path("app.log*"), Format::Json, true)
+    }
+
+    fn append(&mut self, lines: i64) {
+        let text: String = (self.next..self.next + lines).map(|id| format!("{{\"id\": {id}}}\n")).collect();
+        append(&self.path("app.log"), &text);
+        self.next += lines;
+    }
+
+    fn copy(&self) {
+        fs::copy(self.path("app.log"), self.path("app.log.1")).unwrap();
+    }
+
+    fn empty(&self) {
+        OpenOptions::new().write(true).open(self.path("app.log")).unwrap().set_len(0).unwrap();
+    }
+
+    /// All lines came, each once, and nothing more comes.
+    fn check(&self, journal: &mut Journal, source: &mut FileSource) {
+        journal.take_all(source, self.next as usize);
+        for _ in 0..10 {
+            journal.take(source, Duration::from_millis(20));
+        }
+        let doubled: Vec<_> = journal.counts().into_iter().filter(|(_, count)| *count != 1).collect();
+        assert_eq!(doubled, [], "each line once");
+        assert_eq!(journal.ids().len() as i64, self.next);
+    }
+}
+
+#[test]
+fn a_copy_of_an_emptied_log_is_read_only_behind_what_was_read() {
+    // So many lines that were not read when it was copied, and after it was emptied.
+    for (unread, after) in [(0, 0), (0, 5), (7, 5), (7, 2000)] {
+        for restarts in [false, true] {
+            let (mut log, mut journal) = (CopiedLog::new(), Journal::default());
+            log.append(500);
+            let mut source = journal.open(&log.settings()).unwrap();
+            log.check(&mut journal, &mut source);
+            log.append(unread);
+            if restarts {
+                drop(source);
+                log.copy();
+                log.empty();
+                log.append(after);
+                source = journal.open(&log.settings()).unwrap();
+            } else {
+                log.copy();
+                log.empty();
+                log.append(after);
+            }
+            log.check(&mut journal, &mut source);
+            // And the places say so, too.
+            drop(source);
+            log.append(3);
+            let mut source = journal.open(&log.settings()).unwrap();
+            log.check(&mut journal, &mut source);
+        }
+    }
+}
+
+#[test]
+fn a_copy_that_is_still_written_is_left_until_it_is_whole() {
+    let (mut log, mut journal) = (CopiedLog::new(), Journal::default());
+    log.append(500);
+    let mut source = journal.open(&log.settings()).unwrap();
+    log.check(&mut journal, &mut source);
+    let text = fs::read(log.path("app.log")).unwrap();
+    append(&log.path("app.log.1"), std::str::from_utf8(&text[..text.len() / 2]).unwrap());
+    log.check(&mut journal, &mut source);
+    append(&log.path("app.log.1"), std::str::from_utf8(&text[text.len() / 2..]).unwrap());
+    log.empty();
+    log.append(4);
+    log.check(&mut journal, &mut source);
+}
+
+#[test]
+fn a_file_with_the_same_rows_under_a_name_of_its_own_is_no_copy() {
+    let (mut log, mut journal) = (CopiedLog::new(), Journal::default());
+    log.append(500);
+    let settings = settings(log.folder.path(), Format::Json, true);
+    let mut source = journal.open(&settings).unwrap();
+    log.check(&mut journal, &mut source);
+    fs::copy(log.path("app.log"), log.path("other.log")).unwrap();
+    let start = Instant::now();
+    while journal.counts().values().any(|count| *count != 2) {
+        assert!(start.elapsed() < Duration::from_secs(5), "its rows count, too");
+        journal.take(&mut source, Duration::from_millis(20));
+    }
+}

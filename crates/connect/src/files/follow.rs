@@ -13,6 +13,7 @@ use arrow_schema::SchemaRef;
 use tidemill_core::error::Cause;
 use tidemill_core::source::{Faults, Place, Places, Progress};
 
+use super::copies::{Copy, Emptied};
 use super::entry::Entry;
 use super::follow_columns::{FollowedColumns, Wanted};
 use super::follow_text::{FollowedText, Look};
@@ -37,6 +38,7 @@ pub(super) struct Follower {
     projection: Vec<usize>,
     files: Vec<Followed>,
     remembered: Remembered,
+    emptied: Emptied,
     /// Whether it has reported that nothing is there.
     has_told: bool,
     /// Whether the files of an earlier run were searched for under names that are not read.
@@ -80,6 +82,7 @@ impl Follower {
             projection,
             files: Vec::new(),
             remembered: Remembered::default(),
+            emptied: Emptied::default(),
             has_told: false,
             has_looked_elsewhere: false,
             next_part: 0,
@@ -242,13 +245,38 @@ impl Follower {
                 continue;
             }
             let known = self.remembered.take(&path, own, present, faults)?;
-            let (part, place) = known.unwrap_or_else(|| {
-                self.next_part += 1;
-                (self.next_part - 1, FilePlace::start(path.clone(), own))
-            });
+            self.remembered.take_emptied().into_iter().for_each(|place| self.emptied.note(place));
+            let (part, place) = match known {
+                Some(known) => known,
+                None => match self.new_place(&path, own)? {
+                    Some(place) => {
+                        self.next_part += 1;
+                        (self.next_part - 1, place)
+                    }
+                    None => continue,
+                },
+            };
             self.add(Entry { part, path, identity: own, is_gone: false }, place)?;
         }
         Ok(())
+    }
+
+    /// Where a new file is begun: at its start, or in a copy behind what was read. `None`: not yet.
+    fn new_place(&mut self, path: &Path, own: Identity) -> Result<Option<FilePlace>, Cause> {
+        let followed = self.files.iter().filter_map(|file| match &file.reader {
+            Reader::Text(text) if !file.entry.is_gone => Some(text.last_place(&file.entry)),
+            _ => None,
+        });
+        Ok(match self.emptied.copy_at(path, followed)? {
+            Copy::No => Some(FilePlace::start(path.to_owned(), own)),
+            Copy::Unfinished => None,
+            Copy::Of(place) => {
+                let place = FilePlace { path: path.to_owned(), identity: own, is_complete: false, ..place };
+                // With the next rows, whichever file they are of: they may be the first behind the old ones of the original.
+                self.changed.push(Place { part: self.next_part, at: Some(place.encode()) });
+                Some(place)
+            }
+        })
     }
 
     fn add(&mut self, entry: Entry, place: FilePlace) -> Result<(), Cause> {
@@ -299,6 +327,11 @@ impl Follower {
                         return Ok(false);
                     }
                     Look::Displaced => self.next_scan = Instant::now(),
+                    Look::Emptied => {
+                        // If it was copied before, the copy is to be found before it is read on.
+                        text.take_emptied().into_iter().for_each(|place| self.emptied.note(place));
+                        self.next_scan = Instant::now();
+                    }
                     Look::AtEnd if entry.is_gone => {
                         text.finish(entry, given, faults)?;
                         self.end(at);

@@ -24,6 +24,8 @@ pub(super) struct FollowedText {
     prints: GrowingPrints,
     /// Nothing more was there when it was last read.
     is_at_end: bool,
+    /// How far it had been read when it was emptied, until this is taken.
+    emptied: Option<FilePlace>,
 }
 
 /// The result of reading a file.
@@ -35,6 +37,8 @@ pub(super) enum Look {
     AtEnd,
     /// Its path leads to another file now.
     Displaced,
+    /// It was emptied or rewritten, and will be read from its start.
+    Emptied,
 }
 
 impl FollowedText {
@@ -42,7 +46,15 @@ impl FollowedText {
     pub(super) fn new(decoder: Box<dyn RecordDecoder>, start: FilePlace) -> FollowedText {
         let track = TextTrack::start();
         let start = Some(start);
-        FollowedText { file: None, decoder, start, track, prints: GrowingPrints::default(), is_at_end: false }
+        FollowedText {
+            file: None,
+            decoder,
+            start,
+            track,
+            prints: GrowingPrints::default(),
+            is_at_end: false,
+            emptied: None,
+        }
     }
 
     /// Reads and decodes the next bytes.
@@ -103,6 +115,11 @@ impl FollowedText {
         Ok(())
     }
 
+    /// How far it had been read when it was emptied, once.
+    pub(super) fn take_emptied(&mut self) -> Option<FilePlace> {
+        self.emptied.take()
+    }
+
     /// How far it was read, marked complete because nothing more will come.
     pub(super) fn last_place(&self, entry: &Entry) -> FilePlace {
         match &self.start {
@@ -131,7 +148,7 @@ impl FollowedText {
             }
         }
         if self.is_at_end {
-            self.check_growth(entry, faults)?;
+            return self.check_growth(entry, faults);
         }
         Ok(Look::AtEnd)
     }
@@ -179,8 +196,8 @@ impl FollowedText {
     }
 
     /// At its end: if it was truncated or rewritten, it is read from its start.
-    fn check_growth(&mut self, entry: &Entry, faults: &mut Faults) -> Result<(), Cause> {
-        let Some(file) = &mut self.file else { return Ok(()) };
+    fn check_growth(&mut self, entry: &Entry, faults: &mut Faults) -> Result<Look, Cause> {
+        let Some(file) = &mut self.file else { return Ok(Look::AtEnd) };
         let place = entry.path.display().to_string();
         let failed = |error: std::io::Error| failed(&place, &error);
         let (length, tail) = (file.metadata().map_err(failed)?.len(), self.prints.tail());
@@ -191,17 +208,20 @@ impl FollowedText {
             let found = read_piece(file, start, tail.len() as u64).map_err(failed)?;
             if found == tail {
                 file.seek(SeekFrom::Start(self.track.decoded)).map_err(failed)?;
-                return Ok(());
+                return Ok(Look::AtEnd);
             }
             "rewritten"
         } else {
-            return Ok(());
+            return Ok(Look::AtEnd);
         };
         faults.add(format!("{place}: the file was {what}; reading goes on at its start"));
         file.rewind().map_err(failed)?;
         self.decoder.begin(&place);
+        let before = entry.file_place(&self.track, self.prints.prints(), false);
+        self.emptied = Some(before);
         (self.track, self.prints) = (TextTrack::start(), GrowingPrints::default());
-        Ok(())
+        self.is_at_end = false;
+        Ok(Look::Emptied)
     }
 
     fn read_bytes(&mut self, entry: &Entry, block: &mut [u8]) -> Result<usize, Cause> {

@@ -4,6 +4,7 @@
 //! names; hidden files (`.name`, `_name`) of a directory are left out. A pipe is read as a stream, and what was read of
 //! it cannot be read again.
 
+mod copies;
 mod entry;
 mod failure;
 mod folders;

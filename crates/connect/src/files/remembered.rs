@@ -21,6 +21,8 @@ pub(super) struct Remembered {
     by_path: HashMap<PathBuf, u64>,
     /// Parts about which nothing is known any more, since this was last asked.
     forgotten: Vec<u64>,
+    /// Files that were emptied since the earlier run, until these are taken.
+    emptied: Vec<FilePlace>,
 }
 
 impl Remembered {
@@ -62,6 +64,11 @@ impl Remembered {
     /// Parts about which nothing is known any more, since this was last asked.
     pub(super) fn take_forgotten(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.forgotten)
+    }
+
+    /// Files that were emptied or replaced since the earlier run, as they were, since this was last asked.
+    pub(super) fn take_emptied(&mut self) -> Vec<FilePlace> {
+        std::mem::take(&mut self.emptied)
     }
 
     /// The largest part number.
@@ -115,6 +122,7 @@ impl Remembered {
                 path.display(),
                 place.prints.extent
             ));
+            self.emptied.push(place);
         }
         Ok(None)
     }

@@ -157,12 +157,16 @@ impl DirectorySink {
                     committed.is_some_and(|committed| last_cycle <= committed.cycle)
                 }
             };
-            if !is_committed {
-                std::fs::remove_file(&path).map_err(|error| open_failed(&path, &error))?;
-            } else if let Some(part) = last_part.filter(|part| part.is_complete)
-                && matches!(name, PartName::Open { .. })
-            {
-                self.complete_recovered(&path, &part)?;
+            let complete = last_part.filter(|part| part.is_complete);
+            match (name, complete) {
+                _ if !is_committed => {
+                    std::fs::remove_file(&path).map_err(|error| open_failed(&path, &error))?;
+                }
+                (PartName::Open { .. }, Some(part)) => self.complete_recovered(&path, &part)?,
+                (PartName::Complete { last_cycle }, Some(part)) if last_cycle == part.last_cycle => {
+                    check_length(&path, &part)?;
+                }
+                _ => {}
             }
         }
         let Some(part) = last_part.filter(|part| !part.is_complete) else { return Ok(()) };
@@ -173,16 +177,8 @@ impl DirectorySink {
 
     /// The previous run died between recording that a file is complete and renaming it.
     fn complete_recovered(&self, path: &Path, part: &CommittedPart) -> Result<(), Cause> {
-        let found = std::fs::metadata(path).map_err(|error| open_failed(path, &error))?.len();
-        match found == part.bytes {
-            true => self.rename(path, part),
-            false => Err(Cause::Operation(format!(
-                "'{}' has {found} bytes, but {} were committed; restore it, or start the query afresh in another \
-                 folder",
-                path.display(),
-                part.bytes
-            ))),
-        }
+        check_length(path, part)?;
+        self.rename(path, part)
     }
 
     fn write(&mut self, rows: &[RecordBatch], cycles: &RangeInclusive<u64>) -> Result<(), Cause> {
@@ -289,6 +285,21 @@ impl DirectorySink {
         }
         self.close_part(cycle)
     }
+}
+
+/// Refuses a complete file that does not have what was committed. One that somebody has taken away is not ours any more.
+fn check_length(path: &Path, part: &CommittedPart) -> Result<(), Cause> {
+    let found = std::fs::metadata(path).map_err(|error| open_failed(path, &error))?.len();
+    if found == part.bytes {
+        return Ok(());
+    }
+    Err(Cause::Operation(format!(
+        "'{}' has {found} bytes, but {} were committed. Somebody has changed it, or the machine lost power and \
+         sync = 'never' had not forced it to disk. Restore it, or start the query afresh in another folder and with \
+         another journal",
+        path.display(),
+        part.bytes
+    )))
 }
 
 impl Sink for DirectorySink {

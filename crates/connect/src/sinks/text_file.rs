@@ -2,6 +2,7 @@
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{ErrorKind, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use tidemill_core::Cause;
@@ -41,11 +42,17 @@ impl TextFile {
 
     /// Continues a file with `length` valid bytes, and cuts off the rest.
     pub fn reopen(path: &Path, length: u64, sync: SyncPolicy) -> Result<TextFile, Cause> {
-        let opened = OpenOptions::new().write(true).open(path);
+        let opened = OpenOptions::new().read(true).write(true).open(path);
         let mut file = opened.map_err(|error| incomplete(path, length, &error.to_string()))?;
         let found = file.metadata().map_err(|error| write_failed(path, &error))?.len();
         if found < length {
             return Err(incomplete(path, length, &format!("it has {found}")));
+        }
+        // After a loss of power a file can have its length without its content.
+        let mut last = [b'\n'];
+        let read = file.read_exact_at(&mut last, length.saturating_sub(1));
+        if length > 0 && (read.is_err() || last != *b"\n") {
+            return Err(incomplete(path, length, "no row ends there"));
         }
         let cut = file.set_len(length).and_then(|()| file.seek(SeekFrom::End(0)));
         cut.map_err(|error| write_failed(path, &error))?;
@@ -216,8 +223,9 @@ pub(crate) fn refuse_existing(path: &Path) -> Result<(), Cause> {
 /// What was committed does not exist any more.
 fn incomplete(path: &Path, length: u64, found: &str) -> Cause {
     Cause::Operation(format!(
-        "'{}' must have {length} bytes that are committed: {found}; restore it, or start the query afresh with \
-         another one",
+        "'{}' must have {length} bytes that are committed: {found}. Somebody has changed it, or the machine lost power \
+         and sync = 'never' had not forced it to disk. Restore it, or start the query afresh with another file and \
+         another journal",
         path.display()
     ))
 }

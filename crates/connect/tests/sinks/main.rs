@@ -8,6 +8,7 @@ mod encoders;
 mod files;
 mod full_disk;
 mod killed;
+mod lost_bytes;
 mod memory;
 mod round_trip;
 mod socket_client;
