@@ -7,7 +7,7 @@ use std::path::Path;
 
 use tidemill_core::error::Cause;
 
-use super::listing::failed;
+use super::failure::failed;
 use super::place::{FilePlace, HEAD_BYTES, TAIL_BYTES, read_piece};
 
 /// How many emptied files are remembered until their copies are found.
