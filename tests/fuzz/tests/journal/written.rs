@@ -46,7 +46,13 @@ pub fn record(stream: &str, number: u64) -> Record {
     let request = number
         .is_multiple_of(2)
         .then(|| Request { client: format!("agent {}", number % 3), sequence: number });
-    Record { start, rows: rows(stream, start, ROWS), arrived_ns: number * 1000, request }
+    Record {
+        start,
+        rows: rows(stream, start, ROWS),
+        arrived_ns: number * 1000,
+        request,
+        stretches: Vec::new(),
+    }
 }
 
 pub fn cut(cycle: u64) -> Cut {
