@@ -194,7 +194,7 @@ fn clauses_find_names_with_capitals_as_expressions_do() {
     for (query, name) in [
         ("SELECT * REPLACE (1 AS nothing) FROM $", "nothing"),
         ("SELECT * REPLACE (1 AS \"ID\") FROM $", "ID"),
-        ("SELECT p.* REPLACE (1 AS nothing) FROM $ AS p", "nothing"),
+        ("SELECT p.* REPLACE (1 AS nothing) FROM $ AS p", "p.nothing"),
         ("SELECT * EXCLUDE (nothing) FROM $", "nothing"),
         ("SELECT a.age FROM $ a JOIN $ b USING (nothing)", "nothing"),
     ] {
