@@ -1,6 +1,6 @@
-//! Connections of a source: what it hears of them, and how far event time is at each of their rows.
+//! Connections of a source: the events that it reports about them, and the event time at each of their rows.
 
-/// What a source hears of its connections. Each has a number that is not used again.
+/// An event that a source reports about its connections. Each connection has a number that is not used again.
 ///
 /// ```
 /// use tidemill_core::connections::Heard;
@@ -19,14 +19,15 @@ pub enum Heard {
         /// How many.
         rows: u32,
     },
-    /// Nothing has come over this connection for so long that nobody waits for it any more. Its next rows end that.
+    /// Nothing has come over this connection for so long that the others no longer wait for it. Its next rows end the
+    /// silence.
     Silent(u64),
     /// Nothing will come over this connection any more.
     Closed(u64),
 }
 
 impl Heard {
-    /// How many rows it stands for.
+    /// The number of rows that it stands for.
     pub fn rows(&self) -> u32 {
         match self {
             Heard::Rows { rows, .. } => *rows,
@@ -35,8 +36,9 @@ impl Heard {
     }
 }
 
-/// Rows of one connection that follow each other in a batch, and all that is needed of its connections to tell how far the
-/// source's event time is at each of these rows: as far as the connection itself and all others that it waits for.
+/// Consecutive rows of one connection in a batch, with everything about the connections that determines the source's
+/// event time at each of these rows. That time is the smallest of the times of the connection itself and of all others
+/// that it waits for.
 ///
 /// ```
 /// use tidemill_core::connections::Stretch;
@@ -46,21 +48,21 @@ impl Heard {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
-    /// How many rows.
+    /// The number of rows.
     pub rows: u32,
     /// The largest event time of the connection before them.
     pub own_ns: i64,
-    /// The least of what the other active connections have reached; `i64::MAX` if there are none.
+    /// The smallest event time of the other active connections; `i64::MAX` if there are none.
     pub others_ns: i64,
 }
 
 impl Stretch {
-    /// All rows of a source without connections, or with a single one: its event time is the largest of its rows.
+    /// All rows of a source with one connection or none. Its event time is the largest of its rows.
     pub fn of_all(rows: u32) -> Stretch {
         Stretch { rows, own_ns: i64::MIN, others_ns: i64::MAX }
     }
 
-    /// How far the source is once the connection has come as far as this.
+    /// The source's event time when that of the connection is this.
     pub fn time_at(&self, own_ns: i64) -> i64 {
         own_ns.max(self.own_ns).min(self.others_ns)
     }

@@ -261,15 +261,17 @@ pub trait Source: Send {
         Some(admission)
     }
 
-    /// Keeps account of its connections from now on, for [`Source::connections`]. One over which nothing has come for
-    /// `silent_after` is reported as silent; `None`: never. Called before the first poll, if event time matters.
+    /// Records events of its connections from now on, for [`Source::connections`]. A connection over which nothing has
+    /// come for `silent_after` is reported as silent; with `None` none is. This is called before the first poll, if
+    /// event time matters.
     fn watch_connections(&mut self, _silent_after: Option<Duration>) {}
 
-    /// What was heard of its connections since this was last asked, in order, and with it whose each of the rows is that
-    /// were polled last. Asked after each poll. Empty if it has none, or a single one: its rows then are in one order.
+    /// The events of its connections since the last call, in order. They say over which connection each row of the last
+    /// poll came. Called after each poll. Empty if the source has no connections or only one, because its rows are then
+    /// in one order.
     ///
-    /// What comes over one connection can overtake what comes over another. So event time does not go by the largest of
-    /// all rows, but by the connection that is furthest behind and has not fallen silent.
+    /// Rows of one connection can overtake rows of another. So the event time is not the largest of all rows, but that
+    /// of the connection that is furthest behind and has not fallen silent.
     fn connections(&mut self) -> Vec<Heard> {
         Vec::new()
     }

@@ -1,8 +1,9 @@
-//! How far event time is on each connection of a source, and with that, how far the source is: as far as the connection
-//! that is furthest behind, of those that are active.
+//! The event time of each connection of a source, and from that the event time of the source: that of the active
+//! connection that is furthest behind.
 //!
-//! Which connection gets its rows in first is chance. So it is found out once, where rows are taken in, and what decides is
-//! written down with them ([`Stretch`]): a replay reads it there and knows nothing of connections.
+//! Chance determines which connection gets its rows in first. So this is decided once, where rows are taken in, and the
+//! facts that decide are written with the rows ([`Stretch`]). A replay reads them there and knows nothing of
+//! connections.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,20 +14,20 @@ use tidemill_core::{Heard, Source, Stretch};
 use crate::event_times::EventTimes;
 use crate::feed_settings::FeedSettings;
 
-/// What is known of a connection that is open.
+/// An open connection.
 struct Connection {
-    /// Its largest event time; before its first row, where the source was when it was opened.
+    /// Its largest event time; before its first row, the event time of the source when it was opened.
     reached_ns: i64,
     has_rows: bool,
     /// Whether the others wait for it.
     is_active: bool,
 }
 
-/// The connections of a source. Memory: some words for each one that is open, which the source bounds.
+/// The connections of a source. Takes a few words of memory for each open connection; the source bounds their number.
 pub(crate) struct ConnectionTimes {
     event_times: EventTimes,
     open: BTreeMap<u64, Connection>,
-    /// How far each active one is, least first; and of these, those that have sent rows.
+    /// The event time of each active connection, smallest first, and the same for those that have sent rows.
     active: BTreeSet<(i64, u64)>,
     active_with_rows: BTreeSet<(i64, u64)>,
     time_ns: i64,
@@ -34,7 +35,8 @@ pub(crate) struct ConnectionTimes {
 }
 
 impl ConnectionTimes {
-    /// Of a source that is not behind this time; asks it to watch its connections. `None` if its rows have no event time.
+    /// Asks a source to watch its connections, and starts at this event time of the source. `None` if its rows have no
+    /// event time.
     pub fn watch(source: &mut dyn Source, settings: &FeedSettings, time_ns: i64) -> Option<ConnectionTimes> {
         let event_times = EventTimes::of(settings)?;
         source.watch_connections(settings.idle_after);
@@ -53,8 +55,8 @@ impl ConnectionTimes {
         self.time_ns
     }
 
-    /// Takes over what was heard, with the rows that came; which of these came in is said by `is_in`. Returns whose they
-    /// are; nothing if the source does not tell.
+    /// Processes events that came with rows; `is_in` says which rows were admitted. Returns the stretches of the rows;
+    /// nothing if the source reports no connections.
     pub fn hear(
         &mut self,
         heard: Vec<Heard>,
@@ -87,8 +89,8 @@ impl ConnectionTimes {
         }
     }
 
-    /// Takes over what was heard without rows. Once the source is idle and no connection is active, nobody waits for another
-    /// any more.
+    /// Processes events that came without rows. When the source is idle and no connection is active, no connection
+    /// waits for another any more.
     pub fn hear_nothing(&mut self, heard: Vec<Heard>, is_idle: bool) {
         heard.into_iter().for_each(|heard| self.hear_one(heard));
         if is_idle && self.active.is_empty() {
@@ -105,8 +107,9 @@ impl ConnectionTimes {
         }
     }
 
-    /// A new connection begins where the source is. But it does not wait for others that have not sent anything either, or
-    /// one that is opened before the last one has sent its first row would hold time for ever.
+    /// A new connection begins at the event time of the source. It does not wait for other connections that have not
+    /// sent anything either. Otherwise senders that each connect before the previous one has sent its first row would
+    /// hold time back forever.
     fn opened(&mut self, connection: u64) {
         let least = self.active_with_rows.first().map_or(self.time_ns, |(reached_ns, _)| *reached_ns);
         let reached_ns = self.time_ns.max(least);
@@ -134,7 +137,7 @@ impl ConnectionTimes {
         let own_ns = before.map_or(i64::MIN, |before| before.reached_ns).max(self.time_ns);
         let others_ns = self.active.first().map_or(i64::MAX, |(others_ns, _)| *others_ns);
         let reached_ns = match is_first {
-            // Where it began was a guess; now it is known.
+            // Its beginning was a guess. Now it is known.
             true => self.time_ns.max(reached_ns),
             false => own_ns.max(reached_ns),
         };
@@ -145,7 +148,8 @@ impl ConnectionTimes {
         Stretch { rows, own_ns, others_ns }
     }
 
-    /// Time goes on to the least of the active connections. Where there is none, it stands: someone may connect again.
+    /// Time advances to the smallest time of the active connections. If there are none it stops, because a sender may
+    /// connect again.
     fn move_on(&mut self) {
         if let Some((least_ns, _)) = self.active.first() {
             self.time_ns = self.time_ns.max(*least_ns);
@@ -162,7 +166,7 @@ impl ConnectionTimes {
         self.open.insert(number, connection);
     }
 
-    /// The others do not wait for this one.
+    /// The others do not wait for this connection.
     fn leave(&mut self, number: u64) {
         if let Some(connection) = self.open.get(&number).filter(|connection| connection.is_active) {
             let place = (connection.reached_ns, number);

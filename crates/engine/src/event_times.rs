@@ -1,4 +1,4 @@
-//! The event times of a source's rows, before these have become the rows of a gateway.
+//! The event times of a source's rows, before they become the rows of a gateway.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use crate::feed_settings::FeedSettings;
 
 /// Computes event times.
 pub(crate) struct EventTimes {
-    /// Of the gateway's columns.
+    /// Computed from the gateway's columns.
     pub column: usize,
-    /// How it is computed of the source's columns, if it is none of them.
+    /// How it is computed from the source's columns, if it is not one of them.
     computed: Option<Arc<dyn Expression>>,
-    /// What expressions of intake are computed with: they depend on no cut.
+    /// The context of expressions at intake, which depend on no cut.
     cut: Cut,
 }
 
@@ -31,7 +31,7 @@ impl EventTimes {
     /// The event time of each row.
     ///
     /// # Errors
-    /// [`Cause::User`] if that of one of them cannot be computed.
+    /// [`Cause::User`] if the event time of a row cannot be computed.
     pub fn of_rows(&self, rows: &RecordBatch) -> Result<TimestampNanosecondArray, Cause> {
         let times: ArrayRef = match &self.computed {
             Some(computed) => computed.evaluate(rows, &self.cut)?,
@@ -44,7 +44,7 @@ impl EventTimes {
     pub fn largest_of(&self, rows: &RecordBatch) -> Result<i64, Cause> {
         match self.of_rows(rows) {
             Ok(times) => Ok(times.iter().flatten().max().unwrap_or(i64::MIN)),
-            // Rows of which it cannot be computed are left out further on, and move no one.
+            // Rows whose event time cannot be computed are left out later, and advance no time.
             Err(Cause::User(_)) if rows.num_rows() == 1 => Ok(i64::MIN),
             Err(Cause::User(_)) => {
                 let middle = rows.num_rows() / 2;

@@ -1,4 +1,4 @@
-//! How a source is fed: its columns, its event time, and what is done about silence and the future.
+//! How a source is fed: its columns, its event time, and what happens when it is silent or ahead of the clock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,13 +25,13 @@ pub struct FeedSettings {
 pub struct EventTime {
     /// Its column, a timestamp in nanoseconds.
     pub column: usize,
-    /// A row is late if its event time is more than this behind the largest one before it. Of a source with several
-    /// connections the one counts that is furthest behind.
+    /// A row is late if its event time is more than this behind the largest one before it. If a source has several
+    /// connections, the one that is furthest behind counts.
     pub delay_ns: i64,
 }
 
 impl EventTime {
-    /// How far the event time of a source was whose gateway was complete up to this time.
+    /// The event time of a source whose gateway was complete up to this time.
     pub(crate) fn before(&self, watermark: i64) -> i64 {
         if watermark > i64::MIN { watermark.saturating_add(self.delay_ns) } else { i64::MIN }
     }

@@ -1,4 +1,4 @@
-//! Whose the rows of a record are, as its bytes: 20 for each stretch of rows of one connection.
+//! The stretches of a record as bytes: 20 for each stretch of consecutive rows of one connection.
 
 use tidemill_core::connections::Stretch;
 
@@ -15,7 +15,7 @@ pub(crate) fn encode_stretches(stretches: &[Stretch]) -> Vec<u8> {
     bytes
 }
 
-/// Reads what [`encode_stretches`] wrote with so many rows.
+/// Reads what [`encode_stretches`] wrote for this many rows.
 pub(crate) fn decode_stretches(bytes: &[u8], rows: u32) -> Result<Vec<Stretch>, EndsEarly> {
     let (mut fields, mut stretches) = (Fields(bytes), Vec::new());
     while !fields.0.is_empty() {

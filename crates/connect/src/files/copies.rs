@@ -17,13 +17,13 @@ const EMPTIED_MAX: usize = 100;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Copy {
     No,
-    /// It has the beginning of what was read so far. It may still be written.
+    /// It has the beginning of what was read so far. It may still be growing.
     Unfinished,
-    /// It has all that was read, up to this place.
+    /// It has everything that was read, up to this place.
     Of(FilePlace),
 }
 
-/// The files that were emptied of late, as they were before.
+/// The files that were emptied recently, as they were before.
 #[derive(Debug, Default)]
 pub(super) struct Emptied {
     places: VecDeque<FilePlace>,
@@ -37,7 +37,7 @@ impl Emptied {
         }
     }
 
-    /// Finds out what a new file is, beside files that are followed and read up to these places.
+    /// Finds out what a new file is, compared with the files that are followed and read up to these places.
     pub(super) fn copy_at(
         &self,
         path: &Path,
@@ -58,7 +58,7 @@ impl Emptied {
     }
 }
 
-/// Whether the name is that of another file in the same folder with something behind it.
+/// Whether the name is that of another file in the same folder, with a suffix.
 fn is_named_after(path: &Path, other: &Path) -> bool {
     let name = |path: &Path| path.file_name().map(|name| name.as_encoded_bytes().to_vec());
     let (Some(name), Some(begin)) = (name(path), name(other)) else { return false };
@@ -72,7 +72,7 @@ fn has_all(path: &Path, place: &FilePlace) -> std::io::Result<bool> {
     place.prints.are_of(&mut File::open(path)?)
 }
 
-/// Compares a file with one that is read up to a place and is there.
+/// Compares a file with an existing one that is read up to a place.
 fn compare(path: &Path, place: &FilePlace) -> std::io::Result<Copy> {
     if has_all(path, place)? {
         return Ok(Copy::Of(place.clone()));

@@ -328,7 +328,7 @@ impl Follower {
                     }
                     Look::Displaced => self.next_scan = Instant::now(),
                     Look::Emptied => {
-                        // If it was copied before, the copy is to be found before it is read on.
+                        // If it was copied before, the copy must be found before reading continues.
                         text.take_emptied().into_iter().for_each(|place| self.emptied.note(place));
                         self.next_scan = Instant::now();
                     }

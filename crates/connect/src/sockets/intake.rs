@@ -33,7 +33,7 @@ pub(super) struct Intake {
     stamping: Option<Stamping>,
     /// The threads that reported to be done since this was last asked.
     done: Vec<u64>,
-    /// What was heard of connections since this was last asked; `None`: nobody asks.
+    /// Events of connections since the last call; `None` if nobody asks for them.
     heard: Option<Vec<Heard>>,
 }
 
@@ -117,7 +117,7 @@ impl Intake {
         Ok(None)
     }
 
-    /// Keeps what is heard of connections from now on.
+    /// Records events of connections from now on.
     pub(super) fn listen(&mut self) {
         self.heard.get_or_insert_default();
     }
@@ -128,12 +128,12 @@ impl Intake {
         }
     }
 
-    /// What was heard of connections since this was last asked.
+    /// The events of connections since the last call.
     pub(super) fn take_heard(&mut self) -> Vec<Heard> {
         self.heard.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// The rows of a delivery that is given out; its place is free from now on.
+    /// The rows of a delivery that is taken out; its place becomes free.
     fn hear_rows(&mut self, delivered: Delivered) -> RecordBatch {
         let Delivered { connection, rows, .. } = delivered;
         self.hear(Heard::Rows { connection, rows: rows.num_rows() as u32 });

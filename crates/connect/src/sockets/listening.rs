@@ -51,7 +51,7 @@ struct Reader {
     socket: Socket,
     thread: JoinHandle<()>,
     room: Arc<Room>,
-    /// Since when it is known to be silent.
+    /// When it became known to be silent.
     silent_since: Option<Instant>,
 }
 

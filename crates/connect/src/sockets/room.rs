@@ -16,9 +16,9 @@ pub(super) struct Room {
 
 #[derive(Debug)]
 struct State {
-    /// For so many reads there is room.
+    /// The room for this many reads.
     free: usize,
-    /// Since when the socket is waited for.
+    /// Since when the reader has been waiting for the socket.
     reading_since: Option<Instant>,
 }
 
@@ -44,13 +44,13 @@ impl Room {
         Arc::new(Place { room: Arc::clone(self) })
     }
 
-    /// Notes whether the socket is being waited for.
+    /// Records whether the reader is waiting for the socket.
     pub(super) fn set_reading(&self, is_reading: bool) {
         self.lock().reading_since = is_reading.then(Instant::now);
     }
 
-    /// Since when nothing has come, if the sender is to blame for that: all that came before was taken, and the socket is
-    /// being waited for.
+    /// Since when the sender has sent nothing. Only then is it silent: everything before was taken, and the reader is
+    /// waiting for the socket.
     pub(super) fn silent_since(&self) -> Option<Instant> {
         let state = self.lock();
         // The read that waits has room, too.

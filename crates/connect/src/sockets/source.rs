@@ -68,7 +68,7 @@ impl SocketSource {
         }
     }
 
-    /// One server sends over one connection at a time, so there is nothing to tell of it.
+    /// One server sends over one connection at a time, so there is nothing to report about it.
     pub(super) fn watch_connections(&mut self, silent_after: Option<Duration>) {
         if let Peers::Listening(listening) = &mut self.peers {
             listening.watch_connections(silent_after);
