@@ -6,6 +6,8 @@
 mod sender;
 mod support;
 
+#[path = "../../connect/tests/postgres/noise.rs"]
+mod noise;
 #[allow(dead_code, reason = "a part of it is used here")]
 #[path = "../../connect/tests/postgres/server.rs"]
 mod server;
@@ -14,11 +16,11 @@ use std::fmt::Write as _;
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Child, Stdio};
 
+use noise::noise;
 use sender::Sender;
-use support::child::{interrupt, wait_until};
-use support::*;
+use support::folder_with;
+use support::run::Run;
 
 const START_MS: u64 = 1_700_000_000_000;
 const REQUESTS: u64 = 60;
@@ -56,19 +58,6 @@ fn bodies() -> Vec<String> {
     bodies
 }
 
-/// A text that hardly gets shorter when it is compressed, without what line protocol gives a meaning to.
-fn noise(bytes: usize) -> String {
-    const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
-    let mut state = 88_172_645_463_325_252_u64;
-    let next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        char::from(LETTERS[(state % 64) as usize])
-    };
-    std::iter::repeat_with(next).take(bytes).collect()
-}
-
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -91,26 +80,6 @@ fn script(port: u16, url: &str) -> String {
     )
 }
 
-/// A run that does not outlive the test.
-struct Run(Child);
-
-impl Drop for Run {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn begin(folder: &Path) -> Run {
-    let log = fs::OpenOptions::new().create(true).append(true).open(folder.join("log")).unwrap();
-    let mut command = tidemill(folder, &["run", "p.sql"]);
-    Run(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap())
-}
-
-fn log_of(folder: &Path) -> String {
-    fs::read_to_string(folder.join("log")).unwrap_or_default()
-}
-
 /// The numbers of the points of a file, those below 0 apart.
 fn numbers(path: &Path) -> (Vec<i64>, Vec<i64>) {
     let text = fs::read_to_string(path).unwrap_or_default();
@@ -124,35 +93,25 @@ fn bad_points_cost_neither_good_ones_nor_other_sinks_anything() {
     let port = free_port();
     let folder = folder_with(&[("p.sql", &script(port, &server.url()))]);
     let folder = folder.path();
-    let mut run = begin(folder);
+    let mut run = Run::begin(folder);
     let sender = Sender::start(port, "agent-1", bodies());
     for answers in [8, 15, 23, 30, 37, 44, 51] {
-        wait_until("so many are answered", || {
-            if let Some(status) = run.0.try_wait().unwrap() {
-                panic!("it ended by itself ({status}):\n{}", log_of(folder));
-            }
-            sender.answered() >= answers
-        });
-        run.0.kill().unwrap();
-        run.0.wait().unwrap();
-        run = begin(folder);
+        run.wait_until("so many are answered", || sender.answered() >= answers);
+        run.kill();
+        run = Run::begin(folder);
     }
     sender.join();
     let good: Vec<i64> = (0..(REQUESTS * POINTS) as i64).collect();
     let rows_of = |name: &str| numbers(&folder.join(name));
     let in_table = |table: &str| server.query(&format!("SELECT count(*) FROM {table}"));
-    wait_until("the sinks have all", || {
-        if let Some(status) = run.0.try_wait().unwrap() {
-            panic!("it ended by itself ({status}):\n{}", log_of(folder));
-        }
+    run.wait_until("the sinks have all", || {
         let has_end = |name: &str| rows_of(name).1.contains(&-100);
         has_end("raw.csv")
             && has_end("halves.csv")
             && server.query("SELECT count(*) FROM points WHERE n = -100") == "1"
             && server.query("SELECT count(*) FROM hosts WHERE host = 'end'") == "1"
     });
-    interrupt(&run.0);
-    assert_eq!(run.0.wait().unwrap().code(), Some(130), "{}", log_of(folder));
+    run.interrupt();
 
     // The sinks that can take everything have everything.
     assert_eq!(rows_of("raw.csv"), (good.clone(), vec![-1, -2, -3, -4, -5, -6, -7, -8, -9, -100]));

@@ -15,10 +15,11 @@ use std::fmt::Write as _;
 use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use sender::Sender;
-use support::child::{interrupt, wait_until};
+use support::child::wait_until;
+use support::run::Run;
 use support::*;
 
 const REQUESTS: u64 = 240;
@@ -66,55 +67,22 @@ fn source(port: u16, options: &str) -> String {
 const STATISTICS: &str = "SELECT window_start, host, count(*) AS points, min(v) AS least, max(v) AS most, sum(v) AS \
                           total FROM tumble(TABLE(m), time, INTERVAL '10 seconds') GROUP BY window_start, host";
 
-/// A run that does not outlive the test.
-struct Run(Child);
-
-impl Drop for Run {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn begin(folder: &Path) -> Run {
-    let log = fs::OpenOptions::new().create(true).append(true).open(folder.join("log")).unwrap();
-    let mut command = tidemill(folder, &["run", "p.sql"]);
-    Run(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap())
-}
-
-fn interrupted(mut run: Run, folder: &Path) {
-    interrupt(&run.0);
-    let code = run.0.wait().unwrap().code();
-    assert_eq!(code, Some(130), "{}", fs::read_to_string(folder.join("log")).unwrap());
-}
-
-fn kill(mut run: Run) {
-    // SIGKILL: nothing is written or closed any more.
-    run.0.kill().unwrap();
-    run.0.wait().unwrap();
-}
-
 /// Runs the pipeline until a sink has everything, and kills it after this many answers each time.
 fn killed_after(folder: &Path, port: u16, kills: &[u64], mut has_all: impl FnMut() -> bool) {
-    let mut child = begin(folder);
+    let mut child = Run::begin(folder);
     let sender = Sender::start(port, "agent-7", bodies());
     for &answers in kills {
-        wait_until("so many are answered", || {
-            if let Some(status) = child.0.try_wait().unwrap() {
-                panic!("it ended by itself ({status}):\n{}", fs::read_to_string(folder.join("log")).unwrap());
-            }
-            sender.answered() >= answers
-        });
+        child.wait_until("so many are answered", || sender.answered() >= answers);
         // Every third time in order, at other times as hard as can be.
         match answers % 3 {
-            0 => interrupted(child, folder),
-            _ => kill(child),
+            0 => child.interrupt(),
+            _ => child.kill(),
         }
-        child = begin(folder);
+        child = Run::begin(folder);
     }
     sender.join();
     wait_until("the sinks have all", &mut has_all);
-    interrupted(child, folder);
+    child.interrupt();
     let log = fs::read_to_string(folder.join("log")).unwrap();
     // One that is killed at once says nothing.
     assert!(log.matches("going on").count() + 1 >= kills.len(), "{log}");
@@ -202,12 +170,12 @@ fn a_journal_can_be_listed_shown_checked_and_replayed() {
         + "CREATE SINK raw AS SELECT host, n, v FROM m WITH (connector = 'file', path = 'raw.csv');\n";
     let again = source(port, "") + "SELECT count(*) AS points, sum(n) AS total FROM m;\n";
     let folder = folder_with(&[("p.sql", &script), ("again.sql", &again)]);
-    let child = begin(folder.path());
+    let child = Run::begin(folder.path());
     wait_until("it listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
     let bodies: Vec<String> = bodies().into_iter().take(3).collect();
     Sender::start(port, "agent-7", bodies).join();
     wait_until("the sink has all", || raw_rows(&folder.path().join("raw.csv")).len() == 60);
-    interrupted(child, folder.path());
+    child.interrupt();
 
     let journal = |arguments: &[&str]| ended(folder.path(), &[&["journal"], arguments].concat());
     journal(&["ls", "p.journal"]).expect(0).shows(&["stream m: positions 0 to 59", "cuts: cycles 0 to"]);
@@ -232,19 +200,19 @@ fn a_pipeline_that_can_go_on_needs_no_repair_and_has_nothing_to_make_again() {
     let script = source(port, "").replace("20 ms", "1 hour")
         + "CREATE SINK raw AS SELECT host, n, v FROM m WITH (connector = 'file', path = 'raw.csv');\n";
     let folder = folder_with(&[("p.sql", &script)]);
-    let child = begin(folder.path());
+    let child = Run::begin(folder.path());
     wait_until("it listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
     Sender::start(port, "agent-7", bodies().into_iter().take(3).collect()).join();
-    interrupted(child, folder.path());
+    child.interrupt();
     let log = || fs::read_to_string(folder.path().join("log")).unwrap();
     assert!(log().contains("60 rows in, 60 rows out"), "{}", log());
 
     let journal = |arguments: &[&str]| ended(folder.path(), &[&["journal"], arguments].concat());
     journal(&["verify", "p.journal", "p.sql"]).expect(0).tells(&["no damage", "the pipeline can go on"]);
     journal(&["repair", "p.journal", "p.sql"]).expect(0).tells(&["there is nothing to repair"]);
-    let child = begin(folder.path());
+    let child = Run::begin(folder.path());
     wait_until("it goes on", || log().contains("going on"));
-    interrupted(child, folder.path());
+    child.interrupt();
     assert!(log().contains("0 events in the journal behind it, 0 cycles to be made again"), "{}", log());
     assert!(log().contains("0 rows in, 0 rows out"), "{}", log());
     assert_eq!(raw_rows(&folder.path().join("raw.csv")).len(), 60);
@@ -268,12 +236,12 @@ fn another_query_over_the_same_journal_is_refused() {
     let source = source(port, "").replace("v DOUBLE,", "v DOUBLE, w AS v * 2,");
     let raw = "CREATE SINK raw AS SELECT host, w, n FROM m WITH (connector = 'file', path = 'raw.csv');\n";
     let folder = folder_with(&[("p.sql", &(source.clone() + raw))]);
-    let child = begin(folder.path());
+    let child = Run::begin(folder.path());
     wait_until("it listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
     Sender::start(port, "agent-7", bodies().into_iter().take(2).collect()).join();
     // Two of them at once would write into one journal.
     ended(folder.path(), &["run", "p.sql"]).expect(2).tells(&["another process is running this query"]);
-    interrupted(child, folder.path());
+    child.interrupt();
     let script = source + raw;
     for (before, after, told) in [
         ("n FROM", "n + 1 AS n FROM", "raw: "),
@@ -286,7 +254,7 @@ fn another_query_over_the_same_journal_is_refused() {
         refused.tells(&["journal", told]);
     }
     fs::write(folder.path().join("p.sql"), script).unwrap();
-    let child = begin(folder.path());
+    let child = Run::begin(folder.path());
     wait_until("it goes on", || TcpStream::connect(("127.0.0.1", port)).is_ok());
-    interrupted(child, folder.path());
+    child.interrupt();
 }

@@ -7,43 +7,19 @@ mod support;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use support::child::{interrupt, wait_until};
+use support::child::wait_until;
+use support::run::{Run, log};
 use support::*;
 
-/// A run that does not outlive the test.
-struct Run(Child);
-
-impl Drop for Run {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn begin(folder: &Path) -> Run {
-    let log = OpenOptions::new().create(true).append(true).open(folder.join("log")).unwrap();
-    let mut command = tidemill(folder, &["run", "p.sql"]);
-    Run(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap())
-}
-
-fn log(folder: &Path) -> String {
-    fs::read_to_string(folder.join("log")).unwrap_or_default()
-}
-
 /// Ends it: in order, or as hard as can be.
-fn end(mut run: Run, in_order: bool, folder: &Path) {
-    if let Some(status) = run.0.try_wait().unwrap() {
-        panic!("it ended by itself ({status}):\n{}", log(folder));
-    }
+fn end(mut run: Run, in_order: bool) {
+    run.expect_running();
     match in_order {
-        true => interrupt(&run.0),
-        false => run.0.kill().unwrap(),
+        true => run.interrupt(),
+        false => run.kill(),
     }
-    let code = run.0.wait().unwrap().code();
-    assert_eq!(code, in_order.then_some(130), "{}", log(folder));
 }
 
 fn append(path: &Path, text: &str) {
@@ -72,7 +48,7 @@ fn survive(source: &str, id: &str, rounds: u64, mut write: impl FnMut(&Path, u64
     fs::create_dir(folder.path().join("in")).unwrap();
     let (path, mut due) = (folder.path(), 0);
     for round in 0..rounds {
-        let run = begin(path);
+        let run = Run::begin(path);
         due += write(path, round);
         match round % 3 {
             // At any moment: while it starts, reads, or commits.
@@ -81,12 +57,12 @@ fn survive(source: &str, id: &str, rounds: u64, mut write: impl FnMut(&Path, u64
             _ => wait_until("all rows are there", || ids(path).len() as u64 >= due),
         }
         // What is written while it is down is found, too.
-        end(run, round % 6 == 5, path);
+        end(run, round % 6 == 5);
         due += write(path, round + 1000);
     }
-    let run = begin(path);
+    let run = Run::begin(path);
     wait_until("all rows are there", || ids(path).len() as u64 >= due);
-    end(run, true, path);
+    end(run, true);
     let mut found = ids(path);
     found.sort_unstable();
     assert_eq!(found, (0..due).collect::<Vec<_>>(), "{}", log(path));

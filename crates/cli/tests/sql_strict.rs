@@ -4,6 +4,7 @@
 mod support;
 
 use std::fs;
+use std::io::Write as _;
 
 use support::child::{end, start, wait_until};
 use support::*;
@@ -83,4 +84,41 @@ fn help_names_strict_only_where_it_is() {
         let help = help(&command);
         assert!(!help.contains("\n      --strict"), "{help}");
     }
+}
+
+const TOTALS: &str = "CREATE SOURCE s (ts TIMESTAMP NOT NULL, n BIGINT, WATERMARK FOR ts AS ts - INTERVAL '1 second') \
+                      WITH (path = 'large.csv', follow = FOLLOW); \
+                      CREATE SINK out AS SELECT window_start, sum(n) AS total \
+                      FROM tumble(TABLE(s), ts, INTERVAL '10 seconds') GROUP BY window_start WITH (path = 'out.csv');";
+/// Two numbers whose sum does not fit, and one behind their window.
+const LARGE: &str =
+    "ts,n\n2026-01-01T00:00:01,9223372036854775807\n2026-01-01T00:00:02,1\n2026-01-01T00:00:30,1\n";
+const NULL_RESULT: &str = "1 result did not fit, which --strict does not allow";
+
+#[test]
+fn a_result_that_does_not_fit_ends_a_pipeline() {
+    let script = TOTALS.replace("FOLLOW", "false");
+    let folder = folder_with(&[("large.csv", LARGE), ("p.sql", &script)]);
+    ended(folder.path(), &["run", "p.sql"]).expect(0).tells(&["1 result did not fit and is NULL"]);
+    fs::remove_file(folder.path().join("out.csv")).unwrap();
+    ended(folder.path(), &["run", "--strict", "p.sql"])
+        .expect(2)
+        .tells(&[NULL_RESULT, "is NULL for window_start"]);
+}
+
+#[test]
+fn what_runs_in_the_background_is_watched() {
+    let script = TOTALS.replace("FOLLOW", "true");
+    let folder = folder_with(&[("large.csv", LARGE)]);
+    let mut child = start(tidemill(folder.path(), &["sql", "--strict"]));
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(format!("{script}\n\\start\n").as_bytes()).unwrap();
+    let out = folder.path().join("out.csv");
+    wait_until("the window is written", || {
+        fs::read_to_string(&out).is_ok_and(|text| text.lines().count() > 1)
+    });
+    input.write_all(b"SELECT 1 AS one;\n").unwrap();
+    drop(input);
+    let ended = end(child).expect(2).shows(&["one"]);
+    ended.tells(&[NULL_RESULT]);
 }

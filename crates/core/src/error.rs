@@ -35,8 +35,16 @@ pub struct OperatorError {
     pub partition: u32,
     /// The cycle.
     pub cycle: u64,
+    /// Which events of the cycle caused the rows that the partition was given in it: their positions within the cycle,
+    /// ascending, the first [`OperatorError::EVENTS_MAX`] of them. Empty if it was given none.
+    pub events: Vec<u32>,
     /// The cause.
     pub cause: Cause,
+}
+
+impl OperatorError {
+    /// Only the first this many events are reported.
+    pub const EVENTS_MAX: usize = 1000;
 }
 
 /// A sink failed: which and when.

@@ -24,6 +24,8 @@ pub struct FeedStatus {
     pub rows: u64,
     /// Rows that came too late.
     pub late: u64,
+    /// Rows that were left out because it was asked for ([`find_skip`](crate::find_skip)).
+    pub skipped: u64,
     /// Records that could not be read, and rows without event time.
     pub faults: Faults,
     /// How far the source is.
@@ -38,6 +40,7 @@ pub(crate) struct FeedState {
     stop: AtomicBool,
     rows: AtomicU64,
     late: AtomicU64,
+    skipped: AtomicU64,
     ended: AtomicBool,
     slow: Mutex<(Faults, Progress)>,
 }
@@ -57,6 +60,10 @@ impl FeedState {
 
     pub fn set_late(&self, late: u64) {
         self.late.store(late, Ordering::Relaxed);
+    }
+
+    pub fn add_skipped(&self, rows: u64) {
+        self.skipped.fetch_add(rows, Ordering::Relaxed);
     }
 
     pub fn add_faults(&self, faults: Faults) {
@@ -142,6 +149,7 @@ impl Feed {
         FeedStatus {
             rows: self.state.rows.load(Ordering::Relaxed),
             late: self.state.late.load(Ordering::Relaxed),
+            skipped: self.state.skipped.load(Ordering::Relaxed),
             faults: slow.0.clone(),
             progress: slow.1,
             ended: self.state.ended.load(Ordering::Acquire),

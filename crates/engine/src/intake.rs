@@ -10,7 +10,8 @@ use tidemill_core::arrow::array::{Array, BooleanArray, RecordBatch, RecordBatchO
 use tidemill_core::arrow::schema::SchemaRef;
 use tidemill_core::error::Cause;
 use tidemill_core::{Batch, Cut, Expression, Faults, Stretch};
-use tidemill_flow::Chunk;
+use tidemill_flow::{Chunk, guard};
+use tidemill_journal::{Positions, Record};
 
 use crate::event_times::event_times;
 use crate::feed_settings::{EventTime, FeedSettings};
@@ -103,9 +104,69 @@ impl Intake {
         stretches: &[Stretch],
     ) -> Result<Chunk, Cause> {
         let events = rows.num_rows() as u32;
+        self.take_at(rows, (0..events).collect(), events, stretches)
+    }
+
+    /// The chunk of a journaled record without the rows at some positions. These count as events, and their event time
+    /// counts as before: the lateness and the watermarks of all other rows, which may be in logged cuts, stay the same.
+    ///
+    /// # Errors
+    /// If a column of another row cannot be computed for a reason that is not a single row's.
+    pub(crate) fn take_without(&mut self, record: &Record, skipped: &Positions) -> Result<Chunk, Cause> {
+        let Record { rows, stretches, .. } = record;
+        if skipped.is_empty() {
+            return self.take_stretches(rows, stretches);
+        }
+        let is_kept = |row: u32| {
+            let position = record.start + u64::from(row);
+            skipped.within(position..position + 1).is_empty()
+        };
+        // A skipped row may be one that cannot even be computed. Then its time is not known and does not count.
+        let Ok(mut chunk) = guard(|| self.take_stretches(rows, stretches)) else {
+            let events = rows.num_rows() as u32;
+            let kept: BooleanArray = (0..events).map(|row| Some(is_kept(row))).collect();
+            let kept_rows =
+                filter_record_batch(rows, &kept).map_err(|error| Cause::Bug(error.to_string()))?;
+            return self.take_at(
+                &kept_rows,
+                (0..events).filter(|row| is_kept(*row)).collect(),
+                events,
+                stretches,
+            );
+        };
+        for stream in &mut chunk.streams {
+            let Some(batch) = stream else { continue };
+            let kept: BooleanArray = batch.positions.iter().map(|row| Some(is_kept(*row))).collect();
+            *batch = chosen(&batch.rows, &batch.positions, &kept)?;
+        }
+        Ok(chunk)
+    }
+
+    /// Checks that the columns of some rows can be computed, or that these rows can be left out one by one.
+    ///
+    /// # Errors
+    /// If one of the rows ends the query.
+    pub(crate) fn check(&self, rows: &RecordBatch) -> Result<(), Cause> {
+        match self.computed(rows) {
+            Err(Cause::User(_)) | Ok(_) => Ok(()),
+            Err(cause) => Err(cause),
+        }
+    }
+
+    /// The chunk of this many events, of which there are rows at these positions.
+    fn take_at(
+        &mut self,
+        rows: &RecordBatch,
+        positions: Vec<u32>,
+        events: u32,
+        stretches: &[Stretch],
+    ) -> Result<Chunk, Cause> {
         let (rows, positions) = match self.computed(rows) {
-            Err(Cause::User(_)) => self.computed_row_by_row(rows)?,
-            rows => (rows?, (0..events).collect()),
+            Err(Cause::User(_)) => {
+                let (rows, kept) = self.computed_row_by_row(rows)?;
+                (rows, kept.into_iter().map(|row| positions[row as usize]).collect())
+            }
+            rows => (rows?, positions),
         };
         let (in_time, late) = match self.sort(&rows, &positions, stretches)? {
             Sorted::AllInTime => (Batch::from_source(rows, positions.into()), None),

@@ -90,7 +90,8 @@ mod intake;
 mod connection_tests;
 
 pub use durable::{
-    Durability, DurableRun, DurableSource, Maintenance, Recovered, Repair, SyncPolicy, find_repair,
+    Durability, DurableRun, DurableSource, Maintenance, Recovered, Repair, Skip, SyncPolicy, find_repair,
+    find_skip,
 };
 pub use engine::{Engine, Launch};
 pub use feed::{Feed, FeedStatus};
@@ -111,7 +112,7 @@ pub use tidemill_flow::{
     Chunk, Failure, FlowError, Gateway, Replan, Resume, Running, Snapshots, SplitStatus, Status, Stopped,
     Summary, Work, WorkerProcess, WorkerProcesses,
 };
-pub use tidemill_journal::{Journal, StreamSettings, inspect};
+pub use tidemill_journal::{Journal, Positions, Skips, StreamSettings, inspect};
 pub use tidemill_plan::{
     AutoSplit, CyclePolicy, Limits, OperatorPlan, PlaceChoice, PlaceGroup, PlaceMember, Plan, PlanError,
     Producer, StreamProcessPlan, StreamRef, TransformPlan, places_of,

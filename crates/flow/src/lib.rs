@@ -26,6 +26,7 @@ pub use error::{Failure, FlowError};
 pub use intake::gateway::{Chunk, Gateway, Stopped};
 pub use intake::resume::{Replay, Resume, SinkProgress};
 pub use members::{WorkerProcess, WorkerProcesses};
+pub use panics::guard;
 pub use run::{Running, Settings, Snapshots, start};
 pub use run_state::splits::Replan;
 pub use run_state::work::Work;

@@ -6,7 +6,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tidemill_core::error::Cause;
 
 /// Calls `body`; a panic in it becomes a cause with its message.
-pub(crate) fn guard<T>(body: impl FnOnce() -> Result<T, Cause>) -> Result<T, Cause> {
+///
+/// # Errors
+/// Those of `body`, and [`Cause::Bug`] if it panics.
+///
+/// ```
+/// let failed = tidemill_flow::guard::<()>(|| panic!("no such key"));
+/// assert_eq!(failed.unwrap_err().to_string(), "this is a bug: no such key");
+/// ```
+pub fn guard<T>(body: impl FnOnce() -> Result<T, Cause>) -> Result<T, Cause> {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| Err(cause_of(&*panic)))
 }
 

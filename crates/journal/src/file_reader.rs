@@ -34,6 +34,19 @@ impl FileReader {
         magic: [u8; 8],
         version: u32,
     ) -> Result<Option<FileReader>, Cause> {
+        match FileReader::open_any(medium, path, magic, version)? {
+            Some((_, found)) if found != version => Err(other_version(path, found, version)),
+            opened => Ok(opened.map(|(reader, _)| reader)),
+        }
+    }
+
+    /// Opens a file of a version up to this one, and says of which.
+    pub(crate) fn open_any(
+        medium: &dyn Medium,
+        path: &Path,
+        magic: [u8; 8],
+        version: u32,
+    ) -> Result<Option<(FileReader, u32)>, Cause> {
         let file = match medium.open(path, false) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened.map_err(|error| failed("open", path, &error))?,
@@ -58,7 +71,7 @@ impl FileReader {
             ));
         }
         match reader.u32()? {
-            found if found == version => Ok(Some(reader)),
+            found if (1..=version).contains(&found) => Ok(Some((reader, found))),
             found => Err(other_version(path, found, version)),
         }
     }

@@ -19,6 +19,7 @@ use crate::query;
 use crate::rows::{RowDecoder, decode_schema};
 use crate::scan::{Found, Next, Scan};
 use crate::segment::{SegmentHead, read_head, segment_name, segment_positions};
+use crate::skips::{self, Skips};
 use crate::snapshots::SnapshotFolder;
 use crate::stream::Record;
 
@@ -33,6 +34,8 @@ pub struct Listing {
     pub snapshots: Vec<u64>,
     /// For each sink that needs the file, its last committed cycle.
     pub commits: BTreeMap<String, u64>,
+    /// For each stream the positions that are left out.
+    pub skips: Skips,
 }
 
 /// A log and its segments.
@@ -112,6 +115,7 @@ pub fn list_on(medium: &dyn Medium, folder: &Path) -> Result<Listing, Cause> {
         cuts: list_log(medium, String::new(), &layout::cuts(folder))?,
         snapshots: snapshot_cycles(medium, folder)?,
         commits: CommitFile::read_on(medium, &layout::commits(folder))?,
+        skips: skips::read(medium, &layout::skips(folder))?,
     })
 }
 
@@ -162,6 +166,10 @@ pub fn verify_on(medium: &dyn Medium, folder: &Path) -> Result<Verification, Cau
     let commits = layout::commits(folder);
     if let Err(cause) = CommitFile::read_on(medium, &commits) {
         verification.find(&commits, 0, cause.to_string());
+    }
+    let left_out = layout::skips(folder);
+    if let Err(cause) = skips::read(medium, &left_out) {
+        verification.find(&left_out, 0, cause.to_string());
     }
     let query = layout::query(folder);
     if let Err(cause) = query::read(medium, &query) {

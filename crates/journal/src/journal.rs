@@ -22,11 +22,15 @@ use crate::recovery;
 use crate::replace::{remove_unfinished, replace};
 use crate::rows::{RowDecoder, RowEncoder, decode_schema, encode_schema};
 use crate::segment::Content;
+use crate::skips::{self, Skips};
 use crate::snapshots::SnapshotFolder;
 use crate::stream::{StreamReader, StreamSettings, StreamWriter};
 
 const MAGIC: [u8; 8] = *b"TIDEJRNL";
-pub(crate) const VERSION: u32 = 1;
+/// Since there may be positions that are left out.
+const VERSION: u32 = 2;
+/// Of a folder that never had any, so that older programs can go on with it.
+const VERSION_WITHOUT_SKIPS: u32 = 1;
 const CUTS_SEGMENT_BYTES: u64 = 8 << 20;
 
 /// The folder of one query. Only one process can have it open at a time. Parts taken from it keep the lock too.
@@ -75,12 +79,9 @@ impl Journal {
         // What an earlier run had begun to write when it ended. It has no name yet, so nobody reads it.
         remove_unfinished(&*medium, folder)?;
         remove_unfinished(&*medium, &snapshots)?;
-        if FileReader::open(&*medium, &layout::manifest(folder), MAGIC, VERSION)?
-            .map(FileReader::finish)
-            .transpose()?
-            .is_none()
-        {
-            write_manifest(&*medium, folder)?;
+        match FileReader::open_any(&*medium, &layout::manifest(folder), MAGIC, VERSION)? {
+            Some((reader, _)) => reader.finish()?,
+            None => write_manifest(&*medium, folder, VERSION_WITHOUT_SKIPS)?,
         }
         let folder = folder.to_owned();
         Ok(Journal { medium, folder, lock, streams: Mutex::default(), cuts: Mutex::default() })
@@ -175,6 +176,24 @@ impl Journal {
         query::write(&*self.medium, &layout::query(&self.folder), text)
     }
 
+    /// The positions that are left out.
+    ///
+    /// # Errors
+    /// If the file is damaged, or a newer program wrote it.
+    pub fn skips(&self) -> Result<Skips, Cause> {
+        skips::read(&*self.medium, &layout::skips(&self.folder))
+    }
+
+    /// Says, durably, which positions are left out. From the first time on, programs that know of none refuse the folder:
+    /// they would take the rows in.
+    ///
+    /// # Errors
+    /// If the disk is full or fails; then the positions are those before or these.
+    pub fn set_skips(&self, skips: &Skips) -> Result<(), Cause> {
+        write_manifest(&*self.medium, &self.folder, VERSION)?;
+        skips::write(&*self.medium, &layout::skips(&self.folder), skips)
+    }
+
     /// The file of commits.
     pub fn commits(&self) -> CommitFile {
         CommitFile::new(self.medium.clone(), layout::commits(&self.folder))
@@ -190,9 +209,9 @@ fn lock(medium: &dyn Medium, folder: &Path) -> Result<LockGuard, Cause> {
     })
 }
 
-fn write_manifest(medium: &dyn Medium, folder: &Path) -> Result<(), Cause> {
+fn write_manifest(medium: &dyn Medium, folder: &Path, version: u32) -> Result<(), Cause> {
     replace(medium, &layout::manifest(folder), |file| {
         file.put(&MAGIC);
-        file.put_u32(VERSION);
+        file.put_u32(version);
     })
 }

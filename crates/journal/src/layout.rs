@@ -17,6 +17,10 @@ pub(crate) fn commits(folder: &Path) -> PathBuf {
     folder.join("commits")
 }
 
+pub(crate) fn skips(folder: &Path) -> PathBuf {
+    folder.join("skips")
+}
+
 pub(crate) fn query(folder: &Path) -> PathBuf {
     folder.join("query")
 }

@@ -8,6 +8,7 @@
 //!          cuts/<cycle>.segment                 cuts
 //!          snapshots/<cycle>.snapshot           the state after a cycle
 //!          commits                              the last committed cycle of each sink
+//!          skips                                positions that are left out from now on
 //! ```
 //!
 //! Journals and cuts have the same format: segments of records with checksums. Numbers are little-endian.
@@ -28,6 +29,7 @@ mod log_reader;
 mod map;
 mod medium;
 mod origins;
+mod positions;
 mod progress;
 mod query;
 mod record_log;
@@ -36,6 +38,7 @@ mod replace;
 mod rows;
 mod scan;
 mod segment;
+mod skips;
 mod snapshots;
 mod stream;
 mod stretches;
@@ -45,6 +48,8 @@ pub use cut_journal::CutJournal;
 pub use disk::Disk;
 pub use journal::Journal;
 pub use medium::{LockGuard, Medium, MediumFile};
+pub use positions::Positions;
 pub use progress::StreamProgress;
+pub use skips::Skips;
 pub use snapshots::{SnapshotFolder, StoredSnapshot};
 pub use stream::{Record, StreamReader, StreamSettings, StreamWriter};

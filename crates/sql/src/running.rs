@@ -9,14 +9,15 @@ use datafusion::arrow::array::RecordBatch;
 use tidemill_connect::sinks::is_output_closed;
 use tidemill_engine::{
     Cause, Durability, DurableRun, DurableSource, Engine, Expression, FaultLog, Faults, Feed, FeedSettings,
-    FeedStatus, FlowError, Journal, Maintenance, Plan, Progress, Recovered, Repair, Running, Sink, Source,
-    SplitStatus, Status, SystemClock, WorkerProcesses, find_repair,
+    FeedStatus, FlowError, Journal, Maintenance, Plan, Progress, Recovered, Running, Sink, Source,
+    SplitStatus, Status, SystemClock, WorkerProcesses,
 };
 
 use crate::definition::DurableStream;
 use crate::finish::{Finish, Part};
 use crate::prepared::{Output, Prepared};
 use crate::split_profiles::{AskedSplits, SplitProfiles};
+use crate::suspects::suspects;
 use crate::translate::UsedSource;
 use crate::view::{Kept, ViewHandle};
 use tidemill_operators::watermark::LateRows;
@@ -36,6 +37,8 @@ pub struct QueryStatus {
     pub null_results: Faults,
     /// Rows that a sink's target refuses and that are kept elsewhere.
     pub refused: Faults,
+    /// Rows that were left out because it was asked for.
+    pub skipped: u64,
 }
 
 impl QueryStatus {
@@ -59,8 +62,8 @@ impl QueryStatus {
 pub struct RunningQuery {
     running: Option<Running>,
     feeds: Vec<(String, Feed)>,
-    /// Only for a durable query; it stops when dropped, after the query and its feeds.
-    _maintenance: Option<Maintenance>,
+    /// Only for a durable query, with its journal's folder; it stops when dropped, after the query and its feeds.
+    maintenance: Option<(Maintenance, PathBuf)>,
     recovered: Option<Recovered>,
     faults: FaultLog,
     null_results: FaultLog,
@@ -108,9 +111,11 @@ impl Prepared {
             .spin(spin(self.max_latency))
             .profile_splits()
             .clock(Arc::new(SystemClock::since_1970()));
+        let mut journal_folder = PathBuf::new();
         let started = match self.durability {
             Some((folder, durability)) => {
                 let journal = self.journal.map_or_else(|| Journal::open(&folder), Ok)?;
+                journal_folder = folder;
                 durable(engine, self.plan, sinks, &self.sources, opened, journal, &durability)?
             }
             None => volatile(engine, self.plan, sinks, opened)?,
@@ -118,7 +123,7 @@ impl Prepared {
         Ok(RunningQuery {
             running: Some(started.running),
             feeds: names.into_iter().zip(started.feeds).collect(),
-            _maintenance: started.maintenance,
+            maintenance: started.maintenance.map(|maintenance| (maintenance, journal_folder)),
             recovered: started.recovered,
             faults: self.faults,
             null_results: self.null_results,
@@ -132,26 +137,6 @@ impl Prepared {
             splits: self.splits,
             split_profiles: self.settings.split_profiles,
         })
-    }
-
-    /// Whether a durable query could resume with its journal and these sinks. If not, returns what a repair would do,
-    /// and does it if `is_to_be_done`. `None`: it can resume.
-    ///
-    /// # Errors
-    /// If it is not durable, or a repair would not help.
-    pub fn repair(self, mut sinks: Vec<Box<dyn Sink>>, is_to_be_done: bool) -> Result<Option<Repair>, Cause> {
-        let (Some((_, durability)), Some(journal)) = (&self.durability, &self.journal) else {
-            return Err(Cause::User(
-                "the pipeline is not durable: none of its sources has durable = true".into(),
-            ));
-        };
-        let opened = self.sources.iter().map(open).collect::<Result<Vec<_>, Cause>>()?;
-        let sources = durable_sources(&self.sources, opened);
-        let repair = find_repair(&self.plan, &mut sinks, &sources, journal, durability)?;
-        if let (true, Some(repair)) = (is_to_be_done, &repair) {
-            repair.carry_out(journal)?;
-        }
-        Ok(repair)
     }
 
     fn keeping_sinks(&self, finish: &Finish, kept: &mut Vec<Kept>) -> Result<Vec<Box<dyn Sink>>, Cause> {
@@ -180,7 +165,7 @@ struct Started {
     recovered: Option<Recovered>,
 }
 
-fn open(source: &UsedSource) -> Result<(Box<dyn Source>, FeedSettings), Cause> {
+pub(crate) fn open(source: &UsedSource) -> Result<(Box<dyn Source>, FeedSettings), Cause> {
     let settings = FeedSettings {
         columns: source.computed.as_ref().map(|columns| {
             columns.iter().map(|column| Arc::new(column.clone()) as Arc<dyn Expression>).collect()
@@ -222,7 +207,10 @@ fn durable(
     Ok(Started { running, feeds, maintenance: Some(maintenance), recovered: Some(recovered) })
 }
 
-fn durable_sources(used: &[UsedSource], sources: Vec<(Box<dyn Source>, FeedSettings)>) -> Vec<DurableSource> {
+pub(crate) fn durable_sources(
+    used: &[UsedSource],
+    sources: Vec<(Box<dyn Source>, FeedSettings)>,
+) -> Vec<DurableSource> {
     let durable = |((source, feed), used): ((Box<dyn Source>, FeedSettings), &UsedSource)| {
         let DurableStream { stream, sync } = used.definition.durable.clone().unwrap_or_default();
         DurableSource { source, feed, stream, sync }
@@ -245,14 +233,23 @@ impl RunningQuery {
     fn status_with(&self, engine: Status) -> QueryStatus {
         let sources: Vec<_> = self.feeds.iter().map(|(name, feed)| (name.clone(), feed.status())).collect();
         let mut faults = self.faults.read();
-        let mut late = self.late.count();
+        let (mut late, mut skipped) = (self.late.count(), 0);
         for (_, feed) in &sources {
             faults.merge(feed.faults.clone());
             late += feed.late;
+            skipped += feed.skipped;
         }
         let mut refused = Faults::default();
         self.refused.iter().for_each(|log| refused.merge(log.read()));
-        QueryStatus { engine, sources, late, faults, null_results: self.null_results.read(), refused }
+        QueryStatus {
+            engine,
+            sources,
+            late,
+            faults,
+            null_results: self.null_results.read(),
+            refused,
+            skipped,
+        }
     }
 
     /// The materialized views that it keeps.
@@ -304,7 +301,7 @@ impl RunningQuery {
         }
         let running =
             self.running.take().ok_or_else(|| Cause::Bug("the query was waited for before".into()))?;
-        let engine = running.join().map_err(cause_of)?;
+        let engine = running.join().map_err(|error| self.cause_of_end(error))?;
         let status = self.status_with(engine);
         self.keep_profiles(&status.engine);
         let Some(finish) = &self.finish else { return Ok((status, None)) };
@@ -312,6 +309,21 @@ impl RunningQuery {
         let rows = rows.collect::<Result<Vec<_>, Cause>>()?;
         let answer = finish.answer(&rows).map_err(|error| Cause::User(crate::expression::plain(&error)))?;
         Ok((status, Some(answer)))
+    }
+
+    /// Why it ended, with the rows that it may be due to and what can be done about them.
+    fn cause_of_end(&self, error: FlowError) -> Cause {
+        let suspects = match (&self.maintenance, &error) {
+            (Some((maintenance, folder)), FlowError::Failed(failure)) => {
+                suspects(&maintenance.suspects(failure), folder)
+            }
+            _ => None,
+        };
+        let cause = cause_of(error);
+        match suspects {
+            Some(suspects) => with_text(&cause, format!("{}. {suspects}", in_sentence(&cause))),
+            None => cause,
+        }
     }
 
     /// Stores the costs of splits for the next run. Failing to store them is not an error.
@@ -354,6 +366,12 @@ pub(crate) fn cause_of(error: FlowError) -> Cause {
             }
         }
     }
+}
+
+/// What a cause says, without what says whose fault it is: that is said again with the whole.
+fn in_sentence(cause: &Cause) -> &str {
+    let (Cause::User(text) | Cause::Operation(text) | Cause::Resource(text) | Cause::Bug(text)) = cause;
+    text.trim_end_matches('.')
 }
 
 /// A cause with the same fault, extended by place and reason.

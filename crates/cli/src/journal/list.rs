@@ -35,6 +35,9 @@ impl List {
         let commits = listing.commits.iter().map(|(sink, cycle)| format!("{sink} up to cycle {cycle}"));
         let commits: Vec<String> = commits.collect();
         let _ = writeln!(text, "commits noted here: {}", shown(&commits));
+        for (stream, positions) in &listing.skips {
+            let _ = writeln!(text, "left out of {stream} by `tidemill journal skip`: position {positions}");
+        }
         terminal::show(text.trim_end())?;
         Ok(Exit::Done)
     }

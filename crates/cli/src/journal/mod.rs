@@ -1,10 +1,11 @@
-//! `tidemill journal`: inspects the journal of a durable pipeline, checks whether it is intact, replays its past, and
-//! repairs sinks that are behind every state from which it could begin.
+//! `tidemill journal`: inspects the journal of a durable pipeline, checks whether it is intact, replays its past, repairs
+//! sinks that are behind every state from which it could begin, and skips rows that it cannot get past.
 
 mod list;
 mod repair;
 mod replay;
 mod show;
+mod skip;
 mod verify;
 
 use crate::exit::Exit;
@@ -17,6 +18,7 @@ pub(crate) enum JournalCommand {
     Verify(verify::Verify),
     Replay(replay::Replay),
     Repair(repair::Repair),
+    Skip(skip::Skip),
 }
 
 impl JournalCommand {
@@ -27,6 +29,7 @@ impl JournalCommand {
             JournalCommand::Verify(command) => command.run(),
             JournalCommand::Replay(command) => command.run(),
             JournalCommand::Repair(command) => command.run(),
+            JournalCommand::Skip(command) => command.run(),
         }
     }
 }

@@ -1,12 +1,14 @@
 //! `tidemill journal show DIR`
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::arrow::array::temporal_conversions::timestamp_ns_to_datetime;
+use tidemill_engine::arrow::schema::SchemaRef;
 use tidemill_engine::inspect::{self, Records};
-use tidemill_engine::{Cut, SplitChange, SplitPlan};
+use tidemill_engine::{Cut, Positions, SplitChange, SplitPlan};
 
 use crate::exit::Exit;
 use crate::sql::{Failed, RowFormat, user_error};
@@ -50,7 +52,14 @@ impl Show {
         };
         let first = listing.streams.iter().find(|log| log.name == stream).map_or(0, |log| log.first);
         let records = inspect::records(&self.folder, stream, self.from.max(first)).map_err(Failed)?;
-        self.show(records)?;
+        let last = self.show(records)?;
+        if let Some(positions) = listing.skips.get(stream).map(|known| known.within(self.from..last))
+            && !positions.is_empty()
+        {
+            terminal::tell(&format!(
+                "(left out of every run by `tidemill journal skip`: position {positions})"
+            ));
+        }
         Ok(Exit::Done)
     }
 
@@ -67,26 +76,57 @@ impl Show {
         Ok(())
     }
 
-    fn show(&self, records: Records) -> anyhow::Result<()> {
+    /// Shows rows, and returns the position behind the last one.
+    fn show(&self, records: Records) -> anyhow::Result<u64> {
         let schema = records.schema();
-        let (mut batches, mut left) = (Vec::new(), self.limit);
+        let (mut batches, mut left, mut next) = (Vec::new(), self.limit, self.from);
         for record in records {
             let record = record.map_err(Failed)?;
             let before = self.from.saturating_sub(record.start) as usize;
             let rows = record.rows.slice(before, (record.rows.num_rows() - before).min(left));
             left -= rows.num_rows();
+            next = record.start + (before + rows.num_rows()) as u64;
             batches.push(rows);
             if left == 0 {
                 break;
             }
         }
-        let rows = arrow_select::concat::concat_batches(&schema, &batches);
-        self.format.show(&rows.context("the rows are more than can be shown at once")?)?;
+        self.format.show(&whole(&schema, &batches)?)?;
         if left == 0 {
             terminal::tell(&format!("(the first {}; --limit and --from show others)", self.limit));
         }
-        Ok(())
+        Ok(next)
     }
+}
+
+/// The rows at some positions, so many of them at most.
+pub(super) fn rows(
+    folder: &Path,
+    stream: &str,
+    positions: &Positions,
+    rows_max: usize,
+) -> anyhow::Result<RecordBatch> {
+    let first = positions.ranges().first().map_or(0, |range| range.start);
+    let records = inspect::records(folder, stream, first).map_err(Failed)?;
+    let (schema, mut batches, mut left) = (records.schema(), Vec::new(), rows_max);
+    for record in records {
+        let record = record.map_err(Failed)?;
+        let end = record.start + record.rows.num_rows() as u64;
+        for range in positions.within(record.start..end).ranges() {
+            let count = ((range.end - range.start) as usize).min(left);
+            batches.push(record.rows.slice((range.start - record.start) as usize, count));
+            left -= count;
+        }
+        if left == 0 || positions.within(end..u64::MAX).is_empty() {
+            break;
+        }
+    }
+    whole(&schema, &batches)
+}
+
+fn whole(schema: &SchemaRef, batches: &[RecordBatch]) -> anyhow::Result<RecordBatch> {
+    let rows = arrow_select::concat::concat_batches(schema, batches);
+    rows.context("the rows are more than can be shown at once")
 }
 
 fn cut_text(cut: &Cut) -> String {

@@ -42,7 +42,18 @@ impl Verify {
                 quantity::counted(damaged, "place")
             ),
         });
-        let stuck = stuck(&inspect::list(&self.folder).map_err(Failed)?);
+        // A file that is damaged is among the findings.
+        let listing = match inspect::list(&self.folder) {
+            Err(_) if damaged > 0 => return Ok(Exit::Differences),
+            listing => listing.map_err(Failed)?,
+        };
+        for (stream, positions) in &listing.skips {
+            let rows = quantity::counted(positions.count(), "row");
+            terminal::tell(&format!(
+                "{rows} of '{stream}' left out by `tidemill journal skip`: position {positions}"
+            ));
+        }
+        let stuck = stuck(&listing);
         stuck.iter().try_for_each(|text| terminal::show(text))?;
         if damaged > 0 || !stuck.is_empty() {
             return Ok(Exit::Differences);

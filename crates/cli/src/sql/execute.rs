@@ -40,7 +40,7 @@ pub(crate) struct Executor {
     pub format: RowFormat,
     pub interrupt: Interrupt,
     pub manner: Manner,
-    /// Whether a row that cannot be used ends a query.
+    /// Whether a query ends at what cannot be done as it was asked for.
     pub strict: bool,
     /// The pipeline that runs in the background.
     pub background: Option<Background>,
@@ -66,7 +66,7 @@ impl Executor {
     /// Starts the sinks and materialized views in the background.
     pub fn start(&mut self) -> anyhow::Result<Exit> {
         self.check_background(true)?;
-        self.background = Some(Background::start(&mut self.session)?);
+        self.background = Some(Background::start(&mut self.session, self.strict)?);
         Ok(Exit::Done)
     }
 
@@ -210,10 +210,10 @@ impl Executor {
         Ok(Some(exit))
     }
 
-    /// An error if a row could not be used and that counts as one here.
+    /// An error if something could not be done as it was asked for, and that counts as one here.
     fn check_strict(&self, status: &QueryStatus) -> anyhow::Result<()> {
-        match self.strict && status.faults.count > 0 {
-            true => Err(user_error(summary::refused(&status.faults))),
+        match self.strict && summary::is_against_strict(status) {
+            true => Err(user_error(summary::refused(status))),
             false => Ok(()),
         }
     }
@@ -235,7 +235,8 @@ impl Executor {
                 watched = if was_stopped { Watched::Abandoned } else { Watched::Stopped };
                 running.stop();
             }
-            if self.strict && !is_refused && running.status().is_some_and(|status| status.faults.count > 0) {
+            let is_against = |status: &QueryStatus| summary::is_against_strict(status);
+            if self.strict && !is_refused && running.status().as_ref().is_some_and(is_against) {
                 is_refused = true;
                 running.stop();
             }

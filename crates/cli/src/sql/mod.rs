@@ -22,7 +22,7 @@ mod user_folders;
 mod validate;
 
 pub(crate) use explain::ExplainPipeline;
-pub(crate) use pipeline::{RunPipeline, repair_script, run_script};
+pub(crate) use pipeline::{RunPipeline, repair_script, run_script, skip_script};
 pub(crate) use prompt::Prompt;
 pub(crate) use rows::RowFormat;
 pub(crate) use validate::ValidatePipeline;
@@ -51,7 +51,7 @@ pub(crate) struct RowOptions {
     /// How rows of a SELECT are shown
     #[arg(long, value_enum, default_value_t)]
     pub format: RowFormat,
-    /// End at the first row that cannot be read or computed, with exit code 2
+    /// End with exit code 2 at the first unusable row, result that does not fit, or row that a sink rejects
     #[arg(long)]
     pub strict: bool,
 }

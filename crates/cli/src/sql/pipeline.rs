@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use tidemill_engine::{Repair, WorkerProcess};
-use tidemill_sql::{Session, StatementKind};
+use tidemill_engine::{Positions, Repair, Skip, WorkerProcess, inspect};
+use tidemill_sql::{Pipeline, Session, StatementKind};
 
 use super::execute::{Executor, Manner};
 use super::{Failed, RowOptions, SessionOptions, script, user_error};
@@ -30,22 +30,40 @@ impl RunPipeline {
 }
 
 /// Whether the durable pipeline of a script can resume with the journal in a folder; if not, what a repair would do,
-/// which is done if `is_to_be_done`. Queries of the script are not answered.
+/// which is done if `is_to_be_done`.
 pub(crate) fn repair_script(
     path: &Path,
-    mut session: Session,
+    session: Session,
     folder: &Path,
     is_to_be_done: bool,
 ) -> anyhow::Result<Option<Repair>> {
+    let (prepared, sinks) = durable_pipeline(path, session, folder)?;
+    Ok(prepared.repair(sinks, is_to_be_done).map_err(Failed)?)
+}
+
+/// What it takes to leave rows out of the durable pipeline of a script, which is done if `is_to_be_done`.
+pub(crate) fn skip_script(
+    path: &Path,
+    session: Session,
+    folder: &Path,
+    (stream, positions): (Option<&str>, &Positions),
+    is_to_be_done: bool,
+) -> anyhow::Result<Skip> {
+    let (prepared, sinks) = durable_pipeline(path, session, folder)?;
+    Ok(prepared.skip(sinks, stream, positions, is_to_be_done).map_err(Failed)?)
+}
+
+/// The pipeline of a script with the journal in a folder, which is there. What the script asks is not answered.
+fn durable_pipeline(path: &Path, mut session: Session, folder: &Path) -> anyhow::Result<Pipeline> {
+    // Reports a wrong name before a folder of that name is created.
+    inspect::list(folder).map_err(Failed)?;
     let script = script::read(path)?;
     for statement in script.statements()?.iter().filter(|statement| is_definition(&statement.kind)) {
         session.execute(statement).map_err(script::Wrong::from)?;
     }
     session.settings_mut().journal = Some(folder.to_owned());
     let pipeline = session.pipeline().map_err(Failed)?;
-    let (prepared, sinks) =
-        pipeline.ok_or_else(|| user_error(format!("'{}' defines no sink", script.name)))?;
-    Ok(prepared.repair(sinks, is_to_be_done).map_err(Failed)?)
+    pipeline.ok_or_else(|| user_error(format!("'{}' defines no sink", script.name)))
 }
 
 /// Runs the statements of a script, then its sinks; or this process's part of a query of another process.

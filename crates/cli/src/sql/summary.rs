@@ -56,28 +56,58 @@ pub(crate) fn left_out(status: &QueryStatus) {
             were(status.late)
         ));
     }
-    let told = |faults: &Faults, what: &dyn Fn(u64) -> String| {
-        if faults.count > 0 {
-            terminal::tell(&with_samples(&what(faults.count), faults));
-        }
-    };
-    told(&status.faults, &|count| format!("{} and {} left out", unusable(&status.faults), were(count)));
-    told(&status.null_results, &|count| {
-        format!("{} did not fit and {} NULL", quantity::counted(count, "result"), is_now(count))
-    });
-    told(&status.refused, &|count| {
-        format!(
-            "{} {} refused by a sink and {} among its dead letters",
-            quantity::counted(count, "row"),
-            were(count),
-            is_now(count)
-        )
-    });
+    if status.skipped > 0 {
+        let rows = quantity::counted(status.skipped, "row");
+        terminal::tell(&format!(
+            "{rows} {} left out as `tidemill journal skip` was told",
+            were(status.skipped)
+        ));
+    }
+    undone(status).iter().for_each(|text| terminal::tell(text));
 }
 
-/// Why a query that accepts no bad rows has ended.
-pub(crate) fn refused(faults: &Faults) -> String {
-    with_samples(&format!("{}, which --strict does not allow", unusable(faults)), faults)
+/// What could not be done as it was asked for, each with the first examples: rows that were left out, results that are
+/// NULL, rows that a sink refused.
+fn undone(status: &QueryStatus) -> Vec<String> {
+    let kinds: [(&Faults, &dyn Fn(u64) -> String); 3] = [
+        (&status.faults, &|count| format!("{} and {} left out", unusable(&status.faults), were(count))),
+        (&status.null_results, &|count| {
+            format!("{} did not fit and {} NULL", quantity::counted(count, "result"), is_now(count))
+        }),
+        (&status.refused, &|count| {
+            format!(
+                "{} {} refused by a sink and {} among its dead letters",
+                quantity::counted(count, "row"),
+                were(count),
+                is_now(count)
+            )
+        }),
+    ];
+    let some = kinds.into_iter().filter(|(faults, _)| faults.count > 0);
+    some.map(|(faults, what)| with_samples(&what(faults.count), faults)).collect()
+}
+
+/// What a query has done that `--strict` does not allow: it left out a row, gave NULL for a result that does not fit, or
+/// put a row among the dead letters.
+pub(crate) fn is_against_strict(status: &QueryStatus) -> bool {
+    [&status.faults, &status.null_results, &status.refused].into_iter().any(|faults| faults.count > 0)
+}
+
+/// Why a query has ended that is to do all or nothing.
+pub(crate) fn refused(status: &QueryStatus) -> String {
+    let mut texts = Vec::new();
+    if status.faults.count > 0 {
+        let what = format!("{}, which --strict does not allow", unusable(&status.faults));
+        texts.push(with_samples(&what, &status.faults));
+    }
+    let left: &[(&Faults, &str, &str)] =
+        &[(&status.null_results, "result", "did not fit"), (&status.refused, "row", "refused by a sink")];
+    for (faults, what, why) in left.iter().filter(|(faults, ..)| faults.count > 0) {
+        let were = if *what == "row" { format!("{} ", were(faults.count)) } else { String::new() };
+        let counted = quantity::counted(faults.count, what);
+        texts.push(with_samples(&format!("{counted} {were}{why}, which --strict does not allow"), faults));
+    }
+    texts.join("\n")
 }
 
 fn unusable(faults: &Faults) -> String {
@@ -111,7 +141,7 @@ fn were(count: u64) -> &'static str {
 
 /// What a durable pipeline found from earlier runs; nothing for its first run.
 pub(crate) fn recovered(recovered: &Recovered) {
-    let Recovered { snapshot, cycles, events, cuts_forgotten } = recovered;
+    let Recovered { snapshot, cycles, events, cuts_forgotten, skips } = recovered;
     if snapshot.is_none() && *cycles == 0 && *events == 0 {
         return;
     }
@@ -126,6 +156,12 @@ pub(crate) fn recovered(recovered: &Recovered) {
     if *cuts_forgotten > 0 {
         let cycles = quantity::counted(*cuts_forgotten, "cycle");
         terminal::tell(&format!("{cycles} had not reached the disk and no sink; they are made anew"));
+    }
+    for (stream, positions) in skips {
+        terminal::tell(&format!(
+            "leaving out {} of '{stream}', as `tidemill journal skip` was told: position {positions}",
+            quantity::counted(positions.count(), "row")
+        ));
     }
 }
 

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub mod child;
+pub mod run;
 
 use std::fs;
 use std::io::Write;

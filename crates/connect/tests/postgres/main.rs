@@ -1,5 +1,6 @@
 //! The sink for PostgreSQL against a real server.
 
+mod noise;
 mod proxy;
 mod refused_rows;
 mod server;

@@ -2,6 +2,7 @@
 
 use tidemill_core::Faults;
 
+use super::noise::noise;
 use super::*;
 
 fn texts(values: &[Option<&str>]) -> ArrayRef {
@@ -23,18 +24,6 @@ fn letters(server: &Server, sink: &str, columns: &str) -> String {
 
 fn refused(sink: &PostgresSink) -> Faults {
     sink.refused().read()
-}
-
-/// A text that hardly gets shorter when it is compressed.
-fn noise(bytes: usize) -> String {
-    let mut state = 88_172_645_463_325_252_u64;
-    let next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        char::from(b'0' + (state % 64) as u8)
-    };
-    std::iter::repeat_with(next).take(bytes).collect()
 }
 
 #[test]

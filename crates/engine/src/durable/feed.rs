@@ -54,6 +54,7 @@ pub(super) fn parts<E: Entrance>(
         idle_after: source.feed.idle_after,
         forwarding: Forwarding::from(start.position),
         replay_end: start.replay_end,
+        skipped: start.skipped.clone(),
         state: Arc::clone(&state),
         told: Arc::clone(&told),
         pause: Pause::since(start.now, start.position),

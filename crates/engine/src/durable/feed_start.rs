@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tidemill_core::Clock;
+use tidemill_journal::Positions;
 
 /// What a feed begins with.
 pub(super) struct FeedStart {
@@ -13,6 +14,8 @@ pub(super) struct FeedStart {
     pub replay_end: u64,
     /// The watermark there.
     pub replay_watermark: i64,
+    /// The positions that are skipped.
+    pub skipped: Positions,
     pub now: Instant,
     pub clock: Arc<dyn Clock>,
 }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use tidemill_core::error::Cause;
-use tidemill_flow::{Chunk, Gateway, Stopped};
-use tidemill_journal::{Record, StreamProgress, StreamReader};
+use tidemill_flow::{Chunk, Gateway, Stopped, guard};
+use tidemill_journal::{Positions, Record, StreamProgress, StreamReader};
 
 use super::protocol::Forwarding;
 use super::write::Told;
@@ -40,6 +40,8 @@ pub(super) struct Forwarder<E = Gateway> {
     pub forwarding: Forwarding,
     /// The end of the cuts that are replayed: a stop does not take effect before it.
     pub replay_end: u64,
+    /// The positions that are left out.
+    pub skipped: Positions,
     pub state: Arc<FeedState>,
     pub told: Arc<Told>,
     pub pause: Pause,
@@ -152,13 +154,49 @@ impl<E: Entrance> Forwarder<E> {
         let Some(known) = self.forwarding.take(record.start, record.rows.num_rows() as u64) else {
             return Ok(Ok(()));
         };
-        let mut chunk = self.intake.take_stretches(&record.rows, &record.stretches)?;
+        let end = record.start + record.rows.num_rows() as u64;
+        let skipped = self.skipped.within(record.start..end);
+        let taken = guard(|| self.intake.take_without(record, &skipped));
+        let mut chunk = taken.map_err(|cause| self.with_positions(cause, record, &skipped))?;
+        self.state.add_skipped(skipped.within(record.start + known..end).count());
         // The clock of the run that took it in may have been ahead of this one's: do not wait for that.
         chunk.arrived_ns = Some(record.arrived_ns.min(self.gateway.now_ns()));
         self.state.set_late(self.intake.late());
         self.state.add_faults(self.intake.faults());
         let chunk = if known == 0 { Some(chunk) } else { chunk.split_at(known as u32).1 };
         Ok(chunk.map_or(Ok(()), |chunk| self.gateway.push(chunk)))
+    }
+
+    /// A failure over a record, with the positions of the rows that it can be due to.
+    fn with_positions(&self, cause: Cause, record: &Record, skipped: &Positions) -> Cause {
+        let (mut start, mut end) = (0, record.rows.num_rows());
+        let fails = |start: usize, end: usize| {
+            let range = record.start + start as u64..record.start + end as u64;
+            let rows = record.rows.slice(start, end - start);
+            // Rows that are left out are asked for their time only, and may fail.
+            skipped.within(range).is_empty() && guard(|| self.intake.check(&rows)).is_err()
+        };
+        while end - start > 1 {
+            let middle = start + (end - start) / 2;
+            match (fails(start, middle), fails(middle, end)) {
+                (true, _) => end = middle,
+                (false, true) => start = middle,
+                (false, false) => break,
+            }
+        }
+        let positions: Positions =
+            [record.start + start as u64..record.start + end as u64].into_iter().collect();
+        let placed = |text: String| {
+            format!(
+                "{text} (at position {positions} of its journal; `tidemill journal skip` leaves rows out)"
+            )
+        };
+        match cause {
+            Cause::User(text) => Cause::User(placed(text)),
+            Cause::Bug(text) => Cause::Bug(placed(text)),
+            // Not for what the rows are.
+            Cause::Operation(_) | Cause::Resource(_) => cause,
+        }
     }
 
     /// Tells the gateway that the source is idle, once it has been silent for long enough.

@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 
 use tidemill_core::error::Cause;
 use tidemill_core::snapshot::Snapshot;
-use tidemill_flow::Snapshots;
-use tidemill_journal::{CutJournal, Journal, StoredSnapshot, StreamProgress};
+use tidemill_flow::{Failure, Snapshots};
+use tidemill_journal::{CutJournal, Journal, Skips, StoredSnapshot, StreamProgress};
 
 use super::Durability;
 use super::guard::Guard;
 use super::protocol::{Release, Retention};
+use super::suspects::Suspects;
 use crate::feed::spawn;
 
 /// How often it checks.
@@ -77,6 +78,7 @@ impl Maintained {
 pub struct Maintenance {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+    suspects: Suspects,
 }
 
 impl Maintenance {
@@ -84,7 +86,9 @@ impl Maintenance {
         kept: Maintained,
         snapshots: Snapshots,
         durability: &Durability,
+        streams: Vec<String>,
     ) -> Result<Maintenance, Cause> {
+        let suspects = Suspects { cuts: kept.cuts.clone(), snapshots: kept.journal.snapshots(), streams };
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, every) = (Arc::clone(&stop), durability.snapshot_every);
         let body = move || {
@@ -93,7 +97,14 @@ impl Maintenance {
                 work.snapshots.fail("snapshot maintenance", cause);
             }
         };
-        Ok(Maintenance { stop, thread: Some(spawn("maintenance", body)?) })
+        Ok(Maintenance { stop, thread: Some(spawn("maintenance", body)?), suspects })
+    }
+
+    /// The rows, by stream, that may have made the query fail: those that an operator's partition was given in the cycle
+    /// in which it failed, or those of the cycle that a sink rejected. The cause is one of them or an earlier one.
+    /// Empty if rows are not the cause, or if it is not known which.
+    pub fn suspects(&self, failure: &Failure) -> Skips {
+        self.suspects.of(failure)
     }
 }
 

@@ -12,6 +12,9 @@ mod protocol;
 mod reach;
 mod recovery;
 mod repair;
+mod skip;
+mod standing;
+mod suspects;
 mod write;
 
 use std::sync::Arc;
@@ -30,6 +33,7 @@ pub use maintenance::Maintenance;
 use opening::Opened;
 pub use recovery::Recovered;
 pub use repair::{Repair, find_repair};
+pub use skip::{Skip, find_skip};
 
 /// When journaled rows are forced to disk, and therefore acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,11 +111,12 @@ impl Engine {
         durability: &Durability,
     ) -> Result<DurableRun, Cause> {
         check(&plan, &sinks, &sources)?;
+        let streams_of_plan = plan.sources.iter().map(|source| source.name.clone()).collect();
         let opened = opening::open(journal, &plan, durability, &mut sinks, &mut sources)?;
         let clock = self.clock_of();
         let start = |source| opened.start_of(source, Instant::now(), &clock);
         let starts: Vec<_> = (0..sources.len()).map(start).collect();
-        let Opened { streams, kept, resume, state, recovered } = opened;
+        let Opened { streams, kept, resume, state, recovered, .. } = opened;
         let guard = Arc::clone(&kept.guard) as _;
         let engine = self.cut_log(kept.cuts.clone()).resume(resume).commit_guard(guard);
         let mut engine = engine.snapshot_at_end();
@@ -124,7 +129,7 @@ impl Engine {
             let gateway = running.gateway(index).ok_or_else(|| Cause::Bug("a gateway is missing".into()))?;
             feeds.push(feed::start(source, stream, gateway, start)?);
         }
-        let maintenance = Maintenance::start(kept, running.snapshots(), durability)?;
+        let maintenance = Maintenance::start(kept, running.snapshots(), durability, streams_of_plan)?;
         Ok(DurableRun { feeds, running, maintenance, recovered })
     }
 }

@@ -7,7 +7,7 @@ use tidemill_core::error::Cause;
 use tidemill_core::snapshot::Snapshot;
 use tidemill_core::{Clock, Sink};
 use tidemill_flow::Resume;
-use tidemill_journal::{Journal, StreamReader, StreamWriter};
+use tidemill_journal::{Journal, Positions, Skips, StreamProgress, StreamReader, StreamWriter};
 use tidemill_plan::Plan;
 
 use super::description::Description;
@@ -25,6 +25,8 @@ pub(super) struct Opened {
     pub resume: Resume,
     pub state: Option<Snapshot>,
     pub recovered: Recovered,
+    /// For each stream the positions that are skipped.
+    pub skips: Vec<Positions>,
 }
 
 impl Opened {
@@ -38,7 +40,8 @@ impl Opened {
             .replay
             .last()
             .map_or((position, watermark), |cut| (cut.positions[source], cut.watermarks[source]));
-        FeedStart { position, watermark, replay_end, replay_watermark, now, clock: Arc::clone(clock) }
+        let (skipped, clock) = (self.skips[source].clone(), Arc::clone(clock));
+        FeedStart { position, watermark, replay_end, replay_watermark, skipped, now, clock }
     }
 }
 
@@ -63,7 +66,14 @@ pub(super) fn open(
     let names: Vec<String> = plan.sinks.iter().map(|sink| sink.name.clone()).collect();
     let description = Description::new(plan, sources, durability);
     let found = recovery::find(&journal, &cuts, &description, &names, sinks, &progress)?;
-    let Recovery { resume, state, sinks, retention, recovered } = found;
+    let Recovery { resume, state, sinks, retention, mut recovered } = found;
+    let stream_names: Vec<&str> = plan.sources.iter().map(|source| source.name.as_str()).collect();
+    let skips = skips(&journal, &stream_names, &progress)?;
+    let starts =
+        (0..streams.len()).map(|stream| resume.after.as_ref().map_or(0, |cut| cut.positions[stream]));
+    let ahead = starts.zip(&skips).map(|(start, positions)| positions.within(start..u64::MAX));
+    let ahead = stream_names.iter().zip(ahead).filter(|(_, positions)| !positions.is_empty());
+    recovered.skips = ahead.map(|(name, positions)| ((*name).to_owned(), positions)).collect();
     let waits = sources.iter().map(|source| source.sync != SyncPolicy::Never).collect();
     let guard = Arc::new(Guard::new(progress.clone(), waits, cuts.clone(), journal.commits(), sinks));
     let kept = Maintained {
@@ -75,5 +85,27 @@ pub(super) fn open(
         text: description.text().to_owned(),
         snapshot_cycle: None,
     };
-    Ok(Opened { streams, kept, resume, state, recovered })
+    Ok(Opened { streams, kept, resume, state, recovered, skips })
+}
+
+/// For each stream the positions that are skipped. Those that its journal does not have are forgotten: removed rows do not
+/// come back, and what is written behind the end of a journal that has lost its end are other rows.
+fn skips(
+    journal: &Journal,
+    names: &[&str],
+    progress: &[Arc<StreamProgress>],
+) -> Result<Vec<Positions>, Cause> {
+    let known = journal.skips()?;
+    let there = names.iter().zip(progress).map(|(name, progress)| {
+        let range = progress.first()..progress.end();
+        known.get(*name).map_or(Positions::default(), |positions| positions.within(range))
+    });
+    let there: Vec<Positions> = there.collect();
+    let mut kept: Skips = known.clone();
+    kept.extend(names.iter().zip(&there).map(|(name, positions)| ((*name).to_owned(), positions.clone())));
+    kept.retain(|_, positions| !positions.is_empty());
+    if kept != known {
+        journal.set_skips(&kept)?;
+    }
+    Ok(there)
 }

@@ -6,7 +6,7 @@ use tidemill_core::error::Cause;
 use tidemill_core::snapshot::Snapshot;
 use tidemill_core::{Cut, Sink};
 use tidemill_flow::Resume;
-use tidemill_journal::{CutJournal, Journal, StoredSnapshot, StreamProgress};
+use tidemill_journal::{CutJournal, Journal, Skips, StoredSnapshot, StreamProgress};
 
 use super::description::Description;
 use super::protocol::{Reach, RecoveryInput, Retention, SinkPlace};
@@ -24,6 +24,8 @@ pub struct Recovered {
     pub events: u64,
     /// Cuts at the end of the log that were discarded: their events had not reached the disk, and no sink has them.
     pub cuts_forgotten: u64,
+    /// For each stream the positions behind the state that are skipped.
+    pub skips: Skips,
 }
 
 /// How a run resumes.
@@ -80,6 +82,7 @@ pub(super) fn find(
         cycles: plan.replay.len() as u64,
         events: streams.iter().zip(&plan.positions).map(events).sum(),
         cuts_forgotten: plan.cuts_forgotten,
+        skips: Skips::new(),
     };
     let (after, state) = stored.map(|StoredSnapshot { cut, state, .. }| (cut, state)).unzip();
     let resume = Resume { after, replay: plan.replay, sinks: plan.first_new };

@@ -6,9 +6,8 @@ use tidemill_core::error::Cause;
 use tidemill_journal::{CutJournal, Journal};
 use tidemill_plan::Plan;
 
-use super::description::Description;
-use super::protocol::{Reach, RecoveryInput, SinkPlace};
-use super::reach::{places, reach};
+use super::protocol::{Reach, SinkPlace};
+use super::standing::{Standing, plan_from};
 use super::{Durability, DurableSource};
 
 /// How sinks are brought to a remaining state.
@@ -34,24 +33,10 @@ pub fn find_repair(
     journal: &Journal,
     durability: &Durability,
 ) -> Result<Option<Repair>, Cause> {
-    let mut streams = Vec::new();
-    for (source, planned) in sources.iter().zip(&plan.sources) {
-        let (writer, _) = journal.stream(&planned.name, source.source.schema(), &source.stream)?;
-        streams.push(reach(&writer.progress()));
-    }
-    let description = Description::new(plan, sources, durability);
-    if let Some(known) = journal.query()? {
-        description.check(&known)?;
-    }
-    let names: Vec<String> = plan.sinks.iter().map(|sink| sink.name.clone()).collect();
-    let sinks = places(&journal.commits().read()?, &names, sinks)?;
-    let cuts = journal.cuts()?;
-    let usable = match RecoveryInput::snapshot_max(&sinks) {
-        Some(cycle) => journal.snapshots().newest(Some(cycle))?.map(|stored| stored.cut.cycle),
-        None => None,
-    };
-    let Err(reason) = try_from(usable, &sinks, &streams, journal, &cuts) else { return Ok(None) };
-    match candidate(&sinks, &streams, journal, &cuts, &reason.to_string())? {
+    let standing = Standing::of(plan, sinks, sources, journal, durability)?;
+    let Err(reason) = standing.plan_from(standing.usable()?) else { return Ok(None) };
+    let Standing { cuts, reaches, sinks, .. } = &standing;
+    match candidate(sinks, reaches, journal, cuts, &reason.to_string())? {
         Some(repair) => Ok(Some(repair)),
         None => Err(reason),
     }
@@ -72,25 +57,11 @@ pub(super) fn candidate(
         let brought =
             |place: &SinkPlace| SinkPlace { committed: place.committed.max(Some(cycle)), ..place.clone() };
         let brought: Vec<SinkPlace> = sinks.iter().map(brought).collect();
-        if !behind.is_empty() && try_from(Some(cycle), &brought, streams, journal, cuts).is_ok() {
+        if !behind.is_empty() && plan_from(Some(cycle), &brought, streams, journal, cuts).is_ok() {
             return Ok(Some(Repair { snapshot: cycle, behind, reason: reason.to_owned() }));
         }
     }
     Ok(None)
-}
-
-/// Whether a run could resume from the state after a cycle, or from the beginning.
-fn try_from(
-    snapshot: Option<u64>,
-    sinks: &[SinkPlace],
-    streams: &[Reach],
-    journal: &Journal,
-    cuts: &CutJournal,
-) -> Result<(), Cause> {
-    let stored = snapshot.map(|cycle| journal.snapshots().read(cycle)).transpose()?;
-    let snapshot = stored.as_ref().map(|stored| &stored.cut);
-    let after = cuts.cuts_after(snapshot.map(|cut| cut.cycle))?;
-    RecoveryInput { sinks, snapshot, cuts: after, cuts_end: cuts.end(), streams }.plan().map(drop)
 }
 
 impl Repair {

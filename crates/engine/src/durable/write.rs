@@ -333,7 +333,7 @@ mod tests {
     use tidemill_core::arrow::array::Int64Array;
     use tidemill_core::arrow::schema::{DataType, Field, Schema, SchemaRef};
     use tidemill_core::{ManualClock, Places};
-    use tidemill_journal::{Journal, StreamSettings, inspect};
+    use tidemill_journal::{Journal, Positions, StreamSettings, inspect};
 
     use super::*;
     use crate::feed_settings::FeedSettings;
@@ -390,8 +390,15 @@ mod tests {
         let now = Instant::now();
         let clock = Arc::new(ManualClock::default());
         let replay_watermark = i64::MIN;
-        let start =
-            FeedStart { position: 0, watermark: i64::MIN, replay_end: 0, replay_watermark, now, clock };
+        let start = FeedStart {
+            position: 0,
+            watermark: i64::MIN,
+            replay_end: 0,
+            replay_watermark,
+            skipped: Positions::default(),
+            now,
+            clock,
+        };
         let schema = source.schema();
         let input = Input::new(Box::new(source), &FeedSettings::default(), &[schema], &start);
         let mut writer = Writer::new(input, stream, SyncPolicy::Never, sender, shared, start);

@@ -35,8 +35,8 @@ impl Entrance for Gateway {
     }
 }
 
-/// An event of a cycle: its number, and whether it came late.
-type Event = (u64, bool);
+/// An event of a cycle: its number, and whether it came late; `None`: it is left out.
+type Event = Option<(u64, bool)>;
 
 struct Intake {
     gateway: Gateway,
@@ -70,7 +70,7 @@ impl Intake {
 }
 
 fn events_of(chunk: Chunk) -> Vec<Event> {
-    let mut events: Vec<Option<Event>> = vec![None; chunk.events as usize];
+    let mut events: Vec<Event> = vec![None; chunk.events as usize];
     for (stream, batch) in chunk.streams.into_iter().enumerate() {
         let Some(Batch { rows, positions, .. }) = batch else { continue };
         let ids = rows.column(0).as_primitive::<UInt64Type>().values();
@@ -79,7 +79,7 @@ fn events_of(chunk: Chunk) -> Vec<Event> {
             assert_eq!(before, None, "an event is there twice");
         }
     }
-    events.into_iter().map(|event| event.expect("an event is in no stream")).collect()
+    events
 }
 
 /// The end of the flow: a sink, and what it does next.
@@ -232,7 +232,7 @@ impl Flow {
         let Some((cut, events)) = self.closed.pop_front() else { return false };
         let mut outputs = Vec::new();
         for (source, events) in events.into_iter().enumerate() {
-            outputs.extend(events.into_iter().map(|(id, late)| self.state.row(source, id, late)));
+            outputs.extend(events.into_iter().flatten().map(|(id, late)| self.state.row(source, id, late)));
         }
         outputs.push(self.state.end_of_cycle(&cut));
         if cut.snapshot {

@@ -1,6 +1,6 @@
 //! What is known of a query from outside, and what must be true of it after each step: an oracle over all its runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use tidemill_core::arrow::array::types::{TimestampNanosecondType, UInt64Type};
 use tidemill_journal::{Journal, StreamReader};
 
 use super::fault_disk::FaultDisk;
-use super::oracle::{DELAY_NS, check_watermarks, expected};
+use super::oracle::{DELAY_NS, Out, check_watermarks, expected};
 use super::process::{FOLDER, Process, Settings};
 use super::times::Times;
 use super::world::{Row, SinkWorld, SourceWorld, World, schema};
@@ -29,6 +29,12 @@ pub struct Ledger {
     pub cuts: Vec<Cut>,
     /// What was noted of each sink that does not remember.
     pub noted: Vec<Option<u64>>,
+    /// By source the positions that are left out.
+    pub skipped: Vec<BTreeSet<u64>>,
+    /// Those that were being noted when the process ended: all of them are left out from now on, or none.
+    pub being_skipped: Option<(usize, BTreeSet<u64>)>,
+    /// How many of the results of each sink were checked before others were left out.
+    checked: Vec<usize>,
     /// Up to where the journals and the cuts claimed to be synced when the process ended.
     claims: Option<(Vec<u64>, Option<u64>)>,
     /// Whether the machine has lost power since the query ran last, and whether it ever has.
@@ -49,6 +55,9 @@ impl Ledger {
             positions: vec![BTreeMap::new(); sources],
             cuts: Vec::new(),
             noted: vec![None; sinks],
+            skipped: vec![BTreeSet::new(); sources],
+            being_skipped: None,
+            checked: vec![0; sinks],
             claims: None,
             power_is_lost: false,
             power_was_lost: false,
@@ -220,6 +229,7 @@ impl Ledger {
         let lost = remembered.into_iter().find(|cycle| !self.is_there(*cycle, cuts_end, &ends));
         assert_eq!(lost, None, "a committed cycle is lost, and nobody says so");
         self.forget(&ends, cuts_end);
+        self.check_skipped(process);
         for (source, times) in self.times.iter_mut().enumerate() {
             let watermark = self.cuts.last().map_or(i64::MIN, |cut| cut.watermarks[source]);
             let cut_ns = if watermark > i64::MIN { watermark.saturating_add(DELAY_NS) } else { i64::MIN };
@@ -246,6 +256,64 @@ impl Ledger {
         self.power_is_lost = false;
     }
 
+    /// The sinks were given what is due. Returns what is due of each cycle.
+    fn check_given(&self, world: &World) -> Vec<Vec<Out>> {
+        let late: Vec<Vec<bool>> = self.times.iter().map(Times::late).collect();
+        check_watermarks(&self.rows, &late, &self.cuts);
+        let expected = expected(&self.rows, &late, &self.skipped, &self.cuts);
+        for (index, sink) in world.sinks.iter().enumerate() {
+            let may_differ = self.may_differ(world, sink);
+            let given = sink.cycles[self.checked[index]..].iter();
+            for (cycle, given) in given.filter(|_| !may_differ) {
+                let due = expected.get(*cycle as usize).map(|results| sink.rows_of(results));
+                assert_eq!(Some(given), due.as_ref(), "sink {index}, cycle {cycle}");
+            }
+        }
+        expected
+    }
+
+    /// What was committed before rows were lost that nobody synced may differ from what came in their place.
+    fn may_differ(&self, world: &World, sink: &SinkWorld) -> bool {
+        let is_never = |source: &SourceWorld| source.sync == SyncPolicy::Never;
+        self.power_was_lost && world.sources.iter().any(is_never) && !sink.remembers
+    }
+
+    /// Whether rows may be left out now: what was given so far can be checked only as long as nothing is lost. It is.
+    pub fn begin_skip(&mut self) -> bool {
+        if self.power_is_lost {
+            return false;
+        }
+        let world = Arc::clone(&self.world);
+        let mut world = world.lock().unwrap();
+        world.sinks.iter_mut().for_each(SinkWorld::reopened);
+        self.check_given(&world);
+        self.checked = world.sinks.iter().map(|sink| sink.cycles.len()).collect();
+        true
+    }
+
+    /// How many rows the journal of a source was given.
+    pub fn row_count(&self, source: usize) -> u64 {
+        self.rows[source].len() as u64
+    }
+
+    /// What the journal says that is left out is what was asked for.
+    fn check_skipped(&mut self, process: &Process) {
+        let noted = process.kept.journal.skips().unwrap();
+        let noted: Vec<BTreeSet<u64>> = (0..self.skipped.len())
+            .map(|source| noted.get(&format!("source {source}")).map(|positions| positions.ranges()))
+            .map(|ranges| ranges.unwrap_or_default().iter().cloned().flatten().collect())
+            .collect();
+        if let Some((source, positions)) = self.being_skipped.take()
+            && positions.difference(&self.skipped[source]).any(|position| noted[source].contains(position))
+        {
+            self.skipped[source].extend(positions);
+        }
+        for (source, progress) in process.kept.progress.iter().enumerate() {
+            let there = self.skipped[source].range(progress.first()..progress.end());
+            assert!(there.eq(&noted[source]), "source {source} leaves out {:?}", noted[source]);
+        }
+    }
+
     /// The sources are in the journal, and the sinks have the results.
     pub fn check_results(&self) {
         let world = self.world();
@@ -254,17 +322,17 @@ impl Ledger {
             let lost = source.acknowledged.iter().find(|id| !self.positions[index].contains_key(id));
             assert_eq!(lost, None, "an acknowledged row is lost");
         }
-        let late: Vec<Vec<bool>> = self.times.iter().map(Times::late).collect();
-        check_watermarks(&self.rows, &late, &self.cuts);
-        let expected = expected(&self.rows, &late, &self.cuts);
-        // What was committed before rows were lost that nobody synced may differ from what came in their place.
-        let loses =
-            self.power_was_lost && world.sources.iter().any(|source| source.sync == SyncPolicy::Never);
+        let expected = self.check_given(&world);
         for (index, sink) in world.sinks.iter().enumerate() {
-            let may_differ = loses && !sink.remembers;
-            let expected: Vec<Vec<_>> = expected.iter().map(|results| sink.rows_of(results)).collect();
-            for (cycle, given) in sink.cycles.iter().filter(|_| !may_differ) {
-                assert_eq!(Some(given), expected.get(*cycle as usize), "sink {index}, cycle {cycle}");
+            let may_differ = self.may_differ(&world, sink);
+            let mut expected: Vec<Vec<_>> = expected.iter().map(|results| sink.rows_of(results)).collect();
+            // What it was given before rows were left out stays, unless it was given it once more.
+            let again: BTreeSet<u64> =
+                sink.cycles[self.checked[index]..].iter().map(|(cycle, _)| *cycle).collect();
+            for (cycle, given) in &sink.cycles[..self.checked[index]] {
+                if let Some(expected) = expected.get_mut(*cycle as usize).filter(|_| !again.contains(cycle)) {
+                    expected.clone_from(given);
+                }
             }
             let given: Vec<&Vec<_>> = sink.last_given().into_values().collect();
             let (given, rest) = given.split_at(expected.len().min(given.len()));

@@ -26,10 +26,14 @@ use schedule::{Counts, Schedule};
 const SCHEDULES: u64 = 2000;
 
 /// What the schedules must come by, or they show nothing.
-const SEEN: [&str; 20] = [
+const SEEN: [&str; 24] = [
     "commits that waited for rows",
     "crashes of a start",
+    "crashes while rows are left out",
     "cycles made again",
+    "rows left out",
+    "rows that cannot be left out",
+    "states removed for a row",
     "kills",
     "losses of power",
     "refused numbers",

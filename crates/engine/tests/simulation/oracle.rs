@@ -1,5 +1,7 @@
 //! The query that is simulated, and what an uninterrupted run of it gives over all rows and cuts.
 
+use std::collections::BTreeSet;
+
 use tidemill_core::Cut;
 use tidemill_core::snapshot::Snapshot;
 
@@ -53,14 +55,20 @@ impl State {
     }
 }
 
-/// The results of each cycle, over the rows of each source and which of them are late.
-pub fn expected(rows: &[Vec<Row>], late: &[Vec<bool>], cuts: &[Cut]) -> Vec<Vec<Out>> {
+/// The results of each cycle, over the rows of each source, which of them are late, and which are skipped.
+pub fn expected(
+    rows: &[Vec<Row>],
+    late: &[Vec<bool>],
+    skipped: &[BTreeSet<u64>],
+    cuts: &[Cut],
+) -> Vec<Vec<Out>> {
     let mut state = State::default();
     let mut positions = vec![0; rows.len()];
     let cycle = |cut: &Cut| {
         let mut results = Vec::new();
         for (source, end) in cut.positions.iter().enumerate() {
-            let range = positions[source] as usize..*end as usize;
+            let range = (positions[source]..*end).filter(|at| !skipped[source].contains(at));
+            let range = range.map(|at| at as usize);
             results.extend(range.map(|at| state.row(source, rows[source][at].id, late[source][at])));
             positions[source] = *end;
         }

@@ -83,19 +83,8 @@ impl Process {
         mut look: impl FnMut(usize, &mut StreamReader, (u64, u64)),
     ) -> Result<Process, Cause> {
         world.lock().unwrap().sinks.iter_mut().for_each(SinkWorld::reopened);
-        let journal = Journal::open_on(Arc::new(disk.clone()), Path::new(FOLDER))?;
-        journal.cuts_in_segments(settings.cut_segment_bytes)?;
-        let mut sources = sources(world, settings, random);
-        let sink_count = world.lock().unwrap().sinks.len();
-        let mut plan = Plan::new("simulated");
-        for source in 0..sources.len() {
-            plan.source(format!("source {source}"), [schema(), schema()]);
-        }
-        let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
-        for index in 0..sink_count {
-            plan.sink(format!("sink {index}"), Vec::new());
-            sinks.push(Box::new(SimulatedSink { world: Arc::clone(world), index }));
-        }
+        let journal = open_journal(disk, settings)?;
+        let (plan, mut sinks, mut sources) = parts(world, settings, random);
         let mut opened =
             opening::open(journal, &plan, &Durability::new("simulated"), &mut sinks, &mut sources)?;
         for (index, (_, reader)) in opened.streams.iter_mut().enumerate() {
@@ -114,7 +103,7 @@ impl Process {
         let time: Arc<dyn Clock> = Arc::clone(clock) as _;
         let start = |source| opened.start_of(source, moment(base, clock), &time);
         let starts: Vec<_> = (0..sources.len()).map(start).collect();
-        let Opened { streams, kept, resume, state, recovered } = opened;
+        let Opened { streams, kept, resume, state, recovered, .. } = opened;
         let gateway = || Gateway { chunks: Arc::default(), clock: Arc::clone(clock) };
         let gateways: Vec<Gateway> = sources.iter().map(|_| gateway()).collect();
         let (mut writers, mut forwarders) = (Vec::new(), Vec::new());
@@ -127,6 +116,32 @@ impl Process {
         let flow = Flow::new(&gateways, resume, state.as_ref(), kept.cuts.clone());
         Process { writers, forwarders, flow, kept, recovered }
     }
+}
+
+pub fn open_journal(disk: &FaultDisk, settings: &Settings) -> Result<Journal, Cause> {
+    let journal = Journal::open_on(Arc::new(disk.clone()), Path::new(FOLDER))?;
+    journal.cuts_in_segments(settings.cut_segment_bytes)?;
+    Ok(journal)
+}
+
+/// The query, as a process begins with it.
+pub fn parts(
+    world: &Arc<Mutex<World>>,
+    settings: &Settings,
+    random: &mut Random,
+) -> (Plan, Vec<Box<dyn Sink>>, Vec<DurableSource>) {
+    let sources = sources(world, settings, random);
+    let sink_count = world.lock().unwrap().sinks.len();
+    let mut plan = Plan::new("simulated");
+    for source in 0..sources.len() {
+        plan.source(format!("source {source}"), [schema(), schema()]);
+    }
+    let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
+    for index in 0..sink_count {
+        plan.sink(format!("sink {index}"), Vec::new());
+        sinks.push(Box::new(SimulatedSink { world: Arc::clone(world), index }));
+    }
+    (plan, sinks, sources)
 }
 
 fn sources(world: &Arc<Mutex<World>>, settings: &Settings, random: &mut Random) -> Vec<DurableSource> {

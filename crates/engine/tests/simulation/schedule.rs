@@ -2,6 +2,7 @@
 //! must be true is checked, and in the end the results.
 
 mod ending;
+mod skipping;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -123,6 +124,7 @@ impl Schedule {
             };
             if let Some(crash) = crash {
                 self.crash(process, crash);
+                self.skip();
                 let Some(next) = self.start() else { return };
                 process = next;
                 weights = self.weights(&process);

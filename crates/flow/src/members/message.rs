@@ -212,6 +212,8 @@ fn put_failure(to: &mut SnapshotWriter, failure: &Failure) {
             to.bytes(error.operator.as_bytes());
             to.u32(error.partition);
             to.u64(error.cycle);
+            to.u32(error.events.len() as u32);
+            error.events.iter().for_each(|event| to.u32(*event));
             put_cause(to, &error.cause);
         }
         Failure::Sink(error) => {
@@ -235,6 +237,7 @@ fn take_failure(from: &mut SnapshotReader<'_>) -> Result<Failure, Cause> {
             operator: text(from)?,
             partition: from.u32()?,
             cycle: from.u64()?,
+            events: (0..from.u32()?).map(|_| from.u32()).collect::<Result<_, _>>()?,
             cause: take_cause(from)?,
         }),
         2 => Failure::Sink(SinkError { sink: text(from)?, cycle: from.u64()?, cause: take_cause(from)? }),
@@ -346,6 +349,7 @@ mod tests {
                 operator: "x".into(),
                 partition: 1,
                 cycle: 2,
+                events: vec![3, 5],
                 cause,
             }))
         });

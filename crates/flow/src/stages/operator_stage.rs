@@ -184,6 +184,7 @@ impl OperatorStage {
             batch.positions[row]
         ));
         let partition = batch.origins.get(row).copied().unwrap_or(0);
-        Err(OperatorError { operator: self.name.clone(), partition, cycle: self.inputs.next_cycle(), cause })
+        let (operator, cycle) = (self.name.clone(), self.inputs.next_cycle());
+        Err(OperatorError { operator, partition, cycle, events: Vec::new(), cause })
     }
 }

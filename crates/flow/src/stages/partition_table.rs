@@ -1,6 +1,6 @@
 //! A worker's partition table of one operator: its instances, and the calls that a cycle makes to them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tidemill_core::error::Cause;
 use tidemill_core::snapshot::StateSource;
@@ -78,7 +78,22 @@ impl PartitionTable {
         self.list_calls(inputs);
         let mut instance = 0;
         let result = guard(|| self.make_calls(cut, inputs, output, &mut instance));
-        result.map_err(|cause| error(&self.operator, self.partitions[instance], cut.cycle, cause))
+        result.map_err(|cause| OperatorError {
+            events: self.events_of(instance as u32, inputs),
+            ..error(&self.operator, self.partitions[instance], cut.cycle, cause)
+        })
+    }
+
+    /// Which events caused the rows that an instance is given in the cycle.
+    fn events_of(&self, instance: u32, inputs: &[Vec<PartitionedBatch>]) -> Vec<u32> {
+        let calls = self.calls.iter().filter(|call| call.instance == instance);
+        let events = calls.flat_map(|call| {
+            let batch = inputs.get(call.input as usize).and_then(|batches| batches.get(call.batch as usize));
+            let positions = batch.map_or(&[][..], |batch| &batch.batch.positions[..]);
+            positions.get(call.start as usize..call.end as usize).unwrap_or_default()
+        });
+        let events: BTreeSet<u32> = events.copied().collect();
+        events.into_iter().take(OperatorError::EVENTS_MAX).collect()
     }
 
     fn list_calls(&mut self, inputs: &[Vec<PartitionedBatch>]) {
@@ -171,5 +186,5 @@ fn make_instance(
 }
 
 fn error(operator: &str, partition: u32, cycle: u64, cause: Cause) -> OperatorError {
-    OperatorError { operator: operator.to_string(), partition, cycle, cause }
+    OperatorError { operator: operator.to_string(), partition, cycle, events: Vec::new(), cause }
 }

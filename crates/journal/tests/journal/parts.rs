@@ -86,6 +86,32 @@ fn commits_are_replaced_as_a_whole() {
     assert!(matches!(commits.read(), Err(Cause::Operation(text)) if text.contains("commits")));
 }
 
+#[test]
+fn skips_are_replaced_as_a_whole_and_shut_out_older_programs() {
+    let folder = tempfile::tempdir().unwrap();
+    let manifest = || std::fs::read(folder.path().join("journal")).unwrap()[8];
+    let journal = Journal::open(folder.path()).unwrap();
+    assert_eq!((journal.skips().unwrap(), manifest()), (BTreeMap::new(), 1));
+    let positions = [3..5, 9..10].into_iter().collect::<tidemill_journal::Positions>();
+    let written = BTreeMap::from([("m".to_owned(), positions), ("none".to_owned(), Default::default())]);
+    journal.set_skips(&written).unwrap();
+    assert_eq!(manifest(), 2);
+    drop(journal);
+    let journal = Journal::open(folder.path()).unwrap();
+    let read = journal.skips().unwrap();
+    assert_eq!((read.len(), &read["m"]), (1, &written["m"]));
+    let path = folder.path().join("skips");
+    let good = std::fs::read(&path).unwrap();
+    for at in 0..good.len() {
+        let mut bad = good.clone();
+        bad[at] ^= 1;
+        std::fs::write(&path, bad).unwrap();
+        assert!(journal.skips().is_err(), "byte {at}");
+        std::fs::write(&path, &good[..at]).unwrap();
+        assert!(journal.skips().is_err(), "cut off at {at}");
+    }
+}
+
 /// Columns of the kinds that Arrow lays out differently.
 fn many_types() -> RecordBatch {
     let dictionary: DictionaryArray<Int32Type> =

@@ -1,13 +1,14 @@
-//! The journal of a durable source as a source, to read the past again.
+//! The journal of a durable source as a source, to read the past again, without the rows that were skipped.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
+use datafusion::arrow::array::{BooleanArray, RecordBatch, RecordBatchOptions};
+use datafusion::arrow::compute::filter_record_batch;
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use tidemill_engine::inspect::{self, Records};
-use tidemill_engine::{Cause, Polled, Progress, Source};
+use tidemill_engine::{Cause, Polled, Positions, Progress, Source};
 
 use super::sources::Opened;
 use crate::definition::Open;
@@ -40,9 +41,12 @@ pub(super) fn opened(path: &Path, stream: &str, declared: Option<SchemaRef>) -> 
         let columns = columns.map_or_else(|| (0..raw.fields().len()).collect(), <[usize]>::to_vec);
         let schema = raw.project(&columns).map_err(|error| Cause::Bug(error.to_string()))?;
         let records = inspect::records(&path, &stream, 0)?;
-        let total = inspect::list(&path)?.streams.into_iter().find(|log| log.name == stream);
+        let mut listing = inspect::list(&path)?;
+        let skipped = listing.skips.remove(&stream).unwrap_or_default();
+        let total = listing.streams.into_iter().find(|log| log.name == stream);
         let total = total.map(|log| log.end - log.first);
-        Ok(Box::new(Past { records, columns, schema: Arc::new(schema), done: 0, total }) as Box<dyn Source>)
+        let schema = Arc::new(schema);
+        Ok(Box::new(Past { records, skipped, columns, schema, done: 0, total }) as Box<dyn Source>)
     });
     Ok(Opened { raw: journaled, is_finite: true, open })
 }
@@ -62,10 +66,26 @@ fn described(schema: &Schema) -> String {
 /// The contents of a journal, from beginning to end.
 struct Past {
     records: Records,
+    /// The positions that are left out.
+    skipped: Positions,
     columns: Vec<usize>,
     schema: SchemaRef,
     done: u64,
     total: Option<u64>,
+}
+
+impl Past {
+    /// Rows, the first of them at a position, but for those that are left out.
+    fn without_skipped(&self, rows: RecordBatch, start: u64) -> Result<RecordBatch, Cause> {
+        let end = start + rows.num_rows() as u64;
+        let skipped = self.skipped.within(start..end);
+        if skipped.is_empty() {
+            return Ok(rows);
+        }
+        let kept = (start..end).map(|position| skipped.within(position..position + 1).is_empty());
+        let kept = BooleanArray::from(kept.collect::<Vec<_>>());
+        filter_record_batch(&rows, &kept).map_err(|error| Cause::Bug(error.to_string()))
+    }
 }
 
 impl Source for Past {
@@ -79,7 +99,8 @@ impl Source for Past {
         let columns = self.columns.iter().map(|column| Arc::clone(record.rows.column(*column)));
         let options = RecordBatchOptions::new().with_row_count(Some(record.rows.num_rows()));
         let rows = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns.collect(), &options);
-        rows.map(Polled::Rows).map_err(|error| Cause::Bug(error.to_string()))
+        let rows = rows.map_err(|error| Cause::Bug(error.to_string()))?;
+        self.without_skipped(rows, record.start).map(Polled::Rows)
     }
 
     fn progress(&self) -> Progress {

@@ -12,11 +12,12 @@ mod read;
 mod written;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use fault_disk::FaultDisk;
 use tidemill_fuzz::random::Random;
 use tidemill_fuzz::{cases, corpus, damage};
-use tidemill_journal::Medium;
+use tidemill_journal::{Journal, Medium, Skips};
 
 /// Where the journal is on the disk.
 const FOLDER: &str = "/journal";
@@ -86,6 +87,27 @@ fn damaged_snapshots_are_found_out() {
 #[test]
 fn damaged_commits_are_found_out() {
     fuzz("commits");
+}
+
+/// The corpus is of a version that had none.
+#[test]
+fn damaged_skips_are_found_out() {
+    let disk = disk_of(&corpus::files("journal"));
+    let journal = Journal::open_on(Arc::new(disk.clone()), Path::new(FOLDER)).unwrap();
+    let skips: Skips = [("m".to_owned(), [3..5, 9..10].into_iter().collect())].into();
+    journal.set_skips(&skips).unwrap();
+    drop(journal);
+    let path = Path::new(FOLDER).join("skips");
+    let mut good = Vec::new();
+    disk.corrupt(&path, |bytes| good = bytes.to_vec());
+    cases::run("journal: skips", move |random| {
+        let (files, is_mended) = damaged(random, &vec![("skips".into(), good.clone())], "skips");
+        let disk = disk_of(&files);
+        let journal = Journal::open_on(Arc::new(disk), Path::new(FOLDER)).unwrap();
+        if let Ok(found) = journal.skips() {
+            assert!(is_mended || found == skips, "{found:?}");
+        }
+    });
 }
 
 #[test]

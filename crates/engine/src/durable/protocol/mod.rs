@@ -23,6 +23,6 @@ mod taking;
 
 pub(super) use commits::{Commits, Durable, Missing, SinkPlace};
 pub(super) use forwarding::Forwarding;
-pub(super) use recovery_plan::{Reach, RecoveryInput};
+pub(super) use recovery_plan::{Reach, RecoveryInput, RecoveryPlan};
 pub(super) use retention::{Release, Retention};
 pub(super) use taking::{Settle, Taking};

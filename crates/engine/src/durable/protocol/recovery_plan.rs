@@ -77,9 +77,11 @@ impl RecoveryInput<'_> {
         let committed = place.committed.unwrap_or(0);
         let known = last.map_or("no cycle at all".into(), |last| format!("cycles up to {last} only"));
         Err(Cause::Operation(format!(
-            "sink '{}' has committed cycle {committed}, but the journal knows {known}: its end is lost (a crash of \
-             the machine with sync = 'never', or another journal's folder). Restore the journal, or give the sink \
-             another name to start anew",
+            "sink '{}' has committed cycle {committed}, but the journal knows {known}: it is an older backup or \
+             another folder, or its end is lost (a crash of the machine with sync = 'never'). Restore the journal \
+             that belongs to the sink, or restore the sink from a backup that is not newer than the journal. Or move \
+             away what the sink has written (a file together with its manifest): the next start writes it again as \
+             far as the journal goes back, and says if that needs `tidemill journal repair` first",
             place.name
         )))
     }

@@ -1,0 +1,153 @@
+//! `tidemill journal skip DIR pipeline.sql --positions 120`
+
+use std::path::PathBuf;
+
+use tidemill_engine::{Positions, Skip as Found};
+
+use super::show;
+use crate::exit::Exit;
+use crate::sql::{RowFormat, SessionOptions, skip_script};
+use crate::{quantity, terminal};
+
+/// More rows than this are not left out at once: it is meant for single ones.
+const POSITIONS_MAX: u64 = 10_000;
+/// More of them are not shown.
+const SHOWN_MAX: usize = 20;
+
+/// Leave rows that the pipeline cannot get past out of it from now on, and say what that means
+#[derive(Debug, clap::Args)]
+#[command(after_help = exit_codes!())]
+pub(crate) struct Skip {
+    /// The journal's folder
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    /// The script of the pipeline, which must not run: its sinks are asked how far they are
+    #[arg(value_name = "FILE")]
+    script: PathBuf,
+    /// The stream; needed only if there are several
+    #[arg(long, value_name = "NAME")]
+    stream: Option<String>,
+    /// The rows: 120, or 120..123 (both are left out), or several with commas between
+    #[arg(long, value_name = "POSITIONS", value_parser = parse_positions)]
+    positions: Positions,
+    /// Only say what would be done
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    options: SessionOptions,
+}
+
+impl Skip {
+    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        let asked = (self.stream.as_deref(), &self.positions);
+        let found = skip_script(&self.script, self.options.session(), &self.folder, asked, !self.dry_run)?;
+        if found.positions.is_empty() {
+            terminal::tell(&format!(
+                "position {} of '{}' is left out already; there is nothing to do",
+                self.positions, found.stream
+            ));
+            return Ok(Exit::Done);
+        }
+        self.show(&found)?;
+        tell(&found);
+        match self.dry_run {
+            true => {
+                terminal::tell("nothing was changed; without --dry-run it is done");
+                Ok(Exit::Differences)
+            }
+            false => {
+                terminal::tell("done: no run has these rows any more");
+                Ok(Exit::Done)
+            }
+        }
+    }
+
+    /// The rows that are left out.
+    fn show(&self, found: &Found) -> anyhow::Result<()> {
+        let rows = show::rows(&self.folder, &found.stream, &found.positions, SHOWN_MAX)?;
+        RowFormat::default().show(&rows)?;
+        let more = found.positions.count().saturating_sub(rows.num_rows() as u64);
+        if more > 0 {
+            terminal::tell(&format!("(and {} more)", quantity::count(more)));
+        }
+        Ok(())
+    }
+}
+
+/// What leaving them out means.
+fn tell(found: &Found) {
+    let rows = quantity::counted(found.positions.count(), "row");
+    let known = match found.known {
+        0 => String::new(),
+        known => format!("; {} of those named are left out already", quantity::count(known)),
+    };
+    let (stream, positions) = (&found.stream, &found.positions);
+    terminal::tell(&format!("leaving out {rows} of '{stream}', at position {positions}{known}"));
+    match found.of_cycles {
+        None => terminal::tell("  no cycle has them yet"),
+        Some((first, last)) if first == last => terminal::tell(&format!("  they are in cycle {first}")),
+        Some((first, last)) => terminal::tell(&format!("  they are in cycles {first} to {last}")),
+    }
+    for sink in &found.kept_by {
+        terminal::tell(&format!(
+            "  sink '{sink}' has committed such a cycle: what the rows gave there stays; results behind it are without \
+             them"
+        ));
+    }
+    let from = match found.snapshot {
+        Some(cycle) => format!("from the state after cycle {cycle}"),
+        None => "from the beginning".into(),
+    };
+    let cycles = quantity::counted(found.cycles, "cycle");
+    terminal::tell(&format!("  the next run goes on {from} and makes {cycles} again without them"));
+    if !found.states.is_empty() {
+        let states = quantity::counted(found.states.len() as u64, "later state");
+        terminal::tell(&format!("  {states} that may have them {} removed", are(found.states.len())));
+    }
+}
+
+fn are(count: usize) -> &'static str {
+    if count == 1 { "is" } else { "are" }
+}
+
+/// `120`, `120..123`, `120,130..132`.
+fn parse_positions(text: &str) -> Result<Positions, String> {
+    let number = |text: &str| {
+        text.trim().parse::<u64>().map_err(|_| format!("'{text}' is no position; write 120, or 120..123"))
+    };
+    let mut positions = Positions::default();
+    for part in text.split(',') {
+        let (first, last) = match part.split_once("..") {
+            Some((first, last)) => (number(first)?, number(last)?),
+            None => (number(part)?, number(part)?),
+        };
+        if last < first {
+            return Err(format!("{first} comes behind {last}; write {last}..{first}"));
+        }
+        if last - first >= POSITIONS_MAX || positions.count() + (last - first) >= POSITIONS_MAX {
+            return Err(format!("more than {POSITIONS_MAX} rows; leave out fewer at once"));
+        }
+        let end = last.checked_add(1).ok_or_else(|| format!("there is no position {last}"))?;
+        positions.add(first..end);
+    }
+    Ok(positions)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_are_read_with_both_ends() {
+        let parsed = |text| parse_positions(text).map(|positions| positions.ranges().to_vec());
+        assert_eq!(parsed("120"), Ok(vec![120..121]));
+        assert_eq!(parsed("120..123"), Ok(vec![120..124]));
+        assert_eq!(parsed("7,120..123, 124"), Ok(vec![7..8, 120..125]));
+        assert_eq!(parsed("0..9999").unwrap()[0].end, 10_000);
+        for wrong in
+            ["", "x", "1..", "..1", "5..3", "-1", "0..10000", "0..9998,20000..20001", "18446744073709551615"]
+        {
+            assert!(parsed(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! A pipeline that runs while the test does something else.
+
+use std::fs::{self, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+
+use super::child::{interrupt, wait_until};
+use super::tidemill;
+
+/// `tidemill run p.sql` in a folder, where its messages go to the file `log`. It does not outlive the test.
+pub struct Run {
+    child: Child,
+    folder: PathBuf,
+}
+
+/// What all runs in a folder have said.
+pub fn log(folder: &Path) -> String {
+    fs::read_to_string(folder.join("log")).unwrap_or_default()
+}
+
+impl Run {
+    /// Starts it.
+    pub fn begin(folder: &Path) -> Run {
+        let log = OpenOptions::new().create(true).append(true).open(folder.join("log")).unwrap();
+        let mut command = tidemill(folder, &["run", "p.sql"]);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        Run { child, folder: folder.to_owned() }
+    }
+
+    /// Fails if it has ended.
+    #[track_caller]
+    pub fn expect_running(&mut self) {
+        if let Some(status) = self.child.try_wait().unwrap() {
+            panic!("it ended by itself ({status}):\n{}", log(&self.folder));
+        }
+    }
+
+    /// Waits until a condition is met; fails if it ends before.
+    #[track_caller]
+    pub fn wait_until(&mut self, what: &str, mut condition: impl FnMut() -> bool) {
+        wait_until(what, || {
+            self.expect_running();
+            condition()
+        });
+    }
+
+    /// Ends it in order.
+    #[track_caller]
+    pub fn interrupt(mut self) {
+        self.expect_running();
+        interrupt(&self.child);
+        let code = self.child.wait().unwrap().code();
+        assert_eq!(code, Some(130), "{}", log(&self.folder));
+    }
+
+    /// Ends it as hard as can be: nothing is written or closed any more.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Waits until it has ended by itself; its exit code.
+    #[track_caller]
+    pub fn ended(mut self) -> Option<i32> {
+        wait_until("it ends by itself", || self.child.try_wait().unwrap().is_some());
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
