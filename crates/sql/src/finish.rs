@@ -73,8 +73,16 @@ impl Divider<'_> {
     /// The plan with its streaming subtrees replaced, each as large as possible.
     fn divide(&mut self, plan: &LogicalPlan, wanted: Option<Wanted<'_>>) -> Result<LogicalPlan> {
         if matches!(plan, LogicalPlan::EmptyRelation(_) | LogicalPlan::Values(_)) {
-            // The rows that are written out may have subqueries.
-            return self.divide_inputs(plan, None);
+            let is_subquery = |part: &Expr| Ok(matches!(part, Expr::ScalarSubquery(_)));
+            for value in plan.expressions() {
+                if value.exists(is_subquery)? {
+                    return Err(refuse(
+                        "a subquery cannot stand in VALUES",
+                        "write SELECT, and UNION ALL between rows",
+                    ));
+                }
+            }
+            return Ok(plan.clone());
         }
         if is_static(plan) {
             return table_of(read_static(plan)?, plan, None);
@@ -117,8 +125,14 @@ impl Divider<'_> {
             let mut part = part;
             let (what, subquery) = match &mut part {
                 Expr::ScalarSubquery(subquery) => ("a subquery that stands for one value", subquery),
-                Expr::InSubquery(list) => ("the subquery of IN", &mut list.subquery),
-                Expr::Exists(exists) => ("the subquery of EXISTS", &mut exists.subquery),
+                Expr::SetComparison(all) => ("the subquery of ANY or ALL", &mut all.subquery),
+                // Those of conditions have become joins; no one computes what is left.
+                Expr::InSubquery(_) | Expr::Exists(_) => {
+                    return Err(refuse(
+                        "IN or EXISTS with a subquery cannot stand here",
+                        "write it as a join",
+                    ));
+                }
                 _ => return Ok(Transformed::no(part)),
             };
             if !subquery.outer_ref_columns.is_empty() {

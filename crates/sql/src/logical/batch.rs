@@ -22,6 +22,24 @@ pub(crate) fn for_batch(plan: LogicalPlan) -> Result<LogicalPlan> {
     with_one_nan(with_plain_keys(with_opaque(with_checks(plan)?)?)?)
 }
 
+/// The plan with -0 as 0 where distinct values are counted.
+pub(crate) fn with_distinct_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
+    over_inputs(plan, |node, schema| {
+        with_names(node, |mut part| {
+            let (is_distinct, args) = match &mut part {
+                Expr::AggregateFunction(call) => (call.params.distinct, &mut call.params.args),
+                Expr::WindowFunction(call) => (call.params.distinct, &mut call.params.args),
+                _ => return Ok(Transformed::no(part)),
+            };
+            if !is_distinct {
+                return Ok(Transformed::no(part));
+            }
+            *args = std::mem::take(args).into_iter().map(|arg| as_key(arg, schema)).collect();
+            Ok(Transformed::yes(part))
+        })
+    })
+}
+
 /// The plan with -0 as 0 where rows are ordered, or partitioned for window functions.
 fn with_float_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
     over_inputs(plan, |node, schema| match node {

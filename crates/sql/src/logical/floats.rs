@@ -11,16 +11,20 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::types::{Float32Type, Float64Type};
 use datafusion::arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray};
-use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, FieldRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{DFSchema, Result, ScalarValue, internal_err};
+use datafusion::common::{Column, DFSchema, Result, ScalarValue, internal_err};
 use datafusion::logical_expr::expr::{Between, Case, InList, InSubquery, ScalarFunction};
 use datafusion::logical_expr::{
     BinaryExpr, Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator,
-    ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TryCast, Volatility, cast,
+    ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TryCast, Union, Volatility,
+    cast,
 };
 
 use super::arithmetic::rewrite;
+
+/// Functions that give one of their arguments.
+const CHOICES: &[&str] = &["coalesce", "greatest", "least", "nullif", "nvl", "ifnull"];
 
 /// The plan with each computed NaN made positive, including subqueries.
 pub(crate) fn with_one_nan(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -93,42 +97,88 @@ pub(crate) fn with_decimals_compared(plan: LogicalPlan) -> Result<LogicalPlan> {
                 false => Transformed::no(part),
             });
         }
-        let mut sides: Vec<&mut Expr> = Vec::new();
-        match &mut part {
-            Expr::BinaryExpr(BinaryExpr { left, op, right })
-                if op.supports_propagation() || is_equal(*op) =>
-            {
-                sides.extend([left.as_mut(), right.as_mut()]);
-            }
-            Expr::Between(Between { expr, low, high, .. }) => {
-                sides.extend([expr.as_mut(), low.as_mut(), high.as_mut()]);
-            }
-            Expr::InList(InList { expr, list, .. }) => {
-                sides.push(expr.as_mut());
-                sides.extend(list.iter_mut());
-            }
-            Expr::Case(Case { expr: Some(base), when_then_expr, .. }) => {
-                sides.push(base.as_mut());
-                sides.extend(when_then_expr.iter_mut().map(|(when, _)| when.as_mut()));
-            }
-            _ => return Ok(Transformed::no(part)),
+        if let Expr::ScalarFunction(ScalarFunction { func, args }) = &mut part
+            && ["floor", "ceil", "round"].contains(&func.name())
+        {
+            return Ok(match args.first_mut().is_some_and(|number| with_room(number, schema)) {
+                true => Transformed::yes(part),
+                false => Transformed::no(part),
+            });
         }
-        if !sides.iter().any(|side| is_decimal(side, schema)) {
-            return Ok(Transformed::no(part));
+        let groups = of_one_type(&mut part);
+        // Each is looked at.
+        let changed = groups.into_iter().fold(false, |changed, sides| as_one_type(sides, schema) || changed);
+        Ok(match changed {
+            true => Transformed::yes(part),
+            false => Transformed::no(part),
+        })
+    })
+}
+
+/// The parts of an expression that DataFusion makes values of one type, group by group: what is compared, and what is
+/// the result in one case or another.
+fn of_one_type(part: &mut Expr) -> Vec<Vec<&mut Expr>> {
+    match part {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if op.supports_propagation() || is_equal(*op) => {
+            vec![vec![left, right]]
         }
-        for side in &mut sides {
-            if let Some(decimal) = written_decimal(side) {
-                **side = decimal;
+        Expr::Between(Between { expr, low, high, .. }) => vec![vec![expr, low, high]],
+        Expr::InList(InList { expr, list, .. }) => {
+            vec![std::iter::once(expr.as_mut()).chain(list.iter_mut()).collect()]
+        }
+        Expr::Case(Case { expr, when_then_expr, else_expr }) => {
+            let (mut compared, mut results): (Vec<&mut Expr>, Vec<&mut Expr>) =
+                when_then_expr.iter_mut().map(|(when, then)| (when.as_mut(), then.as_mut())).unzip();
+            results.extend(else_expr.iter_mut().map(|result| result.as_mut()));
+            match expr {
+                Some(base) => compared.push(base),
+                None => compared.clear(),
             }
+            vec![compared, results]
         }
-        if !sides.iter().any(|side| is_floating(side, schema)) {
-            return Ok(Transformed::yes(part));
+        Expr::ScalarFunction(ScalarFunction { func, args }) if CHOICES.contains(&func.name()) => {
+            vec![args.iter_mut().collect()]
         }
+        _ => Vec::new(),
+    }
+}
+
+/// Makes decimals floating-point numbers beside such, and numbers that are written out decimals beside decimals.
+fn as_one_type(mut sides: Vec<&mut Expr>, schema: &DFSchema) -> bool {
+    if !sides.iter().any(|side| is_decimal(side, schema)) {
+        return false;
+    }
+    for side in &mut sides {
+        if let Some(decimal) = written_decimal(side) {
+            **side = decimal;
+        }
+    }
+    if sides.iter().any(|side| is_floating(side, schema)) {
         for side in sides.into_iter().filter(|side| is_decimal(side, schema)) {
             *side = cast(std::mem::take(side), DataType::Float64);
         }
-        Ok(Transformed::yes(part))
-    })
+    }
+    true
+}
+
+/// Gives a decimal a digit more, which it may need when it is rounded: -0.99 becomes -1.
+fn with_room(number: &mut Expr, schema: &DFSchema) -> bool {
+    let digits = |expression: &Expr| match expression.get_type(schema) {
+        Ok(DataType::Decimal128(precision, scale)) => Some((precision, scale)),
+        _ => None,
+    };
+    let Some((precision, scale)) =
+        digits(number).filter(|(precision, _)| *precision < DECIMAL128_MAX_PRECISION)
+    else {
+        return false;
+    };
+    if let Expr::Cast(Cast { expr, .. }) = number
+        && digits(expr) == Some((precision - 1, scale))
+    {
+        return false;
+    }
+    *number = cast(std::mem::take(number), DataType::Decimal128(precision + 1, scale));
+    true
 }
 
 /// Makes the decimals of `IN (SELECT ...)` floating-point numbers, if the other side has such.
@@ -149,9 +199,10 @@ fn compared_as_floats(list: &mut InSubquery, schema: &DFSchema) -> Result<bool> 
     Ok(false)
 }
 
-/// The same for what `USING`, `EXCEPT` and `INTERSECT` compare.
+/// The same for what `USING`, `EXCEPT` and `INTERSECT` compare, and for columns that `UNION` makes one.
 fn with_decimals_joined(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| match node {
+        LogicalPlan::Union(union) => Ok(Transformed::yes(LogicalPlan::Union(with_floats(union)?))),
         LogicalPlan::Join(mut join) => {
             let (left, right) = (join.left.schema(), join.right.schema());
             for (one, other) in &mut join.on {
@@ -168,8 +219,34 @@ fn with_decimals_joined(plan: LogicalPlan) -> Result<LogicalPlan> {
     .data()
 }
 
+/// A union whose columns are floating-point numbers in all inputs, if they are such in one and decimals in another.
+fn with_floats(union: Union) -> Result<Union> {
+    let has = |column: usize, is: fn(&DataType) -> bool| {
+        union.inputs.iter().any(|input| is(input.schema().field(column).data_type()))
+    };
+    let mixed = |column: &usize| has(*column, DataType::is_decimal) && has(*column, DataType::is_floating);
+    let mixed: Vec<usize> = (0..union.schema.fields().len()).filter(mixed).collect();
+    if mixed.is_empty() {
+        return Ok(union);
+    }
+    let inputs = union.inputs.iter().map(|input| {
+        let schema = input.schema();
+        let column = |(index, column): (usize, Column)| {
+            let is_cast = mixed.contains(&index) && schema.field(index).data_type().is_decimal();
+            let name = (column.relation.clone(), column.name.clone());
+            match is_cast {
+                true => cast(Expr::Column(column), DataType::Float64).alias_qualified(name.0, name.1),
+                false => Expr::Column(column),
+            }
+        };
+        let columns = schema.columns().into_iter().enumerate().map(column).collect::<Vec<_>>();
+        Ok(Arc::new(LogicalPlanBuilder::from(Arc::clone(input)).project(columns)?.build()?))
+    });
+    Union::try_new_with_loose_types(inputs.collect::<Result<_>>()?)
+}
+
 fn is_decimal(expression: &Expr, schema: &DFSchema) -> bool {
-    expression.get_type(schema).is_ok_and(|data_type| data_type.is_decimal())
+    has_type(expression, schema, DataType::is_decimal)
 }
 
 fn is_equal(operator: Operator) -> bool {
@@ -205,8 +282,19 @@ fn can_make_nan(part: &Expr, schema: &DFSchema) -> bool {
 }
 
 fn is_floating(expression: &Expr, schema: &DFSchema) -> bool {
-    let data_type = expression.get_type(schema);
-    data_type.is_ok_and(|data_type| matches!(data_type, DataType::Float32 | DataType::Float64))
+    has_type(expression, schema, |data_type| matches!(data_type, DataType::Float32 | DataType::Float64))
+}
+
+/// Whether the values are of such a type. That of CASE is settled by all of its results, and its first one may be a whole
+/// number.
+fn has_type(expression: &Expr, schema: &DFSchema, is: fn(&DataType) -> bool) -> bool {
+    match expression {
+        Expr::Case(Case { when_then_expr, else_expr, .. }) => {
+            let mut results = when_then_expr.iter().map(|(_, then)| then).chain(else_expr);
+            results.any(|result| has_type(result, schema, is))
+        }
+        other => other.get_type(schema).is_ok_and(|data_type| is(&data_type)),
+    }
 }
 
 fn is_normal(function: &ScalarUDF) -> bool {

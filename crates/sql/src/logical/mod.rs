@@ -36,7 +36,7 @@ mod vectors;
 mod window_assign;
 
 pub(crate) use adaptive_regions::RegionsNode;
-pub(crate) use batch::for_batch;
+pub(crate) use batch::{for_batch, with_distinct_keys};
 pub(crate) use exact_totals::exact_total;
 pub(crate) use floats::{as_key, with_one_nan_in};
 pub(crate) use functions::{Functions, WINDOW_START, interval_ns, length_ns, window_start, with_now};

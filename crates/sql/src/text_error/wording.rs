@@ -74,12 +74,11 @@ fn operands(text: &str) -> Option<Wording> {
         let message = format!("a condition must be true or false, but `{condition}` is of type {found}");
         return Some(Wording { message, hint: None, at: Some("WHERE".to_owned()) });
     }
-    if let Some((_, found)) = text.split_once("join condition must be boolean type, but got ") {
-        let message = format!(
-            "the condition of a join must be true or false, but it is a {}",
-            type_names(found.split('(').next()?)
-        );
-        return Some(Wording { message, hint: None, at: Some("ON".to_owned()) });
+    if let Some((what, found)) = text.split_once(" must be boolean type, but got ") {
+        let found = type_names(found.split('(').next().unwrap_or(found)).to_uppercase();
+        let at = if what.starts_with("Join") { "ON" } else { "WHERE" };
+        let message = format!("a condition must be true or false, but it is a {found}");
+        return Some(Wording { message, hint: None, at: Some(at.to_owned()) });
     }
     let (_, types) = text.split_once("Incompatible inputs for Union: Previous inputs were of type ")?;
     let (first, rest) = types.split_once(", but got incompatible type ")?;
@@ -138,7 +137,7 @@ fn values(text: &str) -> Option<Wording> {
         return Some(Wording { message: message.to_owned(), hint: Some(hint.to_owned()), at: None });
     }
     if let Some((_, column)) =
-        text.split_once("nested identifiers are not yet supported for OuterReferenceColumn ")
+        text.split_once("Nested identifiers are not yet supported for OuterReferenceColumn ")
     {
         return Some(Wording {
             message: format!("cannot take a part of `{column}`, a column of the query around this one"),

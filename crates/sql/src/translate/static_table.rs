@@ -74,7 +74,8 @@ pub(crate) fn scan_of(
 
 /// DataFusion's answer to a plan over tables in memory.
 pub(crate) fn batch_answer(plan: LogicalPlan) -> Result<RecordBatch> {
-    let plan = crate::distinct_arguments::in_plan(with_time_of_day(plan)?)?;
+    let plan = crate::logical::with_distinct_keys(with_time_of_day(plan)?)?;
+    let plan = crate::distinct_arguments::in_plan(plan)?;
     let plan = crate::logical::for_batch(plan)?;
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let schema = Arc::new(plan.schema().as_arrow().clone());
