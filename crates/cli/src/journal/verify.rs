@@ -30,7 +30,10 @@ impl Verify {
             let (path, offset, reason) = (finding.path.display(), finding.offset, &finding.reason);
             let kind =
                 if finding.is_torn_end { "torn end, which is cut off at the next start" } else { "damage" };
-            terminal::show(&format!("{path}, byte {offset}: {reason} ({kind})"))?;
+            let place = format!("{path}, byte {offset}: ");
+            // A cause that comes from reading the file names the place itself.
+            let place = if reason.starts_with(&place) { "" } else { place.as_str() };
+            terminal::show(&format!("{place}{reason} ({kind})"))?;
         }
         let damaged = found.findings.iter().filter(|finding| !finding.is_torn_end).count() as u64;
         let (records, bytes) = (quantity::counted(found.records, "record"), quantity::bytes(found.bytes));
