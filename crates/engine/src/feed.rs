@@ -222,11 +222,12 @@ impl Feeder {
                 Polled::Nothing => {
                     self.count(&mut intake, 0);
                     let over = self.settings.idle_after.is_some_and(|limit| last_rows.elapsed() >= limit);
-                    let falls_idle = over && !idle;
-                    idle |= over;
                     if let Some(connections) = &mut connections {
-                        connections.hear_nothing(self.source.connections(), idle);
+                        connections.hear_nothing(self.source.connections(), over);
                     }
+                    let goes_on = connections.as_ref().is_some_and(|known| intake.is_behind(known.time_ns()));
+                    let falls_idle = over && !idle && !goes_on;
+                    idle |= falls_idle;
                     falls_idle.then(|| intake.without_rows(true))
                 }
                 Polled::Ended => {
@@ -238,7 +239,11 @@ impl Feeder {
             // What closed or fell silent may have let time go on behind the rows.
             let time_ns = connections.as_ref().map_or(i64::MIN, ConnectionTimes::time_ns);
             let sent = match sent.is_ok() && intake.raise(time_ns) {
-                true => self.gateway.push(intake.without_rows(idle)),
+                true => {
+                    // Nobody hears the time of a source that is idle: it is active, and idle again a little later.
+                    (last_rows, idle) = (Instant::now(), false);
+                    self.gateway.push(intake.without_rows(false))
+                }
                 false => sent,
             };
             if sent == Err(Stopped) {

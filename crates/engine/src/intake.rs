@@ -72,9 +72,14 @@ impl Intake {
         self
     }
 
+    /// Whether the source is not as far as this.
+    pub(crate) fn is_behind(&self, time_ns: i64) -> bool {
+        self.time_ns < time_ns
+    }
+
     /// The source is as far as this, though no row says so; whether it was not.
     pub(crate) fn raise(&mut self, time_ns: i64) -> bool {
-        let is_raised = time_ns > self.time_ns;
+        let is_raised = self.is_behind(time_ns);
         self.time_ns = self.time_ns.max(time_ns);
         is_raised
     }

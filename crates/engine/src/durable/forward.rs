@@ -96,7 +96,8 @@ impl Forwarder {
             if let Some(end) = self.step(received)? {
                 return Ok(end);
             }
-            if let Err(stopped) = self.look_ahead().and_then(|()| self.look_idle(Instant::now())) {
+            let now = Instant::now();
+            if let Err(stopped) = self.look_ahead(now).and_then(|()| self.look_idle(now)) {
                 return Ok(stopped.into());
             }
         }
@@ -215,11 +216,13 @@ impl<E: Entrance> Forwarder<E> {
 
     /// Tells the gateway how far the source is, where connections that closed or fell silent have let time go on behind all
     /// rows.
-    pub fn look_ahead(&mut self) -> Result<(), Stopped> {
+    pub fn look_ahead(&mut self, now: Instant) -> Result<(), Stopped> {
         let (position, time_ns) = self.told.reached();
         if self.forwarding.next() < position || !self.intake.raise(time_ns) {
             return Ok(());
         }
-        self.gateway.push(self.intake.without_rows(self.pause.is_idle))
+        // Nobody hears the time of a source that is idle: it is active, and idle again a little later.
+        self.pause = Pause::since(now, self.forwarding.next());
+        self.gateway.push(self.intake.without_rows(false))
     }
 }

@@ -286,9 +286,10 @@ impl Schedule {
         });
         let ended = forwarder.step(received)?;
         let chunks = forwarder.gateway.chunks.lock().unwrap().len();
-        assert_eq!(forwarder.look_ahead(), Ok(()));
+        let now = moment(self.base, &self.clock);
+        assert_eq!(forwarder.look_ahead(now), Ok(()));
         let went_on = forwarder.gateway.chunks.lock().unwrap().len() > chunks;
-        let pushed = forwarder.look_idle(moment(self.base, &self.clock));
+        let pushed = forwarder.look_idle(now);
         assert_eq!(pushed, Ok(()));
         if ended.is_some() {
             process.forwarders[index] = None;
