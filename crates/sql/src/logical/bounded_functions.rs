@@ -2,9 +2,9 @@
 //! limited before memory is allocated. If a batch of rows exceeds the limit it is computed in smaller batches, so the
 //! limit applies to one row.
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, IntervalMonthDayNanoArray};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, FieldRef, Int64Type};
+use datafusion::arrow::datatypes::{DataType, FieldRef, Int64Type, IntervalUnit, TimeUnit};
 use datafusion::common::{Result, exec_err};
 use datafusion::logical_expr::{
     ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
@@ -26,7 +26,7 @@ const BOUNDED: [(&str, Made); 7] = [
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Made {
-    /// The integers from the first argument to the second, in steps of the third.
+    /// The integers, dates or times from the first argument to the second, in steps of the third.
     Range,
     /// As many as the second argument says.
     Number,
@@ -87,13 +87,18 @@ impl ScalarUDFImpl for Bounded {
     }
 }
 
-/// How much a call produces, at least as far as integers determine it.
+/// How much a call produces, as far as integers, dates and times determine it.
 fn made(made: Made, arguments: &ScalarFunctionArgs) -> Result<i128> {
     // Of constants alone it is one value, however many rows there are.
     let is_constant = arguments.args.iter().all(|argument| matches!(argument, ColumnarValue::Scalar(_)));
     let rows = if is_constant { 1 } else { arguments.number_rows };
     let columns = arguments.args.iter().map(|argument| argument.to_array(rows));
     let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
+    if let (Made::Range, [from, to, step]) = (made, &columns[..])
+        && let DataType::Interval(IntervalUnit::MonthDayNano) = step.data_type()
+    {
+        return range_of_times(from, to, step.as_primitive());
+    }
     let numbers = columns.iter().map(whole_numbers).collect::<Result<Vec<_>>>()?;
     let number = |column: usize, row: usize| -> Option<i128> {
         let column = numbers.get(column)?.as_ref()?;
@@ -117,6 +122,51 @@ fn made(made: Made, arguments: &ScalarFunctionArgs) -> Result<i128> {
         }
     };
     Ok((0..rows).map(made_in).sum())
+}
+
+/// At most how many dates or times there are from each of these to its end, in these steps.
+fn range_of_times(from: &ArrayRef, to: &ArrayRef, steps: &IntervalMonthDayNanoArray) -> Result<i128> {
+    let (Some(from), Some(to)) = (instants_ns(from)?, instants_ns(to)?) else { return Ok(0) };
+    let mut made = 0;
+    for (row, step) in steps.iter().enumerate() {
+        let (Some(from), Some(to), Some(step)) = (from[row], to[row], step) else { continue };
+        let parts = [i128::from(step.months), i128::from(step.days), i128::from(step.nanoseconds)];
+        let goes_back = parts.iter().any(|part| *part < 0);
+        if goes_back && parts.iter().any(|part| *part > 0) {
+            // A month minus 30 days may come to nothing, and the range to no end.
+            return exec_err!(
+                "the step of a range must not go forward and back at once; give months, days and times one sign"
+            );
+        }
+        let length_ns = if goes_back { from - to } else { to - from };
+        let step_ns: i128 =
+            parts.iter().zip([28 * DAY_NS, DAY_NS, 1]).map(|(part, unit_ns)| part.abs() * unit_ns).sum();
+        if length_ns >= 0 && step_ns > 0 {
+            made += length_ns / step_ns + 1;
+        }
+    }
+    Ok(made)
+}
+
+/// The shortest day of a time zone has 23 hours.
+const DAY_NS: i128 = 23 * 3_600_000_000_000;
+
+/// Dates or times as nanoseconds, if the column has these. Days count as 23 hours, as in steps of days.
+fn instants_ns(column: &ArrayRef) -> Result<Option<Vec<Option<i128>>>> {
+    let unit_ns = match column.data_type() {
+        DataType::Date32 => DAY_NS,
+        DataType::Date64 | DataType::Timestamp(TimeUnit::Millisecond, _) => 1_000_000,
+        DataType::Timestamp(TimeUnit::Second, _) => 1_000_000_000,
+        DataType::Timestamp(TimeUnit::Microsecond, _) => 1_000,
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => 1,
+        _ => return Ok(None),
+    };
+    let numbers = match column.data_type() {
+        DataType::Date32 => cast(&cast(column, &DataType::Int32)?, &DataType::Int64)?,
+        _ => cast(column, &DataType::Int64)?,
+    };
+    let numbers = numbers.as_primitive::<Int64Type>();
+    Ok(Some(numbers.iter().map(|number| number.map(|number| i128::from(number) * unit_ns)).collect()))
 }
 
 /// The column as integers, if that is its type.

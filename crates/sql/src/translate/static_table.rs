@@ -4,8 +4,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use datafusion::arrow::array::{Array, RecordBatch};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use datafusion::arrow::compute::concat_batches;
+use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
 use datafusion::arrow::row::{RowConverter, SortField};
 use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
@@ -181,11 +182,27 @@ fn check_key(rows: &RecordBatch, definition: &SourceDefinition) -> Result<()> {
         return wrong("has a row without a key", row);
     }
     let fields = keys.columns().iter().map(|key| SortField::new(key.data_type().clone()));
-    let encoded = RowConverter::new(fields.collect())?.convert_columns(keys.columns())?;
+    let columns: Vec<ArrayRef> = keys.columns().iter().map(as_key).collect();
+    let encoded = RowConverter::new(fields.collect())?.convert_columns(&columns)?;
     let mut known = HashSet::new();
     match encoded.iter().position(|key| !known.insert(key)) {
         Some(row) => wrong("has two rows of one key", row),
         None => Ok(()),
+    }
+}
+
+/// The column with equal bits where `=` finds values equal: -0 is 0, and NaN is NaN.
+fn as_key(column: &ArrayRef) -> ArrayRef {
+    match column.data_type() {
+        DataType::Float32 => {
+            let normal = |value: f32| if value.is_nan() { f32::NAN } else { value + 0.0 };
+            Arc::new(column.as_primitive::<Float32Type>().unary::<_, Float32Type>(normal))
+        }
+        DataType::Float64 => {
+            let normal = |value: f64| if value.is_nan() { f64::NAN } else { value + 0.0 };
+            Arc::new(column.as_primitive::<Float64Type>().unary::<_, Float64Type>(normal))
+        }
+        _ => ArrayRef::clone(column),
     }
 }
 
