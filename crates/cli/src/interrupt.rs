@@ -11,6 +11,10 @@ use signal_hook::flag;
 
 use crate::exit::Exit;
 
+/// How long a waiting editor has to notice that it is woken.
+#[cfg(feature = "sql")]
+const WAKE_INTERVAL: std::time::Duration = std::time::Duration::from_millis(200);
+
 /// A flag that is set by Ctrl-C, when the system asks this process to end, or when its terminal is closed. If it is
 /// already set, the process ends at once.
 pub(crate) fn flag() -> anyhow::Result<Arc<AtomicBool>> {
@@ -42,31 +46,43 @@ fn outlives_terminal() -> bool {
 pub(crate) struct Interrupt {
     asked: Arc<AtomicBool>,
     stays: bool,
-    hung_up: Arc<AtomicBool>,
+    must_leave: Arc<AtomicBool>,
+    /// Whether a line is being waited for.
+    waits: Arc<AtomicBool>,
 }
 
 #[cfg(feature = "sql")]
 impl Interrupt {
     /// The second Ctrl-C ends the process.
     pub fn of_command() -> anyhow::Result<Interrupt> {
-        Ok(Interrupt { asked: flag()?, stays: false, hung_up: Arc::default() })
+        Ok(Interrupt { asked: flag()?, stays: false, must_leave: Arc::default(), waits: Arc::default() })
     }
 
-    /// Ctrl-C never ends the process, because there is a prompt to return to. When the terminal is closed there is
-    /// none.
+    /// Ctrl-C never ends the process, because there is a prompt to return to. There is none once the terminal is closed,
+    /// or the system asks the process to end.
     pub fn of_prompt() -> anyhow::Result<Interrupt> {
-        let asked = Arc::new(AtomicBool::new(false));
-        let hung_up = Arc::new(AtomicBool::new(false));
+        let (asked, must_leave) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let waits = Arc::new(AtomicBool::new(false));
+        let of_thread = (Arc::clone(&must_leave), Arc::clone(&waits));
         flag::register(SIGINT, Arc::clone(&asked))
-            .and_then(|_| flag::register(SIGHUP, Arc::clone(&asked)))
-            .and_then(|_| flag::register(SIGHUP, Arc::clone(&hung_up)))
+            .and_then(|_| register_leaving(SIGHUP, &asked, &must_leave))
+            .and_then(|()| register_leaving(SIGTERM, &asked, &must_leave))
+            .and_then(|()| wake_at_termination(of_thread))
             .context("Ctrl-C cannot be caught")?;
-        Ok(Interrupt { asked, stays: true, hung_up })
+        Ok(Interrupt { asked, stays: true, must_leave, waits })
     }
 
-    /// Whether the terminal of the prompt has been closed.
-    pub fn is_hung_up(&self) -> bool {
-        self.hung_up.load(Ordering::SeqCst)
+    /// Waits for a line.
+    pub fn while_waiting<T>(&self, wait: impl FnOnce() -> T) -> T {
+        self.waits.store(true, Ordering::SeqCst);
+        let line = wait();
+        self.waits.store(false, Ordering::SeqCst);
+        line
+    }
+
+    /// Whether the terminal of the prompt has been closed, or the system has asked this process to end.
+    pub fn must_leave(&self) -> bool {
+        self.must_leave.load(Ordering::SeqCst)
     }
 
     /// Whether the user has pressed Ctrl-C; at a prompt, since this was last asked.
@@ -81,4 +97,40 @@ impl Interrupt {
     pub fn stays(&self) -> bool {
         self.stays
     }
+}
+
+#[cfg(feature = "sql")]
+fn register_leaving(
+    signal: i32,
+    asked: &Arc<AtomicBool>,
+    must_leave: &Arc<AtomicBool>,
+) -> std::io::Result<()> {
+    flag::register(signal, Arc::clone(must_leave))?;
+    flag::register(signal, Arc::clone(asked)).map(drop)
+}
+
+/// Ends the wait for a line when the system asks this process to end. The editor goes on waiting at any signal but that of
+/// Ctrl-C, and that one has to reach the thread that waits: so it is sent to the process, as a terminal does.
+#[cfg(feature = "sql")]
+fn wake_at_termination((must_leave, waits): (Arc<AtomicBool>, Arc<AtomicBool>)) -> std::io::Result<()> {
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+
+    let (mut signals, of_handler) = UnixStream::pair()?;
+    signal_hook::low_level::pipe::register(SIGTERM, of_handler)?;
+    let wake = move || {
+        let mut signal = [0];
+        while signals.read_exact(&mut signal).is_ok() {
+            while must_leave.load(Ordering::SeqCst) {
+                // Nobody is there to wake up while a query ends.
+                if waits.load(Ordering::SeqCst) {
+                    let kill = format!("kill -INT {}", std::process::id());
+                    // Without a shell the prompt ends with the next line.
+                    let _ = std::process::Command::new("sh").args(["-c", &kill]).status();
+                }
+                std::thread::sleep(WAKE_INTERVAL);
+            }
+        }
+    };
+    std::thread::Builder::new().name("termination".into()).spawn(wake).map(drop)
 }

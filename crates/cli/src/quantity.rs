@@ -32,6 +32,14 @@ pub(crate) fn short(number: f64) -> String {
     format!("{} {letter}", three_digits(number))
 }
 
+/// With three digits and its noun: `1 row`, `12.3 k rows`.
+#[cfg(feature = "sql")]
+pub(crate) fn counted_short(number: f64, noun: &str) -> String {
+    let text = short(number);
+    let plural = if text == "1" { "" } else { "s" };
+    format!("{text} {noun}{plural}")
+}
+
 /// With three digits and a unit: `870 us`, `12.3 ms`, `2.40 s`.
 pub(crate) fn time(duration: Duration) -> String {
     let micros = duration.as_nanos() as f64 / 1e3;
@@ -80,6 +88,14 @@ mod tests {
             [0, 1, 2000].map(|number| counted(number, "event")),
             ["0 events", "1 event", "2,000 events"]
         );
+    }
+
+    #[cfg(feature = "sql")]
+    #[test]
+    fn one_in_short_is_no_plural_either() {
+        let numbers = [0.4, 1.0, 1.3, 1.6, 1000.0];
+        let texts = numbers.map(|number| counted_short(number, "row"));
+        assert_eq!(texts, ["0 rows", "1 row", "1 row", "2 rows", "1.00 k rows"]);
     }
 
     #[test]

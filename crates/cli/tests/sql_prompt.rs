@@ -166,3 +166,22 @@ fn a_materialized_view_is_read_while_it_is_kept_in_the_background() {
     ask(&mut session, "\\start", &["parity running"]);
     leave(session, "\\q\r");
 }
+
+#[test]
+fn a_prompt_that_is_asked_to_end_stops_in_order_what_runs() {
+    let folder = folder_with(&[]);
+    let mut session = prompt(folder.path());
+    let sink = "CREATE SINK out AS SELECT value FROM sequence(rate => 1000) WITH (path = 'out.csv');";
+    ask(&mut session, sink, &["sink out created"]);
+    ask(&mut session, "\\start", &["out running in the background"]);
+    let path = folder.path().join("out.csv");
+    support::child::wait_until("there are rows", || fs::metadata(&path).is_ok_and(|file| file.len() > 100));
+    session.process_mut().signal(rexpect::process::Signal::SIGTERM).unwrap();
+    // What Ctrl-D says, too.
+    session.exp_string("rows in, ").unwrap();
+    session.exp_eof().unwrap();
+    assert!(matches!(session.process().wait(), Ok(WaitStatus::Exited(_, 130))));
+    let text = fs::read_to_string(&path).unwrap();
+    let expected: String = (0..text.lines().count() - 1).map(|number| format!("{number}\n")).collect();
+    assert_eq!(text, format!("value\n{expected}"));
+}

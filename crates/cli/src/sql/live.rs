@@ -96,7 +96,8 @@ impl Live {
             Some(percent) => format!("{percent:.0} % | "),
             None => String::new(),
         };
-        line.push_str(&format!("{} rows in, {} rows/s", quantity::short(rows as f64), quantity::short(rate)));
+        line.push_str(&quantity::counted_short(rows as f64, "row"));
+        line.push_str(&format!(" in, {}/s", quantity::counted_short(rate, "row")));
         line.push_str(&format!(" | {} out", quantity::short(status.engine.get(Counter::RowsOut) as f64)));
         let per_event = &status.engine.per_event;
         if per_event.count() > 0 {

@@ -107,8 +107,12 @@ impl Prompt {
         let version = env!("CARGO_PKG_VERSION");
         terminal::tell(&format!("Tidemill {version}. A statement ends with ;  \\h shows help, \\q leaves."));
         loop {
-            let typed = editor.read(Words::of(&executor.session));
-            if executor.interrupt.is_hung_up() {
+            let words = Words::of(&executor.session);
+            let typed = match executor.interrupt.must_leave() {
+                true => Ok(Typed::Ended),
+                false => executor.interrupt.while_waiting(|| editor.read(words)),
+            };
+            if executor.interrupt.must_leave() {
                 // The flag's message to queries was delivered with it, and is not meant for the one that ends.
                 executor.interrupt.is_asked();
                 return leave(&mut executor).map(|_| Exit::Interrupted);

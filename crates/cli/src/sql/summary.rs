@@ -13,11 +13,11 @@ pub(crate) fn whole(status: &QueryStatus, bound: Option<Duration>) {
     let elapsed = Duration::from_nanos(status.engine.elapsed_ns);
     let rate = rows as f64 / elapsed.as_secs_f64().max(1e-9);
     terminal::tell(&format!(
-        "{} in, {} out in {}: {} rows/s",
+        "{} in, {} out in {}: {}/s",
         quantity::counted(rows, "row"),
         quantity::counted(status.engine.get(Counter::RowsOut), "row"),
         quantity::time(elapsed),
-        quantity::short(rate),
+        quantity::counted_short(rate, "row"),
     ));
     let per_event = &status.engine.per_event;
     if per_event.count() > 0 {
