@@ -107,7 +107,7 @@ fn own_call(call: &AggregateFunction, schema: &DFSchema) -> Result<Option<Aggreg
     Ok(Some(AggregateFunction { func, params: AggregateFunctionParams { args, ..params.clone() } }))
 }
 
-/// Whether it is a whole number as a floating-point one: so DataFusion takes means.
+/// Whether it is an integer cast to a floating-point number, as DataFusion casts the arguments of means.
 fn is_made_floating(argument: &Expr, schema: &DFSchema) -> Result<bool> {
     Ok(match argument {
         Expr::Cast(Cast { expr, field }) => {

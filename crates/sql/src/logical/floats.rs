@@ -181,7 +181,7 @@ fn with_room(number: &mut Expr, schema: &DFSchema) -> bool {
     true
 }
 
-/// Makes the decimals of `IN (SELECT ...)` floating-point numbers, if the other side has such.
+/// Converts the decimals of `IN (SELECT ...)` to floating-point numbers, if the other side has floating-point numbers.
 fn compared_as_floats(list: &mut InSubquery, schema: &DFSchema) -> Result<bool> {
     let inner = Arc::clone(&list.subquery.subquery);
     let Some(value) = inner.schema().columns().into_iter().next().map(Expr::Column) else { return Ok(false) };
