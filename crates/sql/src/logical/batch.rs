@@ -27,8 +27,13 @@ pub(crate) fn with_distinct_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
     over_inputs(plan, |node, schema| {
         with_names(node, |mut part| {
             let (is_distinct, args) = match &mut part {
-                Expr::AggregateFunction(call) => (call.params.distinct, &mut call.params.args),
-                Expr::WindowFunction(call) => (call.params.distinct, &mut call.params.args),
+                // Sums and means see to it themselves.
+                Expr::AggregateFunction(call) if call.func.name() == "count" => {
+                    (call.params.distinct, &mut call.params.args)
+                }
+                Expr::WindowFunction(call) if call.fun.name() == "count" => {
+                    (call.params.distinct, &mut call.params.args)
+                }
                 _ => return Ok(Transformed::no(part)),
             };
             if !is_distinct {

@@ -106,8 +106,10 @@ pub(crate) fn with_decimals_compared(plan: LogicalPlan) -> Result<LogicalPlan> {
             });
         }
         let groups = of_one_type(&mut part);
-        // Each is looked at.
-        let changed = groups.into_iter().fold(false, |changed, sides| as_one_type(sides, schema) || changed);
+        let mut changed = false;
+        for sides in groups {
+            changed |= as_one_type(sides, schema);
+        }
         Ok(match changed {
             true => Transformed::yes(part),
             false => Transformed::no(part),
@@ -186,7 +188,7 @@ fn compared_as_floats(list: &mut InSubquery, schema: &DFSchema) -> Result<bool> 
     let inner = Arc::clone(&list.subquery.subquery);
     let Some(value) = inner.schema().columns().into_iter().next().map(Expr::Column) else { return Ok(false) };
     if is_decimal(&list.expr, schema) && is_floating(&value, inner.schema()) {
-        list.expr = Box::new(cast(std::mem::take(list.expr.as_mut()), DataType::Float64));
+        *list.expr = cast(std::mem::take(list.expr.as_mut()), DataType::Float64);
         return Ok(true);
     }
     if is_floating(&list.expr, schema) && is_decimal(&value, inner.schema()) {
