@@ -166,7 +166,7 @@ fn positions_behind_the_end_of_a_journal_are_not_left_out_of_what_comes_there() 
         let world: Arc<Mutex<World>> = Arc::default();
         // As a loss of the journal's end would leave it.
         let journal = Journal::open(folder.path()).unwrap();
-        let beyond = [3..5].into_iter().collect();
+        let beyond = std::iter::once(3..5).collect();
         journal.set_skips(&[("input".to_owned(), beyond)].into()).unwrap();
         drop(journal);
         let run = start(folder.path(), &world, &[], 2);

@@ -31,7 +31,7 @@ impl Positions {
         let touched = &self.ranges[first..end];
         let start = touched.first().map_or(range.start, |known| known.start.min(range.start));
         let last = touched.last().map_or(range.end, |known| known.end.max(range.end));
-        self.ranges.splice(first..end, [start..last]);
+        self.ranges.splice(first..end, std::iter::once(start..last));
     }
 
     /// The ranges.

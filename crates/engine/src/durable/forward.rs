@@ -186,7 +186,7 @@ impl<E: Entrance> Forwarder<E> {
             }
         }
         let positions: Positions =
-            [record.start + start as u64..record.start + end as u64].into_iter().collect();
+            std::iter::once(record.start + start as u64..record.start + end as u64).collect();
         let placed = |text: String| {
             format!(
                 "{text} (at position {positions} of its journal; `tidemill journal skip` leaves rows out)"

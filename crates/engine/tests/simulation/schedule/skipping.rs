@@ -52,7 +52,8 @@ impl Schedule {
     fn try_skip(&mut self, source: usize, start: u64, end: u64) -> Result<Skip, Cause> {
         let journal = open_journal(&self.disk, &self.settings)?;
         let (plan, mut sinks, sources) = parts(&self.world, &self.settings, &mut self.random);
-        let (name, positions) = (format!("source {source}"), Positions::from_iter([start..end]));
+        let (name, positions) =
+            (format!("source {source}"), Positions::from_iter(std::iter::once(start..end)));
         let durability = Durability::new("simulated");
         let skip = find_skip(&plan, &mut sinks, &sources, &journal, &durability, (&name, &positions))?;
         skip.carry_out(&journal)?;
