@@ -139,11 +139,16 @@ mod tests {
 
     #[test]
     fn positions_are_read_with_both_ends() {
-        let parsed = |text| parse_positions(text).map(|positions| positions.ranges().to_vec());
-        assert_eq!(parsed("120"), Ok(vec![120..121]));
-        assert_eq!(parsed("120..123"), Ok(vec![120..124]));
-        assert_eq!(parsed("7,120..123, 124"), Ok(vec![7..8, 120..125]));
-        assert_eq!(parsed("0..9999").unwrap()[0].end, 10_000);
+        let parsed = |text| {
+            let ends = |positions: Positions| -> Vec<(u64, u64)> {
+                positions.ranges().iter().map(|range| (range.start, range.end)).collect()
+            };
+            parse_positions(text).map(ends)
+        };
+        assert_eq!(parsed("120"), Ok(vec![(120, 121)]));
+        assert_eq!(parsed("120..123"), Ok(vec![(120, 124)]));
+        assert_eq!(parsed("7,120..123, 124"), Ok(vec![(7, 8), (120, 125)]));
+        assert_eq!(parsed("0..9999"), Ok(vec![(0, 10_000)]));
         for wrong in
             ["", "x", "1..", "..1", "5..3", "-1", "0..10000", "0..9998,20000..20001", "18446744073709551615"]
         {
