@@ -89,9 +89,7 @@ impl KeyedStream {
         let left_time = self.stream.time_column(&within.left_time);
         let right_time = right.stream.time_column(&within.right_time);
         let (Some(left_time), Some(right_time)) = (left_time, right_time) else { return self.stream.clone() };
-        let mut sources = self.stream.sources.clone();
-        sources.extend(right.stream.sources.iter().filter(|source| !self.stream.sources.contains(source)));
-        let delay_ns = self.stream.delay_ns.max(right.stream.delay_ns);
+        let both = self.stream.with_time_of(&right.stream);
         let nanoseconds = |length: Duration| i64::try_from(length.as_nanos()).unwrap_or(i64::MAX);
         let (low_ns, high_ns) = (-nanoseconds(within.after), nanoseconds(within.before));
         let build = self.stream.build.borrow();
@@ -106,7 +104,7 @@ impl KeyedStream {
             high_ns,
             kind,
             residual: None,
-            watermark: tidemill_operators::watermark::WatermarkSpec { sources: sources.clone(), delay_ns },
+            watermark: both.watermark(),
             rows_max: build.keys_max_for(self.keys.len()),
             late: build.late.clone(),
         };
@@ -115,8 +113,8 @@ impl KeyedStream {
             Err(cause) => self.failed(format!("{place}: {cause}")),
             Ok((stream, schema)) => {
                 let behind_ns = low_ns.saturating_neg().max(high_ns);
-                let delay_ns = delay_ns.saturating_add(behind_ns);
-                Stream { stream, schema, sources, delay_ns, ..self.stream.clone() }
+                let delay_ns = both.delay_ns.saturating_add(behind_ns);
+                Stream { stream, schema, delay_ns, ..both }
             }
         }
     }

@@ -247,11 +247,7 @@ impl Stream {
             &schema,
             move |_| Box::new(Forward::new(spec.clone())),
         );
-        let mut sources = self.sources.clone();
-        sources.extend(other.sources.iter().filter(|source| !self.sources.contains(source)));
-        let delay_ns = self.delay_ns.max(other.delay_ns);
-        let unbounded = self.unbounded.clone().or_else(|| other.unbounded.clone());
-        Stream { build: Rc::clone(&self.build), stream, schema, sources, delay_ns, unbounded }
+        Stream { stream, schema, ..self.with_time_of(other) }
     }
 
     /// Sends the rows to a sink.
@@ -318,6 +314,15 @@ impl Stream {
     /// The stream as the input of an operator.
     pub(crate) fn input<'a>(&'a self, keys: &'a [usize]) -> BuildInput<'a> {
         BuildInput { stream: self.stream, schema: &self.schema, keys }
+    }
+
+    /// This stream, as far in event time as both are: for what is made of the rows of both.
+    pub(crate) fn with_time_of(&self, other: &Stream) -> Stream {
+        let mut both = self.clone();
+        both.sources.extend(other.sources.iter().filter(|source| !self.sources.contains(source)));
+        both.delay_ns = self.delay_ns.max(other.delay_ns);
+        both.unbounded = self.unbounded.clone().or_else(|| other.unbounded.clone());
+        both
     }
 
     /// Up to which event time the stream is complete for an operator that reads it.

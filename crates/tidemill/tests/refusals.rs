@@ -60,6 +60,14 @@ fn windows_need_event_time() {
             .aggregate([count().named("sessions")])
     });
     assert!(text.contains("take window_end"), "{text}");
+    let text = refused(|query| {
+        let visits = query.rows::<(i64, Timestamp)>("visits", ["id", "at"]).event_time("at", minute);
+        let visits = visits.key_by("id").window(Window::session("at", minute)).aggregate([count()]);
+        let within = Within::new("time", "window_end");
+        let joined = timed(query).key_by("key").join("joined", &visits.key_by("id"), &within);
+        joined.key_by(()).window(Window::tumbling("window_start", minute)).aggregate([sum("count")])
+    });
+    assert!(text.contains("take window_end"), "{text}");
 }
 
 #[test]
