@@ -27,7 +27,7 @@ fn numbers(folder: &Path) -> Vec<u64> {
     text.lines().skip(1).map(|line| line.parse().unwrap()).collect()
 }
 
-/// Runs the pipeline until its sink has so many rows.
+/// Runs the pipeline until its sink has this many rows.
 fn run_until(folder: &Path, rows: usize) {
     let mut run = Run::begin(folder);
     run.wait_until("the rows are there", || numbers(folder).len() == rows);

@@ -14,7 +14,7 @@ use std::path::Path;
 use support::run::{Run, log};
 use support::{Ended, ended, folder_with};
 
-/// The database takes no 13, and the pipeline is told to end at what it refuses.
+/// The database rejects the number 13, and the pipeline ends at a row that its database rejects.
 fn script(url: &str) -> String {
     format!(
         "CREATE SOURCE numbers (n BIGINT) WITH (path = 'numbers.csv', follow = true, durable = true);\n\

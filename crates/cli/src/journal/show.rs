@@ -99,7 +99,7 @@ impl Show {
     }
 }
 
-/// The rows at some positions, so many of them at most.
+/// Up to this many of the rows at some positions.
 pub(super) fn rows(
     folder: &Path,
     stream: &str,
