@@ -21,8 +21,6 @@ use crate::run_state::work::Part;
 use crate::sync::spawn;
 use crate::topology::{EdgeKind, SplitEdge, Topology};
 
-/// In batches with fewer rows, splitting takes so little time that its costs cannot be measured.
-const SAMPLE_ROWS_MIN: usize = 512;
 /// How much better a plan must be to replace another one: two profiles are never the same.
 const GAIN_MIN: f64 = 1.1;
 /// The shortest time between two choices.
@@ -60,9 +58,13 @@ impl SplitOptimizer {
     pub fn start(run_state: &Arc<RunState>, with_given: bool) -> Result<Option<JoinHandle<()>>, FlowError> {
         let optimizer = SplitOptimizer { run_state: Arc::clone(run_state), with_given };
         optimizer.choose_by_earlier_runs();
-        if measured_edges(run_state.topology(), with_given).next().is_none() {
+        let edges: Vec<usize> =
+            measured_edges(run_state.topology(), with_given).map(|measured| measured.edge).collect();
+        if edges.is_empty() {
             return Ok(None);
         }
+        // Here and not on the thread: a short query may end before the thread has run.
+        edges.iter().for_each(|&edge| run_state.splits.want_sample(edge));
         spawn("split-optimizer".into(), move || optimizer.run()).map(Some)
     }
 
@@ -82,7 +84,6 @@ impl SplitOptimizer {
         let edges: Vec<Measured<'_>> = measured_edges(topology, self.with_given).collect();
         let every = edges.iter().filter_map(|measured| Some(measured.chosen?.1)).min();
         let every = every.unwrap_or(Duration::from_secs(1)).max(EVERY_MIN);
-        edges.iter().for_each(|measured| splits.want_sample(measured.edge));
         // The first choice need not wait that long.
         let mut wait = every.min(Duration::from_millis(20));
         let is_unknown = |measured: &&Measured<'_>| splits.choice(measured.edge).is_none();
@@ -140,8 +141,7 @@ fn profile_of(
     threads: u32,
 ) -> Result<Option<SplitProfile>, Cause> {
     let Measured { edge, split, .. } = *measured;
-    let sample = run_state.splits.take_sample(edge).filter(|sample| sample.len() >= SAMPLE_ROWS_MIN);
-    let Some(sample) = sample else { return Ok(None) };
+    let Some(sample) = run_state.splits.take_sample(edge) else { return Ok(None) };
     let clock = || ThreadTime.now_ns();
     let profile = profile(&[sample], &split.route, split.plan.partitions, &split.columns, threads, &clock);
     let profile = profile.map_err(|error| Cause::User(error.to_string()))?;

@@ -32,6 +32,8 @@ pub struct Replan {
 
 /// The most changes that are kept.
 const CHANGES_MAX: usize = 256;
+/// In batches with fewer rows, splitting takes so little time that its costs cannot be measured.
+const SAMPLE_ROWS_MIN: usize = 512;
 
 pub(crate) struct SplitPlans {
     state: Mutex<State>,
@@ -143,10 +145,10 @@ impl SplitPlans {
         self.samples[edge].wanted.store(true, Ordering::Relaxed);
     }
 
-    /// Provides a batch, by reference, if one is requested.
+    /// Provides a batch, by reference, if one is requested and this one has rows enough.
     pub fn offer_sample(&self, edge: usize, batch: &Batch) {
         let sample = &self.samples[edge];
-        if sample.wanted.load(Ordering::Relaxed) {
+        if batch.len() >= SAMPLE_ROWS_MIN && sample.wanted.load(Ordering::Relaxed) {
             *lock(&sample.batch) = Some(batch.clone());
             sample.wanted.store(false, Ordering::Relaxed);
         }
