@@ -8,7 +8,7 @@ use std::fs;
 use std::io::Write;
 use std::sync::Arc;
 
-use tidemill_connect::sinks::TextFormat;
+use tidemill_connect::formats::encode::TextFormat;
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_linear_road::generator::{Generator, GeneratorConfig};
 use tidemill_linear_road::text_write::write_event;

@@ -5,7 +5,8 @@
 use std::error::Error;
 use std::sync::Arc;
 
-use tidemill_connect::sinks::{StandardOutput, TextFormat};
+use tidemill_connect::formats::encode::TextFormat;
+use tidemill_connect::standard_streams::StandardOutput;
 use tidemill_engine::arrow::array::cast::AsArray;
 use tidemill_engine::arrow::array::types::{Float64Type, Int64Type};
 use tidemill_engine::arrow::array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array};

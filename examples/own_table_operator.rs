@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::sync::Arc;
 
-use tidemill_connect::sinks::{StandardOutput, TextFormat};
+use tidemill_connect::formats::encode::TextFormat;
+use tidemill_connect::standard_streams::StandardOutput;
 use tidemill_engine::arrow::array::Array;
 use tidemill_engine::arrow::array::cast::AsArray;
 use tidemill_engine::arrow::array::types::Int64Type;

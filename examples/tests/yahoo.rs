@@ -4,7 +4,7 @@ mod sql;
 
 use std::collections::BTreeMap;
 
-use tidemill_connect::generators::{YahooConfig, YahooEvents};
+use tidemill_connect::generator::{YahooConfig, YahooEvents};
 use tidemill_engine::arrow::array::cast::AsArray;
 use tidemill_engine::arrow::array::types::{Int64Type, TimestampNanosecondType};
 use tidemill_engine::arrow::schema::DataType;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use hdrhistogram::Histogram;
 use tidemill_connect::formats::Format;
-use tidemill_connect::sockets::{SocketSettings, TcpLines};
+use tidemill_connect::socket::{SocketSettings, TcpLines};
 use tidemill_engine::{Durability, DurableSource, Engine, FeedSettings, Journal, StreamSettings, SyncPolicy};
 
 use crate::memory::{Kept, Table};

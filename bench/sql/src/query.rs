@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use tidemill_connect::sinks::MemorySink;
+use tidemill_connect::memory::MemorySink;
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::{Counter, Sink};
 use tidemill_sql::{QueryStatus, Reply, Session, StatementKind, parse};

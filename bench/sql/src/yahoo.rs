@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidemill_connect::generators::{YahooConfig, YahooEvents};
+use tidemill_connect::generator::{YahooConfig, YahooEvents};
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::arrow::array::cast::AsArray;
 use tidemill_engine::arrow::array::types::{Int8Type, Int64Type, TimestampNanosecondType};

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use tidemill_connect::generators::{Sequence, SequenceConfig, YahooConfig, YahooEvents};
+use tidemill_connect::generator::{Sequence, SequenceConfig, YahooConfig, YahooEvents};
 use tidemill_core::Cause;
 use tidemill_core::source::{Polled, Source};
 

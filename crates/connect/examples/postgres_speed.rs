@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tidemill_connect::sinks::postgres::{PostgresSink, PostgresSinkSettings};
-use tidemill_connect::sinks::{FileFormat, FileSink, FileSinkSettings, SyncPolicy};
+use tidemill_connect::file::{FileFormat, FileSink, FileSinkSettings, SyncPolicy};
+use tidemill_connect::postgres::{PostgresSink, PostgresSinkSettings};
 use tidemill_core::arrow::array::{Float64Array, Int64Array, RecordBatch, StringArray};
 use tidemill_core::{Batch, Cut, CycleOutput, ManualClock, Sink};
 

@@ -1,30 +1,54 @@
-//! The sources and sinks of Tidemill, one file per kind.
+//! The sources and sinks of Tidemill: one folder per outside system, with its source and its sink.
 //!
-//! Always available: [`line_file`], text files of lines, plain or compressed with zstd. With the feature `tables`:
-//! sources and sinks of typed rows (files, standard input and output, sockets, HTTP, generators, memory). With `kafka`:
-//! topics.
+//! | outside system | source | sink |
+//! |---|---|---|
+//! | [`file`] | `FileSource`; [`LineFile`] for text of lines | `FileSink`, `DirectorySink` |
+//! | `socket` (TCP, Unix, UDP) | `TcpLines`, `UnixLines`, `UdpLines` | `SocketServerSink`, `SocketClientSink` |
+//! | `http` | `HttpSource` | |
+//! | `kafka` (feature `kafka`) | `KafkaSource` | `KafkaSink` |
+//! | `postgres` (feature `postgres`) | | `PostgresSink` |
+//! | `standard_streams` | `StandardInput` | `StandardOutput`, `LatestTable` |
+//! | `memory` | | `MemorySink`, `TableSink`, `ChangesSink` |
+//! | `generator` | `Sequence`, `YahooEvents`, `YahooCampaigns` | |
+//!
+//! Beside them stand the `formats`: decoders, encoders, and how columns are inferred. Only [`LineFile`] is always there.
+//! The rest carries typed rows and needs the feature `tables`.
+//!
+//! Sinks receive the results of a query in whole cycles. They differ in what they guarantee:
+//!
+//! | sink | visible | after a failed write | when a query resumes after a crash |
+//! |---|---|---|---|
+//! | `FileSink`, CSV and NDJSON | at each commit | cut back to the last commit | exactly once with `resume` |
+//! | `FileSink`, Parquet and Arrow IPC | at the end of the query | nothing is left | cannot be resumed |
+//! | `DirectorySink` | file by file, when one is full | complete files stay | exactly once with `resume` |
+//! | `PostgresSink` | at each commit | transactions stay whole | exactly once |
+//! | `StandardOutput` | at each commit | the reader keeps what it has received | at least once |
+//! | `SocketServerSink`, `SocketClientSink` | at each commit | as for standard output | at least once |
+//! | `MemorySink` | at each commit | fails only at its limit, and is then unchanged | ends with the process |
+//! | `TableSink` | at each commit | as for memory | ends with the process |
+//! | `ChangesSink` | on request: the changes since the last one | as for memory | ends with the process |
+//! | `LatestTable` | once, at the end of the query | as for standard output | at least once |
 
-#[cfg(feature = "tables")]
-pub mod files;
+#[cfg(feature = "postgres")]
+mod dead_letter;
+pub mod file;
 #[cfg(feature = "tables")]
 pub mod formats;
 #[cfg(feature = "tables")]
-pub mod generators;
+pub mod generator;
 #[cfg(feature = "tables")]
 pub mod http;
-#[cfg(feature = "tables")]
-pub mod infer;
 #[cfg(feature = "kafka")]
 pub mod kafka;
-pub mod line_file;
-mod lines;
 #[cfg(feature = "tables")]
-pub mod sinks;
+pub mod memory;
 #[cfg(feature = "tables")]
-pub mod sockets;
+mod pending;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 #[cfg(feature = "tables")]
-pub mod standard_input;
-mod zstd_read;
+pub mod socket;
+#[cfg(feature = "tables")]
+pub mod standard_streams;
 
-pub use line_file::{LineFile, LineFileError};
-pub use lines::{LINE_LIMIT_BYTES, Line, LineChunk, Lines};
+pub use file::{LINE_LIMIT_BYTES, Line, LineChunk, LineFile, LineFileError, Lines};

@@ -10,7 +10,7 @@ use arrow_cast::display::array_value_to_string;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use parquet::arrow::ArrowWriter;
 use proptest::prelude::*;
-use tidemill_connect::files::{FileSettings, FileSource};
+use tidemill_connect::file::{FileSettings, FileSource};
 use tidemill_connect::formats::{DecoderSettings, Format, text_decoder};
 use tidemill_core::source::{Faults, Polled, Source};
 

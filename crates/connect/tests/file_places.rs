@@ -13,7 +13,7 @@ use arrow_array::types::Int64Type;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use tidemill_connect::files::{FileSettings, FileSource};
+use tidemill_connect::file::{FileSettings, FileSource};
 use tidemill_connect::formats::Format;
 use tidemill_core::error::Cause;
 use tidemill_core::source::{Places, Polled, Source, note_places};

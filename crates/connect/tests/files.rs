@@ -11,9 +11,9 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use tidemill_connect::files::{FileSettings, FileSource};
+use tidemill_connect::file::{FileSettings, FileSource};
 use tidemill_connect::formats::{Format, sql_type};
-use tidemill_connect::standard_input::{StandardInput, StreamSettings};
+use tidemill_connect::standard_streams::{StandardInput, StreamSettings};
 use tidemill_core::error::Cause;
 use tidemill_core::source::{Polled, Source};
 

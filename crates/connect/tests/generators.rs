@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use tidemill_connect::generators::{Sequence, SequenceConfig, YahooCampaigns, YahooConfig, YahooEvents};
+use tidemill_connect::generator::{Sequence, SequenceConfig, YahooCampaigns, YahooConfig, YahooEvents};
 use tidemill_core::Cause;
 use tidemill_core::arrow::array::RecordBatch;
 use tidemill_core::arrow::array::cast::AsArray;

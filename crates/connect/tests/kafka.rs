@@ -11,9 +11,9 @@ use arrow_array::{Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::SchemaRef;
 use rdkafka::ClientConfig;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use tidemill_connect::formats::encode::TextFormat;
 use tidemill_connect::formats::{DecoderSettings, Format};
 use tidemill_connect::kafka::{KafkaSink, KafkaSinkSettings, KafkaSource, KafkaSourceSettings, KafkaStart};
-use tidemill_connect::sinks::TextFormat;
 use tidemill_core::source::{Polled, Source};
 use tidemill_core::{Batch, Cause, Cut, CycleOutput, ManualClock, Sink};
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_schema::{DataType, Field, Schema};
-use tidemill_connect::files::{FileSettings, FileSource};
+use tidemill_connect::file::{FileSettings, FileSource};
 use tidemill_connect::formats::Format;
 use tidemill_core::source::{Polled, Source};
 

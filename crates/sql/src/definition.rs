@@ -52,8 +52,8 @@ impl SourceDefinition {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use tidemill_connect::generators::{Sequence, SequenceConfig};
-    /// use tidemill_connect::generators::sequence::sequence_schema;
+    /// use tidemill_connect::generator::{Sequence, SequenceConfig};
+    /// use tidemill_connect::generator::sequence::sequence_schema;
     /// use tidemill_sql::{Projected, SourceDefinition};
     ///
     /// let config = SequenceConfig { count: Some(9), ..Default::default() };

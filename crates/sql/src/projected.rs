@@ -9,7 +9,7 @@ use tidemill_engine::{Cause, Faults, Heard, Place, Places, Polled, Progress, Req
 /// A source reduced to some of its columns, for sources that cannot omit columns while they make rows.
 ///
 /// ```
-/// use tidemill_connect::generators::{Sequence, SequenceConfig};
+/// use tidemill_connect::generator::{Sequence, SequenceConfig};
 /// use tidemill_sql::Projected;
 ///
 /// let times = Projected::open(Sequence::new(SequenceConfig::default())?, Some(&[1]))?;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use datafusion::arrow::array::RecordBatch;
-use tidemill_connect::sinks::is_output_closed;
+use tidemill_connect::standard_streams::is_output_closed;
 use tidemill_engine::{
     Cause, Durability, DurableRun, DurableSource, Engine, Expression, FaultLog, Faults, Feed, FeedSettings,
     FeedStatus, FlowError, Journal, Maintenance, Plan, Progress, Recovered, Running, Sink, Source,

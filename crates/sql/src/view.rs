@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
-use tidemill_connect::sinks::{MemoryRows, MemorySink, TableHandle, TableSink};
+use tidemill_connect::memory::{MemoryRows, MemorySink, TableHandle, TableSink};
 use tidemill_engine::{Cause, Polled, Sink, Source};
 
 use crate::definition::SourceDefinition;

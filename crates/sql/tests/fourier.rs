@@ -10,7 +10,7 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::datatypes::{Float64Type, Int64Type};
 use memory_source::Batches;
-use tidemill_connect::sinks::MemorySink;
+use tidemill_connect::memory::MemorySink;
 use tidemill_engine::EventTime;
 use tidemill_sql::{Projected, Reply, Session, SourceDefinition, parse};
 

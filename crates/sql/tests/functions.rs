@@ -17,7 +17,7 @@ use datafusion::arrow::compute::{concat_batches, take_record_batch};
 use datafusion::execution::SessionStateDefaults;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use memory_source::Batches;
-use tidemill_connect::sinks::MemorySink;
+use tidemill_connect::memory::MemorySink;
 use tidemill_engine::{Cause, Source};
 use tidemill_sql::{Reply, Session, SourceDefinition, parse};
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use datafusion::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Int64Type};
-use tidemill_connect::sinks::MemorySink;
+use tidemill_connect::memory::MemorySink;
 use tidemill_sql::{Reply, Session, parse};
 
 /// What was computed: for each label, the workers that did, and how many rows.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use datafusion::arrow::array::{Array, AsArray, RecordBatch};
 use datafusion::arrow::datatypes::Int64Type;
-use tidemill_connect::sinks::MemorySink;
+use tidemill_connect::memory::MemorySink;
 use tidemill_engine::{Cause, CycleOutput, Sink};
 use tidemill_sql::{Prepared, QueryStatus, Reply, Session, parse};
 

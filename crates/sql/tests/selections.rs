@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use datafusion::arrow::array::{ArrayRef, AsArray, Int64Array};
 use datafusion::arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use proptest::prelude::*;
-use tidemill_connect::sinks::MemorySink;
+use tidemill_connect::memory::MemorySink;
 use tidemill_engine::{Cause, Operator, Output, Rows, SnapshotReader, SnapshotWriter};
 use tidemill_sql::{Arguments, BoundOperator, Reply, Session, TableOperator, parse};
 

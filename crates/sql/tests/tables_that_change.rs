@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, TimestampNanosecondArray};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
-use tidemill_connect::sinks::{MemoryRows, MemorySink};
+use tidemill_connect::memory::{MemoryRows, MemorySink};
 use tidemill_engine::{Cause, EventTime, Sink, Source};
 use tidemill_sql::{Reply, Session, SourceDefinition, parse};
 

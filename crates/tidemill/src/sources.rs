@@ -1,7 +1,7 @@
 //! Sources that programs often read; [`connect`](crate::connect) has all of them.
 
 use tidemill_connect::formats::{DecoderSettings, Format, text_lines::lines_schema};
-use tidemill_connect::sockets::{SocketSettings, TcpLines};
+use tidemill_connect::socket::{SocketSettings, TcpLines};
 use tidemill_engine::Cause;
 
 /// Lines of text that arrive over TCP, as a column `line`, from all programs of this machine that connect to an address

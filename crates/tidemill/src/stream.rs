@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use tidemill_connect::sinks::{MemoryRows, MemorySink};
+use tidemill_connect::memory::{MemoryRows, MemorySink};
 use tidemill_engine::{Cause, EventTime, FeedSettings, Producer, Sink, StreamRef, Transform};
 use tidemill_operators::forward::{Forward, ForwardSpec};
 use tidemill_operators::watermark::WatermarkSpec;
@@ -262,7 +262,7 @@ impl Stream {
     ///
     /// ```
     /// use tidemill::Query;
-    /// use tidemill::connect::sinks::{FileFormat, FileSink, FileSinkSettings};
+    /// use tidemill::connect::file::{FileFormat, FileSink, FileSinkSettings};
     /// # let folder = std::env::temp_dir().join(format!("tidemill-to-with-{}", std::process::id()));
     /// # std::fs::create_dir_all(&folder).unwrap();
     /// let mut query = Query::new("copy");

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use tidemill_connect::sinks::{MemoryRows, MemorySink};
+use tidemill_connect::memory::{MemoryRows, MemorySink};
 use tidemill_engine::Sink;
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_sql::{Reply, Session, parse};

@@ -3,7 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use tidemill_connect::sinks::{Changes, ChangesSink, TableHandle, TableSink, TextEncoder, display_width};
+use tidemill_connect::formats::encode::{TextEncoder, display_width};
+use tidemill_connect::memory::{Changes, ChangesSink, TableHandle, TableSink};
 use tidemill_engine::Sink;
 use tidemill_engine::arrow::schema::SchemaRef;
 

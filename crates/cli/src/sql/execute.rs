@@ -4,7 +4,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidemill_connect::sinks::is_output_closed;
+use tidemill_connect::standard_streams::is_output_closed;
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::{Cause, Sink};
 use tidemill_sql::{Output, Prepared, QueryStatus, Reply, RunningQuery, Session, Statement, StatementKind};

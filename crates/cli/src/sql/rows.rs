@@ -1,6 +1,7 @@
 //! Rows on standard output.
 
-use tidemill_connect::sinks::{StandardOutput, TableLayout, TableStyle, TextEncoder, TextFormat};
+use tidemill_connect::formats::encode::{TableLayout, TableStyle, TextEncoder, TextFormat};
+use tidemill_connect::standard_streams::StandardOutput;
 use tidemill_engine::Sink;
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::arrow::schema::SchemaRef;

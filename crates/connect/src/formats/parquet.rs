@@ -3,7 +3,7 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use tidemill_connect::files::{FileSettings, FileSource};
+//! use tidemill_connect::file::{FileSettings, FileSource};
 //! use tidemill_core::source::{Polled, Source};
 //! # use std::sync::Arc;
 //! # use tidemill_core::arrow::array::{ArrayRef, Int64Array, RecordBatch};

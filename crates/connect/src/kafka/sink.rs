@@ -16,8 +16,8 @@ use tidemill_core::{Cause, CycleOutput, Sink};
 
 use super::{partitions, unusable};
 use crate::formats::close_match;
-use crate::sinks::encode::{TextEncoder, TextFormat};
-use crate::sinks::pending::PendingRows;
+use crate::formats::encode::{TextEncoder, TextFormat};
+use crate::pending::PendingRows;
 
 /// How long it waits for room among the messages in flight before it checks again.
 const ROOM_WAIT: Duration = Duration::from_millis(100);
@@ -60,7 +60,7 @@ impl KafkaSinkSettings {
 ///
 /// ```no_run
 /// use tidemill_connect::kafka::{KafkaSink, KafkaSinkSettings};
-/// use tidemill_connect::sinks::TextFormat;
+/// use tidemill_connect::formats::encode::TextFormat;
 /// use tidemill_core::arrow::schema::{DataType, Field, Schema};
 ///
 /// let schema = Schema::new(vec![Field::new("campaign", DataType::Utf8, true)]).into();

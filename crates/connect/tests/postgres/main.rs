@@ -14,7 +14,7 @@ use arrow_array::*;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use proxy::Cut;
 use server::Server;
-use tidemill_connect::sinks::postgres::{PostgresSink, PostgresSinkSettings};
+use tidemill_connect::postgres::{PostgresSink, PostgresSinkSettings};
 use tidemill_core::{Batch, Cause, CycleOutput, Guarantee, ManualClock, Sink};
 
 /// One server for all tests that do not kill it.

@@ -5,7 +5,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 
-use tidemill_connect::sinks::{FileFormat, FileSink, FileSinkSettings};
+use tidemill_connect::file::{FileFormat, FileSink, FileSinkSettings};
 use tidemill_core::{Cause, Sink};
 
 use crate::support::{commit_one, rows, schema};

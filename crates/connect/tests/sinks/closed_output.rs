@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 
 use arrow_array::RecordBatch;
 use proptest::prelude::*;
-use tidemill_connect::sinks::{LatestTable, OUTPUT_CLOSED, StandardOutput, TextFormat, is_output_closed};
+use tidemill_connect::formats::encode::TextFormat;
+use tidemill_connect::standard_streams::{LatestTable, OUTPUT_CLOSED, StandardOutput, is_output_closed};
 use tidemill_core::{Cause, Sink};
 
 use crate::support::{any_cycles, commit_one, cycle, drive, rows, schema, text_of};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use arrow_array::RecordBatch;
 use arrow_select::concat::concat_batches;
 use proptest::prelude::*;
-use tidemill_connect::sinks::{DirectorySink, DirectorySinkSettings, FileFormat};
+use tidemill_connect::file::{DirectorySink, DirectorySinkSettings, FileFormat};
 use tidemill_core::{Cause, Sink};
 
 use crate::files::read;

@@ -13,7 +13,7 @@ use arrow_cast::cast;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrow_select::concat::concat_batches;
 use proptest::prelude::*;
-use tidemill_connect::sinks::{CsvStyle, TableLayout, TableStyle, TextFormat};
+use tidemill_connect::formats::encode::{CsvStyle, TableLayout, TableStyle, TextFormat};
 use tidemill_core::Cause;
 
 /// Texts with everything that needs quotes.

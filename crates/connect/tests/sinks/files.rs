@@ -8,7 +8,7 @@ use arrow_ipc::reader::FileReader;
 use arrow_select::concat::concat_batches;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use proptest::prelude::*;
-use tidemill_connect::sinks::{FileFormat, FileSink, FileSinkSettings, SyncPolicy};
+use tidemill_connect::file::{FileFormat, FileSink, FileSinkSettings, SyncPolicy};
 use tidemill_core::{Cause, Sink};
 
 use crate::support::{any_cycles, commit_one, cycle, drive, rows, schema, text_of};

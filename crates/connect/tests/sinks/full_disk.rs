@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use arrow_array::{Int64Array, RecordBatch, StringArray};
-use tidemill_connect::sinks::{
+use tidemill_connect::file::{
     DirectorySink, DirectorySinkSettings, FileFormat, FileSink, FileSinkSettings, SyncPolicy,
 };
 use tidemill_core::{Cause, Sink};

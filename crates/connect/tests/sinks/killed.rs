@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_select::concat::concat_batches;
-use tidemill_connect::sinks::{
+use tidemill_connect::file::{
     DirectorySink, DirectorySinkSettings, FileFormat, FileSink, FileSinkSettings, SyncPolicy,
 };
 use tidemill_core::{Cause, Guarantee, Sink};

@@ -4,7 +4,7 @@
 use std::fs::{self, OpenOptions};
 use std::path::Path;
 
-use tidemill_connect::sinks::{
+use tidemill_connect::file::{
     DirectorySink, DirectorySinkSettings, FileFormat, FileSink, FileSinkSettings, SyncPolicy,
 };
 use tidemill_core::{Cause, Sink};

@@ -2,7 +2,7 @@
 
 use arrow_select::concat::concat_batches;
 use proptest::prelude::*;
-use tidemill_connect::sinks::MemorySink;
+use tidemill_connect::memory::MemorySink;
 use tidemill_core::{Cause, Sink};
 
 use crate::support::{any_cycles, commit_one, cycle, drive, rows, schema};

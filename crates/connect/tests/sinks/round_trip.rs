@@ -14,9 +14,9 @@ use arrow_schema::{DataType, Field, Fields, SchemaRef};
 use arrow_select::concat::concat_batches;
 use proptest::prelude::*;
 use tidemill_connect::formats::csv::CsvDecoder;
+use tidemill_connect::formats::encode::{CsvStyle, TextFormat};
 use tidemill_connect::formats::ndjson::NdjsonDecoder;
 use tidemill_connect::formats::{CsvSettings, DecoderSettings, RecordDecoder};
-use tidemill_connect::sinks::{CsvStyle, TextFormat};
 
 const ROWS_MAX: usize = 12;
 

@@ -6,7 +6,8 @@ use std::os::unix::net::UnixListener;
 use std::thread;
 use std::time::Duration;
 
-use tidemill_connect::sinks::{SocketAddress, SocketClientSettings, SocketClientSink, TextFormat};
+use tidemill_connect::formats::encode::TextFormat;
+use tidemill_connect::socket::{SocketAddress, SocketClientSettings, SocketClientSink};
 use tidemill_core::{Cause, Sink};
 
 use crate::support::{commit_one, rows, rows_of_cycle, schema, text_of};

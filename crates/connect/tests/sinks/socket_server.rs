@@ -8,9 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
-use tidemill_connect::sinks::{
-    SocketAddress, SocketServerSettings, SocketServerSink, SocketServerStatus, TextFormat,
-};
+use tidemill_connect::formats::encode::TextFormat;
+use tidemill_connect::socket::{SocketAddress, SocketServerSettings, SocketServerSink, SocketServerStatus};
 use tidemill_core::{Cause, Sink};
 
 use crate::support::{commit_one, cycle, rows, rows_of_cycle, schema, text_of};

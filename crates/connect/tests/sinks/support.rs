@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::{Int64Array, RecordBatch, StringArray};
 use arrow_schema::SchemaRef;
 use proptest::prelude::*;
-use tidemill_connect::sinks::TextFormat;
+use tidemill_connect::formats::encode::TextFormat;
 use tidemill_core::{Batch, Cause, Cut, CycleOutput, ManualClock, Sink};
 
 /// A cycle's results with one stream.

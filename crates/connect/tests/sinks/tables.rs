@@ -8,7 +8,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Float64Array, Int64Array, RecordBatch, StringArray};
 use proptest::prelude::*;
-use tidemill_connect::sinks::{ChangesSink, TableSink, TableStore};
+use tidemill_connect::memory::{ChangesSink, TableSink, TableStore};
 use tidemill_core::{Cause, Sink};
 
 use crate::support::{commit_one, cycle, rows, schema};

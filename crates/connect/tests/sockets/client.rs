@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tidemill_connect::formats::Format;
-use tidemill_connect::sockets::{SocketSettings, TcpLines};
+use tidemill_connect::socket::{SocketSettings, TcpLines};
 use tidemill_core::Cause;
 use tidemill_core::source::{Polled, Source};
 

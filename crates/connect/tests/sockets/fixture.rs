@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidemill_connect::formats::{DecoderSettings, Format};
-use tidemill_connect::sockets::{SocketSettings, TcpLines};
+use tidemill_connect::socket::{SocketSettings, TcpLines};
 use tidemill_core::arrow::array::cast::AsArray;
 use tidemill_core::arrow::array::types::Int64Type;
 use tidemill_core::arrow::schema::{DataType, Field, Schema};

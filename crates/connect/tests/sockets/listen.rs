@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 use tidemill_connect::formats::Format;
-use tidemill_connect::sockets::{SocketSettings, TcpLines};
+use tidemill_connect::socket::{SocketSettings, TcpLines};
 use tidemill_core::Cause;
 use tidemill_core::source::{Polled, Source};
 

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use tidemill_connect::formats::Format;
-use tidemill_connect::sockets::UnixLines;
+use tidemill_connect::socket::UnixLines;
 use tidemill_core::source::{Polled, Source};
 
 use crate::fixture::{connect, listen, settings};

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use tidemill_connect::formats::{Format, RECORD_LIMIT_BYTES};
-use tidemill_connect::sockets::SocketSettings;
+use tidemill_connect::socket::SocketSettings;
 use tidemill_core::source::Source;
 
 use crate::fixture::{connect, ended, faults, listen, poll_until, rows, send, settings};

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use tidemill_connect::formats::{DecoderSettings, Format};
-use tidemill_connect::sockets::SocketSettings;
+use tidemill_connect::socket::SocketSettings;
 use tidemill_core::arrow::array::Array;
 use tidemill_core::arrow::array::cast::AsArray;
 use tidemill_core::arrow::array::types::TimestampNanosecondType;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidemill_connect::formats::{DecoderSettings, Format};
-use tidemill_connect::sockets::{UdpLines, UdpSettings};
+use tidemill_connect::socket::{UdpLines, UdpSettings};
 use tidemill_core::arrow::schema::{DataType, Field, Schema};
 use tidemill_core::source::{Polled, Source};
 

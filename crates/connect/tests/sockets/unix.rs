@@ -6,7 +6,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::thread;
 
 use tidemill_connect::formats::Format;
-use tidemill_connect::sockets::{SocketSettings, UnixLines};
+use tidemill_connect::socket::{SocketSettings, UnixLines};
 use tidemill_core::Cause;
 
 use crate::fixture::{ended, faults, poll_until, rows, send, settings};

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use datafusion::common::{DataFusionError, Result};
-use tidemill_connect::files::{FileSettings, FileSource};
+use tidemill_connect::file::{FileSettings, FileSource};
 use tidemill_connect::formats::Format;
 use tidemill_engine::{Cause, Source};
 

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use tidemill_connect::files::{FileSettings, FileSource};
+use tidemill_connect::file::{FileSettings, FileSource};
 use tidemill_connect::formats::Format;
 use tidemill_connect::formats::text_lines::lines_schema;
-use tidemill_connect::generators::sequence::sequence_schema;
-use tidemill_connect::generators::yahoo_campaigns::yahoo_campaigns_schema;
-use tidemill_connect::generators::yahoo_events::yahoo_events_schema;
-use tidemill_connect::generators::{Sequence, SequenceConfig, YahooCampaigns, YahooConfig, YahooEvents};
+use tidemill_connect::generator::sequence::sequence_schema;
+use tidemill_connect::generator::yahoo_campaigns::yahoo_campaigns_schema;
+use tidemill_connect::generator::yahoo_events::yahoo_events_schema;
+use tidemill_connect::generator::{Sequence, SequenceConfig, YahooCampaigns, YahooConfig, YahooEvents};
 use tidemill_engine::{Cause, EventTime, arrow::schema::SchemaRef};
 
 use crate::arguments::{Arguments, Value};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use tidemill_connect::formats::encode::TextFormat;
 use tidemill_connect::formats::{DecoderSettings, Format};
-use tidemill_connect::sinks::TextFormat;
 
 use super::sinks::OpenSink;
 use super::sources::Opened;

@@ -4,12 +4,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::SchemaRef;
-use tidemill_connect::sinks::postgres::{PostgresSink, PostgresSinkSettings};
-use tidemill_connect::sinks::{
-    CsvStyle, DirectorySink, DirectorySinkSettings, FileFormat, FileSink, FileSinkSettings, SocketAddress,
-    SocketClientSettings, SocketClientSink, SocketServerSettings, SocketServerSink, StandardOutput,
-    SyncPolicy, TextFormat,
+use tidemill_connect::file::{
+    DirectorySink, DirectorySinkSettings, FileFormat, FileSink, FileSinkSettings, SyncPolicy,
 };
+use tidemill_connect::formats::encode::{CsvStyle, TextFormat};
+use tidemill_connect::postgres::{PostgresSink, PostgresSinkSettings};
+use tidemill_connect::socket::{
+    SocketAddress, SocketClientSettings, SocketClientSink, SocketServerSettings, SocketServerSink,
+};
+use tidemill_connect::standard_streams::StandardOutput;
 use tidemill_engine::{Cause, Sink};
 
 use crate::statement::Options;

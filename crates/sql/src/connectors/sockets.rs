@@ -6,7 +6,7 @@ use std::time::Duration;
 use datafusion::arrow::datatypes::SchemaRef;
 use tidemill_connect::formats::line_protocol::LineProtocolSettings;
 use tidemill_connect::formats::{BATCH_ROWS, DecoderSettings, Format};
-use tidemill_connect::sockets::{SocketSettings, TcpLines, UdpLines, UdpSettings, UnixLines};
+use tidemill_connect::socket::{SocketSettings, TcpLines, UdpLines, UdpSettings, UnixLines};
 use tidemill_engine::Source;
 
 use super::line_protocol;

@@ -8,9 +8,9 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit}
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::{Expr, ExprSchemable, cast};
 use datafusion::sql::sqlparser::ast;
-use tidemill_connect::files::{FileSettings, FileSource};
+use tidemill_connect::file::{FileSettings, FileSource};
 use tidemill_connect::formats::{BATCH_ROWS, CsvSettings, DecoderSettings, Format};
-use tidemill_connect::standard_input::{StandardInput, StreamSettings};
+use tidemill_connect::standard_streams::{StandardInput, StreamSettings};
 use tidemill_engine::{Cause, EventTime, Source};
 
 use super::{http, line_protocol, sockets};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use datafusion::arrow::array::RecordBatch;
-use tidemill_connect::sinks::{MemoryRows, MemorySink};
+use tidemill_connect::memory::{MemoryRows, MemorySink};
 use tidemill_engine::{Cause, EventTime, Sink, Source};
 use tidemill_sql::{Prepared, QueryStatus, Reply, RunningQuery, Session, SourceDefinition, parse};
 

@@ -1,7 +1,7 @@
 //! Our answers: over tables, over streams that end, and through views in cycles of several sizes.
 
 use datafusion::arrow::array::RecordBatch;
-use tidemill_connect::sinks::MemorySink;
+use tidemill_connect::memory::MemorySink;
 use tidemill_engine::Sink;
 use tidemill_sql::{Output, Prepared, Reply, Session, parse};
 

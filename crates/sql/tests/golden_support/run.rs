@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use tidemill_connect::sinks::MemorySink;
+use tidemill_connect::memory::MemorySink;
 use tidemill_engine::{Cause, Sink};
 use tidemill_sql::{Prepared, Reply, Session, Statement, StatementKind, TextError, parse_all};
 

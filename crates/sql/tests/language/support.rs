@@ -2,7 +2,7 @@
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::util::pretty::pretty_format_batches;
-use tidemill_connect::sinks::MemorySink;
+use tidemill_connect::memory::MemorySink;
 use tidemill_engine::Sink;
 use tidemill_sql::{Reply, Session, parse};
 

@@ -1,0 +1,107 @@
+//! Rows that a target refuses. They are kept separately, with the reason, so that the others can continue.
+
+use std::fmt::Write;
+
+use arrow_array::RecordBatch;
+
+use crate::formats::encode::{NdjsonEncoder, TextEncoder};
+
+/// A row that was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DeadLetter {
+    /// The cycle of the row.
+    pub cycle: u64,
+    /// The position, within the cycle, of the event that caused it.
+    pub position: u32,
+    /// Why it was refused.
+    pub reason: String,
+    /// The row as a JSON object, in ASCII and without characters of code 0, so that the target that refused the row can
+    /// store it.
+    pub row: String,
+}
+
+impl DeadLetter {
+    /// One row of a batch.
+    pub fn new(cycle: u64, position: u32, rows: &RecordBatch, row: usize, reason: &str) -> DeadLetter {
+        DeadLetter { cycle, position, reason: ascii(reason), row: row_json(&rows.slice(row, 1)) }
+    }
+
+    /// The description shown to users.
+    pub fn describe(&self, sink: &str) -> String {
+        const BYTES_MAX: usize = 300;
+        let DeadLetter { cycle, position, reason, row } = self;
+        let (shown, more) = match row.len() > BYTES_MAX {
+            true => (&row[..BYTES_MAX], "..."),
+            false => (row.as_str(), ""),
+        };
+        format!("sink '{sink}', cycle {cycle}, position {position}: {reason}; the row is {shown}{more}")
+    }
+}
+
+fn row_json(row: &RecordBatch) -> String {
+    let mut text = Vec::new();
+    let written = NdjsonEncoder::new(row.schema_ref()).and_then(|mut encoder| encoder.rows(row, &mut text));
+    match written {
+        Ok(()) => ascii(&without_zeros(String::from_utf8_lossy(&text).trim_end())),
+        Err(cause) => format!("{{\"error\": \"{}\"}}", ascii(&cause.to_string()).replace('"', "'")),
+    }
+}
+
+/// JSON in which the escape of the character of code 0 is spelled out, because PostgreSQL cannot read any field of an
+/// object that has one.
+fn without_zeros(json: &str) -> String {
+    let mut spelled = String::with_capacity(json.len());
+    let mut rest = json;
+    while let Some(at) = rest.find('\\') {
+        let (before, escape) = rest.split_at(at);
+        spelled.push_str(before);
+        let (escape, after) = match escape.starts_with("\\u0000") {
+            true => ("\\\\u0000", &escape[6..]),
+            // The character after a backslash is ASCII.
+            false => escape.split_at(escape.len().min(2)),
+        };
+        spelled.push_str(escape);
+        rest = after;
+    }
+    spelled + rest
+}
+
+/// The text with everything but printable ASCII written as JSON escapes.
+fn ascii(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    let mut units = [0; 2];
+    for character in text.chars() {
+        match character {
+            ' '..='~' => escaped.push(character),
+            other => {
+                for unit in other.encode_utf16(&mut units) {
+                    // Writing to a text cannot fail.
+                    let _ = write!(escaped, "\\u{unit:04x}");
+                }
+            }
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{ArrayRef, Int64Array, StringArray};
+
+    use super::*;
+
+    #[test]
+    fn a_letter_is_json_that_any_database_can_hold() {
+        let names = Arc::new(StringArray::from(vec!["good", "a\0☃𝄞\"\\\n"])) as ArrayRef;
+        let values = Arc::new(Int64Array::from(vec![Some(1), None])) as ArrayRef;
+        let rows = RecordBatch::try_from_iter_with_nullable([("name", names, true), ("v", values, true)]);
+        let letter = DeadLetter::new(7, 3, &rows.unwrap(), 1, "too ☃");
+        assert!(letter.row.is_ascii() && !letter.row.contains('\0'), "{}", letter.row);
+        let value: serde_json::Value = serde_json::from_str(&letter.row).unwrap();
+        assert_eq!(value, serde_json::json!({"name": "a\\u0000☃𝄞\"\\\n", "v": null}));
+        assert_eq!(letter.reason, "too \\u2603");
+        assert!(letter.describe("s").starts_with("sink 's', cycle 7, position 3: too"));
+    }
+}

@@ -1,0 +1,262 @@
+//! One text file that is followed.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
+
+use tidemill_core::error::Cause;
+use tidemill_core::source::Faults;
+
+use super::entry::Entry;
+use super::failure::failed;
+use super::place::{FilePlace, identity, read_piece};
+use super::track::{Given, GrowingPrints, TextTrack, begin_at};
+use crate::file::zstd_read::begins_zstd;
+use crate::formats::{RecordDecoder, Waiting};
+
+/// A text file, with how far it was read and the incomplete part of its last line.
+pub(super) struct FollowedText {
+    file: Option<File>,
+    decoder: Box<dyn RecordDecoder>,
+    /// Where to begin; taken when it is first opened.
+    start: Option<FilePlace>,
+    track: TextTrack,
+    prints: GrowingPrints,
+    /// Nothing more was there when it was last read.
+    is_at_end: bool,
+    /// How far it had been read when it was emptied, until this is taken.
+    emptied: Option<FilePlace>,
+}
+
+/// The result of reading a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// This many bytes were read.
+    Read(usize),
+    /// Nothing more is there at the moment.
+    AtEnd,
+    /// Its path leads to another file now.
+    Displaced,
+    /// It was emptied or rewritten, and will be read from its start.
+    Emptied,
+}
+
+impl FollowedText {
+    /// A file that is read from its start, or from where an earlier run stopped.
+    pub(super) fn new(decoder: Box<dyn RecordDecoder>, start: FilePlace) -> FollowedText {
+        let track = TextTrack::start();
+        let start = Some(start);
+        FollowedText {
+            file: None,
+            decoder,
+            start,
+            track,
+            prints: GrowingPrints::default(),
+            is_at_end: false,
+            emptied: None,
+        }
+    }
+
+    /// Reads and decodes the next bytes.
+    pub(super) fn read(
+        &mut self,
+        entry: &Entry,
+        block: &mut [u8],
+        keep_open: bool,
+        given: &mut VecDeque<Given>,
+        faults: &mut Faults,
+    ) -> Result<Look, Cause> {
+        let look = self.ready(entry, faults)?;
+        if look != Look::AtEnd || self.file.is_none() {
+            return Ok(look);
+        }
+        let count = self.read_bytes(entry, block)?;
+        if count == 0 {
+            self.is_at_end = true;
+            if !keep_open {
+                self.file = None;
+            }
+            return Ok(if is_displaced(entry)? { Look::Displaced } else { Look::AtEnd });
+        }
+        if self.track.decoded == 0 && begins_zstd(&block[..count]) {
+            let place = entry.path.display();
+            return Err(Cause::User(format!("{place}: a compressed file cannot be followed; decompress it")));
+        }
+        self.decode(entry, &block[..count], given)?;
+        faults.merge(self.decoder.faults());
+        Ok(Look::Read(count))
+    }
+
+    fn decode(&mut self, entry: &Entry, bytes: &[u8], given: &mut VecDeque<Given>) -> Result<(), Cause> {
+        let mut batches = VecDeque::new();
+        self.decoder.decode(bytes, &mut batches)?;
+        self.prints.extend(bytes);
+        let (waiting, prints) = (self.decoder.waiting(), self.prints.prints());
+        self.track.take(bytes.len() as u64, waiting, batches, |rows, track| {
+            given.push_back(Given { rows, place: Some(entry.place(track, prints, false)) });
+        });
+        Ok(())
+    }
+
+    /// Takes a last record that has no line end, because nothing more will come.
+    pub(super) fn finish(
+        &mut self,
+        entry: &Entry,
+        given: &mut VecDeque<Given>,
+        faults: &mut Faults,
+    ) -> Result<(), Cause> {
+        let mut batches = VecDeque::new();
+        self.decoder.finish(&mut batches)?;
+        faults.merge(self.decoder.faults());
+        let (line, prints) = (self.track.line, self.prints.prints());
+        self.track.take(0, Some(Waiting { bytes: 0, line }), batches, |rows, track| {
+            given.push_back(Given { rows, place: Some(entry.place(track, prints, true)) });
+        });
+        Ok(())
+    }
+
+    /// How far it had been read when it was emptied, once.
+    pub(super) fn take_emptied(&mut self) -> Option<FilePlace> {
+        self.emptied.take()
+    }
+
+    /// How far it was read, marked complete because nothing more will come.
+    pub(super) fn last_place(&self, entry: &Entry) -> FilePlace {
+        match &self.start {
+            Some(start) => start.clone(),
+            None => entry.file_place(&self.track, self.prints.prints(), true),
+        }
+    }
+
+    /// Whether no name leads to it any more.
+    pub(super) fn is_deleted(&self) -> bool {
+        self.file
+            .as_ref()
+            .is_some_and(|file| file.metadata().is_ok_and(|metadata| link_count(&metadata) == 0))
+    }
+
+    /// Opens the file, or checks what has happened to it since its end was reached. `AtEnd` with an open file: there
+    /// may be something to read.
+    fn ready(&mut self, entry: &Entry, faults: &mut Faults) -> Result<Look, Cause> {
+        if self.file.is_none() && self.start.is_none() && !self.has_changed_length(entry)? {
+            return Ok(if is_displaced(entry)? { Look::Displaced } else { Look::AtEnd });
+        }
+        if self.file.is_none() {
+            let look = self.open(entry)?;
+            if look != Look::AtEnd || self.file.is_none() {
+                return Ok(look);
+            }
+        }
+        if self.is_at_end {
+            return self.check_growth(entry, faults);
+        }
+        Ok(Look::AtEnd)
+    }
+
+    fn open(&mut self, entry: &Entry) -> Result<Look, Cause> {
+        let place = entry.path.display().to_string();
+        let failed = |error: std::io::Error| failed(&place, &error);
+        let mut file = match File::open(&entry.path) {
+            Ok(file) => file,
+            // It was replaced at this moment: the next look finds the new one.
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Look::AtEnd),
+            Err(error) => return Err(failed(error)),
+        };
+        if identity(&file.metadata().map_err(failed)?) != entry.identity {
+            return Ok(Look::Displaced);
+        }
+        if let Some(start) = self.start.take() {
+            self.begin(&place, &mut file, &start)?;
+        }
+        file.seek(SeekFrom::Start(self.track.decoded)).map_err(failed)?;
+        self.file = Some(file);
+        Ok(Look::AtEnd)
+    }
+
+    /// Begins at a place in the file.
+    fn begin(&mut self, place: &str, file: &mut File, start: &FilePlace) -> Result<(), Cause> {
+        self.track = TextTrack::at(start);
+        self.prints = GrowingPrints::default();
+        let mut failed = |error: std::io::Error| failed(place, &error);
+        if start.offset > 0 {
+            self.prints = GrowingPrints::read(file, start.offset).map_err(&mut failed)?;
+        }
+        file.rewind().map_err(&mut failed)?;
+        begin_at(&mut *self.decoder, place, &self.track, |target| file.read(target).map_err(&mut failed))?;
+        Ok(())
+    }
+
+    /// Whether a closed file should be checked again.
+    fn has_changed_length(&self, entry: &Entry) -> Result<bool, Cause> {
+        match entry.path.metadata() {
+            Ok(metadata) => Ok(identity(&metadata) == entry.identity && metadata.len() != self.track.decoded),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(failed(&entry.path.display().to_string(), &error)),
+        }
+    }
+
+    /// At its end: if it was truncated or rewritten, it is read from its start.
+    fn check_growth(&mut self, entry: &Entry, faults: &mut Faults) -> Result<Look, Cause> {
+        let Some(file) = &mut self.file else { return Ok(Look::AtEnd) };
+        let place = entry.path.display().to_string();
+        let failed = |error: std::io::Error| failed(&place, &error);
+        let (length, tail) = (file.metadata().map_err(failed)?.len(), self.prints.tail());
+        let what = if length < self.track.decoded {
+            "truncated"
+        } else if length > self.track.decoded {
+            let start = self.track.decoded - tail.len() as u64;
+            let found = read_piece(file, start, tail.len() as u64).map_err(failed)?;
+            if found == tail {
+                file.seek(SeekFrom::Start(self.track.decoded)).map_err(failed)?;
+                return Ok(Look::AtEnd);
+            }
+            "rewritten"
+        } else {
+            return Ok(Look::AtEnd);
+        };
+        faults.add(format!("{place}: the file was {what}; reading goes on at its start"));
+        file.rewind().map_err(failed)?;
+        self.decoder.begin(&place);
+        let before = entry.file_place(&self.track, self.prints.prints(), false);
+        self.emptied = Some(before);
+        (self.track, self.prints) = (TextTrack::start(), GrowingPrints::default());
+        self.is_at_end = false;
+        Ok(Look::Emptied)
+    }
+
+    fn read_bytes(&mut self, entry: &Entry, block: &mut [u8]) -> Result<usize, Cause> {
+        let Some(file) = &mut self.file else { return Ok(0) };
+        loop {
+            match file.read(block) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(failed(&entry.path.display().to_string(), &error)),
+                Ok(count) => {
+                    self.is_at_end = false;
+                    return Ok(count);
+                }
+            }
+        }
+    }
+}
+
+/// Whether the path leads to another file by now.
+fn is_displaced(entry: &Entry) -> Result<bool, Cause> {
+    if entry.is_gone {
+        return Ok(false);
+    }
+    match entry.path.metadata() {
+        Ok(metadata) => Ok(identity(&metadata) != entry.identity),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(failed(&entry.path.display().to_string(), &error)),
+    }
+}
+
+#[cfg(unix)]
+fn link_count(metadata: &std::fs::Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::nlink(metadata)
+}
+
+#[cfg(not(unix))]
+fn link_count(_metadata: &std::fs::Metadata) -> u64 {
+    0
+}

@@ -1,0 +1,378 @@
+//! Reads files once, one after the other.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use tidemill_core::error::Cause;
+use tidemill_core::source::{Faults, Place, Places, Progress};
+
+use super::failure::{failed, nothing_found};
+use super::listing::list;
+use super::parts::{FilePart, parts_left, parts_of};
+use super::pipe::BLOCK_BYTES;
+use super::place::Prints;
+use super::settings::FileSettings;
+use super::track::{Given, TextTrack, begin_at};
+use crate::file::zstd_read::{ZstdError, ZstdReader, begins_zstd};
+use crate::formats::{
+    BatchReader, DecoderSettings, Fit, Format, RecordDecoder, Waiting, arrow_ipc, parquet, project,
+    text_decoder,
+};
+
+/// How many bytes of the first file are examined before there is a query.
+const SAMPLE_BYTES: usize = 64 * 1024;
+
+/// The files of a source that ends.
+pub(super) struct Files {
+    format: Format,
+    declared: SchemaRef,
+    projection: Vec<usize>,
+    batch_rows: usize,
+    parts: VecDeque<FilePart>,
+    current: Option<Open>,
+    /// Places that changed without rows.
+    changed: Vec<Place>,
+    decoder: Option<Box<dyn RecordDecoder>>,
+    block: Vec<u8>,
+    done_bytes: u64,
+    total_bytes: u64,
+}
+
+/// A file that is being read.
+struct Open {
+    part: FilePart,
+    prints: Prints,
+    name: String,
+    content: Content,
+}
+
+enum Content {
+    Text(TextInput, TextTrack),
+    Columns(Columns),
+}
+
+/// The rest of a file that knows its own columns.
+pub(super) struct Columns {
+    fit: Fit,
+    reader: BatchReader,
+    place: String,
+    next_row: u64,
+    /// Rows that an earlier run received.
+    known_rows: u64,
+    size_bytes: u64,
+}
+
+impl Columns {
+    /// Opens the file.
+    pub(super) fn open(
+        format: Format,
+        path: &Path,
+        declared: &SchemaRef,
+        projection: &[usize],
+        batch_rows: usize,
+    ) -> Result<Columns, Cause> {
+        let place = path.display().to_string();
+        let file = File::open(path).map_err(|error| failed(&place, &error))?;
+        let size_bytes = file.metadata().map_or(0, |metadata| metadata.len());
+        let open = if format == Format::Parquet { parquet::open } else { arrow_ipc::open };
+        let (fit, reader) = open(&place, file, declared, projection, batch_rows)?;
+        Ok(Columns { fit, reader, place, next_row: 1, known_rows: 0, size_bytes })
+    }
+
+    /// The next batch; `None` at the end.
+    pub(super) fn next(&mut self, faults: &mut Faults) -> Result<Option<RecordBatch>, Cause> {
+        let batch = loop {
+            let Some(batch) = self.reader.next() else { return Ok(None) };
+            let batch = batch.map_err(|error| {
+                let (place, row) = (&self.place, self.next_row - 1);
+                Cause::User(format!("{place}: damaged after row {row}: {error}; rewrite it, or leave it out"))
+            })?;
+            let rows = batch.num_rows() as u64;
+            let known = self.known_rows.min(rows);
+            (self.known_rows, self.next_row) = (self.known_rows - known, self.next_row + known);
+            if known < rows || rows == 0 {
+                break batch.slice(known as usize, (rows - known) as usize);
+            }
+        };
+        let fitted = self.fit.apply(&self.place, &batch, self.next_row, faults)?;
+        self.next_row += batch.num_rows() as u64;
+        Ok(Some(fitted))
+    }
+
+    /// Skips rows at the beginning that an earlier run received.
+    pub(super) fn leave_out(&mut self, rows: u64) {
+        self.known_rows = rows;
+    }
+
+    /// How many rows of the file were read.
+    pub(super) fn rows_read(&self) -> u64 {
+        self.next_row - 1
+    }
+}
+
+impl Files {
+    pub(super) fn open(settings: FileSettings, declared: SchemaRef) -> Result<Files, Cause> {
+        let format = settings.known_format()?;
+        let paths: Vec<PathBuf> = list(&settings.path)?;
+        if paths.is_empty() {
+            return Err(nothing_found(&settings.path));
+        }
+        let total_bytes = paths.iter().filter_map(|path| path.metadata().ok()).map(|data| data.len()).sum();
+        let decoder = match format.is_text() {
+            true => Some(text_decoder(
+                format,
+                DecoderSettings {
+                    schema: declared.clone(),
+                    csv: settings.csv,
+                    batch_rows: settings.batch_rows,
+                },
+            )?),
+            false => None,
+        };
+        let projection = (0..declared.fields().len()).collect();
+        let batch_rows = settings.batch_rows;
+        let mut files = Files {
+            format,
+            declared,
+            projection,
+            batch_rows,
+            parts: parts_of(paths),
+            current: None,
+            changed: Vec::new(),
+            decoder,
+            block: Vec::new(),
+            done_bytes: 0,
+            total_bytes,
+        };
+        files.check_first()?;
+        Ok(files)
+    }
+
+    /// Checks the first file, so that problems with it (a missing column) are reported at once.
+    fn check_first(&mut self) -> Result<(), Cause> {
+        let Some(FilePart { path, .. }) = self.parts.front() else { return Ok(()) };
+        let Some(decoder) = &mut self.decoder else { return self.open_columns(path).map(drop) };
+        let place = path.display().to_string();
+        let mut sample = vec![0; SAMPLE_BYTES];
+        let count = TextInput::open(path)?.read(&mut sample).map_err(|error| error.explain(&place))?;
+        decoder.begin(&place);
+        decoder.decode(&sample[..count], &mut VecDeque::new())?;
+        drop(decoder.faults());
+        Ok(())
+    }
+
+    fn open_columns(&self, path: &Path) -> Result<Columns, Cause> {
+        Columns::open(self.format, path, &self.declared, &self.projection, self.batch_rows)
+    }
+
+    /// Resumes where earlier runs stopped.
+    pub(super) fn go_on(&mut self, places: &Places) -> Result<(), Cause> {
+        self.parts = parts_left(std::mem::take(&mut self.parts), places, self.format)?;
+        Ok(())
+    }
+
+    /// Places that changed without rows since this was last asked.
+    pub(super) fn take_changed(&mut self) -> Vec<Place> {
+        std::mem::take(&mut self.changed)
+    }
+
+    pub(super) fn set_projection(&mut self, columns: &[usize]) -> Result<SchemaRef, Cause> {
+        let schema = project(&self.declared, columns)?;
+        if let Some(decoder) = &mut self.decoder {
+            decoder.set_projection(columns)?;
+        }
+        self.projection = columns.to_vec();
+        Ok(schema)
+    }
+
+    /// Reads until there are rows, or the time is up. True: the end was reached.
+    pub(super) fn read(
+        &mut self,
+        wait: Duration,
+        given: &mut VecDeque<Given>,
+        faults: &mut Faults,
+    ) -> Result<bool, Cause> {
+        let start = Instant::now();
+        while given.is_empty() {
+            if self.current.is_none() && !self.open_next()? {
+                return Ok(true);
+            }
+            self.read_some(given, faults)?;
+            if self.current.is_none() && self.parts.is_empty() && given.is_empty() {
+                return Ok(true);
+            }
+            if start.elapsed() >= wait {
+                break;
+            }
+        }
+        Ok(false)
+    }
+
+    fn open_next(&mut self) -> Result<bool, Cause> {
+        let Some(part) = self.parts.pop_front() else { return Ok(false) };
+        let name = part.path.display().to_string();
+        let prints = File::open(&part.path).and_then(|mut file| {
+            let extent = file.metadata()?.len();
+            Prints::of(&mut file, extent)
+        });
+        let prints = prints.map_err(|error| failed(&name, &error))?;
+        let content = match &mut self.decoder {
+            Some(decoder) => {
+                let mut input = TextInput::open(&part.path)?;
+                let track = TextTrack::at(&part.start);
+                let read = |target: &mut [u8]| input.read(target).map_err(|error| error.explain(&name));
+                let done = begin_at(&mut **decoder, &name, &track, read)?;
+                input.go_to(done, track.offset).map_err(|error| error.explain(&name))?;
+                Content::Text(input, track)
+            }
+            None => {
+                let mut columns = self.open_columns(&part.path)?;
+                columns.leave_out(part.start.rows);
+                Content::Columns(columns)
+            }
+        };
+        self.current = Some(Open { part, prints, name, content });
+        Ok(true)
+    }
+
+    fn read_some(&mut self, given: &mut VecDeque<Given>, faults: &mut Faults) -> Result<(), Cause> {
+        let Some(Open { part, prints, name, content }) = &mut self.current else { return Ok(()) };
+        let is_over = match (content, &mut self.decoder) {
+            (Content::Columns(columns), _) => {
+                let batch = columns.next(faults)?;
+                let is_over = batch.is_none();
+                if is_over {
+                    self.done_bytes += columns.size_bytes;
+                }
+                let track = TextTrack::of_rows(columns.rows_read());
+                if let Some(rows) = batch.filter(|batch| batch.num_rows() > 0) {
+                    given.push_back(Given { rows, place: Some(part.place(&track, *prints, false)) });
+                }
+                is_over.then_some(track)
+            }
+            (Content::Text(input, track), Some(decoder)) => {
+                self.block.resize(BLOCK_BYTES, 0);
+                let before = input.offset();
+                let result = input.read(&mut self.block);
+                self.done_bytes += input.offset() - before;
+                let count = result.map_err(|error| error.explain(name))?;
+                let mut batches = VecDeque::new();
+                let waiting = match count {
+                    0 => {
+                        decoder.finish(&mut batches)?;
+                        Some(Waiting { bytes: 0, line: track.line })
+                    }
+                    count => {
+                        decoder.decode(&self.block[..count], &mut batches)?;
+                        decoder.waiting()
+                    }
+                };
+                faults.merge(decoder.faults());
+                track.take(count as u64, waiting, batches, |rows, track| {
+                    given.push_back(Given { rows, place: Some(part.place(track, *prints, count == 0)) });
+                });
+                (count == 0).then_some(*track)
+            }
+            _ => None,
+        };
+        if let Some(track) = is_over {
+            self.changed.push(part.place(&track, *prints, true));
+            self.current = None;
+        }
+        Ok(())
+    }
+
+    pub(super) fn progress(&self) -> Progress {
+        Progress { done: self.done_bytes, total: Some(self.total_bytes.max(self.done_bytes)) }
+    }
+}
+
+/// The bytes of a text file, plain or compressed with zstd, which is recognised by its first bytes.
+pub(crate) enum TextInput {
+    Plain(File, u64),
+    Zstd(Box<ZstdReader<File>>),
+}
+
+impl TextInput {
+    pub(crate) fn open(path: &Path) -> Result<TextInput, Cause> {
+        let place = path.display().to_string();
+        let mut file = File::open(path).map_err(|error| failed(&place, &error))?;
+        let mut magic = Vec::new();
+        file.by_ref().take(4).read_to_end(&mut magic).map_err(|error| failed(&place, &error))?;
+        if magic.starts_with(&[0x1f, 0x8b]) {
+            return Err(Cause::User(format!(
+                "{place}: gzip is not supported; decompress it, or compress it with zstd"
+            )));
+        }
+        // A pipe cannot go back, and a compressed pipe is not supported.
+        if file.rewind().is_err() {
+            file = File::open(path).map_err(|error| failed(&place, &error))?;
+        }
+        Ok(match begins_zstd(&magic) {
+            true => TextInput::Zstd(Box::new(ZstdReader::new(file))),
+            false => TextInput::Plain(file, 0),
+        })
+    }
+
+    /// How many bytes of the file were read.
+    fn offset(&self) -> u64 {
+        match self {
+            TextInput::Plain(_, offset) => *offset,
+            TextInput::Zstd(reader) => reader.offset(),
+        }
+    }
+
+    /// Advances to a byte of the text; returns how many bytes were read.
+    fn go_to(&mut self, mut done: u64, offset: u64) -> Result<(), ZstdError> {
+        if let (TextInput::Plain(file, at), true) = (&mut *self, done < offset) {
+            *at = file.seek(SeekFrom::Start(offset)).map_err(ZstdError::Io)?;
+            return Ok(());
+        }
+        let mut skipped = vec![0; BLOCK_BYTES];
+        while done < offset {
+            let length = (offset - done).min(BLOCK_BYTES as u64) as usize;
+            match self.read(&mut skipped[..length])? {
+                0 => break,
+                count => done += count as u64,
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads bytes; returns 0 at the end.
+    pub(crate) fn read(&mut self, target: &mut [u8]) -> Result<usize, ZstdError> {
+        match self {
+            TextInput::Zstd(reader) => reader.read(target),
+            TextInput::Plain(file, offset) => loop {
+                match file.read(target) {
+                    Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(ZstdError::Io(error)),
+                    Ok(count) => {
+                        *offset += count as u64;
+                        return Ok(count);
+                    }
+                }
+            },
+        }
+    }
+}
+
+impl ZstdError {
+    /// The error for the user, with the file's name.
+    pub(crate) fn explain(self, place: &str) -> Cause {
+        match self {
+            ZstdError::Io(error) => failed(place, &error),
+            ZstdError::Corrupt { offset, detail } => Cause::User(format!(
+                "{place}: damaged zstd file at byte {offset}: {detail}; copy it or compress it again"
+            )),
+            ZstdError::Unsupported { detail } => Cause::User(format!(
+                "{place}: cannot be decompressed: {detail}; compress it with plain `zstd`"
+            )),
+        }
+    }
+}

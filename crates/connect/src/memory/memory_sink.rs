@@ -1,0 +1,133 @@
+//! Rows in memory, for tests and for programs that embed the engine.
+
+use std::ops::RangeInclusive;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use arrow_select::concat::concat_batches;
+use tidemill_core::{Cause, CycleOutput, Sink};
+
+use crate::pending::PendingRows;
+
+/// The rows of one commit.
+#[derive(Clone, Debug)]
+pub struct MemoryCommit {
+    /// The cycles.
+    pub cycles: RangeInclusive<u64>,
+    /// Their rows, in order; no batch is empty.
+    pub batches: Vec<RecordBatch>,
+}
+
+/// Keeps all rows in memory, up to a limit. Readers see whole commits; a commit over the limit fails and
+/// leaves nothing.
+///
+/// ```
+/// use tidemill_connect::memory::MemorySink;
+/// use tidemill_core::Sink;
+/// use tidemill_core::arrow::schema::{DataType, Field, Schema};
+///
+/// let schema = Schema::new(vec![Field::new("vid", DataType::Int64, false)]).into();
+/// let (mut sink, rows) = MemorySink::new(&schema, 1000);
+/// sink.finish().unwrap();
+/// assert!(rows.is_empty() && rows.is_finished());
+/// ```
+pub struct MemorySink {
+    schema: SchemaRef,
+    rows_max: usize,
+    pending: PendingRows,
+    shared: Arc<Mutex<Shared>>,
+}
+
+/// Reads what a [`MemorySink`] has received, from any thread, while the query runs and after.
+#[derive(Clone)]
+pub struct MemoryRows {
+    schema: SchemaRef,
+    shared: Arc<Mutex<Shared>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    commits: Vec<MemoryCommit>,
+    rows: usize,
+    is_finished: bool,
+}
+
+impl MemorySink {
+    /// A sink for at most `rows_max` rows, and the handle to read them.
+    pub fn new(schema: &SchemaRef, rows_max: usize) -> (MemorySink, MemoryRows) {
+        let shared = Arc::<Mutex<Shared>>::default();
+        let rows = MemoryRows { schema: schema.clone(), shared: shared.clone() };
+        (MemorySink { schema: schema.clone(), rows_max, pending: PendingRows::default(), shared }, rows)
+    }
+}
+
+impl MemoryRows {
+    /// All commits so far that had rows.
+    pub fn commits(&self) -> Vec<MemoryCommit> {
+        lock(&self.shared).commits.clone()
+    }
+
+    /// All rows so far as one batch.
+    ///
+    /// # Errors
+    /// [`Cause::Resource`] if they are too many for one batch, for example with more than 2 GiB of text in a column.
+    pub fn read(&self) -> Result<RecordBatch, Cause> {
+        let commits = self.commits();
+        let batches = commits.iter().flat_map(|commit| &commit.batches);
+        concat_batches(&self.schema, batches)
+            .map_err(|error| Cause::Resource(format!("the rows do not fit into one batch: {error}")))
+    }
+
+    /// The number of rows so far.
+    pub fn len(&self) -> usize {
+        lock(&self.shared).rows
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether the query has ended normally: no more rows come.
+    pub fn is_finished(&self) -> bool {
+        lock(&self.shared).is_finished
+    }
+}
+
+impl Sink for MemorySink {
+    fn may_block(&self) -> bool {
+        false
+    }
+
+    fn prepare(&mut self, output: CycleOutput) -> Result<(), Cause> {
+        self.pending.push(output, &self.schema)
+    }
+
+    fn commit(&mut self, cycles: RangeInclusive<u64>) -> Result<(), Cause> {
+        let batches = self.pending.take(*cycles.end());
+        let mut shared = lock(&self.shared);
+        let rows = shared.rows + batches.iter().map(RecordBatch::num_rows).sum::<usize>();
+        if rows > self.rows_max {
+            return Err(Cause::Resource(format!(
+                "{rows} rows in memory, {} are allowed; raise max_result_rows, or write to a file",
+                self.rows_max
+            )));
+        }
+        shared.rows = rows;
+        if !batches.is_empty() {
+            shared.commits.push(MemoryCommit { cycles, batches });
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), Cause> {
+        lock(&self.shared).is_finished = true;
+        Ok(())
+    }
+}
+
+/// A panic elsewhere leaves whole commits behind, so they may be read.
+fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}

@@ -1,0 +1,248 @@
+//! The sink, which prepares bytes and commits them.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow_schema::SchemaRef;
+use tidemill_core::{Cause, CycleOutput, FaultLog, Guarantee, Sink};
+use tokio::runtime::Builder;
+use tokio_postgres::Config;
+use tokio_postgres::config::Host;
+use tokio_postgres::types::Type;
+
+use super::column::encoding;
+use super::copy::CopyEncoder;
+use super::prepared::PreparedRows;
+use super::session::{Noted, Session};
+use super::settings::PostgresSinkSettings;
+use super::statements::Statements;
+use super::stop::PostgresStop;
+use super::writer::Writer;
+use crate::pending::{PENDING_BYTES_MAX, batches_of};
+
+/// The shortest interval at which cycles without rows are recorded: receiving them again costs little, a transaction
+/// much.
+const WITHOUT_ROWS_INTERVAL: Duration = Duration::from_secs(1);
+/// Writes rows to a table of a PostgreSQL database, each exactly once.
+///
+/// A commit is one transaction: the rows by binary `COPY`, and the number of the last cycle in the table
+/// `tidemill_commits`, under the sink's name. With a [`key`](PostgresSinkSettings::key), a row replaces the one with
+/// the same key. If the connection is lost, even during a `COMMIT`, a new one looks into `tidemill_commits` to see
+/// whether the transaction went through, and repeats it if not. Only the run that was started last under a name may
+/// write: an earlier one that still runs fails at its next commit.
+///
+/// A row that the database refuses (a text with a character of code 0, a NULL key, a constraint of the table) goes to
+/// the table of [`dead_letters`](PostgresSinkSettings::dead_letters), in the same transaction; the other rows are
+/// written.
+///
+/// ```no_run
+/// use tidemill_connect::postgres::{PostgresSink, PostgresSinkSettings};
+/// use tidemill_core::arrow::schema::{DataType, Field, Schema};
+///
+/// let schema = Schema::new(vec![Field::new("vid", DataType::Int64, false)]).into();
+/// let settings = PostgresSinkSettings::new("postgres://me@127.0.0.1/traffic", "tolls", "tolls_to_postgres");
+/// let sink = PostgresSink::connect(&schema, settings)?;
+/// # Ok::<(), tidemill_core::Cause>(())
+/// ```
+pub struct PostgresSink {
+    writer: Writer,
+    schema: SchemaRef,
+    encoder: CopyEncoder,
+    pending: PreparedRows,
+    last_committed: Option<u64>,
+    without_rows: Option<u64>,
+    written_at: Instant,
+    /// After a failure nothing more is written, because the rows of the failed commit are gone.
+    failed: Option<Cause>,
+    refused: FaultLog,
+}
+
+impl PostgresSink {
+    /// Connects, creates missing tables, and takes over the sink's name from an earlier run.
+    ///
+    /// # Errors
+    /// [`Cause::User`] if the URL, the user, the database, the table, its columns or its key are invalid;
+    /// [`Cause::Operation`] if the server cannot be reached.
+    pub fn connect(schema: &SchemaRef, settings: PostgresSinkSettings) -> Result<PostgresSink, Cause> {
+        // The caller's thread may be one on which no runtime can be run.
+        let opened = std::thread::scope(|scope| scope.spawn(|| open(schema, settings)).join());
+        opened.unwrap_or_else(|_| Err(Cause::Bug("opening a sink to PostgreSQL panicked".to_owned())))
+    }
+
+    /// A handle to end its waiting.
+    pub fn stop_handle(&self) -> PostgresStop {
+        self.writer.stop.clone()
+    }
+
+    fn write(&mut self, rows: &PreparedRows, cycle: u64) -> Result<(), Cause> {
+        if let Some(cause) = &self.failed {
+            return Err(cause.clone());
+        }
+        let letters =
+            self.writer.write(rows, cycle).inspect_err(|cause| self.failed = Some(cause.clone()))?;
+        letters.iter().for_each(|letter| self.refused.add(|| letter.describe(&self.writer.settings.sink)));
+        self.without_rows = None;
+        self.written_at = Instant::now();
+        Ok(())
+    }
+}
+
+impl Sink for PostgresSink {
+    fn stopper(&self) -> Option<Box<dyn Fn() + Send + Sync>> {
+        let stop = self.stop_handle();
+        Some(Box::new(move || stop.stop()))
+    }
+
+    fn prepare(&mut self, output: CycleOutput) -> Result<(), Cause> {
+        let (cycle, batches) = batches_of(output, &self.schema)?;
+        let refused = self.pending.push(cycle, batches, &self.encoder);
+        if let (Some(reason), None) = (refused, &self.writer.settings.dead_letters) {
+            return Err(Cause::User(format!("table '{}', {reason}", self.writer.settings.table)));
+        }
+        match self.pending.bytes() > PENDING_BYTES_MAX {
+            false => Ok(()),
+            true => Err(Cause::Resource(format!(
+                "more than {} MiB of rows wait for a commit of cycle {cycle}; make cycles smaller",
+                PENDING_BYTES_MAX >> 20
+            ))),
+        }
+    }
+
+    fn commit(&mut self, cycles: RangeInclusive<u64>) -> Result<(), Cause> {
+        let cycle = *cycles.end();
+        let rows = self.pending.take(cycle);
+        if rows.is_empty() && self.failed.is_none() && self.written_at.elapsed() < WITHOUT_ROWS_INTERVAL {
+            self.without_rows = Some(cycle);
+            return Ok(());
+        }
+        self.write(&rows, cycle)
+    }
+
+    fn refused(&self) -> FaultLog {
+        self.refused.clone()
+    }
+
+    fn guarantee(&self) -> Guarantee {
+        Guarantee::ExactlyOnce
+    }
+
+    fn last_committed(&mut self) -> Result<Option<u64>, Cause> {
+        Ok(self.last_committed)
+    }
+
+    fn unrecorded(&self) -> Option<u64> {
+        self.without_rows?;
+        Some(self.writer.cycle.map_or(0, |cycle| cycle.unsigned_abs() + 1))
+    }
+
+    fn record(&mut self) -> Result<(), Cause> {
+        match self.without_rows {
+            Some(cycle) => self.write(&PreparedRows::default(), cycle),
+            None => Ok(()),
+        }
+    }
+
+    fn finish(&mut self) -> Result<(), Cause> {
+        self.record()
+    }
+}
+
+fn open(schema: &SchemaRef, settings: PostgresSinkSettings) -> Result<PostgresSink, Cause> {
+    let key_columns = key_columns(&settings, schema)?;
+    let statements = Statements::new(&settings, schema)?;
+    let (config, server) = config_of(&settings.url)?;
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let mut writer = Writer {
+        runtime: Some(runtime),
+        config,
+        server,
+        settings,
+        statements,
+        session: None,
+        run: 0,
+        cycle: None,
+        stop: PostgresStop::default(),
+    };
+    let mut session = writer.open_step(Session::connect(&writer.config))?;
+    let table = writer.open_step(session.tables(&writer.statements, writer.settings.create))?;
+    let encodings = encodings(schema, &table, &writer.settings.table)?;
+    writer.open_step(session.prepare(&writer.statements))?;
+    let take_over = writer.statements.take_over(writer.settings.resume);
+    let Noted { run, cycle } = writer.open_step(session.noted(&take_over))?.unwrap_or_default();
+    (writer.session, writer.run, writer.cycle) = (Some(session), run, cycle);
+    let last_committed = cycle.and_then(|cycle| u64::try_from(cycle).ok());
+    Ok(PostgresSink {
+        writer,
+        schema: schema.clone(),
+        encoder: CopyEncoder::new(schema, encodings, key_columns),
+        pending: PreparedRows::default(),
+        last_committed,
+        without_rows: None,
+        written_at: Instant::now(),
+        failed: None,
+        refused: FaultLog::default(),
+    })
+}
+
+fn key_columns(settings: &PostgresSinkSettings, schema: &SchemaRef) -> Result<Vec<usize>, Cause> {
+    let column = |name: &String| {
+        schema.index_of(name).map_err(|_| {
+            let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+            Cause::User(format!("there is no column '{name}' for the key; there are {}", names.join(", ")))
+        })
+    };
+    settings.key.iter().map(column).collect()
+}
+
+fn encodings(
+    schema: &SchemaRef,
+    table: &[(String, Type)],
+    table_name: &str,
+) -> Result<Vec<super::column::Encoding>, Cause> {
+    let encoding_of = |field: &Arc<arrow_schema::Field>| {
+        let Some((_, column)) = table.iter().find(|(name, _)| name == field.name()) else {
+            let names: Vec<&str> = table.iter().map(|(name, _)| name.as_str()).collect();
+            return Err(Cause::User(format!(
+                "table '{table_name}' has no column '{}'; it has {}; add it, or name the column as there (AS)",
+                field.name(),
+                names.join(", ")
+            )));
+        };
+        encoding(field.name(), field.data_type(), column).map_err(|cause| match cause {
+            Cause::User(text) => Cause::User(format!("table '{table_name}': {text}")),
+            other => other,
+        })
+    };
+    schema.fields().iter().map(encoding_of).collect()
+}
+
+/// Parses the URL; also returns the server's address, for messages. Errors do not show the invalid part, because it may
+/// belong to the password.
+fn config_of(url: &str) -> Result<(Config, String), Cause> {
+    let mut config: Config = url.parse().map_err(|_| {
+        Cause::User(
+            "the URL of the database cannot be read; write postgres://user:password@host:port/database, with %-codes \
+             for special characters"
+                .to_owned(),
+        )
+    })?;
+    let ports = config.get_ports();
+    let hosts = config.get_hosts().iter().enumerate().map(|(index, host)| {
+        let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
+        match host {
+            Host::Tcp(name) => format!("{name}:{port}"),
+            Host::Unix(path) => format!("{}:{port}", path.display()),
+        }
+    });
+    let server = hosts.collect::<Vec<String>>().join(",");
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(Duration::from_secs(10));
+    }
+    if config.get_application_name().is_none() {
+        config.application_name("tidemill");
+    }
+    config.keepalives_idle(Duration::from_secs(15)).keepalives_interval(Duration::from_secs(5));
+    config.keepalives_retries(4);
+    Ok((config, server))
+}

@@ -1,0 +1,141 @@
+//! A reader of a listening socket: its buffer, and the thread that sends to it.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::net::Shutdown;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::address::Stream;
+
+/// The outcome of queueing a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pushed {
+    Waiting,
+    /// The reader is too slow: its buffer is full.
+    Full,
+    /// The reader has gone.
+    Gone,
+}
+
+/// A connected reader.
+pub(crate) struct SocketReader {
+    stream: Stream,
+    queue: Arc<Queue>,
+}
+
+#[derive(Default)]
+struct Queue {
+    state: Mutex<QueueState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct QueueState {
+    texts: VecDeque<Arc<[u8]>>,
+    /// The bytes of `texts`, and of the text that is being sent.
+    bytes: usize,
+    is_last: bool,
+    /// The thread has ended: everything is sent, or the reader has gone.
+    is_over: bool,
+}
+
+impl SocketReader {
+    /// Starts a thread that sends to this reader.
+    pub fn start(stream: Stream) -> io::Result<SocketReader> {
+        let queue = Arc::<Queue>::default();
+        let (mut sending, shared) = (stream.try_clone()?, queue.clone());
+        thread::Builder::new().name("socket-reader".into()).spawn(move || {
+            // Whatever the error, it means that this reader has gone.
+            let _ = shared.send_all(&mut sending);
+            let _ = sending.shutdown(Shutdown::Write);
+            shared.lock().is_over = true;
+            shared.changed.notify_all();
+        })?;
+        Ok(SocketReader { stream, queue })
+    }
+
+    /// Adds a text to the buffer, unless that would exceed `bytes_max`. An empty buffer accepts any text, so that a
+    /// reader that keeps up is never too slow.
+    pub fn push(&self, text: Arc<[u8]>, bytes_max: usize) -> Pushed {
+        let mut state = self.queue.lock();
+        if state.is_over {
+            return Pushed::Gone;
+        }
+        if state.bytes > 0 && state.bytes + text.len() > bytes_max {
+            return Pushed::Full;
+        }
+        state.bytes += text.len();
+        state.texts.push_back(text);
+        self.queue.changed.notify_all();
+        Pushed::Waiting
+    }
+
+    /// Nothing follows: the thread ends when everything is sent.
+    pub fn end(&self) {
+        self.queue.lock().is_last = true;
+        self.queue.changed.notify_all();
+    }
+
+    /// Waits until everything is sent or the reader has gone; false if neither happens in time.
+    pub fn wait(&self, until: Instant) -> bool {
+        let mut state = self.queue.lock();
+        while !state.is_over {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            state = wait_timeout(&self.queue, state, left);
+        }
+        true
+    }
+}
+
+impl Drop for SocketReader {
+    /// Ends the thread even if it is sending.
+    fn drop(&mut self) {
+        let mut state = self.queue.lock();
+        state.texts.clear();
+        state.is_last = true;
+        if !state.is_over {
+            // An error means that the connection is closed already.
+            let _ = self.stream.shutdown(Shutdown::Both);
+        }
+        self.queue.changed.notify_all();
+    }
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn send_all(&self, stream: &mut Stream) -> io::Result<()> {
+        while let Some(text) = self.next() {
+            stream.write_all(&text)?;
+            self.lock().bytes -= text.len();
+        }
+        Ok(())
+    }
+
+    fn next(&self) -> Option<Arc<[u8]>> {
+        let mut state = self.lock();
+        loop {
+            match state.texts.pop_front() {
+                None if !state.is_last => {
+                    state = self.changed.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
+                }
+                text => return text,
+            }
+        }
+    }
+}
+
+fn wait_timeout<'a>(
+    queue: &Queue,
+    state: MutexGuard<'a, QueueState>,
+    left: Duration,
+) -> MutexGuard<'a, QueueState> {
+    queue.changed.wait_timeout(state, left).unwrap_or_else(|poisoned| poisoned.into_inner()).0
+}

@@ -1,0 +1,178 @@
+//! TCP: lines from programs on this machine or, if allowed, on others.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use arrow_schema::SchemaRef;
+use socket2::SockRef;
+use tidemill_core::Heard;
+use tidemill_core::error::Cause;
+use tidemill_core::source::{Faults, Polled, Progress, Source};
+
+use super::client::Client;
+use super::connection::Socket;
+use super::listening::{Listener, Listening};
+use super::{Peers, SocketSettings, SocketSource};
+
+/// How long a server may take to accept.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Rows of text over TCP: from everyone who connects, or from one server.
+///
+/// ```
+/// use std::io::Write;
+/// use std::net::TcpStream;
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use tidemill_connect::formats::{DecoderSettings, Format};
+/// use tidemill_connect::socket::{SocketSettings, TcpLines};
+/// use tidemill_core::arrow::schema::{DataType, Field, Schema};
+/// use tidemill_core::source::{Polled, Source};
+///
+/// let schema = Arc::new(Schema::new(vec![Field::new("value", DataType::Int64, true)]));
+/// let decoder = DecoderSettings { schema, csv: Default::default(), batch_rows: 8192 };
+/// let mut lines = TcpLines::listen("127.0.0.1:0", false, SocketSettings::new(Format::Json, decoder))?;
+///
+/// let mut sender = TcpStream::connect(lines.local_address().unwrap())?;
+/// sender.write_all(b"{\"value\": 7}\n")?;
+/// let Polled::Rows(rows) = lines.poll(Duration::from_secs(10))? else { panic!("there are rows") };
+/// assert_eq!(rows.num_rows(), 1);
+/// # Ok::<(), tidemill_core::Cause>(())
+/// ```
+#[derive(Debug)]
+pub struct TcpLines {
+    source: SocketSource,
+}
+
+impl TcpLines {
+    /// Listens at an address such as `127.0.0.1:7000`; port 0 takes any free one. Unless `allow_remote` is set, only
+    /// addresses that other machines cannot reach are accepted, because anyone who reaches it can send rows.
+    ///
+    /// # Errors
+    /// [`Cause::User`] if the address is invalid or not allowed, or a setting is not supported; [`Cause::Operation`] if
+    /// it is in use.
+    pub fn listen(address: &str, allow_remote: bool, settings: SocketSettings) -> Result<TcpLines, Cause> {
+        let addresses = resolve(address).map_err(|error| unusable(address, &error))?;
+        if let (Some(remote), false) =
+            (addresses.iter().find(|address| !address.ip().is_loopback()), allow_remote)
+        {
+            return Err(Cause::User(format!(
+                "tcp {address}: other machines can reach {remote}, and everyone who does can send rows; \
+                 listen at 127.0.0.1, or set allow_remote"
+            )));
+        }
+        let place = format!("tcp {address}");
+        SocketSource::start(settings, |settings| {
+            let listener = TcpListener::bind(addresses.as_slice())
+                .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
+                // Accepted sockets inherit this from the listening one.
+                .and_then(|listener| limit(&listener, settings.receive_bytes).map(|()| listener))
+                .map_err(|error| {
+                    Cause::Operation(format!("{place}: cannot listen: {error}; take another port"))
+                })?;
+            Ok(Peers::Listening(Listening::new(Listener::Tcp(listener), place, settings)))
+        })
+        .map(|source| TcpLines { source })
+    }
+
+    /// Connects to a server and reads what it sends. If the connection ends or cannot be made, tries again, after 100
+    /// ms at first and at most 10 s. What the server sends in between is missed.
+    ///
+    /// # Errors
+    /// [`Cause::User`] if the address is invalid or a setting is not supported. [`Source::poll`] notices a server that
+    /// cannot be reached.
+    pub fn connect(address: &str, settings: SocketSettings) -> Result<TcpLines, Cause> {
+        if !address.contains(':') {
+            let error = io::Error::new(io::ErrorKind::InvalidInput, "the port is missing");
+            return Err(unusable(address, &error));
+        }
+        let (place, address) = (format!("tcp {address}"), address.to_owned());
+        SocketSource::start(settings, |settings| {
+            let receive_bytes = settings.receive_bytes;
+            // Looked up each time, for a name may move to another address.
+            let connect = Box::new(move || {
+                let stream = connect_to(&resolve(&address)?)?;
+                limit(&stream, receive_bytes).map(|()| Socket::Tcp(stream))
+            });
+            Ok(Peers::Server(Client::new(connect, place, settings)))
+        })
+        .map(|source| TcpLines { source })
+    }
+
+    /// The address it listens at; `None` for a connection to a server.
+    pub fn local_address(&self) -> Option<SocketAddr> {
+        match self.source.listener()? {
+            Listener::Tcp(listener) => listener.local_addr().ok(),
+            Listener::Unix(_) => None,
+        }
+    }
+
+    /// Makes only these of the declared columns, in this order. Call it before the first poll.
+    ///
+    /// # Errors
+    /// [`Cause::Bug`] if such a column does not exist.
+    pub fn set_projection(&mut self, columns: &[usize]) -> Result<(), Cause> {
+        self.source.set_projection(columns)
+    }
+}
+
+impl Source for TcpLines {
+    fn schema(&self) -> SchemaRef {
+        self.source.schema()
+    }
+
+    fn poll(&mut self, wait: Duration) -> Result<Polled, Cause> {
+        self.source.poll(wait)
+    }
+
+    fn watch_connections(&mut self, silent_after: Option<Duration>) {
+        self.source.watch_connections(silent_after);
+    }
+
+    fn connections(&mut self) -> Vec<Heard> {
+        self.source.connections()
+    }
+
+    fn faults(&mut self) -> Faults {
+        self.source.faults()
+    }
+
+    fn progress(&self) -> Progress {
+        self.source.progress()
+    }
+
+    fn is_finite(&self) -> bool {
+        self.source.is_finite()
+    }
+}
+
+pub(super) fn resolve(address: &str) -> io::Result<Vec<SocketAddr>> {
+    let addresses: Vec<_> = address.to_socket_addrs()?.collect();
+    match addresses.is_empty() {
+        true => Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address")),
+        false => Ok(addresses),
+    }
+}
+
+/// Limits how much the system receives ahead of us, which would be lost with the process. By default it takes some
+/// megabytes.
+fn limit(socket: &impl AsFd, receive_bytes: usize) -> io::Result<()> {
+    SockRef::from(socket).set_recv_buffer_size(receive_bytes)
+}
+
+fn connect_to(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
+    let mut failed = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in addresses {
+        match TcpStream::connect_timeout(address, CONNECT_TIMEOUT) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
+}
+
+fn unusable(address: &str, error: &io::Error) -> Cause {
+    Cause::User(format!("tcp '{address}': no address: {error}; write host:port, such as 127.0.0.1:7000"))
+}

@@ -1,0 +1,312 @@
+//! UDP: datagrams of whole records; the line end behind the last one is optional.
+//!
+//! A thread takes datagrams from the system as they come and passes them on in blocks. Datagrams are dropped if all
+//! blocks are waiting for the query, or if the system has no room for them. Both are counted and reported as faults.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use tidemill_core::error::Cause;
+use tidemill_core::source::{Faults, Polled, Progress, Source};
+
+use super::Decoding;
+use super::tcp::resolve;
+use crate::formats::line_protocol::LineProtocolSettings;
+use crate::formats::{DecoderSettings, Format, RecordDecoder};
+
+/// The largest datagram.
+const DATAGRAM_BYTES: usize = 65_536;
+/// A block is passed on when it has this many bytes, or nothing more came for [`GATHER_TIME`].
+const BLOCK_BYTES: usize = 64 * 1024;
+/// How long a datagram waits for others.
+const GATHER_TIME: Duration = Duration::from_millis(1);
+/// How often the thread checks whether it is still needed.
+const TICK: Duration = Duration::from_millis(100);
+
+/// How datagrams are read.
+#[derive(Clone, Debug)]
+pub struct UdpSettings {
+    /// The format of the records, which must be a text format. A CSV has no header.
+    pub format: Format,
+    /// The columns, and how a CSV is written.
+    pub decoder: DecoderSettings,
+    /// How line protocol is read; other formats ignore it.
+    pub line_protocol: LineProtocolSettings,
+    /// The most blocks of at most 128 KiB that wait for the query.
+    pub blocks_max: usize,
+}
+
+impl UdpSettings {
+    /// With 64 blocks.
+    pub fn new(format: Format, decoder: DecoderSettings) -> UdpSettings {
+        UdpSettings { format, decoder, line_protocol: LineProtocolSettings::default(), blocks_max: 64 }
+    }
+}
+
+/// Rows of text in datagrams.
+///
+/// ```
+/// use std::net::UdpSocket;
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use tidemill_connect::formats::{DecoderSettings, Format};
+/// use tidemill_connect::socket::{UdpLines, UdpSettings};
+/// use tidemill_core::arrow::schema::{DataType, Field, Schema};
+/// use tidemill_core::source::{Polled, Source};
+///
+/// let schema = Arc::new(Schema::new(vec![Field::new("usage", DataType::Float64, true)]));
+/// let decoder = DecoderSettings { schema, csv: Default::default(), batch_rows: 8192 };
+/// let mut lines = UdpLines::listen("127.0.0.1:0", false, UdpSettings::new(Format::LineProtocol, decoder))?;
+///
+/// UdpSocket::bind("127.0.0.1:0")?.send_to(b"cpu usage=1\ncpu usage=2", lines.local_address())?;
+/// let Polled::Rows(rows) = lines.poll(Duration::from_secs(10))? else { panic!("there are rows") };
+/// assert_eq!(rows.num_rows(), 2);
+/// # Ok::<(), tidemill_core::Cause>(())
+/// ```
+pub struct UdpLines {
+    place: String,
+    address: SocketAddr,
+    decoding: Decoding,
+    schema: SchemaRef,
+    /// Created with the first poll; until then, columns can be selected.
+    decoder: Option<Box<dyn RecordDecoder>>,
+    blocks: Receiver<Vec<u8>>,
+    ready: VecDeque<RecordBatch>,
+    faults: Faults,
+    rows: u64,
+    shared: Arc<Shared>,
+    /// The number that the system had dropped when it was last asked.
+    system_dropped: u64,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    stop: AtomicBool,
+    /// Datagrams that were dropped since this was last asked.
+    dropped: AtomicU64,
+}
+
+impl UdpLines {
+    /// Listens at an address such as `127.0.0.1:8089`; port 0 takes any free one. Unless `allow_remote` is set, only
+    /// addresses that other machines cannot reach are accepted.
+    ///
+    /// # Errors
+    /// [`Cause::User`] if the address is invalid or not allowed, or a setting is not supported; [`Cause::Operation`] if
+    /// it is in use.
+    pub fn listen(address: &str, allow_remote: bool, mut settings: UdpSettings) -> Result<UdpLines, Cause> {
+        if settings.blocks_max == 0 {
+            return Err(Cause::User("blocks_max = 0: take at least 1".to_owned()));
+        }
+        settings.decoder.csv.header = Some(false);
+        let decoding = Decoding {
+            format: settings.format,
+            settings: settings.decoder,
+            line_protocol: settings.line_protocol,
+            leaves_times_open: false,
+            projection: None,
+        };
+        let schema = decoding.decoder()?.schema();
+        let socket = bind(address, allow_remote)?;
+        let bound = socket.local_addr()?;
+        let (sender, blocks) = sync_channel(settings.blocks_max);
+        let shared = Arc::new(Shared::default());
+        let of_thread = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("udp".to_owned())
+            .spawn(move || Receiving { socket, sender, shared: of_thread }.run())?;
+        Ok(UdpLines {
+            place: format!("udp {bound}"),
+            address: bound,
+            decoding,
+            schema,
+            decoder: None,
+            blocks,
+            ready: VecDeque::new(),
+            faults: Faults::default(),
+            rows: 0,
+            shared,
+            system_dropped: 0,
+            thread: Some(thread),
+        })
+    }
+
+    /// The address it listens at.
+    pub fn local_address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Makes only these of the declared columns, in this order. Call it before the first poll.
+    ///
+    /// # Errors
+    /// [`Cause::Bug`] if such a column does not exist.
+    pub fn set_projection(&mut self, columns: &[usize]) -> Result<(), Cause> {
+        self.decoding.projection = Some(columns.to_vec());
+        self.schema = self.decoding.decoder()?.schema();
+        Ok(())
+    }
+
+    fn decode(&mut self, block: &[u8]) -> Result<(), Cause> {
+        let decoder = match &mut self.decoder {
+            Some(decoder) => decoder,
+            None => {
+                let mut decoder = self.decoding.decoder()?;
+                decoder.begin(&self.place);
+                self.decoder.insert(decoder)
+            }
+        };
+        decoder.decode(block, &mut self.ready)?;
+        self.faults.merge(decoder.faults());
+        Ok(())
+    }
+
+    /// Counts what was dropped.
+    fn add_dropped(&mut self) {
+        let dropped = self.shared.dropped.swap(0, Ordering::Relaxed);
+        self.tell_dropped(dropped, "the query is behind");
+        if let Some(all) = dropped_by_system(self.address) {
+            self.tell_dropped(all.saturating_sub(self.system_dropped), "the system's buffer was full");
+            self.system_dropped = all;
+        }
+    }
+
+    fn tell_dropped(&mut self, count: u64, reason: &str) {
+        if count > 0 {
+            let text = format!(
+                "{}: {count} datagrams were dropped, for {reason}; send less, or over TCP",
+                self.place
+            );
+            self.faults.merge(Faults { count, samples: vec![text], ..Faults::default() });
+        }
+    }
+}
+
+impl Source for UdpLines {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn poll(&mut self, wait: Duration) -> Result<Polled, Cause> {
+        let until = Instant::now() + wait;
+        while self.ready.is_empty() {
+            match self.blocks.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(block) => self.decode(&block)?,
+                Err(RecvTimeoutError::Timeout) => return Ok(Polled::Nothing),
+                Err(RecvTimeoutError::Disconnected) => {
+                    let text = format!("{}: receiving failed; start the query again", self.place);
+                    return Err(Cause::Operation(text));
+                }
+            }
+        }
+        let Some(rows) = self.ready.pop_front() else { return Ok(Polled::Nothing) };
+        self.rows += rows.num_rows() as u64;
+        Ok(Polled::Rows(rows))
+    }
+
+    fn faults(&mut self) -> Faults {
+        self.add_dropped();
+        std::mem::take(&mut self.faults)
+    }
+
+    fn progress(&self) -> Progress {
+        Progress { done: self.rows, total: None }
+    }
+
+    fn is_finite(&self) -> bool {
+        false
+    }
+}
+
+impl Drop for UdpLines {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // It checks every TICK.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl std::fmt::Debug for UdpLines {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("UdpLines").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+/// The thread that empties the system's buffer.
+struct Receiving {
+    socket: UdpSocket,
+    sender: SyncSender<Vec<u8>>,
+    shared: Arc<Shared>,
+}
+
+impl Receiving {
+    fn run(self) {
+        let mut datagram = vec![0; DATAGRAM_BYTES];
+        let (mut block, mut datagrams) = (Vec::new(), 0);
+        while !self.shared.stop.load(Ordering::Relaxed) {
+            let wait = if block.is_empty() { TICK } else { GATHER_TIME };
+            let received =
+                self.socket.set_read_timeout(Some(wait)).and_then(|()| self.socket.recv(&mut datagram));
+            let is_quiet = match received {
+                Ok(count) => {
+                    datagrams += 1;
+                    block.extend_from_slice(&datagram[..count]);
+                    if block.last() != Some(&b'\n') {
+                        block.push(b'\n');
+                    }
+                    false
+                }
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                    true
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(_) => return,
+            };
+            if block.len() >= BLOCK_BYTES || is_quiet && !block.is_empty() {
+                match self.sender.try_send(std::mem::take(&mut block)) {
+                    Ok(()) => {}
+                    Err(TrySendError::Full(_)) => {
+                        self.shared.dropped.fetch_add(datagrams, Ordering::Relaxed);
+                    }
+                    Err(TrySendError::Disconnected(_)) => return,
+                }
+                datagrams = 0;
+            }
+        }
+    }
+}
+
+fn bind(address: &str, allow_remote: bool) -> Result<UdpSocket, Cause> {
+    let found = resolve(address)
+        .map_err(|error| Cause::User(format!("udp '{address}': no address: {error}; write host:port")))?;
+    if let (Some(remote), false) = (found.iter().find(|found| !found.ip().is_loopback()), allow_remote) {
+        return Err(Cause::User(format!(
+            "udp {address}: other machines can reach {remote}, and everyone who does can send rows; listen at \
+             127.0.0.1, or set allow_remote"
+        )));
+    }
+    UdpSocket::bind(found.as_slice()).map_err(|error| {
+        Cause::Operation(format!("udp {address}: cannot listen: {error}; take another port"))
+    })
+}
+
+/// How many datagrams for this address Linux had no room for so far; `None` if this is unknown.
+fn dropped_by_system(address: SocketAddr) -> Option<u64> {
+    let table = if address.is_ipv4() { "/proc/net/udp" } else { "/proc/net/udp6" };
+    let ending = format!(":{:04X}", address.port());
+    let text = std::fs::read_to_string(table).ok()?;
+    let of_port = text.lines().skip(1).filter_map(|line| {
+        let mut words = line.split_ascii_whitespace();
+        words.nth(1)?.ends_with(&ending).then(|| words.last()?.parse::<u64>().ok())?
+    });
+    Some(of_port.sum::<u64>())
+}
