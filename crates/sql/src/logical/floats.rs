@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::types::{Float32Type, Float64Type};
 use datafusion::arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray};
-use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, FieldRef};
+use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, DFSchema, Result, ScalarValue, internal_err};
 use datafusion::logical_expr::expr::{Between, Case, InList, InSubquery, ScalarFunction};
@@ -22,6 +22,7 @@ use datafusion::logical_expr::{
 };
 
 use super::arithmetic::rewrite;
+use super::rounding::settle_type;
 
 /// Functions that give one of their arguments.
 const CHOICES: &[&str] = &["coalesce", "greatest", "least", "nullif", "nvl", "ifnull"];
@@ -97,17 +98,11 @@ pub(crate) fn with_decimals_compared(plan: LogicalPlan) -> Result<LogicalPlan> {
                 false => Transformed::no(part),
             });
         }
-        if let Expr::ScalarFunction(ScalarFunction { func, args }) = &mut part
-            && ["floor", "ceil", "round"].contains(&func.name())
-        {
-            return Ok(match args.first_mut().is_some_and(|number| with_room(number, schema)) {
-                true => Transformed::yes(part),
-                false => Transformed::no(part),
-            });
-        }
-        let groups = of_one_type(&mut part);
-        let mut changed = false;
-        for sides in groups {
+        let mut changed = match &mut part {
+            Expr::ScalarFunction(call) => settle_type(call, schema),
+            _ => false,
+        };
+        for sides in of_one_type(&mut part) {
             changed |= as_one_type(sides, schema);
         }
         Ok(match changed {
@@ -160,26 +155,6 @@ fn as_one_type(mut sides: Vec<&mut Expr>, schema: &DFSchema) -> bool {
             *side = cast(std::mem::take(side), DataType::Float64);
         }
     }
-    true
-}
-
-/// Gives a decimal a digit more, which it may need when it is rounded: -0.99 becomes -1.
-fn with_room(number: &mut Expr, schema: &DFSchema) -> bool {
-    let digits = |expression: &Expr| match expression.get_type(schema) {
-        Ok(DataType::Decimal128(precision, scale)) => Some((precision, scale)),
-        _ => None,
-    };
-    let Some((precision, scale)) =
-        digits(number).filter(|(precision, _)| *precision < DECIMAL128_MAX_PRECISION)
-    else {
-        return false;
-    };
-    if let Expr::Cast(Cast { expr, .. }) = number
-        && digits(expr) == Some((precision - 1, scale))
-    {
-        return false;
-    }
-    *number = cast(std::mem::take(number), DataType::Decimal128(precision + 1, scale));
     true
 }
 

@@ -26,6 +26,7 @@ mod provider;
 mod refuse;
 mod region_functions;
 mod relations;
+mod rounding;
 mod select_before;
 mod spelling;
 mod split_call;

@@ -8,6 +8,9 @@
 //! - `extract(year FROM ts) < 3000` becomes `ts < '3000-01-01'`, which cannot be expressed in nanoseconds, so it is
 //!   NULL.
 //!
+//! It also replaces columns of subqueries by their values, if they are constants. `round(q, n)` has another type where `n`
+//! is a literal, but what compares the result has been planned for the type with a column.
+//!
 //! Such casts and functions are replaced by our own functions while rules are applied. Casts that preserve all values
 //! and their order stay, so that comparisons with columns of narrower types and with dictionaries remain fast.
 
@@ -15,7 +18,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use datafusion::arrow::compute::CastOptions;
-use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::format::DEFAULT_FORMAT_OPTIONS;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{DFSchema, Result, internal_err};
@@ -26,6 +29,7 @@ use datafusion::logical_expr::{
 };
 
 use super::arithmetic::rewrite;
+use super::rounding::depends_on_literal;
 
 /// DataFusion's functions that know for which arguments they have a value.
 const INVERTED: &[&str] = &["date_part", "floor"];
@@ -42,13 +46,17 @@ pub(crate) fn with_opaque(plan: LogicalPlan) -> Result<LogicalPlan> {
         Expr::ScalarFunction(ScalarFunction { func, args }) if INVERTED.contains(&func.name()) => {
             Ok(Transformed::yes(Opaque::function(Hidden::Function(func)).call(args)))
         }
+        Expr::ScalarFunction(call) if depends_on_literal(&call, schema) => {
+            let data_type = Expr::ScalarFunction(call.clone()).get_type(schema)?;
+            Ok(Transformed::yes(Opaque::function(Hidden::Typed(call.func, data_type)).call(call.args)))
+        }
         other => Ok(Transformed::no(other)),
     })
 }
 
 /// The original plan.
 pub(crate) fn without_opaque(plan: LogicalPlan) -> Result<LogicalPlan> {
-    rewrite(plan, |expression, _| {
+    rewrite(plan, |expression, schema| {
         let Expr::ScalarFunction(ScalarFunction { func, args }) = &expression else {
             return Ok(Transformed::no(expression));
         };
@@ -63,6 +71,9 @@ pub(crate) fn without_opaque(plan: LogicalPlan) -> Result<LogicalPlan> {
                 Expr::TryCast(TryCast::new_from_field(Box::new(argument.clone()), Arc::clone(field)))
             }
             (Hidden::Function(function), arguments) => function.call(arguments.to_vec()),
+            (Hidden::Typed(function, data_type), arguments) => {
+                function.call(arguments.to_vec()).cast_to(data_type, schema)?
+            }
             _ => return internal_err!("a cast has one argument"),
         }))
     })
@@ -78,7 +89,7 @@ pub(crate) fn with_plain_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
         *key = match &opaque.hidden {
             Hidden::Cast(field) => Expr::Cast(Cast::new_from_field(argument, Arc::clone(field))),
             Hidden::TryCast(field) => Expr::TryCast(TryCast::new_from_field(argument, Arc::clone(field))),
-            Hidden::Function(_) => {
+            Hidden::Function(_) | Hidden::Typed(..) => {
                 args.push(*argument);
                 return;
             }
@@ -153,6 +164,8 @@ enum Hidden {
     Cast(FieldRef),
     TryCast(FieldRef),
     Function(Arc<ScalarUDF>),
+    /// A function whose result keeps this type.
+    Typed(Arc<ScalarUDF>, DataType),
 }
 
 /// A cast or a function under a name that no rule knows and no query can use.
@@ -173,7 +186,7 @@ impl ScalarUDFImpl for Opaque {
         match &self.hidden {
             Hidden::Cast(_) => "hidden cast",
             Hidden::TryCast(_) => "hidden try_cast",
-            Hidden::Function(function) => function.name(),
+            Hidden::Function(function) | Hidden::Typed(function, _) => function.name(),
         }
     }
 
@@ -184,7 +197,7 @@ impl ScalarUDFImpl for Opaque {
     /// The display of what is hidden, because it determines column names.
     fn schema_name(&self, arguments: &[Expr]) -> Result<String> {
         match &self.hidden {
-            Hidden::Function(function) => function.schema_name(arguments),
+            Hidden::Function(function) | Hidden::Typed(function, _) => function.schema_name(arguments),
             _ => Ok(arguments[0].schema_name().to_string()),
         }
     }
@@ -193,6 +206,7 @@ impl ScalarUDFImpl for Opaque {
         match &self.hidden {
             Hidden::Cast(field) | Hidden::TryCast(field) => Ok(field.data_type().clone()),
             Hidden::Function(function) => function.return_type(arguments),
+            Hidden::Typed(_, data_type) => Ok(data_type.clone()),
         }
     }
 
@@ -204,6 +218,10 @@ impl ScalarUDFImpl for Opaque {
             }
             Hidden::TryCast(field) => Ok(Arc::new(field.as_ref().clone().with_nullable(true))),
             Hidden::Function(function) => function.return_field_from_args(arguments),
+            Hidden::Typed(_, data_type) => {
+                let nullable = arguments.arg_fields.iter().any(|field| field.is_nullable());
+                Ok(Arc::new(Field::new(self.name(), data_type.clone(), nullable)))
+            }
         }
     }
 
@@ -215,7 +233,7 @@ impl ScalarUDFImpl for Opaque {
         match &self.hidden {
             Hidden::Cast(field) => cast(field, false),
             Hidden::TryCast(field) => cast(field, true),
-            Hidden::Function(function) => function.invoke_with_args(args),
+            Hidden::Function(function) | Hidden::Typed(function, _) => function.invoke_with_args(args),
         }
     }
 }
