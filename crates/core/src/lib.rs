@@ -15,6 +15,7 @@ pub mod cut;
 pub mod error;
 pub mod expression;
 pub mod fault_log;
+pub mod fields;
 pub mod latency;
 pub mod operator;
 pub mod output;

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::error::Cause;
+use crate::fields::{Fields, Malformed, PutFields, TakeFields};
 
-/// Writes one partition's state: little-endian integers and byte strings.
+/// Writes one partition's state as [fields](crate::fields), closed by their checksum.
 ///
 /// ```
 /// use tidemill_core::{SnapshotReader, SnapshotWriter};
@@ -24,16 +25,16 @@ pub struct SnapshotWriter {
 /// Reads what a [`SnapshotWriter`] wrote.
 #[derive(Debug)]
 pub struct SnapshotReader<'a> {
-    bytes: &'a [u8],
+    fields: Fields<'a>,
 }
 
 macro_rules! integers {
-    ($($name:ident $type:ty);*) => {
+    ($($name:ident $type:ty, $put:ident);*) => {
         impl SnapshotWriter {
             $(
                 #[doc = concat!("Writes a `", stringify!($type), "`.")]
                 pub fn $name(&mut self, value: $type) {
-                    self.bytes.extend_from_slice(&value.to_le_bytes());
+                    self.bytes.$put(value);
                 }
             )*
         }
@@ -41,16 +42,14 @@ macro_rules! integers {
             $(
                 #[doc = concat!("Reads a `", stringify!($type), "`.\n\n# Errors\nIf the bytes end before.")]
                 pub fn $name(&mut self) -> Result<$type, Cause> {
-                    let (head, rest) = self.bytes.split_first_chunk().ok_or_else(ends_early)?;
-                    self.bytes = rest;
-                    Ok(<$type>::from_le_bytes(*head))
+                    self.fields.$name().map_err(ends_early)
                 }
             )*
         }
     };
 }
 
-integers!(u8 u8; u16 u16; u32 u32; u64 u64; i64 i64);
+integers!(u8 u8, put_u8; u16 u16, put_u16; u32 u32, put_u32; u64 u64, put_u64; i64 i64, put_i64);
 
 impl SnapshotWriter {
     /// Writes bytes, preceded by their number.
@@ -63,8 +62,7 @@ impl SnapshotWriter {
     /// assert_eq!(reader.bytes().unwrap(), b"state");
     /// ```
     pub fn bytes(&mut self, bytes: &[u8]) {
-        self.u64(bytes.len() as u64);
-        self.bytes.extend_from_slice(bytes);
+        self.bytes.put_bytes(bytes);
     }
 
     /// The bytes, followed by their checksum.
@@ -81,10 +79,10 @@ impl<'a> SnapshotReader<'a> {
     /// # Errors
     /// If the checksum does not match.
     pub fn new(bytes: &'a [u8]) -> Result<Self, Cause> {
-        let (body, checksum) = bytes.split_last_chunk().ok_or_else(ends_early)?;
+        let (body, checksum) = bytes.split_last_chunk().ok_or_else(|| ends_early(Malformed))?;
         match crc32fast::hash(body) == u32::from_le_bytes(*checksum) {
-            true => Ok(SnapshotReader { bytes: body }),
-            false => Err(Cause::Operation("a snapshot is damaged: its checksum does not match".into())),
+            true => Ok(SnapshotReader { fields: Fields(body) }),
+            false => Err(damaged("its checksum does not match")),
         }
     }
 
@@ -106,20 +104,31 @@ impl<'a> SnapshotReader<'a> {
     /// # Errors
     /// If the bytes end too early.
     pub fn bytes(&mut self) -> Result<&'a [u8], Cause> {
-        let length = usize::try_from(self.u64()?).map_err(|_| ends_early())?;
-        let (head, rest) = self.bytes.split_at_checked(length).ok_or_else(ends_early)?;
-        self.bytes = rest;
-        Ok(head)
+        self.fields.bytes().map_err(ends_early)
+    }
+
+    /// Reads a text that was written as bytes.
+    ///
+    /// # Errors
+    /// If the bytes end too early, or are not UTF-8.
+    pub fn text(&mut self) -> Result<String, Cause> {
+        let bytes = self.bytes()?;
+        std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| damaged("a text is not UTF-8"))
     }
 
     /// Whether everything was read.
     pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+        self.fields.0.is_empty()
     }
 }
 
-fn ends_early() -> Cause {
-    Cause::Operation("a snapshot is damaged: it ends early".into())
+fn ends_early(Malformed: Malformed) -> Cause {
+    damaged("it ends early")
+}
+
+/// A snapshot that was not written like this.
+pub(crate) fn damaged(what: &str) -> Cause {
+    Cause::Operation(format!("a snapshot is damaged: {what}"))
 }
 
 /// The state of all operators at the end of a cycle: operator name -> partition -> bytes.

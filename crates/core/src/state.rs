@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::error::Cause;
-use crate::snapshot::{SnapshotReader, SnapshotWriter};
+use crate::snapshot::{SnapshotReader, SnapshotWriter, damaged};
 
 /// A value that a snapshot can hold.
 ///
@@ -86,8 +86,7 @@ impl State for String {
         writer.bytes(self.as_bytes());
     }
     fn read(reader: &mut SnapshotReader<'_>) -> Result<Self, Cause> {
-        let bytes = reader.bytes()?.to_vec();
-        String::from_utf8(bytes).map_err(|_| damaged("a text is not UTF-8"))
+        reader.text()
     }
 }
 
@@ -110,7 +109,7 @@ macro_rules! collections {
             }
             fn read(reader: &mut SnapshotReader<'_>) -> Result<Self, Cause> {
                 let count = reader.u64()?;
-                // Collected one by one: a count that is damaged must not allocate.
+                // Collected one by one: a count that is damaged must not reserve memory.
                 (0..count).map(|_| State::read(reader)).collect()
             }
         })*
@@ -156,10 +155,6 @@ macro_rules! tuples {
 }
 
 tuples!((A 0) (A 0 B 1) (A 0 B 1 C 2) (A 0 B 1 C 2 D 3) (A 0 B 1 C 2 D 3 E 4) (A 0 B 1 C 2 D 3 E 4 F 5));
-
-fn damaged(what: &str) -> Cause {
-    Cause::Bug(format!("a snapshot is damaged: {what}"))
-}
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::fields::{EndsEarly, Fields, PutFields};
+use tidemill_core::fields::{Fields, Malformed, PutFields, TakeFields};
 
 /// The last request number of each client, for a bounded number of clients: the one heard from longest ago is
 /// forgotten.
@@ -56,7 +56,7 @@ impl Clients {
     }
 
     /// Reads what [`Clients::encode`] wrote.
-    pub(crate) fn decode(fields: &mut Fields, clients_max: usize) -> Result<Clients, EndsEarly> {
+    pub(crate) fn decode(fields: &mut Fields, clients_max: usize) -> Result<Clients, Malformed> {
         let mut clients = Clients::new(clients_max);
         for _ in 0..fields.u64()? {
             let client = fields.text()?;

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidemill_core::error::Cause;
+use tidemill_core::fields::{PutFields, TakeFields};
 
-use crate::fields::PutFields;
 use crate::file_reader::FileReader;
 use crate::medium::Medium;
 use crate::replace::replace;

@@ -3,11 +3,11 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidemill_core::error::Cause;
+use tidemill_core::fields::Fields;
 use tidemill_core::{Cut, CutLog};
 
 use crate::cut_record::{decode_cut, encode_cut};
 use crate::failure::damaged;
-use crate::fields::Fields;
 use crate::log_reader::{LogReader, Read};
 use crate::progress::StreamProgress;
 use crate::record_log::{NewRecord, RecordLog};

@@ -1,8 +1,7 @@
 //! A cut as bytes, in the log of cuts and in snapshots.
 
+use tidemill_core::fields::{Fields, Malformed, PutFields, TakeFields, take_all};
 use tidemill_core::{Cut, SplitChange};
-
-use crate::fields::{EndsEarly, Fields, PutFields};
 
 /// Version 1 had no split plans; it is still read.
 const VERSION: u8 = 2;
@@ -18,7 +17,7 @@ pub(crate) fn encode_cut(cut: &Cut, bytes: &mut Vec<u8>) {
     bytes.put_u32(cut.positions.len() as u32);
     cut.positions.iter().for_each(|position| bytes.put_u64(*position));
     bytes.put_u32(cut.watermarks.len() as u32);
-    cut.watermarks.iter().for_each(|watermark| bytes.put(&watermark.to_le_bytes()));
+    cut.watermarks.iter().for_each(|watermark| bytes.put_i64(*watermark));
     bytes.put_u32(cut.idle.len() as u32);
     cut.idle.iter().for_each(|idle| bytes.put_u8(u8::from(*idle)));
     bytes.put_u32(cut.splits.len() as u32);
@@ -30,30 +29,31 @@ pub(crate) fn encode_cut(cut: &Cut, bytes: &mut Vec<u8>) {
 }
 
 /// Reads what [`encode_cut`] wrote. Another version counts as damage, because the file would have another version too.
-pub(crate) fn decode_cut(fields: &mut Fields) -> Result<Cut, EndsEarly> {
+pub(crate) fn decode_cut(fields: &mut Fields) -> Result<Cut, Malformed> {
     let version = fields.u8()?;
     if !(1..=VERSION).contains(&version) {
-        return Err(EndsEarly);
+        return Err(Malformed);
     }
     let flags = fields.u8()?;
     let (cycle, closed_at_ns) = (fields.u64()?, fields.u64()?);
     let positions = list(fields, Fields::u64)?;
-    let watermarks = list(fields, |fields| Ok(fields.u64()? as i64))?;
+    let watermarks = list(fields, Fields::i64)?;
     let idle = list(fields, |fields| Ok(fields.u8()? != 0))?;
     let splits = if version == 1 { Vec::new() } else { list(fields, split_change)? };
     let (snapshot, last) = (flags & SNAPSHOT != 0, flags & LAST != 0);
     Ok(Cut { cycle, positions, watermarks, idle, closed_at_ns, snapshot, last, splits })
 }
 
-fn split_change(fields: &mut Fields) -> Result<SplitChange, EndsEarly> {
+fn split_change(fields: &mut Fields) -> Result<SplitChange, Malformed> {
     Ok(SplitChange { operator: fields.text()?, input: fields.u32()?, plan: fields.bytes()?.to_vec() })
 }
 
 fn list<'a, T>(
     fields: &mut Fields<'a>,
-    one: impl Fn(&mut Fields<'a>) -> Result<T, EndsEarly>,
-) -> Result<Vec<T>, EndsEarly> {
-    (0..fields.u32()?).map(|_| one(fields)).collect()
+    one: impl Fn(&mut Fields<'a>) -> Result<T, Malformed>,
+) -> Result<Vec<T>, Malformed> {
+    let count = fields.u32()?;
+    take_all(fields, count.into(), one)
 }
 
 #[cfg(test)]
@@ -68,10 +68,10 @@ mod tests {
         encode_cut(&cut, &mut bytes);
         let without_splits = bytes.len() - 4;
         bytes.truncate(without_splits);
-        assert_eq!(decode_cut(&mut Fields(&bytes)), Err(EndsEarly));
+        assert_eq!(decode_cut(&mut Fields(&bytes)), Err(Malformed));
         bytes[0] = 1;
         assert_eq!(decode_cut(&mut Fields(&bytes)), Ok(cut));
         bytes[0] = 3;
-        assert_eq!(decode_cut(&mut Fields(&bytes)), Err(EndsEarly));
+        assert_eq!(decode_cut(&mut Fields(&bytes)), Err(Malformed));
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidemill_core::error::Cause;
+use tidemill_core::fields::TakeFields;
 
 use crate::failure::{damaged, failed, foreign, other_version};
 use crate::medium::{Medium, MediumFile};
@@ -24,6 +25,16 @@ pub(crate) struct FileReader {
     buffer: Vec<u8>,
     used: usize,
     hasher: crc32fast::Hasher,
+}
+
+impl TakeFields for FileReader {
+    type Error = Cause;
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Cause> {
+        let mut array = [0; N];
+        self.fill(&mut array)?;
+        Ok(array)
+    }
 }
 
 impl FileReader {
@@ -76,14 +87,6 @@ impl FileReader {
         }
     }
 
-    pub(crate) fn u32(&mut self) -> Result<u32, Cause> {
-        Ok(u32::from_le_bytes(self.array()?))
-    }
-
-    pub(crate) fn u64(&mut self) -> Result<u64, Cause> {
-        Ok(u64::from_le_bytes(self.array()?))
-    }
-
     pub(crate) fn bytes(&mut self) -> Result<Vec<u8>, Cause> {
         let length = self.u64()?;
         if length > self.end - self.offset {
@@ -111,12 +114,6 @@ impl FileReader {
             true => Ok(()),
             false => Err(damaged(&self.path, self.end, "the checksum does not match")),
         }
-    }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Cause> {
-        let mut array = [0; N];
-        self.fill(&mut array)?;
-        Ok(array)
     }
 
     fn fill(&mut self, target: &mut [u8]) -> Result<(), Cause> {

@@ -25,9 +25,9 @@
 use std::ops::Range;
 
 use tidemill_core::connections::Stretch;
+use tidemill_core::fields::{Fields, Malformed, PutFields, TakeFields};
 use tidemill_core::source::{Place, Request};
 
-use crate::fields::{EndsEarly, Fields, PutFields};
 use crate::origins::decode_places;
 use crate::stretches::decode_stretches;
 
@@ -144,7 +144,7 @@ pub(crate) fn decode_head(bytes: &[u8]) -> Result<Option<FrameHead>, &'static st
     }
 }
 
-fn head_fields(bytes: &[u8]) -> Result<FrameHead, EndsEarly> {
+fn head_fields(bytes: &[u8]) -> Result<FrameHead, Malformed> {
     let mut fields = Fields(bytes);
     let mut head = FrameHead {
         length: fields.u32()? as usize,
@@ -160,7 +160,7 @@ fn head_fields(bytes: &[u8]) -> Result<FrameHead, EndsEarly> {
         stretches_length: 0,
     };
     if fields.take(4)? != MARK {
-        return Err(EndsEarly);
+        return Err(Malformed);
     }
     head.places_length = fields.u32()?;
     head.stretches_length = fields.u32()?;
@@ -185,15 +185,15 @@ impl FrameHead {
     }
 
     /// The places that change with it.
-    pub(crate) fn places(&self, record: &[u8]) -> Result<Vec<Place>, EndsEarly> {
+    pub(crate) fn places(&self, record: &[u8]) -> Result<Vec<Place>, Malformed> {
         let start = self.places_start();
-        decode_places(record.get(start..start + self.places_length as usize).ok_or(EndsEarly)?)
+        decode_places(record.get(start..start + self.places_length as usize).ok_or(Malformed)?)
     }
 
     /// Whose its rows are.
-    pub(crate) fn stretches(&self, record: &[u8]) -> Result<Vec<Stretch>, EndsEarly> {
+    pub(crate) fn stretches(&self, record: &[u8]) -> Result<Vec<Stretch>, Malformed> {
         let start = self.stretches_start();
-        let bytes = record.get(start..start + self.stretches_length as usize).ok_or(EndsEarly)?;
+        let bytes = record.get(start..start + self.stretches_length as usize).ok_or(Malformed)?;
         decode_stretches(bytes, self.count)
     }
 

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use arrow_schema::SchemaRef;
 use tidemill_core::Cut;
 use tidemill_core::error::Cause;
+use tidemill_core::fields::Fields;
 
 use crate::commits::CommitFile;
 use crate::cut_record::decode_cut;
 use crate::disk::Disk;
 use crate::failure::{damaged, failed};
-use crate::fields::Fields;
 use crate::layout;
 use crate::medium::Medium;
 use crate::query;

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_schema::SchemaRef;
 use tidemill_core::error::Cause;
+use tidemill_core::fields::PutFields;
 
 use crate::commits::CommitFile;
 use crate::cut_journal::CutJournal;
 use crate::disk::Disk;
 use crate::failure::failed;
-use crate::fields::PutFields;
 use crate::file_reader::FileReader;
 use crate::layout;
 use crate::log_reader::LogReader;

@@ -19,7 +19,6 @@ mod cut_journal;
 mod cut_record;
 mod disk;
 mod failure;
-mod fields;
 mod file_reader;
 mod frame;
 pub mod inspect;

@@ -2,10 +2,10 @@
 //! source. The head of each segment has both, so the newest segment is enough to know them.
 
 use tidemill_core::error::Cause;
+use tidemill_core::fields::{Fields, Malformed, PutFields, TakeFields};
 use tidemill_core::source::{Place, Places, Request, note_places};
 
 use crate::clients::Clients;
-use crate::fields::{EndsEarly, Fields, PutFields};
 
 /// The most bytes of all places together. They are stored in the head of each segment, so they must stay far smaller
 /// than a segment.
@@ -73,7 +73,7 @@ impl Origins {
         fields: &mut Fields,
         clients_max: usize,
         has_places: bool,
-    ) -> Result<Origins, EndsEarly> {
+    ) -> Result<Origins, Malformed> {
         let mut origins = Origins { clients: Clients::decode(fields, clients_max)?, ..Origins::new(1) };
         let count = if has_places { fields.u64()? } else { 0 };
         for _ in 0..count {
@@ -98,14 +98,14 @@ pub(crate) fn encode_places(places: &[Place]) -> Vec<u8> {
 }
 
 /// Reads what [`encode_places`] wrote.
-pub(crate) fn decode_places(bytes: &[u8]) -> Result<Vec<Place>, EndsEarly> {
+pub(crate) fn decode_places(bytes: &[u8]) -> Result<Vec<Place>, Malformed> {
     let (mut fields, mut places) = (Fields(bytes), Vec::new());
     while !fields.0.is_empty() {
         let part = fields.u64()?;
         let at = match fields.u8()? {
             0 => None,
             1 => Some(fields.bytes()?.to_vec()),
-            _ => return Err(EndsEarly),
+            _ => return Err(Malformed),
         };
         places.push(Place { part, at });
     }
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(decode_places(&bytes), Ok(places.to_vec()));
         // Where a place ends, the list may end; anywhere else it is cut off.
         for length in (1..bytes.len()).filter(|length| ![23, 32].contains(length)) {
-            assert_eq!(decode_places(&bytes[..length]), Err(EndsEarly), "{length}");
+            assert_eq!(decode_places(&bytes[..length]), Err(Malformed), "{length}");
         }
     }
 

@@ -5,8 +5,8 @@
 use std::path::Path;
 
 use tidemill_core::error::Cause;
+use tidemill_core::fields::PutFields;
 
-use crate::fields::PutFields;
 use crate::file_reader::FileReader;
 use crate::medium::Medium;
 use crate::replace::replace;

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use tidemill_core::error::Cause;
+use tidemill_core::fields::Malformed;
 
 use crate::failure::{damaged, failed, foreign};
-use crate::fields::EndsEarly;
 use crate::medium::{LockGuard, Medium};
 use crate::origins::Origins;
 use crate::progress::StreamProgress;
@@ -170,7 +170,7 @@ impl Newest {
             match scan.next()? {
                 Next::Record(found) => {
                     let places = found.head.places(&found.bytes);
-                    let places = places.map_err(|EndsEarly| {
+                    let places = places.map_err(|Malformed| {
                         damaged(&path, found.offset, "the places of a record are cut off")
                     })?;
                     origins.note(found.head.request(&found.bytes).as_ref(), places);

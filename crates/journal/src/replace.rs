@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidemill_core::error::Cause;
+use tidemill_core::fields::PutFields;
 
 use crate::failure::failed;
-use crate::fields::PutFields;
 use crate::medium::{Medium, MediumFile};
 
 const BUFFER_BYTES: usize = 1 << 20;

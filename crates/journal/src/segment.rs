@@ -20,9 +20,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::{io, sync::Arc};
 
 use tidemill_core::error::Cause;
+use tidemill_core::fields::{Fields, Malformed, PutFields, TakeFields};
 
 use crate::failure::{damaged, failed, foreign, other_version};
-use crate::fields::{EndsEarly, Fields, PutFields};
 use crate::frame::ALIGNMENT;
 use crate::medium::MediumFile;
 use crate::origins::Origins;
@@ -189,7 +189,7 @@ pub(crate) fn read_head(
         return Err(damaged(path, 0, "the checksum of the segment's head does not match"));
     }
     body_fields(Fields(&head[FRONT_BYTES..]), version, head_bytes, clients_max)
-        .map_err(|EndsEarly| damaged(path, FRONT_BYTES as u64, "the head of the segment is incomplete"))
+        .map_err(|Malformed| damaged(path, FRONT_BYTES as u64, "the head of the segment is incomplete"))
 }
 
 fn front_fields(front: &[u8; FRONT_BYTES]) -> (u32, u32, u32) {
@@ -202,7 +202,7 @@ fn body_fields(
     version: u32,
     bytes: u64,
     clients_max: usize,
-) -> Result<SegmentHead, EndsEarly> {
+) -> Result<SegmentHead, Malformed> {
     Ok(SegmentHead {
         version,
         content: fields.u8()?,

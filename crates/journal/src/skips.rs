@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use tidemill_core::error::Cause;
+use tidemill_core::fields::{PutFields, TakeFields};
 
 use crate::failure::damaged;
-use crate::fields::PutFields;
 use crate::file_reader::FileReader;
 use crate::medium::Medium;
 use crate::positions::Positions;

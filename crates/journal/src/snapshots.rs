@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tidemill_core::Cut;
 use tidemill_core::error::Cause;
+use tidemill_core::fields::{Fields, PutFields, TakeFields};
 use tidemill_core::snapshot::Snapshot;
 
 use crate::cut_record::{decode_cut, encode_cut};
 use crate::failure::{damaged, failed};
-use crate::fields::{Fields, PutFields};
 use crate::file_reader::FileReader;
 use crate::medium::Medium;
 use crate::replace::{FileWriter, replace};

@@ -6,10 +6,10 @@ use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use tidemill_core::connections::Stretch;
 use tidemill_core::error::Cause;
+use tidemill_core::fields::Malformed;
 use tidemill_core::source::{Place, Places, Request};
 
 use crate::failure::damaged;
-use crate::fields::EndsEarly;
 use crate::frame::FrameHead;
 use crate::log_reader::LogReader;
 use crate::progress::StreamProgress;
@@ -58,7 +58,7 @@ impl Record {
         if rows.num_rows() as u64 != u64::from(head.count) {
             return Err(format!("{} rows where {} are due", rows.num_rows(), head.count));
         }
-        let stretches = head.stretches(bytes).map_err(|EndsEarly| "it does not say whose its rows are")?;
+        let stretches = head.stretches(bytes).map_err(|Malformed| "it does not say whose its rows are")?;
         let (start, arrived_ns) = (head.start, head.arrived_ns);
         Ok(Record { start, rows, arrived_ns, request: head.request(bytes), stretches })
     }

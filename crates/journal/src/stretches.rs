@@ -1,29 +1,28 @@
 //! The stretches of a record as bytes: 20 for each stretch of consecutive rows of one connection.
 
 use tidemill_core::connections::Stretch;
-
-use crate::fields::{EndsEarly, Fields, PutFields};
+use tidemill_core::fields::{Fields, Malformed, PutFields, TakeFields};
 
 /// Writes stretches.
 pub(crate) fn encode_stretches(stretches: &[Stretch]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for Stretch { rows, own_ns, others_ns } in stretches {
         bytes.put_u32(*rows);
-        bytes.put(&own_ns.to_le_bytes());
-        bytes.put(&others_ns.to_le_bytes());
+        bytes.put_i64(*own_ns);
+        bytes.put_i64(*others_ns);
     }
     bytes
 }
 
 /// Reads what [`encode_stretches`] wrote for this many rows.
-pub(crate) fn decode_stretches(bytes: &[u8], rows: u32) -> Result<Vec<Stretch>, EndsEarly> {
+pub(crate) fn decode_stretches(bytes: &[u8], rows: u32) -> Result<Vec<Stretch>, Malformed> {
     let (mut fields, mut stretches) = (Fields(bytes), Vec::new());
     while !fields.0.is_empty() {
         let (rows, own_ns) = (fields.u32()?, fields.u64()? as i64);
         stretches.push(Stretch { rows, own_ns, others_ns: fields.u64()? as i64 });
     }
     let of_all = stretches.iter().map(|stretch| u64::from(stretch.rows)).sum::<u64>();
-    if stretches.is_empty() || of_all == u64::from(rows) { Ok(stretches) } else { Err(EndsEarly) }
+    if stretches.is_empty() || of_all == u64::from(rows) { Ok(stretches) } else { Err(Malformed) }
 }
 
 #[cfg(test)]
@@ -40,8 +39,8 @@ mod tests {
         assert_eq!(decode_stretches(&bytes, 3), Ok(stretches.to_vec()));
         assert_eq!(decode_stretches(&[], 3), Ok(Vec::new()));
         for length in 1..bytes.len() {
-            assert_eq!(decode_stretches(&bytes[..length], 3), Err(EndsEarly), "{length}");
+            assert_eq!(decode_stretches(&bytes[..length], 3), Err(Malformed), "{length}");
         }
-        assert_eq!(decode_stretches(&bytes, 4), Err(EndsEarly), "they are not of all rows");
+        assert_eq!(decode_stretches(&bytes, 4), Err(Malformed), "they are not of all rows");
     }
 }

@@ -11,6 +11,7 @@ use tidemill_core::error::Cause;
 use tidemill_core::{SnapshotReader, SnapshotWriter};
 
 use crate::normal::normalise;
+use crate::state::damaged;
 use crate::stored_rows::{kernel_error, read_rows, write_rows};
 
 /// The number of a row without a key: one of its values is NULL where NULL equals nothing, or the key is not in the
@@ -172,12 +173,18 @@ impl KeyTable {
                 let null = reader.u32()?;
                 for number in 0..reader.u64()? {
                     words.intern(reader.u64()?, number == u64::from(null));
+                    if u64::from(words.count) != number + 1 {
+                        return Err(damaged("it has a key twice"));
+                    }
                 }
             }
             Keys::Bytes(_) => {
                 let rows = read_rows(reader, &key_schema(&self.types))?;
                 let columns: Vec<usize> = (0..self.types.len()).collect();
                 self.intern(&rows, &columns)?;
+                if self.len() != rows.num_rows() {
+                    return Err(damaged("it has a key twice"));
+                }
             }
         }
         Ok(())

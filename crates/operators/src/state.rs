@@ -1,10 +1,13 @@
 //! Columns in snapshots, in Arrow's IPC stream format, which every version of Arrow reads.
 
+use std::fmt::Display;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_buffer::Buffer;
 use arrow_cast::cast;
-use arrow_ipc::reader::StreamReader;
+use arrow_ipc::reader::StreamDecoder;
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use tidemill_core::{Cause, SnapshotReader, SnapshotWriter};
@@ -42,12 +45,11 @@ pub(crate) fn read_columns(
                 "the state could not be written to the snapshot: {reason}"
             )));
         }
-        found => return Err(Cause::Operation(format!("a snapshot is damaged: {found} instead of columns"))),
+        found => return Err(damaged(format_args!("{found} instead of columns"))),
     }
     let rows = reader.u64()? as usize;
-    let damaged = |error: ArrowError| Cause::Operation(format!("a snapshot is damaged: {error}"));
-    let mut batches = StreamReader::try_new(reader.bytes()?, None).map_err(damaged)?;
-    let found = batches.schema().fields().iter().map(|field| field.data_type().clone()).collect::<Vec<_>>();
+    let batch = batch_of_bytes(reader.bytes()?)?;
+    let found = batch.schema_ref().fields().iter().map(|field| field.data_type().clone()).collect::<Vec<_>>();
     let holds = |(from, to): (&DataType, &DataType)| from == to || is_wider(from, to);
     if found.len() != types.len() || !found.iter().zip(types).all(holds) {
         return Err(Cause::User(format!(
@@ -58,16 +60,36 @@ pub(crate) fn read_columns(
             listed(types)
         )));
     }
-    let batch = batches.next().transpose().map_err(damaged)?;
-    let columns = match batch {
-        Some(batch) if types.is_empty() || batch.num_rows() == rows => batch.columns().to_vec(),
-        _ => return Err(Cause::Operation("a snapshot is damaged: rows are missing".into())),
+    if batch.num_rows() != rows {
+        return Err(damaged("rows are missing"));
+    }
+    let widened = |(column, to): (&ArrayRef, &DataType)| match column.data_type() == to {
+        true => Ok(Arc::clone(column)),
+        false => cast(column, to).map_err(damaged),
     };
-    let widened = |(column, to): (ArrayRef, &DataType)| match column.data_type() == to {
-        true => Ok(column),
-        false => cast(&column, to).map_err(damaged),
+    Ok((rows, batch.columns().iter().zip(types).map(widened).collect::<Result<_, _>>()?))
+}
+
+/// Rows as an Arrow IPC stream with its schema.
+pub(crate) fn bytes_of_batch(batch: &RecordBatch) -> Result<Vec<u8>, ArrowError> {
+    let mut writer = StreamWriter::try_new(Vec::new(), batch.schema_ref())?;
+    writer.write(batch)?;
+    writer.into_inner()
+}
+
+/// Reads what [`bytes_of_batch`] wrote. Somebody may have made other bytes with a valid checksum, and Arrow panics on
+/// some of those. Decoding from memory that is there, it reserves none by the lengths that the bytes announce.
+pub(crate) fn batch_of_bytes(bytes: &[u8]) -> Result<RecordBatch, Cause> {
+    let read = || {
+        let mut bytes = Buffer::from(bytes);
+        let batch = StreamDecoder::new().decode(&mut bytes).map_err(damaged)?;
+        batch.ok_or_else(|| damaged("rows are missing"))
     };
-    Ok((rows, columns.into_iter().zip(types).map(widened).collect::<Result<_, _>>()?))
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err(damaged("its columns contradict themselves")))
+}
+
+pub(crate) fn damaged(reason: impl Display) -> Cause {
+    Cause::Operation(format!("a snapshot is damaged: {reason}"))
 }
 
 /// Whether a type can hold all values of another. Older versions kept some totals in fewer digits.
@@ -92,10 +114,7 @@ fn to_bytes(rows: usize, columns: Vec<ArrayRef>) -> Result<Vec<u8>, Cause> {
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     let write = || -> Result<Vec<u8>, ArrowError> {
-        let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
-        let mut writer = StreamWriter::try_new(Vec::new(), batch.schema_ref())?;
-        writer.write(&batch)?;
-        writer.into_inner()
+        bytes_of_batch(&RecordBatch::try_new_with_options(schema, columns, &options)?)
     };
     write().map_err(|error| Cause::Bug(format!("state cannot be written: {error}")))
 }

@@ -6,12 +6,12 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
 use arrow_array::{Array, RecordBatch, RecordBatchOptions};
 use arrow_buffer::{NullBuffer, ScalarBuffer};
-use arrow_ipc::reader::StreamReader;
-use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, DataType, SchemaRef, TimeUnit};
 use arrow_select::concat::concat;
 use tidemill_core::error::Cause;
 use tidemill_core::{Rows, SnapshotReader, SnapshotWriter};
+
+use crate::state::{batch_of_bytes, bytes_of_batch};
 
 /// A failure of an Arrow kernel on columns whose types were checked before.
 pub(crate) fn kernel_error(error: ArrowError) -> Cause {
@@ -93,20 +93,10 @@ pub(crate) fn check_limit(what: &str, rows: usize, rows_max: usize) -> Result<()
     )))
 }
 
-/// Writes rows: the number of bytes, followed by an Arrow IPC stream with its schema. Rows that could not be gathered
-/// or written (which happens only to types that Arrow does not support) are reported as damaged when they are read.
+/// Writes rows. Rows that could not be gathered or written (which happens only to types that Arrow does not support)
+/// are reported as damaged when they are read.
 pub(crate) fn write_rows(writer: &mut SnapshotWriter, rows: Option<RecordBatch>) {
-    let bytes = rows.and_then(|rows| encode(&rows).ok()).unwrap_or_default();
-    writer.u64(bytes.len() as u64);
-    let (words, rest) = bytes.as_chunks::<8>();
-    words.iter().for_each(|word| writer.u64(u64::from_le_bytes(*word)));
-    rest.iter().for_each(|byte| writer.u8(*byte));
-}
-
-fn encode(rows: &RecordBatch) -> Result<Vec<u8>, ArrowError> {
-    let mut writer = StreamWriter::try_new(Vec::new(), rows.schema_ref())?;
-    writer.write(rows)?;
-    writer.into_inner()
+    writer.bytes(&rows.and_then(|rows| bytes_of_batch(&rows).ok()).unwrap_or_default());
 }
 
 /// Reads rows of this schema.
@@ -114,17 +104,6 @@ fn encode(rows: &RecordBatch) -> Result<Vec<u8>, ArrowError> {
 /// # Errors
 /// If the bytes are damaged, or the rows have different columns.
 pub(crate) fn read_rows(reader: &mut SnapshotReader<'_>, schema: &SchemaRef) -> Result<RecordBatch, Cause> {
-    let length = reader.u64()?;
-    let mut bytes = Vec::new();
-    for _ in 0..length / 8 {
-        bytes.extend_from_slice(&reader.u64()?.to_le_bytes());
-    }
-    for _ in 0..length % 8 {
-        bytes.push(reader.u8()?);
-    }
-    let damaged = |error: ArrowError| Cause::Operation(format!("a snapshot's rows are damaged: {error}"));
-    let mut stream = StreamReader::try_new(bytes.as_slice(), None).map_err(damaged)?;
-    let rows = stream.next().ok_or_else(|| damaged(ArrowError::IpcError("there are none".into())))?;
-    with_schema(schema, rows.map_err(damaged)?)
+    with_schema(schema, batch_of_bytes(reader.bytes()?)?)
         .map_err(|_| Cause::User("the snapshot's rows have other columns than this query's".into()))
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use tidemill_core::error::Cause;
+use tidemill_core::fields;
 use tidemill_core::snapshot::{SnapshotReader, SnapshotWriter};
 use tidemill_core::{Cut, OperatorError, SinkError, SplitChange};
 
@@ -101,11 +102,11 @@ impl ToMember {
                 ports: take_all(from, SnapshotReader::u16)?,
             })),
             2 => Ok(ToMember::State {
-                operator: text(from)?,
+                operator: from.text()?,
                 partition: from.u32()?,
                 bytes: from.bytes()?.to_vec(),
             }),
-            3 => Ok(ToMember::Watermark { operator: text(from)?, watermark: from.i64()? }),
+            3 => Ok(ToMember::Watermark { operator: from.text()?, watermark: from.i64()? }),
             4 => Ok(ToMember::Go),
             5 => Ok(ToMember::Cycle(take_post(from)?)),
             _ => Err(unknown()),
@@ -150,7 +151,7 @@ impl ToLeader {
     /// Reads a message; `None` if it is invalid.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         parse(bytes, |from| match from.u8()? {
-            1 => Ok(ToLeader::Join { port: from.u16()?, plan: text(from)? }),
+            1 => Ok(ToLeader::Join { port: from.u16()?, plan: from.text()? }),
             2 => Ok(ToLeader::Ready),
             3 => Ok(ToLeader::Report(Report {
                 held_bytes: from.i64()?,
@@ -158,7 +159,7 @@ impl ToLeader {
                 work: take_all(from, SnapshotReader::u64)?,
             })),
             4 => Ok(ToLeader::Contribution {
-                operator: text(from)?,
+                operator: from.text()?,
                 watermark: from.i64()?,
                 partitions: take_all(from, |from| Ok((from.u32()?, from.bytes()?.to_vec())))?
                     .into_iter()
@@ -199,7 +200,7 @@ fn take_post(from: &mut SnapshotReader<'_>) -> Result<CycleNotice, Cause> {
         snapshot: from.u8()? != 0,
         last: from.u8()? != 0,
         splits: take_all(from, |from| {
-            Ok(SplitChange { operator: text(from)?, input: from.u32()?, plan: from.bytes()?.to_vec() })
+            Ok(SplitChange { operator: from.text()?, input: from.u32()?, plan: from.bytes()?.to_vec() })
         })?,
     };
     Ok(CycleNotice { cut, events: from.u32()?, committed: from.u64()? })
@@ -234,14 +235,17 @@ fn put_failure(to: &mut SnapshotWriter, failure: &Failure) {
 fn take_failure(from: &mut SnapshotReader<'_>) -> Result<Failure, Cause> {
     Ok(match from.u8()? {
         1 => Failure::Operator(OperatorError {
-            operator: text(from)?,
+            operator: from.text()?,
             partition: from.u32()?,
             cycle: from.u64()?,
-            events: (0..from.u32()?).map(|_| from.u32()).collect::<Result<_, _>>()?,
+            events: {
+                let count = from.u32()?;
+                fields::take_all(from, count.into(), SnapshotReader::u32)?
+            },
             cause: take_cause(from)?,
         }),
-        2 => Failure::Sink(SinkError { sink: text(from)?, cycle: from.u64()?, cause: take_cause(from)? }),
-        3 => Failure::Engine { part: text(from)?, cause: take_cause(from)? },
+        2 => Failure::Sink(SinkError { sink: from.text()?, cycle: from.u64()?, cause: take_cause(from)? }),
+        3 => Failure::Engine { part: from.text()?, cause: take_cause(from)? },
         4 => Failure::Aborted,
         _ => return Err(unknown()),
     })
@@ -260,7 +264,7 @@ fn put_cause(to: &mut SnapshotWriter, cause: &Cause) {
 
 fn take_cause(from: &mut SnapshotReader<'_>) -> Result<Cause, Cause> {
     let kind = from.u8()?;
-    let text = text(from)?;
+    let text = from.text()?;
     Ok(match kind {
         1 => Cause::User(text),
         2 => Cause::Operation(text),
@@ -284,16 +288,8 @@ fn take_all<'a, T>(
     from: &mut SnapshotReader<'a>,
     take: impl Fn(&mut SnapshotReader<'a>) -> Result<T, Cause>,
 ) -> Result<Vec<T>, Cause> {
-    // An announced number that is too large ends with the bytes.
-    let mut values = Vec::new();
-    for _ in 0..from.u64()? {
-        values.push(take(from)?);
-    }
-    Ok(values)
-}
-
-fn text(from: &mut SnapshotReader<'_>) -> Result<String, Cause> {
-    String::from_utf8(from.bytes()?.to_vec()).map_err(|_| unknown())
+    let count = from.u64()?;
+    fields::take_all(from, count, take)
 }
 
 /// Reads a complete message, with nothing after it.

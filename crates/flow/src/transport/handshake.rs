@@ -7,6 +7,8 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tidemill_core::fields::{Fields, PutFields, TakeFields};
+
 use super::secret::{SECRET_BYTES, Secret};
 
 const MAGIC: &[u8; 8] = b"TIDEMILL";
@@ -48,27 +50,28 @@ pub(crate) struct Credentials {
 impl Credentials {
     fn hello(&self, kind: ConnectionKind, to: usize) -> [u8; HELLO_BYTES] {
         let mut bytes = Vec::with_capacity(HELLO_BYTES);
-        bytes.extend_from_slice(MAGIC);
-        bytes.extend_from_slice(&VERSION.to_le_bytes());
-        bytes.push(kind as u8);
-        bytes.extend_from_slice(&(self.index as u32).to_le_bytes());
-        bytes.extend_from_slice(&(to as u32).to_le_bytes());
-        bytes.extend_from_slice(&self.generation.to_le_bytes());
-        bytes.extend_from_slice(self.call.bytes());
+        bytes.put(MAGIC);
+        bytes.put_u16(VERSION);
+        bytes.put_u8(kind as u8);
+        bytes.put_u32(self.index as u32);
+        bytes.put_u32(to as u32);
+        bytes.put_u64(self.generation);
+        bytes.put(self.call.bytes());
         bytes.try_into().expect("the parts have the announced length")
     }
 
     /// The caller and its purpose, if it belongs to the run; `None` for anyone else.
     fn check(&self, hello: &[u8; HELLO_BYTES]) -> Option<(ConnectionKind, usize)> {
-        let (claimed, rest) = (hello.last_chunk()?, &hello[MAGIC.len()..]);
+        let (claimed, mut rest) = (hello.last_chunk()?, Fields(&hello[MAGIC.len()..]));
         let is_known = self.call.is(claimed) && hello.starts_with(MAGIC);
-        let is_version = rest[..2] == VERSION.to_le_bytes();
+        let is_version = rest.u16().ok()? == VERSION;
+        let called_for = rest.u8().ok()?;
         let kind = [ConnectionKind::Control, ConnectionKind::Data]
             .into_iter()
-            .find(|kind| *kind as u8 == rest[2])?;
-        let from = u32::from_le_bytes(*rest[3..].first_chunk()?) as usize;
-        let is_to_me = u32::from_le_bytes(*rest[7..].first_chunk()?) as usize == self.index;
-        let is_now = u64::from_le_bytes(*rest[11..].first_chunk()?) == self.generation;
+            .find(|kind| *kind as u8 == called_for)?;
+        let from = rest.u32().ok()? as usize;
+        let is_to_me = rest.u32().ok()? as usize == self.index;
+        let is_now = rest.u64().ok()? == self.generation;
         // Processes call those before them.
         let is_due =
             from > self.index && from < self.count && (kind == ConnectionKind::Data || self.index == 0);
@@ -162,16 +165,16 @@ impl Bootstrap {
     pub fn to_bytes(&self) -> Vec<u8> {
         let Bootstrap { credentials, port, instructions } = self;
         let mut bytes = Vec::with_capacity(BOOTSTRAP_BYTES + instructions.len());
-        bytes.extend_from_slice(MAGIC);
-        bytes.extend_from_slice(&VERSION.to_le_bytes());
-        bytes.extend_from_slice(&credentials.generation.to_le_bytes());
-        bytes.extend_from_slice(&(credentials.index as u32).to_le_bytes());
-        bytes.extend_from_slice(&(credentials.count as u32).to_le_bytes());
-        bytes.extend_from_slice(&port.to_le_bytes());
-        bytes.extend_from_slice(credentials.call.bytes());
-        bytes.extend_from_slice(credentials.answer.bytes());
-        bytes.extend_from_slice(&(instructions.len() as u32).to_le_bytes());
-        bytes.extend_from_slice(instructions);
+        bytes.put(MAGIC);
+        bytes.put_u16(VERSION);
+        bytes.put_u64(credentials.generation);
+        bytes.put_u32(credentials.index as u32);
+        bytes.put_u32(credentials.count as u32);
+        bytes.put_u16(*port);
+        bytes.put(credentials.call.bytes());
+        bytes.put(credentials.answer.bytes());
+        bytes.put_u32(instructions.len() as u32);
+        bytes.put(instructions);
         bytes
     }
 
@@ -187,23 +190,22 @@ impl Bootstrap {
 
     /// The message without its instructions, and their length.
     fn parse(bytes: &[u8; BOOTSTRAP_BYTES]) -> Option<(Bootstrap, usize)> {
-        let rest = bytes.strip_prefix(MAGIC)?.strip_prefix(&VERSION.to_le_bytes())?;
-        let (generation, rest) = rest.split_first_chunk()?;
-        let (index, rest) = rest.split_first_chunk()?;
-        let (count, rest) = rest.split_first_chunk()?;
-        let (port, rest) = rest.split_first_chunk()?;
-        let (call, rest) = rest.split_first_chunk()?;
-        let (answer, length) = rest.split_first_chunk()?;
-        let length = u32::from_le_bytes(*length.first_chunk()?) as usize;
+        let mut fields = Fields(bytes.strip_prefix(MAGIC)?);
+        if fields.u16().ok()? != VERSION {
+            return None;
+        }
+        let (generation, index, count) = (fields.u64().ok()?, fields.u32().ok()?, fields.u32().ok()?);
+        let port = fields.u16().ok()?;
+        let (call, answer) = (fields.array().ok()?, fields.array().ok()?);
+        let length = fields.u32().ok()? as usize;
         let credentials = Credentials {
-            generation: u64::from_le_bytes(*generation),
-            index: u32::from_le_bytes(*index) as usize,
-            count: u32::from_le_bytes(*count) as usize,
-            call: Secret::from_bytes(*call),
-            answer: Secret::from_bytes(*answer),
+            generation,
+            index: index as usize,
+            count: count as usize,
+            call: Secret::from_bytes(call),
+            answer: Secret::from_bytes(answer),
         };
-        let bootstrap =
-            Bootstrap { credentials, port: u16::from_le_bytes(*port), instructions: Arc::default() };
+        let bootstrap = Bootstrap { credentials, port, instructions: Arc::default() };
         (length <= INSTRUCTIONS_BYTES_MAX).then_some((bootstrap, length))
     }
 }

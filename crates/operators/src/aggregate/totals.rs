@@ -170,7 +170,8 @@ where
         for_each_row(groups, selected.as_ref(), |group, row| {
             let slot = &mut self.slots[group];
             slot.sum = slot.sum.plus(sums.value(row));
-            slot.rows += rows.map_or(1, |rows| rows[row]);
+            // As in `count`: damaged numbers must not panic.
+            slot.rows = slot.rows.wrapping_add(rows.map_or(1, |rows| rows[row]));
         });
         Ok(())
     }
