@@ -8,6 +8,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use tidemill_core::error::Cause;
+use tidemill_core::fields::{Fields, Malformed, PutFields, TakeFields};
 
 const VERSION: u8 = 1;
 /// How much is examined at the beginning of a file.
@@ -114,14 +115,12 @@ impl FilePlace {
         let (device, inode) = self.identity.unwrap_or_default();
         let Prints { extent, head, tail } = self.prints;
         let mut bytes = vec![VERSION, flags];
-        for number in [device, inode, extent, head.checksum, tail.checksum, self.offset, self.line, self.rows]
-        {
-            bytes.extend(number.to_le_bytes());
-        }
-        for length in [head.length, tail.length] {
-            bytes.extend(length.to_le_bytes());
-        }
-        bytes.extend(path_bytes(&self.path));
+        let numbers =
+            [device, inode, extent, head.checksum, tail.checksum, self.offset, self.line, self.rows];
+        numbers.iter().for_each(|number| bytes.put_u64(*number));
+        bytes.put_u32(head.length);
+        bytes.put_u32(tail.length);
+        bytes.put(&path_bytes(&self.path));
         bytes
     }
 
@@ -133,7 +132,7 @@ impl FilePlace {
                  use the program that wrote it"
             )));
         }
-        decode(bytes).ok_or_else(|| {
+        decode(bytes).map_err(|Malformed| {
             Cause::Operation(
                 "the journal's note of how far a file was read is cut off; restore its folder".into(),
             )
@@ -141,24 +140,24 @@ impl FilePlace {
     }
 }
 
-fn decode(bytes: &[u8]) -> Option<FilePlace> {
-    let (front, rest) = bytes.split_first_chunk::<2>()?;
-    let (numbers, rest) = rest.split_at_checked(64)?;
-    let number = |at: usize| numbers[at * 8..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
-    let (lengths, path) = rest.split_at_checked(8)?;
-    let length = |at: usize| lengths[at * 4..].first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
-    Some(FilePlace {
-        path: path_of(path),
-        identity: if front[1] & 2 == 0 { None } else { Some((number(0)?, number(1)?)) },
+fn decode(bytes: &[u8]) -> Result<FilePlace, Malformed> {
+    let mut fields = Fields(bytes);
+    let (_version, flags) = (fields.u8()?, fields.u8()?);
+    let identity = (fields.u64()?, fields.u64()?);
+    let (extent, head, tail) = (fields.u64()?, fields.u64()?, fields.u64()?);
+    let (offset, line, rows) = (fields.u64()?, fields.u64()?, fields.u64()?);
+    Ok(FilePlace {
+        identity: (flags & 2 != 0).then_some(identity),
         prints: Prints {
-            extent: number(2)?,
-            head: Fingerprint { length: length(0)?, checksum: number(3)? },
-            tail: Fingerprint { length: length(1)?, checksum: number(4)? },
+            extent,
+            head: Fingerprint { length: fields.u32()?, checksum: head },
+            tail: Fingerprint { length: fields.u32()?, checksum: tail },
         },
-        offset: number(5)?,
-        line: number(6)?,
-        rows: number(7)?,
-        is_complete: front[1] & 1 != 0,
+        offset,
+        line,
+        rows,
+        is_complete: flags & 1 != 0,
+        path: path_of(fields.0),
     })
 }
 
