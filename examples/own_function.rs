@@ -18,7 +18,7 @@ use tidemill_sql::{Reply, Session, parse};
 /// random numbers, no memory of earlier rows.
 fn wind_chill(arguments: &[ArrayRef]) -> Result<ArrayRef, Cause> {
     let [temperatures, speeds] = arguments else {
-        return Err(Cause::Bug("wind_chill was registered with two arguments".into()));
+        return Err(Cause::bug("wind_chill was registered with two arguments"));
     };
     let temperatures = temperatures.as_primitive::<Float64Type>().iter();
     let speeds = speeds.as_primitive::<Float64Type>().iter();

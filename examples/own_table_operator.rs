@@ -73,17 +73,16 @@ impl TableOperator for AlarmsFunction {
     fn bind(&self, inputs: &[SchemaRef], arguments: &Arguments) -> Result<BoundOperator, Cause> {
         arguments.finish(&["above", "times"])?;
         let above = arguments.integer("above", i64::MIN..=i64::MAX)?;
-        let above =
-            above.ok_or_else(|| Cause::User("alarms() needs the limit, such as above => 80".into()))?;
+        let above = above.ok_or_else(|| Cause::user("alarms() needs the limit, such as above => 80"))?;
         let times = arguments.integer("times", 1..=1_000_000)?.unwrap_or(1);
         let [input] = inputs else {
-            return Err(Cause::User("alarms() takes one table: alarms(TABLE(readings), above => 80)".into()));
+            return Err(Cause::user("alarms() takes one table: alarms(TABLE(readings), above => 80)"));
         };
         for (column, name) in ["sensor", "value"].into_iter().enumerate() {
             let fits = |field: &Field| field.name() == name && *field.data_type() == DataType::Int64;
             if !input.fields().get(column).is_some_and(|field| fits(field)) {
-                return Err(Cause::User(
-                    "alarms() needs sensor and value, both BIGINT: alarms((SELECT sensor, value ...))".into(),
+                return Err(Cause::user(
+                    "alarms() needs sensor and value, both BIGINT: alarms((SELECT sensor, value ...))",
                 ));
             }
         }

@@ -78,7 +78,7 @@ impl Sink for Collected {
     }
 
     fn commit(&mut self, _cycles: RangeInclusive<u64>) -> Result<(), Cause> {
-        let mut committed = self.committed.lock().map_err(|_| Cause::Bug("a reader panicked".into()))?;
+        let mut committed = self.committed.lock().map_err(|_| Cause::bug("a reader panicked"))?;
         committed.append(&mut self.prepared);
         Ok(())
     }

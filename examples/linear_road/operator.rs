@@ -19,7 +19,7 @@ impl TableOperator for LinearRoad {
         let answers = arguments.text("answers")?.unwrap_or("tolls");
         let ports = [("tolls", TOLL_PORT), ("accidents", ACCIDENT_PORT), ("charges", CHARGE_PORT)];
         let Some((_, port)) = ports.into_iter().find(|(name, _)| *name == answers) else {
-            return Err(Cause::User(format!(
+            return Err(Cause::user(format!(
                 "linear_road(): answers must be 'tolls', 'accidents' or 'charges', found '{answers}'"
             )));
         };
@@ -87,7 +87,7 @@ fn check_columns(inputs: &[SchemaRef]) -> Result<(), Cause> {
     let given: Vec<String> = inputs.iter().flat_map(|input| input.fields().iter().map(describe)).collect();
     match inputs.len() == 1 && given == wanted {
         true => Ok(()),
-        false => Err(Cause::User(format!(
+        false => Err(Cause::user(format!(
             "linear_road() takes one table with the columns {}; found {}; SELECT and CAST them so",
             wanted.join(", "),
             given.join(", ")
@@ -104,10 +104,9 @@ fn check_values(rows: &Rows<'_>) -> Result<(), Cause> {
     let has_nulls = batch.columns().iter().any(|column| column.null_count() > 0);
     match !has_nulls && at_most(4, EXIT_LANE.into()) && at_most(5, 1) && at_most(6, SEGMENTS - 1) {
         true => Ok(()),
-        false => Err(Cause::User(
+        false => Err(Cause::user(
             "linear_road() was given a report with NULL, or with lane above 4, dir above 1 or seg above 99; leave \
-             such rows out with WHERE"
-                .into(),
+             such rows out with WHERE",
         )),
     }
 }

@@ -73,9 +73,9 @@ impl LinearRoadReports {
     /// The traffic of this configuration from second 0 on.
     ///
     /// # Errors
-    /// [`Cause::User`] if such traffic is not possible.
+    /// [`Cause::user`] if such traffic is not possible.
     pub fn new(config: GeneratorConfig) -> Result<LinearRoadReports, Cause> {
-        let generator = Generator::new(config).map_err(|error| Cause::User(error.to_string()))?;
+        let generator = Generator::new(config).map_err(|error| Cause::user(error.to_string()))?;
         let schema = linear_road_reports_schema();
         Ok(LinearRoadReports { generator, schema, events: Vec::new(), next: 0, done: 0 })
     }
@@ -195,7 +195,7 @@ impl Line {
 
 fn vehicle(vid: u32) -> Result<i32, Cause> {
     i32::try_from(vid).map_err(|_| {
-        Cause::User(format!(
+        Cause::user(format!(
             "linear_road_reports: vehicle id {vid} is no INT; take fewer expressways or fewer minutes"
         ))
     })
@@ -228,5 +228,5 @@ fn rows(lines: &[Line], schema: &SchemaRef) -> Result<RecordBatch, Cause> {
         small(|line| line.day),
         Arc::new(TimestampNanosecondArray::from_iter_values(event_times)),
     ];
-    RecordBatch::try_new(Arc::clone(schema), columns).map_err(|error| Cause::Bug(error.to_string()))
+    RecordBatch::try_new(Arc::clone(schema), columns).map_err(|error| Cause::bug(error.to_string()))
 }

@@ -6,7 +6,7 @@ use tidemill_engine::arrow::array::cast::AsArray;
 use tidemill_engine::arrow::array::types::{Int16Type, Int32Type, Int64Type, TimestampNanosecondType};
 use tidemill_engine::arrow::array::{Array, RecordBatch};
 use tidemill_engine::arrow::schema::DataType;
-use tidemill_engine::{Cause, Polled, Source};
+use tidemill_engine::{Cause, Fault, Polled, Source};
 use tidemill_linear_road::generator::{Generator, GeneratorConfig};
 use tidemill_linear_road::source::LinearRoadReports;
 use tidemill_linear_road::text_write::write_event;
@@ -62,5 +62,5 @@ fn the_rows_are_the_generators_events() {
 #[test]
 fn traffic_that_does_not_exist_is_refused() {
     let nothing = GeneratorConfig { expressways: 0, ..config() };
-    assert!(matches!(LinearRoadReports::new(nothing), Err(Cause::User(_))));
+    assert!(matches!(LinearRoadReports::new(nothing), Err(Cause { fault: Fault::User, .. })));
 }

@@ -74,7 +74,7 @@ impl Sink for Recorder {
 
     fn commit(&mut self, _cycles: RangeInclusive<u64>) -> Result<(), Cause> {
         let now_ns = self.clock.now_ns();
-        let mut answers = self.answers.lock().map_err(|_| Cause::Bug("the reader panicked".into()))?;
+        let mut answers = self.answers.lock().map_err(|_| Cause::bug("the reader panicked"))?;
         for number in self.prepared.drain(..) {
             let due_ns = self.pace.due_ns(number);
             if due_ns >= self.pace.measured_from_ns() {

@@ -23,7 +23,7 @@ impl Source for Memory {
     fn poll(&mut self, _wait: Duration) -> Result<Polled, Cause> {
         let Some(batch) = self.batches.get(self.next) else { return Ok(Polled::Ended) };
         self.next += 1;
-        batch.project(&self.columns).map(Polled::Rows).map_err(|error| Cause::Bug(error.to_string()))
+        batch.project(&self.columns).map(Polled::Rows).map_err(|error| Cause::bug(error.to_string()))
     }
 
     fn is_finite(&self) -> bool {

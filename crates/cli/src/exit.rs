@@ -2,10 +2,11 @@
 
 use std::process::ExitCode;
 
+use tidemill_engine::Fault;
 use tidemill_linear_road::check::CheckError;
 use tidemill_linear_road::generator::GeneratorError;
 use tidemill_linear_road::rating::RatingError;
-use tidemill_linear_road::run::{FailedRun, Fault, RunError};
+use tidemill_linear_road::run::{FailedRun, RunError};
 
 /// The exit codes as help texts show them.
 macro_rules! exit_codes {

@@ -17,7 +17,7 @@ const KEPT_BYTES_MAX: usize = 16 << 20;
 /// All rows of a cycle, stream after stream, none of them empty.
 ///
 /// # Errors
-/// [`Cause::Bug`] if they do not have the schema that the sink was made for.
+/// [`Cause::bug`] if they do not have the schema that the sink was made for.
 pub(crate) fn rows_of(output: CycleOutput, schema: &SchemaRef) -> Result<(u64, Vec<RecordBatch>), Cause> {
     let (cycle, batches) = batches_of(output, schema)?;
     Ok((cycle, batches.into_iter().map(|batch| batch.rows).collect()))
@@ -37,7 +37,7 @@ fn checked(rows: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, Cause> 
         return Ok(rows);
     }
     RecordBatch::try_new(schema.clone(), rows.columns().to_vec())
-        .map_err(|error| Cause::Bug(format!("a sink got other rows than it was made for: {error}")))
+        .map_err(|error| Cause::bug(format!("a sink got other rows than it was made for: {error}")))
 }
 
 /// Rows of whole cycles.
@@ -96,7 +96,7 @@ impl PendingText {
             self.encoder.rows(&rows, &mut self.text)?;
             self.rows += rows.num_rows() as u64;
             if self.text.len() > PENDING_BYTES_MAX {
-                return Err(Cause::Resource(format!(
+                return Err(Cause::resource(format!(
                     "more than {} MiB of text wait for a commit of cycle {cycle}; make cycles smaller",
                     PENDING_BYTES_MAX >> 20
                 )));

@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use tidemill_connect::formats::{
     CsvSettings, DecoderSettings, Format, RECORD_LIMIT_BYTES, RecordDecoder, text_decoder,
 };
-use tidemill_core::error::Cause;
+use tidemill_core::error::{Cause, Fault};
 use tidemill_core::source::Faults;
 
 fn schema(columns: &[(&str, DataType)]) -> SchemaRef {
@@ -111,7 +111,7 @@ fn csv_missing_column_names_file_columns_and_a_close_match() {
     let mut decoder = decoder(Format::Csv, &wanted, with_header(), 10);
     let error = decode(&mut *decoder, ["ad,evnt_time\n1,2\n"]).unwrap_err();
     let text = "f: there is no column 'event_time'; the columns are ad, evnt_time; did you mean 'evnt_time'?";
-    assert_eq!(error, Cause::User(text.to_owned()));
+    assert_eq!(error, Cause::user(text.to_owned()));
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn only_chosen_columns_are_made() {
             2,
             "rows without columns are counted"
         );
-        assert!(matches!(decoder.set_projection(&[5]), Err(Cause::Bug(_))));
+        assert!(matches!(decoder.set_projection(&[5]), Err(Cause { fault: Fault::Bug, .. })));
     }
 }
 
@@ -251,7 +251,7 @@ fn only_chosen_columns_are_made() {
 fn settings_that_cannot_be_served_are_refused() {
     let refused = |format, columns: &SchemaRef, csv| {
         let settings = DecoderSettings { schema: columns.clone(), csv, batch_rows: 1 };
-        matches!(text_decoder(format, settings), Err(Cause::User(_)))
+        matches!(text_decoder(format, settings), Err(Cause { fault: Fault::User, .. }))
     };
     let comma_twice = CsvSettings { quote: b',', ..CsvSettings::default() };
     assert!(refused(Format::Csv, &id_and_name(), comma_twice));

@@ -30,7 +30,7 @@ pub use batch::{Batch, PartitionedBatch, Rows, Run};
 pub use clock::{Clock, ManualClock, SystemClock, ThreadTime, TimeOfDay};
 pub use connections::{Heard, Stretch};
 pub use cut::{Cut, CutLog, MemoryCutLog, SplitChange};
-pub use error::{Cause, OperatorError, SinkError};
+pub use error::{Cause, Fault, OperatorError, SinkError};
 pub use expression::Expression;
 pub use fault_log::FaultLog;
 pub use operator::Operator;

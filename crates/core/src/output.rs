@@ -140,7 +140,7 @@ impl Port {
     pub fn push_batch(&mut self, rows: RecordBatch, positions: &[u32]) -> Result<(), Cause> {
         if rows.num_rows() != positions.len() {
             let (rows, positions) = (rows.num_rows(), positions.len());
-            return Err(Cause::Bug(format!("an operator wrote {rows} rows with {positions} positions")));
+            return Err(Cause::bug(format!("an operator wrote {rows} rows with {positions} positions")));
         }
         let rows = match Arc::ptr_eq(&self.schema, rows.schema_ref()) {
             true => rows,
@@ -161,7 +161,7 @@ impl Port {
         let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
         let (_, columns, _) = rows.into_parts();
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options).map_err(|error| {
-            Cause::Bug(format!("an operator wrote rows that its port does not have: {error}"))
+            Cause::bug(format!("an operator wrote rows that its port does not have: {error}"))
         })
     }
 

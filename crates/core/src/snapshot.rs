@@ -93,7 +93,7 @@ impl<'a> SnapshotReader<'a> {
     pub fn version(&mut self, expected: u8) -> Result<(), Cause> {
         match self.u8()? {
             found if found == expected => Ok(()),
-            found => Err(Cause::User(format!(
+            found => Err(Cause::user(format!(
                 "the snapshot's format has version {found}, this program reads version {expected}"
             ))),
         }
@@ -128,7 +128,7 @@ fn ends_early(Malformed: Malformed) -> Cause {
 
 /// A snapshot that was not written like this.
 pub(crate) fn damaged(what: &str) -> Cause {
-    Cause::Operation(format!("a snapshot is damaged: {what}"))
+    Cause::operation(format!("a snapshot is damaged: {what}"))
 }
 
 /// The state of all operators at the end of a cycle: operator name -> partition -> bytes.

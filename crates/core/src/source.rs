@@ -204,7 +204,7 @@ pub struct Progress {
 ///         if self.0 == 0 { return Ok(Polled::Ended) }
 ///         self.0 -= 1;
 ///         let value = Arc::new(Int64Array::from(vec![self.0])) as _;
-///         RecordBatch::try_new(self.schema(), vec![value]).map(Polled::Rows).map_err(|error| Cause::Bug(error.to_string()))
+///         RecordBatch::try_new(self.schema(), vec![value]).map(Polled::Rows).map_err(|error| Cause::bug(error.to_string()))
 ///     }
 ///     fn is_finite(&self) -> bool { true }
 /// }

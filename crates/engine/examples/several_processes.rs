@@ -77,7 +77,7 @@ struct Sums(Arc<Mutex<BTreeMap<u32, u64>>>);
 
 impl Sink for Sums {
     fn prepare(&mut self, output: CycleOutput) -> Result<(), Cause> {
-        let mut sums = self.0.lock().map_err(|_| Cause::Bug("a thread has panicked".into()))?;
+        let mut sums = self.0.lock().map_err(|_| Cause::bug("a thread has panicked"))?;
         for batch in output.streams.into_iter().flatten() {
             let keys = batch.rows.column(0).as_primitive::<UInt32Type>().values();
             let values = batch.rows.column(1).as_primitive::<UInt64Type>().values();

@@ -79,7 +79,7 @@ struct Counts(Arc<Mutex<Vec<u32>>>);
 
 impl Sink for Counts {
     fn prepare(&mut self, output: CycleOutput) -> Result<(), Cause> {
-        let mut counts = self.0.lock().map_err(|_| Cause::Bug("a thread panicked".into()))?;
+        let mut counts = self.0.lock().map_err(|_| Cause::bug("a thread panicked"))?;
         for batch in output.streams.into_iter().flatten() {
             let column = |index| batch.rows.column(index).as_primitive::<UInt32Type>().values();
             column(0).iter().zip(column(1)).for_each(|(xway, rows)| counts[*xway as usize] = *rows);

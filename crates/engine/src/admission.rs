@@ -7,7 +7,7 @@ use arrow_select::filter::filter_record_batch;
 use tidemill_core::arrow::array::temporal_conversions::timestamp_ns_to_datetime;
 use tidemill_core::arrow::array::{Array, BooleanArray, RecordBatch, TimestampNanosecondArray};
 use tidemill_core::arrow::schema::SchemaRef;
-use tidemill_core::error::Cause;
+use tidemill_core::error::{Cause, Fault};
 use tidemill_core::{Admission, Clock, Faults, Refused, Source, TimeOfDay};
 
 use crate::event_times::EventTimes;
@@ -42,7 +42,7 @@ impl Gate {
         }
         (0..refused.rows.len()).for_each(|place| self.fault(refused.reason(place)));
         let admitted = refused.admitted(rows.num_rows());
-        let rows = filter_record_batch(&rows, &admitted).map_err(|error| Cause::Bug(error.to_string()))?;
+        let rows = filter_record_batch(&rows, &admitted).map_err(|error| Cause::bug(error.to_string()))?;
         Ok((rows, Some(admitted)))
     }
 
@@ -81,7 +81,7 @@ impl TimeBound {
         for row in 0..rows.num_rows() {
             let alone = rows.slice(row, 1);
             let reason = match self.event_times.of_rows(&alone) {
-                Err(Cause::User(reason)) => {
+                Err(Cause { fault: Fault::User, message: reason, .. }) => {
                     format!("its event time '{}' cannot be computed: {reason}", self.name)
                 }
                 _ => {
@@ -118,7 +118,7 @@ impl TimeBound {
 impl Admission for TimeBound {
     fn refused(&mut self, rows: &RecordBatch) -> Result<Refused, Cause> {
         let times = match self.event_times.of_rows(rows) {
-            Err(Cause::User(_)) => return self.refused_row_by_row(rows),
+            Err(Cause { fault: Fault::User, .. }) => return self.refused_row_by_row(rows),
             times => times?,
         };
         let latest_ns = self.latest_ns();

@@ -82,7 +82,7 @@ impl ConnectionTimes {
             true => Ok(stretches),
             false => {
                 let all = rows.num_rows();
-                Err(Cause::Bug(format!(
+                Err(Cause::bug(format!(
                     "a source says of {taken} of its {all} rows over which connection they came"
                 )))
             }

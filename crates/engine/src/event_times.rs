@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidemill_core::arrow::array::cast::AsArray;
 use tidemill_core::arrow::array::types::TimestampNanosecondType;
 use tidemill_core::arrow::array::{Array, ArrayRef, RecordBatch, TimestampNanosecondArray};
-use tidemill_core::error::Cause;
+use tidemill_core::error::{Cause, Fault};
 use tidemill_core::{Cut, Expression};
 
 use crate::feed_settings::FeedSettings;
@@ -31,7 +31,7 @@ impl EventTimes {
     /// The event time of each row.
     ///
     /// # Errors
-    /// [`Cause::User`] if the event time of a row cannot be computed.
+    /// [`Cause::user`] if the event time of a row cannot be computed.
     pub fn of_rows(&self, rows: &RecordBatch) -> Result<TimestampNanosecondArray, Cause> {
         let times: ArrayRef = match &self.computed {
             Some(computed) => computed.evaluate(rows, &self.cut)?,
@@ -45,8 +45,8 @@ impl EventTimes {
         match self.of_rows(rows) {
             Ok(times) => Ok(times.iter().flatten().max().unwrap_or(i64::MIN)),
             // Rows whose event time cannot be computed are left out later, and advance no time.
-            Err(Cause::User(_)) if rows.num_rows() == 1 => Ok(i64::MIN),
-            Err(Cause::User(_)) => {
+            Err(Cause { fault: Fault::User, .. }) if rows.num_rows() == 1 => Ok(i64::MIN),
+            Err(Cause { fault: Fault::User, .. }) => {
                 let middle = rows.num_rows() / 2;
                 let halves = [rows.slice(0, middle), rows.slice(middle, rows.num_rows() - middle)];
                 halves.iter().try_fold(i64::MIN, |largest, half| Ok(largest.max(self.largest_of(half)?)))
@@ -60,6 +60,6 @@ impl EventTimes {
 pub(crate) fn event_times(column: &ArrayRef) -> Result<&TimestampNanosecondArray, Cause> {
     column.as_primitive_opt::<TimestampNanosecondType>().ok_or_else(|| {
         let found = column.data_type();
-        Cause::Bug(format!("the event time is {found} and not a timestamp in nanoseconds"))
+        Cause::bug(format!("the event time is {found} and not a timestamp in nanoseconds"))
     })
 }

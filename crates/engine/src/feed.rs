@@ -168,7 +168,7 @@ impl Drop for Feed {
 
 pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Cause> {
     let spawned = std::thread::Builder::new().name(name.into()).spawn(body);
-    spawned.map_err(|error| Cause::Resource(format!("a thread for a source: {error}")))
+    spawned.map_err(|error| Cause::resource(format!("a thread for a source: {error}")))
 }
 
 struct Feeder {
@@ -181,7 +181,7 @@ struct Feeder {
 impl Feeder {
     fn run(mut self) {
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.feed()));
-        let ended = ended.unwrap_or_else(|_| Err(Cause::Bug("a source panicked".into())));
+        let ended = ended.unwrap_or_else(|_| Err(Cause::bug("a source panicked")));
         self.state.has_ended();
         match ended {
             Ok(true) => drop(self.gateway),

@@ -8,7 +8,7 @@ use arrow_select::concat::concat_batches;
 use arrow_select::filter::filter_record_batch;
 use tidemill_core::arrow::array::{Array, BooleanArray, RecordBatch, RecordBatchOptions};
 use tidemill_core::arrow::schema::SchemaRef;
-use tidemill_core::error::Cause;
+use tidemill_core::error::{Cause, Fault};
 use tidemill_core::{Batch, Cut, Expression, Faults, Stretch};
 use tidemill_flow::{Chunk, guard};
 use tidemill_journal::{Positions, Record};
@@ -131,7 +131,7 @@ impl Intake {
             let events = rows.num_rows() as u32;
             let kept: BooleanArray = (0..events).map(|row| Some(is_kept(row))).collect();
             let kept_rows =
-                filter_record_batch(rows, &kept).map_err(|error| Cause::Bug(error.to_string()))?;
+                filter_record_batch(rows, &kept).map_err(|error| Cause::bug(error.to_string()))?;
             return self.take_at(
                 &kept_rows,
                 (0..events).filter(|row| is_kept(*row)).collect(),
@@ -153,7 +153,7 @@ impl Intake {
     /// If one of the rows ends the query.
     pub(crate) fn check(&self, rows: &RecordBatch) -> Result<(), Cause> {
         match self.computed(rows) {
-            Err(Cause::User(_)) | Ok(_) => Ok(()),
+            Err(Cause { fault: Fault::User, .. }) | Ok(_) => Ok(()),
             Err(cause) => Err(cause),
         }
     }
@@ -167,7 +167,7 @@ impl Intake {
         stretches: &[Stretch],
     ) -> Result<Chunk, Cause> {
         let (rows, positions) = match self.computed(rows) {
-            Err(Cause::User(_)) => {
+            Err(Cause { fault: Fault::User, .. }) => {
                 let (rows, kept) = self.computed_row_by_row(rows)?;
                 (rows, kept.into_iter().map(|row| positions[row as usize]).collect())
             }
@@ -220,7 +220,7 @@ impl Intake {
         let lacks_values = declared.any(|(column, field)| !field.is_nullable() && column.null_count() > 0);
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options).map_err(|error| {
             let text = format!("a source's rows are not as they were declared: {error}");
-            if lacks_values { Cause::User(text) } else { Cause::Bug(text) }
+            if lacks_values { Cause::user(text) } else { Cause::bug(text) }
         })
     }
 
@@ -235,11 +235,11 @@ impl Intake {
                     parts.push(part);
                     positions.extend(start as u32..end as u32);
                 }
-                Err(cause @ Cause::User(_)) if end - start == 1 => {
+                Err(cause @ Cause { fault: Fault::User, .. }) if end - start == 1 => {
                     self.faults
                         .add(format!("a row was left out, for its columns cannot be computed: {cause}"));
                 }
-                Err(Cause::User(_)) => {
+                Err(Cause { fault: Fault::User, .. }) => {
                     let middle = start + (end - start) / 2;
                     // The first half comes off first.
                     waiting.extend([(middle, end), (start, middle)]);
@@ -247,7 +247,7 @@ impl Intake {
                 Err(cause) => return Err(cause),
             }
         }
-        let rows = concat_batches(&self.schema, &parts).map_err(|error| Cause::Bug(error.to_string()))?;
+        let rows = concat_batches(&self.schema, &parts).map_err(|error| Cause::bug(error.to_string()))?;
         Ok((rows, positions))
     }
 
@@ -322,6 +322,6 @@ fn ranges<'a>(
 /// The rows that a mask selects, at their positions.
 fn chosen(rows: &RecordBatch, positions: &[u32], mask: &BooleanArray) -> Result<Batch, Cause> {
     let positions = mask.values().set_indices().map(|row| positions[row]).collect();
-    let rows = filter_record_batch(rows, mask).map_err(|error| Cause::Bug(error.to_string()))?;
+    let rows = filter_record_batch(rows, mask).map_err(|error| Cause::bug(error.to_string()))?;
     Ok(Batch::from_source(rows, positions))
 }

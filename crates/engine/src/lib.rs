@@ -98,7 +98,7 @@ pub use feed::{Feed, FeedStatus};
 pub use feed_settings::{EventTime, FeedSettings};
 pub use intake::Intake;
 pub use tidemill_core::counters::Counter;
-pub use tidemill_core::error::{Cause, OperatorError, SinkError};
+pub use tidemill_core::error::{Cause, Fault, OperatorError, SinkError};
 pub use tidemill_core::latency::ResponseTimes;
 pub use tidemill_core::sink::Arrivals;
 pub use tidemill_core::snapshot::{Snapshot, StateSource};

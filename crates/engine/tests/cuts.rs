@@ -122,7 +122,7 @@ impl CutLog for Before {
         std::thread::yield_now();
         let prepared = self.sink.read(|memory| memory.prepared.len()) as u64;
         if prepared > cut.cycle {
-            return Err(Cause::Bug(format!("{prepared} cycles were processed before cut {}", cut.cycle)));
+            return Err(Cause::bug(format!("{prepared} cycles were processed before cut {}", cut.cycle)));
         }
         self.seen.lock().unwrap().push(cut.clone());
         Ok(())
@@ -293,7 +293,7 @@ struct Failing {
 impl CutLog for Failing {
     fn append(&mut self, cut: &Cut) -> Result<(), Cause> {
         assert!(!(self.panics && cut.cycle == self.at), "the log panics on purpose");
-        if cut.cycle == self.at { Err(Cause::Operation("the disk is full".into())) } else { Ok(()) }
+        if cut.cycle == self.at { Err(Cause::operation("the disk is full")) } else { Ok(()) }
     }
 }
 

@@ -62,14 +62,14 @@ fn an_operator_that_fails_in_another_process_is_named_with_it() {
         assert_eq!((error.operator.as_str(), error.partition, error.cycle), ("forward", partition, 20));
         processes.push(error.cause);
     }
-    let own = Cause::User("it is full".into());
-    assert_eq!(processes, [own, Cause::User("in process 1: it is full".into())]);
+    let own = Cause::user("it is full");
+    assert_eq!(processes, [own, Cause::user("in process 1: it is full")]);
 }
 
 #[test]
 fn an_operator_that_panics_in_another_process_is_named_with_it() {
     let Failure::Operator(error) = failure(3, "at 2025 panic") else { panic!("another failure") };
-    assert_eq!(error.cause, Cause::Bug("in process 2: on purpose".into()));
+    assert_eq!(error.cause, Cause::bug("in process 2: on purpose"));
     assert_eq!((error.operator.as_str(), error.cycle), ("forward", 20));
 }
 

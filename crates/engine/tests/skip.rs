@@ -30,7 +30,7 @@ struct Refusing {
 impl Operator for Refusing {
     fn rows(&mut self, input: usize, rows: Rows<'_>, output: &mut Output) -> Result<(), Cause> {
         if let Some(value) = rows.column::<UInt64Type>(2).iter().find(|value| self.refused.contains(value)) {
-            return Err(Cause::User(format!("{value} is unlucky")));
+            return Err(Cause::user(format!("{value} is unlucky")));
         }
         self.forward.rows(input, rows, output)
     }

@@ -31,7 +31,7 @@ impl Operator for Tell {
         let (times, values) = (rows.column::<Int64Type>(1), rows.column::<UInt64Type>(2));
         for (row, position) in rows.positions().iter().enumerate() {
             if self.fails_at == Some(values[row]) {
-                return Err(Cause::User("it is full".into()));
+                return Err(Cause::user("it is full"));
             }
             output.port(0).push(*position, (self.partition, times[row], values[row]));
         }
@@ -233,7 +233,7 @@ fn an_operator_that_fails_in_one_partition_is_named_by_every_plan() {
             let error = run(plan, &rows, workers, 500).expect_err("the operator fails");
             let FlowError::Failed(Failure::Operator(error)) = error else { panic!("{error}") };
             assert_eq!((error.operator.as_str(), error.partition, error.cycle), ("tell", 41, 4), "{split:?}");
-            assert_eq!(error.cause, Cause::User("it is full".into()));
+            assert_eq!(error.cause, Cause::user("it is full"));
         }
     }
 }

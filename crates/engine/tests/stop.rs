@@ -199,7 +199,7 @@ struct Unread {
 impl Operator for Unread {
     fn rows(&mut self, _input: usize, rows: Rows<'_>, output: &mut Output) -> Result<(), Cause> {
         if !self.in_cycle && (!output.port(0).is_empty() || !output.port(1).is_empty()) {
-            return Err(Cause::Bug("the rows of the last cycle are still here".into()));
+            return Err(Cause::bug("the rows of the last cycle are still here"));
         }
         self.in_cycle = true;
         (0..2).for_each(|port| output.port(port).push(rows.positions()[0], (1u32, 2i64, 3u64)));

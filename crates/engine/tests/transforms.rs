@@ -176,7 +176,7 @@ fn transforms_that_no_one_reads_are_never_called() {
     for workers in [1, 2, 5] {
         let mut plan = Plan::new("unread");
         let input = plan.source("input", [schema()])[0];
-        let fails = |_: &RecordBatch, _: &Cut| Err(Cause::Bug("called".into()));
+        let fails = |_: &RecordBatch, _: &Cut| Err(Cause::bug("called"));
         let unread = plan.transform(plan_of("unread", input, fails));
         plan.transform(plan_of("unread, too", unread, fails));
         let forward = plan.operator(operator("forward", input, |_| Box::new(Forward::default())));
@@ -216,7 +216,7 @@ fn wrong(what: &str, rows: &RecordBatch) -> Result<Transformed, Cause> {
     }
     let causes = |causes: Vec<u32>| Ok(Transformed { causes: Some(causes), ..keep.clone() });
     match what {
-        "error" => Err(Cause::User("no such car".into())),
+        "error" => Err(Cause::user("no such car")),
         "panic" => panic!("no such car"),
         "too few rows" => Ok(Transformed { rows: rows.slice(0, 3), causes: None }),
         "too few causes" => causes(vec![0; 9]),
@@ -265,7 +265,7 @@ struct Never;
 
 impl Transform for Never {
     fn apply(&mut self, _rows: &RecordBatch, _cut: &Cut) -> Result<Transformed, Cause> {
-        Err(Cause::Bug("never made".into()))
+        Err(Cause::bug("never made"))
     }
 }
 

@@ -20,6 +20,7 @@ pub enum Failure {
         /// Which part.
         part: String,
         /// Why.
+        #[source]
         cause: Cause,
     },
     /// The run was told to stop at once.

@@ -3,12 +3,12 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use tidemill_core::error::Cause;
+use tidemill_core::error::{Cause, Fault};
 
 /// Calls `body`; a panic in it becomes a cause with its message.
 ///
 /// # Errors
-/// Those of `body`, and [`Cause::Bug`] if it panics.
+/// Those of `body`, and [`Cause::bug`] if it panics.
 ///
 /// ```
 /// let failed = tidemill_flow::guard::<()>(|| panic!("no such key"));
@@ -20,9 +20,9 @@ pub fn guard<T>(body: impl FnOnce() -> Result<T, Cause>) -> Result<T, Cause> {
 
 /// Calls `body`, which concatenates rows of one cycle and can fail only if they do not fit one batch.
 pub(crate) fn guard_size<T>(body: impl FnOnce() -> T) -> Result<T, Cause> {
-    guard(|| Ok(body())).map_err(|cause| match cause {
-        Cause::Bug(text) => Cause::Resource(format!("{text}; let cycles have fewer events")),
-        cause => cause,
+    guard(|| Ok(body())).map_err(|cause| match cause.fault {
+        Fault::Bug => Cause::resource(format!("{}; let cycles have fewer events", cause.message)),
+        _ => cause,
     })
 }
 
@@ -30,5 +30,5 @@ pub(crate) fn guard_size<T>(body: impl FnOnce() -> T) -> Result<T, Cause> {
 pub(crate) fn cause_of(panic: &(dyn Any + Send)) -> Cause {
     let text = panic.downcast_ref::<&str>().map(|text| text.to_string());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    Cause::Bug(text.unwrap_or_else(|| "a panic without a message".into()))
+    Cause::bug(text.unwrap_or_else(|| "a panic without a message".into()))
 }

@@ -379,9 +379,8 @@ impl Drop for Running {
 }
 
 fn ended_before_snapshot() -> Failure {
-    let cause = Cause::User(
-        "the query has ended and its state is gone; take the snapshot before its last gateway is dropped"
-            .into(),
+    let cause = Cause::user(
+        "the query has ended and its state is gone; take the snapshot before its last gateway is dropped",
     );
     Failure::Engine { part: "snapshot".into(), cause }
 }

@@ -111,7 +111,7 @@ impl CutLog for CutJournal {
         let mut log = self.lock();
         if cut.cycle != log.end() {
             let due = log.end();
-            return Err(Cause::Bug(format!("cut {} is logged where cut {due} is due", cut.cycle)));
+            return Err(Cause::bug(format!("cut {} is logged where cut {due} is due", cut.cycle)));
         }
         let mut bytes = Vec::with_capacity(64 + 17 * cut.positions.len());
         encode_cut(cut, &mut bytes);

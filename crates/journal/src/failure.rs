@@ -15,23 +15,23 @@ pub(crate) fn failed(what: &str, path: &Path, error: &io::Error) -> Cause {
     let text = format!("{}: cannot {what}: {error}", path.display());
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-            Cause::Resource(format!("{text}; make room there, then it goes on"))
+            Cause::resource(format!("{text}; make room there, then it goes on"))
         }
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            Cause::User(format!("{text}; let this user write there, or name another folder"))
+            Cause::user(format!("{text}; let this user write there, or name another folder"))
         }
-        _ => Cause::Operation(text),
+        _ => Cause::operation(text),
     }
 }
 
 /// A file contains something that was not written by this program.
 pub(crate) fn damaged(path: &Path, offset: u64, reason: impl Display) -> Cause {
-    Cause::Operation(format!("{}, byte {offset}: damaged: {reason}; {REMEDY}", path.display()))
+    Cause::operation(format!("{}, byte {offset}: damaged: {reason}; {REMEDY}", path.display()))
 }
 
 /// A file was written by another program, or by another version of this one.
 pub(crate) fn foreign(path: &Path, reason: impl Display, remedy: &str) -> Cause {
-    Cause::User(format!("{}: {reason}; {remedy}", path.display()))
+    Cause::user(format!("{}: {reason}; {remedy}", path.display()))
 }
 
 /// A version that this program cannot read.

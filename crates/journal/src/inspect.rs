@@ -185,7 +185,7 @@ fn refuse_others(medium: &dyn Medium, folder: &Path) -> Result<(), Cause> {
     if is_there || !sorted_names(medium, &layout::streams(folder))?.is_empty() {
         return Ok(());
     }
-    Err(Cause::User(format!(
+    Err(Cause::user(format!(
         "'{}' is no journal: a durable pipeline keeps it in the folder NAME.journal beside its script NAME.sql",
         folder.display()
     )))
@@ -309,7 +309,7 @@ pub fn records_on(medium: Box<dyn Medium>, folder: &Path, stream: &str, from: u6
                 format!("position {from} of '{stream}' is no longer there, the first one is {first}")
             }
         };
-        return Err(Cause::User(text));
+        return Err(Cause::user(text));
     };
     let (head, scan) = open_segment(&*medium, &folder, first)?;
     let schema = schema_of(&head).map_err(|reason| damaged(&scan.path, 0, reason))?;

@@ -98,13 +98,13 @@ impl Journal {
         settings: &StreamSettings,
     ) -> Result<(StreamWriter, StreamReader), Cause> {
         let folder = layout::stream_name(name)
-            .ok_or_else(|| Cause::User(format!("the stream's name '{name}' is too long; shorten it")))?;
+            .ok_or_else(|| Cause::user(format!("the stream's name '{name}' is too long; shorten it")))?;
         let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
         if streams.contains(name) {
-            return Err(Cause::Bug(format!("the journal of stream '{name}' is opened twice")));
+            return Err(Cause::bug(format!("the journal of stream '{name}' is opened twice")));
         }
         let identity = encode_schema(&schema);
-        let written = decode_schema(&identity).map_err(Cause::Bug)?;
+        let written = decode_schema(&identity).map_err(Cause::bug)?;
         let encoder = RowEncoder::new(schema.clone())?;
         let log = recovery::open(
             self.medium.clone(),
@@ -205,7 +205,7 @@ fn lock(medium: &dyn Medium, folder: &Path) -> Result<LockGuard, Cause> {
     let guard = medium.lock(&path).map_err(|error| failed("lock", &path, &error))?;
     guard.ok_or_else(|| {
         let text = "another process is running this query; stop it, or name another folder";
-        Cause::User(format!("{}: {text}", path.display()))
+        Cause::user(format!("{}: {text}", path.display()))
     })
 }
 

@@ -64,7 +64,7 @@ impl LogReader {
         let behind = segments.partition_point(|segment| segment.first <= position);
         let Some(at) = behind.checked_sub(1) else {
             let first = segments[0].first;
-            return Err(Cause::Operation(format!(
+            return Err(Cause::operation(format!(
                 "{}: position {position} is no longer there, the first one is {first}; keep more with `retain`",
                 segments[0].path.display()
             )));

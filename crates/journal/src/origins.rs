@@ -52,7 +52,7 @@ impl Origins {
             return Ok(());
         }
         let parts = self.places.len();
-        Err(Cause::User(format!(
+        Err(Cause::user(format!(
             "the journal keeps how far each of {parts} files was read, which takes more than {} MiB; follow fewer \
              files, or move away those that have ended",
             PLACES_BYTES_MAX >> 20

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidemill_core::connections::Stretch;
-use tidemill_core::error::Cause;
+use tidemill_core::error::{Cause, Fault};
 use tidemill_core::source::{Place, Request};
 
 use crate::failure::failed;
@@ -210,7 +210,7 @@ impl RecordLog {
             return Ok(());
         }
         let (folder, limit) = (self.settings.folder.display(), self.settings.bytes_max);
-        Err(Cause::Resource(format!(
+        Err(Cause::resource(format!(
             "the journal in {folder} has reached its {limit} bytes; let the query catch up, or raise journal_max"
         )))
     }
@@ -308,7 +308,7 @@ pub(crate) fn create_segment(
     let file = written.map_err(|error| {
         let _ = medium.remove(&new);
         match failed("make a segment", &path, &error) {
-            full @ Cause::Resource(_) => NotCreated::Undone(full),
+            full @ Cause { fault: Fault::Resource, .. } => NotCreated::Undone(full),
             cause => NotCreated::Unknown(cause),
         }
     })?;
@@ -322,18 +322,18 @@ pub(crate) fn create_segment(
 fn check_length(frame: &NewFrame, content: &[&[u8]]) -> Result<u64, Cause> {
     if let Some(request) = frame.request.filter(|request| request.client.len() > CLIENT_BYTES_MAX) {
         let length = request.client.len();
-        return Err(Cause::User(format!(
+        return Err(Cause::user(format!(
             "the name of a client has {length} bytes; give it one of at most {CLIENT_BYTES_MAX}"
         )));
     }
     if frame.count == 0 {
-        return Err(Cause::Bug("a record without rows is appended to a journal".into()));
+        return Err(Cause::bug("a record without rows is appended to a journal"));
     }
     let content_bytes = content.iter().map(|part| part.len()).sum();
     let length = frame_bytes(frame, content_bytes) as u64;
     match length <= RECORD_BYTES_MAX {
         true => Ok(length),
-        false => Err(Cause::Resource(format!(
+        false => Err(Cause::resource(format!(
             "{length} bytes in one batch of rows, {RECORD_BYTES_MAX} are the most; send fewer rows at once"
         ))),
     }

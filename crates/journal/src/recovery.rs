@@ -216,7 +216,7 @@ fn remove_behind(log: &mut RecordLog, end: u64) -> Result<(), Cause> {
         let Some(newest) = newest.filter(|segment| segment.first > end) else { break };
         if log.shared.segments().len() == 1 {
             let reason = format!("position {end} is no longer there, the first one is {}", newest.first);
-            return Err(Cause::Operation(format!("{}: {reason}", newest.path.display())));
+            return Err(Cause::operation(format!("{}: {reason}", newest.path.display())));
         }
         log.shared.segments().pop();
         let removed = medium.remove(&newest.path).and_then(|()| medium.sync_folder(&log.settings.folder));

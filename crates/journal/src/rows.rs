@@ -65,7 +65,7 @@ impl RowEncoder {
         let schema = rows.schema_ref();
         if !Arc::ptr_eq(schema, &self.schema) && schema.fields() != self.schema.fields() {
             let (rows, stream) = (fields_text(schema), fields_text(&self.schema));
-            return Err(Cause::Bug(format!("rows of ({rows}) for the journal of a stream of ({stream})")));
+            return Err(Cause::bug(format!("rows of ({rows}) for the journal of a stream of ({stream})")));
         }
         match &mut self.plain {
             Some(plain) => plain.encode(rows).map_err(refused),
@@ -208,5 +208,5 @@ fn flattened(schema: &Schema) -> Vec<DataType> {
 }
 
 fn refused(error: ArrowError) -> Cause {
-    Cause::User(format!("these columns cannot be journaled: {error}; cast them to other types"))
+    Cause::user(format!("these columns cannot be journaled: {error}; cast them to other types"))
 }

@@ -88,7 +88,7 @@ impl SegmentFile {
         let path = self.path.display();
         let synced = match self.file.sync() {
             Ok(()) => self.check_there(),
-            Err(error) => Err(Cause::Operation(format!(
+            Err(error) => Err(Cause::operation(format!(
                 "{path}: cannot sync: {error}; no row of it counts as safe any more, start the query again to go on \
                  from what the disk has"
             ))),
@@ -100,7 +100,7 @@ impl SegmentFile {
     pub(crate) fn check_there(&self) -> Result<(), Cause> {
         match self.file.is_at(&self.path) {
             Ok(true) => Ok(()),
-            Ok(false) => Err(Cause::Operation(format!(
+            Ok(false) => Err(Cause::operation(format!(
                 "{}: it was removed, moved or replaced while the query runs, so what is written to it is lost; what \
                  was not answered is still with its senders. Bring the journal's folder back and start the query \
                  again, or start anew in another folder",

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tidemill_core::Cut;
-use tidemill_core::error::Cause;
+use tidemill_core::error::{Cause, Fault};
 use tidemill_core::fields::{Fields, PutFields, TakeFields};
 use tidemill_core::snapshot::Snapshot;
 
@@ -67,7 +67,7 @@ impl SnapshotFolder {
         for cycle in self.cycles()?.into_iter().rev().filter(|cycle| *cycle <= limit) {
             match self.read(cycle) {
                 Ok(snapshot) => return Ok(Some(snapshot)),
-                Err(Cause::Operation(fault)) => self.add_fault(fault),
+                Err(cause) if cause.fault == Fault::Operation => self.add_fault(cause.message.into()),
                 Err(cause) => return Err(cause),
             }
         }
@@ -85,7 +85,7 @@ impl SnapshotFolder {
     pub(crate) fn read_on(medium: &dyn Medium, path: &Path, cycle: u64) -> Result<StoredSnapshot, Cause> {
         let reader = FileReader::open(medium, path, MAGIC, VERSION)?;
         let mut reader = reader
-            .ok_or_else(|| Cause::Operation(format!("{}: there is no such snapshot", path.display())))?;
+            .ok_or_else(|| Cause::operation(format!("{}: there is no such snapshot", path.display())))?;
         let cut = decode_cut(&mut Fields(&reader.bytes()?));
         let snapshot = StoredSnapshot {
             cut: cut.map_err(|_| damaged(path, 0, "the cut cannot be read"))?,

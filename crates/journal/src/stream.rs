@@ -85,7 +85,7 @@ impl StreamWriter {
     /// this process, and after [`StreamWriter::sync`] also a power failure.
     ///
     /// # Errors
-    /// [`Cause::Resource`] if the journal or the disk is full; once there is room, appending works again. If a sync
+    /// [`Cause::resource`] if the journal or the disk is full; once there is room, appending works again. If a sync
     /// failed before, with that reason. If the rows have different columns than the stream.
     pub fn append(
         &mut self,
@@ -100,7 +100,7 @@ impl StreamWriter {
     /// them, and the connections that they came over.
     ///
     /// # Errors
-    /// Like [`StreamWriter::append`]; [`Cause::User`] if there are too many places.
+    /// Like [`StreamWriter::append`]; [`Cause::user`] if there are too many places.
     pub fn append_from(
         &mut self,
         rows: &RecordBatch,
@@ -110,7 +110,7 @@ impl StreamWriter {
         stretches: &[Stretch],
     ) -> Result<u64, Cause> {
         let count = u32::try_from(rows.num_rows())
-            .map_err(|_| Cause::User("more than 4294967295 rows in one batch; send fewer at once".into()))?;
+            .map_err(|_| Cause::user("more than 4294967295 rows in one batch; send fewer at once"))?;
         let messages = self.encoder.encode(rows)?;
         let content: Vec<&[u8]> = messages.iter().map(|part| part.as_slice()).collect();
         self.log.append(NewRecord { count, arrived_ns, request, places, stretches }, &content)

@@ -48,7 +48,7 @@ fn report(name: &str, keys: ArrayRef, table: ArrayRef, ads: i64, copied: f64) ->
     let campaigns = Arc::new((0..ads).map(|ad| ad / 10).collect::<Int64Array>()) as ArrayRef;
     let times = Arc::new((0..BATCH_ROWS).collect::<Int64Array>()) as ArrayRef;
     let rows = |columns: [(&str, ArrayRef); 2]| {
-        RecordBatch::try_from_iter(columns).map_err(|error| Cause::Bug(error.to_string()))
+        RecordBatch::try_from_iter(columns).map_err(|error| Cause::bug(error.to_string()))
     };
     let stream = rows([("ad", keys), ("event_time", times)])?;
     let table = rows([("ad", table.slice(0, ads as usize)), ("campaign", campaigns)])?;

@@ -92,7 +92,7 @@ impl Combine {
     pub fn new(spec: &AggregateSpec, window: Option<&WindowSpec>) -> Result<Self, Cause> {
         if let Some(call) = spec.calls.iter().find(|call| !call.function.is_exact()) {
             let name = call.function.name();
-            return Err(Cause::Bug(format!("rows for {name} cannot be combined: it depends on their order")));
+            return Err(Cause::bug(format!("rows for {name} cannot be combined: it depends on their order")));
         }
         if let Some(window) = window {
             window.check(&spec.input)?;

@@ -6,7 +6,7 @@ use arrow_array::{Array, ArrayRef, new_null_array};
 use arrow_cast::display::array_value_to_string;
 use arrow_schema::DataType;
 use arrow_select::concat::concat;
-use tidemill_core::{Cause, FaultLog};
+use tidemill_core::{Cause, Fault, FaultLog};
 
 use crate::arrow_bug::arrow_bug;
 use crate::{Accumulator, AggregateSpec};
@@ -38,7 +38,7 @@ impl FailedResults {
     ///
     /// let sums = [1_i128, 1 << 70, 3];
     /// let narrow = |rows: std::ops::Range<usize>| {
-    ///     let fits = |sum: &i128| i64::try_from(*sum).map_err(|_| Cause::User("too large".into()));
+    ///     let fits = |sum: &i128| i64::try_from(*sum).map_err(|_| Cause::user("too large"));
     ///     let values = sums[rows].iter().map(fits).collect::<Result<Vec<i64>, Cause>>()?;
     ///     Ok(Arc::new(Int64Array::from(values)) as ArrayRef)
     /// };
@@ -56,7 +56,7 @@ impl FailedResults {
         tell: impl Fn(usize, &str) -> String,
     ) -> Result<ArrayRef, Cause> {
         let log = match (evaluate(0..rows), self) {
-            (Err(Cause::User(_)), FailedResults::Null(log)) => log,
+            (Err(Cause { fault: Fault::User, .. }), FailedResults::Null(log)) => log,
             (done, _) => return done,
         };
         let mut parts: Vec<ArrayRef> = Vec::new();
@@ -66,11 +66,11 @@ impl FailedResults {
         while let Some(range) = left.pop() {
             match evaluate(range.clone()) {
                 Ok(values) => parts.push(values),
-                Err(Cause::User(reason)) if range.len() <= 1 => {
+                Err(Cause { fault: Fault::User, message: reason, .. }) if range.len() <= 1 => {
                     log.add(|| tell(range.start, &reason));
                     parts.push(new_null_array(data_type, range.len()));
                 }
-                Err(Cause::User(_)) => {
+                Err(Cause { fault: Fault::User, .. }) => {
                     let middle = range.start + range.len() / 2;
                     left.extend([middle..range.end, range.start..middle]);
                 }

@@ -63,7 +63,7 @@ impl Layout {
     /// The column of times.
     pub fn time<'a>(&self, columns: &'a [ArrayRef]) -> Result<&'a ArrayRef, Cause> {
         let time = self.time.and_then(|time| columns.get(time));
-        time.ok_or_else(|| Cause::Bug("a window was given rows without a column of times".into()))
+        time.ok_or_else(|| Cause::bug("a window was given rows without a column of times"))
     }
 
     /// Slices the columns that are used; leaves the others as they are.
@@ -245,7 +245,7 @@ pub(crate) fn update(
 fn filter_of(columns: &[ArrayRef], filter: Option<usize>) -> Result<Option<&BooleanArray>, Cause> {
     let boolean = |filter: usize| {
         let column = columns[filter].as_boolean_opt();
-        column.ok_or_else(|| Cause::Bug("the filter of an aggregate function is no boolean".into()))
+        column.ok_or_else(|| Cause::bug("the filter of an aggregate function is no boolean"))
     };
     filter.map(boolean).transpose()
 }
@@ -261,7 +261,7 @@ pub(crate) fn merge(
     for (accumulator, width) in accumulators.iter_mut().zip(widths) {
         let (own, rest) = partials
             .split_at_checked(*width)
-            .ok_or_else(|| Cause::Bug("partial results have too few columns".into()))?;
+            .ok_or_else(|| Cause::bug("partial results have too few columns"))?;
         accumulator.resize(groups);
         accumulator.merge(ids, own)?;
         partials = rest;

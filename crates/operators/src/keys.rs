@@ -69,7 +69,7 @@ impl KeyTable {
         let others = columns.iter().map(|column| value_type(schema.field(*column).data_type()));
         match others.clone().eq(self.types.iter().cloned()) {
             true => Ok(()),
-            false => Err(Cause::Bug(format!(
+            false => Err(Cause::bug(format!(
                 "a join's keys must have equal types, not {:?} and {:?}",
                 self.types,
                 others.collect::<Vec<_>>()
@@ -245,7 +245,7 @@ impl Bytes {
     fn new(types: &[DataType]) -> Result<Self, Cause> {
         let fields = types.iter().cloned().map(SortField::new).collect();
         let unsupported =
-            |error| Cause::User(format!("columns of types {types:?} cannot be compared as keys: {error}"));
+            |error| Cause::user(format!("columns of types {types:?} cannot be compared as keys: {error}"));
         let converter = RowConverter::new(fields).map_err(unsupported)?;
         Ok(Bytes { converter, numbers: HashTable::new(), bytes: Vec::new(), ends: Vec::new() })
     }
@@ -329,7 +329,7 @@ pub(crate) fn is_word(data_type: &DataType) -> bool {
 /// The values' bits, and which values are NULL.
 pub(crate) fn as_words(column: &ArrayRef) -> Result<(Vec<u64>, Option<NullBuffer>), Cause> {
     let width = word_type(column.data_type())
-        .ok_or_else(|| Cause::Bug(format!("values of type {} are no words", column.data_type())))?;
+        .ok_or_else(|| Cause::bug(format!("values of type {} are no words", column.data_type())))?;
     let data = column.to_data();
     let (bits, offset, length) = (data.buffers()[0].clone(), data.offset(), data.len());
     let words = match width {

@@ -109,7 +109,7 @@ impl SessionAggregate {
     ) -> Result<Self, Cause> {
         session.check(&spec.input)?;
         if spec.partial_input {
-            return Err(Cause::Bug("sessions cannot be made of combined rows".into()));
+            return Err(Cause::bug("sessions cannot be made of combined rows"));
         }
         Ok(SessionAggregate {
             layout: Layout::new(spec, Some(session.time))?,

@@ -41,7 +41,7 @@ pub(crate) fn read_columns(
         COLUMNS => {}
         FAILED => {
             let reason = String::from_utf8_lossy(reader.bytes()?).into_owned();
-            return Err(Cause::Operation(format!(
+            return Err(Cause::operation(format!(
                 "the state could not be written to the snapshot: {reason}"
             )));
         }
@@ -52,7 +52,7 @@ pub(crate) fn read_columns(
     let found = batch.schema_ref().fields().iter().map(|field| field.data_type().clone()).collect::<Vec<_>>();
     let holds = |(from, to): (&DataType, &DataType)| from == to || is_wider(from, to);
     if found.len() != types.len() || !found.iter().zip(types).all(holds) {
-        return Err(Cause::User(format!(
+        return Err(Cause::user(format!(
             "the snapshot holds state of the types {}, but that of this query is {}: the query has changed, or an \
              older version wrote the snapshot and meant another type; go on with what wrote it, or start \
              over without it",
@@ -89,7 +89,7 @@ pub(crate) fn batch_of_bytes(bytes: &[u8]) -> Result<RecordBatch, Cause> {
 }
 
 pub(crate) fn damaged(reason: impl Display) -> Cause {
-    Cause::Operation(format!("a snapshot is damaged: {reason}"))
+    Cause::operation(format!("a snapshot is damaged: {reason}"))
 }
 
 /// Whether a type can hold all values of another. Older versions kept some totals in fewer digits.
@@ -116,7 +116,7 @@ fn to_bytes(rows: usize, columns: Vec<ArrayRef>) -> Result<Vec<u8>, Cause> {
     let write = || -> Result<Vec<u8>, ArrowError> {
         bytes_of_batch(&RecordBatch::try_new_with_options(schema, columns, &options)?)
     };
-    write().map_err(|error| Cause::Bug(format!("state cannot be written: {error}")))
+    write().map_err(|error| Cause::bug(format!("state cannot be written: {error}")))
 }
 
 #[cfg(test)]

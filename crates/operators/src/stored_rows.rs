@@ -15,7 +15,7 @@ use crate::state::{batch_of_bytes, bytes_of_batch};
 
 /// A failure of an Arrow kernel on columns whose types were checked before.
 pub(crate) fn kernel_error(error: ArrowError) -> Cause {
-    Cause::Bug(format!("an operator gave an Arrow kernel columns that it cannot work on: {error}"))
+    Cause::bug(format!("an operator gave an Arrow kernel columns that it cannot work on: {error}"))
 }
 
 /// The same columns under another schema of the same types.
@@ -35,7 +35,7 @@ pub(crate) fn event_times(
 ) -> Result<(ScalarBuffer<i64>, Option<NullBuffer>), Cause> {
     let times = rows.column(column);
     if !is_event_time(times.data_type()) {
-        return Err(Cause::Bug(format!("event times must be timestamps in ns, not {}", times.data_type())));
+        return Err(Cause::bug(format!("event times must be timestamps in ns, not {}", times.data_type())));
     }
     let times = times.as_primitive::<TimestampNanosecondType>();
     Ok((times.values().clone(), times.nulls().filter(|nulls| nulls.null_count() > 0).cloned()))
@@ -87,7 +87,7 @@ pub(crate) fn check_limit(what: &str, rows: usize, rows_max: usize) -> Result<()
     if rows <= rows_max {
         return Ok(());
     }
-    Err(Cause::Resource(format!(
+    Err(Cause::resource(format!(
         "{what} would hold {rows} rows in a partition, at most {rows_max} are allowed; \
          raise max_state_rows, or let the query keep less (shorter bounds or windows, fewer keys)"
     )))
@@ -105,5 +105,5 @@ pub(crate) fn write_rows(writer: &mut SnapshotWriter, rows: Option<RecordBatch>)
 /// If the bytes are damaged, or the rows have different columns.
 pub(crate) fn read_rows(reader: &mut SnapshotReader<'_>, schema: &SchemaRef) -> Result<RecordBatch, Cause> {
     with_schema(schema, batch_of_bytes(reader.bytes()?)?)
-        .map_err(|_| Cause::User("the snapshot's rows have other columns than this query's".into()))
+        .map_err(|_| Cause::user("the snapshot's rows have other columns than this query's"))
 }

@@ -144,7 +144,7 @@ impl Top {
         let order = spec.order.iter().map(|by| field(by.column, options(by))).collect();
         let converter = |fields| {
             RowConverter::new(fields)
-                .map_err(|error| Cause::User(format!("rows cannot be put in order: {error}")))
+                .map_err(|error| Cause::user(format!("rows cannot be put in order: {error}")))
         };
         Ok(Top {
             schema: output_schema(&spec),

@@ -201,7 +201,7 @@ impl WindowAggregate {
     fn check_written(&self, rows: usize) -> Result<(), Cause> {
         match rows <= self.spec.groups_max {
             true => Ok(()),
-            false => Err(Cause::Resource(format!(
+            false => Err(Cause::resource(format!(
                 "hopping windows that close together have more than {} rows in a partition; raise max_groups, take a \
                  longer slide, or group by fewer values",
                 self.spec.groups_max

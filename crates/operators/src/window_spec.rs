@@ -42,7 +42,7 @@ impl WindowSpec {
         check_length("the slide of a window", self.slide_ns)?;
         let windows = self.windows_of_row();
         if windows > WINDOWS_OF_ROW_MAX {
-            return Err(Cause::User(format!(
+            return Err(Cause::user(format!(
                 "each row is in {windows} hopping windows, and {WINDOWS_OF_ROW_MAX} are allowed; take a longer slide \
                  or a smaller size"
             )));
@@ -72,7 +72,7 @@ impl SessionSpec {
 fn check_length(what: &str, length_ns: i64) -> Result<(), Cause> {
     match (1..=LONGEST_NS).contains(&length_ns) {
         true => Ok(()),
-        false => Err(Cause::User(format!("{what} is {length_ns} ns; it must be from 1 ns to 73 years"))),
+        false => Err(Cause::user(format!("{what} is {length_ns} ns; it must be from 1 ns to 73 years"))),
     }
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn time_type(input: &Schema, time: usize) -> Result<DataType, Cause> 
     match input.fields().get(time).map(|field| field.data_type()) {
         Some(found @ DataType::Timestamp(TimeUnit::Nanosecond, _)) => Ok(found.clone()),
         found => {
-            Err(Cause::Bug(format!("windows need a column of Timestamp(ns), column {time} is {found:?}")))
+            Err(Cause::bug(format!("windows need a column of Timestamp(ns), column {time} is {found:?}")))
         }
     }
 }

@@ -11,7 +11,7 @@ use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow_schema::DataType;
 use cycles::{DIVISIONS, Division, Event, events, run, schema, show_events, sorted};
 use proptest::prelude::*;
-use tidemill_core::error::Cause;
+use tidemill_core::error::{Cause, Fault};
 use tidemill_core::{Cut, Expression, Operator};
 use tidemill_operators::interval_join::{IntervalJoin, IntervalJoinSpec, output_schema};
 use tidemill_operators::join::JoinKind;
@@ -140,5 +140,5 @@ fn late_rows_are_counted_and_too_many_rows_refused() {
     assert_eq!((rows.len(), spec.late.count()), (2, 1));
     spec.rows_max = 2;
     let error = run(|| make(&spec), output_schema(&spec), &late, division).unwrap_err();
-    assert!(matches!(&error, Cause::Resource(text) if text.contains("max_state_rows")), "{error}");
+    assert!(error.fault == Fault::Resource && error.message.contains("max_state_rows"), "{error}");
 }

@@ -9,7 +9,7 @@ use arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray};
 use arrow_cast::cast;
 use arrow_schema::DataType;
 use proptest::prelude::*;
-use tidemill_core::error::Cause;
+use tidemill_core::error::{Cause, Fault};
 use tidemill_core::{Cut, Expression, Transform};
 use tidemill_operators::lookup::{Dimension, Lookup, LookupColumn, LookupKind, LookupSpec};
 
@@ -209,7 +209,7 @@ fn keys_of_different_types_are_refused() {
         residual: None,
         output: vec![LookupColumn::Stream(2)],
     };
-    assert!(matches!(Lookup::new(spec), Err(Cause::Bug(_))));
+    assert!(matches!(Lookup::new(spec), Err(Cause { fault: Fault::Bug, .. })));
 }
 
 #[test]

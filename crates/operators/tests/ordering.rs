@@ -6,7 +6,7 @@ mod cycles;
 use cycles::{DIVISIONS, Division, Event, events, in_event_order, run, schema, show_events};
 use proptest::prelude::*;
 use tidemill_core::Operator;
-use tidemill_core::error::Cause;
+use tidemill_core::error::Fault;
 use tidemill_operators::forward::{Forward, ForwardSpec};
 use tidemill_operators::sort::{Ordering, OrderingSpec};
 use tidemill_operators::watermark::LateRows;
@@ -71,5 +71,5 @@ fn too_many_waiting_rows_are_refused() {
     let events: Vec<Event> = (100..104).map(event).collect();
     let division = Division { cycle: 10, call: 10, restart_after: None };
     let error = run(|| ordering(3, &LateRows::default()), schema(), &events, division).unwrap_err();
-    assert!(matches!(&error, Cause::Resource(text) if text.contains("max_state_rows")), "{error}");
+    assert!(error.fault == Fault::Resource && error.message.contains("max_state_rows"), "{error}");
 }

@@ -9,7 +9,7 @@ use arrow_array::Int64Array;
 use cycles::{DIVISIONS, Division, Event, batch, events, in_event_order, run, schema, show, show_events};
 use proptest::prelude::*;
 use tidemill_core::Operator;
-use tidemill_core::error::Cause;
+use tidemill_core::error::Fault;
 use tidemill_operators::over::{
     Frame, Function, FunctionSpec, Over, OverSpec, RunningAggregate, output_schema,
 };
@@ -236,7 +236,7 @@ fn a_sum_that_does_not_fit_is_an_error() {
     let spec = spec(vec![], vec![sum], true);
     let make = || Box::new(Over::new(spec.clone()).unwrap()) as Box<dyn Operator>;
     let error = run(make, output_schema(&spec).unwrap(), &rows, ONE_CYCLE).unwrap_err();
-    assert!(matches!(&error, Cause::User(text) if text.contains("SUM")), "{error}");
+    assert!(error.fault == Fault::User && error.message.contains("SUM"), "{error}");
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn too_many_keys_are_refused() {
     spec.rows_max = 9;
     let make = || Box::new(Over::new(spec.clone()).unwrap()) as Box<dyn Operator>;
     let error = run(make, output_schema(&spec).unwrap(), &rows, ONE_CYCLE).unwrap_err();
-    assert!(matches!(&error, Cause::Resource(text) if text.contains("max_state_rows")), "{error}");
+    assert!(error.fault == Fault::Resource && error.message.contains("max_state_rows"), "{error}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use cycles::{DIVISIONS, Division, Event, batch, events, run, schema, show, show_events};
 use proptest::prelude::*;
-use tidemill_core::error::Cause;
+use tidemill_core::error::Fault;
 use tidemill_core::{Batch, Cut, Operator, Output};
 use tidemill_operators::join::JoinKind;
 use tidemill_operators::table_join::{TableJoin, TableJoinSpec, output_schema};
@@ -116,5 +116,5 @@ fn replaced_rows_are_given_up_and_too_many_keys_refused() {
     assert_eq!(joined.into_iter().map(|row| row.2).collect::<Vec<_>>(), expected(&rows, JoinKind::Inner));
     let keys: Vec<Event> = (0..11).map(|key| event(0, key, 0)).collect();
     let error = run(make, output_schema(&spec), &keys, division).unwrap_err();
-    assert!(matches!(&error, Cause::Resource(text) if text.contains("max_state_rows")), "{error}");
+    assert!(error.fault == Fault::Resource && error.message.contains("max_state_rows"), "{error}");
 }

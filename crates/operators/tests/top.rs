@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use cycles::{DIVISIONS, Division, Event, events, run, schema, show_events};
 use proptest::prelude::*;
 use tidemill_core::Operator;
-use tidemill_core::error::Cause;
+use tidemill_core::error::Fault;
 use tidemill_operators::top::{Numbering, OrderBy, Top, TopSpec, output_schema};
 
 /// The first rows by value descending, NULLs first, then by name; the event time stands for the window's end.
@@ -128,5 +128,5 @@ fn rows_that_cannot_be_first_are_dropped_before_the_window_closes() {
 
     spec.rows_max = 100;
     let error = run(|| make(&spec), output_schema(&spec), &rows, division).unwrap_err();
-    assert!(matches!(&error, Cause::Resource(text) if text.contains("max_state_rows")), "{error}");
+    assert!(error.fault == Fault::Resource && error.message.contains("max_state_rows"), "{error}");
 }

@@ -40,7 +40,7 @@ impl SplitProfile {
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Cause> {
         let mut reader = SnapshotReader::new(bytes)?;
         let damaged =
-            |what: &str| Cause::Operation(format!("a stored profile has {what}; let it be measured again"));
+            |what: &str| Cause::operation(format!("a stored profile has {what}; let it be measured again"));
         if reader.u8()? != VERSION {
             return Err(damaged("a version that this program does not know"));
         }

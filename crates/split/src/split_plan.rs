@@ -197,7 +197,7 @@ impl SplitPlan {
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Cause> {
         let mut reader = SnapshotReader::new(bytes)?;
         let damaged =
-            |what: &str| Cause::Operation(format!("a stored split plan has {what}; plan the query again"));
+            |what: &str| Cause::operation(format!("a stored split plan has {what}; plan the query again"));
         if reader.u8()? != VERSION {
             return Err(damaged("a version that this program does not know"));
         }
@@ -237,6 +237,8 @@ impl fmt::Display for SplitPlan {
 
 #[cfg(test)]
 mod tests {
+    use tidemill_core::error::Fault;
+
     use super::*;
 
     fn plans() -> Vec<SplitPlan> {
@@ -263,7 +265,7 @@ mod tests {
         }
         let mut other = SnapshotWriter::default();
         other.u8(VERSION + 1);
-        assert!(matches!(SplitPlan::from_bytes(&other.finish()), Err(Cause::Operation(_))));
+        assert!(matches!(SplitPlan::from_bytes(&other.finish()), Err(Cause { fault: Fault::Operation, .. })));
     }
 
     #[test]

@@ -124,7 +124,7 @@ impl Arguments {
     /// If there is an argument with another name, or one without a name.
     pub fn finish(&self, known: &[&str]) -> Result<(), Cause> {
         if let Some(value) = self.positional.first() {
-            return Err(Cause::User(format!(
+            return Err(Cause::user(format!(
                 "{}() takes its arguments by name, such as {} => {value}",
                 self.function,
                 known.first().unwrap_or(&"name")
@@ -136,7 +136,7 @@ impl Arguments {
                 let hint = crate::suggest::closest(name, known.iter().copied());
                 let hint = hint.map_or(String::new(), |name| format!("; did you mean {name}?"));
                 let known = known.join(", ");
-                Err(Cause::User(format!("{}() has no argument {name}, only {known}{hint}", self.function)))
+                Err(Cause::user(format!("{}() has no argument {name}, only {known}{hint}", self.function)))
             }
         }
     }
@@ -146,13 +146,13 @@ impl Arguments {
     }
 
     fn wrong(&self, name: &str, value: &Value, expected: &str) -> Cause {
-        Cause::User(format!("{}(): {name} must be {expected}, found {value}", self.function))
+        Cause::user(format!("{}(): {name} must be {expected}, found {value}", self.function))
     }
 }
 
 /// The constant that an expression denotes.
 pub(crate) fn value_of(expression: &ast::Expr) -> Result<Value, Cause> {
-    let wrong = || Cause::User(format!("expected a constant, found {expression}"));
+    let wrong = || Cause::user(format!("expected a constant, found {expression}"));
     match expression {
         ast::Expr::Value(value) => match &value.value {
             ast::Value::Number(digits, _) => digits
@@ -170,7 +170,7 @@ pub(crate) fn value_of(expression: &ast::Expr) -> Result<Value, Cause> {
             _ => Err(wrong()),
         },
         ast::Expr::Interval(interval) => {
-            crate::duration::interval_ns(interval).map(Value::Interval).map_err(Cause::User)
+            crate::duration::interval_ns(interval).map(Value::Interval).map_err(Cause::user)
         }
         _ => Err(wrong()),
     }
@@ -196,7 +196,7 @@ impl Arguments {
                 OptionValue::Number(digits) => match digits.parse() {
                     Ok(whole) => Value::Integer(whole),
                     Err(_) => {
-                        let wrong = || Cause::User(format!("'{digits}' is no number"));
+                        let wrong = || Cause::user(format!("'{digits}' is no number"));
                         Value::Float(digits.parse().map_err(|_| wrong())?)
                     }
                 },

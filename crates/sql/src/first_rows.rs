@@ -96,9 +96,9 @@ fn pruned(
     first: &First,
 ) -> std::result::Result<RecordBatch, Cause> {
     let too_large =
-        |error| Cause::Resource(format!("the first rows of an order do not fit into one batch: {error}"));
+        |error| Cause::resource(format!("the first rows of an order do not fit into one batch: {error}"));
     let rows = concat_batches(schema, batches).map_err(too_large)?;
-    first.of(&rows).map_err(|error| Cause::User(plain(&error)))
+    first.of(&rows).map_err(|error| Cause::user(plain(&error)))
 }
 
 impl Sink for FirstRowsSink {
@@ -108,7 +108,7 @@ impl Sink for FirstRowsSink {
             let options = RecordBatchOptions::new().with_row_count(Some(batch.len()));
             let columns = batch.rows.columns().to_vec();
             let rows = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options);
-            let rows = rows.map_err(|error| Cause::Bug(error.to_string()))?;
+            let rows = rows.map_err(|error| Cause::bug(error.to_string()))?;
             shared.rows += rows.num_rows();
             shared.batches.push(rows);
         }
@@ -120,7 +120,7 @@ impl Sink for FirstRowsSink {
         let kept = shared.rows.min(self.first.count);
         match kept <= self.rows_max {
             true => Ok(()),
-            false => Err(Cause::Resource(format!(
+            false => Err(Cause::resource(format!(
                 "LIMIT {} keeps more than {} rows in memory; raise max_result_rows, or write to a file",
                 self.first.count, self.rows_max
             ))),

@@ -39,7 +39,7 @@ pub(crate) fn combine(even: &Spectrum, odd: &Spectrum) -> Result<Spectrum, Cause
     let half = even.len();
     if odd.len() != half {
         let lengths = format!("{half} and {}", odd.len());
-        return Err(Cause::User(format!(
+        return Err(Cause::user(format!(
             "fft_combine() takes two spectra of one length, found {lengths} numbers"
         )));
     }
@@ -58,7 +58,7 @@ pub(crate) fn combine(even: &Spectrum, odd: &Spectrum) -> Result<Spectrum, Cause
 fn of_odd_length(vector: &[f64]) -> Result<Spectrum, Cause> {
     let length = vector.len();
     if length > ODD_LENGTH_MAX {
-        return Err(Cause::User(format!(
+        return Err(Cause::user(format!(
             "fft() divides a vector into halves, and cannot divide {length} numbers; make the length a power of two"
         )));
     }

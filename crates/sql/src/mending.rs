@@ -53,7 +53,7 @@ impl Prepared {
 }
 
 fn not_durable() -> Cause {
-    Cause::User("the pipeline is not durable: none of its sources has durable = true".into())
+    Cause::user("the pipeline is not durable: none of its sources has durable = true")
 }
 
 /// The stream that is meant.
@@ -61,9 +61,9 @@ fn named(stream: Option<&str>, names: &[&str]) -> Result<String, Cause> {
     let all = names.join(", ");
     match (stream, names) {
         (None, [name]) => Ok((*name).to_owned()),
-        (None, _) => Err(Cause::User(format!("the pipeline has several streams ({all}); say --stream NAME"))),
+        (None, _) => Err(Cause::user(format!("the pipeline has several streams ({all}); say --stream NAME"))),
         (Some(stream), _) if names.contains(&stream) => Ok(stream.to_owned()),
-        (Some(stream), _) => Err(Cause::User(match crate::suggest::closest(stream, names.iter().copied()) {
+        (Some(stream), _) => Err(Cause::user(match crate::suggest::closest(stream, names.iter().copied()) {
             Some(meant) => format!("the pipeline has no stream '{stream}'; did you mean '{meant}'?"),
             None => format!("the pipeline has no stream '{stream}', only {all}"),
         })),

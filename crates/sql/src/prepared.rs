@@ -142,14 +142,14 @@ impl Prepared {
         let Some(durable) = self.sources.iter().find(|source| is_durable(source)) else { return Ok(self) };
         if let Some(volatile) = self.sources.iter().find(|source| !is_durable(source) && !source.is_empty) {
             let (durable, volatile) = (&durable.definition.name, &volatile.definition.name);
-            return Err(Cause::User(format!(
+            return Err(Cause::user(format!(
                 "source '{durable}' is durable and source '{volatile}' of the same pipeline is not: after a crash its \
                  rows would be missing; add durable = true to '{volatile}', or run it in a pipeline of its own"
             )));
         }
         let Some(folder) = &self.settings.journal else {
             let name = &durable.definition.name;
-            return Err(Cause::User(format!(
+            return Err(Cause::user(format!(
                 "source '{name}' is durable, so say where its journal is: SET journal = 'folder'"
             )));
         };

@@ -186,7 +186,7 @@ fn volatile(
     let mut running = engine.run(plan, sinks).map_err(cause_of)?;
     let mut feeds = Vec::new();
     for (index, (source, settings)) in sources.into_iter().enumerate() {
-        let gateway = running.gateway(index).ok_or_else(|| Cause::Bug("a gateway is missing".into()))?;
+        let gateway = running.gateway(index).ok_or_else(|| Cause::bug("a gateway is missing"))?;
         feeds.push(Feed::start(source, gateway, settings)?);
     }
     Ok(Started { running, feeds, maintenance: None, recovered: None })
@@ -299,15 +299,14 @@ impl RunningQuery {
         while !self.has_ended() {
             std::thread::sleep(Duration::from_millis(2));
         }
-        let running =
-            self.running.take().ok_or_else(|| Cause::Bug("the query was waited for before".into()))?;
+        let running = self.running.take().ok_or_else(|| Cause::bug("the query was waited for before"))?;
         let engine = running.join().map_err(|error| self.cause_of_end(error))?;
         let status = self.status_with(engine);
         self.keep_profiles(&status.engine);
         let Some(finish) = &self.finish else { return Ok((status, None)) };
         let rows = self.kept.iter().map(Kept::read);
         let rows = rows.collect::<Result<Vec<_>, Cause>>()?;
-        let answer = finish.answer(&rows).map_err(|error| Cause::User(crate::expression::plain(&error)))?;
+        let answer = finish.answer(&rows).map_err(|error| Cause::user(crate::expression::plain(&error)))?;
         Ok((status, Some(answer)))
     }
 
@@ -321,7 +320,7 @@ impl RunningQuery {
         };
         let cause = cause_of(error);
         match suspects {
-            Some(suspects) => with_text(&cause, format!("{}. {suspects}", in_sentence(&cause))),
+            Some(suspects) => cause.map_message(|text| format!("{}. {suspects}", text.trim_end_matches('.'))),
             None => cause,
         }
     }
@@ -354,32 +353,16 @@ pub(crate) fn cause_of(error: FlowError) -> Cause {
     match error {
         // Unchanged, so that it can be recognised: it is not a failure.
         FlowError::Failed(Failure::Sink(error)) if is_output_closed(&error.cause) => error.cause,
-        FlowError::Plan(error) => Cause::Bug(error.to_string()),
-        FlowError::Settings(text) => Cause::User(text),
+        FlowError::Plan(error) => Cause::bug(error.to_string()),
+        FlowError::Settings(text) => Cause::user(text),
         FlowError::Failed(failure) => {
             let text = failure.to_string();
             match failure {
-                Failure::Operator(error) => with_text(&error.cause, text),
-                Failure::Sink(error) => with_text(&error.cause, text),
-                Failure::Engine { cause, .. } => with_text(&cause, text),
-                Failure::Aborted => Cause::Operation(text),
+                Failure::Operator(error) => error.cause.map_message(|_| text),
+                Failure::Sink(error) => error.cause.map_message(|_| text),
+                Failure::Engine { cause, .. } => cause.map_message(|_| text),
+                Failure::Aborted => Cause::operation(text),
             }
         }
-    }
-}
-
-/// What a cause says, without what says whose fault it is: that is said again with the whole.
-fn in_sentence(cause: &Cause) -> &str {
-    let (Cause::User(text) | Cause::Operation(text) | Cause::Resource(text) | Cause::Bug(text)) = cause;
-    text.trim_end_matches('.')
-}
-
-/// A cause with the same fault, extended by place and reason.
-fn with_text(cause: &Cause, text: String) -> Cause {
-    match cause {
-        Cause::User(_) => Cause::User(text),
-        Cause::Operation(_) => Cause::Operation(text),
-        Cause::Resource(_) => Cause::Resource(text),
-        Cause::Bug(_) => Cause::Bug(text),
     }
 }

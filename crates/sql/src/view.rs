@@ -32,8 +32,8 @@ impl Kept {
                 let (sink, table) = TableSink::new(schema, key.clone(), rows_max)?;
                 Ok((Box::new(sink), Kept::Table(table)))
             }
-            Some(None) => Err(Cause::User(
-                "the columns that rows are grouped by are not in the result; add them to SELECT".into(),
+            Some(None) => Err(Cause::user(
+                "the columns that rows are grouped by are not in the result; add them to SELECT",
             )),
             None => {
                 let (sink, rows) = MemorySink::new(schema, rows_max);

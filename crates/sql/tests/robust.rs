@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use datafusion::arrow::array::{Array, AsArray, RecordBatch};
 use datafusion::arrow::datatypes::Int64Type;
 use tidemill_connect::memory::MemorySink;
-use tidemill_engine::{Cause, CycleOutput, Sink};
+use tidemill_engine::{Cause, CycleOutput, Fault, Sink};
 use tidemill_sql::{Prepared, QueryStatus, Reply, Session, parse};
 
 /// The longest that anything here may take.
@@ -89,7 +89,7 @@ fn division_by_zero_and_overflow_cost_the_row_only() {
 fn a_sum_that_overflows_is_an_error_and_no_wrong_number() {
     let script = "SELECT sum(value + 9223372036854775000) AS total FROM sequence(count => 100)";
     let cause = answer(script).expect_err("the sum does not fit");
-    assert!(matches!(cause, Cause::User(_)), "{cause}");
+    assert!(cause.fault == Fault::User, "{cause}");
     assert!(cause.to_string().contains("too large for Int64; cast"), "{cause}");
 }
 
@@ -215,7 +215,7 @@ fn too_many_groups_are_refused() {
     let script = "SET max_groups = 2000; SET workers = 2;
         SELECT value, count(*) AS events FROM sequence(count => 200000) GROUP BY value";
     let cause = answer(script).expect_err("200000 groups are more than 2000");
-    assert!(matches!(cause, Cause::Resource(_)), "{cause}");
+    assert!(cause.fault == Fault::Resource, "{cause}");
     assert!(cause.to_string().contains("groups"), "{cause}");
     let script = script.replace("2000;", "1000000;");
     assert_eq!(answer(&script).unwrap().1.num_rows(), 200_000);
@@ -237,7 +237,7 @@ fn too_many_rows_of_state_are_refused() {
         folder.0.display()
     );
     let cause = answer(&script).expect_err("50000 rows wait for the watermark, 1000 are allowed");
-    assert!(matches!(cause, Cause::Resource(_)), "{cause}");
+    assert!(cause.fault == Fault::Resource, "{cause}");
     assert!(cause.to_string().contains("1000"), "{cause}");
 }
 
@@ -246,7 +246,7 @@ fn a_result_that_is_too_large_is_refused() {
     let script = "SET max_result_rows = 100;
         SELECT value FROM sequence(count => 1000) ORDER BY value DESC";
     let cause = answer(script).expect_err("1000 rows are more than 100");
-    assert!(matches!(cause, Cause::Resource(_)), "{cause}");
+    assert!(cause.fault == Fault::Resource, "{cause}");
 }
 
 #[test]
@@ -275,7 +275,7 @@ struct Fails;
 
 impl Sink for Fails {
     fn prepare(&mut self, _: CycleOutput) -> Result<(), Cause> {
-        Err(Cause::Operation("the disk is full".into()))
+        Err(Cause::operation("the disk is full"))
     }
 
     fn commit(&mut self, _: RangeInclusive<u64>) -> Result<(), Cause> {
@@ -288,7 +288,7 @@ fn a_sink_that_fails_ends_the_query_with_its_reason() {
     let mut session = Session::new();
     let query = prepared(&mut session, "SELECT value FROM sequence()");
     let cause = query.start(vec![Box::new(Fails)]).unwrap().wait().expect_err("the sink fails");
-    assert!(matches!(&cause, Cause::Operation(text) if text.contains("the disk is full")), "{cause}");
+    assert!(cause.fault == Fault::Operation && cause.message.contains("the disk is full"), "{cause}");
 }
 
 #[test]

@@ -127,7 +127,7 @@ impl KeyedStream {
     ) -> Result<(tidemill_engine::StreamRef, SchemaRef), Cause> {
         if self.keys.len() != right.keys.len() {
             let (left, right) = (self.keys.len(), right.keys.len());
-            return Err(Cause::User(format!(
+            return Err(Cause::user(format!(
                 "the left stream has {left} key columns, the right one {right}"
             )));
         }
@@ -136,11 +136,11 @@ impl KeyedStream {
         };
         if types(self) != types(right) {
             let (left, right) = (types(self), types(right));
-            return Err(Cause::User(format!("the keys have different types: {left:?} and {right:?}")));
+            return Err(Cause::user(format!("the keys have different types: {left:?} and {right:?}")));
         }
         let output = output_schema(&spec);
         if let Some(twice) = duplicate(&output) {
-            return Err(Cause::User(format!(
+            return Err(Cause::user(format!(
                 "both streams have a column '{twice}'; rename one with map(), or leave it out with select()"
             )));
         }

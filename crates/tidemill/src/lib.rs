@@ -107,7 +107,7 @@ pub use stream::Stream;
 pub use tidemill_connect as connect;
 pub use tidemill_engine as engine;
 pub use tidemill_engine::{
-    Cause, Cut, CycleOutput, CyclePolicy, Engine, Limits, Operator, Output, Polled, Rows, Sink,
+    Cause, Cut, CycleOutput, CyclePolicy, Engine, Fault, Limits, Operator, Output, Polled, Rows, Sink,
     SnapshotReader, SnapshotWriter, Source, State, Transform, Transformed, arrow,
 };
 pub use tidemill_operators as operators;

@@ -126,8 +126,8 @@ pub(crate) fn each<R: Row>(
 ) -> Result<(), Cause> {
     let readers = R::columns(rows, columns)?;
     for row in 0..rows.num_rows() {
-        let values = R::get(&readers, row)
-            .ok_or_else(|| Cause::Bug("a column that must not have NULL has one".into()))?;
+        let values =
+            R::get(&readers, row).ok_or_else(|| Cause::bug("a column that must not have NULL has one"))?;
         take(row, values)?;
     }
     Ok(())
@@ -148,9 +148,9 @@ pub(crate) fn each<R: Row>(
 /// If a column does not exist, has another type, or has a NULL that the tuple cannot hold.
 pub fn rows_of<R: Row>(rows: &RecordBatch, columns: impl Names) -> Result<Vec<R>, Cause> {
     let index =
-        |name: String| rows.schema_ref().index_of(&name).map_err(|error| Cause::User(error.to_string()));
+        |name: String| rows.schema_ref().index_of(&name).map_err(|error| Cause::user(error.to_string()));
     let columns = columns.names().into_iter().map(index).collect::<Result<Vec<_>, _>>()?;
-    R::check(rows.schema_ref(), &columns).map_err(Cause::User)?;
+    R::check(rows.schema_ref(), &columns).map_err(Cause::user)?;
     let mut tuples = Vec::with_capacity(rows.num_rows());
     each::<R>(rows, &columns, |_, row| {
         tuples.push(row);

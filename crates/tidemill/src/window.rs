@@ -75,7 +75,7 @@ impl Window {
         let without = stream.sources.iter().find(|source| build.sources[**source].feed.event_time.is_none());
         match without {
             None => Ok(()),
-            Some(source) => Err(Cause::User(format!(
+            Some(source) => Err(Cause::user(format!(
                 "source '{}' has no event time, so windows would never close; call .event_time(\"{}\", delay) on it",
                 build.plan.sources[*source].name, self.time
             ))),

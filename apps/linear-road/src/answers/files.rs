@@ -109,5 +109,5 @@ fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Cause {
         }
         _ => "",
     };
-    Cause::Operation(format!("cannot {what} {}: {error}{remedy}", path.display()))
+    Cause::operation(format!("cannot {what} {}: {error}{remedy}", path.display()))
 }

@@ -68,5 +68,5 @@ impl Sink for CollectingSink {
 }
 
 fn poisoned() -> Cause {
-    Cause::Bug("a thread of the rating panicked".into())
+    Cause::bug("a thread of the rating panicked")
 }

@@ -3,24 +3,11 @@
 use std::io;
 
 use tidemill_connect::LineFileError;
-use tidemill_engine::{Cause, Failure, FlowError};
+use tidemill_engine::{Cause, Failure, Fault, FlowError};
 
 use super::options::PaceError;
 use crate::bad_lines::BadLine;
 use crate::generator::GeneratorError;
-
-/// Whose fault an error is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// The user's: something given is missing, damaged or not supported.
-    User,
-    /// Something outside failed, such as a disk; trying again may help.
-    Operation,
-    /// A limit was reached.
-    Resource,
-    /// Ours.
-    Bug,
-}
 
 /// Why a run could not start, or ended early.
 #[derive(Debug, thiserror::Error)]
@@ -100,7 +87,7 @@ impl RunError {
             | RunError::WouldReplace { .. }
             | RunError::Generator(_)
             | RunError::Pace(_) => Fault::User,
-            RunError::Answers(cause) => fault_of_cause(cause),
+            RunError::Answers(cause) => cause.fault,
             RunError::Query(error) => fault_of_query(error),
             RunError::Thread(_) => Fault::Resource,
             RunError::Panicked(_) => Fault::Bug,
@@ -115,22 +102,13 @@ fn fault_of_file(error: &LineFileError) -> Fault {
     }
 }
 
-fn fault_of_cause(cause: &Cause) -> Fault {
-    match cause {
-        Cause::User(_) => Fault::User,
-        Cause::Operation(_) => Fault::Operation,
-        Cause::Resource(_) => Fault::Resource,
-        Cause::Bug(_) => Fault::Bug,
-    }
-}
-
 fn fault_of_query(error: &FlowError) -> Fault {
     match error {
         FlowError::Plan(_) => Fault::Bug,
         FlowError::Settings(_) => Fault::User,
-        FlowError::Failed(Failure::Operator(error)) => fault_of_cause(&error.cause),
-        FlowError::Failed(Failure::Sink(error)) => fault_of_cause(&error.cause),
-        FlowError::Failed(Failure::Engine { cause, .. }) => fault_of_cause(cause),
+        FlowError::Failed(Failure::Operator(error)) => error.cause.fault,
+        FlowError::Failed(Failure::Sink(error)) => error.cause.fault,
+        FlowError::Failed(Failure::Engine { cause, .. }) => cause.fault,
         FlowError::Failed(Failure::Aborted) => Fault::Operation,
     }
 }

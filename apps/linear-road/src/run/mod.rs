@@ -32,5 +32,5 @@ mod options;
 mod reader;
 
 pub use driver::{FailedRun, Progress, Run, RunSummary};
-pub use error::{Fault, RunError};
+pub use error::RunError;
 pub use options::{Input, Pace, PaceError, RunOptions};

@@ -291,6 +291,6 @@ impl Executor {
             }
             thread::sleep(Duration::from_millis(1));
         }
-        Some(waiting.join().unwrap_or_else(|_| Err(Cause::Bug("the query's thread panicked".into()))))
+        Some(waiting.join().unwrap_or_else(|_| Err(Cause::bug("the query's thread panicked"))))
     }
 }

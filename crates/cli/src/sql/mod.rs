@@ -29,7 +29,7 @@ pub(crate) use validate::ValidatePipeline;
 
 use std::path::Path;
 
-use tidemill_engine::{Cause, WorkerProcess};
+use tidemill_engine::{Cause, Fault, WorkerProcess};
 use tidemill_sql::Session;
 
 use crate::exit::Exit;
@@ -95,15 +95,15 @@ pub(crate) fn exit_of(error: &anyhow::Error) -> Option<Exit> {
     if error.is::<script::Wrong>() {
         return Some(Exit::BadInput);
     }
-    match error.downcast_ref::<Failed>()?.0 {
-        Cause::User(_) => Some(Exit::BadInput),
+    match error.downcast_ref::<Failed>()?.0.fault {
+        Fault::User => Some(Exit::BadInput),
         _ => Some(Exit::Failed),
     }
 }
 
 /// An error that the user can correct.
 pub(crate) fn user_error(text: String) -> anyhow::Error {
-    Failed(Cause::User(text)).into()
+    Failed(Cause::user(text)).into()
 }
 
 /// A query failed.

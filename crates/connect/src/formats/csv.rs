@@ -77,7 +77,7 @@ pub struct CsvDecoder {
 impl CsvDecoder {
     /// A decoder at the beginning of its first input.
     ///
-    /// # Errors [`Cause::User`] if a column has a type that no text can be, or delimiter or quote are no
+    /// # Errors [`Cause::user`] if a column has a type that no text can be, or delimiter or quote are no
     /// ASCII characters.
     pub fn new(settings: DecoderSettings) -> Result<CsvDecoder, Cause> {
         let DecoderSettings { schema, csv, batch_rows } = settings;
@@ -237,7 +237,7 @@ impl CsvDecoder {
         let mut bad = BadRows::default();
         self.records.check_bytes(&mut self.buffer, start, end, &mut bad);
         let Ok(text) = std::str::from_utf8(&self.buffer[start..end]) else {
-            return Err(Cause::Bug(format!("{}: a block that is not UTF-8 was not found out", self.place)));
+            return Err(Cause::bug(format!("{}: a block that is not UTF-8 was not found out", self.place)));
         };
         let mut columns = Vec::with_capacity(self.schema.fields().len());
         for (slot, column) in self.looked_at.iter().enumerate() {
@@ -329,7 +329,7 @@ fn check_characters(delimiter: u8, quote: u8) -> Result<(), Cause> {
     let is_usable = |byte: u8| byte.is_ascii() && !matches!(byte, b'\n' | b'\r' | 0);
     match is_usable(delimiter) && is_usable(quote) && delimiter != quote {
         true => Ok(()),
-        false => Err(Cause::User(format!(
+        false => Err(Cause::user(format!(
             "delimiter '{}' and quote '{}' of a CSV must be two different ASCII characters, and no line ends",
             delimiter.escape_ascii(),
             quote.escape_ascii()
@@ -340,7 +340,7 @@ fn check_characters(delimiter: u8, quote: u8) -> Result<(), Cause> {
 fn check_types(schema: &Arc<Schema>) -> Result<(), Cause> {
     match schema.fields().iter().find(|field| !values::is_supported(field.data_type())) {
         None => Ok(()),
-        Some(field) => Err(Cause::User(format!(
+        Some(field) => Err(Cause::user(format!(
             "column '{}': a CSV has no values of type {}; declare it as VARCHAR, or use json",
             field.name(),
             sql_type(field.data_type())

@@ -42,7 +42,7 @@ impl Fit {
             let (is, wanted) = (file.field(at).data_type(), field.data_type());
             if !is_lossless(is, wanted) {
                 let (name, is, wanted) = (field.name(), sql_type(is), sql_type(wanted));
-                return Err(Cause::User(format!(
+                return Err(Cause::user(format!(
                     "{place}: column '{name}' is {is}, but {wanted} is wanted; declare it as {is} and CAST \
                      it, or leave the file out"
                 )));
@@ -83,7 +83,7 @@ impl Fit {
             let cast = match column.data_type() == field.data_type() {
                 true => column.clone(),
                 false => cast_with_options(column, field.data_type(), &options)
-                    .map_err(|error| Cause::User(format!("{place}: column '{}': {error}", field.name())))?,
+                    .map_err(|error| Cause::user(format!("{place}: column '{}': {error}", field.name())))?,
             };
             if cast.null_count() > column.null_count() || (!field.is_nullable() && cast.null_count() > 0) {
                 for row in (0..rows).filter(|row| cast.is_null(*row)) {
@@ -120,7 +120,7 @@ pub(crate) fn missing_column(place: &str, name: &str, names: &[String]) -> Cause
     let hint = close_match(name, names.iter().map(String::as_str));
     let hint = hint.map_or(String::new(), |hint| format!("; did you mean '{hint}'?"));
     let names = names.join(", ");
-    Cause::User(format!("{place}: there is no column '{name}'; the columns are {names}{hint}"))
+    Cause::user(format!("{place}: there is no column '{name}'; the columns are {names}{hint}"))
 }
 
 /// Whether a column of a file may have values that the declared type does not have.

@@ -160,7 +160,7 @@ pub trait RecordDecoder: Send {
     /// records are good does not depend on who reads them.
     ///
     /// # Errors
-    /// [`Cause::Bug`] if such a column does not exist.
+    /// [`Cause::bug`] if such a column does not exist.
     fn set_projection(&mut self, columns: &[usize]) -> Result<(), Cause>;
 
     /// Starts a new input (a file, a connection), whose name appears in messages. An incomplete record is dropped,
@@ -170,7 +170,7 @@ pub trait RecordDecoder: Send {
     /// Takes the next bytes, and appends one batch, or several if there are many, with the complete records.
     ///
     /// # Errors
-    /// [`Cause::User`] if this input as a whole does not fit (a declared column is missing in a CSV's header).
+    /// [`Cause::user`] if this input as a whole does not fit (a declared column is missing in a CSV's header).
     fn decode(&mut self, bytes: &[u8], batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause>;
 
     /// What waits for more bytes; everything before it was decoded. `None` within a record that is being discarded.
@@ -198,7 +198,7 @@ pub trait RecordDecoder: Send {
 /// The decoder of a text format.
 ///
 /// # Errors
-/// [`Cause::User`] if the format is not text, or a column's type or a setting is not supported.
+/// [`Cause::user`] if the format is not text, or a column's type or a setting is not supported.
 pub fn text_decoder(format: Format, settings: DecoderSettings) -> Result<Box<dyn RecordDecoder>, Cause> {
     match format {
         Format::Csv => Ok(Box::new(csv::CsvDecoder::new(settings)?)),
@@ -207,7 +207,7 @@ pub fn text_decoder(format: Format, settings: DecoderSettings) -> Result<Box<dyn
         Format::LineProtocol => {
             Ok(Box::new(line_protocol::LineProtocolDecoder::new(settings, Default::default())?))
         }
-        Format::Parquet | Format::ArrowIpc => Err(Cause::User(format!(
+        Format::Parquet | Format::ArrowIpc => Err(Cause::user(format!(
             "{format:?} cannot be read from a stream of bytes; use csv or json, or read it from a file"
         ))),
     }
@@ -215,7 +215,7 @@ pub fn text_decoder(format: Format, settings: DecoderSettings) -> Result<Box<dyn
 
 /// The columns of `schema` with these indexes, in this order.
 pub(crate) fn project(schema: &Schema, columns: &[usize]) -> Result<SchemaRef, Cause> {
-    schema.project(columns).map(Into::into).map_err(|error| Cause::Bug(format!("projection: {error}")))
+    schema.project(columns).map(Into::into).map_err(|error| Cause::bug(format!("projection: {error}")))
 }
 
 /// The most similar one of `names`, if one is similar: for "did you mean".

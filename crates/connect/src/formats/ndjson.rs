@@ -95,13 +95,13 @@ impl NdjsonDecoder {
     /// A decoder at the beginning of its first input.
     ///
     /// # Errors
-    /// [`Cause::User`] if a column has a type that JSON cannot represent.
+    /// [`Cause::user`] if a column has a type that JSON cannot represent.
     pub fn new(settings: DecoderSettings) -> Result<NdjsonDecoder, Cause> {
         let schema = settings.schema;
         for field in schema.fields() {
             let raw = Schema::new(vec![raw_field(field, field.name())]);
             ReaderBuilder::new(Arc::new(raw)).build_decoder().map_err(|error| {
-                Cause::User(format!("column '{}': JSON has no such values: {error}", field.name()))
+                Cause::user(format!("column '{}': JSON has no such values: {error}", field.name()))
             })?;
         }
         Ok(NdjsonDecoder {
@@ -237,7 +237,7 @@ impl NdjsonDecoder {
                 let alike = |part: RecordBatch| RecordBatch::try_new(raw.clone(), part.columns().to_vec());
                 let parts = parts.into_iter().map(alike).collect::<Result<Vec<_>, _>>();
                 let rows = parts.and_then(|parts| concat_batches(&raw, &parts));
-                rows.map_err(|error| Cause::Bug(error.to_string()))?
+                rows.map_err(|error| Cause::bug(error.to_string()))?
             }
         };
         let batch = self.typed(&rows, &kept)?;

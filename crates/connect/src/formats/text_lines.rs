@@ -70,14 +70,14 @@ impl LinesDecoder {
     /// A decoder at the beginning of its first input.
     ///
     /// # Errors
-    /// [`Cause::User`] if a declared column does not exist for lines.
+    /// [`Cause::user`] if a declared column does not exist for lines.
     pub fn new(settings: DecoderSettings) -> Result<LinesDecoder, Cause> {
         let known = lines_schema();
         for field in settings.schema.fields() {
             let is_known =
                 known.field_with_name(field.name()).is_ok_and(|own| own.data_type() == field.data_type());
             if !is_known {
-                return Err(Cause::User(format!(
+                return Err(Cause::user(format!(
                     "column '{}': lines have the columns line_number BIGINT and line VARCHAR only",
                     field.name()
                 )));
@@ -141,7 +141,7 @@ impl LinesDecoder {
         });
         let options = RecordBatchOptions::new().with_row_count(Some(count));
         let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns.collect(), &options);
-        batches.push_back(batch.map_err(|error| Cause::Bug(error.to_string()))?);
+        batches.push_back(batch.map_err(|error| Cause::bug(error.to_string()))?);
         Ok(())
     }
 }

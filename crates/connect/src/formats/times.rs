@@ -21,7 +21,7 @@ impl TimestampParser {
             None | Some("UTC" | "Etc/UTC" | "Z" | "+00:00") => "+00:00",
             Some(name) => name,
         };
-        let zone = name.parse().map_err(|error| Cause::User(format!("time zone '{name}': {error}")))?;
+        let zone = name.parse().map_err(|error| Cause::user(format!("time zone '{name}': {error}")))?;
         Ok(TimestampParser { zone, is_utc: name == "+00:00" })
     }
 

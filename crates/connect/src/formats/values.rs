@@ -308,7 +308,7 @@ fn dictionary(
         DataType::UInt16 => build!(UInt16Type),
         DataType::UInt32 => build!(UInt32Type),
         DataType::UInt64 => build!(UInt64Type),
-        other => Err(Cause::Bug(format!("a dictionary with keys of type {other}"))),
+        other => Err(Cause::bug(format!("a dictionary with keys of type {other}"))),
     }
 }
 
@@ -322,7 +322,7 @@ fn by_cast(field: &Field, texts: &impl Texts, bad: &mut BadRows) -> Result<Array
     let strings: StringArray = (0..rows).map(|row| text_of(row).filter(is_castable)).collect();
     let options = CastOptions { safe: true, ..CastOptions::default() };
     let array = cast_with_options(&strings, field.data_type(), &options).map_err(|error| {
-        Cause::User(format!("column '{}' of type {}: {error}", field.name(), sql_type(field.data_type())))
+        Cause::user(format!("column '{}' of type {}: {error}", field.name(), sql_type(field.data_type())))
     })?;
     for row in (0..rows).filter(|row| array.is_null(*row)) {
         if let Some(text) = text_of(row) {
@@ -339,7 +339,7 @@ pub(super) fn good_rows(
     rows: usize,
     bad: &BadRows,
 ) -> Result<RecordBatch, Cause> {
-    let bug = |error: ArrowError| Cause::Bug(format!("a batch of decoded rows: {error}"));
+    let bug = |error: ArrowError| Cause::bug(format!("a batch of decoded rows: {error}"));
     let mut kept = rows;
     columns.iter_mut().for_each(|column| *column = with_one_nan(column));
     if let Some(good) = bad.good() {

@@ -27,7 +27,7 @@ pub(super) fn column(field: &Field, texts: &impl Texts, bad: &mut BadRows) -> Re
         DataType::List(item) => lists::<i32>(field, item, texts, bad),
         DataType::LargeList(item) => lists::<i64>(field, item, texts, bad),
         DataType::FixedSizeList(item, size) => fixed(field, item, *size, texts, bad),
-        other => Err(Cause::Bug(format!("{other} is no list"))),
+        other => Err(Cause::bug(format!("{other} is no list"))),
     }
 }
 
@@ -58,7 +58,7 @@ fn fixed(
 }
 
 fn bug(error: arrow_schema::ArrowError) -> Cause {
-    Cause::Bug(format!("a list: {error}"))
+    Cause::bug(format!("a list: {error}"))
 }
 
 /// The items, the number of them in each row, and which rows are not NULL.

@@ -39,7 +39,7 @@ impl Pace {
     /// `rate` events per second, 1 to [`RATE_MAX`]; `None`: as fast as they are taken.
     ///
     /// # Errors
-    /// [`Cause::User`] if the rate is 0 or too high.
+    /// [`Cause::user`] if the rate is 0 or too high.
     pub fn new(rate: Option<u64>) -> Result<Pace, Cause> {
         check_rate(rate)?;
         Ok(Pace { rate, start: None, given: 0 })
@@ -77,7 +77,7 @@ impl Pace {
 
 pub(crate) fn check_rate(rate: Option<u64>) -> Result<(), Cause> {
     match rate {
-        Some(given) if given == 0 || given > RATE_MAX => Err(Cause::User(format!(
+        Some(given) if given == 0 || given > RATE_MAX => Err(Cause::user(format!(
             "rate = {given}: a generator makes 1 to {RATE_MAX} events per second; without a rate it makes as \
              many as it can"
         ))),
@@ -119,7 +119,7 @@ impl EventTimes {
     /// Times starting at `start_ns` (nanoseconds since 1970); without a rate as for [`ASSUMED_RATE`].
     ///
     /// # Errors
-    /// [`Cause::User`] if the rate is 0 or too high.
+    /// [`Cause::user`] if the rate is 0 or too high.
     pub fn new(start_ns: i64, rate: Option<u64>) -> Result<EventTimes, Cause> {
         check_rate(rate)?;
         Ok(EventTimes { start_ns, rate: rate.unwrap_or(ASSUMED_RATE) })
@@ -134,7 +134,7 @@ impl EventTimes {
     /// Appends the times of `count` events from number `first` on.
     ///
     /// # Errors
-    /// [`Cause::User`] if they exceed the last time that fits into 64 bits.
+    /// [`Cause::user`] if they exceed the last time that fits into 64 bits.
     pub fn append(&self, first: u64, count: usize, times: &mut Vec<i64>) -> Result<(), Cause> {
         let Some(last) = first.checked_add((count as u64).saturating_sub(1)) else {
             return Err(self.too_late());
@@ -160,7 +160,7 @@ impl EventTimes {
     }
 
     fn too_late(&self) -> Cause {
-        Cause::User(format!(
+        Cause::user(format!(
             "the event times end in the year 2262: {} events per second from {} ns since 1970 go beyond it; \
              take an earlier start time or a smaller count",
             self.rate, self.start_ns
@@ -170,6 +170,8 @@ impl EventTimes {
 
 #[cfg(test)]
 mod tests {
+    use tidemill_core::error::Fault;
+
     use super::*;
 
     #[test]
@@ -219,13 +221,13 @@ mod tests {
     fn times_beyond_64_bits_are_refused() {
         let times = EventTimes::new(i64::MAX - 1, Some(RATE_MAX)).unwrap();
         assert!(times.append(0, 2, &mut Vec::new()).is_ok());
-        assert!(matches!(times.append(0, 3, &mut Vec::new()), Err(Cause::User(_))));
+        assert!(matches!(times.append(0, 3, &mut Vec::new()), Err(Cause { fault: Fault::User, .. })));
         assert!(times.append(u64::MAX, 2, &mut Vec::new()).is_err());
     }
 
     #[test]
     fn rates_out_of_range_are_refused() {
-        assert!(matches!(Pace::new(Some(0)), Err(Cause::User(_))));
-        assert!(matches!(Pace::new(Some(RATE_MAX + 1)), Err(Cause::User(_))));
+        assert!(matches!(Pace::new(Some(0)), Err(Cause { fault: Fault::User, .. })));
+        assert!(matches!(Pace::new(Some(RATE_MAX + 1)), Err(Cause { fault: Fault::User, .. })));
     }
 }

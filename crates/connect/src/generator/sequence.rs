@@ -68,7 +68,7 @@ impl Sequence {
     /// A sequence before its first value.
     ///
     /// # Errors
-    /// [`Cause::User`] if the rate is out of range, or the last value or event time would be.
+    /// [`Cause::user`] if the rate is out of range, or the last value or event time would be.
     pub fn new(config: SequenceConfig) -> Result<Sequence, Cause> {
         let times = EventTimes::new(config.start_time_ns, config.rate)?;
         let sequence = Sequence { config, schema: sequence_schema(), pace: Pace::new(config.rate)?, times };
@@ -83,7 +83,7 @@ impl Sequence {
         let SequenceConfig { start, step, .. } = self.config;
         let value = i128::from(start) + i128::from(step) * i128::from(event);
         i64::try_from(value).map_err(|_| {
-            Cause::User(format!(
+            Cause::user(format!(
                 "sequence: value {event} from {start} in steps of {step} is {value}, which is no BIGINT; \
                  give a smaller count or step"
             ))
@@ -99,7 +99,7 @@ impl Sequence {
         self.times.append(first, count, &mut times)?;
         let columns: Vec<ArrayRef> =
             vec![Arc::new(Int64Array::from(values)), Arc::new(TimestampNanosecondArray::from(times))];
-        RecordBatch::try_new(Arc::clone(&self.schema), columns).map_err(|error| Cause::Bug(error.to_string()))
+        RecordBatch::try_new(Arc::clone(&self.schema), columns).map_err(|error| Cause::bug(error.to_string()))
     }
 }
 

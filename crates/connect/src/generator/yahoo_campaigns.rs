@@ -45,7 +45,7 @@ impl YahooCampaigns {
     /// The ads of this many campaigns. Use the same numbers as for the events.
     ///
     /// # Errors
-    /// [`Cause::User`] if there are no ads or more than 2^32 - 1.
+    /// [`Cause::user`] if there are no ads or more than 2^32 - 1.
     pub fn new(campaigns: u32, ads_per_campaign: u32) -> Result<YahooCampaigns, Cause> {
         let ads = i64::from(check_ads(campaigns, ads_per_campaign)?);
         let ads_per_campaign = i64::from(ads_per_campaign);
@@ -68,7 +68,7 @@ impl Source for YahooCampaigns {
         let columns: Vec<ArrayRef> = vec![Arc::new(Int64Array::from_iter_values(ads)), Arc::new(campaigns)];
         RecordBatch::try_new(Arc::clone(&self.schema), columns)
             .map(Polled::Rows)
-            .map_err(|error| Cause::Bug(error.to_string()))
+            .map_err(|error| Cause::bug(error.to_string()))
     }
 
     fn progress(&self) -> Progress {

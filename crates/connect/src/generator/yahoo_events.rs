@@ -111,7 +111,7 @@ impl Column {
 /// The number of ads, if it is neither zero nor too large.
 pub(super) fn check_ads(campaigns: u32, ads_per_campaign: u32) -> Result<u32, Cause> {
     campaigns.checked_mul(ads_per_campaign).filter(|ads| *ads > 0).ok_or_else(|| {
-        Cause::User(format!(
+        Cause::user(format!(
             "campaigns = {campaigns}, ads_per_campaign = {ads_per_campaign}: there are 1 to {} ads in all",
             u32::MAX
         ))
@@ -153,12 +153,12 @@ impl YahooEvents {
     /// A stream before its first event, with all columns.
     ///
     /// # Errors
-    /// [`Cause::User`] if a number is out of range.
+    /// [`Cause::user`] if a number is out of range.
     pub fn new(config: YahooConfig) -> Result<YahooEvents, Cause> {
         let ads = check_ads(config.campaigns, config.ads_per_campaign)?;
         for (name, given) in [("users", config.users), ("pages", config.pages)] {
             if given == 0 {
-                return Err(Cause::User(format!("{name} = 0: take at least 1")));
+                return Err(Cause::user(format!("{name} = 0: take at least 1")));
             }
         }
         let times = EventTimes::new(config.start_time_ns, config.rate)?;
@@ -168,7 +168,7 @@ impl YahooEvents {
         let out_of_order_ns = i64::from(config.out_of_order_ms) * 1_000_000;
         if config.start_time_ns.checked_sub(out_of_order_ns).is_none() {
             let text = "start time: the event times begin before the year 1677; take a later start time";
-            return Err(Cause::User(text.to_owned()));
+            return Err(Cause::user(text.to_owned()));
         }
         Ok(YahooEvents {
             config,
@@ -188,9 +188,9 @@ impl YahooEvents {
     /// regardless of earlier calls. An empty list is fine: rows can be counted without columns.
     ///
     /// # Errors
-    /// [`Cause::Bug`] if a number has no column.
+    /// [`Cause::bug`] if a number has no column.
     pub fn set_projection(&mut self, columns: &[usize]) -> Result<(), Cause> {
-        let schema = yahoo_events_schema().project(columns).map_err(|error| Cause::Bug(error.to_string()))?;
+        let schema = yahoo_events_schema().project(columns).map_err(|error| Cause::bug(error.to_string()))?;
         self.columns = columns.iter().map(|column| Column::ALL[*column]).collect();
         self.schema = Arc::new(schema);
         Ok(())
@@ -200,13 +200,13 @@ impl YahooEvents {
     /// generated separately, for example by several threads.
     ///
     /// # Errors
-    /// [`Cause::User`] if the event times go beyond the year 2262.
+    /// [`Cause::user`] if the event times go beyond the year 2262.
     pub fn range(&self, first: u64, count: usize) -> Result<RecordBatch, Cause> {
         let columns = self.columns.iter().map(|column| self.column(*column, first, count));
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(count));
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
-            .map_err(|error| Cause::Bug(error.to_string()))
+            .map_err(|error| Cause::bug(error.to_string()))
     }
 
     fn column(&self, column: Column, first: u64, count: usize) -> Result<ArrayRef, Cause> {
@@ -284,7 +284,7 @@ fn texts(values: &[&str]) -> ArrayRef {
 
 fn dictionary(keys: Int8Array, values: &ArrayRef) -> Result<ArrayRef, Cause> {
     let array = DictionaryArray::<Int8Type>::try_new(keys, Arc::clone(values));
-    array.map(|array| Arc::new(array) as ArrayRef).map_err(|error| Cause::Bug(error.to_string()))
+    array.map(|array| Arc::new(array) as ArrayRef).map_err(|error| Cause::bug(error.to_string()))
 }
 
 /// Random numbers by event: splitmix64, entered at any position.

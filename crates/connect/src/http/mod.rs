@@ -105,7 +105,7 @@ impl HttpSettings {
     }
 
     fn check(&self) -> Result<(), Cause> {
-        let refuse = |text: String| Err(Cause::User(format!("http {}: {text}", self.address)));
+        let refuse = |text: String| Err(Cause::user(format!("http {}: {text}", self.address)));
         if self.connections_max == 0 || self.lines_max == 0 || self.body_bytes_max == 0 {
             return refuse("connections_max, lines_max and body_bytes_max must be at least 1".to_owned());
         }

@@ -76,8 +76,8 @@ impl HttpSource {
     /// Listens, and serves from now on.
     ///
     /// # Errors
-    /// [`Cause::User`] if the address is invalid or not allowed, or a setting or column is not supported;
-    /// [`Cause::Operation`] if it is in use.
+    /// [`Cause::user`] if the address is invalid or not allowed, or a setting or column is not supported;
+    /// [`Cause::operation`] if it is in use.
     pub fn listen(settings: HttpSettings) -> Result<HttpSource, Cause> {
         settings.check()?;
         let listener = bind(&settings)?;
@@ -118,7 +118,7 @@ impl HttpSource {
     /// Makes only these of the declared columns, in this order. Call it before the first poll.
     ///
     /// # Errors
-    /// [`Cause::Bug`] if such a column does not exist.
+    /// [`Cause::bug`] if such a column does not exist.
     pub fn set_projection(&mut self, columns: &[usize]) -> Result<(), Cause> {
         self.schema = project(&self.settings.decoder.schema, columns)?;
         if let Some(decoder) = &mut self.line_protocol {
@@ -165,7 +165,7 @@ impl HttpSource {
                 decoder
             }
             (Kind::Ndjson, _, Some(decoder)) => decoder,
-            _ => return Err(Cause::Bug("a request in a format that is not taken".to_owned())),
+            _ => return Err(Cause::bug("a request in a format that is not taken")),
         };
         decoder.begin("request");
         decoder.decode(&posted.body.bytes, &mut batches)?;
@@ -221,7 +221,7 @@ impl HttpSource {
             }
             if !refused.rows.is_empty() {
                 *batch = filter_record_batch(batch, &refused.admitted(rows))
-                    .map_err(|error| Cause::Bug(error.to_string()))?;
+                    .map_err(|error| Cause::bug(error.to_string()))?;
             }
             first += rows;
         }
@@ -267,7 +267,7 @@ impl Source for HttpSource {
         let rows = match batches.len() {
             0 => return Ok(Polled::Nothing),
             1 => batches.swap_remove(0),
-            _ => concat_batches(&self.schema, &batches).map_err(|error| Cause::Bug(error.to_string()))?,
+            _ => concat_batches(&self.schema, &batches).map_err(|error| Cause::bug(error.to_string()))?,
         };
         Ok(Polled::Rows(self.give(rows)))
     }
@@ -321,12 +321,12 @@ fn bind(settings: &HttpSettings) -> Result<TcpListener, Cause> {
     let address = &settings.address;
     let found: Vec<SocketAddr> = address
         .to_socket_addrs()
-        .map_err(|error| Cause::User(format!("http '{address}': no address: {error}; write host:port")))?
+        .map_err(|error| Cause::user(format!("http '{address}': no address: {error}; write host:port")))?
         .collect();
     if let (Some(remote), false) =
         (found.iter().find(|found| !found.ip().is_loopback()), settings.allow_remote)
     {
-        return Err(Cause::User(format!(
+        return Err(Cause::user(format!(
             "http {address}: other machines can reach {remote}, and everyone who does can send rows; listen at \
              127.0.0.1, or set allow_remote (and a token)"
         )));
@@ -334,6 +334,6 @@ fn bind(settings: &HttpSettings) -> Result<TcpListener, Cause> {
     TcpListener::bind(found.as_slice())
         .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
         .map_err(|error| {
-            Cause::Operation(format!("http {address}: cannot listen: {error}; take another port"))
+            Cause::operation(format!("http {address}: cannot listen: {error}; take another port"))
         })
 }

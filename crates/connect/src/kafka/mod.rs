@@ -43,13 +43,13 @@ fn partitions<C: ClientContext>(client: &Client<C>, brokers: &str, topic: &str) 
             // The broker creates topics when a sink first asks for them, if it is configured so.
             Some(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic) | None => {
                 if asked.elapsed() > CREATION_WAIT {
-                    return Err(Cause::User(format!(
+                    return Err(Cause::user(format!(
                         "kafka {brokers}: there is no topic '{topic}'; create it, or check its name"
                     )));
                 }
             }
             Some(error) => {
-                return Err(Cause::Operation(format!(
+                return Err(Cause::operation(format!(
                     "kafka {brokers}: topic '{topic}' cannot be used: {error}"
                 )));
             }
@@ -59,14 +59,14 @@ fn partitions<C: ClientContext>(client: &Client<C>, brokers: &str, topic: &str) 
 }
 
 fn unreachable_brokers(brokers: &str, error: &KafkaError) -> Cause {
-    Cause::Operation(format!(
+    Cause::operation(format!(
         "kafka {brokers}: no broker has answered: {error}; are they running, and is the address host:port right?"
     ))
 }
 
 /// The error for a client that could not be created from its settings.
 fn unusable(brokers: &str, error: &KafkaError) -> Cause {
-    Cause::User(format!(
+    Cause::user(format!(
         "kafka {brokers}: no client can be made of these settings: {error}; write brokers = 'host:port,host:port'"
     ))
 }

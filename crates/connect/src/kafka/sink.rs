@@ -109,11 +109,11 @@ impl KafkaSink {
     /// Connects to the brokers and looks up the topic.
     ///
     /// # Errors
-    /// [`Cause::User`] if the topic or key column does not exist, or a setting is not supported; [`Cause::Operation`]
+    /// [`Cause::user`] if the topic or key column does not exist, or a setting is not supported; [`Cause::operation`]
     /// if no broker answers within 10 s.
     pub fn connect(schema: &SchemaRef, settings: KafkaSinkSettings) -> Result<KafkaSink, Cause> {
         if matches!(settings.format, TextFormat::Table(_)) {
-            return Err(Cause::User("a table is for people; use csv or json in a topic".to_owned()));
+            return Err(Cause::user("a table is for people; use csv or json in a topic"));
         }
         let encoder = settings.format.encoder(schema)?;
         let key = settings.key.as_deref().map(|name| key_column(name, schema)).transpose()?;
@@ -179,7 +179,7 @@ impl KafkaSink {
     }
 
     fn failed(&self, reason: &str) -> Cause {
-        Cause::Operation(format!(
+        Cause::operation(format!(
             "kafka {}, topic '{}': a message was not taken: {reason}",
             self.settings.brokers, self.settings.topic
         ))
@@ -205,7 +205,7 @@ fn key_column(name: &str, schema: &SchemaRef) -> Result<usize, Cause> {
     schema.index_of(name).map_err(|_| {
         let names = schema.fields().iter().map(|field| field.name().as_str());
         let hint = close_match(name, names).map_or(String::new(), |meant| format!("; did you mean {meant}?"));
-        Cause::User(format!("key = '{name}': the rows have no such column{hint}"))
+        Cause::user(format!("key = '{name}': the rows have no such column{hint}"))
     })
 }
 
@@ -213,7 +213,7 @@ fn key_column(name: &str, schema: &SchemaRef) -> Result<usize, Cause> {
 fn texts(rows: &RecordBatch, column: usize) -> Result<Vec<Option<String>>, Cause> {
     let values = rows.column(column);
     let options = FormatOptions::default();
-    let no_text = |error| Cause::User(format!("a key has no text: {error}; cast it to VARCHAR"));
+    let no_text = |error| Cause::user(format!("a key has no text: {error}; cast it to VARCHAR"));
     let formatter = ArrayFormatter::try_new(values, &options).map_err(no_text)?;
     let text = |row: usize| match values.is_null(row) {
         true => Ok(None),

@@ -108,7 +108,7 @@ impl KafkaSource {
     /// Asks the brokers for the topic's partitions and begins to read.
     ///
     /// # Errors
-    /// [`Cause::User`] if the topic does not exist, or a setting is not supported; [`Cause::Operation`] if no broker
+    /// [`Cause::user`] if the topic does not exist, or a setting is not supported; [`Cause::operation`] if no broker
     /// answers within 10 s.
     pub fn open(mut settings: KafkaSourceSettings) -> Result<KafkaSource, Cause> {
         settings.decoder.csv.header = Some(false);
@@ -125,7 +125,7 @@ impl KafkaSource {
             found.insert(number, Partition { first, next: first, end: settings.end_at_end.then_some(high) });
             offsets
                 .add_partition_offset(topic, number, Offset::Offset(first))
-                .map_err(|error| Cause::Bug(format!("kafka offset {first}: {error}")))?;
+                .map_err(|error| Cause::bug(format!("kafka offset {first}: {error}")))?;
         }
         consumer.assign(&offsets).map_err(|error| unusable(brokers, &error))?;
         Ok(KafkaSource { schema, consumer, partitions: found, gathered, rows: 0, gone: None, settings })
@@ -134,7 +134,7 @@ impl KafkaSource {
     /// Makes only these of the declared columns, in this order. Call it before the first poll.
     ///
     /// # Errors
-    /// [`Cause::Bug`] if such a column does not exist.
+    /// [`Cause::bug`] if such a column does not exist.
     pub fn set_projection(&mut self, columns: &[usize]) -> Result<(), Cause> {
         self.schema = crate::formats::project(&self.settings.decoder.schema, columns)?;
         self.gathered = gathered(&self.settings, Some(columns))?;
@@ -188,7 +188,7 @@ impl KafkaSource {
     /// Whether reading continues by itself after this error.
     fn trouble(&mut self, error: &KafkaError) -> Result<(), Cause> {
         let failed = |reason: String| {
-            Err(Cause::Operation(format!(
+            Err(Cause::operation(format!(
                 "kafka {}, topic '{}': {reason}",
                 self.settings.brokers, self.settings.topic
             )))

@@ -58,7 +58,7 @@ impl Changes {
     /// The last row of each key that has changed since the last call, in the order in which the keys first changed.
     ///
     /// # Errors
-    /// [`Cause::Resource`] if the rows are too many for one batch.
+    /// [`Cause::resource`] if the rows are too many for one batch.
     pub fn take(&self) -> Result<Option<RecordBatch>, Cause> {
         if self.lock().handle().is_empty() {
             return Ok(None);

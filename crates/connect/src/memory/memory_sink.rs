@@ -71,12 +71,12 @@ impl MemoryRows {
     /// All rows so far as one batch.
     ///
     /// # Errors
-    /// [`Cause::Resource`] if they are too many for one batch, for example with more than 2 GiB of text in a column.
+    /// [`Cause::resource`] if they are too many for one batch, for example with more than 2 GiB of text in a column.
     pub fn read(&self) -> Result<RecordBatch, Cause> {
         let commits = self.commits();
         let batches = commits.iter().flat_map(|commit| &commit.batches);
         concat_batches(&self.schema, batches)
-            .map_err(|error| Cause::Resource(format!("the rows do not fit into one batch: {error}")))
+            .map_err(|error| Cause::resource(format!("the rows do not fit into one batch: {error}")))
     }
 
     /// The number of rows so far.
@@ -109,7 +109,7 @@ impl Sink for MemorySink {
         let mut shared = lock(&self.shared);
         let rows = shared.rows + batches.iter().map(RecordBatch::num_rows).sum::<usize>();
         if rows > self.rows_max {
-            return Err(Cause::Resource(format!(
+            return Err(Cause::resource(format!(
                 "{rows} rows in memory, {} are allowed; raise max_result_rows, or write to a file",
                 self.rows_max
             )));

@@ -81,7 +81,7 @@ impl TableHandle {
     /// The table after the last commit: one row per key, in the order in which the keys first came.
     ///
     /// # Errors
-    /// [`Cause::Resource`] if the rows are too many for one batch, for example with more than 2 GiB of text in a
+    /// [`Cause::resource`] if the rows are too many for one batch, for example with more than 2 GiB of text in a
     /// column.
     pub fn read(&self) -> Result<RecordBatch, Cause> {
         self.version().map(|version| version.rows.as_ref().clone())

@@ -79,5 +79,5 @@ impl Segment {
 }
 
 fn too_large(error: &arrow_schema::ArrowError) -> Cause {
-    Cause::Resource(format!("the table does not fit into one batch: {error}; keep fewer or shorter values"))
+    Cause::resource(format!("the table does not fit into one batch: {error}; keep fewer or shorter values"))
 }

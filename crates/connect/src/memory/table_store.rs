@@ -49,11 +49,11 @@ impl TableStore {
     /// columns the table has one row, the last one.
     ///
     /// # Errors
-    /// [`Cause::User`] if a key column has a type that cannot be a key; [`Cause::Bug`] if such a column does not exist.
+    /// [`Cause::user`] if a key column has a type that cannot be a key; [`Cause::bug`] if such a column does not exist.
     pub fn new(schema: &SchemaRef, key_columns: Vec<usize>, rows_max: usize) -> Result<TableStore, Cause> {
         let field_count = schema.fields().len();
         if key_columns.iter().any(|column| *column >= field_count) {
-            return Err(Cause::Bug(format!(
+            return Err(Cause::bug(format!(
                 "key columns {key_columns:?} of a table of {field_count} columns"
             )));
         }
@@ -62,7 +62,7 @@ impl TableStore {
         let converter = match fields.is_empty() {
             true => None,
             false => Some(RowConverter::new(fields).map_err(|error| {
-                Cause::User(format!("a column cannot be part of a table's key: {error}; cast it"))
+                Cause::user(format!("a column cannot be part of a table's key: {error}; cast it"))
             })?),
         };
         let shared = Arc::new(TableShared::new(schema, key_columns));
@@ -77,7 +77,7 @@ impl TableStore {
     /// Takes rows in order; for equal keys the last one stays. Readers see all of them at once or, on an error, none.
     ///
     /// # Errors
-    /// [`Cause::Resource`] if there are too many keys; [`Cause::Bug`] if the rows have a different schema.
+    /// [`Cause::resource`] if there are too many keys; [`Cause::bug`] if the rows have a different schema.
     pub fn upsert(&mut self, batches: &[RecordBatch]) -> Result<(), Cause> {
         if batches.iter().all(|rows| rows.num_rows() == 0) {
             return Ok(());
@@ -117,7 +117,7 @@ impl TableStore {
             let columns = self.shared.key_columns.iter().map(|column| rows.column(*column).clone());
             let keys = converter.convert_columns(&columns.collect::<Vec<ArrayRef>>());
             let keys =
-                keys.map_err(|error| Cause::Bug(format!("rows do not fit the table's key: {error}")))?;
+                keys.map_err(|error| Cause::bug(format!("rows do not fit the table's key: {error}")))?;
             for key in &keys {
                 let place = match self.places.get(key.data()) {
                     Some(place) => *place,
@@ -133,7 +133,7 @@ impl TableStore {
     fn add_key(&mut self, key: &[u8]) -> Result<usize, Cause> {
         let place = self.places.len();
         if place >= self.rows_max {
-            return Err(Cause::Resource(format!(
+            return Err(Cause::resource(format!(
                 "the table has more than {} keys; raise max_result_rows, or group by fewer values",
                 self.rows_max
             )));

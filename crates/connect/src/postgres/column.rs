@@ -54,14 +54,14 @@ pub(super) fn type_name(name: &str, data_type: &DataType) -> Result<String, Caus
 }
 
 fn unsupported(name: &str, data_type: &DataType) -> Cause {
-    Cause::User(format!("column '{name}' has type {data_type}, which no column of PostgreSQL takes; cast it"))
+    Cause::user(format!("column '{name}' has type {data_type}, which no column of PostgreSQL takes; cast it"))
 }
 
 /// How values of this type are written to a column of that type.
 pub(super) fn encoding(name: &str, data_type: &DataType, column: &Type) -> Result<Encoding, Cause> {
     let expected = type_name(name, data_type)?;
     choose(data_type, column).ok_or_else(|| {
-        Cause::User(format!(
+        Cause::user(format!(
             "column '{name}' is of type {column} in the table, which cannot take {data_type}; make it {expected}, or \
              cast the values"
         ))

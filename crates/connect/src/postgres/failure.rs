@@ -41,13 +41,13 @@ impl Failure {
         match self {
             Failure::Final(cause) => cause,
             Failure::Refused(text) => refused(&text),
-            Failure::Lost(reason) => Cause::Operation(format!("PostgreSQL at {server}: {reason}")),
+            Failure::Lost(reason) => Cause::operation(format!("PostgreSQL at {server}: {reason}")),
         }
     }
 }
 
 fn refused(text: &str) -> Cause {
-    Cause::User(format!("PostgreSQL refuses the rows: {text}"))
+    Cause::user(format!("PostgreSQL refuses the rows: {text}"))
 }
 
 /// Whether the values of a row are refused, and not the statement or the table. Errors raised by a trigger of the table
@@ -66,9 +66,9 @@ pub(super) fn open_failure(error: &Error, server: &str) -> Cause {
     let Some(code) = error.code() else {
         return match error.source().is_some_and(|source| source.is::<std::io::Error>()) {
             true => {
-                Cause::Operation(format!("PostgreSQL at {server} cannot be reached: {text}; is it running?"))
+                Cause::operation(format!("PostgreSQL at {server} cannot be reached: {text}; is it running?"))
             }
-            false => Cause::User(format!("PostgreSQL at {server} cannot be used: {text}")),
+            false => Cause::user(format!("PostgreSQL at {server} cannot be used: {text}")),
         };
     };
     let remedy = match code.code() {
@@ -78,11 +78,11 @@ pub(super) fn open_failure(error: &Error, server: &str) -> Cause {
         "42501" => "; grant it, or connect as another user",
         "42P10" => "; the table needs a primary key or a unique index of exactly the key's columns",
         code if ["53", "57"].iter().any(|class| code.starts_with(class)) => {
-            return Cause::Operation(format!("PostgreSQL at {server}: {text}"));
+            return Cause::operation(format!("PostgreSQL at {server}: {text}"));
         }
         _ => "",
     };
-    Cause::User(format!("PostgreSQL at {server}: {text}{remedy}"))
+    Cause::user(format!("PostgreSQL at {server}: {text}{remedy}"))
 }
 
 /// The error with its reason and detail. Neither the server nor the client puts the password in it.

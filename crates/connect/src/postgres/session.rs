@@ -100,7 +100,7 @@ impl Session {
     /// Sends rows. `progress` is called for each step, so that a stalled server is noticed.
     pub async fn copy(&self, rows: &[Bytes], mut progress: impl FnMut()) -> Result<(), Failure> {
         let Some(copy) = &self.copy else {
-            return Err(Failure::Final(Cause::Bug("rows for a session that is not prepared".to_owned())));
+            return Err(Failure::Final(Cause::bug("rows for a session that is not prepared")));
         };
         let sink = self.client.copy_in(copy).await?;
         let mut sink = std::pin::pin!(sink);

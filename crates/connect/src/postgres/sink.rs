@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow_schema::SchemaRef;
-use tidemill_core::{Cause, CycleOutput, FaultLog, Guarantee, Sink};
+use tidemill_core::{Cause, CycleOutput, Fault, FaultLog, Guarantee, Sink};
 use tokio::runtime::Builder;
 use tokio_postgres::Config;
 use tokio_postgres::config::Host;
@@ -62,12 +62,12 @@ impl PostgresSink {
     /// Connects, creates missing tables, and takes over the sink's name from an earlier run.
     ///
     /// # Errors
-    /// [`Cause::User`] if the URL, the user, the database, the table, its columns or its key are invalid;
-    /// [`Cause::Operation`] if the server cannot be reached.
+    /// [`Cause::user`] if the URL, the user, the database, the table, its columns or its key are invalid;
+    /// [`Cause::operation`] if the server cannot be reached.
     pub fn connect(schema: &SchemaRef, settings: PostgresSinkSettings) -> Result<PostgresSink, Cause> {
         // The caller's thread may be one on which no runtime can be run.
         let opened = std::thread::scope(|scope| scope.spawn(|| open(schema, settings)).join());
-        opened.unwrap_or_else(|_| Err(Cause::Bug("opening a sink to PostgreSQL panicked".to_owned())))
+        opened.unwrap_or_else(|_| Err(Cause::bug("opening a sink to PostgreSQL panicked")))
     }
 
     /// A handle to end its waiting.
@@ -98,11 +98,11 @@ impl Sink for PostgresSink {
         let (cycle, batches) = batches_of(output, &self.schema)?;
         let refused = self.pending.push(cycle, batches, &self.encoder);
         if let (Some(reason), None) = (refused, &self.writer.settings.dead_letters) {
-            return Err(Cause::User(format!("table '{}', {reason}", self.writer.settings.table)));
+            return Err(Cause::user(format!("table '{}', {reason}", self.writer.settings.table)));
         }
         match self.pending.bytes() > PENDING_BYTES_MAX {
             false => Ok(()),
-            true => Err(Cause::Resource(format!(
+            true => Err(Cause::resource(format!(
                 "more than {} MiB of rows wait for a commit of cycle {cycle}; make cycles smaller",
                 PENDING_BYTES_MAX >> 20
             ))),
@@ -189,7 +189,7 @@ fn key_columns(settings: &PostgresSinkSettings, schema: &SchemaRef) -> Result<Ve
     let column = |name: &String| {
         schema.index_of(name).map_err(|_| {
             let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-            Cause::User(format!("there is no column '{name}' for the key; there are {}", names.join(", ")))
+            Cause::user(format!("there is no column '{name}' for the key; there are {}", names.join(", ")))
         })
     };
     settings.key.iter().map(column).collect()
@@ -203,15 +203,15 @@ fn encodings(
     let encoding_of = |field: &Arc<arrow_schema::Field>| {
         let Some((_, column)) = table.iter().find(|(name, _)| name == field.name()) else {
             let names: Vec<&str> = table.iter().map(|(name, _)| name.as_str()).collect();
-            return Err(Cause::User(format!(
+            return Err(Cause::user(format!(
                 "table '{table_name}' has no column '{}'; it has {}; add it, or name the column as there (AS)",
                 field.name(),
                 names.join(", ")
             )));
         };
-        encoding(field.name(), field.data_type(), column).map_err(|cause| match cause {
-            Cause::User(text) => Cause::User(format!("table '{table_name}': {text}")),
-            other => other,
+        encoding(field.name(), field.data_type(), column).map_err(|cause| match cause.fault {
+            Fault::User => cause.map_message(|text| format!("table '{table_name}': {text}")),
+            _ => cause,
         })
     };
     schema.fields().iter().map(encoding_of).collect()
@@ -221,10 +221,9 @@ fn encodings(
 /// belong to the password.
 fn config_of(url: &str) -> Result<(Config, String), Cause> {
     let mut config: Config = url.parse().map_err(|_| {
-        Cause::User(
+        Cause::user(
             "the URL of the database cannot be read; write postgres://user:password@host:port/database, with %-codes \
-             for special characters"
-                .to_owned(),
+             for special characters",
         )
     })?;
     let ports = config.get_ports();

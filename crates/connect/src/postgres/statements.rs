@@ -42,7 +42,7 @@ pub(super) fn literal(text: &str) -> String {
 fn checked(name: &str) -> Result<&str, Cause> {
     match name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains('\0') {
         false => Ok(name),
-        true => Err(Cause::User(format!(
+        true => Err(Cause::user(format!(
             "'{name}' cannot be a name in PostgreSQL, which has 1 to {NAME_BYTES_MAX} bytes; choose another (AS)"
         ))),
     }
@@ -83,7 +83,7 @@ impl Statements {
             definitions.push(format!("PRIMARY KEY ({})", keys.join(", ")));
         }
         if settings.sink.is_empty() || settings.sink.contains('\0') {
-            return Err(Cause::User("a sink in PostgreSQL needs a name".to_owned()));
+            return Err(Cause::user("a sink in PostgreSQL needs a name"));
         }
         let create = format!("CREATE TABLE IF NOT EXISTS {table} ({})", definitions.join(", "));
         Ok(Statements { table, columns, keys, create, sink: literal(&settings.sink), dead_letters })

@@ -51,7 +51,7 @@ impl Writer {
     /// Commits, with as many attempts as necessary; returns the rows that were refused and are now dead letters.
     pub fn write(&mut self, rows: &PreparedRows, cycle: u64) -> Result<Vec<DeadLetter>, Cause> {
         let cycle =
-            i64::try_from(cycle).map_err(|_| Cause::Bug(format!("cycle {cycle} is not to be reached")))?;
+            i64::try_from(cycle).map_err(|_| Cause::bug(format!("cycle {cycle} is not to be reached")))?;
         let (since, mut wait) = (Instant::now(), RETRY_FIRST);
         let mut letters = Vec::new();
         loop {
@@ -65,7 +65,7 @@ impl Writer {
             };
             self.session = None;
             if since.elapsed() + wait >= self.settings.retry_for {
-                return Err(Cause::Operation(format!(
+                return Err(Cause::operation(format!(
                     "PostgreSQL at {}: {reason}; tried for {} s (retry_for)",
                     self.server,
                     since.elapsed().as_secs()
@@ -215,7 +215,7 @@ impl Writer {
         let made = async { Ok(session.create_absent(&exists, &create).await?) };
         self.wait_for(self.settings.answer_wait, made).map_err(|failure| match failure {
             Failure::Lost(reason) => Failure::Lost(reason),
-            other => Failure::Final(Cause::User(format!(
+            other => Failure::Final(Cause::user(format!(
                 "a row was refused, and the table {table} that would keep it is not there and cannot be created ({}); \
                  create it: {create}",
                 other.into_cause(&self.server)
@@ -237,7 +237,7 @@ impl Writer {
     }
 
     fn fenced(&self) -> Cause {
-        Cause::User(format!(
+        Cause::user(format!(
             "another run writes to this sink: '{}' in tidemill_commits of PostgreSQL at {} was taken over or changed; \
              end one of them, or give each sink a name of its own",
             self.settings.sink, self.server
@@ -273,7 +273,7 @@ impl Writer {
                 }
                 if self.stop.is_stopped() {
                     let text = format!("PostgreSQL at {}: stopped while it had not answered", self.server);
-                    return Err(Failure::Final(Cause::Operation(text)));
+                    return Err(Failure::Final(Cause::operation(text)));
                 }
                 if since.elapsed() >= limit {
                     return Err(Failure::Lost(format!("no answer for {} s", limit.as_secs_f64())));

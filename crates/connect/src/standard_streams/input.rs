@@ -76,7 +76,7 @@ impl StandardInput {
     /// Reads standard input. Without declared columns it waits for the first line.
     ///
     /// # Errors
-    /// [`Cause::User`] if the format is not text, a setting is not supported or columns cannot be inferred.
+    /// [`Cause::user`] if the format is not text, a setting is not supported or columns cannot be inferred.
     pub fn open(settings: StreamSettings) -> Result<StandardInput, Cause> {
         StandardInput::from_reader("standard input", std::io::stdin(), settings)
     }
@@ -91,7 +91,7 @@ impl StandardInput {
         mut settings: StreamSettings,
     ) -> Result<StandardInput, Cause> {
         if !settings.format.is_text() {
-            return Err(Cause::User(format!("{name}: {:?} is no text; use csv or json", settings.format)));
+            return Err(Cause::user(format!("{name}: {:?} is no text; use csv or json", settings.format)));
         }
         let (sender, blocks) = sync_channel(BLOCKS_MAX);
         let thread = std::thread::Builder::new().name(name.to_owned());
@@ -122,7 +122,7 @@ impl StandardInput {
     /// Reads only these columns, in this order. Call it before the first poll.
     ///
     /// # Errors
-    /// [`Cause::Bug`] if such a column does not exist.
+    /// [`Cause::bug`] if such a column does not exist.
     pub fn set_projection(&mut self, columns: &[usize]) -> Result<(), Cause> {
         self.decoder.set_projection(columns)
     }
@@ -202,7 +202,7 @@ impl StandardInput {
 }
 
 fn failed(name: &str, reason: &str) -> Cause {
-    Cause::Operation(format!("{name}: reading failed: {reason}; check the sender, then try again"))
+    Cause::operation(format!("{name}: reading failed: {reason}; check the sender, then try again"))
 }
 
 /// Passes on what is read, until the end or until nobody needs it.

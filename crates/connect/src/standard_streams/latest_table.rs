@@ -42,7 +42,7 @@ impl<W: Write + Send> LatestTable<W> {
     /// Writes to this writer; `key_columns` are the key.
     ///
     /// # Errors
-    /// As for [`TableStore::new`](crate::memory::TableStore::new), and [`Cause::User`] if the format cannot represent such
+    /// As for [`TableStore::new`](crate::memory::TableStore::new), and [`Cause::user`] if the format cannot represent such
     /// rows.
     pub fn new(
         writer: W,

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow_schema::SchemaRef;
-use tidemill_core::{Cause, CycleOutput, Sink};
+use tidemill_core::{Cause, CycleOutput, Fault, Sink};
 
 use crate::formats::encode::TextFormat;
 use crate::pending::PendingText;
 
-/// The complete text of the [`Cause::Operation`] with which a query ends if its reader has gone, as `head` does. It is
+/// The complete text of the [`Cause::operation`] with which a query ends if its reader has gone, as `head` does. It is
 /// not a failure: see [`is_output_closed`].
 pub const OUTPUT_CLOSED: &str = "the reader of the output has closed it";
 
@@ -20,11 +20,11 @@ pub const OUTPUT_CLOSED: &str = "the reader of the output has closed it";
 /// ```
 /// use tidemill_connect::standard_streams::{OUTPUT_CLOSED, is_output_closed};
 /// use tidemill_core::Cause;
-/// assert!(is_output_closed(&Cause::Operation(OUTPUT_CLOSED.into())));
-/// assert!(!is_output_closed(&Cause::Operation("the disk is full".into())));
+/// assert!(is_output_closed(&Cause::operation(OUTPUT_CLOSED)));
+/// assert!(!is_output_closed(&Cause::operation("the disk is full")));
 /// ```
 pub fn is_output_closed(cause: &Cause) -> bool {
-    matches!(cause, Cause::Operation(text) if text == OUTPUT_CLOSED)
+    cause.fault == Fault::Operation && *cause.message == *OUTPUT_CLOSED
 }
 
 /// Writes rows as text to standard output, or to another writer.
@@ -58,7 +58,7 @@ impl StandardOutput {
     /// The process's standard output.
     ///
     /// # Errors
-    /// [`Cause::User`] if the format cannot represent such rows.
+    /// [`Cause::user`] if the format cannot represent such rows.
     pub fn of_process(schema: &SchemaRef, format: &TextFormat) -> Result<Self, Cause> {
         StandardOutput::new(std::io::stdout(), schema, format)
     }
@@ -68,7 +68,7 @@ impl<W: Write + Send> StandardOutput<W> {
     /// Writes to this writer.
     ///
     /// # Errors
-    /// [`Cause::User`] if the format cannot represent such rows.
+    /// [`Cause::user`] if the format cannot represent such rows.
     pub fn new(writer: W, schema: &SchemaRef, format: &TextFormat) -> Result<Self, Cause> {
         let pending = PendingText::new(schema, format.encoder(schema)?);
         let header = Some(pending.header());
@@ -119,8 +119,8 @@ pub(crate) fn write(writer: &mut impl Write, text: &[u8], closed: &AtomicBool) -
     writer.write_all(text).and_then(|()| writer.flush()).map_err(|error| match error.kind() {
         ErrorKind::BrokenPipe => {
             closed.store(true, Ordering::Release);
-            Cause::Operation(OUTPUT_CLOSED.into())
+            Cause::operation(OUTPUT_CLOSED)
         }
-        _ => Cause::Operation(format!("the output cannot be written: {error}")),
+        _ => Cause::operation(format!("the output cannot be written: {error}")),
     })
 }

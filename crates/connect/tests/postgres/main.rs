@@ -15,7 +15,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use proxy::Cut;
 use server::Server;
 use tidemill_connect::postgres::{PostgresSink, PostgresSinkSettings};
-use tidemill_core::{Batch, Cause, CycleOutput, Guarantee, ManualClock, Sink};
+use tidemill_core::{Batch, Cause, CycleOutput, Fault, Guarantee, ManualClock, Sink};
 
 /// One server for all tests that do not kill it.
 fn server() -> Option<&'static Server> {
@@ -64,7 +64,7 @@ fn commit(sink: &mut PostgresSink, number: u64, rows: &RecordBatch) -> Result<()
 
 fn user_error<T>(result: Result<T, Cause>) -> String {
     match result.err() {
-        Some(Cause::User(text)) => text,
+        Some(Cause { fault: Fault::User, message: text, .. }) => text.into(),
         other => panic!("expected a user's error, got {other:?}"),
     }
 }
@@ -301,7 +301,10 @@ fn a_server_that_does_not_answer_is_given_up_and_a_stop_ends_the_waiting() {
         let holder = scope.spawn(|| server.query(hold));
         std::thread::sleep(Duration::from_millis(300));
         let failed = commit(&mut sink, 0, &rows(&[("a", 1)]));
-        assert!(matches!(&failed, Err(Cause::Operation(text)) if text.contains("retry_for")), "{failed:?}");
+        assert!(
+            matches!(&failed, Err(Cause { fault: Fault::Operation, message, .. }) if message.contains("retry_for")),
+            "{failed:?}"
+        );
         assert_eq!(commit(&mut sink, 1, &rows(&[("a", 1)])), failed);
         holder.join().unwrap();
     });
@@ -315,7 +318,10 @@ fn a_server_that_does_not_answer_is_given_up_and_a_stop_ends_the_waiting() {
             stop.stop();
         });
         let failed = commit(&mut sink, 0, &rows(&[("a", 1)]));
-        assert!(matches!(&failed, Err(Cause::Operation(text)) if text.contains("stopped")), "{failed:?}");
+        assert!(
+            matches!(&failed, Err(Cause { fault: Fault::Operation, message, .. }) if message.contains("stopped")),
+            "{failed:?}"
+        );
         holder.join().unwrap();
     });
     std::thread::scope(|scope| {

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::Path;
 
 use tidemill_connect::file::{FileFormat, FileSink, FileSinkSettings};
-use tidemill_core::{Cause, Sink};
+use tidemill_core::{Cause, Fault, Sink};
 
 use crate::support::{commit_one, rows, schema};
 
@@ -55,7 +55,9 @@ fn a_file_whose_rows_are_counted_is_not_written_to_when_they_are_gone() {
         change(&path);
         let before = fs::read(&path).ok();
         let refused = commit_one(&mut sink, 1, rows(&[("b", 2)]));
-        let Err(Cause::Operation(reason)) = refused else { panic!("{refused:?}") };
+        let Err(Cause { fault: Fault::Operation, message: reason, .. }) = refused else {
+            panic!("{refused:?}")
+        };
         assert!(reason.contains("was changed by another program: 14 bytes are committed"), "{reason}");
         assert_eq!(fs::read(&path).ok(), before, "it is left as it is");
     }
@@ -68,7 +70,9 @@ fn a_pipe_that_nobody_reads_is_refused_and_does_not_hang() {
     let path = folder.path().join("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
     let settings = FileSinkSettings::new(FileFormat::csv());
-    let Err(Cause::User(reason)) = FileSink::create(&path, &schema(), &settings) else {
+    let Err(Cause { fault: Fault::User, message: reason, .. }) =
+        FileSink::create(&path, &schema(), &settings)
+    else {
         panic!("it was opened")
     };
     assert!(reason.contains("nobody reads"), "{reason}");

@@ -8,7 +8,7 @@ use arrow_array::RecordBatch;
 use arrow_select::concat::concat_batches;
 use proptest::prelude::*;
 use tidemill_connect::file::{DirectorySink, DirectorySinkSettings, FileFormat};
-use tidemill_core::{Cause, Sink};
+use tidemill_core::{Cause, Fault, Sink};
 
 use crate::files::read;
 use crate::support::{any_cycles, commit_one, cycle, drive, rows, schema, text_of};
@@ -135,7 +135,9 @@ fn results_of_an_earlier_query_are_refused_or_removed_and_other_files_left_alone
     fs::write(folder.path().join("part-00000000000000000000-00000000000000000001.parquet"), "old").unwrap();
     let mut settings = settings(FileFormat::csv(), 1);
     let refused = DirectorySink::create(folder.path(), &schema(), &settings).err();
-    assert!(matches!(refused, Some(Cause::User(text)) if text.contains("overwrite = true")));
+    assert!(
+        matches!(refused, Some(Cause { fault: Fault::User, message, .. }) if message.contains("overwrite = true"))
+    );
     settings.overwrite = true;
     let mut sink = DirectorySink::create(folder.path(), &schema(), &settings).unwrap();
     commit_one(&mut sink, 0, rows(&[("a", 1)])).unwrap();
@@ -150,6 +152,9 @@ fn a_file_in_the_place_of_the_folder_is_refused() {
     let settings = settings(FileFormat::csv(), 1);
     for path in [file.path().to_owned(), file.path().join("under")] {
         let refused = DirectorySink::create(&path, &schema(), &settings).err();
-        assert!(matches!(refused, Some(Cause::User(_) | Cause::Operation(_))), "{refused:?}");
+        assert!(
+            matches!(refused, Some(Cause { fault: Fault::User, .. } | Cause { fault: Fault::Operation, .. })),
+            "{refused:?}"
+        );
     }
 }

@@ -9,7 +9,7 @@ use arrow_select::concat::concat_batches;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use proptest::prelude::*;
 use tidemill_connect::file::{FileFormat, FileSink, FileSinkSettings, SyncPolicy};
-use tidemill_core::{Cause, Sink};
+use tidemill_core::{Cause, Fault, Sink};
 
 use crate::support::{any_cycles, commit_one, cycle, drive, rows, schema, text_of};
 
@@ -32,7 +32,7 @@ fn create(path: &Path, format: FileFormat) -> Result<FileSink, Cause> {
 
 fn user_error(sink: Result<FileSink, Cause>) -> String {
     match sink.err() {
-        Some(Cause::User(text)) => text,
+        Some(Cause { fault: Fault::User, message: text, .. }) => text.into(),
         other => panic!("expected a user's error, got {other:?}"),
     }
 }
@@ -118,7 +118,7 @@ fn a_file_that_appears_meanwhile_is_not_replaced() {
     let path = folder.path().join("out");
     let mut sink = create(&path, FileFormat::Parquet).unwrap();
     fs::write(&path, "someone else's").unwrap();
-    assert!(matches!(sink.finish(), Err(Cause::User(_))));
+    assert!(matches!(sink.finish(), Err(Cause { fault: Fault::User, .. })));
     assert_eq!(fs::read_to_string(&path).unwrap(), "someone else's");
 }
 
@@ -147,5 +147,5 @@ fn rows_of_another_type_are_a_bug() {
     let folder = tempfile::tempdir().unwrap();
     let mut sink = create(&folder.path().join("out"), FileFormat::csv()).unwrap();
     let other = rows(&[("a", 1)]).project(&[0]).unwrap();
-    assert!(matches!(sink.prepare(cycle(0, Some(other))), Err(Cause::Bug(_))));
+    assert!(matches!(sink.prepare(cycle(0, Some(other))), Err(Cause { fault: Fault::Bug, .. })));
 }

@@ -11,7 +11,7 @@ use arrow_array::{Int64Array, RecordBatch, StringArray};
 use tidemill_connect::file::{
     DirectorySink, DirectorySinkSettings, FileFormat, FileSink, FileSinkSettings, SyncPolicy,
 };
-use tidemill_core::{Cause, Sink};
+use tidemill_core::{Cause, Fault, Sink};
 
 use crate::support::{commit_one, schema, text_of};
 
@@ -102,15 +102,15 @@ fn fill(sink: &mut impl Sink) -> (Vec<RecordBatch>, String) {
     for number in 0..200 {
         match commit_one(sink, number, noise(number)) {
             Ok(()) => committed.push(noise(number)),
-            Err(Cause::Operation(text)) => {
-                assert_eq!(commit_one(sink, number + 1, noise(number)), Err(Cause::Operation(text.clone())));
-                return (committed, text);
+            Err(Cause { fault: Fault::Operation, message: text, .. }) => {
+                assert_eq!(commit_one(sink, number + 1, noise(number)), Err(Cause::operation(text.clone())));
+                return (committed, text.into());
             }
             Err(other) => panic!("{other}"),
         }
     }
     match sink.finish() {
-        Err(Cause::Operation(text)) => (committed, text),
+        Err(Cause { fault: Fault::Operation, message: text, .. }) => (committed, text.into()),
         other => panic!("10 MB fit: {other:?}"),
     }
 }
@@ -147,7 +147,7 @@ fn folder_of_columns_fills(folder: &Path, format: &FileFormat) {
         match commit_one(&mut sink, number, noise(number)) {
             Ok(()) => committed.push(noise(number)),
             Err(cause) => {
-                assert!(matches!(&cause, Cause::Operation(text) if text.contains(" are lost")), "{cause}");
+                assert!(cause.fault == Fault::Operation && cause.message.contains(" are lost"), "{cause}");
                 break;
             }
         }
@@ -218,7 +218,7 @@ fn folder_goes_on_when_there_is_room_again(folder: &Path) {
     let failed =
         (0..100).find_map(|number| Some((number, commit_one(&mut sink, number, large(number)).err()?)));
     let (failed, cause) = failed.expect("10 MB fit");
-    assert!(matches!(&cause, Cause::Operation(_)), "{cause}");
+    assert!(cause.fault == Fault::Operation, "{cause}");
     drop(sink);
     let mut sink = DirectorySink::create(&path, &schema(), &settings).unwrap();
     assert_eq!(sink.last_committed(), Ok(failed.checked_sub(1)));
@@ -240,7 +240,10 @@ fn nothing_can_be_created(folder: &Path) {
         let file = FileSink::create(&folder.join("out"), &schema(), &FileSinkSettings::new(format.clone()));
         let directory = DirectorySink::create(folder, &schema(), &DirectorySinkSettings::new(format));
         for cause in [file.err(), directory.err()] {
-            assert!(matches!(&cause, Some(Cause::User(text)) if text.contains("may write")), "{cause:?}");
+            assert!(
+                matches!(&cause, Some(Cause { fault: Fault::User, message, .. }) if message.contains("may write")),
+                "{cause:?}"
+            );
         }
     }
 }

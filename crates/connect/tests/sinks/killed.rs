@@ -13,7 +13,7 @@ use arrow_select::concat::concat_batches;
 use tidemill_connect::file::{
     DirectorySink, DirectorySinkSettings, FileFormat, FileSink, FileSinkSettings, SyncPolicy,
 };
-use tidemill_core::{Cause, Guarantee, Sink};
+use tidemill_core::{Cause, Fault, Guarantee, Sink};
 
 use crate::support::{commit_one, cycle, rows, rows_of_cycle, schema, text_of};
 
@@ -176,22 +176,31 @@ fn what_cannot_be_gone_on_with_is_refused() {
     fs::write(&path, "someone else's").unwrap();
     let settings = file_settings(FileFormat::csv());
     let refused = FileSink::create(&path, &schema(), &settings).err();
-    assert!(matches!(refused, Some(Cause::User(text)) if text.contains("exists already")));
+    assert!(
+        matches!(refused, Some(Cause { fault: Fault::User, message, .. }) if message.contains("exists already"))
+    );
     assert_eq!(fs::read_to_string(&path).unwrap(), "someone else's");
     fs::remove_file(&path).unwrap();
 
     let mut sink = FileSink::create(&path, &schema(), &settings).unwrap();
     let second = FileSink::create(&path, &schema(), &settings).err();
-    assert!(matches!(second, Some(Cause::User(text)) if text.contains("another run")));
+    assert!(
+        matches!(second, Some(Cause { fault: Fault::User, message, .. }) if message.contains("another run"))
+    );
     commit_one(&mut sink, 1, rows(&[("a", 1)])).unwrap();
     drop(sink);
     fs::write(&path, "key").unwrap();
     let short = FileSink::create(&path, &schema(), &settings).err();
-    assert!(matches!(short, Some(Cause::Operation(text)) if text.contains("14 bytes")), "a file that is cut");
+    assert!(
+        matches!(short, Some(Cause { fault: Fault::Operation, message, .. }) if message.contains("14 bytes")),
+        "a file that is cut"
+    );
     let parquet = FileSink::create(&path, &schema(), &file_settings(FileFormat::Parquet)).err();
-    assert!(matches!(parquet, Some(Cause::User(text)) if text.contains("connector for folders")));
+    assert!(
+        matches!(parquet, Some(Cause { fault: Fault::User, message, .. }) if message.contains("connector for folders"))
+    );
     let device = FileSink::create(Path::new("/dev/null"), &schema(), &settings).err();
-    assert!(matches!(device, Some(Cause::User(text)) if text.contains("device")));
+    assert!(matches!(device, Some(Cause { fault: Fault::User, message, .. }) if message.contains("device")));
     let fresh = FileSink::create(&path, &schema(), &FileSinkSettings::new(FileFormat::csv())).err();
-    assert!(matches!(fresh, Some(Cause::User(_))));
+    assert!(matches!(fresh, Some(Cause { fault: Fault::User, .. })));
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use tidemill_connect::file::{
     DirectorySink, DirectorySinkSettings, FileFormat, FileSink, FileSinkSettings, SyncPolicy,
 };
-use tidemill_core::{Cause, Sink};
+use tidemill_core::{Cause, Fault, Sink};
 
 use crate::support::{commit_one, rows_of_cycle, schema};
 
@@ -41,7 +41,7 @@ fn set_length(path: &Path, length: u64) {
 /// The error names the file, the reason and what to do.
 #[track_caller]
 fn refused<T>(sink: Result<T, Cause>, name: &str, reason: &str) {
-    let Err(Cause::Operation(text)) = sink else { panic!("it goes on") };
+    let Err(Cause { fault: Fault::Operation, message: text, .. }) = sink else { panic!("it goes on") };
     for part in [name, reason, "had not forced it to disk", "Restore it, or start the query afresh"] {
         assert!(text.contains(part), "no '{part}' in: {text}");
     }

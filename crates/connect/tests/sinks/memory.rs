@@ -3,7 +3,7 @@
 use arrow_select::concat::concat_batches;
 use proptest::prelude::*;
 use tidemill_connect::memory::MemorySink;
-use tidemill_core::{Cause, Sink};
+use tidemill_core::{Cause, Fault, Sink};
 
 use crate::support::{any_cycles, commit_one, cycle, drive, rows, schema};
 
@@ -41,6 +41,8 @@ fn over_the_limit_nothing_of_the_commit_is_kept() {
     let (mut sink, memory) = MemorySink::new(&schema(), 3);
     commit_one(&mut sink, 0, rows(&[("a", 1), ("b", 2)])).unwrap();
     let refused = commit_one(&mut sink, 1, rows(&[("c", 3), ("d", 4)]));
-    assert!(matches!(refused, Err(Cause::Resource(text)) if text.contains("max_result_rows")));
+    assert!(
+        matches!(refused, Err(Cause { fault: Fault::Resource, message, .. }) if message.contains("max_result_rows"))
+    );
     assert_eq!(memory.read().unwrap(), rows(&[("a", 1), ("b", 2)]));
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tidemill_connect::formats::encode::TextFormat;
 use tidemill_connect::socket::{SocketAddress, SocketClientSettings, SocketClientSink};
-use tidemill_core::{Cause, Sink};
+use tidemill_core::{Cause, Fault, Sink};
 
 use crate::support::{commit_one, rows, rows_of_cycle, schema, text_of};
 
@@ -128,7 +128,9 @@ fn a_reader_that_is_not_there_is_given_up() {
     let connect_wait = Duration::from_millis(50);
     let settings = SocketClientSettings { connect_wait, ..SocketClientSettings::new(TextFormat::csv()) };
     let failed = SocketClientSink::connect(&address, &schema(), &settings).err();
-    assert!(matches!(failed, Some(Cause::Operation(text)) if text.contains("cannot connect")));
+    assert!(
+        matches!(failed, Some(Cause { fault: Fault::Operation, message, .. }) if message.contains("cannot connect"))
+    );
 }
 
 #[test]
@@ -142,7 +144,9 @@ fn a_reader_that_never_reads_does_not_keep_the_query_from_stopping() {
         status.stop();
     });
     let failed = commit_one(&mut sink, 0, rows_of_cycle(0, 400_000));
-    assert!(matches!(failed, Err(Cause::Operation(text)) if text.contains("stopped")));
+    assert!(
+        matches!(failed, Err(Cause { fault: Fault::Operation, message, .. }) if message.contains("stopped"))
+    );
     stopper.join().unwrap();
 }
 
@@ -150,5 +154,7 @@ fn a_reader_that_never_reads_does_not_keep_the_query_from_stopping() {
 fn other_machines_must_be_allowed() {
     let address = SocketAddress::Tcp("192.0.2.1:9".into());
     let refused = SocketClientSink::connect(&address, &schema(), &settings(TextFormat::csv())).err();
-    assert!(matches!(refused, Some(Cause::User(text)) if text.contains("allow_remote = true")));
+    assert!(
+        matches!(refused, Some(Cause { fault: Fault::User, message, .. }) if message.contains("allow_remote = true"))
+    );
 }

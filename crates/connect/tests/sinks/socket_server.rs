@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use arrow_array::RecordBatch;
 use tidemill_connect::formats::encode::TextFormat;
 use tidemill_connect::socket::{SocketAddress, SocketServerSettings, SocketServerSink, SocketServerStatus};
-use tidemill_core::{Cause, Sink};
+use tidemill_core::{Cause, Fault, Sink};
 
 use crate::support::{commit_one, cycle, rows, rows_of_cycle, schema, text_of};
 
@@ -201,7 +201,7 @@ fn a_unix_socket_is_removed_and_an_abandoned_one_replaced() {
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     let mut sink = SocketServerSink::listen(&address, &schema(), &settings).unwrap();
     let in_use = SocketServerSink::listen(&address, &schema(), &settings).err();
-    assert!(matches!(in_use, Some(Cause::User(text)) if text.contains("in use")));
+    assert!(matches!(in_use, Some(Cause { fault: Fault::User, message, .. }) if message.contains("in use")));
     let status = sink.status();
     // The second attempt has looked whether someone listens, and that was a reader too.
     let before = status.accepted();
@@ -221,15 +221,22 @@ fn what_others_can_reach_must_be_allowed() {
     let mut settings = SocketServerSettings::new(TextFormat::csv());
     let address = SocketAddress::Tcp("0.0.0.0:0".into());
     let refused = SocketServerSink::listen(&address, &schema(), &settings).err();
-    assert!(matches!(refused, Some(Cause::User(text)) if text.contains("allow_remote = true")));
+    assert!(
+        matches!(refused, Some(Cause { fault: Fault::User, message, .. }) if message.contains("allow_remote = true"))
+    );
     settings.allow_remote = true;
     SocketServerSink::listen(&address, &schema(), &settings).unwrap().finish().unwrap();
     settings.format = TextFormat::table();
-    assert!(matches!(SocketServerSink::listen(&address, &schema(), &settings).err(), Some(Cause::User(_))));
+    assert!(matches!(
+        SocketServerSink::listen(&address, &schema(), &settings).err(),
+        Some(Cause { fault: Fault::User, .. })
+    ));
     let nonsense = SocketAddress::Tcp("nonsense".into());
     let settings = SocketServerSettings::new(TextFormat::csv());
     let refused = SocketServerSink::listen(&nonsense, &schema(), &settings).err();
-    assert!(matches!(refused, Some(Cause::User(text)) if text.contains("host:port")));
+    assert!(
+        matches!(refused, Some(Cause { fault: Fault::User, message, .. }) if message.contains("host:port"))
+    );
 }
 
 #[test]

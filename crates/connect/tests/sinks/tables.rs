@@ -9,7 +9,7 @@ use arrow_array::types::Int64Type;
 use arrow_array::{Float64Array, Int64Array, RecordBatch, StringArray};
 use proptest::prelude::*;
 use tidemill_connect::memory::{ChangesSink, TableSink, TableStore};
-use tidemill_core::{Cause, Sink};
+use tidemill_core::{Cause, Fault, Sink};
 
 use crate::support::{commit_one, cycle, rows, schema};
 
@@ -80,7 +80,9 @@ fn a_commit_over_the_limit_changes_nothing() {
     commit_one(&mut sink, 0, rows(&[("a", 1)])).unwrap();
     let number = table.version_number();
     let refused = commit_one(&mut sink, 1, rows(&[("a", 2), ("b", 2), ("c", 2)]));
-    assert!(matches!(refused, Err(Cause::Resource(text)) if text.contains("max_result_rows")));
+    assert!(
+        matches!(refused, Err(Cause { fault: Fault::Resource, message, .. }) if message.contains("max_result_rows"))
+    );
     assert_eq!((table.read().unwrap(), table.version_number()), (rows(&[("a", 1)]), number));
     // The keys that were refused do not count.
     commit_one(&mut sink, 2, rows(&[("d", 3)])).unwrap();
@@ -152,7 +154,10 @@ fn floats_and_lists_can_be_keys_and_bad_columns_are_refused() {
     let mut store = TableStore::new(&rows.schema(), vec![0], 10).unwrap();
     store.upsert(std::slice::from_ref(&rows)).unwrap();
     assert_eq!(store.handle().len(), 2);
-    assert!(matches!(TableStore::new(&rows.schema(), vec![2], 10).err(), Some(Cause::Bug(_))));
+    assert!(matches!(
+        TableStore::new(&rows.schema(), vec![2], 10).err(),
+        Some(Cause { fault: Fault::Bug, .. })
+    ));
 }
 
 #[test]
@@ -170,5 +175,5 @@ fn changes_are_the_last_row_of_each_key_since_they_were_taken() {
     // As many keys as are allowed wait, however many there were before.
     commit_one(&mut sink, 3, rows(&[("d", 1), ("e", 1), ("f", 1)])).unwrap();
     let refused = commit_one(&mut sink, 4, rows(&[("g", 1)]));
-    assert!(matches!(refused, Err(Cause::Resource(_))), "{refused:?}");
+    assert!(matches!(refused, Err(Cause { fault: Fault::Resource, .. })), "{refused:?}");
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tidemill_connect::formats::Format;
 use tidemill_connect::socket::{SocketSettings, TcpLines};
-use tidemill_core::Cause;
+use tidemill_core::Fault;
 use tidemill_core::source::{Polled, Source};
 
 use crate::fixture::{ended, faults, poll_until, rows, send, settings};
@@ -63,7 +63,7 @@ fn it_gives_up_after_so_many_attempts() {
             break cause;
         }
     };
-    assert!(matches!(&failed, Cause::Operation(text) if text.contains("after 2 attempts")), "{failed}");
+    assert!(failed.fault == Fault::Operation && failed.message.contains("after 2 attempts"), "{failed}");
 }
 
 #[test]

@@ -67,7 +67,7 @@ impl Description {
             line.map_or("nothing".to_owned(), |line| format!("'{line}'"))
         };
         let (before, after) = (differing(stored, now), differing(now, stored));
-        Err(Cause::User(format!(
+        Err(Cause::user(format!(
             "the query is not the one whose rows, cycles and state are in the journal: it had {before} where now is \
              {after}. What was taken in before would be computed in another way than it was. Undo the change and run \
              the query as it was, or start anew in another journal folder"

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
-use tidemill_core::error::Cause;
+use tidemill_core::error::{Cause, Fault};
 use tidemill_flow::{Chunk, Gateway, Stopped, guard};
 use tidemill_journal::{Positions, Record, StreamProgress, StreamReader};
 
@@ -81,7 +81,7 @@ impl From<Stopped> for End {
 impl Forwarder {
     pub fn run(mut self) {
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.forward()));
-        let ended = ended.unwrap_or_else(|_| Err(Cause::Bug("a feed panicked".into())));
+        let ended = ended.unwrap_or_else(|_| Err(Cause::bug("a feed panicked")));
         self.state.has_ended();
         match ended.and_then(|end| Ok((end, self.told.get()?))) {
             Ok((End::Source, true)) => drop(self.gateway),
@@ -141,7 +141,7 @@ impl<E: Entrance> Forwarder<E> {
             }
             let Some(record) = self.journal.read(self.forwarding.next())? else {
                 let (next, end) = (self.forwarding.next(), self.progress.end());
-                return Err(Cause::Bug(format!("the journal ends at {end} and has nothing at {next}")));
+                return Err(Cause::bug(format!("the journal ends at {end} and has nothing at {next}")));
             };
             if let Err(stopped) = self.push(&record)? {
                 return Ok(Some(stopped.into()));
@@ -187,16 +187,14 @@ impl<E: Entrance> Forwarder<E> {
         }
         let positions: Positions =
             std::iter::once(record.start + start as u64..record.start + end as u64).collect();
-        let placed = |text: String| {
-            format!(
-                "{text} (at position {positions} of its journal; `tidemill journal skip` leaves rows out)"
-            )
-        };
-        match cause {
-            Cause::User(text) => Cause::User(placed(text)),
-            Cause::Bug(text) => Cause::Bug(placed(text)),
+        match cause.fault {
+            Fault::User | Fault::Bug => cause.map_message(|text| {
+                format!(
+                    "{text} (at position {positions} of its journal; `tidemill journal skip` leaves rows out)"
+                )
+            }),
             // Not for what the rows are.
-            Cause::Operation(_) | Cause::Resource(_) => cause,
+            Fault::Operation | Fault::Resource => cause,
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use tidemill_core::error::Cause;
+use tidemill_core::error::{Cause, Fault};
 use tidemill_core::snapshot::Snapshot;
 use tidemill_flow::{Failure, Snapshots};
 use tidemill_journal::{CutJournal, Journal, Skips, StoredSnapshot, StreamProgress};
@@ -47,7 +47,7 @@ impl Maintained {
             return Ok(true);
         }
         let cut = self.cuts.cut(cycle)?;
-        let cut = cut.ok_or_else(|| Cause::Bug(format!("the cut of cycle {cycle} was not logged")))?;
+        let cut = cut.ok_or_else(|| Cause::bug(format!("the cut of cycle {cycle} was not logged")))?;
         let (stored, plan) = (cut.clone(), self.text.clone());
         match self.journal.snapshots().write(&StoredSnapshot { cut, plan, state }) {
             Ok(()) => {
@@ -55,7 +55,7 @@ impl Maintained {
                 self.snapshot_cycle = Some(cycle);
             }
             // Without it, more is replayed. There may be room for the next one.
-            Err(Cause::Resource(_)) => return Ok(false),
+            Err(Cause { fault: Fault::Resource, .. }) => return Ok(false),
             Err(cause) => return Err(cause),
         }
         Ok(true)

@@ -126,7 +126,7 @@ impl Engine {
         let mut running = engine.run(plan, sinks).map_err(cause_of)?;
         let mut feeds = Vec::new();
         for (index, ((source, stream), start)) in sources.into_iter().zip(streams).zip(starts).enumerate() {
-            let gateway = running.gateway(index).ok_or_else(|| Cause::Bug("a gateway is missing".into()))?;
+            let gateway = running.gateway(index).ok_or_else(|| Cause::bug("a gateway is missing"))?;
             feeds.push(feed::start(source, stream, gateway, start)?);
         }
         let maintenance = Maintenance::start(kept, running.snapshots(), durability, streams_of_plan)?;
@@ -138,7 +138,7 @@ fn check(plan: &Plan, sinks: &[Box<dyn Sink>], sources: &[DurableSource]) -> Res
     if sinks.len() != plan.sinks.len() || sources.len() != plan.sources.len() {
         let (sinks, sources) = (sinks.len(), sources.len());
         let (planned_sinks, planned_sources) = (plan.sinks.len(), plan.sources.len());
-        return Err(Cause::User(format!(
+        return Err(Cause::user(format!(
             "{sinks} sinks and {sources} sources were given, the plan has {planned_sinks} and {planned_sources}"
         )));
     }
@@ -147,9 +147,9 @@ fn check(plan: &Plan, sinks: &[Box<dyn Sink>], sources: &[DurableSource]) -> Res
 
 fn cause_of(error: FlowError) -> Cause {
     match error {
-        FlowError::Plan(error) => Cause::Bug(error.to_string()),
-        FlowError::Settings(text) => Cause::Operation(text),
-        FlowError::Failed(failure) => Cause::Operation(failure.to_string()),
+        FlowError::Plan(error) => Cause::bug(error.to_string()),
+        FlowError::Settings(text) => Cause::operation(text),
+        FlowError::Failed(failure) => Cause::operation(failure.to_string()),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidemill_core::error::Cause;
+use tidemill_core::error::{Cause, Fault};
 use tidemill_core::snapshot::Snapshot;
 use tidemill_core::{Cut, Sink};
 use tidemill_flow::Resume;
@@ -111,10 +111,12 @@ fn with_remedy(
     cuts: &CutJournal,
 ) -> Cause {
     match (cause, repair::candidate(sinks, reaches, journal, cuts, "")) {
-        (Cause::Operation(text), Ok(Some(Repair { snapshot, .. }))) => Cause::Operation(format!(
-            "{text}. There is a state of cycle {snapshot}: `tidemill journal repair` says what going on from it would \
-             lose, and does it"
-        )),
+        (cause, Ok(Some(Repair { snapshot, .. }))) if cause.fault == Fault::Operation => cause.map_message(|text| {
+            format!(
+                "{text}. There is a state of cycle {snapshot}: `tidemill journal repair` says what going on from it \
+                 would lose, and does it"
+            )
+        }),
         (cause, _) => cause,
     }
 }

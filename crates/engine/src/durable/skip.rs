@@ -54,7 +54,7 @@ pub fn find_skip(
 ) -> Result<Skip, Cause> {
     let mut standing = Standing::of(plan, sinks, sources, journal, durability)?;
     let index = standing.streams.iter().position(|(name, _)| name == stream);
-    let index = index.ok_or_else(|| Cause::User(format!("the pipeline has no stream '{stream}'")))?;
+    let index = index.ok_or_else(|| Cause::user(format!("the pipeline has no stream '{stream}'")))?;
     check_there(stream, positions, standing.reaches[index])?;
     // A row that the machine could still lose would leave its position to another one.
     standing.streams[index].1.sync()?;
@@ -72,7 +72,7 @@ pub fn find_skip(
     let kept_by = standing.sinks.iter().filter(|place| has_rows(place.committed));
     let all: Positions = known.ranges().iter().chain(new.ranges()).cloned().collect();
     if all.ranges().len() > RANGES_MAX {
-        return Err(Cause::User(format!(
+        return Err(Cause::user(format!(
             "more than {RANGES_MAX} ranges of '{stream}' would be left out; mend what the rows cannot do instead"
         )));
     }
@@ -110,20 +110,20 @@ impl Skip {
 /// Whether the journal has all of the rows.
 fn check_there(stream: &str, positions: &Positions, Reach { first, end }: Reach) -> Result<(), Cause> {
     let (Some(lowest), Some(highest)) = (positions.ranges().first(), positions.ranges().last()) else {
-        return Err(Cause::User("no position is named".into()));
+        return Err(Cause::user("no position is named"));
     };
     let there = match first == end {
         true => "the journal has none of its rows".to_owned(),
         false => format!("the journal has positions {first} to {}", end - 1),
     };
     match () {
-        () if lowest.start < first && lowest.start < end => Err(Cause::User(format!(
+        () if lowest.start < first && lowest.start < end => Err(Cause::user(format!(
             "position {} of '{stream}' is no longer there, for all sinks have what came of it: {there}",
             lowest.start
         ))),
         () if highest.end > end => {
             let absent = highest.start.max(end);
-            Err(Cause::User(format!("there is no position {absent} of '{stream}': {there}")))
+            Err(Cause::user(format!("there is no position {absent} of '{stream}': {there}")))
         }
         () => Ok(()),
     }
@@ -153,7 +153,7 @@ fn covered(stream: &str, position: u64, standing: &Standing<'_>) -> Cause {
     let oldest = standing.journal.snapshots().cycles().ok().and_then(|cycles| cycles.first().copied());
     let oldest =
         oldest.map_or(String::new(), |cycle| format!(" (the oldest is the one after cycle {cycle})"));
-    Cause::User(format!(
+    Cause::user(format!(
         "position {position} of '{stream}' is part of every state that is left{oldest}, and the rows before these \
          states are gone, so what this row did cannot be undone. If the pipeline stops because of it, change the query \
          so that it gets past it, and run that with another journal folder (SET journal = 'folder')"

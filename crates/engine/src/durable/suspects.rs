@@ -1,6 +1,6 @@
 //! Which journaled rows a query may have failed over, as far as the failure tells.
 
-use tidemill_core::error::Cause;
+use tidemill_core::error::{Cause, Fault};
 use tidemill_flow::Failure;
 use tidemill_journal::{CutJournal, Positions, Skips, SnapshotFolder};
 
@@ -20,9 +20,7 @@ impl Suspects {
             Failure::Operator(error) if is_due_to_rows(&error.cause) => {
                 self.at(error.cycle, error.events.iter().map(|event| u64::from(*event)))
             }
-            Failure::Sink(error) if matches!(error.cause, Cause::User(_)) => {
-                self.at(error.cycle, 0..u64::MAX)
-            }
+            Failure::Sink(error) if error.cause.fault == Fault::User => self.at(error.cycle, 0..u64::MAX),
             _ => Skips::new(),
         }
     }
@@ -64,5 +62,5 @@ impl Suspects {
 }
 
 fn is_due_to_rows(cause: &Cause) -> bool {
-    matches!(cause, Cause::User(_) | Cause::Bug(_))
+    matches!(cause.fault, Fault::User | Fault::Bug)
 }

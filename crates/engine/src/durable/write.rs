@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Sender;
 use tidemill_core::arrow::array::RecordBatch;
 use tidemill_core::arrow::schema::SchemaRef;
-use tidemill_core::error::Cause;
+use tidemill_core::error::{Cause, Fault};
 use tidemill_core::{Clock, Faults, Place, Polled, Request, Source, Stretch};
 use tidemill_journal::{Record, StreamWriter};
 
@@ -154,7 +154,7 @@ impl Writer {
 
     pub fn run(mut self) {
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.take_in()));
-        let ended = ended.unwrap_or_else(|_| Err(Cause::Bug("a source panicked".into())));
+        let ended = ended.unwrap_or_else(|_| Err(Cause::bug("a source panicked")));
         *self.told.lock() = Some(ended);
     }
 
@@ -270,7 +270,7 @@ impl Writer {
         let places: Vec<Place> = self.places.iter().map(changed).collect();
         match self.journal.append_from(&rows, arrived_ns, request.as_ref(), &places, &stretches) {
             Ok(_) => self.places.clear(),
-            Err(Cause::Resource(reason)) if !self.state.is_stopped() => {
+            Err(Cause { fault: Fault::Resource, message: reason, .. }) if !self.state.is_stopped() => {
                 self.held = Some(Held { rows, request, stretches });
                 self.tell_of_full_disk(&reason);
                 self.settle(now, false)?;
@@ -356,7 +356,7 @@ mod tests {
             let numbers = Arc::new(Int64Array::from(vec![self.next, self.next + 1])) as _;
             self.next += 2;
             let rows = RecordBatch::try_new(self.schema(), vec![numbers]);
-            rows.map(Polled::Rows).map_err(|error| Cause::Bug(error.to_string()))
+            rows.map(Polled::Rows).map_err(|error| Cause::bug(error.to_string()))
         }
         fn places(&mut self) -> Vec<Place> {
             let at = self.next.to_le_bytes().to_vec();

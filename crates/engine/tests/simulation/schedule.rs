@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use crossbeam_channel::{RecvTimeoutError, TryRecvError};
-use tidemill_core::error::Cause;
+use tidemill_core::error::{Cause, Fault};
 use tidemill_core::{CommitGuard, ManualClock};
 use tidemill_journal::StreamReader;
 
@@ -221,10 +221,10 @@ impl Schedule {
     /// A part may fail only if something was done to it.
     fn check_failure(&mut self, cause: &Cause) -> Crash {
         self.note(|| format!("  failed: {cause:?}"));
-        let is_full = self.is_full && matches!(cause, Cause::Resource(_));
+        let is_full = self.is_full && cause.fault == Fault::Resource;
         let sync_failed = self.fails_sync && self.disk.has_failed_sync();
         let excused = self.disk.is_halted() || sync_failed || is_full || self.sink_fails;
-        assert!(excused && !matches!(cause, Cause::Bug(_)), "without a reason: {cause:?}");
+        assert!(excused && cause.fault != Fault::Bug, "without a reason: {cause:?}");
         self.count(if is_full { "stopped by a full disk" } else { "stopped by a failure" });
         // What a failed sync leaves behind is anyone's guess.
         if self.random.is_once_in(2) { Crash::Kill } else { Crash::PowerLoss }
@@ -345,7 +345,7 @@ impl Schedule {
             self.world.lock().unwrap().sinks[index].commit(cycles, prepared, &mut self.random);
             sink.unnoted = Some(cut.cycle);
         }
-        if fails { Err(Cause::Operation("the sink does not answer".into())) } else { Ok(()) }
+        if fails { Err(Cause::operation("the sink does not answer")) } else { Ok(()) }
     }
 
     /// What a sink that has committed a cycle would tell a run which began now.
@@ -422,7 +422,7 @@ impl Schedule {
                     let power = self.random.is_once_in(2);
                     self.lose(power);
                 }
-                Err(Cause::Resource(_)) if self.is_full => self.make_room(),
+                Err(Cause { fault: Fault::Resource, .. }) if self.is_full => self.make_room(),
                 Err(cause) => {
                     self.note(|| format!("  refused: {cause:?}"));
                     let is_right = self.ledger.has_lost_commits(&self.disk.killed(), &self.settings);

@@ -423,10 +423,10 @@ impl Sink for SimulatedSink {
     }
 
     fn prepare(&mut self, _output: CycleOutput) -> Result<(), Cause> {
-        Err(Cause::Bug("a simulated sink is no part of a running dataflow".into()))
+        Err(Cause::bug("a simulated sink is no part of a running dataflow"))
     }
 
     fn commit(&mut self, _cycles: RangeInclusive<u64>) -> Result<(), Cause> {
-        Err(Cause::Bug("a simulated sink is no part of a running dataflow".into()))
+        Err(Cause::bug("a simulated sink is no part of a running dataflow"))
     }
 }

@@ -355,12 +355,12 @@ impl GatewayBuffer {
 }
 
 fn too_long(cut: &Cut) -> Cause {
-    Cause::Operation(format!("the logged cut of cycle {} holds more events than a cycle can have", cut.cycle))
+    Cause::operation(format!("the logged cut of cycle {} holds more events than a cycle can have", cut.cycle))
 }
 
 fn ends_before(cut: &Cut, position: u64) -> Cause {
     let (cycle, positions) = (cut.cycle, &cut.positions);
-    Cause::Operation(format!(
+    Cause::operation(format!(
         "a source ends at position {position}, before the logged cut of cycle {cycle} at {positions:?}: events that \
          were cut are gone"
     ))

@@ -113,7 +113,7 @@ impl Gateway {
     pub fn push(&self, mut chunk: Chunk) -> Result<(), Stopped> {
         if let Err(reason) = check(&chunk, &self.source.streams) {
             let part = format!("gateway '{}'", self.source.name);
-            self.run_state.fail(Failure::Engine { part, cause: Cause::User(reason) });
+            self.run_state.fail(Failure::Engine { part, cause: Cause::user(reason) });
         }
         if self.run_state.is_stopped() {
             return Err(Stopped);

@@ -66,7 +66,7 @@ impl ChildProcesses {
             match self.status_of(index) {
                 Some(status) => return ended_early(status),
                 None if Instant::now() < deadline => thread::sleep(Duration::from_millis(5)),
-                None => return Cause::Operation("it hung up before the query's end".into()),
+                None => return Cause::operation("it hung up before the query's end"),
             }
         }
     }
@@ -110,7 +110,7 @@ fn start_one(processes: &WorkerProcesses, index: usize) -> Result<ChildProcess, 
     let program = match &processes.program {
         Some(program) => program.clone(),
         None => std::env::current_exe().map_err(|error| {
-            Cause::Operation(format!(
+            Cause::operation(format!(
                 "this program's file is not found, so it cannot be started again: {error}"
             ))
         })?,
@@ -123,14 +123,14 @@ fn start_one(processes: &WorkerProcesses, index: usize) -> Result<ChildProcess, 
     command.stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0);
     let started = command.spawn();
     let mut child = started.map_err(|error| {
-        Cause::Operation(format!("'{}' could not be started: {error}", program.display()))
+        Cause::operation(format!("'{}' could not be started: {error}", program.display()))
     })?;
     let bootstrap_pipe = child.stdin.take();
     Ok(ChildProcess { child, bootstrap_pipe })
 }
 
 fn ended_early(status: ExitStatus) -> Cause {
-    Cause::Operation(match status.signal() {
+    Cause::operation(match status.signal() {
         Some(signal) => {
             format!("it was killed by signal {signal} before the query's end; start the query again")
         }

@@ -153,7 +153,7 @@ fn receive_join(control: &mut TcpStream, plan: &str, deadline: Instant) -> Resul
     };
     match difference(plan, &other) {
         None => Ok(Some(port)),
-        Some((own, other)) => Err(Cause::User(format!(
+        Some((own, other)) => Err(Cause::user(format!(
             "its plan is another one than that of process 0: '{other}' instead of '{own}'; all processes must make \
              the same plan"
         ))),
@@ -277,20 +277,14 @@ fn named(index: usize, failure: Failure) -> Failure {
         }
         Failure::Engine { .. } | Failure::Sink(_) => failure,
         Failure::Aborted => {
-            let cause = Cause::Operation("it was told to stop".into());
+            let cause = Cause::operation("it was told to stop");
             Failure::Engine { part: format!("process {index}"), cause }
         }
     }
 }
 
 fn in_process(index: usize, cause: Cause) -> Cause {
-    let text = |text| format!("in process {index}: {text}");
-    match cause {
-        Cause::User(reason) => Cause::User(text(reason)),
-        Cause::Operation(reason) => Cause::Operation(text(reason)),
-        Cause::Resource(reason) => Cause::Resource(text(reason)),
-        Cause::Bug(reason) => Cause::Bug(text(reason)),
-    }
+    cause.map_message(|reason| format!("in process {index}: {reason}"))
 }
 
 fn failed(index: usize, cause: Cause) -> FlowError {
@@ -298,5 +292,5 @@ fn failed(index: usize, cause: Cause) -> FlowError {
 }
 
 fn no_message() -> Cause {
-    Cause::Bug("it says what no process of this version says".into())
+    Cause::bug("it says what no process of this version says")
 }

@@ -127,7 +127,7 @@ impl WorkerProcess {
         sockets.push(None);
         let later: Vec<usize> = (credentials.index + 1..credentials.count).collect();
         let check = || match parent.gone.load(Ordering::SeqCst) {
-            true => Err((0, Cause::Operation("it has ended".into()))),
+            true => Err((0, Cause::operation("it has ended"))),
             false => Ok(()),
         };
         let called = acceptor.receive(ConnectionKind::Data, &later, Instant::now() + CALL_TIME, &check);
@@ -337,7 +337,7 @@ fn here(error: io::Error) -> FlowError {
 }
 
 fn peer(process: usize, error: io::Error) -> FlowError {
-    failed(process, Cause::Operation(format!("it cannot be reached: {error}")))
+    failed(process, Cause::operation(format!("it cannot be reached: {error}")))
 }
 
 fn failed(process: usize, cause: Cause) -> FlowError {
@@ -345,7 +345,7 @@ fn failed(process: usize, cause: Cause) -> FlowError {
 }
 
 fn leader_failure() -> Failure {
-    let cause = Cause::Operation("it has stopped the query, or has ended".into());
+    let cause = Cause::operation("it has stopped the query, or has ended");
     Failure::Engine { part: "process 0".into(), cause }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tidemill_core::error::Cause;
+use tidemill_core::error::{Cause, Fault};
 use tidemill_core::fields;
 use tidemill_core::snapshot::{SnapshotReader, SnapshotWriter};
 use tidemill_core::{Cut, OperatorError, SinkError, SplitChange};
@@ -252,26 +252,24 @@ fn take_failure(from: &mut SnapshotReader<'_>) -> Result<Failure, Cause> {
 }
 
 fn put_cause(to: &mut SnapshotWriter, cause: &Cause) {
-    let (kind, text) = match cause {
-        Cause::User(text) => (1, text),
-        Cause::Operation(text) => (2, text),
-        Cause::Resource(text) => (3, text),
-        Cause::Bug(text) => (4, text),
-    };
-    to.u8(kind);
-    to.bytes(text.as_bytes());
+    to.u8(match cause.fault {
+        Fault::User => 1,
+        Fault::Operation => 2,
+        Fault::Resource => 3,
+        Fault::Bug => 4,
+    });
+    to.bytes(cause.message.as_bytes());
 }
 
 fn take_cause(from: &mut SnapshotReader<'_>) -> Result<Cause, Cause> {
-    let kind = from.u8()?;
-    let text = from.text()?;
-    Ok(match kind {
-        1 => Cause::User(text),
-        2 => Cause::Operation(text),
-        3 => Cause::Resource(text),
-        4 => Cause::Bug(text),
+    let fault = match from.u8()? {
+        1 => Fault::User,
+        2 => Fault::Operation,
+        3 => Fault::Resource,
+        4 => Fault::Bug,
         _ => return Err(unknown()),
-    })
+    };
+    Ok(Cause::new(fault, from.text()?))
 }
 
 fn put_all<T>(
@@ -300,7 +298,7 @@ fn parse<T>(bytes: &[u8], take: impl FnOnce(&mut SnapshotReader<'_>) -> Result<T
 }
 
 fn unknown() -> Cause {
-    Cause::Operation("a control message is of no known kind".into())
+    Cause::operation("a control message is of no known kind")
 }
 
 #[cfg(test)]
@@ -334,12 +332,7 @@ mod tests {
     }
 
     fn to_leader() -> Vec<ToLeader> {
-        let causes = [
-            Cause::User("u".into()),
-            Cause::Operation("o".into()),
-            Cause::Resource("r".into()),
-            Cause::Bug("b".into()),
-        ];
+        let causes = [Cause::user("u"), Cause::operation("o"), Cause::resource("r"), Cause::bug("b")];
         let failures = causes.into_iter().map(|cause| {
             ToLeader::Failed(Failure::Operator(OperatorError {
                 operator: "x".into(),
@@ -349,7 +342,7 @@ mod tests {
                 cause,
             }))
         });
-        let sink = SinkError { sink: "s".into(), cycle: 4, cause: Cause::User("full".into()) };
+        let sink = SinkError { sink: "s".into(), cycle: 4, cause: Cause::user("full") };
         let partitions = BTreeMap::from([(1, vec![1]), (5, vec![])]);
         let others = [
             ToLeader::Join { port: 9, plan: "a\nb".into() },
@@ -357,7 +350,7 @@ mod tests {
             ToLeader::Report(Report { held_bytes: -3, counters: vec![1, 2], work: vec![3] }),
             ToLeader::Contribution { operator: "x".into(), watermark: i64::MAX, partitions },
             ToLeader::Failed(Failure::Sink(sink)),
-            ToLeader::Failed(Failure::Engine { part: "p".into(), cause: Cause::Bug("b".into()) }),
+            ToLeader::Failed(Failure::Engine { part: "p".into(), cause: Cause::bug("b") }),
             ToLeader::Failed(Failure::Aborted),
             ToLeader::Ended,
         ];

@@ -179,7 +179,7 @@ impl OperatorStage {
             return Ok(());
         }
         let row = batch.positions.iter().position(|position| *position > last).unwrap_or(0);
-        let cause = Cause::Bug(format!(
+        let cause = Cause::bug(format!(
             "the operator wrote a row at position {}, but the last position of the cycle is {last}",
             batch.positions[row]
         ));

@@ -150,7 +150,7 @@ fn caused(batch: &Batch, made: Transformed, declared: &SchemaRef) -> Result<Batc
     let Some(causes) = made.causes else {
         if rows != batch.len() {
             let given = batch.len();
-            return Err(Cause::Bug(format!("it made {rows} rows of {given} and does not say of which")));
+            return Err(Cause::bug(format!("it made {rows} rows of {given} and does not say of which")));
         }
         let (positions, origins) = (batch.positions.clone(), batch.origins.clone());
         return Ok(Batch { rows: made.rows, positions, origins });
@@ -158,7 +158,7 @@ fn caused(batch: &Batch, made: Transformed, declared: &SchemaRef) -> Result<Batc
     let ascending = causes.windows(2).fold(true, |all, pair| all & (pair[0] <= pair[1]));
     let within = causes.last().is_none_or(|last| (*last as usize) < batch.len());
     if causes.len() != rows || !ascending || !within {
-        return Err(Cause::Bug("it does not name an input row for each of its rows, ascending".into()));
+        return Err(Cause::bug("it does not name an input row for each of its rows, ascending"));
     }
     let gather = |values: &ScalarBuffer<u32>| match values.is_empty() {
         true => values.clone(),
@@ -175,7 +175,7 @@ fn as_declared(rows: RecordBatch, declared: &SchemaRef) -> Result<RecordBatch, C
     let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
     let (_, columns, _) = rows.into_parts();
     RecordBatch::try_new_with_options(Arc::clone(declared), columns, &options)
-        .map_err(|error| Cause::Bug(format!("its rows are not as the plan declares them: {error}")))
+        .map_err(|error| Cause::bug(format!("its rows are not as the plan declares them: {error}")))
 }
 
 fn failure(name: &str, cycle: u64, cause: Cause) -> Failure {

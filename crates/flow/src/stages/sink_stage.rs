@@ -89,7 +89,7 @@ impl SinkStage {
             SinkHandover::Thread(thread) => {
                 if thread.try_send(results).is_err() && !self.run_state.is_stopped() {
                     let part = format!("sink {}", self.sink);
-                    let cause = Cause::Bug("its thread takes no results".into());
+                    let cause = Cause::bug("its thread takes no results");
                     self.run_state.fail(Failure::Engine { part, cause });
                 }
             }

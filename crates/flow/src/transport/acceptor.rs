@@ -63,7 +63,7 @@ impl Acceptor {
         while let Some(missing) = streams.iter().position(Option::is_none) {
             check()?;
             if Instant::now() > deadline {
-                let cause = Cause::Operation("it did not join in time; is it still planning?".into());
+                let cause = Cause::operation("it did not join in time; is it still planning?");
                 return Err((expected[missing], cause));
             }
             self.accept_all().map_err(|error| (self.credentials.index, error.into()))?;
@@ -147,6 +147,8 @@ mod tests {
 
     use super::super::handshake::tests::credentials;
     use super::super::secret::Secret;
+    use tidemill_core::error::Fault;
+
     use super::*;
 
     fn soon() -> Instant {
@@ -279,9 +281,9 @@ mod tests {
         let deadline = Instant::now() + Duration::from_millis(2500);
         let (index, cause) =
             acceptor.receive(ConnectionKind::Control, &[1], deadline, &|| Ok(())).unwrap_err();
-        assert!(index == 1 && matches!(cause, Cause::Operation(_)));
+        assert!(index == 1 && cause.fault == Fault::Operation);
         slow.join().unwrap();
-        let dead = || Err((1, Cause::Operation("it has ended".into())));
+        let dead = || Err((1, Cause::operation("it has ended")));
         assert!(acceptor.receive(ConnectionKind::Control, &[1], soon(), &dead).is_err());
     }
 

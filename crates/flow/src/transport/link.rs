@@ -79,7 +79,7 @@ impl LinkGroup {
         while !self.run_state.is_stopped() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));
         }
-        let cause = Cause::Operation("the connection to it broke off; start the query again".into());
+        let cause = Cause::operation("the connection to it broke off; start the query again");
         self.run_state.fail(Failure::Engine { part: format!("process {peer}"), cause });
     }
 }

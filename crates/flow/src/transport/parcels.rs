@@ -113,7 +113,7 @@ impl ContainerBytes for Parcels {
 }
 
 fn unreadable(ticket: BulkTicket) -> Failure {
-    let cause = Cause::Bug(format!("parcel {} has not arrived, or not whole", ticket.number));
+    let cause = Cause::bug(format!("parcel {} has not arrived, or not whole", ticket.number));
     Failure::Engine { part: format!("rows from process {}", ticket.process), cause }
 }
 

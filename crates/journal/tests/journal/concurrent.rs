@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use tidemill_core::CutLog;
-use tidemill_core::error::Cause;
+use tidemill_core::error::{Cause, Fault};
 use tidemill_journal::{Journal, StreamSettings};
 
 use crate::support::{cut, rows};
@@ -62,7 +62,9 @@ fn cuts_are_appended_while_others_sync() {
 fn a_second_process_is_refused() {
     if let Some(folder) = std::env::var_os(FOLDER_VARIABLE) {
         // This is the second process.
-        let Err(Cause::User(text)) = Journal::open(folder.as_ref()) else { panic!("it was let in") };
+        let Err(Cause { fault: Fault::User, message: text, .. }) = Journal::open(folder.as_ref()) else {
+            panic!("it was let in")
+        };
         assert!(text.contains("another process"), "{text}");
         return;
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tidemill_core::error::Cause;
+use tidemill_core::error::{Cause, Fault};
 use tidemill_journal::{Journal, StreamReader, StreamSettings, StreamWriter};
 
 use crate::support::fault_disk::FaultDisk;
@@ -28,7 +28,7 @@ fn a_full_disk_is_a_limit_and_no_end() {
         let start = writer.end();
         match writer.append(&rows(start, 5), 0, None) {
             Ok(_) => {}
-            Err(Cause::Resource(text)) => {
+            Err(Cause { fault: Fault::Resource, message: text, .. }) => {
                 refused += 1;
                 assert!(text.contains("make room"), "{text}");
                 assert_eq!(writer.end(), start);
@@ -57,13 +57,17 @@ fn the_limit_holds_rows_back_until_they_are_released() {
             writer.append(&rows(writer.end(), 5), 0, None).unwrap();
         }
         assert!(writer.end() > first + 20 && progress.bytes() < 22_000, "{}", progress.bytes());
-        assert!(matches!(writer.append(&rows(writer.end(), 5), 0, None), Err(Cause::Resource(_))));
+        assert!(matches!(
+            writer.append(&rows(writer.end(), 5), 0, None),
+            Err(Cause { fault: Fault::Resource, .. })
+        ));
         progress.release(writer.end() - 1);
         assert!(writer.has_room());
     }
     writer.sync().unwrap();
     assert!(progress.first() > 50 && progress.bytes() < 15_000);
-    assert!(matches!(reader.read(0), Err(Cause::Operation(text)) if text.contains("no longer there")));
+    let refused = reader.read(0).err().unwrap();
+    assert!(refused.fault == Fault::Operation && refused.message.contains("no longer there"), "{refused}");
     assert_eq!(reader.read(progress.first()).unwrap().unwrap().start, progress.first());
 }
 

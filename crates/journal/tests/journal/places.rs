@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidemill_core::CutLog as _;
-use tidemill_core::error::Cause;
+use tidemill_core::error::{Cause, Fault};
 use tidemill_core::source::{Place, Places};
 use tidemill_journal::{Journal, Medium as _, StreamSettings, StreamWriter, inspect};
 
@@ -128,7 +128,7 @@ fn too_many_places_are_refused_and_the_rest_goes_on() {
     let mut writer = open(&disk);
     let large = [Place { part: 1, at: Some(vec![7; 17 << 20]) }];
     let refused = writer.append_from(&rows(0, 1), 0, None, &large, &[]);
-    assert!(matches!(refused, Err(Cause::User(_))), "{refused:?}");
+    assert!(matches!(refused, Err(Cause { fault: Fault::User, .. })), "{refused:?}");
     writer.append_from(&rows(0, 1), 0, None, &[place(1, "byte 9")], &[]).unwrap();
     assert_eq!(writer.end(), 1);
 }

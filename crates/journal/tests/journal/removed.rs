@@ -4,14 +4,14 @@ use std::fs;
 use std::path::Path;
 
 use tidemill_core::CutLog;
-use tidemill_core::error::Cause;
+use tidemill_core::error::{Cause, Fault};
 use tidemill_journal::{Journal, StreamSettings};
 
 use crate::support::{cut, rows};
 
 fn reason(result: Result<(), Cause>) -> String {
     match result {
-        Err(Cause::Operation(text)) => text,
+        Err(Cause { fault: Fault::Operation, message: text, .. }) => text.into(),
         other => panic!("{other:?}"),
     }
 }

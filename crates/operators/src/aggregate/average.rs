@@ -116,7 +116,7 @@ fn decimals(scale: i8, result: DataType) -> Finish<i256> {
 /// The mean at the result's scale, rounded half away from zero.
 fn decimal_mean(sum: i256, rows: i64, scale: i8, result: &DataType) -> Result<i128, Cause> {
     let DataType::Decimal128(_, result_scale) = result else {
-        return Err(Cause::Bug(format!("avg of decimals yields {result}")));
+        return Err(Cause::bug(format!("avg of decimals yields {result}")));
     };
     let digits = (*result_scale - scale).max(0) as u32;
     // A sum of 128-bit values over less than 2^63 rows times 10^4 stays below 2^205.

@@ -122,7 +122,7 @@ impl Distinct {
         }
         match self.members.len() <= self.values_max {
             true => Ok(()),
-            false => Err(Cause::Resource(format!(
+            false => Err(Cause::resource(format!(
                 "count(distinct) keeps more than {} values in one partition; count an approximate number, or \
                  raise max_groups",
                 self.values_max
@@ -171,9 +171,7 @@ impl Accumulator for Distinct {
     fn partial(&self, groups: &[u32]) -> Result<Vec<ArrayRef>, Cause> {
         let lengths = groups.iter().map(|group| self.counts[*group as usize] as usize);
         if lengths.clone().sum::<usize>() > i32::MAX as usize {
-            return Err(Cause::Resource(
-                "count(distinct) keeps more than 2^31 values; lower max_groups".into(),
-            ));
+            return Err(Cause::resource("count(distinct) keeps more than 2^31 values; lower max_groups"));
         }
         let offsets = OffsetBuffer::<i32>::from_lengths(lengths);
         // Where the values of each group go; the counts are decremented as they are placed.

@@ -139,5 +139,5 @@ impl Accumulator for ExtremeBytes {
 }
 
 fn text(bytes: &[u8]) -> Result<&str, Cause> {
-    str::from_utf8(bytes).map_err(|error| Cause::Bug(format!("a string is no longer text: {error}")))
+    str::from_utf8(bytes).map_err(|error| Cause::bug(format!("a string is no longer text: {error}")))
 }

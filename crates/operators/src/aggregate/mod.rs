@@ -99,10 +99,10 @@ pub trait Accumulator: Send {
 /// An argument or partial result has a different type than the function was made for.
 pub(crate) fn wrong_type(function: &str, expected: &str, given: Option<&ArrayRef>) -> Cause {
     let given = given.map_or("nothing".to_owned(), |column| column.data_type().to_string());
-    Cause::Bug(format!("{function} was made for a column of {expected} and given {given}"))
+    Cause::bug(format!("{function} was made for a column of {expected} and given {given}"))
 }
 
 /// There is no function of this name for this type.
 pub(crate) fn not_defined(function: &str, data_type: &DataType, remedy: &str) -> Cause {
-    Cause::User(format!("{function} is not defined for {data_type}; {remedy}"))
+    Cause::user(format!("{function} is not defined for {data_type}; {remedy}"))
 }

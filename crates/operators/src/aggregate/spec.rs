@@ -82,7 +82,7 @@ impl AggregateSpec {
         let expected = self.keys.len() + window.len() + self.calls.len();
         if self.names.len() != expected {
             let given = self.names.len();
-            return Err(Cause::Bug(format!("an aggregation of {expected} columns was given {given} names")));
+            return Err(Cause::bug(format!("an aggregation of {expected} columns was given {given} names")));
         }
         let keys = self.keys.iter().map(|key| FieldRef::clone(&self.input.fields()[*key]));
         let window = window.iter().map(|bound| Arc::new(Field::new("", bound.clone(), false)));
@@ -98,12 +98,12 @@ impl AggregateSpec {
         let columns = self.input.fields().len();
         let arguments = self.calls.iter().flat_map(|call| call.arguments.iter().chain(&call.filter));
         if let Some(column) = self.keys.iter().chain(arguments).find(|column| **column >= columns) {
-            return Err(Cause::Bug(format!("an aggregation names column {column} of {columns}")));
+            return Err(Cause::bug(format!("an aggregation names column {column} of {columns}")));
         }
         for call in &self.calls {
             let filter = call.filter.map(|filter| self.input.field(filter).data_type());
             if filter.is_some_and(|data_type| *data_type != DataType::Boolean) {
-                return Err(Cause::Bug(format!("the filter of {} is no boolean", call.function.name())));
+                return Err(Cause::bug(format!("the filter of {} is no boolean", call.function.name())));
             }
         }
         Ok(())

@@ -146,7 +146,7 @@ fn decimals(result: DataType) -> Finish<i256> {
 /// A decimal that must fit the precision of the result.
 pub(super) fn narrow_decimal(function: &str, value: i256, result: &DataType) -> Result<i128, Cause> {
     let DataType::Decimal128(precision, scale) = result else {
-        return Err(Cause::Bug(format!("{function} of decimals yields {result}")));
+        return Err(Cause::bug(format!("{function} of decimals yields {result}")));
     };
     let fits = |value: &i128| Decimal128Type::validate_decimal_precision(*value, *precision, *scale).is_ok();
     value.to_i128().filter(fits).ok_or_else(|| overflow(function, result))
@@ -157,5 +157,5 @@ fn overflow(function: &str, result: &DataType) -> Cause {
         DataType::Decimal128(_, _) => "cast the argument to DOUBLE, or to a DECIMAL of smaller scale",
         _ => "cast the argument to DECIMAL(38, 0)",
     };
-    Cause::User(format!("{function}: a result is too large for {result}; {remedy}"))
+    Cause::user(format!("{function}: a result is too large for {result}; {remedy}"))
 }

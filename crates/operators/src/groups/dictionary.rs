@@ -47,7 +47,7 @@ impl DictionaryTable {
     /// The keys of these groups, without a dictionary.
     pub fn keys(&self, ids: &[u32]) -> Result<ArrayRef, Cause> {
         let mut columns = self.values.keys(ids)?;
-        columns.pop().ok_or_else(|| Cause::Bug("groups of one column have no column".into()))
+        columns.pop().ok_or_else(|| Cause::bug("groups of one column have no column"))
     }
 
     /// Appends the group of each row.

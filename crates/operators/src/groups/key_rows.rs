@@ -34,7 +34,7 @@ impl RowTable {
         let types = types.iter().map(plain).collect::<Vec<_>>();
         let fields = types.iter().cloned().map(SortField::new).collect();
         let converter = RowConverter::new(fields).map_err(|error| {
-            Cause::User(format!(
+            Cause::user(format!(
                 "rows cannot be grouped by {types:?} ({error}); group by columns of other types"
             ))
         })?;

@@ -128,7 +128,7 @@ impl Groups {
         let typed = |(column, data_type): (ArrayRef, &DataType)| match column.data_type() == data_type {
             true => Ok(column),
             false => arrow_cast::cast(&column, data_type).map_err(|error| {
-                Cause::User(format!(
+                Cause::user(format!(
                     "the keys do not fit {data_type} ({error}); cast the key to its values' type"
                 ))
             }),
@@ -165,13 +165,13 @@ impl Groups {
             return Ok(());
         }
         let given = keys.iter().map(|column| column.data_type()).collect::<Vec<_>>();
-        Err(Cause::Bug(format!("groups of keys of {:?} were given {given:?}", self.types)))
+        Err(Cause::bug(format!("groups of keys of {:?} were given {given:?}", self.types)))
     }
 }
 
 /// The error for more groups than allowed.
 pub(crate) fn too_many_groups(groups_max: usize) -> Cause {
-    Cause::Resource(format!(
+    Cause::resource(format!(
         "more than {groups_max} groups in one partition; group by fewer values, close windows sooner, or \
          raise max_groups"
     ))

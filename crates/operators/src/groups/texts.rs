@@ -75,7 +75,7 @@ impl TextTable {
 
     fn keys_of<T: ByteArrayType>(&self, ids: &[u32]) -> Result<ArrayRef, Cause> {
         let too_long =
-            || Cause::Resource("the keys of a result are longer than 2^31 bytes; lower max_groups".into());
+            || Cause::resource("the keys of a result are longer than 2^31 bytes; lower max_groups");
         let (mut bytes, mut offsets) = (Vec::new(), vec![T::Offset::default()]);
         for id in ids {
             bytes.extend_from_slice(key_of(&self.bytes, &self.ends, *id));

@@ -99,11 +99,11 @@ impl Dimension {
     /// If there is no key, its types cannot be compared, or the table is too large.
     pub fn new(table: RecordBatch, keys: Vec<usize>) -> Result<Self, Cause> {
         if keys.is_empty() {
-            return Err(Cause::Bug("a table to look up in has no key".into()));
+            return Err(Cause::bug("a table to look up in has no key"));
         }
         if table.num_rows() >= NO_KEY as usize {
             let rows = table.num_rows();
-            return Err(Cause::Resource(format!(
+            return Err(Cause::resource(format!(
                 "a table to look up in has {rows} rows, less than 2^32 may be"
             )));
         }
@@ -210,7 +210,7 @@ impl Lookup {
             spec.keys.iter().map(|key| value_type(spec.stream.field(*key).data_type())).collect();
         if given != spec.dimension.key_types {
             let wanted = &spec.dimension.key_types;
-            return Err(Cause::Bug(format!(
+            return Err(Cause::bug(format!(
                 "a join's keys must have equal types, not {given:?} and {wanted:?}"
             )));
         }

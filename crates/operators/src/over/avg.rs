@@ -19,7 +19,7 @@ pub(super) fn result_type(values: &DataType) -> Result<DataType, Cause> {
             DECIMAL128_MAX_SCALE.min(scale + 4),
         )),
         number if number.is_integer() || number.is_floating() => Ok(DataType::Float64),
-        other => Err(Cause::User(format!("a running AVG cannot take values of type {other}; cast them"))),
+        other => Err(Cause::user(format!("a running AVG cannot take values of type {other}; cast them"))),
     }
 }
 
@@ -73,7 +73,7 @@ struct MeanOfDecimals {
 
 impl MeanOfDecimals {
     fn overflow(&self) -> Cause {
-        Cause::User(format!("a running AVG does not fit {}; cast its values to DOUBLE", self.result))
+        Cause::user(format!("a running AVG does not fit {}; cast its values to DOUBLE", self.result))
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) fn make(
     let options = SortOptions { descending: is_largest, nulls_first: false };
     let name = if is_largest { "MAX" } else { "MIN" };
     let unordered =
-        |error| Cause::User(format!("a running {name} cannot order values of type {values}: {error}"));
+        |error| Cause::user(format!("a running {name} cannot order values of type {values}: {error}"));
     let field = SortField::new_with_options(values.clone(), options);
     Ok(Box::new(Extreme {
         input,
@@ -99,7 +99,7 @@ impl Extreme {
 
 impl RunningFunction for Extreme {
     fn append(&mut self, step: &Step<'_>) -> Result<ArrayRef, Cause> {
-        let column = self.input.column.ok_or_else(|| Cause::Bug("only COUNT has no argument".into()))?;
+        let column = self.input.column.ok_or_else(|| Cause::bug("only COUNT has no argument"))?;
         let column = step.rows.column(column);
         let order = self.ranks_of(column)?;
         let counts = counting(step.rows, self.input);

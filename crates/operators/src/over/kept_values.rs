@@ -70,7 +70,7 @@ impl KeptValues {
 
     /// The values with these numbers; `NO_ROW` gives NULL.
     pub fn gather(&self, numbers: &[u64]) -> Result<ArrayRef, Cause> {
-        self.store.gather(numbers)?.pop().ok_or_else(|| Cause::Bug("kept values have no column".into()))
+        self.store.gather(numbers)?.pop().ok_or_else(|| Cause::bug("kept values have no column"))
     }
 
     /// The number of keys.

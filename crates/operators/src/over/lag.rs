@@ -30,7 +30,7 @@ impl Lag {
         let is_right = |value: &ArrayRef| value.len() == 1 && value.data_type() == data_type;
         match default.as_ref().is_none_or(is_right) {
             true => Ok(Lag { column, rows, default, values: KeptValues::new(data_type) }),
-            false => Err(Cause::Bug(format!("the default of LAG must be one value of type {data_type}"))),
+            false => Err(Cause::bug(format!("the default of LAG must be one value of type {data_type}"))),
         }
     }
 

@@ -65,5 +65,5 @@ pub(super) fn make(function: &Function, schema: &Schema) -> Result<Box<dyn Runni
 }
 
 fn wanted(argument: Option<DataType>) -> Result<DataType, Cause> {
-    argument.ok_or_else(|| Cause::Bug("only COUNT has no argument".into()))
+    argument.ok_or_else(|| Cause::bug("only COUNT has no argument"))
 }

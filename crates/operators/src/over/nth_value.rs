@@ -24,7 +24,7 @@ pub(super) struct NthValue {
 impl NthValue {
     pub fn new(column: usize, data_type: &DataType, n: usize, frame: Frame) -> Result<Self, Cause> {
         if n == 0 {
-            return Err(Cause::User("NTH_VALUE counts rows from 1, there is no row 0".into()));
+            return Err(Cause::user("NTH_VALUE counts rows from 1, there is no row 0"));
         }
         let (coordinates, values) = (Coordinates::new(frame), KeptValues::new(data_type));
         Ok(NthValue { column, n, frame, coordinates, values })

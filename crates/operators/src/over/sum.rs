@@ -23,7 +23,7 @@ pub(super) fn result_type(values: &DataType) -> Result<DataType, Cause> {
         Float16 | Float32 | Float64 => Float64,
         Decimal128(precision, scale) => Decimal128(DECIMAL128_MAX_PRECISION.min(precision + 10), *scale),
         other => {
-            return Err(Cause::User(format!("a running SUM cannot add values of type {other}; cast them")));
+            return Err(Cause::user(format!("a running SUM cannot add values of type {other}; cast them")));
         }
     })
 }
@@ -90,7 +90,7 @@ pub(super) fn integers(column: Option<&ArrayRef>) -> Result<Vec<i128>, Cause> {
 }
 
 fn argument(column: Option<&ArrayRef>) -> Result<&ArrayRef, Cause> {
-    column.ok_or_else(|| Cause::Bug("only COUNT has no argument".into()))
+    column.ok_or_else(|| Cause::bug("only COUNT has no argument"))
 }
 
 /// Stands for a sum that exceeds 128 bits and so has too many digits for any result.
@@ -112,7 +112,7 @@ struct SumOfIntegers {
 
 impl SumOfIntegers {
     fn overflow(&self) -> Cause {
-        Cause::User(format!("a running SUM does not fit {}; cast its values to a wider type", self.result))
+        Cause::user(format!("a running SUM does not fit {}; cast its values to a wider type", self.result))
     }
 }
 
@@ -159,7 +159,7 @@ pub(super) fn decimals(
     data_type: &DataType,
 ) -> Result<ArrayRef, Cause> {
     let DataType::Decimal128(precision, scale) = *data_type else {
-        return Err(Cause::Bug(format!("{data_type} is no decimal type of 128 bits")));
+        return Err(Cause::bug(format!("{data_type} is no decimal type of 128 bits")));
     };
     let fit = |value: Option<i128>| {
         let checked = value.map(|value| Decimal128Type::validate_decimal_precision(value, precision, scale));

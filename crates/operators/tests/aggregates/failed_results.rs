@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_schema::DataType;
 use proptest::prelude::*;
-use tidemill_core::{Cause, FaultLog, Operator, Output};
+use tidemill_core::{Cause, Fault, FaultLog, Operator, Output};
 use tidemill_operators::aggregate::Sum;
 use tidemill_operators::{
     AggregateSpec, Combine, FailedResults, SessionAggregate, SessionSpec, TableAggregate, WindowAggregate,
@@ -177,5 +177,5 @@ fn a_query_that_is_to_stop_stops() {
     let batch = tidemill_core::Batch::from_source(rows, vec![0, 1].into());
     table.rows(0, batch.as_rows(), &mut output).unwrap();
     let stopped = table.end_of_cycle(&tidemill_core::Cut::first(), &mut output);
-    assert!(matches!(stopped, Err(Cause::User(_))), "{stopped:?}");
+    assert!(matches!(stopped, Err(Cause { fault: Fault::User, .. })), "{stopped:?}");
 }

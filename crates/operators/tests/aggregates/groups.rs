@@ -158,5 +158,5 @@ fn a_column_of_another_type_is_a_bug() {
     let mut groups = Groups::new(&[DataType::Int32], 100).unwrap();
     let keys = Arc::new(Int64Array::from(vec![1])) as ArrayRef;
     let cause = groups.intern(&[keys], 1, &mut Vec::new()).unwrap_err();
-    assert!(matches!(cause, tidemill_core::Cause::Bug(_)), "{cause}");
+    assert!(cause.fault == tidemill_core::Fault::Bug, "{cause}");
 }

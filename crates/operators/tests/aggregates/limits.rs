@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
-use tidemill_core::{Batch, Cause, Cut, Operator, Output, SnapshotReader, SnapshotWriter};
+use tidemill_core::{Batch, Cause, Cut, Fault, Operator, Output, SnapshotReader, SnapshotWriter};
 use tidemill_operators::aggregate::{CountDistinct, Spread, Variance};
 use tidemill_operators::{
     AggregateSpec, Combine, SessionAggregate, SessionSpec, TableAggregate, WINDOWS_OF_ROW_MAX,
@@ -35,7 +35,9 @@ fn give(operator: &mut dyn Operator, schema: SchemaRef, count: i64) -> Result<()
 
 fn assert_limit(found: Result<(), Cause>) {
     match found {
-        Err(Cause::Resource(text)) => assert!(text.contains("max_groups"), "{text}"),
+        Err(Cause { fault: Fault::Resource, message: text, .. }) => {
+            assert!(text.contains("max_groups"), "{text}")
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -97,22 +99,28 @@ fn what_hopping_windows_write_at_once_is_limited() {
 fn specifications_that_cannot_work_are_refused() {
     let variance = Variance::new(Spread::SampleVariance, &arrow_schema::DataType::Float64).unwrap();
     let inexact = AggregateSpec { calls: vec![call(variance, &[REAL], None)], ..spec(&[], 0) };
-    assert!(matches!(Combine::new(&inexact, None), Err(Cause::Bug(_))));
+    assert!(matches!(Combine::new(&inexact, None), Err(Cause { fault: Fault::Bug, .. })));
     let good = spec(&[], 2);
     let empty = WindowSpec { time: TIME, size_ns: 0, slide_ns: 1, offset_ns: 0 };
-    assert!(matches!(WindowAggregate::new(&good, &empty, vec![], Arc::default()), Err(Cause::User(_))));
+    assert!(matches!(
+        WindowAggregate::new(&good, &empty, vec![], Arc::default()),
+        Err(Cause { fault: Fault::User, .. })
+    ));
     let slides = |size_ns| WindowSpec { time: TIME, size_ns, slide_ns: 1000, offset_ns: 0 };
     let of_row = |windows: i64| WindowAggregate::new(&good, &slides(windows * 1000), vec![], Arc::default());
     assert!(of_row(WINDOWS_OF_ROW_MAX).is_ok());
     let error = of_row(WINDOWS_OF_ROW_MAX + 1).err();
     assert!(
-        matches!(&error, Some(Cause::User(text)) if text.contains("100001 hopping windows")),
+        matches!(&error, Some(Cause { fault: Fault::User, message, .. }) if message.contains("100001 hopping windows")),
         "{error:?}"
     );
     let no_time = WindowSpec { time: VALUE, size_ns: 1, slide_ns: 1, offset_ns: 0 };
-    assert!(matches!(WindowAggregate::new(&good, &no_time, vec![], Arc::default()), Err(Cause::Bug(_))));
+    assert!(matches!(
+        WindowAggregate::new(&good, &no_time, vec![], Arc::default()),
+        Err(Cause { fault: Fault::Bug, .. })
+    ));
     let no_column = AggregateSpec { keys: vec![99], ..good };
-    assert!(matches!(TableAggregate::new(&no_column), Err(Cause::Bug(_))));
+    assert!(matches!(TableAggregate::new(&no_column), Err(Cause { fault: Fault::Bug, .. })));
 }
 
 #[test]
@@ -137,7 +145,7 @@ fn a_snapshot_of_another_query_or_a_damaged_one_is_refused() {
     table.snapshot(&mut writer);
     let bytes = writer.finish();
     let restored = TableAggregate::new(&other).unwrap().restore(&mut SnapshotReader::new(&bytes).unwrap());
-    assert!(matches!(restored, Err(Cause::User(_))), "{restored:?}");
+    assert!(matches!(restored, Err(Cause { fault: Fault::User, .. })), "{restored:?}");
     let mut writer = SnapshotWriter::default();
     (0..40).for_each(|_| writer.u8(1));
     let bytes = writer.finish();

@@ -60,7 +60,7 @@ fn lines(arguments: &Arguments) -> Result<SourceDefinition, Cause> {
             arguments.text("path")?
         }
     };
-    let wanted = || Cause::User("lines() takes a file, a folder or a pattern: lines('messages')".into());
+    let wanted = || Cause::user("lines() takes a file, a folder or a pattern: lines('messages')");
     let path = path.ok_or_else(wanted)?;
     let mut settings = FileSettings::new(path);
     settings.format = Some(Format::Lines);
@@ -87,7 +87,7 @@ fn yahoo_events(arguments: &Arguments) -> Result<SourceDefinition, Cause> {
         pages: number("pages", defaults.pages)?,
         seed: arguments.integer("seed", 0..=i64::MAX)?.map_or(defaults.seed, |seed| seed as u64),
         out_of_order_ms: u32::try_from(out_of_order_ns / 1_000_000)
-            .map_err(|_| Cause::User("yahoo_events(): out_of_order must be shorter than 49 days".into()))?,
+            .map_err(|_| Cause::user("yahoo_events(): out_of_order must be shorter than 49 days"))?,
         start_time_ns: 0,
     };
     YahooEvents::new(config)?;

@@ -31,7 +31,7 @@ pub(super) fn opened(path: &Path, stream: &str, declared: Option<SchemaRef>) -> 
     let journaled = inspect::records(path, stream, 0)?.schema();
     if let Some(declared) = declared.filter(|declared| !same_columns(declared, &journaled)) {
         let (declared, journaled) = (described(&declared), described(&journaled));
-        return Err(Cause::User(format!(
+        return Err(Cause::user(format!(
             "the journal of '{stream}' in '{}' has the columns {journaled}, but {declared} were declared",
             path.display()
         )));
@@ -39,7 +39,7 @@ pub(super) fn opened(path: &Path, stream: &str, declared: Option<SchemaRef>) -> 
     let (path, stream, raw) = (path.to_path_buf(), stream.to_string(), Arc::clone(&journaled));
     let open: Arc<Open> = Arc::new(move |columns| {
         let columns = columns.map_or_else(|| (0..raw.fields().len()).collect(), <[usize]>::to_vec);
-        let schema = raw.project(&columns).map_err(|error| Cause::Bug(error.to_string()))?;
+        let schema = raw.project(&columns).map_err(|error| Cause::bug(error.to_string()))?;
         let records = inspect::records(&path, &stream, 0)?;
         let mut listing = inspect::list(&path)?;
         let skipped = listing.skips.remove(&stream).unwrap_or_default();
@@ -84,7 +84,7 @@ impl Past {
         }
         let kept = (start..end).map(|position| skipped.within(position..position + 1).is_empty());
         let kept = BooleanArray::from(kept.collect::<Vec<_>>());
-        filter_record_batch(&rows, &kept).map_err(|error| Cause::Bug(error.to_string()))
+        filter_record_batch(&rows, &kept).map_err(|error| Cause::bug(error.to_string()))
     }
 }
 
@@ -99,7 +99,7 @@ impl Source for Past {
         let columns = self.columns.iter().map(|column| Arc::clone(record.rows.column(*column)));
         let options = RecordBatchOptions::new().with_row_count(Some(record.rows.num_rows()));
         let rows = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns.collect(), &options);
-        let rows = rows.map_err(|error| Cause::Bug(error.to_string()))?;
+        let rows = rows.map_err(|error| Cause::bug(error.to_string()))?;
         self.without_skipped(rows, record.start).map(Polled::Rows)
     }
 

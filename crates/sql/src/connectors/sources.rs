@@ -308,7 +308,7 @@ fn stdin(options: &Options, declared: Option<SchemaRef>) -> Result<Opened, TextE
         if taken.swap(true, Ordering::SeqCst) {
             let text = "standard input was read by an earlier query and cannot be read twice; ask both in one \
                         pipeline, or write it to a file first";
-            return Err(Cause::User(text.into()));
+            return Err(Cause::user(text));
         }
         let mut source = StandardInput::open(settings.clone())?;
         if let Some(columns) = columns {

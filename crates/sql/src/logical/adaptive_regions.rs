@@ -73,7 +73,7 @@ pub(super) fn plan(
 }
 
 fn choice(arguments: &Arguments) -> std::result::Result<RegionsChoice, Cause> {
-    let wrong = |text: &str| Cause::User(format!("adaptive_regions(): {text}: {USAGE}"));
+    let wrong = |text: &str| Cause::user(format!("adaptive_regions(): {text}: {USAGE}"));
     let levels = arguments.integer("levels", 0..=16)?.map(|levels| levels as u32);
     let least = arguments.number("least", 0.0..=0.5)?;
     let method = match (arguments.text("method")?.unwrap_or("point_quad"), levels, least) {

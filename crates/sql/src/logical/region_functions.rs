@@ -145,13 +145,13 @@ impl Locate {
             Shape::Quad if splits.is_empty() || splits.len() == dimensions => {
                 Ok(Box::new(PointQuad::from_splits(splits)))
             }
-            Shape::Quad => Err(Cause::User(format!(
+            Shape::Quad => Err(Cause::user(format!(
                 "quad_region() is given a point of {dimensions} coordinates, but the regions have {}",
                 splits.len()
             ))),
             Shape::KdTree => match KdTree::from_splits(dimensions, splits) {
                 Some(tree) => Ok(Box::new(tree)),
-                None => Err(Cause::User("kd_region() takes the splits that kd_tree() made".into())),
+                None => Err(Cause::user("kd_region() takes the splits that kd_tree() made")),
             },
         }
     }

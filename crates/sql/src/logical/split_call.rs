@@ -124,11 +124,11 @@ fn choice(arguments: &Arguments) -> std::result::Result<SplitChoice, Cause> {
         "maxtree" => SplitShape::Maxtree(share.ok_or_else(|| {
             let text =
                 "splitstream(): maxtree needs to know which share of the rows is broadcast: share => 0.005";
-            Cause::User(text.into())
+            Cause::user(text)
         })?),
         other => {
             let plans = PLANS.join(", ");
-            return Err(Cause::User(format!("splitstream(): '{other}' is no plan; there are {plans}")));
+            return Err(Cause::user(format!("splitstream(): '{other}' is no plan; there are {plans}")));
         }
     };
     let unused = match shape {
@@ -137,7 +137,7 @@ fn choice(arguments: &Arguments) -> std::result::Result<SplitChoice, Cause> {
         _ => splitters.map(|_| "splitters").or(share.map(|_| "share")),
     };
     if let Some(name) = unused {
-        return Err(Cause::User(format!("splitstream(): '{name}' has no meaning for this plan")));
+        return Err(Cause::user(format!("splitstream(): '{name}' has no meaning for this plan")));
     }
     let window_rows = arguments.integer("window", 1..=1 << 20)?.map(|rows| rows as u32);
     Ok(SplitChoice { shape, window_rows })

@@ -41,7 +41,7 @@ impl Session {
     }
 
     fn prepare_as_told(&mut self, instructions: &[u8]) -> Result<Prepared, Cause> {
-        let wrong = |text: String| Cause::Bug(format!("process 0 tells this one what it cannot do: {text}"));
+        let wrong = |text: String| Cause::bug(format!("process 0 tells this one what it cannot do: {text}"));
         let script = str::from_utf8(instructions).map_err(|error| wrong(error.to_string()))?;
         for statement in parse(script, "process 0").map_err(|error| wrong(error.to_string()))? {
             match self.execute(&statement).map_err(|error| wrong(error.to_string()))? {

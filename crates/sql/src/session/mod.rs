@@ -266,12 +266,12 @@ impl Session {
             return Ok(None);
         }
         let prepared = Prepared::pipeline("pipeline", &queries, &self.settings, max_latency, false)
-            .map_err(|error| Cause::User(crate::expression::plain(&error)))?;
+            .map_err(|error| Cause::user(crate::expression::plain(&error)))?;
         let mut prepared = prepared.made_durable(&queries)?;
         prepared.instructions = self.instructions(None);
         if let (true, Some(at)) = (prepared.is_durable(), opens.iter().position(Option::is_none)) {
             let (view, _) = &queries[at];
-            return Err(Cause::User(format!(
+            return Err(Cause::user(format!(
                 "materialized view '{view}' reads a durable source; views are not kept over a crash yet: write to a \
                  sink instead, or run the view in a pipeline of its own over a source without durable = true"
             )));

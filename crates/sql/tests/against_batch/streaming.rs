@@ -25,7 +25,7 @@ fn definition(name: &str, rows: RecordBatch, delay_ms: Option<i64>, sizes: &[usi
     });
     let open = move |columns: Option<&[usize]>| -> Result<Box<dyn Source>, Cause> {
         let rows = match columns {
-            Some(columns) => rows.project(columns).map_err(|error| Cause::Bug(error.to_string()))?,
+            Some(columns) => rows.project(columns).map_err(|error| Cause::bug(error.to_string()))?,
             None => rows.clone(),
         };
         let (mut left, mut first) = (VecDeque::new(), 0);

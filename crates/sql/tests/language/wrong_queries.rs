@@ -4,7 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tidemill_connect::memory::MemorySink;
-use tidemill_engine::{Cause, Sink};
+use tidemill_engine::{Cause, Fault, Sink};
 use tidemill_sql::{Prepared, Reply, Session, parse};
 
 use crate::support::session;
@@ -386,7 +386,7 @@ fn wrong(session: &mut Session, query: &str) -> Option<String> {
     }
     match run(*prepared) {
         Ok(()) => None,
-        Err(Cause::Bug(text)) => Some(format!("a bug: {text}")),
+        Err(Cause { fault: Fault::Bug, message: text, .. }) => Some(format!("a bug: {text}")),
         Err(cause) => leaks(&cause.to_string()).map(|piece| format!("'{piece}' in the failure: {cause}")),
     }
 }

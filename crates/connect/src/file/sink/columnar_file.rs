@@ -136,7 +136,7 @@ fn arrow_failed(path: &Path, error: ArrowError) -> Cause {
     match error {
         ArrowError::IoError(_, error) => write_failed(path, &error),
         other => {
-            Cause::User(format!("'{}' cannot hold these rows: {other}; cast the column", path.display()))
+            Cause::user(format!("'{}' cannot hold these rows: {other}; cast the column", path.display()))
         }
     }
 }
@@ -145,11 +145,11 @@ fn parquet_failed(path: &Path, error: ParquetError) -> Cause {
     match error {
         ParquetError::External(source) => match source.downcast::<std::io::Error>() {
             Ok(error) => write_failed(path, &error),
-            Err(other) => Cause::Operation(format!("'{}' cannot be written: {other}", path.display())),
+            Err(other) => Cause::operation(format!("'{}' cannot be written: {other}", path.display())),
         },
         ParquetError::NYI(reason) => {
-            Cause::User(format!("'{}' cannot hold these rows: {reason}; cast the column", path.display()))
+            Cause::user(format!("'{}' cannot hold these rows: {reason}; cast the column", path.display()))
         }
-        other => Cause::Operation(format!("'{}' cannot be written: {other}", path.display())),
+        other => Cause::operation(format!("'{}' cannot be written: {other}", path.display())),
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use tidemill_core::{Cause, CycleOutput, Guarantee, Sink};
+use tidemill_core::{Cause, CycleOutput, Fault, Guarantee, Sink};
 
 use super::file_format::{FileFormat, SyncPolicy, content_text};
 use super::manifest::{Committed, CommittedPart, Manifest, sync_folder_of};
@@ -92,8 +92,8 @@ impl DirectorySink {
     /// Creates the folder if it does not exist; continues an existing one if `resume` is set.
     ///
     /// # Errors
-    /// [`Cause::User`] if it cannot be created, is not a folder, holds files of an earlier query or of one with
-    /// different columns, or is being written by another run; [`Cause::Operation`] if it cannot be read or lacks what
+    /// [`Cause::user`] if it cannot be created, is not a folder, holds files of an earlier query or of one with
+    /// different columns, or is being written by another run; [`Cause::operation`] if it cannot be read or lacks what
     /// is committed.
     pub fn create(
         folder: &Path,
@@ -101,7 +101,7 @@ impl DirectorySink {
         settings: &DirectorySinkSettings,
     ) -> Result<DirectorySink, Cause> {
         if folder.exists() && !folder.is_dir() {
-            return Err(Cause::User(format!("'{}' is a file; name a folder", folder.display())));
+            return Err(Cause::user(format!("'{}' is a file; name a folder", folder.display())));
         }
         settings.format.check(schema)?;
         std::fs::create_dir_all(folder).map_err(|error| open_failed(folder, &error))?;
@@ -270,7 +270,7 @@ impl DirectorySink {
                 self.part = part;
                 match self.close_part(0) {
                     Ok(()) => cause,
-                    Err(second) => Cause::Operation(format!("{cause}; then {second}")),
+                    Err(second) => Cause::operation(format!("{cause}; then {second}")),
                 }
             }
         };
@@ -293,7 +293,7 @@ fn check_length(path: &Path, part: &CommittedPart) -> Result<(), Cause> {
     if found == part.bytes {
         return Ok(());
     }
-    Err(Cause::Operation(format!(
+    Err(Cause::operation(format!(
         "'{}' has {found} bytes, but {} were committed. Somebody has changed it, or the machine lost power and \
          sync = 'never' had not forced it to disk. Restore it, or start the query afresh in another folder and with \
          another journal",
@@ -360,10 +360,10 @@ impl Drop for DirectorySink {
 
 /// Reports what was committed and does not exist any more.
 fn with_lost_cycles(cause: Cause, first: u64, last: u64) -> Cause {
-    match cause {
-        Cause::Operation(text) => {
-            Cause::Operation(format!("{text}; cycles {first} to {last} are lost with the file that was open"))
-        }
-        other => other,
+    match cause.fault {
+        Fault::Operation => cause.map_message(|text| {
+            format!("{text}; cycles {first} to {last} are lost with the file that was open")
+        }),
+        _ => cause,
     }
 }

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use arrow_schema::SchemaRef;
-use tidemill_core::{Cause, CycleOutput, Guarantee, Sink};
+use tidemill_core::{Cause, CycleOutput, Fault, Guarantee, Sink};
 
 use super::columnar_file::ColumnarFile;
 use super::file_format::{FileFormat, SyncPolicy, content_text};
@@ -61,7 +61,7 @@ impl FileSinkSettings {
 /// sink.finish()?;
 /// assert_eq!(std::fs::read_to_string(&path)?, "vid\n");
 /// let again = FileSink::create(&path, &schema, &FileSinkSettings::new(FileFormat::csv()));
-/// assert!(matches!(again.err(), Some(Cause::User(text)) if text.contains("overwrite = true")));
+/// assert!(again.err().unwrap().message.contains("overwrite = true"));
 /// # Ok::<(), Cause>(())
 /// ```
 pub struct FileSink(Kind);
@@ -75,8 +75,8 @@ impl FileSink {
     /// Creates the file.
     ///
     /// # Errors
-    /// [`Cause::User`] if the path is a folder, a file exists already, the folder does not exist, or it must not be
-    /// written; [`Cause::Operation`] if creating it fails otherwise.
+    /// [`Cause::user`] if the path is a folder, a file exists already, the folder does not exist, or it must not be
+    /// written; [`Cause::operation`] if creating it fails otherwise.
     pub fn create(path: &Path, schema: &SchemaRef, settings: &FileSinkSettings) -> Result<FileSink, Cause> {
         settings.format.check(schema)?;
         let Some(format) = settings.format.text() else {
@@ -102,7 +102,7 @@ impl FileSink {
         pending: PendingText,
     ) -> Result<FileSink, Cause> {
         if is_special(path) {
-            return Err(Cause::User(format!(
+            return Err(Cause::user(format!(
                 "'{}' is a device or a pipe, which cannot be gone on with; name a file",
                 path.display()
             )));
@@ -250,7 +250,7 @@ impl PartialFile {
         partial_path.push(".partial");
         let partial_path = PathBuf::from(partial_path);
         if settings.resume {
-            return Err(Cause::User(format!(
+            return Err(Cause::user(format!(
                 "'{}' cannot be gone on with after a crash, for a file of {} is readable only as a whole; use the \
                  connector for folders, or CSV or NDJSON",
                 path.display(),
@@ -296,7 +296,7 @@ impl PartialFile {
         match (&mut self.file, &self.failed) {
             (Some(file), None) => Ok(file),
             (_, Some(cause)) => Err(cause.clone()),
-            (None, None) => Err(Cause::Bug(format!("'{}' is finished already", self.path.display()))),
+            (None, None) => Err(Cause::bug(format!("'{}' is finished already", self.path.display()))),
         }
     }
 
@@ -306,9 +306,11 @@ impl PartialFile {
         let kept = std::fs::remove_file(&self.partial_path).err();
         let kept =
             kept.map_or(String::new(), |error| format!(" ('{}': {error})", self.partial_path.display()));
-        let cause = match cause {
-            Cause::Operation(text) => Cause::Operation(format!("{text}; no part of the file is kept{kept}")),
-            other => other,
+        let cause = match cause.fault {
+            Fault::Operation => {
+                cause.map_message(|text| format!("{text}; no part of the file is kept{kept}"))
+            }
+            _ => cause,
         };
         self.failed.insert(cause).clone()
     }

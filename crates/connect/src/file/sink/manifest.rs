@@ -158,7 +158,7 @@ pub(crate) fn sync_folder_of(path: &Path) -> Result<(), Cause> {
 fn lock(file: &File, path: &Path) -> Result<(), Cause> {
     match file.try_lock() {
         Ok(()) => Ok(()),
-        Err(TryLockError::WouldBlock) => Err(Cause::User(format!(
+        Err(TryLockError::WouldBlock) => Err(Cause::user(format!(
             "another run writes to what '{}' belongs to; end it first, or name another place",
             path.display()
         ))),
@@ -171,7 +171,7 @@ fn check_head(path: &Path, block: &[u8], content: &str) -> Result<(), Cause> {
     if text == format!("{HEAD} {:08x}", crc32fast::hash(content.as_bytes())) {
         return Ok(());
     }
-    Err(Cause::User(match text.strip_prefix(HEAD) {
+    Err(Cause::user(match text.strip_prefix(HEAD) {
         Some(_) => format!(
             "'{}' belongs to results with other columns or in another format than this query's; name another \
              place, or remove them and the manifest",
@@ -185,7 +185,7 @@ fn check_head(path: &Path, block: &[u8], content: &str) -> Result<(), Cause> {
 }
 
 fn damaged(path: &Path) -> Cause {
-    Cause::Operation(format!(
+    Cause::operation(format!(
         "manifest '{}' is damaged, so what is committed is not known; restore it, or name another place and start \
          the query afresh",
         path.display()
@@ -254,6 +254,8 @@ fn parse_record(text: &str) -> Option<(u64, Committed)> {
 
 #[cfg(test)]
 mod tests {
+    use tidemill_core::Fault;
+
     use super::*;
 
     fn committed(cycle: u64) -> Committed {
@@ -301,21 +303,28 @@ mod tests {
         let path = folder.path().join("manifest");
         let mut manifest = Manifest::create(&path, "key: Utf8", true).unwrap();
         let second = Manifest::open(&path, "key: Utf8", true).err();
-        assert!(matches!(second, Some(Cause::User(text)) if text.contains("another run")));
+        assert!(
+            matches!(second, Some(Cause { fault: Fault::User, message, .. }) if message.contains("another run"))
+        );
         manifest.commit(committed(1)).unwrap();
         manifest.commit(committed(2)).unwrap();
         drop(manifest);
         let other = Manifest::open(&path, "key: Int64", true).err();
-        assert!(matches!(other, Some(Cause::User(text)) if text.contains("other columns")));
+        assert!(
+            matches!(other, Some(Cause { fault: Fault::User, message, .. }) if message.contains("other columns"))
+        );
         let whole = std::fs::read(&path).unwrap();
         for length in 0..3 {
             std::fs::write(&path, &whole[..length * BLOCK_BYTES]).unwrap();
-            assert!(matches!(reopen(&path), Err(Cause::Operation(text)) if text.contains("damaged")));
+            let refused = reopen(&path).err().unwrap();
+            assert!(refused.fault == Fault::Operation && refused.message.contains("damaged"), "{refused}");
         }
         let mut spoiled = whole.clone();
         (spoiled[BLOCK_BYTES], spoiled[2 * BLOCK_BYTES]) = (b'#', b'#');
         std::fs::write(&path, spoiled).unwrap();
-        assert!(matches!(reopen(&path), Err(Cause::Operation(text)) if text.contains("damaged")));
+        assert!(
+            matches!(reopen(&path), Err(Cause { fault: Fault::Operation, message, .. }) if message.contains("damaged"))
+        );
     }
 
     #[test]

@@ -52,7 +52,7 @@ impl PartName {
 
 /// Our files in a folder, in the order of their names.
 pub(crate) fn parts(folder: &Path) -> Result<Vec<(PathBuf, PartName)>, Cause> {
-    let failed = |error| Cause::Operation(format!("folder '{}' cannot be read: {error}", folder.display()));
+    let failed = |error| Cause::operation(format!("folder '{}' cannot be read: {error}", folder.display()));
     let mut parts = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
@@ -69,7 +69,7 @@ pub(crate) fn clear_parts(folder: &Path, overwrite: bool) -> Result<(), Cause> {
     // First, so that it never describes files that do not exist any more.
     paths.splice(..0, manifest.exists().then_some(manifest));
     if !paths.is_empty() && !overwrite {
-        return Err(Cause::User(format!(
+        return Err(Cause::user(format!(
             "folder '{}' holds results of an earlier query; name another folder, or allow to remove them with \
              overwrite = true",
             folder.display()

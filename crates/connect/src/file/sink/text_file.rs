@@ -100,7 +100,7 @@ impl TextFile {
             false => return Ok(()),
         };
         let (path, length) = (self.path.display(), self.length);
-        Err(Cause::Operation(format!(
+        Err(Cause::operation(format!(
             "'{path}' was changed by another program: {length} bytes are committed, but it {found}; restore it, or \
              start the query afresh with another one"
         )))
@@ -154,7 +154,7 @@ impl TextFile {
             Some(Ok(())) => format!("; the file holds the {} bytes committed before", self.length),
             Some(Err(cut)) => format!("; cut the file to {} bytes by hand, because {cut}", self.length),
         };
-        self.failed.insert(Cause::Operation(text)).clone()
+        self.failed.insert(Cause::operation(text)).clone()
     }
 }
 
@@ -169,7 +169,7 @@ fn open_pipe(path: &Path, options: &mut OpenOptions) -> Result<File, Cause> {
     let opened = options.custom_flags(OFlags::NONBLOCK.bits() as i32).open(path);
     let file = opened.map_err(|error| match error.raw_os_error() {
         Some(code) if code == Errno::NXIO.raw_os_error() => {
-            Cause::User(format!("'{}' is a pipe that nobody reads; start its reader first", path.display()))
+            Cause::user(format!("'{}' is a pipe that nobody reads; start its reader first", path.display()))
         }
         _ => open_failed(path, &error),
     })?;
@@ -205,7 +205,7 @@ pub(crate) fn is_special(path: &Path) -> bool {
 pub(crate) fn refuse_directory(path: &Path) -> Result<(), Cause> {
     match path.is_dir() {
         false => Ok(()),
-        true => Err(Cause::User(format!(
+        true => Err(Cause::user(format!(
             "'{}' is a folder; name a file in it, or use the connector for folders",
             path.display()
         ))),
@@ -222,7 +222,7 @@ pub(crate) fn refuse_existing(path: &Path) -> Result<(), Cause> {
 
 /// What was committed does not exist any more.
 fn incomplete(path: &Path, length: u64, found: &str) -> Cause {
-    Cause::Operation(format!(
+    Cause::operation(format!(
         "'{}' must have {length} bytes that are committed: {found}. Somebody has changed it, or the machine lost power \
          and sync = 'never' had not forced it to disk. Restore it, or start the query afresh with another file and \
          another journal",
@@ -231,7 +231,7 @@ fn incomplete(path: &Path, length: u64, found: &str) -> Cause {
 }
 
 fn already_exists(path: &Path) -> Cause {
-    Cause::User(format!(
+    Cause::user(format!(
         "'{}' exists already; name another file, or allow it with overwrite = true",
         path.display()
     ))
@@ -241,15 +241,15 @@ fn already_exists(path: &Path) -> Cause {
 pub(crate) fn open_failed(path: &Path, error: &std::io::Error) -> Cause {
     match error.kind() {
         ErrorKind::AlreadyExists => already_exists(path),
-        ErrorKind::NotFound => Cause::User(format!(
+        ErrorKind::NotFound => Cause::user(format!(
             "'{}' cannot be created: there is no such folder; create it first",
             path.display()
         )),
-        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Cause::User(format!(
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Cause::user(format!(
             "'{}' cannot be written: {error}; choose a place that you may write to",
             path.display()
         )),
-        _ => Cause::Operation(format!("'{}' cannot be opened for writing: {error}", path.display())),
+        _ => Cause::operation(format!("'{}' cannot be opened for writing: {error}", path.display())),
     }
 }
 
@@ -260,5 +260,5 @@ pub(crate) fn write_failed(path: &Path, error: &std::io::Error) -> Cause {
         ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => "; the limit on files is reached, raise it",
         _ => "",
     };
-    Cause::Operation(format!("'{}' cannot be written: {error}{remedy}", path.display()))
+    Cause::operation(format!("'{}' cannot be written: {error}{remedy}", path.display()))
 }

@@ -8,16 +8,16 @@ use tidemill_core::error::Cause;
 pub(crate) fn failed(path: &str, error: &std::io::Error) -> Cause {
     match error.kind() {
         std::io::ErrorKind::NotFound => nothing_found(path),
-        std::io::ErrorKind::PermissionDenied => Cause::User(format!(
+        std::io::ErrorKind::PermissionDenied => Cause::user(format!(
             "{path}: permission denied; allow this user to read it (chmod, chown) or run as its owner"
         )),
-        _ => Cause::Operation(format!("{path}: reading failed: {error}; check the disk, then try again")),
+        _ => Cause::operation(format!("{path}: reading failed: {error}; check the disk, then try again")),
     }
 }
 
 /// No file was found.
 pub(super) fn nothing_found(path: &str) -> Cause {
-    Cause::User(match () {
+    Cause::user(match () {
         () if Path::new(path).is_dir() => format!("{path}: the directory has no files"),
         () if is_pattern(path) => {
             format!("{path}: no file matches; check the pattern and the directory it starts in")

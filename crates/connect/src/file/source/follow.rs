@@ -69,7 +69,7 @@ impl Follower {
     pub(super) fn open(settings: FileSettings, declared: SchemaRef) -> Result<Follower, Cause> {
         let format = settings.known_format()?;
         if !format.is_text() && is_single(&settings.path) {
-            return Err(Cause::User(format!(
+            return Err(Cause::user(format!(
                 "{}: a {format:?} file cannot be followed, for it is complete; follow its directory",
                 settings.path
             )));

@@ -80,7 +80,7 @@ impl FollowedText {
         }
         if self.track.decoded == 0 && begins_zstd(&block[..count]) {
             let place = entry.path.display();
-            return Err(Cause::User(format!("{place}: a compressed file cannot be followed; decompress it")));
+            return Err(Cause::user(format!("{place}: a compressed file cannot be followed; decompress it")));
         }
         self.decode(entry, &block[..count], given)?;
         faults.merge(self.decoder.faults());

@@ -18,11 +18,11 @@ pub(super) fn infer_files(settings: &mut FileSettings) -> Result<SchemaRef, Caus
     let format = settings.known_format()?;
     if settings.is_pipe() {
         let path = &settings.path;
-        return Err(Cause::User(format!(
+        return Err(Cause::user(format!(
             "{path}: a pipe is read only while the query runs, so declare its columns"
         )));
     }
-    let mut result = Err(Cause::Bug("no file was looked at".to_owned()));
+    let mut result = Err(Cause::bug("no file was looked at"));
     for path in list_files(&settings.path)? {
         result = infer_file(&path, format, &mut settings.csv);
         if result.is_ok() || path.metadata().is_ok_and(|metadata| metadata.len() > 0) {

@@ -62,7 +62,7 @@ fn matching(pattern: &str, path: &str) -> Result<Vec<PathBuf>, Cause> {
 fn plain_matches(pattern: &str, path: &str) -> Result<Vec<PathBuf>, Cause> {
     let options = glob::MatchOptions { require_literal_leading_dot: true, ..Default::default() };
     let matches = glob::glob_with(pattern, options).map_err(|error| {
-        Cause::User(format!("{path}: no valid pattern: {error}; write [*] for a star itself"))
+        Cause::user(format!("{path}: no valid pattern: {error}; write [*] for a star itself"))
     })?;
     let failed = |error: glob::GlobError| failed(&error.path().display().to_string(), error.error());
     matches.map(|entry| entry.map_err(failed)).collect()
@@ -73,7 +73,7 @@ fn add(files: &mut Vec<PathBuf>, entry: PathBuf, path: &str) -> Result<(), Cause
         return Ok(());
     }
     if files.len() == FILES_MAX {
-        return Err(Cause::Resource(format!(
+        return Err(Cause::resource(format!(
             "{path}: more than {FILES_MAX} files; name fewer in one pattern"
         )));
     }

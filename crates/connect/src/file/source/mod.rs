@@ -75,8 +75,8 @@ enum State {
 impl FileSource {
     /// Finds the files and opens the first one; infers the columns from it if none are declared.
     ///
-    /// # Errors [`Cause::User`] if there is no file, the format is not known, or a declared column is not in
-    /// the first file. [`Cause::Operation`] if it cannot be read.
+    /// # Errors [`Cause::user`] if there is no file, the format is not known, or a declared column is not in
+    /// the first file. [`Cause::operation`] if it cannot be read.
     pub fn open(mut settings: FileSettings) -> Result<FileSource, Cause> {
         settings.complete()?;
         let declared = match &settings.schema {
@@ -120,7 +120,7 @@ impl FileSource {
     /// examined, so their faults are not found.
     ///
     /// # Errors
-    /// [`Cause::Bug`] if such a column does not exist.
+    /// [`Cause::bug`] if such a column does not exist.
     pub fn set_projection(&mut self, columns: &[usize]) -> Result<(), Cause> {
         let schema = match &mut self.state {
             State::Once(files) => files.set_projection(columns)?,

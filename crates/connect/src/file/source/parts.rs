@@ -149,7 +149,7 @@ impl Known {
     /// Refuses to leave out the rest of a file.
     fn check_all_found(&self) -> Result<(), Cause> {
         let Some(place) = self.places.values().find(|place| !place.is_complete) else { return Ok(()) };
-        Err(Cause::User(format!(
+        Err(Cause::user(format!(
             "{}: the file was read in part and is not there any more; put it back, or start over with another journal",
             place.path.display()
         )))
@@ -157,7 +157,7 @@ impl Known {
 }
 
 fn has_changed(name: &str) -> Cause {
-    Cause::User(format!(
+    Cause::user(format!(
         "{name}: the file has changed since its rows were journaled; put it back as it was and new rows into a new \
          file, or start over with another journal"
     ))

@@ -127,15 +127,13 @@ impl FilePlace {
     /// Reads what [`FilePlace::encode`] wrote.
     pub(super) fn decode(bytes: &[u8]) -> Result<FilePlace, Cause> {
         if let Some(version) = bytes.first().filter(|version| **version != VERSION) {
-            return Err(Cause::User(format!(
+            return Err(Cause::user(format!(
                 "the journal says in version {version} how far a file was read, this program reads version {VERSION}; \
                  use the program that wrote it"
             )));
         }
         decode(bytes).map_err(|Malformed| {
-            Cause::Operation(
-                "the journal's note of how far a file was read is cut off; restore its folder".into(),
-            )
+            Cause::operation("the journal's note of how far a file was read is cut off; restore its folder")
         })
     }
 }

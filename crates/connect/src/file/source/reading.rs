@@ -90,7 +90,7 @@ impl Columns {
             let Some(batch) = self.reader.next() else { return Ok(None) };
             let batch = batch.map_err(|error| {
                 let (place, row) = (&self.place, self.next_row - 1);
-                Cause::User(format!("{place}: damaged after row {row}: {error}; rewrite it, or leave it out"))
+                Cause::user(format!("{place}: damaged after row {row}: {error}; rewrite it, or leave it out"))
             })?;
             let rows = batch.num_rows() as u64;
             let known = self.known_rows.min(rows);
@@ -305,7 +305,7 @@ impl TextInput {
         let mut magic = Vec::new();
         file.by_ref().take(4).read_to_end(&mut magic).map_err(|error| failed(&place, &error))?;
         if magic.starts_with(&[0x1f, 0x8b]) {
-            return Err(Cause::User(format!(
+            return Err(Cause::user(format!(
                 "{place}: gzip is not supported; decompress it, or compress it with zstd"
             )));
         }
@@ -367,10 +367,10 @@ impl ZstdError {
     pub(crate) fn explain(self, place: &str) -> Cause {
         match self {
             ZstdError::Io(error) => failed(place, &error),
-            ZstdError::Corrupt { offset, detail } => Cause::User(format!(
+            ZstdError::Corrupt { offset, detail } => Cause::user(format!(
                 "{place}: damaged zstd file at byte {offset}: {detail}; copy it or compress it again"
             )),
-            ZstdError::Unsupported { detail } => Cause::User(format!(
+            ZstdError::Unsupported { detail } => Cause::user(format!(
                 "{place}: cannot be decompressed: {detail}; compress it with plain `zstd`"
             )),
         }

@@ -78,5 +78,5 @@ fn unknown_format(path: &str) -> Cause {
         }
         false => "has no ending that tells its format; say format = 'csv', 'json', 'parquet' or 'arrow'",
     };
-    Cause::User(format!("{path}: {reason}"))
+    Cause::user(format!("{path}: {reason}"))
 }

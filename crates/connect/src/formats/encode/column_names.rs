@@ -11,7 +11,7 @@ pub(crate) fn must_differ(schema: &Schema, format: &str) -> Result<(), Cause> {
     let mut names = HashSet::new();
     match schema.fields().iter().find(|field| !names.insert(field.name())) {
         None => Ok(()),
-        Some(field) => Err(Cause::User(format!(
+        Some(field) => Err(Cause::user(format!(
             "two columns are named '{}', which {format} cannot hold; give one another name with AS: SELECT ... AS \
              another_name",
             field.name()

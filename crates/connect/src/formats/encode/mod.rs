@@ -82,7 +82,7 @@ impl TextFormat {
     /// An encoder for rows of this schema.
     ///
     /// # Errors
-    /// [`Cause::User`] if the format cannot represent such rows.
+    /// [`Cause::user`] if the format cannot represent such rows.
     pub fn encoder(&self, schema: &SchemaRef) -> Result<Box<dyn TextEncoder>, Cause> {
         Ok(match self {
             TextFormat::Csv(style) => Box::new(CsvEncoder::new(schema, style.clone())),
@@ -103,5 +103,5 @@ const DISPLAY: FormatOptions<'static> = FormatOptions::new()
 
 /// A column, or one of its values, that has no text form.
 fn no_text(format: &str, column: &str, error: &ArrowError) -> Cause {
-    Cause::User(format!("column '{column}' cannot be written as {format}: {error}; cast it to another type"))
+    Cause::user(format!("column '{column}' cannot be written as {format}: {error}; cast it to another type"))
 }

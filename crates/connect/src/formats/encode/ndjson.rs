@@ -26,7 +26,7 @@ impl NdjsonEncoder {
     /// An encoder for rows of this schema.
     ///
     /// # Errors
-    /// [`Cause::User`] if two columns have the same name: most readers would keep only one of them.
+    /// [`Cause::user`] if two columns have the same name: most readers would keep only one of them.
     pub fn new(schema: &SchemaRef) -> Result<Self, Cause> {
         must_differ(schema, "JSON")?;
         Ok(NdjsonEncoder(()))
@@ -46,7 +46,7 @@ impl TextEncoder for NdjsonEncoder {
         let written = writer.write(rows).and_then(|()| writer.finish());
         written.map_err(|error| {
             text.truncate(start);
-            Cause::User(format!("rows cannot be written as JSON: {error}; cast the column to another type"))
+            Cause::user(format!("rows cannot be written as JSON: {error}; cast the column to another type"))
         })
     }
 }

@@ -269,7 +269,7 @@ impl<'a> Cells<'a> {
             return Ok(());
         }
         let written = write!(Escaping(value), "{}", self.formatter.value(row));
-        written.map_err(|_| Cause::Bug("a value of a table could not be written".into()))
+        written.map_err(|_| Cause::bug("a value of a table could not be written"))
     }
 }
 

@@ -42,7 +42,7 @@ pub const SAMPLE_BYTES: usize = 1024 * 1024;
 /// ```
 ///
 /// # Errors
-/// [`Cause::User`] if no record can be read.
+/// [`Cause::user`] if no record can be read.
 pub fn infer_text(
     place: &str,
     format: Format,
@@ -61,11 +61,11 @@ pub fn infer_text(
         Format::Json => json::infer(&complete)?,
         Format::Lines => Some(lines_schema()),
         Format::LineProtocol => discover(&complete, RECORDS_MAX),
-        other => return Err(Cause::Bug(format!("{other:?} is no text"))),
+        other => return Err(Cause::bug(format!("{other:?} is no text"))),
     };
     inferred.ok_or_else(|| match sample {
-        [] => Cause::User(format!("{place}: it is empty, so its columns are unknown; declare the columns")),
-        _ => Cause::User(format!(
+        [] => Cause::user(format!("{place}: it is empty, so its columns are unknown; declare the columns")),
+        _ => Cause::user(format!(
             "{place}: the columns cannot be told from its first {} bytes; check format and delimiter, or \
              declare the columns",
             complete.len()

@@ -80,7 +80,7 @@ impl Column {
                 Values::Dictionary(Dictionary::default())
             }
             other => {
-                return Err(Cause::User(format!(
+                return Err(Cause::user(format!(
                     "column '{}': line protocol has no {}; take VARCHAR, BIGINT, DOUBLE or BOOLEAN, or TIMESTAMP \
                      for the time",
                     field.name(),

@@ -72,7 +72,7 @@ impl LineProtocolDecoder {
     /// A decoder at the beginning of its first input.
     ///
     /// # Errors
-    /// [`Cause::User`] if a column's type or a setting is not supported.
+    /// [`Cause::user`] if a column's type or a setting is not supported.
     pub fn new(
         decoder: DecoderSettings,
         settings: LineProtocolSettings,
@@ -141,7 +141,7 @@ impl LineProtocolDecoder {
     /// [`take_rows`](LineProtocolDecoder::take_rows).
     ///
     /// # Errors
-    /// [`Cause::Bug`] only.
+    /// [`Cause::bug`] only.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), Cause> {
         self.take_in(bytes, usize::MAX, &mut VecDeque::new())
     }
@@ -160,7 +160,7 @@ impl LineProtocolDecoder {
     /// All rows that were made so far, as one batch.
     ///
     /// # Errors
-    /// [`Cause::Bug`] only.
+    /// [`Cause::bug`] only.
     pub fn take_rows(&mut self) -> Result<RecordBatch, Cause> {
         self.batch_bytes = 0;
         self.points.finish()

@@ -113,10 +113,10 @@ impl LineProtocolSettings {
     fn check(&self) -> Result<(), Cause> {
         if self.line_bytes_max == 0 || self.line_bytes_max > super::RECORD_LIMIT_BYTES {
             let limit = super::RECORD_LIMIT_BYTES;
-            return Err(Cause::User(format!("line_bytes_max = {}: take 1 to {limit}", self.line_bytes_max)));
+            return Err(Cause::user(format!("line_bytes_max = {}: take 1 to {limit}", self.line_bytes_max)));
         }
         if self.values_max == 0 {
-            return Err(Cause::User("values_max = 0: take at least 1".to_owned()));
+            return Err(Cause::user("values_max = 0: take at least 1"));
         }
         Ok(())
     }

@@ -105,10 +105,10 @@ impl Points {
                     ),
                     false => format!("only the column '{time}' is a TIMESTAMP; make it a BIGINT"),
                 };
-                return Err(Cause::User(format!("column '{name}' of line protocol: {text}")));
+                return Err(Cause::user(format!("column '{name}' of line protocol: {text}")));
             }
             if self.measurement_column == Some(index) && !column.is_text() {
-                return Err(Cause::User(format!(
+                return Err(Cause::user(format!(
                     "column '{name}': it is the measurement, so make it a VARCHAR"
                 )));
             }
@@ -203,7 +203,7 @@ impl Points {
 
     /// The rows so far; the next batch begins.
     pub(super) fn finish(&mut self) -> Result<RecordBatch, Cause> {
-        let bug = |error| Cause::Bug(format!("a batch of points: {error}"));
+        let bug = |error| Cause::bug(format!("a batch of points: {error}"));
         let rows = std::mem::take(&mut self.rows);
         let mut columns = Vec::with_capacity(self.read.len());
         for column in &self.read {

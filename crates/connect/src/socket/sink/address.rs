@@ -37,12 +37,12 @@ impl SocketAddress {
     /// The TCP addresses behind a name, if they are on this machine or may be elsewhere.
     fn resolve(&self, address: &str, allow_remote: bool) -> Result<Vec<SocketAddr>, Cause> {
         let resolved = address.to_socket_addrs().map_err(|error| match error.kind() {
-            ErrorKind::InvalidInput => Cause::User(format!("'{address}' is no address; write host:port")),
-            _ => Cause::Operation(format!("'{address}' cannot be looked up: {error}")),
+            ErrorKind::InvalidInput => Cause::user(format!("'{address}' is no address; write host:port")),
+            _ => Cause::operation(format!("'{address}' cannot be looked up: {error}")),
         })?;
         let resolved: Vec<SocketAddr> = resolved.collect();
         match resolved.iter().find(|address| !address.ip().is_loopback()) {
-            Some(remote) if !allow_remote => Err(Cause::User(format!(
+            Some(remote) if !allow_remote => Err(Cause::user(format!(
                 "'{address}' ({}) is not on this machine, and results are not encrypted; use 127.0.0.1, or \
                  allow it with allow_remote = true",
                 remote.ip()
@@ -61,11 +61,11 @@ impl SocketAddress {
 
     /// Connects to it.
     pub(crate) fn connect(&self, allow_remote: bool, wait: Duration) -> Result<Stream, Cause> {
-        let failed = |error: io::Error| Cause::Operation(format!("cannot connect to '{self}': {error}"));
+        let failed = |error: io::Error| Cause::operation(format!("cannot connect to '{self}': {error}"));
         match self {
             SocketAddress::Unix(path) => UnixStream::connect(path).map(Stream::Unix).map_err(failed),
             SocketAddress::Tcp(address) => {
-                let mut last = Cause::Operation(format!("'{address}' has no address"));
+                let mut last = Cause::operation(format!("'{address}' has no address"));
                 for address in self.resolve(address, allow_remote)? {
                     match TcpStream::connect_timeout(&address, wait) {
                         Ok(stream) => {
@@ -83,11 +83,11 @@ impl SocketAddress {
     /// Listens on it.
     pub(crate) fn listen(&self, allow_remote: bool) -> Result<Listener, Cause> {
         let failed = |error: io::Error| match error.kind() {
-            ErrorKind::AddrInUse => Cause::User(format!("'{self}' is in use; choose another address")),
+            ErrorKind::AddrInUse => Cause::user(format!("'{self}' is in use; choose another address")),
             ErrorKind::PermissionDenied | ErrorKind::AddrNotAvailable | ErrorKind::NotFound => {
-                Cause::User(format!("cannot listen on '{self}': {error}; choose another address"))
+                Cause::user(format!("cannot listen on '{self}': {error}; choose another address"))
             }
-            _ => Cause::Operation(format!("cannot listen on '{self}': {error}")),
+            _ => Cause::operation(format!("cannot listen on '{self}': {error}")),
         };
         match self {
             SocketAddress::Tcp(address) => {
@@ -219,7 +219,7 @@ impl Write for Stream {
 pub(crate) fn refuse_table(format: &crate::formats::encode::TextFormat) -> Result<(), Cause> {
     match format {
         crate::formats::encode::TextFormat::Table(_) => {
-            Err(Cause::User("a socket sends lines; use the format csv or ndjson".into()))
+            Err(Cause::user("a socket sends lines; use the format csv or ndjson"))
         }
         _ => Ok(()),
     }

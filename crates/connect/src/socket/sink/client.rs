@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use arrow_schema::SchemaRef;
-use tidemill_core::{Cause, CycleOutput, Sink};
+use tidemill_core::{Cause, CycleOutput, Fault, Sink};
 
 use super::address::{SocketAddress, Stream, refuse_table};
 use crate::formats::encode::TextFormat;
@@ -113,7 +113,7 @@ impl SocketClientSink {
     /// Connects to the reader; waits for it if it does not exist yet.
     ///
     /// # Errors
-    /// [`Cause::User`] if the address is invalid or on another machine; [`Cause::Operation`] if no one listens there
+    /// [`Cause::user`] if the address is invalid or on another machine; [`Cause::operation`] if no one listens there
     /// for [`connect_wait`](SocketClientSettings::connect_wait).
     pub fn connect(
         address: &SocketAddress,
@@ -168,7 +168,7 @@ impl Connection {
             let Err(cause) = self.try_send(text) else { return Ok(()) };
             self.stream = None;
             let until = *until.get_or_insert_with(|| Instant::now() + self.settings.connect_wait);
-            if !matches!(cause, Cause::Operation(_)) || self.is_stopped() || Instant::now() + pause > until {
+            if cause.fault != Fault::Operation || self.is_stopped() || Instant::now() + pause > until {
                 return Err(cause);
             }
             thread::sleep(pause);
@@ -200,16 +200,16 @@ impl Connection {
         let Some(stream) = &mut self.stream else { return Ok(()) };
         while !text.is_empty() {
             match stream.write(text) {
-                Ok(0) => return Err(Cause::Operation(format!("the reader at '{address}' has gone"))),
+                Ok(0) => return Err(Cause::operation(format!("the reader at '{address}' has gone"))),
                 Ok(length) => text = &text[length..],
                 Err(error) if is_wait(&error) && is_stopped.load(Ordering::Acquire) => {
-                    return Err(Cause::Operation(format!(
+                    return Err(Cause::operation(format!(
                         "stopped while the reader at '{address}' did not read"
                     )));
                 }
                 Err(error) if is_wait(&error) => {}
                 Err(error) => {
-                    return Err(Cause::Operation(format!("the connection to '{address}' broke: {error}")));
+                    return Err(Cause::operation(format!("the connection to '{address}' broke: {error}")));
                 }
             }
         }

@@ -132,7 +132,7 @@ impl SocketServerSink {
     /// Listens on the address; TCP port 0 chooses a free port.
     ///
     /// # Errors
-    /// [`Cause::User`] if the address is invalid, is in use, or can be reached by other machines; [`Cause::Operation`]
+    /// [`Cause::user`] if the address is invalid, is in use, or can be reached by other machines; [`Cause::operation`]
     /// if listening fails otherwise.
     pub fn listen(
         address: &SocketAddress,

@@ -78,7 +78,7 @@ impl Client {
         let (stop, stopped) = channel();
         let State::Waiting(connect) = std::mem::replace(&mut self.state, State::Running { _stop: stop })
         else {
-            return Err(Cause::Bug("a socket's thread was started twice".to_owned()));
+            return Err(Cause::bug("a socket's thread was started twice"));
         };
         let sessions = Sessions {
             connect,
@@ -183,7 +183,7 @@ impl Sessions {
     }
 
     fn gives_up(&self, attempts: u32, error: &io::Error) -> Cause {
-        Cause::Operation(format!(
+        Cause::operation(format!(
             "{}: no connection after {attempts} attempts: {error}; start the server first",
             self.place
         ))

@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
-use tidemill_core::error::Cause;
+use tidemill_core::error::{Cause, Fault};
 use tidemill_core::source::Faults;
 
 use super::room::{Place, Room};
@@ -105,7 +105,7 @@ impl Done {
 impl Drop for Done {
     fn drop(&mut self) {
         self.send(match thread::panicking() {
-            true => Delivery::Failed(Cause::Bug("the thread of a connection panicked".to_owned())),
+            true => Delivery::Failed(Cause::bug("the thread of a connection panicked")),
             false => Delivery::Done(self.number),
         });
     }
@@ -204,7 +204,9 @@ impl Connection<'_> {
         match decoded {
             Ok(()) => Ok(true),
             // The sender's fault, and others may do better: the query continues without this one.
-            Err(Cause::User(text)) => self.fault(format!("{}: closed: {text}", self.name)).map(|()| false),
+            Err(cause) if cause.fault == Fault::User => {
+                self.fault(format!("{}: closed: {}", self.name, cause.message)).map(|()| false)
+            }
             Err(cause) => self.send(Delivery::Failed(cause)).map(|()| false),
         }
     }

@@ -82,19 +82,19 @@ impl SocketSettings {
 
     fn check(&self) -> Result<(), Cause> {
         if self.connections_max == 0 {
-            return Err(Cause::User("connections_max = 0: take at least 1".to_owned()));
+            return Err(Cause::user("connections_max = 0: take at least 1"));
         }
         if self.attempts_max == 0 {
-            return Err(Cause::User("attempts_max = 0: take at least 1".to_owned()));
+            return Err(Cause::user("attempts_max = 0: take at least 1"));
         }
         if !(4096..=64 << 20).contains(&self.receive_bytes) {
-            return Err(Cause::User(format!(
+            return Err(Cause::user(format!(
                 "a receive buffer of {} bytes: take 4 KiB to 64 MiB",
                 self.receive_bytes
             )));
         }
         if self.idle_timeout == Some(Duration::ZERO) {
-            return Err(Cause::User("idle timeout = 0: take a longer time, or none".to_owned()));
+            return Err(Cause::user("idle timeout = 0: take a longer time, or none"));
         }
         Ok(())
     }

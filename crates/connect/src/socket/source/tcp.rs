@@ -51,14 +51,14 @@ impl TcpLines {
     /// addresses that other machines cannot reach are accepted, because anyone who reaches it can send rows.
     ///
     /// # Errors
-    /// [`Cause::User`] if the address is invalid or not allowed, or a setting is not supported; [`Cause::Operation`] if
+    /// [`Cause::user`] if the address is invalid or not allowed, or a setting is not supported; [`Cause::operation`] if
     /// it is in use.
     pub fn listen(address: &str, allow_remote: bool, settings: SocketSettings) -> Result<TcpLines, Cause> {
         let addresses = resolve(address).map_err(|error| unusable(address, &error))?;
         if let (Some(remote), false) =
             (addresses.iter().find(|address| !address.ip().is_loopback()), allow_remote)
         {
-            return Err(Cause::User(format!(
+            return Err(Cause::user(format!(
                 "tcp {address}: other machines can reach {remote}, and everyone who does can send rows; \
                  listen at 127.0.0.1, or set allow_remote"
             )));
@@ -70,7 +70,7 @@ impl TcpLines {
                 // Accepted sockets inherit this from the listening one.
                 .and_then(|listener| limit(&listener, settings.receive_bytes).map(|()| listener))
                 .map_err(|error| {
-                    Cause::Operation(format!("{place}: cannot listen: {error}; take another port"))
+                    Cause::operation(format!("{place}: cannot listen: {error}; take another port"))
                 })?;
             Ok(Peers::Listening(Listening::new(Listener::Tcp(listener), place, settings)))
         })
@@ -81,7 +81,7 @@ impl TcpLines {
     /// ms at first and at most 10 s. What the server sends in between is missed.
     ///
     /// # Errors
-    /// [`Cause::User`] if the address is invalid or a setting is not supported. [`Source::poll`] notices a server that
+    /// [`Cause::user`] if the address is invalid or a setting is not supported. [`Source::poll`] notices a server that
     /// cannot be reached.
     pub fn connect(address: &str, settings: SocketSettings) -> Result<TcpLines, Cause> {
         if !address.contains(':') {
@@ -112,7 +112,7 @@ impl TcpLines {
     /// Makes only these of the declared columns, in this order. Call it before the first poll.
     ///
     /// # Errors
-    /// [`Cause::Bug`] if such a column does not exist.
+    /// [`Cause::bug`] if such a column does not exist.
     pub fn set_projection(&mut self, columns: &[usize]) -> Result<(), Cause> {
         self.source.set_projection(columns)
     }
@@ -174,5 +174,5 @@ fn connect_to(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
 }
 
 fn unusable(address: &str, error: &io::Error) -> Cause {
-    Cause::User(format!("tcp '{address}': no address: {error}; write host:port, such as 127.0.0.1:7000"))
+    Cause::user(format!("tcp '{address}': no address: {error}; write host:port, such as 127.0.0.1:7000"))
 }

@@ -100,11 +100,11 @@ impl UdpLines {
     /// addresses that other machines cannot reach are accepted.
     ///
     /// # Errors
-    /// [`Cause::User`] if the address is invalid or not allowed, or a setting is not supported; [`Cause::Operation`] if
+    /// [`Cause::user`] if the address is invalid or not allowed, or a setting is not supported; [`Cause::operation`] if
     /// it is in use.
     pub fn listen(address: &str, allow_remote: bool, mut settings: UdpSettings) -> Result<UdpLines, Cause> {
         if settings.blocks_max == 0 {
-            return Err(Cause::User("blocks_max = 0: take at least 1".to_owned()));
+            return Err(Cause::user("blocks_max = 0: take at least 1"));
         }
         settings.decoder.csv.header = Some(false);
         let decoding = Decoding {
@@ -147,7 +147,7 @@ impl UdpLines {
     /// Makes only these of the declared columns, in this order. Call it before the first poll.
     ///
     /// # Errors
-    /// [`Cause::Bug`] if such a column does not exist.
+    /// [`Cause::bug`] if such a column does not exist.
     pub fn set_projection(&mut self, columns: &[usize]) -> Result<(), Cause> {
         self.decoding.projection = Some(columns.to_vec());
         self.schema = self.decoding.decoder()?.schema();
@@ -202,7 +202,7 @@ impl Source for UdpLines {
                 Err(RecvTimeoutError::Timeout) => return Ok(Polled::Nothing),
                 Err(RecvTimeoutError::Disconnected) => {
                     let text = format!("{}: receiving failed; start the query again", self.place);
-                    return Err(Cause::Operation(text));
+                    return Err(Cause::operation(text));
                 }
             }
         }
@@ -287,15 +287,15 @@ impl Receiving {
 
 fn bind(address: &str, allow_remote: bool) -> Result<UdpSocket, Cause> {
     let found = resolve(address)
-        .map_err(|error| Cause::User(format!("udp '{address}': no address: {error}; write host:port")))?;
+        .map_err(|error| Cause::user(format!("udp '{address}': no address: {error}; write host:port")))?;
     if let (Some(remote), false) = (found.iter().find(|found| !found.ip().is_loopback()), allow_remote) {
-        return Err(Cause::User(format!(
+        return Err(Cause::user(format!(
             "udp {address}: other machines can reach {remote}, and everyone who does can send rows; listen at \
              127.0.0.1, or set allow_remote"
         )));
     }
     UdpSocket::bind(found.as_slice()).map_err(|error| {
-        Cause::Operation(format!("udp {address}: cannot listen: {error}; take another port"))
+        Cause::operation(format!("udp {address}: cannot listen: {error}; take another port"))
     })
 }
 

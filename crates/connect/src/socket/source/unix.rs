@@ -54,8 +54,8 @@ impl UnixLines {
     /// A file left by a program that is gone is replaced.
     ///
     /// # Errors
-    /// [`Cause::User`] if another program listens there, the path is not a socket, or a setting is not supported;
-    /// [`Cause::Operation`] if the file cannot be created.
+    /// [`Cause::user`] if another program listens there, the path is not a socket, or a setting is not supported;
+    /// [`Cause::operation`] if the file cannot be created.
     pub fn listen(path: impl AsRef<Path>, settings: SocketSettings) -> Result<UnixLines, Cause> {
         let path = path.as_ref();
         let mut file = None;
@@ -71,7 +71,7 @@ impl UnixLines {
     /// ms at first and at most 10 s. What the server sends in between is missed.
     ///
     /// # Errors
-    /// [`Cause::User`] if a setting is not supported. [`Source::poll`] notices a server that cannot be reached.
+    /// [`Cause::user`] if a setting is not supported. [`Source::poll`] notices a server that cannot be reached.
     pub fn connect(path: impl AsRef<Path>, settings: SocketSettings) -> Result<UnixLines, Cause> {
         let path = path.as_ref().to_owned();
         let source = SocketSource::start(settings, |settings| {
@@ -85,7 +85,7 @@ impl UnixLines {
     /// Makes only these of the declared columns, in this order. Call it before the first poll.
     ///
     /// # Errors
-    /// [`Cause::Bug`] if such a column does not exist.
+    /// [`Cause::bug`] if such a column does not exist.
     pub fn set_projection(&mut self, columns: &[usize]) -> Result<(), Cause> {
         self.source.set_projection(columns)
     }
@@ -148,7 +148,7 @@ fn place(path: &Path) -> String {
 
 fn bind(path: &Path) -> Result<(UnixListener, SocketFile), Cause> {
     let failed = |error: io::Error| {
-        Cause::Operation(format!(
+        Cause::operation(format!(
             "{}: cannot listen: {error}; check the folder and its permissions",
             place(path)
         ))
@@ -171,17 +171,17 @@ fn bind(path: &Path) -> Result<(UnixListener, SocketFile), Cause> {
 fn remove_dead(path: &Path) -> Result<(), Cause> {
     let place = place(path);
     let metadata =
-        fs::symlink_metadata(path).map_err(|error| Cause::Operation(format!("{place}: {error}")))?;
+        fs::symlink_metadata(path).map_err(|error| Cause::operation(format!("{place}: {error}")))?;
     if !metadata.file_type().is_socket() {
-        return Err(Cause::User(format!("{place}: there is a file that is no socket; take another path")));
+        return Err(Cause::user(format!("{place}: there is a file that is no socket; take another path")));
     }
     match UnixStream::connect(path) {
         Ok(_) => {
-            Err(Cause::User(format!("{place}: another program listens there; stop it, or take another path")))
+            Err(Cause::user(format!("{place}: another program listens there; stop it, or take another path")))
         }
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path)
-            .map_err(|error| Cause::Operation(format!("{place}: cannot be replaced: {error}; remove it"))),
-        Err(error) => Err(Cause::Operation(format!(
+            .map_err(|error| Cause::operation(format!("{place}: cannot be replaced: {error}; remove it"))),
+        Err(error) => Err(Cause::operation(format!(
             "{place}: it is not known whether a program listens there: {error}; take another path"
         ))),
     }

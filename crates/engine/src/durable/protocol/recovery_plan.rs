@@ -76,7 +76,7 @@ impl RecoveryInput<'_> {
         let Some(place) = self.sinks.iter().find(|place| place.committed > last) else { return Ok(()) };
         let committed = place.committed.unwrap_or(0);
         let known = last.map_or("no cycle at all".into(), |last| format!("cycles up to {last} only"));
-        Err(Cause::Operation(format!(
+        Err(Cause::operation(format!(
             "sink '{}' has committed cycle {committed}, but the journal knows {known}: it is an older backup or \
              another folder, or its end is lost (a crash of the machine with sync = 'never'). Restore the journal \
              that belongs to the sink, or restore the sink from a backup that is not newer than the journal. Or move \
@@ -94,7 +94,7 @@ impl RecoveryInput<'_> {
             None if self.cuts_end < start => format!("ends before cycle {}", self.cuts_end),
             _ => return Ok(()),
         };
-        Err(Cause::Operation(format!(
+        Err(Cause::operation(format!(
             "the log of cuts {found}, but cycle {start} is needed to go on; restore the journal's folder, or start \
              anew in another one"
         )))
@@ -105,7 +105,7 @@ impl RecoveryInput<'_> {
 fn check_streams(streams: &[Reach], positions: &[u64]) -> Result<(), Cause> {
     for (index, (Reach { first, end }, needed)) in streams.iter().zip(positions).enumerate() {
         if first > needed || end < needed {
-            return Err(Cause::Operation(format!(
+            return Err(Cause::operation(format!(
                 "the journal of source {index} has positions {first} to {end}, but {needed} is needed to go on; \
                  restore the journal's folder, or start anew in another one"
             )));

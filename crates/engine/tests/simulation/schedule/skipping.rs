@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tidemill_core::error::Cause;
+use tidemill_core::error::{Cause, Fault};
 use tidemill_journal::Positions;
 
 use super::super::process::{open_journal, parts};
@@ -41,8 +41,8 @@ impl Schedule {
                 let power = self.random.is_once_in(2);
                 self.lose(power);
             }
-            Err(Cause::Resource(_)) if self.is_full => self.make_room(),
-            Err(Cause::Bug(text)) => panic!("{text}"),
+            Err(Cause { fault: Fault::Resource, .. }) if self.is_full => self.make_room(),
+            Err(Cause { fault: Fault::Bug, message: text, .. }) => panic!("{text}"),
             Err(_) => self.count("rows that cannot be left out"),
         }
         // States that had the rows are gone, so that cycles are replayed.
