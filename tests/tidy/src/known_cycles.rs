@@ -4,12 +4,8 @@
 /// any more is a finding, too.
 ///
 /// Why they are still there: in `sql`, a query contains queries, so its translators call each other, and the modules beside
-/// them were not sorted yet; values contain vectors of values; line protocol and NDJSON read bytes in tight loops, where a
-/// move can change what is inlined and must be measured.
+/// them were not sorted yet.
 pub const KNOWN: &[(&str, &[&str])] = &[
-    ("crates/connect/src/formats", &["ndjson", "ndjson_keys"]),
-    ("crates/connect/src/formats", &["values", "vectors"]),
-    ("crates/connect/src/formats/line_protocol", &["alike", "points"]),
     (
         "crates/sql/src",
         &[

@@ -18,10 +18,11 @@ use arrow_schema::{Schema, SchemaRef};
 use tidemill_core::error::Cause;
 use tidemill_core::source::Faults;
 
+use super::bad_rows::BadRows;
 use super::csv_block::{Fields, Records, newlines};
 use super::csv_header::{self, Layout, different_names};
 use super::csv_records::{Step, next_record};
-use super::values::{self, BadRows, good_rows};
+use super::values::{self, good_rows};
 use super::{CsvSettings, DecoderSettings, RECORD_LIMIT_BYTES, RecordDecoder, Waiting, project, sql_type};
 
 /// How many bytes are taken in at once.

@@ -1,9 +1,9 @@
 //! A block of CSV records, on the way from bytes to columns.
 
 use super::RECORD_LIMIT_BYTES;
+use super::bad_rows::{BadRows, Texts};
 use super::csv_header::Layout;
 use super::csv_records::{Span, Step, next_record};
-use super::values::{BadRows, Texts};
 
 /// The records of a block: for each the selected fields, in the order of the columns.
 #[derive(Default)]

@@ -5,9 +5,10 @@ use std::collections::HashSet;
 use arrow_schema::{DataType, Field, Schema};
 use tidemill_core::error::Cause;
 
+use super::bad_rows::{BadRows, Texts};
 use super::csv_records::Span;
 use super::fit::missing_column;
-use super::values::{self, BadRows, Texts};
+use super::values;
 
 /// Where the examined columns are in a record.
 #[derive(Debug, PartialEq, Eq)]

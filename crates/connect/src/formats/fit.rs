@@ -8,7 +8,8 @@ use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
 use tidemill_core::error::Cause;
 use tidemill_core::source::Faults;
 
-use super::values::{BadRows, good_rows, no_value};
+use super::bad_rows::{BadRows, no_value};
+use super::values::good_rows;
 use super::{close_match, project, sql_type};
 
 /// The batches of a file that knows its own columns.

@@ -4,6 +4,7 @@
 //! and Arrow IPC files know their own columns and are read as files.
 
 pub mod arrow_ipc;
+mod bad_rows;
 pub mod csv;
 mod csv_block;
 mod csv_header;
@@ -13,8 +14,10 @@ mod fit;
 pub mod infer;
 pub mod line_protocol;
 pub mod ndjson;
+mod ndjson_fields;
 mod ndjson_keys;
 pub mod parquet;
+mod sql_type;
 pub mod text_lines;
 mod times;
 mod values;
@@ -31,8 +34,8 @@ pub(crate) use csv_header::{different_names, is_name, text as field_text};
 pub(crate) use csv_records::{Step, next_record};
 pub(crate) use fit::{BatchReader, Fit};
 pub(crate) use ndjson_keys::outermost_keys;
+pub use sql_type::sql_type;
 pub(crate) use times::{is_date, is_timestamp};
-pub use values::sql_type;
 
 /// The longest record of a text format, in bytes; a longer one is a fault.
 pub const RECORD_LIMIT_BYTES: usize = 1024 * 1024;

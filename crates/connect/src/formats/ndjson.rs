@@ -15,13 +15,15 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch, StringArray};
 use arrow_json::ReaderBuilder;
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_schema::{Field, Schema, SchemaRef};
 use arrow_select::concat::concat_batches;
 use tidemill_core::error::Cause;
 use tidemill_core::source::Faults;
 
+use super::bad_rows::{BadRows, Texts, no_value};
+use super::ndjson_fields::{is_direct, raw_field};
 use super::ndjson_keys as keys;
-use super::values::{self, BadRows, Texts, good_rows, no_value};
+use super::values::{self, good_rows};
 use super::{DecoderSettings, RECORD_LIMIT_BYTES, RecordDecoder, Waiting, project};
 
 /// How many bytes are taken in at once.
@@ -398,25 +400,12 @@ impl Texts for Strings<'_> {
     }
 }
 
-/// Whether Arrow itself makes a column of this type from JSON.
-fn is_direct(data_type: &DataType) -> bool {
-    data_type.is_nested() || data_type.is_null() || data_type.is_binary()
-}
-
 /// Marks the rows of a column made by Arrow that lack a required value.
 fn check_direct(field: &Field, values: &ArrayRef, bad: &mut BadRows) {
     if !field.is_nullable() {
         for row in (0..values.len()).filter(|row| values.is_null(*row)) {
             bad.mark(row, values.len(), || no_value(field));
         }
-    }
-}
-
-/// The field requested from Arrow instead of a declared column.
-pub(super) fn raw_field(field: &Field, name: &str) -> Field {
-    match is_direct(field.data_type()) {
-        true => field.clone().with_name(name).with_nullable(true),
-        false => Field::new(name, DataType::Utf8, true),
     }
 }
 

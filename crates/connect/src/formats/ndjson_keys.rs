@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{Schema, SchemaRef};
 
-use super::ndjson::raw_field;
+use super::ndjson_fields::raw_field;
 
 /// The keys as the columns are declared.
 pub(super) fn as_declared(declared: &Schema) -> SchemaRef {

@@ -8,73 +8,18 @@ use arrow_array::builder::{
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
 use arrow_array::{
-    Array, ArrayRef, ArrowPrimitiveType, BooleanArray, OffsetSizeTrait, RecordBatch, RecordBatchOptions,
-    StringArray,
+    Array, ArrayRef, ArrowPrimitiveType, OffsetSizeTrait, RecordBatch, RecordBatchOptions, StringArray,
 };
 use arrow_cast::parse::Parser;
 use arrow_cast::{CastOptions, can_cast_types, cast_with_options};
 use arrow_schema::{ArrowError, DataType, Field, SchemaRef, TimeUnit};
 use arrow_select::filter::filter;
 use tidemill_core::error::Cause;
-use tidemill_core::source::Faults;
 
+use super::bad_rows::{BadRows, Texts, mismatch, no_value};
+use super::sql_type::sql_type;
 use super::times::{TimestampParser, parse_date, parse_time};
 use super::vectors;
-
-/// The most bytes of a value that a message shows.
-const SHOWN_BYTES: usize = 60;
-
-/// The texts of one column, by row; `None` is NULL.
-pub(crate) trait Texts {
-    /// The number of rows.
-    fn rows(&self) -> usize;
-    /// The text of a row.
-    fn get(&self, row: usize) -> Option<&str>;
-}
-
-/// Which rows of a block are bad, and the reasons of the first ones.
-#[derive(Debug, Default)]
-pub(crate) struct BadRows {
-    /// Empty as long as all are good.
-    bad: Vec<bool>,
-    count: u64,
-    reasons: Vec<(usize, String)>,
-}
-
-impl BadRows {
-    /// Marks a row of `rows`. The reason is created only if it is to be shown.
-    #[cold]
-    pub(crate) fn mark(&mut self, row: usize, rows: usize, reason: impl FnOnce() -> String) {
-        self.bad.resize(rows, false);
-        if std::mem::replace(&mut self.bad[row], true) {
-            return;
-        }
-        self.count += 1;
-        if self.reasons.len() < Faults::SAMPLES_MAX {
-            self.reasons.push((row, reason()));
-        }
-    }
-
-    /// Whether one of these rows is bad.
-    pub(crate) fn any_in(&self, rows: std::ops::Range<usize>) -> bool {
-        self.count > 0 && self.bad[rows].contains(&true)
-    }
-
-    /// Which rows are good; `None`: all.
-    pub(crate) fn good(&self) -> Option<BooleanArray> {
-        (self.count > 0).then(|| self.bad.iter().map(|bad| Some(!bad)).collect())
-    }
-
-    /// Adds them to `faults`; `place` returns the place of a row.
-    pub(crate) fn report(mut self, faults: &mut Faults, place: impl Fn(usize) -> String) {
-        self.reasons.sort_by_key(|(row, _)| *row);
-        let shown = self.reasons.len() as u64;
-        for (row, reason) in self.reasons {
-            faults.add(format!("{}: {reason}", place(row)));
-        }
-        faults.count += self.count - shown;
-    }
-}
 
 /// Whether texts can be converted to this type.
 pub(crate) fn is_supported(data_type: &DataType) -> bool {
@@ -123,11 +68,6 @@ fn is_plain_text(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
-/// The message for a missing required value.
-pub(super) fn no_value(field: &Field) -> String {
-    format!("column '{}' is NOT NULL, but there is no value", field.name())
-}
-
 fn typed(field: &Field, texts: &impl Texts, bad: &mut BadRows) -> Result<ArrayRef, Cause> {
     macro_rules! primitive {
         ($type:ty, $parse:expr) => {
@@ -172,7 +112,7 @@ fn typed(field: &Field, texts: &impl Texts, bad: &mut BadRows) -> Result<ArrayRe
             dictionary(field, key, texts, bad)
         }
         DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => {
-            vectors::column(field, texts, bad)
+            vectors::column(field, texts, bad, |field, items, bad| column(field, items, bad))
         }
         _ => by_cast(field, texts, bad),
     }
@@ -374,58 +314,4 @@ fn with_one_nan(column: &ArrayRef) -> ArrayRef {
         }
         _ => Arc::clone(column),
     }
-}
-
-/// Why a text is not a value of a column.
-pub(super) fn mismatch(field: &Field, text: &str) -> String {
-    let shown = match text.char_indices().find(|(at, _)| *at >= SHOWN_BYTES) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text.to_owned(),
-    };
-    let name = sql_type(field.data_type());
-    let is_number = Float64Type::parse(text.trim_ascii()).is_some();
-    match field.data_type().is_integer() && is_number {
-        true => format!("column '{}': {shown} does not fit into {name}", field.name()),
-        false => format!("column '{}': '{}' is not a {name}", field.name(), shown.escape_debug()),
-    }
-}
-
-/// The name of a type in SQL, for messages.
-///
-/// ```
-/// use tidemill_core::arrow::schema::{DataType, TimeUnit};
-/// use tidemill_connect::formats::sql_type;
-/// assert_eq!(sql_type(&DataType::Int64), "BIGINT");
-/// assert_eq!(sql_type(&DataType::Timestamp(TimeUnit::Nanosecond, None)), "TIMESTAMP");
-/// ```
-pub fn sql_type(data_type: &DataType) -> String {
-    let name = match data_type {
-        DataType::Boolean => "BOOLEAN",
-        DataType::Int8 => "TINYINT",
-        DataType::Int16 => "SMALLINT",
-        DataType::Int32 => "INT",
-        DataType::Int64 => "BIGINT",
-        DataType::UInt8 => "TINYINT UNSIGNED",
-        DataType::UInt16 => "SMALLINT UNSIGNED",
-        DataType::UInt32 => "INT UNSIGNED",
-        DataType::UInt64 => "BIGINT UNSIGNED",
-        DataType::Float32 => "REAL",
-        DataType::Float64 => "DOUBLE",
-        DataType::Date32 | DataType::Date64 => "DATE",
-        DataType::Time32(_) | DataType::Time64(_) => "TIME",
-        DataType::Timestamp(_, None) => "TIMESTAMP",
-        DataType::Timestamp(_, Some(_)) => "TIMESTAMP WITH TIME ZONE",
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "VARCHAR",
-        DataType::Interval(_) => "INTERVAL",
-        DataType::Dictionary(_, value) => return sql_type(value),
-        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
-            return format!("{}[]", sql_type(item.data_type()));
-        }
-        DataType::Decimal32(precision, scale)
-        | DataType::Decimal64(precision, scale)
-        | DataType::Decimal128(precision, scale)
-        | DataType::Decimal256(precision, scale) => return format!("DECIMAL({precision}, {scale})"),
-        other => return other.to_string(),
-    };
-    name.to_owned()
 }

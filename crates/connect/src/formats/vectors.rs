@@ -7,10 +7,13 @@ use arrow_schema::{DataType, Field, FieldRef};
 use tidemill_core::arrow::buffer::{NullBuffer, OffsetBuffer};
 use tidemill_core::error::Cause;
 
-use super::values::{self, BadRows, Texts, mismatch};
+use super::bad_rows::{BadRows, Texts, mismatch};
+
+/// Makes the column of all items.
+type ItemColumn = fn(&Field, &Items<'_>, &mut BadRows) -> Result<ArrayRef, Cause>;
 
 /// The items of all rows, one after the other.
-struct Items<'a>(Vec<Option<&'a str>>);
+pub(super) struct Items<'a>(Vec<Option<&'a str>>);
 
 impl Texts for Items<'_> {
     fn rows(&self) -> usize {
@@ -21,12 +24,17 @@ impl Texts for Items<'_> {
     }
 }
 
-/// A column of lists. A fixed size is checked.
-pub(super) fn column(field: &Field, texts: &impl Texts, bad: &mut BadRows) -> Result<ArrayRef, Cause> {
+/// A column of lists, whose items `items` converts. A fixed size is checked.
+pub(super) fn column(
+    field: &Field,
+    texts: &impl Texts,
+    bad: &mut BadRows,
+    items: ItemColumn,
+) -> Result<ArrayRef, Cause> {
     match field.data_type() {
-        DataType::List(item) => lists::<i32>(field, item, texts, bad),
-        DataType::LargeList(item) => lists::<i64>(field, item, texts, bad),
-        DataType::FixedSizeList(item, size) => fixed(field, item, *size, texts, bad),
+        DataType::List(item) => lists::<i32>(field, item, texts, bad, items),
+        DataType::LargeList(item) => lists::<i64>(field, item, texts, bad, items),
+        DataType::FixedSizeList(item, size) => fixed(field, item, *size, texts, bad, items),
         other => Err(Cause::bug(format!("{other} is no list"))),
     }
 }
@@ -36,9 +44,10 @@ fn lists<O: OffsetSizeTrait>(
     item: &FieldRef,
     texts: &impl Texts,
     bad: &mut BadRows,
+    convert: ItemColumn,
 ) -> Result<ArrayRef, Cause> {
     let (items, lengths, nulls) = split(field, texts, None, bad);
-    let values = item_values(field, item, items, &lengths, texts, bad)?;
+    let values = item_values(field, item, convert, items, &lengths, texts, bad)?;
     let offsets = OffsetBuffer::<O>::from_lengths(lengths);
     let array = GenericListArray::<O>::try_new(item.clone(), offsets, values, Some(nulls));
     array.map(|array| Arc::new(array) as ArrayRef).map_err(bug)
@@ -50,9 +59,10 @@ fn fixed(
     size: i32,
     texts: &impl Texts,
     bad: &mut BadRows,
+    convert: ItemColumn,
 ) -> Result<ArrayRef, Cause> {
     let (items, lengths, nulls) = split(field, texts, Some(size.max(0) as usize), bad);
-    let values = item_values(field, item, items, &lengths, texts, bad)?;
+    let values = item_values(field, item, convert, items, &lengths, texts, bad)?;
     let array = FixedSizeListArray::try_new(item.clone(), size, values, Some(nulls));
     array.map(|array| Arc::new(array) as ArrayRef).map_err(bug)
 }
@@ -103,6 +113,7 @@ fn push_items<'a>(text: &'a str, items: &mut Vec<Option<&'a str>>) -> bool {
 fn item_values(
     field: &Field,
     item: &FieldRef,
+    convert: ItemColumn,
     items: Items<'_>,
     lengths: &[usize],
     texts: &impl Texts,
@@ -116,7 +127,7 @@ fn item_values(
         }
     }
     let nullable = item.as_ref().clone().with_nullable(true);
-    let values = values::column(&nullable, &items, &mut bad_items)?;
+    let values = convert(&nullable, &items, &mut bad_items)?;
     let mut first = 0;
     for (row, length) in lengths.iter().enumerate() {
         if bad_items.any_in(first..first + length) {

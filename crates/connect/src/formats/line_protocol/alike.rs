@@ -5,10 +5,10 @@
 //!
 //! [`Points::push`]: super::points::Points::push
 
+use super::boolean::boolean;
 use super::column::Column;
 use super::names::Target;
 use super::numbers::{number_of, whole};
-use super::points::boolean;
 use super::shape::{Line, Shape};
 
 /// The most lines that are parsed together: their text should stay in the first-level cache.

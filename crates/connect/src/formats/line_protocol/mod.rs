@@ -14,6 +14,7 @@
 
 mod alike;
 mod block;
+mod boolean;
 mod column;
 mod decoder;
 mod discovery;

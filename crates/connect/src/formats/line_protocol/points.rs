@@ -8,6 +8,7 @@ use arrow_schema::{DataType, FieldRef, Schema, SchemaRef, TimeUnit};
 use tidemill_core::error::Cause;
 
 use super::alike::Alike;
+use super::boolean::boolean;
 use super::column::{Column, Refused, Value};
 use super::escapes::{end_of_value, plain, unescape};
 use super::names::{Found, Names, Target};
@@ -452,14 +453,6 @@ pub(super) fn skip_spaces(text: &[u8], mut at: usize, end: usize) -> usize {
         at += 1;
     }
     at
-}
-
-pub(super) fn boolean(value: &[u8]) -> Option<bool> {
-    match value {
-        b"t" | b"T" | b"true" | b"True" | b"TRUE" => Some(true),
-        b"f" | b"F" | b"false" | b"False" | b"FALSE" => Some(false),
-        _ => None,
-    }
 }
 
 #[cold]

@@ -1,0 +1,83 @@
+//! The texts of a column, which of their rows are bad, and why.
+
+use arrow_array::BooleanArray;
+use arrow_array::types::Float64Type;
+use arrow_cast::parse::Parser;
+use arrow_schema::Field;
+use tidemill_core::source::Faults;
+
+use super::sql_type::sql_type;
+
+/// The most bytes of a value that a message shows.
+const SHOWN_BYTES: usize = 60;
+
+/// The texts of one column, by row; `None` is NULL.
+pub(crate) trait Texts {
+    /// The number of rows.
+    fn rows(&self) -> usize;
+    /// The text of a row.
+    fn get(&self, row: usize) -> Option<&str>;
+}
+
+/// Which rows of a block are bad, and the reasons of the first ones.
+#[derive(Debug, Default)]
+pub(crate) struct BadRows {
+    /// Empty as long as all are good.
+    bad: Vec<bool>,
+    count: u64,
+    reasons: Vec<(usize, String)>,
+}
+
+impl BadRows {
+    /// Marks a row of `rows`. The reason is created only if it is to be shown.
+    #[cold]
+    pub(crate) fn mark(&mut self, row: usize, rows: usize, reason: impl FnOnce() -> String) {
+        self.bad.resize(rows, false);
+        if std::mem::replace(&mut self.bad[row], true) {
+            return;
+        }
+        self.count += 1;
+        if self.reasons.len() < Faults::SAMPLES_MAX {
+            self.reasons.push((row, reason()));
+        }
+    }
+
+    /// Whether one of these rows is bad.
+    pub(crate) fn any_in(&self, rows: std::ops::Range<usize>) -> bool {
+        self.count > 0 && self.bad[rows].contains(&true)
+    }
+
+    /// Which rows are good; `None`: all.
+    pub(crate) fn good(&self) -> Option<BooleanArray> {
+        (self.count > 0).then(|| self.bad.iter().map(|bad| Some(!bad)).collect())
+    }
+
+    /// Adds them to `faults`; `place` returns the place of a row.
+    pub(crate) fn report(mut self, faults: &mut Faults, place: impl Fn(usize) -> String) {
+        self.reasons.sort_by_key(|(row, _)| *row);
+        let shown = self.reasons.len() as u64;
+        for (row, reason) in self.reasons {
+            faults.add(format!("{}: {reason}", place(row)));
+        }
+        faults.count += self.count - shown;
+    }
+}
+
+/// The message for a missing required value.
+pub(super) fn no_value(field: &Field) -> String {
+    format!("column '{}' is NOT NULL, but there is no value", field.name())
+}
+
+/// Why a text is not a value of a column.
+pub(super) fn mismatch(field: &Field, text: &str) -> String {
+    let shown = match text.char_indices().find(|(at, _)| *at >= SHOWN_BYTES) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    };
+    let name = sql_type(field.data_type());
+    let is_number = Float64Type::parse(text.trim_ascii()).is_some();
+    match field.data_type().is_integer() && is_number {
+        true => format!("column '{}': {shown} does not fit into {name}", field.name()),
+        false => format!("column '{}': '{}' is not a {name}", field.name(), shown.escape_debug()),
+    }
+}
