@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for statement in parse(&script, "query")? {
         let Reply::Query(query) = session.execute(&statement)? else { continue };
         // The table is ordered, so it is known when all input has been read, and no sink is asked for.
-        let (_, answer) = query.start(Vec::new())?.wait()?;
+        let (_, answer) = query.open(Vec::new())?.start()?.wait()?;
         if let Some(rows) = answer {
             show(&rows)?;
         }

@@ -134,7 +134,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         for output in query.outputs() {
             sinks.push(Box::new(StandardOutput::of_process(&output.schema, &TextFormat::table())?));
         }
-        query.start(sinks)?.wait()?;
+        query.open(sinks)?.start()?.wait()?;
     }
     Ok(())
 }

@@ -42,7 +42,7 @@ pub(crate) fn run(
         anyhow::ensure!(!prepared.is_answered_at_end(), "the query does not stream");
         let explained = prepared.explained();
         let (sink, rows) = MemorySink::new(&prepared.outputs()[0].schema, 100_000_000);
-        let running = prepared.start(vec![Box::new(sink) as Box<dyn Sink>])?;
+        let running = prepared.open(vec![Box::new(sink) as Box<dyn Sink>])?.start()?;
         let (status, _) = running.wait()?;
         let explained = explained.with(&status);
         return Ok(Run { status, rows: rows.read()?, explained });

@@ -7,6 +7,7 @@ use std::thread::available_parallelism;
 
 use tidemill_engine::{OperatorPlan, Plan, Producer, SplitStatus, StreamRef, choose, compare};
 
+use crate::pipeline::{DurableRunPlan, Pipeline};
 use crate::prepared::Prepared;
 use crate::running::QueryStatus;
 use crate::split_profiles::AskedSplit;
@@ -14,9 +15,13 @@ use crate::split_profiles::AskedSplit;
 impl Prepared {
     /// The plan: sources, transforms, operators with their partitions and splits, outputs; when cycles close.
     pub fn explain(&self) -> String {
-        let mut text = self.settings_text();
+        self.explain_with(None)
+    }
+
+    fn explain_with(&self, durable: Option<&DurableRunPlan>) -> String {
+        let mut text = self.settings_text(durable);
         plan_lines(self).iter().for_each(|line| line.write(&mut text, None));
-        for ((operator, input), asked) in &self.splits {
+        for ((operator, input), asked) in &self.dataflow.splits {
             let _ = writeln!(text, "{}", self.costs_text(operator, *input, asked));
         }
         text
@@ -25,7 +30,7 @@ impl Prepared {
     /// The model's prediction for a split, from its costs in an earlier run.
     fn costs_text(&self, name: &str, input: usize, asked: &AskedSplit) -> String {
         let what = format!("the split of operator '{name}', input {input}");
-        let operator = self.plan.operators.iter().find(|operator| operator.name == name);
+        let operator = self.dataflow.plan.operators.iter().find(|operator| operator.name == name);
         let planned = operator.and_then(|operator| operator.inputs.get(input));
         let planned = planned.and_then(|input| Some((input.split.as_ref()?, &input.auto_split)));
         let (Some(profile), Some((plan, auto))) = (&asked.profile, planned) else {
@@ -45,11 +50,11 @@ impl Prepared {
 
     /// A description of the plan that can be completed with measurements.
     pub fn explained(&self) -> Explained {
-        let splits = self.splits.keys().cloned().collect();
-        Explained { settings: self.settings_text(), lines: plan_lines(self), splits }
+        let splits = self.dataflow.splits.keys().cloned().collect();
+        Explained { settings: self.settings_text(None), lines: plan_lines(self), splits }
     }
 
-    fn settings_text(&self) -> String {
+    fn settings_text(&self, durable: Option<&DurableRunPlan>) -> String {
         let cycles = self.cycles();
         let wait = cycles.wait_max.map_or("for ever".to_string(), |wait| {
             format!("at most {}", crate::duration::display_ns(wait.as_nanos() as i64))
@@ -66,12 +71,12 @@ impl Prepared {
             "workers: {}{processes}; latency bound: {bound}\ncycles: up to {} events, an event waits {wait}{idle}\n",
             self.settings.workers, cycles.events_max
         );
-        if self.sources.iter().any(|source| source.definition.event_time.is_some()) {
+        if self.dataflow.sources.iter().any(|source| source.definition.event_time.is_some()) {
             text.push_str(
                 "late rows: left out of every output, with windows or without; late(TABLE(source)) has them\n",
             );
         }
-        if let Some((folder, durability)) = &self.durability {
+        if let Some(DurableRunPlan { folder, durability }) = durable {
             let every = crate::duration::display_ns(durability.snapshot_every.as_nanos() as i64);
             let _ = writeln!(text, "durable: journal in {}, a snapshot every {every}", folder.display());
         }
@@ -79,6 +84,13 @@ impl Prepared {
             text.push_str("the answer is computed when the input has ended, from the outputs below\n");
         }
         text
+    }
+}
+
+impl Pipeline {
+    /// As [`Prepared::explain`].
+    pub fn explain(&self) -> String {
+        self.prepared.explain_with(self.durable.as_ref())
     }
 }
 
@@ -132,7 +144,7 @@ impl Line {
 }
 
 fn plan_lines(prepared: &Prepared) -> Vec<Line> {
-    let plan = &prepared.plan;
+    let plan = &prepared.dataflow.plan;
     let mut lines = Vec::new();
     for (sink, output) in plan.sinks.iter().zip(&prepared.outputs) {
         let kind = match &output.table_key {
@@ -150,7 +162,7 @@ fn plan_lines(prepared: &Prepared) -> Vec<Line> {
 fn stream_lines(prepared: &Prepared, plan: &Plan, stream: StreamRef, depth: usize, lines: &mut Vec<Line>) {
     match stream.producer {
         Producer::Source(index) => {
-            let source = &prepared.sources[index];
+            let source = &prepared.dataflow.sources[index];
             let definition = &source.definition;
             let columns: Vec<&str> = source
                 .columns
@@ -191,14 +203,15 @@ fn stream_lines(prepared: &Prepared, plan: &Plan, stream: StreamRef, depth: usiz
 /// The place of an operator that is part of a process.
 fn place_text(prepared: &Prepared, operator: &OperatorPlan) -> String {
     let Some(process) = operator.process else { return String::new() };
-    let (name, place) = (&prepared.plan.processes[process].name, prepared.places[process]);
+    let (name, place) = (&prepared.dataflow.plan.processes[process].name, prepared.dataflow.places[process]);
     format!(", process {name} at worker {place}")
 }
 
 /// How rows reach the partitions of an operator.
 fn split_text(prepared: &Prepared, operator: &OperatorPlan) -> String {
     let by_hand = operator.inputs.iter().enumerate().filter_map(|(index, input)| {
-        let AskedSplit { text, profile, .. } = prepared.splits.get(&(operator.name.clone(), index))?;
+        let AskedSplit { text, profile, .. } =
+            prepared.dataflow.splits.get(&(operator.name.clone(), index))?;
         Some(match &input.split {
             Some(_) if input.auto_split.is_some() && profile.is_some() => {
                 format!("{}: as measured before, see below, then as measured", readable(text))

@@ -1,25 +1,22 @@
 //! What helps a durable query that cannot go on: sinks are brought to a state that is left, rows are left out.
 
-use tidemill_engine::{Cause, Positions, Repair, Sink, Skip, find_repair, find_skip};
+use tidemill_engine::{Cause, DurableSource, Positions, Repair, Skip, find_repair, find_skip};
 
-use crate::prepared::Prepared;
-use crate::running::{durable_sources, open};
+use crate::opened::{OpenJournal, Opened, durable_sources};
 
-impl Prepared {
-    /// Whether a durable query could go on with its journal and these sinks; if not, what a repair would do, which is done
+impl Opened {
+    /// Whether a durable query could go on with its journal and its sinks; if not, what a repair would do, which is done
     /// if `is_to_be_done`. `None`: it can go on.
     ///
     /// # Errors
     /// If it is not durable, or a repair would not help.
-    pub fn repair(self, mut sinks: Vec<Box<dyn Sink>>, is_to_be_done: bool) -> Result<Option<Repair>, Cause> {
-        let (Some((_, durability)), Some(journal)) = (&self.durability, &self.journal) else {
-            return Err(not_durable());
-        };
-        let opened = self.sources.iter().map(open).collect::<Result<Vec<_>, Cause>>()?;
-        let sources = durable_sources(&self.sources, opened);
-        let repair = find_repair(&self.plan, &mut sinks, &sources, journal, durability)?;
+    pub fn repair(self, is_to_be_done: bool) -> Result<Option<Repair>, Cause> {
+        let sources = self.durable_sources()?;
+        let Opened { prepared, journal, mut sinks, .. } = self;
+        let OpenJournal { journal, durability, .. } = journal.ok_or_else(not_durable)?;
+        let repair = find_repair(&prepared.dataflow.plan, &mut sinks, &sources, &journal, &durability)?;
         if let (true, Some(repair)) = (is_to_be_done, &repair) {
-            repair.carry_out(journal)?;
+            repair.carry_out(&journal)?;
         }
         Ok(repair)
     }
@@ -31,24 +28,32 @@ impl Prepared {
     /// If it is not durable, if there is no such stream or row, or if every state that is left has one of the rows.
     pub fn skip(
         self,
-        mut sinks: Vec<Box<dyn Sink>>,
         stream: Option<&str>,
         positions: &Positions,
         is_to_be_done: bool,
     ) -> Result<Skip, Cause> {
-        let (Some((_, durability)), Some(journal)) = (&self.durability, &self.journal) else {
+        if self.journal.is_none() {
             return Err(not_durable());
-        };
-        let names = self.plan.sources.iter().map(|source| source.name.as_str());
+        }
+        let names = self.prepared.dataflow.plan.sources.iter().map(|source| source.name.as_str());
         let stream = named(stream, &names.collect::<Vec<_>>())?;
-        let opened = self.sources.iter().map(open).collect::<Result<Vec<_>, Cause>>()?;
-        let sources = durable_sources(&self.sources, opened);
+        let sources = self.durable_sources()?;
+        let Opened { prepared, journal, mut sinks, .. } = self;
+        let OpenJournal { journal, durability, .. } = journal.ok_or_else(not_durable)?;
+        let plan = &prepared.dataflow.plan;
         let asked = (stream.as_str(), positions);
-        let skip = find_skip(&self.plan, &mut sinks, &sources, journal, durability, asked)?;
+        let skip = find_skip(plan, &mut sinks, &sources, &journal, &durability, asked)?;
         if is_to_be_done {
-            skip.carry_out(journal)?;
+            skip.carry_out(&journal)?;
         }
         Ok(skip)
+    }
+
+    fn durable_sources(&self) -> Result<Vec<DurableSource>, Cause> {
+        match &self.journal {
+            Some(_) => Ok(durable_sources(&self.prepared.dataflow.sources, self.prepared.open_sources()?)),
+            None => Err(not_durable()),
+        }
     }
 }
 

@@ -1,20 +1,18 @@
-//! A query that is ready to run, with its plan, sources and outputs.
+//! A query that was checked and planned: its plan, sources and outputs. Nothing of it is open yet.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::Result;
-use datafusion::logical_expr::{Expr, FetchType, LogicalPlan, SkipType};
-use tidemill_engine::{Cause, CyclePolicy, Durability, FaultLog, Journal, Plan};
+use datafusion::logical_expr::{FetchType, LogicalPlan, SkipType};
+use tidemill_engine::{CyclePolicy, FaultLog, Plan};
 
 use crate::finish::{Finish, is_finite};
 use crate::logical::header;
 use crate::settings::Settings;
 use crate::split_profiles::{AskedSplits, asked};
 use crate::translate::{Kind, Relation, StateLimits, Translator, UsedSource};
-use crate::view::ViewHandle;
 use tidemill_operators::FailedResults;
 use tidemill_operators::watermark::LateRows;
 
@@ -30,173 +28,132 @@ pub struct Output {
     pub table_key: Option<Option<Vec<usize>>>,
 }
 
-/// See the module.
+/// A query that was checked and planned, and nothing more: nothing of it is open, and nothing runs. Its rows go to sinks
+/// of the caller's. What writes to sinks of its own is a [`Pipeline`](crate::Pipeline).
 pub struct Prepared {
-    pub(crate) plan: Plan,
-    pub(crate) sources: Vec<UsedSource>,
+    pub(crate) dataflow: Dataflow,
     pub(crate) outputs: Vec<Output>,
-    /// Rows for which an expression could not be computed.
-    pub(crate) faults: FaultLog,
-    /// Results that could not be represented and are NULL.
-    pub(crate) null_results: FaultLog,
-    pub(crate) late: LateRows,
-    pub(crate) finish: Option<Finish>,
-    pub(crate) rows_max: Option<u64>,
+    pub(crate) answer: Answer,
     pub(crate) settings: Settings,
     pub(crate) max_latency: Option<Duration>,
-    pub(crate) views: Vec<ViewHandle>,
-    /// Where and how it is durable, if it is.
-    pub(crate) durability: Option<(PathBuf, Durability)>,
-    /// Its journal, once opened.
-    pub(crate) journal: Option<Journal>,
-    /// The inputs for which the query requests a split.
-    pub(crate) splits: AskedSplits,
-    /// The worker of each process of the plan.
-    pub(crate) places: Vec<u32>,
     /// How other processes make the same plan, see [`Session::run_member`](crate::Session::run_member).
-    pub(crate) instructions: String,
+    pub(crate) instructions: Vec<u8>,
+}
+
+/// What the engine runs for a query, and what it reports beside the rows.
+pub(crate) struct Dataflow {
+    pub plan: Plan,
+    pub sources: Vec<UsedSource>,
+    /// The inputs for which the query requests a split.
+    pub splits: AskedSplits,
+    /// The worker of each process of the plan.
+    pub places: Vec<u32>,
+    /// Rows for which an expression could not be computed.
+    pub faults: FaultLog,
+    /// Results that could not be represented and are NULL.
+    pub null_results: FaultLog,
+    pub late: LateRows,
+}
+
+/// When the answer to a query is there.
+pub(crate) enum Answer {
+    /// All rows of the outputs, as they come.
+    Rows,
+    /// The first rows of the output.
+    First(u64),
+    /// One table, when all input has ended.
+    AtEnd(Finish),
+}
+
+/// The circumstances of a query, on which its answer does not depend.
+pub(crate) struct Circumstances<'a> {
+    pub settings: &'a Settings,
+    pub max_latency: Option<Duration>,
+    /// See [`Prepared`].
+    pub instructions: Vec<u8>,
+}
+
+impl<'a> Circumstances<'a> {
+    /// Those of a query that is only checked or shown, and never runs.
+    pub fn of_check(settings: &'a Settings) -> Self {
+        Circumstances { settings, max_latency: None, instructions: Vec::new() }
+    }
 }
 
 impl Prepared {
     /// Several queries that run together, each with its output. The flag says whether a result that cannot be
     /// represented ends them with an error; otherwise it becomes NULL and is reported.
-    pub(crate) fn pipeline(
+    pub(crate) fn together(
         name: &str,
         queries: &[(String, LogicalPlan)],
-        settings: &Settings,
-        max_latency: Option<Duration>,
+        circumstances: Circumstances<'_>,
         ends_with_error: bool,
     ) -> Result<Prepared> {
-        let plans: Vec<&LogicalPlan> = queries.iter().map(|(_, plan)| plan).collect();
-        let mut translator = Translator::new(name, &plans, limits(settings))?;
-        let null_results = FaultLog::default();
-        translator.failed_results = match ends_with_error {
-            true => FailedResults::Stop,
-            false => FailedResults::Null(null_results.clone()),
-        };
-        let mut outputs = Vec::new();
-        for (name, query) in queries {
-            let relation = translator.output(query)?;
-            translator.plan.sink(name, [relation.stream]);
-            outputs.push(output(name, query, &relation));
-        }
-        let places = translator.places()?;
-        let splits = asked(&mut translator.plan, translator.splits, settings.split_profiles.as_deref());
-        Ok(Prepared {
-            plan: translator.plan,
-            sources: translator.sources,
-            outputs,
-            faults: translator.faults,
-            null_results,
-            late: translator.late,
-            finish: None,
-            rows_max: None,
-            settings: settings.clone(),
-            max_latency: max_latency.or(settings.max_latency),
-            views: Vec::new(),
-            durability: None,
-            journal: None,
-            splits,
-            places,
-            instructions: String::new(),
-        })
+        let (dataflow, outputs) = translated(name, queries, circumstances.settings, ends_with_error)?;
+        Ok(Prepared::new(dataflow, outputs, Answer::Rows, circumstances))
     }
 
     /// One query whose rows are shown. Over input that ends, the parts that cannot stream are answered at the end.
-    pub(crate) fn shown(
-        query: &LogicalPlan,
-        settings: &Settings,
-        max_latency: Option<Duration>,
-    ) -> Result<Prepared> {
+    pub(crate) fn shown(query: &LogicalPlan, circumstances: Circumstances<'_>) -> Result<Prepared> {
         let (inner, rows_max) = without_limit(query);
-        let name = "query".to_string();
+        let settings = circumstances.settings;
         // Input that ends can be queried again, with a wider type; a stream continues.
         let ends_with_error = is_finite(query);
-        let queries = [(name, inner.clone())];
-        let streamed = Prepared::pipeline("query", &queries, settings, max_latency, ends_with_error);
-        match streamed {
-            Ok(prepared) if prepared.outputs[0].table_key.is_none() => Ok(Prepared { rows_max, ..prepared }),
-            Ok(prepared) if !is_finite(query) && rows_max.is_none() => Ok(prepared),
+        let queries = [("query".to_string(), inner.clone())];
+        match translated("query", &queries, settings, ends_with_error) {
+            Ok((dataflow, outputs)) if outputs[0].table_key.is_none() => {
+                let answer = rows_max.map_or(Answer::Rows, Answer::First);
+                Ok(Prepared::new(dataflow, outputs, answer, circumstances))
+            }
+            Ok((dataflow, outputs)) if !is_finite(query) && rows_max.is_none() => {
+                Ok(Prepared::new(dataflow, outputs, Answer::Rows, circumstances))
+            }
             Err(error) if !is_finite(query) => Err(error),
             Ok(_) if !is_finite(query) => Err(crate::refusal::refuse(
                 "LIMIT on a table (an aggregate without a window) whose input never ends",
                 "leave LIMIT out, or group by a window",
             )),
-            _ => Prepared::finished(query, settings, max_latency),
+            _ => Prepared::finished(query, circumstances),
         }
     }
 
     /// A query that is answered when its input has ended.
-    fn finished(query: &LogicalPlan, settings: &Settings, max_latency: Option<Duration>) -> Result<Prepared> {
-        let finish = Finish::divide(query, &limits(settings))?;
+    fn finished(query: &LogicalPlan, circumstances: Circumstances<'_>) -> Result<Prepared> {
+        let finish = Finish::divide(query, &limits(circumstances.settings))?;
         let parts = finish.parts.iter().enumerate();
         let parts: Vec<(String, LogicalPlan)> =
             parts.map(|(index, part)| (format!("part {index}"), part.plan.clone())).collect();
-        let prepared = Prepared::pipeline("query", &parts, settings, max_latency, true)?;
-        Ok(Prepared { finish: Some(finish), ..prepared })
+        let (dataflow, outputs) = translated("query", &parts, circumstances.settings, true)?;
+        Ok(Prepared::new(dataflow, outputs, Answer::AtEnd(finish), circumstances))
     }
 
-    /// Makes it durable, if its sources are.
-    pub(crate) fn made_durable(mut self, queries: &[(String, LogicalPlan)]) -> Result<Prepared, Cause> {
-        let is_durable = |source: &UsedSource| source.definition.durable.is_some();
-        let Some(durable) = self.sources.iter().find(|source| is_durable(source)) else { return Ok(self) };
-        if let Some(volatile) = self.sources.iter().find(|source| !is_durable(source) && !source.is_empty) {
-            let (durable, volatile) = (&durable.definition.name, &volatile.definition.name);
-            return Err(Cause::user(format!(
-                "source '{durable}' is durable and source '{volatile}' of the same pipeline is not: after a crash its \
-                 rows would be missing; add durable = true to '{volatile}', or run it in a pipeline of its own"
-            )));
-        }
-        let Some(folder) = &self.settings.journal else {
-            let name = &durable.definition.name;
-            return Err(Cause::user(format!(
-                "source '{name}' is durable, so say where its journal is: SET journal = 'folder'"
-            )));
-        };
-        let text = queries.iter().map(|(name, plan)| format!("{name}: {}\n", plan.display_indent()));
-        let durability = Durability::new(text.collect::<String>());
-        let snapshot_every = self.settings.snapshot_every;
-        let meaning = self.sources.iter().flat_map(meaning).collect();
-        let durability = Durability { snapshot_every, meaning, ..durability };
-        self.durability = Some((folder.clone(), durability));
-        Ok(self)
-    }
-
-    /// Opens the journal, if it is durable; from then on no other run of it can start. This happens before sinks are
-    /// opened, because opening a sink may end an earlier run in favour of a later one.
-    pub(crate) fn open_journal(&mut self) -> Result<(), Cause> {
-        if let Some((folder, _)) = &self.durability {
-            self.journal = Some(Journal::open(folder)?);
-        }
-        Ok(())
-    }
-
-    /// The folder of its journal, if it is durable.
-    pub fn journal(&self) -> Option<&Path> {
-        self.durability.as_ref().map(|(folder, _)| folder.as_path())
-    }
-
-    /// Whether it resumes after a crash.
-    pub fn is_durable(&self) -> bool {
-        self.durability.is_some()
+    fn new(
+        dataflow: Dataflow,
+        outputs: Vec<Output>,
+        answer: Answer,
+        circumstances: Circumstances<'_>,
+    ) -> Prepared {
+        let Circumstances { settings, max_latency, instructions } = circumstances;
+        let max_latency = max_latency.or(settings.max_latency);
+        Prepared { dataflow, outputs, answer, settings: settings.clone(), max_latency, instructions }
     }
 
     /// Its outputs. A query that is answered at its end has none.
     pub fn outputs(&self) -> &[Output] {
-        match self.finish {
-            Some(_) => &[],
-            None => &self.outputs,
+        match self.answer {
+            Answer::AtEnd(_) => &[],
+            Answer::Rows | Answer::First(_) => &self.outputs,
         }
     }
 
     /// Whether its answer comes only when all input has ended.
     pub fn is_answered_at_end(&self) -> bool {
-        self.finish.is_some()
+        matches!(self.answer, Answer::AtEnd(_))
     }
 
     /// Whether all of its input ends.
     pub fn is_finite(&self) -> bool {
-        self.sources.iter().all(|source| source.definition.is_finite)
+        self.dataflow.sources.iter().all(|source| source.definition.is_finite)
     }
 
     /// The bound on the time from arrival to result.
@@ -220,20 +177,30 @@ impl Prepared {
     }
 }
 
-/// The meaning of the rows in a source's journal for the query: how the columns that it reads are computed from them.
-fn meaning(source: &UsedSource) -> Vec<String> {
-    let definition = &source.definition;
-    let computed = definition.computed.as_deref().unwrap_or_default();
-    let column = |index: &usize| {
-        let (field, expression) = (definition.schema.field(*index), computed.get(*index)?);
-        let is_own = matches!(expression, Expr::Column(column) if column.name() == field.name());
-        (!is_own).then(|| format!("column {} of {}: {expression}", field.name(), definition.name))
+/// The plan of queries that run together, and their outputs.
+fn translated(
+    name: &str,
+    queries: &[(String, LogicalPlan)],
+    settings: &Settings,
+    ends_with_error: bool,
+) -> Result<(Dataflow, Vec<Output>)> {
+    let plans: Vec<&LogicalPlan> = queries.iter().map(|(_, plan)| plan).collect();
+    let mut translator = Translator::new(name, &plans, limits(settings))?;
+    let null_results = FaultLog::default();
+    translator.failed_results = match ends_with_error {
+        true => FailedResults::Stop,
+        false => FailedResults::Null(null_results.clone()),
     };
-    let mut lines: Vec<String> = source.columns.iter().filter_map(column).collect();
-    if definition.ordered {
-        lines.push(format!("{} comes in the order of event time", definition.name));
+    let mut outputs = Vec::new();
+    for (name, query) in queries {
+        let relation = translator.output(query)?;
+        translator.plan.sink(name, [relation.stream]);
+        outputs.push(output(name, query, &relation));
     }
-    lines
+    let places = translator.places()?;
+    let splits = asked(&mut translator.plan, translator.splits, settings.split_profiles.as_deref());
+    let Translator { plan, sources, faults, late, .. } = translator;
+    Ok((Dataflow { plan, sources, splits, places, faults, null_results, late }, outputs))
 }
 
 fn limits(settings: &Settings) -> StateLimits {

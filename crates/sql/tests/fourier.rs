@@ -54,7 +54,7 @@ fn spectra(signals: &[Vec<f64>], script: &str) -> Vec<Option<(Vec<f64>, Vec<f64>
         let reply = session.execute(&statement).unwrap_or_else(|error| panic!("{error}"));
         let Reply::Query(query) = reply else { continue };
         let (sink, kept) = MemorySink::new(&query.outputs()[0].schema, 1000);
-        query.start(vec![Box::new(sink)]).unwrap().wait().unwrap();
+        query.open(vec![Box::new(sink)]).unwrap().start().unwrap().wait().unwrap();
         return by_number(&kept.read().unwrap(), signals.len());
     }
     panic!("there is no query");

@@ -82,7 +82,8 @@ fn streamed(session: &mut Session, sql: &str) -> Result<RecordBatch, String> {
             assert!(!query.is_answered_at_end(), "{sql}");
             let (sink, kept) = MemorySink::new(&query.outputs()[0].schema, 1000);
             query
-                .start(vec![Box::new(sink)])
+                .open(vec![Box::new(sink)])
+                .and_then(|opened| opened.start())
                 .and_then(|running| running.wait())
                 .map_err(|cause| cause.to_string())?;
             kept.read().map_err(|cause| cause.to_string())

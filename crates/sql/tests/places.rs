@@ -40,7 +40,7 @@ fn rows(session: &mut Session, script: &str) -> RecordBatch {
         match session.execute(&statement).unwrap_or_else(|error| panic!("{error}")) {
             Reply::Query(prepared) => {
                 let (sink, kept) = MemorySink::new(&prepared.outputs()[0].schema, 1_000_000);
-                prepared.start(vec![Box::new(sink)]).unwrap().wait().unwrap();
+                prepared.open(vec![Box::new(sink)]).unwrap().start().unwrap().wait().unwrap();
                 return kept.read().unwrap();
             }
             Reply::Done(_) => {}
@@ -97,8 +97,8 @@ fn queries_of_a_pipeline_share_a_process() {
     for statement in parse(script, "test.sql").unwrap() {
         session.execute(&statement).unwrap_or_else(|error| panic!("{error}"));
     }
-    let (prepared, sinks) = session.pipeline().unwrap().unwrap();
-    let running = prepared.start(sinks).unwrap();
+    let pipeline = session.pipeline().unwrap().unwrap();
+    let running = pipeline.open().unwrap().start().unwrap();
     let views = running.views().to_vec();
     running.wait().unwrap();
     let rows: Vec<usize> = views.iter().map(|view| view.read().unwrap().num_rows()).collect();

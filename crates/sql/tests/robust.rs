@@ -59,7 +59,7 @@ fn run(prepared: Prepared) -> Result<(QueryStatus, RecordBatch), Cause> {
         sinks.push(Box::new(sink));
         kept.push(rows);
     }
-    let (status, answer) = prepared.start(sinks)?.wait()?;
+    let (status, answer) = prepared.open(sinks)?.start()?.wait()?;
     let rows = answer.map_or_else(|| kept[0].read(), Ok)?;
     Ok((status, rows))
 }
@@ -150,8 +150,8 @@ fn a_sum_that_overflows_is_null_in_a_pipeline() {
     );
     let mut session = Session::new();
     execute(&mut session, &script).unwrap_or_else(|error| panic!("{error}"));
-    let (pipeline, sinks) = session.pipeline().unwrap().unwrap();
-    let (status, _) = pipeline.start(sinks).unwrap().wait().unwrap();
+    let pipeline = session.pipeline().unwrap().unwrap();
+    let (status, _) = pipeline.open().unwrap().start().unwrap().wait().unwrap();
     let text = std::fs::read_to_string(folder.0.join("sums.csv")).unwrap();
     assert_eq!(text, format!("k,n,s,d,m\n1,3,,,{largest}\n2,2,11,11,6\n"));
     assert_eq!((status.null_results.count, status.faults.count), (2, 0));
@@ -191,8 +191,8 @@ fn a_condition_that_fails_costs_its_pair_alone() {
         );
     let mut session = Session::new();
     execute(&mut session, &script).unwrap_or_else(|error| panic!("{error}"));
-    let (pipeline, sinks) = session.pipeline().unwrap().unwrap();
-    let (status, _) = pipeline.start(sinks).unwrap().wait().unwrap();
+    let pipeline = session.pipeline().unwrap().unwrap();
+    let (status, _) = pipeline.open().unwrap().start().unwrap().wait().unwrap();
     let text = std::fs::read_to_string(folder.0.join("pairs.csv")).unwrap();
     let mut lines: Vec<&str> = text.lines().skip(1).collect();
     lines.sort_unstable();
@@ -254,7 +254,7 @@ fn a_query_without_end_can_be_stopped() {
     let mut session = Session::new();
     let query = prepared(&mut session, "SELECT value FROM sequence() WHERE value < 10");
     let (sink, rows) = MemorySink::new(&query.outputs()[0].schema, 1000);
-    let running = query.start(vec![Box::new(sink)]).unwrap();
+    let running = query.open(vec![Box::new(sink)]).unwrap().start().unwrap();
     let start = Instant::now();
     while rows.len() < 10 {
         assert!(start.elapsed() < PATIENCE, "no rows came");
@@ -287,7 +287,8 @@ impl Sink for Fails {
 fn a_sink_that_fails_ends_the_query_with_its_reason() {
     let mut session = Session::new();
     let query = prepared(&mut session, "SELECT value FROM sequence()");
-    let cause = query.start(vec![Box::new(Fails)]).unwrap().wait().expect_err("the sink fails");
+    let cause =
+        query.open(vec![Box::new(Fails)]).unwrap().start().unwrap().wait().expect_err("the sink fails");
     assert!(cause.fault == Fault::Operation && cause.message.contains("the disk is full"), "{cause}");
 }
 

@@ -97,7 +97,7 @@ fn rows(query: &str) -> (Vec<Vec<i64>>, usize) {
         panic!("it is no query");
     };
     let (sink, kept) = MemorySink::new(&query.outputs()[0].schema, 10_000);
-    let (status, _) = query.start(vec![Box::new(sink)]).unwrap().wait().unwrap();
+    let (status, _) = query.open(vec![Box::new(sink)]).unwrap().start().unwrap().wait().unwrap();
     assert_eq!(status.faults.count, 0, "a condition was computed of a row that is none of its own");
     let batch = kept.read().unwrap();
     let columns: Vec<_> = batch.columns().iter().map(|column| column.as_primitive::<Int64Type>()).collect();

@@ -83,7 +83,8 @@ fn sorted(mut lines: Vec<String>) -> Vec<String> {
 /// What a query of a pipeline gives out, all of it and in order, and the columns of its key.
 fn written(session: &mut Session, sql: &str) -> (Vec<Vec<String>>, Vec<String>, Option<Vec<usize>>) {
     execute(session, &format!("CREATE MATERIALIZED VIEW written AS {sql}"));
-    let (prepared, _) = session.pipeline().unwrap_or_else(|cause| panic!("{cause}\n{sql}")).unwrap();
+    let pipeline = session.pipeline().unwrap_or_else(|cause| panic!("{cause}\n{sql}"));
+    let prepared = pipeline.unwrap().into_prepared();
     let (mut sinks, mut kept): (Vec<Box<dyn Sink>>, Vec<MemoryRows>) = (Vec::new(), Vec::new());
     let mut key = None;
     let mut wanted = 0;
@@ -95,7 +96,7 @@ fn written(session: &mut Session, sql: &str) -> (Vec<Vec<String>>, Vec<String>, 
         sinks.push(Box::new(sink));
         kept.push(rows);
     }
-    prepared.start(sinks).unwrap().wait().unwrap_or_else(|cause| panic!("{cause}\n{sql}"));
+    prepared.open(sinks).unwrap().start().unwrap().wait().unwrap_or_else(|cause| panic!("{cause}\n{sql}"));
     let commits = kept[wanted].commits();
     let commits = commits.iter().map(|commit| commit.batches.iter().flat_map(lines).collect()).collect();
     (commits, lines(&kept[wanted].read().unwrap()), key)
@@ -114,7 +115,13 @@ fn shown(session: &mut Session, sql: &str) -> Vec<String> {
         sinks.push(Box::new(sink));
         kept.push(rows);
     }
-    let (_, answer) = prepared.start(sinks).unwrap().wait().unwrap_or_else(|cause| panic!("{cause}\n{sql}"));
+    let (_, answer) = prepared
+        .open(sinks)
+        .unwrap()
+        .start()
+        .unwrap()
+        .wait()
+        .unwrap_or_else(|cause| panic!("{cause}\n{sql}"));
     sorted(lines(&answer.unwrap_or_else(|| kept[0].read().unwrap())))
 }
 
@@ -263,8 +270,7 @@ fn a_view_with_a_key_has_the_last_row_of_each() {
             assert_eq!(last_of_each(&lines, &key.unwrap()), ["100 c", "20 b", "8 a"]);
 
             let mut session = with_view();
-            let (prepared, sinks) = session.pipeline().unwrap().unwrap();
-            let running = prepared.start(sinks).unwrap();
+            let running = session.pipeline().unwrap().unwrap().open().unwrap().start().unwrap();
             let view = running.views()[0].clone();
             running.wait().unwrap();
             session.attach_view(&view);

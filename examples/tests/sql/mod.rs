@@ -40,8 +40,9 @@ pub fn define(session: &mut Session, script: &str, workers: usize) {
 
 /// Runs all sinks of a session to the end of their input.
 pub fn run_sinks(session: &Session) {
-    let (prepared, sinks) = session.pipeline().expect("a plan").expect("a script with sinks");
-    let (status, _) = prepared.start(sinks).expect("it starts").wait().expect("it ends in order");
+    let pipeline = session.pipeline().expect("a plan").expect("a script with sinks");
+    let running = pipeline.open().expect("its sinks open").start();
+    let (status, _) = running.expect("it starts").wait().expect("it ends in order");
     assert_eq!((status.late, status.faults.count), (0, 0), "rows were left out");
 }
 
@@ -58,7 +59,8 @@ pub fn rows(session: &mut Session, query: &str) -> Vec<RecordBatch> {
         sinks.push(Box::new(sink));
         kept.push(rows);
     }
-    let (status, answer) = prepared.start(sinks).expect("it starts").wait().expect("it ends in order");
+    let (status, answer) =
+        prepared.open(sinks).expect("it opens").start().expect("it starts").wait().expect("it ends in order");
     assert_eq!((status.late, status.faults.count), (0, 0), "rows were left out");
     let read = kept.iter().map(|rows| rows.read().expect("the rows"));
     answer.into_iter().chain(read).collect()

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
-use tidemill_sql::{RunningQuery, Session};
+use tidemill_sql::{Opened, RunningQuery, Session};
 
 use super::{Failed, summary, user_error};
 use crate::terminal;
@@ -50,16 +50,16 @@ impl Background {
     /// Starts the sinks and materialized views of a session; from then on queries read the rows of these views.
     /// If it `is_strict`, it ends at what cannot be done as it was asked for.
     pub fn start(session: &mut Session, is_strict: bool) -> anyhow::Result<Background> {
-        let Some((prepared, sinks)) = session.pipeline().map_err(Failed)? else {
+        let Some(pipeline) = session.pipeline().map_err(Failed)? else {
             return Err(user_error(
                 "there is nothing to start: define a materialized view (CREATE MATERIALIZED VIEW name AS SELECT ...) \
                  or a sink first"
                     .into(),
             ));
         };
-        let bound = prepared.max_latency();
-        let names: Vec<String> = prepared.outputs().iter().map(|output| output.name.clone()).collect();
-        let running = prepared.start(sinks).map_err(Failed)?;
+        let bound = pipeline.max_latency();
+        let names: Vec<String> = pipeline.outputs().iter().map(|output| output.name.clone()).collect();
+        let running = pipeline.open().and_then(Opened::start).map_err(Failed)?;
         for view in running.views() {
             session.attach_view(view);
         }

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use tidemill_connect::standard_streams::is_output_closed;
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::{Cause, Sink};
-use tidemill_sql::{Output, Prepared, QueryStatus, Reply, RunningQuery, Session, Statement, StatementKind};
+use tidemill_sql::{
+    Opened, Output, Prepared, QueryStatus, Reply, RunningQuery, Session, Statement, StatementKind,
+};
 
 use super::background::Background;
 use super::changing::Changing;
@@ -139,7 +141,7 @@ impl Executor {
         let streams = !prepared.outputs().is_empty();
         let counted = Counted::default();
         let (sinks, mut changing) = self.sinks(&prepared, &counted)?;
-        let running = prepared.start(sinks).map_err(Failed)?;
+        let running = prepared.open(sinks).and_then(Opened::start).map_err(Failed)?;
         let watched = self.watch(&running, &mut Live::of_query(streams), changing.as_mut())?;
         let (exit, left) = self.finish(running, watched)?;
         let Some((status, answer)) = left else { return Ok(exit) };
@@ -177,7 +179,7 @@ impl Executor {
         let explained = prepared.explained();
         let discard = |_| Box::new(tidemill_sql::Discard) as Box<dyn tidemill_engine::Sink>;
         let sinks = prepared.outputs().iter().map(discard).collect();
-        let running = prepared.start(sinks).map_err(Failed)?;
+        let running = prepared.open(sinks).and_then(Opened::start).map_err(Failed)?;
         let watched = self.watch(&running, &mut Live::of_query(false), None)?;
         let (exit, left) = self.finish(running, watched)?;
         if let Some((status, _)) = left {
@@ -190,13 +192,15 @@ impl Executor {
 
     /// Runs the sinks and materialized views of the session until their end; `None` if there are none.
     pub fn pipeline(&self) -> anyhow::Result<Option<Exit>> {
-        let Some((prepared, sinks)) = self.session.pipeline().map_err(Failed)? else { return Ok(None) };
-        let bound = prepared.max_latency();
-        let names: Vec<&str> = prepared.outputs().iter().map(|output| output.name.as_str()).collect();
-        let journal = prepared.journal().map(|folder| format!(", journal in {}", folder.display()));
+        let Some(pipeline) = self.session.pipeline().map_err(Failed)? else { return Ok(None) };
+        let bound = pipeline.max_latency();
+        let names: Vec<&str> = pipeline.outputs().iter().map(|output| output.name.as_str()).collect();
+        let journal = pipeline.journal().map(|folder| format!(", journal in {}", folder.display()));
         let journal = journal.unwrap_or_default();
-        terminal::tell(&format!("running {}{journal}; Ctrl-C ends it in order", names.join(", ")));
-        let running = prepared.start(sinks).map_err(Failed)?;
+        let notice = format!("running {}{journal}; Ctrl-C ends it in order", names.join(", "));
+        let opened = pipeline.open().map_err(Failed)?;
+        terminal::tell(&notice);
+        let running = opened.start().map_err(Failed)?;
         if let Some(recovered) = running.recovered() {
             summary::recovered(recovered);
         }

@@ -27,8 +27,8 @@ impl ExplainPipeline {
         for statement in script.statements()? {
             plans.extend(plan(&mut session, &statement)?);
         }
-        if let Some(prepared) = session.explained_pipeline().map_err(Failed)? {
-            plans.push(format!("-- run\n{}", prepared.explain().trim_end()));
+        if let Some(pipeline) = session.pipeline().map_err(Failed)? {
+            plans.push(format!("-- run\n{}", pipeline.explain().trim_end()));
         }
         if plans.is_empty() {
             return Err(user_error(format!(

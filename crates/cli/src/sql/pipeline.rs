@@ -37,8 +37,8 @@ pub(crate) fn repair_script(
     folder: &Path,
     is_to_be_done: bool,
 ) -> anyhow::Result<Option<Repair>> {
-    let (prepared, sinks) = durable_pipeline(path, session, folder)?;
-    Ok(prepared.repair(sinks, is_to_be_done).map_err(Failed)?)
+    let opened = durable_pipeline(path, session, folder)?.open().map_err(Failed)?;
+    Ok(opened.repair(is_to_be_done).map_err(Failed)?)
 }
 
 /// What it takes to leave rows out of the durable pipeline of a script, which is done if `is_to_be_done`.
@@ -49,8 +49,8 @@ pub(crate) fn skip_script(
     (stream, positions): (Option<&str>, &Positions),
     is_to_be_done: bool,
 ) -> anyhow::Result<Skip> {
-    let (prepared, sinks) = durable_pipeline(path, session, folder)?;
-    Ok(prepared.skip(sinks, stream, positions, is_to_be_done).map_err(Failed)?)
+    let opened = durable_pipeline(path, session, folder)?.open().map_err(Failed)?;
+    Ok(opened.skip(stream, positions, is_to_be_done).map_err(Failed)?)
 }
 
 /// The pipeline of a script with the journal in a folder, which is there. What the script asks is not answered.

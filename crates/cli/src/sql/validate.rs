@@ -30,7 +30,7 @@ impl ValidatePipeline {
         }
         let Found { mut errors, not_checked, .. } = found;
         if errors.is_empty() {
-            session.explained_pipeline().map_err(Failed)?;
+            session.pipeline().map_err(Failed)?;
             terminal::tell(&format!(
                 "{}: {}, no errors",
                 script.name,

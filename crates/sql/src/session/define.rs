@@ -12,7 +12,7 @@ use crate::catalog::{Materialized, Relation, ViewDefinition};
 use crate::connectors;
 use crate::definition::SourceDefinition;
 use crate::logical::{Key, LastOfKey, shown};
-use crate::prepared::Prepared;
+use crate::prepared::{Circumstances, Prepared};
 use crate::statement::{
     CreateMaterializedView, CreateSink, CreateSource, CreateView, Name, Options, RelationKind, SinkInput,
     Statement,
@@ -103,7 +103,7 @@ impl Session {
         statement: &Statement,
     ) -> Result<Option<Vec<usize>>, TextError> {
         let check = [(create.name.value.clone(), plan.clone())];
-        let prepared = Prepared::pipeline("check", &check, &self.settings, None, false)
+        let prepared = Prepared::together("check", &check, Circumstances::of_check(&self.settings), false)
             .map_err(|error| self.text_error(&error, statement))?;
         if create.key.is_empty() {
             return Ok(None);
@@ -171,7 +171,8 @@ impl Session {
         statement: &Statement,
     ) -> Result<LogicalPlan, TextError> {
         let plan = self.plan(query, statement)?;
-        Prepared::pipeline("check", &[("check".into(), plan.clone())], &self.settings, None, false)
+        let check = [("check".into(), plan.clone())];
+        Prepared::together("check", &check, Circumstances::of_check(&self.settings), false)
             .map_err(|error| self.text_error(&error, statement))?;
         Ok(plan)
     }

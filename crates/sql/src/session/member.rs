@@ -9,12 +9,12 @@ use crate::statement::{Statement, parse};
 impl Session {
     /// What another process must execute to have the plan of a query, or of the pipeline: a script. Empty if there is
     /// none.
-    pub(super) fn instructions(&self, query: Option<&Statement>) -> String {
+    pub(super) fn instructions(&self, query: Option<&Statement>) -> Vec<u8> {
         if self.settings.processes == 1 {
-            return String::new();
+            return Vec::new();
         }
         let statements = self.definitions.iter().chain(query.map(|query| &query.text));
-        statements.map(|text| format!("{text}\n;\n")).collect()
+        statements.map(|text| format!("{text}\n;\n")).collect::<String>().into_bytes()
     }
 
     /// Runs this process's part of a query that another process has started. Call it on a session with the same
@@ -36,7 +36,7 @@ impl Session {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn run_member(mut self, member: WorkerProcess) -> Result<(), Cause> {
-        let plan = self.prepare_as_told(member.instructions())?.plan;
+        let plan = self.prepare_as_told(member.instructions())?.dataflow.plan;
         member.run(plan).map_err(crate::running::cause_of)
     }
 
@@ -49,6 +49,7 @@ impl Session {
                 Reply::Done(_) | Reply::Rows(_) | Reply::Text(_) => {}
             }
         }
-        self.explained_pipeline()?.ok_or_else(|| wrong("there is no query in it".into()))
+        let pipeline = self.pipeline()?.ok_or_else(|| wrong("there is no query in it".into()))?;
+        Ok(pipeline.into_prepared())
     }
 }

@@ -14,19 +14,20 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::DataFusionError;
 use datafusion::logical_expr::{ColumnarValue, LogicalPlan, Volatility, create_udf};
 use datafusion::sql::sqlparser::ast;
-use tidemill_engine::{Cause, PlaceGroup, Sink};
+use tidemill_engine::{Cause, PlaceGroup};
 use tidemill_operators::Aggregate;
 
 use crate::catalog::{Catalog, Relation, ViewDefinition};
-use crate::connectors::{self, SinkDefinition, SinkUse};
+use crate::connectors::{self, SinkDefinition};
 use crate::extension::{Generator, Registry, TableOperator};
 use crate::logical::{Functions, Provider, shown_rows};
-use crate::prepared::{Output, Prepared};
+use crate::pipeline::{Pipeline, Target};
+use crate::prepared::{Circumstances, Prepared};
 use crate::settings::Settings;
 use crate::statement::{Name, Options, Statement, StatementKind};
 use crate::text_error::{Names, TextError};
 use crate::translate::{is_static, read_static};
-use crate::view::{Kept, ViewHandle};
+use crate::view::ViewHandle;
 
 /// The result of a statement.
 pub enum Reply {
@@ -41,12 +42,6 @@ pub enum Reply {
     /// A query to be started, and then described with its measurements (`EXPLAIN ANALYZE`).
     Analyze(Box<Prepared>),
 }
-
-/// The queries of a session that run together, and the sinks that they write to.
-pub type Pipeline = (Prepared, Vec<Box<dyn Sink>>);
-
-/// The target of each output; `None`: it is kept in memory.
-type SinkDefinitions = Vec<Option<SinkDefinition>>;
 
 /// A defined sink, and its input.
 struct SinkEntry {
@@ -185,13 +180,9 @@ impl Session {
     /// # Errors
     /// The error, with its place.
     pub fn execute(&mut self, statement: &Statement) -> Result<Reply, TextError> {
-        let mut reply = self.reply(statement)?;
-        match &mut reply {
-            Reply::Done(_) => self.definitions.push(statement.text.clone()),
-            Reply::Query(prepared) | Reply::Analyze(prepared) => {
-                prepared.instructions = self.instructions(Some(statement));
-            }
-            Reply::Rows(_) | Reply::Text(_) => {}
+        let reply = self.reply(statement)?;
+        if let Reply::Done(_) = &reply {
+            self.definitions.push(statement.text.clone());
         }
         Ok(reply)
     }
@@ -218,41 +209,25 @@ impl Session {
             StatementKind::Drop { kind, name, if_exists } => {
                 self.drop_named(*kind, name, *if_exists, statement)
             }
-            StatementKind::Explain { analyze, statement: explained } => self.explain(*analyze, explained),
+            StatementKind::Explain { analyze, statement: explained } => {
+                self.explain(*analyze, explained, statement)
+            }
         }
     }
 
-    /// Everything that the sinks and materialized views of the session request, to run together; `None` if there is
-    /// nothing.
+    /// Everything that the sinks and materialized views of the session request, planned to run together; `None` if there
+    /// is nothing.
     ///
     /// # Errors
     /// If the queries cannot run together.
     pub fn pipeline(&self) -> Result<Option<Pipeline>, Cause> {
-        let Some((mut prepared, opens)) = self.prepare_pipeline()? else { return Ok(None) };
-        prepared.open_journal()?;
-        let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
-        for (output, open) in prepared.outputs().to_vec().iter().zip(opens) {
-            sinks.push(match open {
-                Some(definition) => (definition.open)(&sink_use(output, prepared.is_durable()))?,
-                None => {
-                    let (sink, kept) = Kept::new(output, &output.schema, self.settings.max_result_rows)?;
-                    prepared.views.push(ViewHandle::new(&output.name, &output.schema, kept));
-                    sink
-                }
-            });
-        }
-        Ok(Some((prepared, sinks)))
-    }
-
-    /// The pipeline with the definition of each sink; `None` for materialized views.
-    fn prepare_pipeline(&self) -> Result<Option<(Prepared, SinkDefinitions)>, Cause> {
-        let (mut queries, mut opens) = (Vec::new(), Vec::new());
+        let (mut queries, mut targets) = (Vec::new(), Vec::new());
         let mut max_latency = None;
         for (name, sink) in &self.sinks {
             max_latency = max_latency.into_iter().chain(sink.max_latency).min();
             for input in &sink.inputs {
                 queries.push((name.clone(), input.clone()));
-                opens.push(Some(sink.definition.clone()));
+                targets.push(Target::Sink(sink.definition.clone()));
             }
         }
         for (name, relation) in self.catalog.iter() {
@@ -260,31 +235,14 @@ impl Session {
             let Some(materialized) = &view.materialized else { continue };
             max_latency = max_latency.into_iter().chain(materialized.max_latency).min();
             queries.push((name.to_string(), view.plan.clone()));
-            opens.push(None);
+            targets.push(Target::View);
         }
         if queries.is_empty() {
             return Ok(None);
         }
-        let prepared = Prepared::pipeline("pipeline", &queries, &self.settings, max_latency, false)
-            .map_err(|error| Cause::user(crate::expression::plain(&error)))?;
-        let mut prepared = prepared.made_durable(&queries)?;
-        prepared.instructions = self.instructions(None);
-        if let (true, Some(at)) = (prepared.is_durable(), opens.iter().position(Option::is_none)) {
-            let (view, _) = &queries[at];
-            return Err(Cause::user(format!(
-                "materialized view '{view}' reads a durable source; views are not kept over a crash yet: write to a \
-                 sink instead, or run the view in a pipeline of its own over a source without durable = true"
-            )));
-        }
-        Ok(Some((prepared, opens)))
-    }
-
-    /// The pipeline's plan, without opening its sinks.
-    ///
-    /// # Errors
-    /// As [`pipeline`](Session::pipeline).
-    pub fn explained_pipeline(&self) -> Result<Option<Prepared>, Cause> {
-        Ok(self.prepare_pipeline()?.map(|(prepared, _)| prepared))
+        let circumstances =
+            Circumstances { settings: &self.settings, max_latency, instructions: self.instructions(None) };
+        Pipeline::new(&queries, targets, circumstances).map(Some)
     }
 
     /// From now on, queries that name this view read its rows as they are at that moment instead of computing it again.
@@ -338,8 +296,20 @@ impl Session {
         if is_static(&plan) {
             return read_static(&plan).and_then(shown_rows).map(Reply::Rows).map_err(failed);
         }
-        let prepared = Prepared::shown(&plan, &self.settings_of_query(), bound).map_err(failed)?;
+        let prepared = self.prepare(&plan, bound, statement).map_err(failed)?;
         Ok(Reply::Query(Box::new(prepared)))
+    }
+
+    /// A planned query whose rows are shown. `statement` is what asks for it.
+    fn prepare(
+        &self,
+        plan: &LogicalPlan,
+        max_latency: Option<Duration>,
+        statement: &Statement,
+    ) -> Result<Prepared, DataFusionError> {
+        let settings = self.settings_of_query();
+        let instructions = self.instructions(Some(statement));
+        Prepared::shown(plan, Circumstances { settings: &settings, max_latency, instructions })
     }
 
     /// The settings for a single query. The rows of kept views are only in this process, and so are queries that may
@@ -348,13 +318,6 @@ impl Session {
         let processes = if self.has_attached_views { 1 } else { self.settings.processes };
         Settings { processes, ..self.settings.clone() }
     }
-}
-
-/// What the sink of an output is opened for.
-fn sink_use(output: &Output, resume: bool) -> SinkUse<'_> {
-    let columns = output.table_key.iter().flatten().flatten();
-    let key = columns.map(|column| output.schema.field(*column).name().clone()).collect();
-    SinkUse { name: &output.name, schema: &output.schema, key, resume }
 }
 
 fn max_latency(options: &Options) -> Result<Option<Duration>, TextError> {

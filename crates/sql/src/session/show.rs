@@ -18,11 +18,15 @@ use crate::text_error::{TextError, sql_types};
 use crate::translate::is_static;
 
 impl Session {
-    pub(super) fn explain(&mut self, analyze: bool, explained: &Statement) -> Result<Reply, TextError> {
+    pub(super) fn explain(
+        &self,
+        analyze: bool,
+        explained: &Statement,
+        statement: &Statement,
+    ) -> Result<Reply, TextError> {
         let prepare = |session: &Session, query: &ast::Query, bound| -> Result<Prepared, TextError> {
             let plan = session.plan(query, explained)?;
-            Prepared::shown(&plan, &session.settings_of_query(), bound)
-                .map_err(|error| session.text_error(&error, explained))
+            session.prepare(&plan, bound, statement).map_err(|error| session.text_error(&error, explained))
         };
         let prepared = match &explained.kind {
             StatementKind::Query(query, options) => {

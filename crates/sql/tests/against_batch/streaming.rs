@@ -83,7 +83,10 @@ pub fn answer(sql: &str, input: &Input, run: &Run, at_end: bool) -> RecordBatch 
     assert_eq!(query.is_answered_at_end(), at_end, "whether it is answered at the end: {sql}");
     let mut kept = Vec::new();
     let sinks = memory_sinks(&query, &mut kept);
-    let (status, at_end) = wait(query.start(sinks).unwrap_or_else(|cause| panic!("{cause}\n{sql}")), sql);
+    let (status, at_end) = wait(
+        query.open(sinks).and_then(|opened| opened.start()).unwrap_or_else(|cause| panic!("{cause}\n{sql}")),
+        sql,
+    );
     check_late(&status, input, sql);
     match at_end {
         Some(rows) => rows,
@@ -96,11 +99,14 @@ pub fn upserts(sql: &str, input: &Input, run: &Run) -> RecordBatch {
     let mut session = session(input, run);
     execute(&mut session, &format!("CREATE MATERIALIZED VIEW kept AS {sql}"));
     let pipeline = session.pipeline().unwrap_or_else(|cause| panic!("{cause}\n{sql}"));
-    let (query, _) = pipeline.expect("there is a view");
+    let query = pipeline.expect("there is a view").into_prepared();
     let key = query.outputs()[0].table_key.clone().expect("it is a table").expect("its key is selected");
     let mut kept = Vec::new();
     let sinks = memory_sinks(&query, &mut kept);
-    let (status, _) = wait(query.start(sinks).unwrap_or_else(|cause| panic!("{cause}\n{sql}")), sql);
+    let (status, _) = wait(
+        query.open(sinks).and_then(|opened| opened.start()).unwrap_or_else(|cause| panic!("{cause}\n{sql}")),
+        sql,
+    );
     check_late(&status, input, sql);
     last_of_each_key(&kept[0].read().expect("the rows are few"), &key)
 }

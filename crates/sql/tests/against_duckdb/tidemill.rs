@@ -3,7 +3,7 @@
 use datafusion::arrow::array::RecordBatch;
 use tidemill_connect::memory::MemorySink;
 use tidemill_engine::Sink;
-use tidemill_sql::{Output, Prepared, Reply, Session, parse};
+use tidemill_sql::{Output, Pipeline, Prepared, Reply, Session, parse};
 
 use super::value::{Row, rows};
 
@@ -73,7 +73,7 @@ pub fn answer(definitions: &str, query: &str, way: Way) -> Answer {
     match session.pipeline() {
         Err(cause) => Answer::Refused(cause.to_string()),
         Ok(None) => Answer::Refused("there is no query".into()),
-        Ok(Some((prepared, sinks))) => of_view(prepared, sinks),
+        Ok(Some(pipeline)) => of_view(pipeline),
     }
 }
 
@@ -97,7 +97,7 @@ fn refused_or_failed(text: String) -> Answer {
 /// The rows of a query that streams, without those that cannot be computed.
 pub fn rows_of(prepared: Prepared) -> Vec<Row> {
     let (sink, kept) = MemorySink::new(&prepared.outputs()[0].schema, ROWS_MAX);
-    let done = prepared.start(vec![Box::new(sink)]).and_then(|running| running.wait());
+    let done = prepared.open(vec![Box::new(sink)]).and_then(|opened| opened.start()?.wait());
     done.and_then(|_| kept.read()).map(|batch| rows(&batch)).unwrap_or_default()
 }
 
@@ -108,7 +108,7 @@ pub fn of_query(prepared: Prepared) -> Answer {
         (Box::new(sink) as Box<dyn Sink>, rows)
     };
     let (sinks, kept): (Vec<_>, Vec<_>) = prepared.outputs().iter().map(sink).unzip();
-    match prepared.start(sinks).and_then(|running| running.wait()) {
+    match prepared.open(sinks).and_then(|opened| opened.start()?.wait()) {
         Err(cause) => Answer::Failed(cause.to_string()),
         Ok((status, _)) if status.faults.count > 0 => Answer::Failed(status.faults.samples.join("; ")),
         Ok((_, Some(batch))) => Answer::Rows(rows(&batch)),
@@ -116,8 +116,12 @@ pub fn of_query(prepared: Prepared) -> Answer {
     }
 }
 
-fn of_view(prepared: Prepared, sinks: Vec<Box<dyn Sink>>) -> Answer {
-    let running = match prepared.start(sinks) {
+fn of_view(pipeline: Pipeline) -> Answer {
+    let opened = match pipeline.open() {
+        Ok(opened) => opened,
+        Err(cause) => return Answer::Refused(cause.to_string()),
+    };
+    let running = match opened.start() {
         Ok(running) => running,
         Err(cause) => return Answer::Failed(cause.to_string()),
     };

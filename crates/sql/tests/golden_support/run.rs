@@ -59,13 +59,19 @@ fn run_script(name: &str, script: &str) -> Result<String, String> {
     match session.pipeline() {
         Err(cause) => write!(text, "\n{HEAD}pipeline refused\n{cause}\n").unwrap(),
         Ok(None) => {}
-        Ok(Some((prepared, sinks))) => {
-            write!(text, "\n{HEAD}pipeline\n{}", plan(&prepared)).unwrap();
-            match prepared.start(sinks).and_then(|running| running.wait()) {
-                Ok((status, _)) => {
-                    counts(&mut text, status.late, status.faults.count, &status.faults.samples);
+        Ok(Some(pipeline)) => {
+            let plan = without_settings(&pipeline.explain());
+            match pipeline.open() {
+                Err(cause) => write!(text, "\n{HEAD}pipeline refused\n{cause}\n").unwrap(),
+                Ok(opened) => {
+                    write!(text, "\n{HEAD}pipeline\n{plan}").unwrap();
+                    match opened.start().and_then(|running| running.wait()) {
+                        Ok((status, _)) => {
+                            counts(&mut text, status.late, status.faults.count, &status.faults.samples);
+                        }
+                        Err(cause) => writeln!(text, "failed: {cause}").unwrap(),
+                    }
                 }
-                Err(cause) => writeln!(text, "failed: {cause}").unwrap(),
             }
         }
     }
@@ -162,7 +168,7 @@ fn run(prepared: Prepared) -> Result<Outcome, Cause> {
             (Box::new(sink) as Box<dyn Sink>, rows)
         })
         .unzip();
-    let (status, answer) = prepared.start(sinks)?.wait()?;
+    let (status, answer) = prepared.open(sinks)?.start()?.wait()?;
     let batch = match answer {
         Some(answer) => answer,
         None => kept[0].read()?,

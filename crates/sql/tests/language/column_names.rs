@@ -106,7 +106,7 @@ fn what_cannot_hold_equal_names_says_so() {
         let mut session = session();
         let script = format!("CREATE SINK s WITH (path = '{}') AS SELECT id, k AS id FROM t", path.display());
         run(&mut session, &script).unwrap_err();
-        let error = match session.pipeline() {
+        let error = match session.pipeline().and_then(|pipeline| pipeline.unwrap().open()) {
             Err(cause) => cause.to_string(),
             Ok(_) => panic!("{ending} takes equal names"),
         };

@@ -25,7 +25,13 @@ pub(crate) fn run(session: &mut Session, script: &str) -> Result<RecordBatch, St
                     sinks.push(Box::new(sink));
                     kept.push(rows);
                 }
-                let (_, answer) = prepared.start(sinks).unwrap().wait().map_err(|cause| cause.to_string())?;
+                let (_, answer) = prepared
+                    .open(sinks)
+                    .unwrap()
+                    .start()
+                    .unwrap()
+                    .wait()
+                    .map_err(|cause| cause.to_string())?;
                 Some(answer.unwrap_or_else(|| kept[0].read().unwrap()))
             }
             _ => None,

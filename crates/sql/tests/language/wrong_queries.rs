@@ -350,7 +350,7 @@ fn run(prepared: Prepared) -> Result<(), Cause> {
         sinks.push(Box::new(sink));
         kept.push(rows);
     }
-    prepared.start(sinks)?.wait().map(|_| ())
+    prepared.open(sinks)?.start()?.wait().map(|_| ())
 }
 
 /// What is wrong with what is said about a query.
