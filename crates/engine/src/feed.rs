@@ -1,87 +1,16 @@
 //! Feeding: a source into its gateway, on a thread of its own. Event times, lateness and idleness are decided here.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use tidemill_core::Source;
 use tidemill_core::error::Cause;
-use tidemill_core::{Faults, Polled, Progress, Source};
-use tidemill_flow::{Gateway, Stopped};
+use tidemill_flow::Gateway;
 
-use crate::admission::Gate;
-use crate::connection_times::ConnectionTimes;
 use crate::feed_settings::FeedSettings;
-use crate::intake::Intake;
-
-/// Maximum wait per poll; also bounds how long a stop can go unnoticed.
-pub(crate) const POLL_WAIT: Duration = Duration::from_millis(20);
-
-/// What a feed reports about itself.
-#[derive(Clone, Debug, Default)]
-pub struct FeedStatus {
-    /// Rows taken in, including late ones.
-    pub rows: u64,
-    /// Rows that came too late.
-    pub late: u64,
-    /// Rows that were left out because it was asked for ([`find_skip`](crate::find_skip)).
-    pub skipped: u64,
-    /// Records that could not be read, and rows without event time.
-    pub faults: Faults,
-    /// How far the source is.
-    pub progress: Progress,
-    /// Whether it has ended.
-    pub ended: bool,
-}
-
-/// What a feed's threads share with its observer.
-#[derive(Default)]
-pub(crate) struct FeedState {
-    stop: AtomicBool,
-    rows: AtomicU64,
-    late: AtomicU64,
-    skipped: AtomicU64,
-    ended: AtomicBool,
-    slow: Mutex<(Faults, Progress)>,
-}
-
-impl FeedState {
-    pub fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
-
-    pub fn stop(&self) {
-        self.stop.store(true, Ordering::SeqCst);
-    }
-
-    pub fn add_rows(&self, rows: usize) {
-        self.rows.fetch_add(rows as u64, Ordering::Relaxed);
-    }
-
-    pub fn set_late(&self, late: u64) {
-        self.late.store(late, Ordering::Relaxed);
-    }
-
-    pub fn add_skipped(&self, rows: u64) {
-        self.skipped.fetch_add(rows, Ordering::Relaxed);
-    }
-
-    pub fn add_faults(&self, faults: Faults) {
-        self.lock().0.merge(faults);
-    }
-
-    pub fn set_progress(&self, progress: Progress) {
-        self.lock().1 = progress;
-    }
-
-    pub fn has_ended(&self) {
-        self.ended.store(true, Ordering::Release);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, (Faults, Progress)> {
-        self.slow.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-}
+use crate::feed_state::{FeedState, FeedStatus};
+use crate::feeder::Feeder;
 
 /// A source that is being fed. Dropping it stops the source.
 ///
@@ -128,7 +57,8 @@ impl Feed {
     /// If the thread cannot be started.
     pub fn start(source: Box<dyn Source>, gateway: Gateway, settings: FeedSettings) -> Result<Feed, Cause> {
         let state = Arc::new(FeedState::default());
-        let feeder = Feeder { source, gateway, settings, state: Arc::clone(&state) };
+        let streams = gateway.streams().to_vec();
+        let feeder = Feeder::new(source, (gateway, &streams), &settings, Instant::now(), Arc::clone(&state));
         let threads = vec![spawn("feed", move || feeder.run())?];
         Ok(Feed { state, threads })
     }
@@ -145,15 +75,7 @@ impl Feed {
 
     /// Its current status.
     pub fn status(&self) -> FeedStatus {
-        let slow = self.state.lock();
-        FeedStatus {
-            rows: self.state.rows.load(Ordering::Relaxed),
-            late: self.state.late.load(Ordering::Relaxed),
-            skipped: self.state.skipped.load(Ordering::Relaxed),
-            faults: slow.0.clone(),
-            progress: slow.1,
-            ended: self.state.ended.load(Ordering::Acquire),
-        }
+        self.state.status()
     }
 }
 
@@ -169,95 +91,4 @@ impl Drop for Feed {
 pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Cause> {
     let spawned = std::thread::Builder::new().name(name.into()).spawn(body);
     spawned.map_err(|error| Cause::resource(format!("a thread for a source: {error}")))
-}
-
-struct Feeder {
-    source: Box<dyn Source>,
-    gateway: Gateway,
-    settings: FeedSettings,
-    state: Arc<FeedState>,
-}
-
-impl Feeder {
-    fn run(mut self) {
-        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.feed()));
-        let ended = ended.unwrap_or_else(|_| Err(Cause::bug("a source panicked")));
-        self.state.has_ended();
-        match ended {
-            Ok(true) => drop(self.gateway),
-            Ok(false) => self.gateway.leave(),
-            Err(cause) => self.gateway.fail(cause),
-        }
-    }
-
-    /// True if the source has ended, false if it was stopped before.
-    fn feed(&mut self) -> Result<bool, Cause> {
-        let mut intake = Intake::new(&self.settings, self.gateway.streams());
-        let mut gate = Gate::new(self.source.as_mut(), &self.settings, self.gateway.streams());
-        let mut connections = ConnectionTimes::watch(self.source.as_mut(), &self.settings, i64::MIN);
-        let mut last_rows = Instant::now();
-        let mut idle = false;
-        loop {
-            if self.state.is_stopped() {
-                return Ok(false);
-            }
-            let polled = self.source.poll(POLL_WAIT)?;
-            let chunk = match polled {
-                Polled::Rows(rows) => {
-                    last_rows = Instant::now();
-                    idle = false;
-                    let (rows, admitted) = gate.admit(rows)?;
-                    let is_in = |row| admitted.as_ref().is_none_or(|admitted| admitted.value(row));
-                    let stretches = match &mut connections {
-                        Some(connections) => connections.hear(self.source.connections(), &rows, is_in)?,
-                        None => Vec::new(),
-                    };
-                    let chunk = (rows.num_rows() > 0)
-                        .then(|| intake.take_stretches(&rows, &stretches))
-                        .transpose()?;
-                    self.state.add_faults(gate.faults());
-                    self.count(&mut intake, rows.num_rows());
-                    chunk
-                }
-                Polled::Nothing => {
-                    self.count(&mut intake, 0);
-                    let over = self.settings.idle_after.is_some_and(|limit| last_rows.elapsed() >= limit);
-                    if let Some(connections) = &mut connections {
-                        connections.hear_nothing(self.source.connections(), over);
-                    }
-                    let goes_on = connections.as_ref().is_some_and(|known| intake.is_behind(known.time_ns()));
-                    let falls_idle = over && !idle && !goes_on;
-                    idle |= falls_idle;
-                    falls_idle.then(|| intake.without_rows(true))
-                }
-                Polled::Ended => {
-                    self.count(&mut intake, 0);
-                    return Ok(true);
-                }
-            };
-            let sent = chunk.map_or(Ok(()), |chunk| self.gateway.push(chunk));
-            // What closed or fell silent may have let time go on behind the rows.
-            let time_ns = connections.as_ref().map_or(i64::MIN, ConnectionTimes::time_ns);
-            let sent = match sent.is_ok() && intake.raise(time_ns) {
-                true => {
-                    // Nobody hears the time of a source that is idle: it is active, and idle again a little later.
-                    (last_rows, idle) = (Instant::now(), false);
-                    self.gateway.push(intake.without_rows(false))
-                }
-                false => sent,
-            };
-            if sent == Err(Stopped) {
-                return Ok(false);
-            }
-        }
-    }
-
-    fn count(&mut self, intake: &mut Intake, rows: usize) {
-        self.state.add_rows(rows);
-        self.state.set_late(intake.late());
-        let mut faults = self.source.faults();
-        faults.merge(intake.faults());
-        self.state.add_faults(faults);
-        self.state.set_progress(self.source.progress());
-    }
 }

@@ -80,10 +80,14 @@ mod admission;
 mod connection_times;
 mod durable;
 mod engine;
+mod entrance;
 mod event_times;
 mod feed;
 mod feed_settings;
+mod feed_state;
+mod feeder;
 mod intake;
+mod source_reader;
 
 #[cfg(test)]
 #[path = "../tests/connections/mod.rs"]
@@ -94,8 +98,9 @@ pub use durable::{
     find_skip,
 };
 pub use engine::{Engine, Launch};
-pub use feed::{Feed, FeedStatus};
+pub use feed::Feed;
 pub use feed_settings::{EventTime, FeedSettings};
+pub use feed_state::FeedStatus;
 pub use intake::Intake;
 pub use tidemill_core::counters::Counter;
 pub use tidemill_core::error::{Cause, Fault, OperatorError, SinkError};

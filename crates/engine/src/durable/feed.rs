@@ -11,11 +11,13 @@ use tidemill_journal::{StreamReader, StreamWriter};
 
 use super::DurableSource;
 use super::feed_start::FeedStart;
-use super::forward::{Entrance, Forwarder, Pause};
+use super::forward::Forwarder;
 use super::protocol::Forwarding;
-use super::write::{Input, Told, Writer};
-use crate::feed::{Feed, FeedState, spawn};
-use crate::intake::Intake;
+use super::write::{Told, Writer};
+use crate::entrance::{Entrance, Entry};
+use crate::feed::{Feed, spawn};
+use crate::feed_state::FeedState;
+use crate::source_reader::SourceReader;
 
 /// How many batches may be handed on without being read from the journal again.
 const BATCHES_HANDED_ON: usize = 64;
@@ -49,18 +51,16 @@ pub(super) fn parts<E: Entrance>(
         journal: reader,
         progress: writer.progress(),
         queue,
-        gateway,
-        intake: Intake::new(&source.feed, streams).resumed(start.watermark),
-        idle_after: source.feed.idle_after,
+        entry: Entry::new((gateway, streams), &source.feed, start.watermark, start.now),
         forwarding: Forwarding::from(start.position),
         replay_end: start.replay_end,
         skipped: start.skipped.clone(),
         state: Arc::clone(&state),
         told: Arc::clone(&told),
-        pause: Pause::since(start.now, start.position),
     };
     let DurableSource { source, sync, feed, .. } = source;
-    let input = Input::new(source, &feed, streams, &start);
-    let writer = Writer::new(input, writer, sync, sender, (state, told), start);
+    let time_ns = feed.event_time.map_or(i64::MIN, |event_time| event_time.before(start.replay_watermark));
+    let source = SourceReader::new(source, &feed, streams, time_ns, start.now);
+    let writer = Writer::new(source, writer, sync, sender, (state, told), start);
     (writer, forwarder)
 }

@@ -1,42 +1,25 @@
-//! Forwarding: from the journal into the gateway. Event times, lateness and idleness are decided on the way.
+//! Forwarding: from the journal into the gateway.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use tidemill_core::error::{Cause, Fault};
-use tidemill_flow::{Chunk, Gateway, Stopped, guard};
+use tidemill_flow::{Gateway, Stopped, guard};
 use tidemill_journal::{Positions, Record, StreamProgress, StreamReader};
 
 use super::protocol::Forwarding;
 use super::write::Told;
-use crate::feed::{FeedState, POLL_WAIT};
-use crate::intake::Intake;
-
-/// Where a forwarder's chunks go: a gateway.
-pub(super) trait Entrance {
-    fn push(&self, chunk: Chunk) -> Result<(), Stopped>;
-    /// The engine's clock, on which arrivals are stamped.
-    fn now_ns(&self) -> u64;
-}
-
-impl Entrance for Gateway {
-    fn push(&self, chunk: Chunk) -> Result<(), Stopped> {
-        Gateway::push(self, chunk)
-    }
-    fn now_ns(&self) -> u64 {
-        Gateway::now_ns(self)
-    }
-}
+use crate::entrance::{End, Entrance, Entry};
+use crate::feed_state::FeedState;
+use crate::source_reader::POLL_WAIT;
 
 pub(super) struct Forwarder<E = Gateway> {
     pub journal: StreamReader,
     pub progress: Arc<StreamProgress>,
     /// Batches that were just journaled. They have gaps where the writer found no room in the queue.
     pub queue: Receiver<Record>,
-    pub gateway: E,
-    pub intake: Intake,
-    pub idle_after: Option<Duration>,
+    pub entry: Entry<E>,
     pub forwarding: Forwarding,
     /// The end of the cuts that are replayed: a stop does not take effect before it.
     pub replay_end: u64,
@@ -44,50 +27,16 @@ pub(super) struct Forwarder<E = Gateway> {
     pub skipped: Positions,
     pub state: Arc<FeedState>,
     pub told: Arc<Told>,
-    pub pause: Pause,
-}
-
-/// Whether the source is silent, and since when.
-pub(super) struct Pause {
-    since: Instant,
-    /// The position that was next at that time.
-    position: u64,
-    is_idle: bool,
-}
-
-impl Pause {
-    pub fn since(since: Instant, position: u64) -> Self {
-        Pause { since, position, is_idle: false }
-    }
-}
-
-/// Why forwarding ends.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum End {
-    /// Everything was forwarded, and nothing more comes.
-    Source,
-    /// The feed was told to stop: the rest stays in the journal.
-    Stop,
-    /// The query has stopped.
-    Query,
-}
-
-impl From<Stopped> for End {
-    fn from(_: Stopped) -> Self {
-        End::Query
-    }
 }
 
 impl Forwarder {
     pub fn run(mut self) {
-        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.forward()));
-        let ended = ended.unwrap_or_else(|_| Err(Cause::bug("a feed panicked")));
-        self.state.has_ended();
-        match ended.and_then(|end| Ok((end, self.told.get()?))) {
-            Ok((End::Source, true)) => drop(self.gateway),
-            Ok(_) => self.gateway.leave(),
-            Err(cause) => self.gateway.fail(cause),
-        }
+        let end = guard(|| self.forward()).and_then(|end| {
+            // What was taken in is forwarded. Whether more would come, only the taking in knows.
+            let has_ended = self.told.get()?;
+            Ok(if end == End::Source && !has_ended { End::Stop } else { end })
+        });
+        self.entry.close(end, &self.state);
     }
 
     fn forward(&mut self) -> Result<End, Cause> {
@@ -97,7 +46,7 @@ impl Forwarder {
                 return Ok(end);
             }
             let now = Instant::now();
-            if let Err(stopped) = self.look_ahead(now).and_then(|()| self.look_idle(now)) {
+            if let Err(stopped) = self.look_ahead(now).and_then(|()| self.entry.look_idle(now)) {
                 return Ok(stopped.into());
             }
         }
@@ -157,15 +106,13 @@ impl<E: Entrance> Forwarder<E> {
         };
         let end = record.start + record.rows.num_rows() as u64;
         let skipped = self.skipped.within(record.start..end);
-        let taken = guard(|| self.intake.take_without(record, &skipped));
+        let taken = guard(|| self.entry.intake.take_without(record, &skipped));
         let mut chunk = taken.map_err(|cause| self.with_positions(cause, record, &skipped))?;
         self.state.add_skipped(skipped.within(record.start + known..end).count());
         // The clock of the run that took it in may have been ahead of this one's: do not wait for that.
-        chunk.arrived_ns = Some(record.arrived_ns.min(self.gateway.now_ns()));
-        self.state.set_late(self.intake.late());
-        self.state.add_faults(self.intake.faults());
+        chunk.arrived_ns = Some(record.arrived_ns.min(self.entry.gateway.now_ns()));
         let chunk = if known == 0 { Some(chunk) } else { chunk.split_at(known as u32).1 };
-        Ok(chunk.map_or(Ok(()), |chunk| self.gateway.push(chunk)))
+        Ok(chunk.map_or(Ok(()), |chunk| self.entry.push(chunk, &self.state)))
     }
 
     /// A failure over a record, with the positions of the rows that it can be due to.
@@ -175,7 +122,7 @@ impl<E: Entrance> Forwarder<E> {
             let range = record.start + start as u64..record.start + end as u64;
             let rows = record.rows.slice(start, end - start);
             // Rows that are left out are asked for their time only, and may fail.
-            skipped.within(range).is_empty() && guard(|| self.intake.check(&rows)).is_err()
+            skipped.within(range).is_empty() && guard(|| self.entry.intake.check(&rows)).is_err()
         };
         while end - start > 1 {
             let middle = start + (end - start) / 2;
@@ -198,29 +145,12 @@ impl<E: Entrance> Forwarder<E> {
         }
     }
 
-    /// Tells the gateway that the source is idle, once it has been silent for long enough.
-    pub fn look_idle(&mut self, now: Instant) -> Result<(), Stopped> {
-        if self.forwarding.next() > self.pause.position {
-            self.pause = Pause::since(now, self.forwarding.next());
-            return Ok(());
-        }
-        let silent = now.saturating_duration_since(self.pause.since);
-        if self.pause.is_idle || self.idle_after.is_none_or(|limit| silent < limit) {
-            return Ok(());
-        }
-        self.pause.is_idle = true;
-        self.gateway.push(self.intake.without_rows(true))
-    }
-
-    /// Tells the gateway how far the source is, where connections that closed or fell silent have let time go on behind all
-    /// rows.
+    /// Tells the gateway how far the source is behind all rows that were forwarded.
     pub fn look_ahead(&mut self, now: Instant) -> Result<(), Stopped> {
         let (position, time_ns) = self.told.reached();
-        if self.forwarding.next() < position || !self.intake.raise(time_ns) {
-            return Ok(());
+        match self.forwarding.next() < position {
+            true => Ok(()),
+            false => self.entry.look_ahead(time_ns, now),
         }
-        // Nobody hears the time of a source that is idle: it is active, and idle again a little later.
-        self.pause = Pause::since(now, self.forwarding.next());
-        self.gateway.push(self.intake.without_rows(false))
     }
 }

@@ -156,3 +156,7 @@ fn cause_of(error: FlowError) -> Cause {
 #[cfg(test)]
 #[path = "../../tests/simulation/mod.rs"]
 mod simulation;
+
+#[cfg(test)]
+#[path = "../../tests/feeding/mod.rs"]
+mod feeding;

@@ -7,18 +7,16 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
 use tidemill_core::arrow::array::RecordBatch;
-use tidemill_core::arrow::schema::SchemaRef;
 use tidemill_core::error::{Cause, Fault};
-use tidemill_core::{Clock, Faults, Place, Polled, Request, Source, Stretch};
+use tidemill_core::{Clock, Faults, Place, Polled, Request, Stretch};
+use tidemill_flow::guard;
 use tidemill_journal::{Record, StreamWriter};
 
 use super::SyncPolicy;
 use super::feed_start::FeedStart;
 use super::protocol::{Settle, Taking};
-use crate::admission::Gate;
-use crate::connection_times::ConnectionTimes;
-use crate::feed::{FeedState, POLL_WAIT};
-use crate::feed_settings::FeedSettings;
+use crate::feed_state::FeedState;
+use crate::source_reader::{POLL_WAIT, SourceReader};
 
 /// How long to wait before asking for room again.
 const ROOM_WAIT: Duration = Duration::from_millis(5);
@@ -68,42 +66,12 @@ pub(super) enum Step {
     Ended(bool),
 }
 
-/// Where a writer takes its rows from.
-pub(super) struct Input {
-    pub source: Box<dyn Source>,
-    pub gate: Gate,
-    /// If the rows have an event time.
-    pub connections: Option<ConnectionTimes>,
-    pub idle_after: Option<Duration>,
-}
-
-impl Input {
-    /// A source whose event time is not behind that of `start`.
-    pub fn new(
-        mut source: Box<dyn Source>,
-        settings: &FeedSettings,
-        streams: &[SchemaRef],
-        start: &FeedStart,
-    ) -> Input {
-        let gate = Gate::new(source.as_mut(), settings, streams);
-        let time_ns =
-            settings.event_time.map_or(i64::MIN, |event_time| event_time.before(start.replay_watermark));
-        let connections = ConnectionTimes::watch(source.as_mut(), settings, time_ns);
-        Input { source, gate, connections, idle_after: settings.idle_after }
-    }
-}
-
 pub(super) struct Writer {
-    source: Box<dyn Source>,
-    gate: Gate,
+    reader: SourceReader,
     journal: StreamWriter,
     taking: Taking,
     /// Rows for which the disk had no room.
     held: Option<Held>,
-    /// If the rows have an event time.
-    connections: Option<ConnectionTimes>,
-    idle_after: Option<Duration>,
-    last_rows: Instant,
     /// The places of the source that have changed since the last record.
     places: BTreeMap<u64, Option<Vec<u8>>>,
     /// Batches that are handed on directly instead of through the journal, as long as there is room.
@@ -123,7 +91,7 @@ struct Held {
 
 impl Writer {
     pub fn new(
-        Input { source, gate, connections, idle_after }: Input,
+        reader: SourceReader,
         journal: StreamWriter,
         policy: SyncPolicy,
         queue: Sender<Record>,
@@ -131,15 +99,11 @@ impl Writer {
         start: FeedStart,
     ) -> Self {
         // A source that has places continues behind its rows by itself.
-        let gives_all_again = source.is_repeatable() && journal.places().is_empty();
+        let gives_all_again = reader.source.is_repeatable() && journal.places().is_empty();
         let taking = Taking::new(policy, gives_all_again, journal.end());
         let FeedStart { clock, now: synced_at, .. } = start;
         Writer {
-            source,
-            gate,
-            connections,
-            idle_after,
-            last_rows: synced_at,
+            reader,
             journal,
             taking,
             held: None,
@@ -153,8 +117,7 @@ impl Writer {
     }
 
     pub fn run(mut self) {
-        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.take_in()));
-        let ended = ended.unwrap_or_else(|_| Err(Cause::bug("a source panicked")));
+        let ended = guard(|| self.take_in());
         *self.told.lock() = Some(ended);
     }
 
@@ -189,12 +152,11 @@ impl Writer {
             self.sync(now)?;
             return Ok(Step::Wait(ROOM_WAIT));
         }
-        let polled = self.source.poll(self.poll_wait(now))?;
-        self.tell();
-        match polled {
+        match self.reader.poll(self.poll_wait(now), &self.state)? {
             Polled::Rows(rows) => self.take(rows, now),
             Polled::Nothing => {
-                self.hear_nothing(now);
+                self.reader.hear_nothing(now);
+                self.tell_reached();
                 self.settle(now, false)
             }
             Polled::Ended => {
@@ -211,26 +173,23 @@ impl Writer {
     }
 
     fn take(&mut self, rows: RecordBatch, now: Instant) -> Result<Step, Cause> {
-        let request = self.source.request();
+        self.reader.rows_came(now);
+        let request = self.reader.source.request();
         let last = request.as_ref().and_then(|request| self.journal.last_of(&request.client));
         let place = request.as_ref().zip(last).map(|(request, last)| request.sequence.cmp(&last));
         if let (Some(Ordering::Less), Some(last)) = (place, last) {
-            self.source.refuse(last);
+            self.reader.source.refuse(last);
         }
         let is_repeated = matches!(place, Some(Ordering::Less | Ordering::Equal));
-        self.places.extend(self.source.places().into_iter().map(|place| (place.part, place.at)));
-        self.last_rows = now;
-        let Some(known) = self.taking.given(rows.num_rows() as u64, is_repeated) else {
-            self.hear(&rows.slice(0, 0), |_| false)?;
-            return self.settle(now, true);
-        };
-        let known = known as usize;
+        let places = self.reader.source.places();
+        self.places.extend(places.into_iter().map(|place| (place.part, place.at)));
+        let known = self.taking.given(rows.num_rows() as u64, is_repeated);
         // Before it is journaled: a replay must not decide again what depends on the clock.
-        let (rows, admitted) = self.gate.admit(rows.slice(known, rows.num_rows() - known))?;
-        self.state.add_faults(self.gate.faults());
-        let stretches = self.hear(&rows, |row| {
-            row >= known && admitted.as_ref().is_none_or(|admitted| admitted.value(row - known))
-        })?;
+        let known_rows = known.map_or(rows.num_rows(), |known| known as usize);
+        let (rows, stretches) = self.reader.take(&rows, known_rows, &self.state)?;
+        if known.is_none() {
+            return self.settle(now, true);
+        }
         if rows.num_rows() == 0 {
             self.taking.written();
             self.tell_reached();
@@ -240,25 +199,10 @@ impl Writer {
         self.write(now)
     }
 
-    /// Takes over what the source has heard of its connections with these rows, of which some are in.
-    fn hear(&mut self, rows: &RecordBatch, is_in: impl Fn(usize) -> bool) -> Result<Vec<Stretch>, Cause> {
-        let Some(connections) = &mut self.connections else { return Ok(Vec::new()) };
-        connections.hear(self.source.connections(), rows, is_in)
-    }
-
-    fn hear_nothing(&mut self, now: Instant) {
-        let silent = now.saturating_duration_since(self.last_rows);
-        let is_idle = self.idle_after.is_some_and(|limit| silent >= limit);
-        if let Some(connections) = &mut self.connections {
-            connections.hear_nothing(self.source.connections(), is_idle);
-            self.tell_reached();
-        }
-    }
-
     /// Tells the forwarder how far event time is behind all that is written. Nothing waits to be written.
     fn tell_reached(&self) {
-        if let Some(connections) = &self.connections {
-            self.told.reach(self.journal.end(), connections.time_ns());
+        if let Some(time_ns) = self.reader.time_ns() {
+            self.told.reach(self.journal.end(), time_ns);
         }
     }
 
@@ -307,21 +251,13 @@ impl Writer {
     }
 
     fn acknowledge(&mut self) {
-        self.source.acknowledge(self.taking.acknowledge());
+        self.reader.source.acknowledge(self.taking.acknowledge());
     }
 
     fn tell_of_full_disk(&self, reason: &str) {
         let mut faults = Faults::default();
         faults.add(format!("nothing is taken in until there is room: {reason}"));
         self.state.add_faults(faults);
-    }
-
-    fn tell(&mut self) {
-        let faults = self.source.faults();
-        if !faults.is_empty() {
-            self.state.add_faults(faults);
-        }
-        self.state.set_progress(self.source.progress());
     }
 }
 
@@ -332,7 +268,7 @@ mod tests {
     use crossbeam_channel::bounded;
     use tidemill_core::arrow::array::Int64Array;
     use tidemill_core::arrow::schema::{DataType, Field, Schema, SchemaRef};
-    use tidemill_core::{ManualClock, Places};
+    use tidemill_core::{ManualClock, Places, Source};
     use tidemill_journal::{Journal, Positions, StreamSettings, inspect};
 
     use super::*;
@@ -400,7 +336,8 @@ mod tests {
             clock,
         };
         let schema = source.schema();
-        let input = Input::new(Box::new(source), &FeedSettings::default(), &[schema], &start);
+        let settings = FeedSettings::default();
+        let input = SourceReader::new(Box::new(source), &settings, &[schema], i64::MIN, now);
         let mut writer = Writer::new(input, stream, SyncPolicy::Never, sender, shared, start);
         for _ in 0..steps {
             if writer.step(now).unwrap() == Step::Ended(true) {

@@ -15,7 +15,7 @@ use tidemill_journal::CutJournal;
 
 use super::fault_disk::Random;
 use super::oracle::{Out, State};
-use crate::durable::forward::Entrance;
+use crate::entrance::Entrance;
 
 /// A gateway: chunks that no cycle has.
 #[derive(Clone)]

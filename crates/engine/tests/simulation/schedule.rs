@@ -285,11 +285,11 @@ impl Schedule {
             TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
         });
         let ended = forwarder.step(received)?;
-        let chunks = forwarder.gateway.chunks.lock().unwrap().len();
+        let chunks = forwarder.entry.gateway.chunks.lock().unwrap().len();
         let now = moment(self.base, &self.clock);
         assert_eq!(forwarder.look_ahead(now), Ok(()));
-        let went_on = forwarder.gateway.chunks.lock().unwrap().len() > chunks;
-        let pushed = forwarder.look_idle(now);
+        let went_on = forwarder.entry.gateway.chunks.lock().unwrap().len() > chunks;
+        let pushed = forwarder.entry.look_idle(now);
         assert_eq!(pushed, Ok(()));
         if ended.is_some() {
             process.forwarders[index] = None;

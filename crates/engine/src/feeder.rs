@@ -1,0 +1,82 @@
+//! Feeds a source into its gateway without a journal between them.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tidemill_core::arrow::schema::SchemaRef;
+use tidemill_core::error::Cause;
+use tidemill_core::{Polled, Source};
+use tidemill_flow::{Gateway, guard};
+
+use crate::entrance::{End, Entrance, Entry};
+use crate::feed_settings::FeedSettings;
+use crate::feed_state::FeedState;
+use crate::source_reader::{POLL_WAIT, SourceReader};
+
+/// A source and its gateway, on one thread.
+pub(crate) struct Feeder<E> {
+    reader: SourceReader,
+    entry: Entry<E>,
+    state: Arc<FeedState>,
+}
+
+impl Feeder<Gateway> {
+    /// Feeds until the source ends, or is told to stop.
+    pub fn run(mut self) {
+        let end = guard(|| {
+            loop {
+                if let Some(end) = self.step(Instant::now)? {
+                    return Ok(end);
+                }
+            }
+        });
+        self.entry.close(end, &self.state);
+    }
+}
+
+impl<E: Entrance> Feeder<E> {
+    /// From a source into a gateway with these streams.
+    pub fn new(
+        source: Box<dyn Source>,
+        entrance: (E, &[SchemaRef]),
+        settings: &FeedSettings,
+        now: Instant,
+        state: Arc<FeedState>,
+    ) -> Self {
+        let reader = SourceReader::new(source, settings, entrance.1, i64::MIN, now);
+        Feeder { reader, entry: Entry::new(entrance, settings, i64::MIN, now), state }
+    }
+
+    /// Feeds what the source has next.
+    pub fn step(&mut self, now: impl Fn() -> Instant) -> Result<Option<End>, Cause> {
+        if self.state.is_stopped() {
+            return Ok(Some(End::Stop));
+        }
+        let pushed = match self.reader.poll(POLL_WAIT, &self.state)? {
+            Polled::Rows(rows) => {
+                self.reader.rows_came(now());
+                let (rows, stretches) = self.reader.take(&rows, 0, &self.state)?;
+                self.state.add_rows(rows.num_rows());
+                match rows.num_rows() {
+                    0 => Ok(()),
+                    _ => {
+                        let chunk = self.entry.intake.take_stretches(&rows, &stretches)?;
+                        let pushed = self.entry.push(chunk, &self.state);
+                        // The source was not asked while the query held this back.
+                        self.reader.rows_came(now());
+                        pushed
+                    }
+                }
+            }
+            Polled::Nothing => {
+                self.reader.hear_nothing(now());
+                Ok(())
+            }
+            Polled::Ended => return Ok(Some(End::Source)),
+        };
+        let told = pushed
+            .and_then(|()| self.entry.look_ahead(self.reader.time_ns().unwrap_or(i64::MIN), now()))
+            .and_then(|()| self.entry.look_idle(now()));
+        Ok(told.err().map(End::from))
+    }
+}
