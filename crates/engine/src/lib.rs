@@ -114,8 +114,8 @@ pub use tidemill_core::{
     TimeOfDay, Transform, Transformed, arrow, prefetch,
 };
 pub use tidemill_flow::{
-    Chunk, Failure, FlowError, Gateway, Replan, Resume, Running, Snapshots, SplitStatus, Status, Stopped,
-    Summary, Work, WorkerProcess, WorkerProcesses,
+    Chunk, Failure, FlowError, Gateway, Interrupt, Replan, Resume, Running, Snapshots, SplitStatus, Status,
+    Stopped, Summary, Work, WorkerProcess, WorkerProcesses,
 };
 pub use tidemill_journal::{Journal, Positions, Skips, StreamSettings, inspect};
 pub use tidemill_plan::{

@@ -23,7 +23,7 @@ mod transport;
 mod workers;
 
 pub use error::{Failure, FlowError};
-pub use intake::gateway::{Chunk, Gateway, Stopped};
+pub use intake::gateway::{Chunk, Gateway, Interrupt, Stopped};
 pub use intake::resume::{Replay, Resume, SinkProgress};
 pub use members::{WorkerProcess, WorkerProcesses};
 pub use panics::guard;

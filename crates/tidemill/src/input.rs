@@ -1,10 +1,11 @@
 //! Where a program pushes rows.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
-use tidemill_engine::{Faults, FeedSettings, Gateway, Intake};
+use tidemill_engine::{Faults, FeedSettings, Gateway, Intake, Interrupt};
 
 use crate::error::Error;
 use crate::functions::batch;
@@ -18,14 +19,24 @@ pub struct Input {
     query: Arc<str>,
     source: Arc<str>,
     schema: SchemaRef,
-    state: Arc<Mutex<State>>,
+    state: Arc<State>,
 }
 
 struct State {
+    /// Held while rows are pushed, so that they enter in the order in which the intake has judged them. Nobody else waits
+    /// for it: a push may wait for the query.
+    entry: Mutex<Entry>,
+    /// Nothing more is taken in, though a push may be under way.
+    is_closed: AtomicBool,
+    interrupt: Interrupt,
+    late: AtomicU64,
+    faults: Mutex<Faults>,
+}
+
+struct Entry {
     /// `None` once the source has ended.
     gateway: Option<Gateway>,
     intake: Intake,
-    faults: Faults,
 }
 
 impl Input {
@@ -37,12 +48,18 @@ impl Input {
         gateway: Gateway,
     ) -> Input {
         let intake = Intake::new(feed, std::slice::from_ref(schema));
-        let state = State { gateway: Some(gateway), intake, faults: Faults::default() };
+        let state = State {
+            interrupt: gateway.interrupt(),
+            entry: Mutex::new(Entry { gateway: Some(gateway), intake }),
+            is_closed: AtomicBool::new(false),
+            late: AtomicU64::new(0),
+            faults: Mutex::default(),
+        };
         Input {
             query: query.into(),
             source: source.into(),
             schema: Arc::clone(schema),
-            state: Arc::new(Mutex::new(state)),
+            state: Arc::new(state),
         }
     }
 
@@ -55,15 +72,17 @@ impl Input {
         if rows.schema_ref() != &self.schema {
             self.check(rows.schema_ref())?;
         }
-        let mut state = self.lock();
-        let State { gateway: Some(gateway), intake, faults } = &mut *state else {
+        let mut entry = self.entry();
+        let Entry { gateway: Some(gateway), intake } = &mut *entry else { return Err(Error::Stopped) };
+        if self.state.is_closed.load(Ordering::SeqCst) {
             return Err(Error::Stopped);
-        };
+        }
         if rows.num_rows() == 0 {
             return Ok(());
         }
         let chunk = intake.take(&rows)?;
-        faults.merge(intake.faults());
+        self.state.late.store(intake.late(), Ordering::Relaxed);
+        lock(&self.state.faults).merge(intake.faults());
         gateway.push(chunk).map_err(|_| Error::Stopped)
     }
 
@@ -79,30 +98,35 @@ impl Input {
     /// # Errors
     /// As for [`push`](Input::push).
     pub fn idle(&self) -> Result<(), Error> {
-        let state = self.lock();
-        let State { gateway: Some(gateway), intake, .. } = &*state else { return Err(Error::Stopped) };
+        let entry = self.entry();
+        let Entry { gateway: Some(gateway), intake } = &*entry else { return Err(Error::Stopped) };
         gateway.push(intake.idle()).map_err(|_| Error::Stopped)
     }
 
-    /// Ends the source. Its event time is complete, and all windows close.
+    /// Ends the source. Its event time is complete, and all windows close. A push that another thread has begun is
+    /// finished first.
     pub fn end(&self) {
-        self.lock().gateway = None;
+        self.state.is_closed.store(true, Ordering::SeqCst);
+        self.entry().gateway = None;
     }
 
     /// Leaves the source without ending it: no more rows come from here, but event time stays where it is, and open
-    /// windows stay open.
+    /// windows stay open. If a push of another thread waits for the query, it returns [`Error::Stopped`], and its rows
+    /// are not taken in.
     pub fn leave(&self) {
-        if let Some(gateway) = self.lock().gateway.take() {
+        self.state.is_closed.store(true, Ordering::SeqCst);
+        self.state.interrupt.raise();
+        if let Some(gateway) = self.entry().gateway.take() {
             gateway.leave();
         }
     }
 
     pub(crate) fn late(&self) -> u64 {
-        self.lock().intake.late()
+        self.state.late.load(Ordering::Relaxed)
     }
 
     pub(crate) fn faults(&self) -> Faults {
-        self.lock().faults.clone()
+        lock(&self.state.faults).clone()
     }
 
     /// Checks that rows of this schema fit. Only the types of the columns are compared.
@@ -121,8 +145,12 @@ impl Input {
         Error::Query { query: self.query.to_string(), reason: format!("source '{}': {reason}", self.source) }
     }
 
-    /// A thread that panicked while it pushed leaves the source usable.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn entry(&self) -> MutexGuard<'_, Entry> {
+        lock(&self.state.entry)
     }
+}
+
+/// A thread that panicked while it pushed leaves the source usable.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -1,10 +1,10 @@
 //! Gateways, where events enter, receive their positions, and wait for a cut.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_schema::{DataType, SchemaRef};
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, select};
 use thiserror::Error;
 use tidemill_core::Batch;
 use tidemill_core::counters::Counter;
@@ -82,6 +82,20 @@ pub struct Gateway {
     sender: Option<Sender<Chunk>>,
     left: Arc<AtomicBool>,
     run_state: Arc<RunState>,
+    /// Disconnected by the [`Interrupt`].
+    interrupted: Receiver<()>,
+    interrupt: Interrupt,
+}
+
+/// Makes a push that waits for room return, from another thread: [`Gateway::interrupt`].
+#[derive(Clone)]
+pub struct Interrupt(Arc<Mutex<Option<Sender<()>>>>);
+
+impl Interrupt {
+    /// From now on, a push into the gateway that finds no room returns [`Stopped`], and its chunk is not taken in.
+    pub fn raise(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
 }
 
 /// The engine's end of a gateway.
@@ -101,7 +115,9 @@ pub(crate) fn gateway(
     let left = Arc::new(AtomicBool::new(false));
     let queue = GatewayQueue { receiver, left: Arc::clone(&left) };
     let (source, run_state) = (source.clone(), Arc::clone(run_state));
-    (Gateway { source, sender: Some(sender), left, run_state }, queue)
+    let (raise, interrupted) = bounded(0);
+    let interrupt = Interrupt(Arc::new(Mutex::new(Some(raise))));
+    (Gateway { source, sender: Some(sender), left, run_state, interrupted, interrupt }, queue)
 }
 
 impl Gateway {
@@ -109,7 +125,7 @@ impl Gateway {
     /// because its rows would be lost or wrong later.
     ///
     /// # Errors
-    /// If the query has stopped.
+    /// If the query has stopped, or the wait was [interrupted](Gateway::interrupt).
     pub fn push(&self, mut chunk: Chunk) -> Result<(), Stopped> {
         if let Err(reason) = check(&chunk, &self.source.streams) {
             let part = format!("gateway '{}'", self.source.name);
@@ -120,10 +136,35 @@ impl Gateway {
         }
         chunk.arrived_ns.get_or_insert_with(|| self.run_state.clock.now_ns());
         let events = u64::from(chunk.events);
-        self.sender.as_ref().ok_or(Stopped)?.send(chunk).map_err(|_| Stopped)?;
+        self.send(chunk)?;
         self.run_state.counters.add(Counter::EventsIn, events);
         self.run_state.wake_ups.wake(0);
         Ok(())
+    }
+
+    fn send(&self, chunk: Chunk) -> Result<(), Stopped> {
+        let sender = self.sender.as_ref().ok_or(Stopped)?;
+        match sender.try_send(chunk) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Disconnected(_)) => Err(Stopped),
+            Err(TrySendError::Full(chunk)) => select! {
+                send(sender, chunk) -> sent => sent.map_err(|_| Stopped),
+                recv(self.interrupted) -> _ => Err(Stopped),
+            },
+        }
+    }
+
+    /// Lets another thread interrupt a push that waits for room.
+    ///
+    /// ```
+    /// # use tidemill_flow::Gateway;
+    /// fn hurry(gateway: &Gateway) -> impl FnOnce() + Send + 'static {
+    ///     let interrupt = gateway.interrupt();
+    ///     move || interrupt.raise()
+    /// }
+    /// ```
+    pub fn interrupt(&self) -> Interrupt {
+        self.interrupt.clone()
     }
 
     /// Ends the source although more could come: what was pushed is processed, but the watermark does not go to the end
