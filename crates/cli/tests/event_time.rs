@@ -219,7 +219,7 @@ fn a_file_that_is_read_once_has_no_bound_and_a_bound_can_be_switched_off() {
 
     let cases = [
         ("path = 'in.csv', max_ahead = '1 hour'", "must not depend on the day"),
-        ("path = 'in.csv', follow = true, max_ahead = '0 s'", "'none' for no bound"),
+        ("path = 'in.csv', follow = true, max_ahead = '0 s'", "or 'none'"),
     ];
     for (options, words) in cases {
         fs::write(folder.join("p.sql"), source(options) + "SELECT v FROM m;\n").unwrap();

@@ -41,6 +41,10 @@ mod view;
 mod windows;
 
 pub use self::arguments::{Arguments, Value};
+pub use self::connectors::{
+    DefinedSource, Formats, InputFormat, Liveness, OpenSink, OutputFormat, SinkConnector, SinkRequest,
+    SinkUse, SourceConnector, SourceRequest,
+};
 pub use self::definition::{DurableStream, Open, SourceDefinition};
 pub use self::discard::Discard;
 pub use self::duration::{parse_bytes, parse_duration_ns};
@@ -53,6 +57,10 @@ pub use self::projected::Projected;
 pub use self::running::{QueryStatus, RunningQuery};
 pub use self::session::{Reply, Session};
 pub use self::settings::Settings;
+pub use self::statement::declared::{
+    ListedOption, OptionDefault, OptionDefinition, OptionError, OptionGroup, OptionKind, OptionOwner,
+    OptionValues,
+};
 pub use self::statement::*;
 pub use self::suggest::closest;
 pub use self::text_error::{Names, TextError};

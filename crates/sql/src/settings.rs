@@ -1,9 +1,12 @@
-//! Settings of a session: `SET name = value`.
+//! Settings of a session: `SET name = value`. One table has the name, the kind, the meaning and the effect of each.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::statement::Options;
+use crate::statement::declared::{
+    ListedOption, OptionDefault, OptionDefinition, OptionGroup, OptionKind, OptionOwner, OptionValues,
+};
 use crate::text_error::TextError;
 
 /// How queries of a session run.
@@ -65,62 +68,163 @@ impl Default for Settings {
     }
 }
 
-/// Names, values and meanings, for `SHOW SETTINGS` and errors.
-pub(crate) const NAMES: &[(&str, &str)] = &[
-    ("workers", "worker threads"),
-    ("partitions", "logical partitions of each operator with keys"),
-    ("cycle_events", "the most events in a cycle"),
-    ("cycle_fixed", "whether each cycle has exactly that many events"),
-    ("max_groups", "groups that an aggregation may hold"),
-    ("max_state_rows", "rows that a join, a running function or a buffer may hold"),
-    ("max_result_rows", "rows of a result that is shown at the end"),
-    ("idle_after", "after so long without rows a source does not hold time back; '0 s': it always does"),
-    ("max_latency", "the bound on the time from arrival to result; '0 s': none"),
-    ("journal", "the folder of a durable pipeline's journal"),
-    ("snapshot_every", "how often a durable pipeline's state is snapshotted"),
+/// A setting that `SET` changes.
+struct Setting {
+    /// Its default counts only where it depends on the machine or the script; otherwise it is what [`Settings::default`]
+    /// has.
+    definition: OptionDefinition,
+    set: fn(&mut Settings, &OptionValues<'_>, &str),
+    show: fn(&Settings) -> String,
+}
+
+const ROWS: OptionKind = OptionKind::Integer { least: 1, most: 1 << 32 };
+
+const SETTINGS: &[Setting] = &[
+    Setting {
+        definition: setting("workers", OptionKind::Integer { least: 1, most: 256 }, "worker threads")
+            .with_default("one per core"),
+        set: |settings, value, name| value.set_integer(name, &mut settings.workers),
+        show: |settings| settings.workers.to_string(),
+    },
+    Setting {
+        definition: setting(
+            "partitions",
+            OptionKind::Integer { least: 1, most: 4096 },
+            "logical partitions of each operator with keys; part of the query",
+        ),
+        set: |settings, value, name| value.set_integer(name, &mut settings.partitions),
+        show: |settings| settings.partitions.to_string(),
+    },
+    Setting {
+        definition: setting(
+            "cycle_events",
+            OptionKind::Integer { least: 1, most: 1 << 28 },
+            "the most events in a cycle",
+        ),
+        set: |settings, value, name| value.set_integer(name, &mut settings.cycle_events),
+        show: |settings| settings.cycle_events.to_string(),
+    },
+    Setting {
+        definition: setting(
+            "cycle_fixed",
+            OptionKind::Boolean,
+            "whether each cycle has exactly that many events",
+        ),
+        set: |settings, value, name| settings.cycle_fixed = value.boolean(name),
+        show: |settings| settings.cycle_fixed.to_string(),
+    },
+    Setting {
+        definition: setting(
+            "max_groups",
+            ROWS,
+            "groups of an aggregation, distinct values of a `count(DISTINCT ...)`, rows of hopping windows that close \
+             together; if exceeded, the query stops with that reason",
+        ),
+        set: |settings, value, name| value.set_integer(name, &mut settings.max_groups),
+        show: |settings| settings.max_groups.to_string(),
+    },
+    Setting {
+        definition: setting("max_state_rows", ROWS, "rows held by a join, a running function or a buffer"),
+        set: |settings, value, name| value.set_integer(name, &mut settings.max_state_rows),
+        show: |settings| settings.max_state_rows.to_string(),
+    },
+    Setting {
+        definition: setting("max_result_rows", ROWS, "rows of an answer that is computed at the end"),
+        set: |settings, value, name| value.set_integer(name, &mut settings.max_result_rows),
+        show: |settings| settings.max_result_rows.to_string(),
+    },
+    Setting {
+        definition: setting(
+            "idle_after",
+            OptionKind::Duration,
+            "after this long without rows, a source no longer holds back the watermark; `'0 s'`: it always does",
+        ),
+        set: |settings, value, name| settings.idle_after = value.duration(name).unwrap_or_default(),
+        show: |settings| shown(settings.idle_after),
+    },
+    Setting {
+        definition: setting(
+            "max_latency",
+            OptionKind::Duration,
+            "the bound on the time from arrival to result, for queries that state none; `'0 s'`: none",
+        ),
+        set: |settings, value, name| {
+            settings.max_latency = value.duration(name).filter(|bound| !bound.is_zero());
+        },
+        show: |settings| settings.max_latency.map_or("none".into(), shown),
+    },
+    Setting {
+        definition: setting("journal", OptionKind::Text, "the folder of a durable pipeline's journal")
+            .with_default("`NAME.journal` beside the script"),
+        set: |settings, value, name| settings.journal = value.text(name).map(PathBuf::from),
+        show: |settings| {
+            settings.journal.as_ref().map_or("none".into(), |folder| folder.display().to_string())
+        },
+    },
+    Setting {
+        definition: setting(
+            "snapshot_every",
+            OptionKind::Duration,
+            "how often the state of a durable pipeline is snapshotted",
+        ),
+        set: |settings, value, name| {
+            settings.snapshot_every = value.duration(name).unwrap_or_default().max(Duration::from_millis(10));
+        },
+        show: |settings| shown(settings.snapshot_every),
+    },
 ];
+
+const fn setting(name: &'static str, kind: OptionKind, doc: &'static str) -> OptionDefinition {
+    OptionDefinition::new(name, kind, OptionDefault::Nothing(""), doc)
+}
+
+impl OptionDefinition {
+    /// What people read as the default.
+    const fn with_default(self, text: &'static str) -> OptionDefinition {
+        OptionDefinition { default: OptionDefault::Nothing(text), ..self }
+    }
+}
+
+fn shown(length: Duration) -> String {
+    crate::duration::display_ns(length.as_nanos() as i64)
+}
 
 impl Settings {
     /// Executes `SET name = value`.
     pub(crate) fn set(&mut self, name: &str, value: &Options) -> Result<(), TextError> {
-        let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
-        value.finish(&names)?;
-        let count = |most: i64| Ok(value.integer(name, 1..=most)?.unwrap_or(1));
-        let duration = || {
-            let length_ns = value.duration_ns(name)?.unwrap_or(0);
-            Ok(Duration::from_nanos(length_ns.max(0) as u64))
-        };
-        match name {
-            "workers" => self.workers = count(256)? as usize,
-            "partitions" => self.partitions = count(4096)? as u32,
-            "cycle_events" => self.cycle_events = count(1 << 28)? as u32,
-            "cycle_fixed" => self.cycle_fixed = value.boolean(name)?.unwrap_or(false),
-            "max_groups" => self.max_groups = count(1 << 32)? as usize,
-            "max_state_rows" => self.max_state_rows = count(1 << 32)? as usize,
-            "max_result_rows" => self.max_result_rows = count(1 << 32)? as usize,
-            "idle_after" => self.idle_after = duration()?,
-            "journal" => self.journal = value.text(name)?.map(PathBuf::from),
-            "snapshot_every" => self.snapshot_every = duration()?.max(Duration::from_millis(10)),
-            _ => self.max_latency = Some(duration()?).filter(|bound| !bound.is_zero()),
+        let values = OptionValues::read(value, SETTINGS.iter().map(|setting| &setting.definition))?;
+        for setting in SETTINGS.iter().filter(|setting| setting.definition.name == name) {
+            (setting.set)(self, &values, name);
         }
         Ok(())
     }
 
+    /// The name, the value and the meaning of each setting that `SET` changes.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (&'static str, String, &'static str)> {
+        SETTINGS.iter().map(|setting| (setting.definition.name, (setting.show)(self), setting.definition.doc))
+    }
+
     /// The value of a setting, as written.
     pub(crate) fn show(&self, name: &str) -> String {
-        let duration = |length: Duration| crate::duration::display_ns(length.as_nanos() as i64);
-        match name {
-            "workers" => self.workers.to_string(),
-            "partitions" => self.partitions.to_string(),
-            "cycle_events" => self.cycle_events.to_string(),
-            "cycle_fixed" => self.cycle_fixed.to_string(),
-            "max_groups" => self.max_groups.to_string(),
-            "max_state_rows" => self.max_state_rows.to_string(),
-            "max_result_rows" => self.max_result_rows.to_string(),
-            "idle_after" => duration(self.idle_after),
-            "journal" => self.journal.as_ref().map_or("none".into(), |folder| folder.display().to_string()),
-            "snapshot_every" => duration(self.snapshot_every),
-            _ => self.max_latency.map_or("none".into(), duration),
+        let found = self.rows().find(|(known, ..)| *known == name);
+        found.map_or_else(String::new, |(_, value, _)| value)
+    }
+
+    /// The settings and their defaults, for people.
+    pub(crate) fn option_group() -> OptionGroup {
+        let defaults = Settings::default();
+        let listed = |setting: &Setting| {
+            let listed = ListedOption::from(&setting.definition);
+            match listed.default.is_empty() {
+                true => ListedOption { default: (setting.show)(&defaults), ..listed },
+                false => listed,
+            }
+        };
+        OptionGroup {
+            owner: OptionOwner::Settings,
+            name: String::new(),
+            doc: "every session".to_owned(),
+            options: SETTINGS.iter().map(listed).collect(),
         }
     }
 }

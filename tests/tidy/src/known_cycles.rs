@@ -26,10 +26,6 @@ pub const KNOWN: &[(&str, &[&str])] = &[
             "view",
         ],
     ),
-    (
-        "crates/sql/src/connectors",
-        &["http", "journal", "kafka", "line_protocol", "sinks", "sockets", "sources"],
-    ),
     ("crates/sql/src/logical", &["adaptive_regions", "process_call", "relations", "split_call"]),
     ("crates/sql/src/statement", &["create_process", "explain", "insert", "read"]),
     ("crates/sql/src/translate", &["project", "window_assign"]),

@@ -1,14 +1,16 @@
 //! The words that can complete a partly typed word.
 
-use tidemill_sql::{Session, keywords};
+use tidemill_sql::{OptionGroup, Session, keywords};
 
 use super::client_command;
+use super::option_words::{Place, place};
 
 /// All words that can be completed, sorted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Words {
     keywords: &'static [&'static str],
     names: Vec<String>,
+    options: Vec<OptionGroup>,
 }
 
 impl Words {
@@ -17,13 +19,13 @@ impl Words {
         let mut names = session.names();
         names.extend(session.column_names());
         names.extend(session.setting_names());
-        Words::new(keywords(), names)
+        Words { options: session.option_groups(), ..Words::new(keywords(), names) }
     }
 
     fn new(keywords: &'static [&'static str], mut names: Vec<String>) -> Words {
         names.sort();
         names.dedup();
-        Words { keywords, names }
+        Words { keywords, names, options: Vec::new() }
     }
 
     /// Where the word under the cursor starts, and its possible completions. Keywords follow the user's style: in lower
@@ -38,6 +40,9 @@ impl Words {
             .rfind(|char| !is_part(char))
             .map_or(0, |at| at + before[at..].chars().next().map_or(0, char::len_utf8));
         let word = &before[start..];
+        if let Some(Place::Name(names) | Place::Value(names)) = place(before, &self.options) {
+            return (start, sorted(starting_with(word, names)));
+        }
         if word.is_empty() {
             return (start, Vec::new());
         }
@@ -48,14 +53,23 @@ impl Words {
             .map(|keyword| if is_small { keyword.to_lowercase() } else { keyword })
             .collect();
         all.extend(starting_with(word, self.names.iter().map(String::as_str)));
-        all.sort();
-        all.dedup();
-        (start, all)
+        (start, sorted(all))
+    }
+
+    /// Whether the cursor is within a quoted text where any file name can be.
+    pub fn is_in_file_name(&self, before: &str) -> bool {
+        is_in_quotes(before) && !matches!(place(before, &self.options), Some(Place::Value(_)))
     }
 }
 
-/// Whether the cursor is within a quoted text, where file names can be.
-pub(crate) fn is_in_quotes(before: &str) -> bool {
+fn sorted(mut words: Vec<String>) -> Vec<String> {
+    words.sort();
+    words.dedup();
+    words
+}
+
+/// Whether the cursor is within a quoted text.
+fn is_in_quotes(before: &str) -> bool {
     before.matches('\'').count() % 2 == 1
 }
 

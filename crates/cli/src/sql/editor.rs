@@ -14,7 +14,7 @@ use rustyline::{Context, Helper};
 use tidemill_sql::is_complete;
 
 use super::client_command::ClientCommand;
-use super::completion::{Words, is_in_quotes};
+use super::completion::Words;
 use super::history;
 use crate::terminal;
 
@@ -108,7 +108,7 @@ impl Completer for Assistant {
     type Candidate = Pair;
 
     fn complete(&self, line: &str, cursor: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<Pair>)> {
-        if is_in_quotes(&line[..cursor]) {
+        if self.words.is_in_file_name(&line[..cursor]) {
             return self.files.complete_path(line, cursor);
         }
         let (start, words) = self.words.complete(line, cursor);

@@ -11,6 +11,7 @@ mod explain;
 mod history;
 mod live;
 mod notices;
+mod option_words;
 mod piped;
 mod pipeline;
 mod prompt;

@@ -3,64 +3,80 @@
 use tidemill_engine::{StreamSettings, SyncPolicy};
 
 use crate::definition::DurableStream;
+use crate::statement::declared::{OptionDefault, OptionDefinition, OptionKind, OptionValues};
 use crate::statement::{OptionValue, Options};
 use crate::text_error::TextError;
 
 /// The options that are read here.
-pub(super) const OPTIONS: &[&str] = &["durable", "sync", "journal_max", "retain", "clients_max"];
+pub(super) const OPTIONS: &[OptionDefinition] = &[
+    OptionDefinition::new(
+        "durable",
+        OptionKind::Choice(&["true", "false", "local"]),
+        OptionDefault::Value("false"),
+        "`true` or `'local'`: journals the rows on this machine",
+    ),
+    OptionDefinition::new(
+        "sync",
+        OptionKind::DurationOr(&["every cycle", "every_cycle", "never"]),
+        OptionDefault::Value("every cycle"),
+        "when rows are forced to disk, and therefore when senders get their answer: immediately (rows that wait \
+         together are synced together), at an interval (`'50 ms'`), or `'never'`, which survives the end of the \
+         process but not a crash of the machine",
+    )
+    .only_with("durable"),
+    OptionDefinition::new(
+        "journal_max",
+        OptionKind::Bytes,
+        OptionDefault::Value("16 GB"),
+        "the most disk space for this stream; at the limit, senders are held back until sinks commit",
+    )
+    .only_with("durable"),
+    OptionDefinition::new(
+        "retain",
+        OptionKind::Bytes,
+        OptionDefault::Value("0"),
+        "how much of the journal to keep for replay after it is no longer needed",
+    )
+    .only_with("durable"),
+    OptionDefinition::new(
+        "clients_max",
+        OptionKind::Integer { least: 1, most: 10_000_000 },
+        OptionDefault::Value("10000"),
+        "how many senders' last request numbers are remembered",
+    )
+    .only_with("durable"),
+];
 
 /// How a source is journaled; `None` if it is not.
-pub(super) fn durable(options: &Options) -> Result<Option<DurableStream>, TextError> {
-    if !is_durable(options)? {
-        let other = OPTIONS.iter().find(|name| **name != "durable" && options.get(name).is_some());
-        return match other {
-            Some(name) => {
-                let error = options.error(name, format!("'{name}' is about the journal of a durable source"));
-                Err(error.with_hint("add durable = true"))
-            }
-            None => Ok(None),
-        };
+pub(super) fn durable(options: &OptionValues<'_>) -> Result<Option<DurableStream>, TextError> {
+    if options.text("durable") == Some("false") {
+        return Ok(None);
     }
     let mut stream = StreamSettings::default();
-    if let Some(most) = options.bytes("journal_max")? {
-        stream.bytes_max = most;
-    }
-    if let Some(kept) = options.bytes("retain")? {
-        stream.retain_bytes = kept;
-    }
-    if let Some(most) = options.integer("clients_max", 1..=10_000_000)? {
-        stream.clients_max = most as usize;
-    }
+    stream.bytes_max = options.bytes("journal_max").unwrap_or(stream.bytes_max);
+    stream.retain_bytes = options.bytes("retain").unwrap_or(stream.retain_bytes);
+    options.set_integer("clients_max", &mut stream.clients_max);
     if stream.bytes_max < 2 * stream.segment_bytes {
         let least = (2 * stream.segment_bytes) >> 20;
-        return Err(options.error("journal_max", format!("a journal needs at least {least} MiB")));
+        let message = format!("a journal needs at least {least} MiB");
+        return Err(options.given().error("journal_max", message));
     }
-    Ok(Some(DurableStream { stream, sync: sync(options)? }))
+    let sync = match (options.duration("sync"), options.text("sync")) {
+        (Some(interval), _) => SyncPolicy::Every(interval),
+        (None, Some("never")) => SyncPolicy::Never,
+        (None, _) => SyncPolicy::AtOnce,
+    };
+    Ok(Some(DurableStream { stream, sync }))
 }
 
-/// `durable = true`, or the equivalent `'local'`. A number of nodes is reserved for clusters.
-fn is_durable(options: &Options) -> Result<bool, TextError> {
-    let Some(value) = options.get("durable") else { return Ok(false) };
-    match &value.value {
-        OptionValue::Boolean(is_durable) => Ok(*is_durable),
-        OptionValue::Text(text) if text.eq_ignore_ascii_case("local") => Ok(true),
-        OptionValue::Number(_) => {
+/// `durable = 3` is reserved for clusters.
+pub(super) fn refuse_nodes(options: &Options) -> Result<(), TextError> {
+    match options.get("durable").map(|entry| &entry.value) {
+        Some(OptionValue::Number(_)) => {
             let error =
                 options.error("durable", "a number of nodes is for clusters, which are not there yet");
             Err(error.with_hint("say durable = true, which is on this machine"))
         }
-        _ => Err(options.error("durable", "say durable = true or durable = false")),
-    }
-}
-
-/// `sync = 'every cycle'`, `'50 ms'` or `'never'`
-fn sync(options: &Options) -> Result<SyncPolicy, TextError> {
-    match options.text("sync")?.map(str::to_ascii_lowercase).as_deref() {
-        None | Some("every cycle" | "every_cycle") => Ok(SyncPolicy::AtOnce),
-        Some("never") => Ok(SyncPolicy::Never),
-        Some(_) => match options.duration("sync") {
-            Ok(Some(interval)) if !interval.is_zero() => Ok(SyncPolicy::Every(interval)),
-            _ => Err(options.error("sync", "say sync = 'every cycle', a time such as '50 ms', or 'never'")),
-        },
+        _ => Ok(()),
     }
 }

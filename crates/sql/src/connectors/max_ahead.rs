@@ -2,47 +2,43 @@
 
 use std::time::Duration;
 
-use crate::statement::{OptionValue, Options};
+use super::source_connector::Liveness;
+use crate::statement::declared::{OptionDefault, OptionDefinition, OptionKind, OptionValues};
 use crate::text_error::TextError;
 
 /// The default for live sources. A clock that is not set is off by more than this, one that is set by less.
 const USUAL: Duration = Duration::from_secs(3600);
+
+pub(super) const MAX_AHEAD: OptionDefinition = OptionDefinition::new(
+    "max_ahead",
+    OptionKind::DurationOr(&["none"]),
+    OptionDefault::Nothing("1 hour for live sources, none for files that are read once"),
+    "rows whose event time is further ahead of the clock are refused; `'none'` removes the bound",
+);
 
 /// The bound of a source; `None` if there is none.
 ///
 /// Live input has one by default, because a single time in the far future would make everything after it late. Other
 /// input (a file that is read once) must give the same result on any day, so it cannot have one.
 pub(super) fn max_ahead(
-    options: &Options,
-    connector: &str,
+    options: &OptionValues<'_>,
+    liveness: Liveness,
     has_event_time: bool,
 ) -> Result<Option<Duration>, TextError> {
-    let lives = match connector {
-        "http" | "line_protocol" | "tcp" | "unix" | "udp" | "kafka" => true,
-        "file" => options.boolean("follow")?.unwrap_or(false),
-        _ => false,
-    };
-    let Some(given) = options.get("max_ahead") else {
-        return Ok((lives && has_event_time).then_some(USUAL));
-    };
-    // Standard input may be either: what is at its other end is not known.
-    if !lives && connector != "stdin" {
-        let error = options.error(
+    if !options.is_given("max_ahead") {
+        return Ok((liveness == Liveness::Live && has_event_time).then_some(USUAL));
+    }
+    let given = options.given();
+    if liveness == Liveness::Stored {
+        let error = given.error(
             "max_ahead",
             "this input has an end, and its result must not depend on the day on which it is read",
         );
         return Err(error.with_hint("leave max_ahead out; WHERE leaves out rows of the far future"));
     }
     if !has_event_time {
-        let error =
-            options.error("max_ahead", "'max_ahead' is about the event time, and this source has none");
+        let error = given.error("max_ahead", "'max_ahead' is about the event time, and this source has none");
         return Err(error.with_hint("add WATERMARK FOR to the columns"));
     }
-    match &given.value {
-        OptionValue::Text(text) if text.eq_ignore_ascii_case("none") => Ok(None),
-        _ => match options.duration("max_ahead")? {
-            Some(bound) if !bound.is_zero() => Ok(Some(bound)),
-            _ => Err(options.error("max_ahead", "say how far, as in '1 hour', or 'none' for no bound")),
-        },
-    }
+    Ok(options.duration("max_ahead"))
 }

@@ -1,18 +1,32 @@
-//! Connectors by name: turn the options of a statement into a source or a sink.
+//! Connectors and formats by name: one table of what there is, with the options of each, and the two statements that
+//! use it.
 
+mod columns;
+mod define_sink;
+mod define_source;
 mod durable;
-mod files;
-mod generators;
-mod http;
-mod journal;
-mod kafka;
-mod line_protocol;
+mod formats;
+mod known_options;
+mod listing;
 mod max_ahead;
-mod sinks;
-mod sockets;
-mod sources;
+mod sink_connector;
+mod source_connector;
+mod systems;
+mod table;
 
-pub(crate) use files::by_path;
-pub(crate) use generators::register;
-pub(crate) use sinks::{SinkDefinition, SinkUse, define_sink};
-pub(crate) use sources::define_source;
+pub(crate) use define_sink::{SinkDefinition, define_sink};
+pub(crate) use define_source::define_source;
+pub use formats::{Formats, InputFormat, OutputFormat};
+pub(crate) use listing::option_groups;
+pub use sink_connector::{OpenSink, SinkConnector, SinkRequest, SinkUse};
+pub use source_connector::{DefinedSource, Liveness, SourceConnector, SourceRequest};
+pub(crate) use systems::file::by_path;
+pub(crate) use systems::generators::register;
+pub(crate) use table::ConnectorTable;
+
+/// The table of the built-in connectors.
+pub(crate) fn built_in() -> ConnectorTable {
+    let mut table = ConnectorTable::default();
+    systems::add_all(&mut table);
+    table
+}

@@ -38,7 +38,8 @@ impl Session {
             ));
         }
         let mut definition: SourceDefinition = self.with_provider(|provider| {
-            connectors::define_source(create, is_table, statement, provider, &self.registry, &self.settings)
+            let (registry, table) = (&self.registry, &self.connectors);
+            connectors::define_source(create, is_table, statement, provider, registry, table, &self.settings)
         })?;
         let key = create.key.iter().map(|name| column_of(&definition.schema, name, statement));
         definition.key = key.collect::<Result<_, _>>()?;
@@ -151,7 +152,7 @@ impl Session {
         if self.exists(&create.name, create.if_not_exists, create.or_replace, statement)? {
             return Ok(Reply::Done(format!("'{}' is there already", create.name)));
         }
-        let definition = connectors::define_sink(&create.options)?;
+        let definition = connectors::define_sink(&create.options, &self.connectors)?;
         let max_latency = max_latency(&create.options)?;
         let inputs = match &create.input {
             None => Vec::new(),

@@ -18,12 +18,13 @@ use tidemill_engine::{Cause, PlaceGroup};
 use tidemill_operators::Aggregate;
 
 use crate::catalog::{Catalog, Relation, ViewDefinition};
-use crate::connectors::{self, SinkDefinition};
+use crate::connectors::{self, ConnectorTable, SinkConnector, SinkDefinition, SourceConnector};
 use crate::extension::{Generator, Registry, TableOperator};
 use crate::logical::{Functions, Provider, shown_rows};
 use crate::pipeline::{Pipeline, Target};
 use crate::prepared::{Circumstances, Prepared};
 use crate::settings::Settings;
+use crate::statement::declared::OptionGroup;
 use crate::statement::{Name, Options, Statement, StatementKind};
 use crate::text_error::{Names, TextError};
 use crate::translate::{is_static, read_static};
@@ -64,6 +65,7 @@ pub struct Session {
     catalog: Catalog,
     functions: Functions,
     registry: Arc<Registry>,
+    connectors: ConnectorTable,
     sinks: BTreeMap<String, SinkEntry>,
     places: BTreeMap<String, PlaceGroup>,
     settings: Settings,
@@ -87,6 +89,7 @@ impl Session {
             catalog: Catalog::default(),
             functions: Functions::default(),
             registry: Arc::new(registry),
+            connectors: connectors::built_in(),
             sinks: BTreeMap::new(),
             places: BTreeMap::new(),
             settings: Settings::default(),
@@ -139,6 +142,18 @@ impl Session {
         Arc::make_mut(&mut self.registry).generators.insert(name.to_string(), generator);
     }
 
+    /// Registers a connector for sources: `CREATE SOURCE ... WITH (connector = 'name', ...)`. It replaces one of the
+    /// same name.
+    pub fn register_source(&mut self, name: &str, connector: Arc<dyn SourceConnector>) {
+        self.connectors.add_source(name, connector);
+    }
+
+    /// Registers a connector for sinks: `CREATE SINK ... WITH (connector = 'name', ...)`. It replaces one of the same
+    /// name.
+    pub fn register_sink(&mut self, name: &str, connector: Arc<dyn SinkConnector>) {
+        self.connectors.add_sink(name, connector);
+    }
+
     /// Names of relations and functions, for completion.
     pub fn names(&self) -> Vec<String> {
         let relations = self.catalog.iter().map(|(name, _)| name.to_string());
@@ -167,7 +182,14 @@ impl Session {
 
     /// The names of all settings, for completion.
     pub fn setting_names(&self) -> Vec<String> {
-        crate::settings::NAMES.iter().map(|(name, _)| (*name).to_string()).collect()
+        self.settings.rows().map(|(name, ..)| name.to_string()).collect()
+    }
+
+    /// The options of all connectors, formats and settings: what they are called, what they hold, and what they mean.
+    pub fn option_groups(&self) -> Vec<OptionGroup> {
+        let mut groups = connectors::option_groups(&self.connectors);
+        groups.push(Settings::option_group());
+        groups
     }
 
     /// Whether a sink writes to standard output.

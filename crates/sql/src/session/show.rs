@@ -10,7 +10,7 @@ use super::{Reply, Session, max_latency, select, select_all};
 use crate::catalog::Relation;
 use crate::logical::{header, is_repeatable};
 use crate::prepared::Prepared;
-use crate::settings;
+use crate::statement::declared::{ListedOption, OptionGroup, OptionOwner};
 use crate::statement::{
     CreateMaterializedView, CreateSink, CreateView, Name, ShowKind, SinkInput, Statement, StatementKind,
 };
@@ -137,13 +137,35 @@ impl Session {
                 text_table(&["name", "kind"], vec![names, kinds])
             }
             ShowKind::Settings => {
-                let names = settings::NAMES.iter();
-                let columns = vec![
-                    names.clone().map(|(name, _)| name.to_string()).collect(),
-                    names.clone().map(|(name, _)| self.settings.show(name)).collect(),
-                    names.map(|(_, meaning)| meaning.to_string()).collect(),
-                ];
-                text_table(&["name", "value", "meaning"], columns)
+                let rows = self.settings.rows();
+                let rows = rows.map(|(name, value, doc)| [name.to_string(), value, without_marks(doc)]);
+                text_rows(["name", "value", "meaning"], rows)
+            }
+            ShowKind::Connectors => {
+                let groups = self.option_groups().into_iter();
+                let connectors =
+                    groups.filter(|group| matches!(group.owner, OptionOwner::Source | OptionOwner::Sink));
+                let rows = connectors
+                    .map(|group| [group.name, group.owner.name().to_string(), without_marks(&group.doc)]);
+                text_rows(["name", "kind", "meaning"], rows)
+            }
+            ShowKind::Options => {
+                let row = |group: &OptionGroup, option: &ListedOption| {
+                    let of = format!("{} {}", group.owner.name(), group.name);
+                    let (default, doc) = (without_marks(&option.default), without_marks(option.doc));
+                    [
+                        of.trim_end().to_string(),
+                        option.name.to_string(),
+                        option.kind.name().to_string(),
+                        default,
+                        doc,
+                    ]
+                };
+                let groups = self.option_groups();
+                let rows = groups
+                    .iter()
+                    .flat_map(|group| group.options.iter().map(move |option| row(group, option)));
+                text_rows(["of", "option", "type", "default", "meaning"], rows)
             }
         }
     }
@@ -157,6 +179,20 @@ fn places_text(process: &StreamProcessPlan) -> String {
         (false, true) => format!("at {}", choices.join(", ")),
         (false, false) => format!("preferably {}", choices.join(", ")),
     }
+}
+
+/// A line of Markdown as plain text.
+fn without_marks(text: &str) -> String {
+    text.replace('`', "")
+}
+
+/// A table of texts, row by row.
+fn text_rows<const N: usize>(names: [&str; N], rows: impl Iterator<Item = [String; N]>) -> RecordBatch {
+    let mut columns: [Vec<String>; N] = std::array::from_fn(|_| Vec::new());
+    for row in rows {
+        columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
+    }
+    text_table(&names, columns.into())
 }
 
 /// A table of texts.

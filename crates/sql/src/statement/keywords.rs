@@ -10,7 +10,7 @@ pub fn keywords() -> &'static [&'static str] {
     &KEYWORDS
 }
 
-const KEYWORDS: [&str; 103] = [
+const KEYWORDS: [&str; 105] = [
     "ALL",
     "ANALYZE",
     "AND",
@@ -23,6 +23,7 @@ const KEYWORDS: [&str; 103] = [
     "BY",
     "CASE",
     "CAST",
+    "CONNECTORS",
     "CREATE",
     "CROSS",
     "CURRENT",
@@ -72,6 +73,7 @@ const KEYWORDS: [&str; 103] = [
     "NULLS",
     "OF",
     "ON",
+    "OPTIONS",
     "OR",
     "ORDER",
     "OUTER",

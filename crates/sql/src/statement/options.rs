@@ -4,12 +4,11 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::cursor::Cursor;
+use super::option_value::OptionValue;
 use super::{Name, Script, Span};
-use crate::duration::{interval_ns, parse_bytes, parse_duration_ns};
 use crate::{TextError, closest};
 
 /// The most options of one statement.
@@ -49,19 +48,6 @@ pub struct OptionEntry {
     pub value: OptionValue,
     /// The place of the value.
     pub value_span: Span,
-}
-
-/// The value of an option, as written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum OptionValue {
-    /// A quoted text, or a single word.
-    Text(String),
-    /// A number.
-    Number(String),
-    /// `true` or `false`.
-    Boolean(bool),
-    /// `INTERVAL '...'`, in nanoseconds.
-    Interval(i64),
 }
 
 impl Options {
@@ -131,7 +117,7 @@ impl Options {
             return Err(TextError::new(&self.script, name.span, format!("more than {MAX_OPTIONS} options")));
         }
         let first = cursor.here();
-        let value = value(cursor, &name)?;
+        let value = OptionValue::read(cursor, &name)?;
         self.entries.push(OptionEntry { name, value, value_span: cursor.since(first) });
         Ok(())
     }
@@ -160,18 +146,19 @@ impl Options {
         TextError::new(&self.script, span, message)
     }
 
+    /// An error at the name of an option, or at all options if it is not given.
+    #[must_use]
+    pub fn error_at_name(&self, name: &str, message: impl Into<String>) -> TextError {
+        let span = self.get(name).map_or(self.span, |entry| entry.name.span);
+        TextError::new(&self.script, span, message)
+    }
+
     /// A text; numbers and Booleans are accepted as written.
     ///
     /// # Errors
     /// If it is an interval.
     pub fn text(&self, name: &str) -> Result<Option<&str>, TextError> {
-        let Some(entry) = self.get(name) else { return Ok(None) };
-        match &entry.value {
-            OptionValue::Text(text) | OptionValue::Number(text) => Ok(Some(text)),
-            OptionValue::Boolean(true) => Ok(Some("true")),
-            OptionValue::Boolean(false) => Ok(Some("false")),
-            OptionValue::Interval(_) => Err(self.error(name, format!("`{name}` must be a text"))),
-        }
+        self.read_as(name, |value| value.text(name))
     }
 
     /// A text that is required.
@@ -201,21 +188,7 @@ impl Options {
     /// # Errors
     /// If it is not an integer or not within the range.
     pub fn integer(&self, name: &str, range: RangeInclusive<i64>) -> Result<Option<i64>, TextError> {
-        let Some(entry) = self.get(name) else { return Ok(None) };
-        let (low, high) = (range.start(), range.end());
-        let (OptionValue::Number(text) | OptionValue::Text(text)) = &entry.value else {
-            return Err(self.error(name, format!("`{name}` must be a whole number")));
-        };
-        let text = text.replace('_', "");
-        let whole = text.strip_prefix(['-', '+']).unwrap_or(&text);
-        if whole.is_empty() || !whole.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(self.error(name, format!("`{name}` must be a whole number")));
-        }
-        match text.parse().ok().filter(|number| range.contains(number)) {
-            Some(number) => Ok(Some(number)),
-            None if *high == i64::MAX => Err(self.error(name, format!("`{name}` must be at least {low}"))),
-            None => Err(self.error(name, format!("`{name}` must be from {low} to {high}"))),
-        }
+        self.read_as(name, |value| value.integer(name, range))
     }
 
     /// True or false.
@@ -223,13 +196,7 @@ impl Options {
     /// # Errors
     /// If it is something else.
     pub fn boolean(&self, name: &str) -> Result<Option<bool>, TextError> {
-        let Some(entry) = self.get(name) else { return Ok(None) };
-        match &entry.value {
-            OptionValue::Boolean(value) => Ok(Some(*value)),
-            OptionValue::Text(text) if text.eq_ignore_ascii_case("true") => Ok(Some(true)),
-            OptionValue::Text(text) if text.eq_ignore_ascii_case("false") => Ok(Some(false)),
-            _ => Err(self.error(name, format!("`{name}` must be true or false"))),
-        }
+        self.read_as(name, |value| value.boolean(name))
     }
 
     /// A duration in nanoseconds, 0 or more: `'20 ms'`, `'5 s'`, `'1 minute'` or `INTERVAL '5 seconds'`.
@@ -237,17 +204,7 @@ impl Options {
     /// # Errors
     /// If it is not a duration, or negative.
     pub fn duration_ns(&self, name: &str) -> Result<Option<i64>, TextError> {
-        let Some(entry) = self.get(name) else { return Ok(None) };
-        let nanoseconds = match &entry.value {
-            OptionValue::Interval(nanoseconds) => Ok(*nanoseconds),
-            OptionValue::Text(text) | OptionValue::Number(text) => parse_duration_ns(text),
-            OptionValue::Boolean(_) => Err("a duration is needed, as in '20 ms'".to_owned()),
-        };
-        let nanoseconds = nanoseconds.map_err(|why| self.error(name, format!("`{name}`: {why}")))?;
-        if nanoseconds < 0 {
-            return Err(self.error(name, format!("`{name}` must not be negative")));
-        }
-        Ok(Some(nanoseconds))
+        self.read_as(name, |value| value.duration_ns(name))
     }
 
     /// A duration, 0 or more, written as for [`duration_ns`](Options::duration_ns).
@@ -263,12 +220,17 @@ impl Options {
     /// # Errors
     /// If it is not a size.
     pub fn bytes(&self, name: &str) -> Result<Option<u64>, TextError> {
+        self.read_as(name, |value| value.bytes(name))
+    }
+
+    /// Reads the value of an option, if it is given.
+    fn read_as<'a, T>(
+        &'a self,
+        name: &str,
+        read: impl FnOnce(&'a OptionValue) -> Result<T, String>,
+    ) -> Result<Option<T>, TextError> {
         let Some(entry) = self.get(name) else { return Ok(None) };
-        let bytes = match &entry.value {
-            OptionValue::Text(text) | OptionValue::Number(text) => parse_bytes(text),
-            _ => Err("a size is needed, as in '256 MB'".to_owned()),
-        };
-        bytes.map(Some).map_err(|why| self.error(name, format!("`{name}`: {why}")))
+        read(&entry.value).map(Some).map_err(|message| self.error(name, message))
     }
 
     /// Call it after reading all options: refuses unknown ones.
@@ -284,7 +246,8 @@ impl Options {
     }
 }
 
-fn did_you_mean(name: &str, known: &[&str], listed: &str) -> String {
+/// The hint for a name that is not known.
+pub(crate) fn did_you_mean(name: &str, known: &[&str], listed: &str) -> String {
     if known.is_empty() {
         return "there are no options here".to_owned();
     }
@@ -293,31 +256,4 @@ fn did_you_mean(name: &str, known: &[&str], listed: &str) -> String {
         Some(meant) => format!("did you mean {meant}? {list}"),
         None => list,
     }
-}
-
-fn value(cursor: &mut Cursor<'_>, name: &Name) -> Result<OptionValue, TextError> {
-    let first = cursor.here();
-    if cursor.sees(&["INTERVAL"]) {
-        let expression = cursor.expression()?;
-        let nanoseconds = match &expression {
-            ast::Expr::Interval(interval) => interval_ns(interval),
-            _ => Err("a duration is one INTERVAL '...'".to_owned()),
-        };
-        let read = nanoseconds.map(OptionValue::Interval);
-        return read.map_err(|why| TextError::new(cursor.script(), cursor.since(first), why));
-    }
-    let negative = cursor.take_symbol(&Token::Minus);
-    let value = match &cursor.peek().token {
-        Token::Number(number, _) if negative => OptionValue::Number(format!("-{number}")),
-        Token::Number(number, _) => OptionValue::Number(number.clone()),
-        _ if negative => return Err(cursor.unexpected("a number")),
-        Token::SingleQuotedString(text) => OptionValue::Text(text.clone()),
-        Token::Word(word) if word.quote_style.is_some() => OptionValue::Text(word.value.clone()),
-        Token::Word(word) if word.value.eq_ignore_ascii_case("true") => OptionValue::Boolean(true),
-        Token::Word(word) if word.value.eq_ignore_ascii_case("false") => OptionValue::Boolean(false),
-        Token::Word(word) => OptionValue::Text(word.value.clone()),
-        _ => return Err(cursor.unexpected(&format!("a value for `{name}`"))),
-    };
-    cursor.advance();
-    Ok(value)
 }

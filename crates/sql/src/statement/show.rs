@@ -23,9 +23,13 @@ pub enum ShowKind {
     Functions,
     /// The settings and their values.
     Settings,
+    /// The connectors.
+    Connectors,
+    /// The options of connectors and formats.
+    Options,
 }
 
-const KINDS: [(&str, ShowKind); 8] = [
+const KINDS: [(&str, ShowKind); 10] = [
     ("SOURCES", ShowKind::Sources),
     ("TABLES", ShowKind::Tables),
     ("VIEWS", ShowKind::Views),
@@ -34,6 +38,8 @@ const KINDS: [(&str, ShowKind); 8] = [
     ("SINKS", ShowKind::Sinks),
     ("FUNCTIONS", ShowKind::Functions),
     ("SETTINGS", ShowKind::Settings),
+    ("CONNECTORS", ShowKind::Connectors),
+    ("OPTIONS", ShowKind::Options),
 ];
 
 /// Reads what follows `SHOW`.

@@ -66,7 +66,7 @@ fn lines(arguments: &Arguments) -> Result<SourceDefinition, Cause> {
     settings.format = Some(Format::Lines);
     settings.schema = Some(lines_schema());
     FileSource::infer(&mut settings)?;
-    let open = move |columns: Option<&[usize]>| super::files::open(settings.clone(), columns);
+    let open = move |columns: Option<&[usize]>| super::file::open(settings.clone(), columns);
     Ok(definition("lines", lines_schema(), None, true, Arc::new(open)))
 }
 

@@ -1,4 +1,5 @@
-//! The journal of a durable source as a source, to read the past again, without the rows that were skipped.
+//! `connector = 'journal', path = 'metrics.journal', source = 'm'`: the journal of a durable source as a source, to read
+//! the past again, without the rows that were skipped.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,24 +11,41 @@ use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use tidemill_engine::inspect::{self, Records};
 use tidemill_engine::{Cause, Polled, Positions, Progress, Source};
 
-use super::sources::Opened;
+use crate::connectors::source_connector::{DefinedSource, Liveness, SourceConnector, SourceRequest};
 use crate::definition::Open;
-use crate::statement::{Name, Options};
-use crate::text_error::TextError;
+use crate::statement::declared::{OptionDefault, OptionDefinition, OptionError, OptionKind};
 
-/// `connector = 'journal', path = 'metrics.journal', source = 'm'`; without `source`, the stream of the same name.
-pub(super) fn journal(
-    options: &Options,
-    name: &Name,
-    declared: Option<SchemaRef>,
-) -> Result<Opened, TextError> {
-    let path = PathBuf::from(options.required_text("path")?);
-    let stream = options.text("source")?.unwrap_or(&name.value).to_string();
-    opened(&path, &stream, declared).map_err(|cause| options.error("path", cause.to_string()))
+const OPTIONS: &[OptionDefinition] = &[
+    OptionDefinition::new("path", OptionKind::Text, OptionDefault::Required, "the journal's folder"),
+    OptionDefinition::new(
+        "source",
+        OptionKind::Text,
+        OptionDefault::Nothing("the name of this source"),
+        "the name of the source in the journal",
+    ),
+];
+
+pub(super) struct Journal;
+
+impl SourceConnector for Journal {
+    fn doc(&self) -> &str {
+        "the rows that a durable pipeline took in, from the oldest to the newest"
+    }
+
+    fn options(&self) -> &[OptionDefinition] {
+        OPTIONS
+    }
+
+    fn define(&self, request: &SourceRequest<'_>) -> Result<DefinedSource, OptionError> {
+        let path = PathBuf::from(request.options.required_text("path"));
+        let stream = request.options.text("source").unwrap_or(request.name);
+        opened(&path, stream, request.columns.clone())
+            .map_err(|cause| OptionError::new("path", cause.to_string()))
+    }
 }
 
 /// The journal of a stream in a folder; it must have the declared columns.
-pub(super) fn opened(path: &Path, stream: &str, declared: Option<SchemaRef>) -> Result<Opened, Cause> {
+pub(crate) fn opened(path: &Path, stream: &str, declared: Option<SchemaRef>) -> Result<DefinedSource, Cause> {
     let journaled = inspect::records(path, stream, 0)?.schema();
     if let Some(declared) = declared.filter(|declared| !same_columns(declared, &journaled)) {
         let (declared, journaled) = (described(&declared), described(&journaled));
@@ -48,7 +66,13 @@ pub(super) fn opened(path: &Path, stream: &str, declared: Option<SchemaRef>) -> 
         let schema = Arc::new(schema);
         Ok(Box::new(Past { records, skipped, columns, schema, done: 0, total }) as Box<dyn Source>)
     });
-    Ok(Opened { raw: journaled, is_finite: true, open })
+    Ok(DefinedSource {
+        columns: journaled,
+        is_finite: true,
+        is_repeatable: false,
+        liveness: Liveness::Stored,
+        open,
+    })
 }
 
 fn same_columns(left: &Schema, right: &Schema) -> bool {

@@ -1,0 +1,123 @@
+//! The columns of a source: those that it declares, those that queries see, and its event time.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use datafusion::common::DFSchema;
+use datafusion::logical_expr::{Expr, ExprSchemable, cast};
+use datafusion::sql::sqlparser::ast;
+use tidemill_engine::EventTime;
+
+use crate::logical::Provider;
+use crate::statement::{Column, CreateSource, Statement};
+use crate::text_error::TextError;
+
+/// The columns that the source itself must have; `None`: any.
+pub(super) fn declared_columns(
+    create: &CreateSource,
+    statement: &Statement,
+    provider: &Provider<'_>,
+) -> Result<Option<SchemaRef>, TextError> {
+    let stored = create.columns.iter().filter(|column| column.computed.is_none());
+    let field = |column: &Column| {
+        let data_type = column
+            .data_type
+            .as_ref()
+            .ok_or_else(|| statement.error(column.span, format!("column '{}' has no type", column.name)))?;
+        let field = provider
+            .data_type(data_type)
+            .map_err(|error| statement.error(column.type_span, crate::expression::plain(&error)))?;
+        Ok(Field::new(column.name.as_str(), field, !column.not_null))
+    };
+    let fields: Vec<Field> = stored.map(field).collect::<Result<_, TextError>>()?;
+    Ok((!fields.is_empty()).then(|| Arc::new(Schema::new(fields))))
+}
+
+/// The columns that queries see, in the order of their declaration, and how they are computed.
+pub(super) fn visible_columns(
+    create: &CreateSource,
+    raw: &SchemaRef,
+    raw_schema: &DFSchema,
+    statement: &Statement,
+    provider: &Provider<'_>,
+) -> Result<(Vec<Field>, Option<Vec<Expr>>), TextError> {
+    let own: Vec<Field> = raw.fields().iter().map(|field| field.as_ref().clone()).collect();
+    if create.columns.iter().all(|column| column.computed.is_none()) {
+        return Ok((own, None));
+    }
+    let column = |name: &str| Expr::Column(datafusion::common::Column::from_name(name));
+    let (mut fields, mut expressions) = (Vec::new(), Vec::new());
+    if create.columns.iter().all(|column| column.computed.is_some()) {
+        // Only computed columns are written down: those of the file come first.
+        expressions.extend(own.iter().map(|field| column(field.name())));
+        fields.extend(own);
+    }
+    for declared in &create.columns {
+        let name = declared.name.as_str();
+        let expression = match &declared.computed {
+            None => column(name),
+            Some(computed) => provider
+                .expression(&with_declared_type(computed, declared.data_type.as_ref()), raw_schema)
+                .map_err(|error| provider.text_error(&error, statement))?,
+        };
+        let data_type =
+            expression.get_type(raw_schema).map_err(|error| provider.text_error(&error, statement))?;
+        fields.push(Field::new(name, data_type, !declared.not_null));
+        expressions.push(expression);
+    }
+    Ok((fields, Some(expressions)))
+}
+
+/// The expression that computes a column, cast to its declared type if it has one.
+fn with_declared_type(computed: &ast::Expr, declared: Option<&ast::DataType>) -> ast::Expr {
+    match declared {
+        None => computed.clone(),
+        Some(data_type) => ast::Expr::Cast {
+            kind: ast::CastKind::Cast,
+            expr: Box::new(computed.clone()),
+            data_type: data_type.clone(),
+            array: false,
+            format: None,
+        },
+    }
+}
+
+/// The event time, converted to a timestamp in nanoseconds if it has another unit.
+pub(super) fn watermark(
+    create: &CreateSource,
+    fields: &mut [Field],
+    computed: &mut Option<Vec<Expr>>,
+    raw: &DFSchema,
+    statement: &Statement,
+) -> Result<Option<EventTime>, TextError> {
+    let Some(watermark) = &create.watermark else { return Ok(None) };
+    let names = fields.iter().map(|field| field.name().as_str());
+    let name = watermark.column.meant(names.clone()).unwrap_or(watermark.column.as_str()).to_owned();
+    let Some(column) = fields.iter().position(|field| *field.name() == name) else {
+        let names = fields.iter().map(|field| field.name().as_str());
+        let error = statement.error(watermark.column.span, format!("there is no column '{name}'"));
+        return Err(match crate::suggest::closest(&name, names) {
+            Some(meant) => error.with_hint(format!("did you mean {meant}?")),
+            None => error,
+        });
+    };
+    match fields[column].data_type().clone() {
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => {}
+        DataType::Timestamp(_, zone) => {
+            let wanted = DataType::Timestamp(TimeUnit::Nanosecond, zone);
+            let all = computed.get_or_insert_with(|| raw.columns().into_iter().map(Expr::Column).collect());
+            all[column] = cast(all[column].clone(), wanted.clone());
+            fields[column] = fields[column].clone().with_data_type(wanted);
+        }
+        other => {
+            let error = statement.error(
+                watermark.column.span,
+                format!("the watermark's column must be a TIMESTAMP, but '{name}' is {other}"),
+            );
+            return Err(error.with_hint(format!(
+                "add a computed column, such as event_time AS to_timestamp_seconds({name}), and use it in WATERMARK FOR"
+            )));
+        }
+    }
+    Ok(Some(EventTime { column, delay_ns: watermark.delay_ns }))
+}

@@ -1,0 +1,129 @@
+//! The format that a statement names, and what follows from it.
+
+use tidemill_connect::formats::Format;
+
+use super::built_in::{BUILT_IN, BuiltInFormat};
+use super::{Formats, InputFormat, OutputFormat, input};
+use crate::statement::declared::{OptionDefault, OptionDefinition, OptionValues};
+use crate::statement::{Options, did_you_mean};
+use crate::text_error::TextError;
+
+/// The format that a statement names.
+pub(crate) struct Chosen {
+    /// What stands in the statement, in lower case.
+    name: Option<String>,
+    format: Option<&'static BuiltInFormat>,
+    /// The options that it adds to those of the connector.
+    pub definitions: Vec<&'static OptionDefinition>,
+}
+
+/// The format in which a source reads.
+pub(crate) fn choose_input(options: &Options, formats: &Formats) -> Result<Chosen, TextError> {
+    choose(options, formats, |format| format.reading)
+}
+
+/// The format in which a sink writes.
+pub(crate) fn choose_output(options: &Options, formats: &Formats) -> Result<Chosen, TextError> {
+    choose(options, formats, |format| format.writing)
+}
+
+fn choose(
+    options: &Options,
+    formats: &Formats,
+    direction: fn(&BuiltInFormat) -> Option<&'static [OptionDefinition]>,
+) -> Result<Chosen, TextError> {
+    let named = |name: &str| {
+        let is_meant = |format: &&BuiltInFormat| format.name == name || format.aliases.contains(&name);
+        BUILT_IN.iter().find(is_meant).filter(|format| formats.names.contains(&format.name))
+    };
+    let given = options.text("format")?.filter(|_| !formats.is_none()).map(str::to_ascii_lowercase);
+    let implied = match formats.default {
+        OptionDefault::Value(name) => Some(name),
+        OptionDefault::Required | OptionDefault::Nothing(_) => None,
+    };
+    let format = match given.as_deref().or(implied) {
+        Some(name) => Some(named(name).ok_or_else(|| unknown(options, name, formats))?),
+        None if formats.default == OptionDefault::Required && !formats.is_none() => {
+            let message = format!("say which format the rows have: format = {}", quoted(formats));
+            return Err(options.error("format", message));
+        }
+        None => None,
+    };
+    // As long as no format is named, it may become any of them.
+    let possible = BUILT_IN.iter().filter(|possible| match format {
+        Some(format) => possible.name == format.name,
+        None => formats.names.contains(&possible.name),
+    });
+    let mut definitions: Vec<&OptionDefinition> = Vec::new();
+    for possible in possible.filter(|format| !formats.without_options.contains(&format.name)) {
+        definitions.extend(direction(possible).into_iter().flatten());
+    }
+    Ok(Chosen { name: given.or(implied.map(str::to_owned)), format, definitions })
+}
+
+impl Chosen {
+    /// The format of a source, with its options.
+    pub fn input(&self, options: &OptionValues<'_>) -> InputFormat {
+        let mut input = InputFormat {
+            format: self.format.and_then(|format| Format::named(format.name)),
+            ..InputFormat::default()
+        };
+        if self.declares("quote") {
+            input.csv = input::csv(options);
+            if self.name.as_deref() == Some("tsv") {
+                input.csv.delimiter.get_or_insert(b'\t');
+            }
+        }
+        if self.declares("precision") {
+            input.line_protocol = input::line_protocol(options);
+        }
+        input
+    }
+
+    /// The format of a sink, with its options.
+    pub fn output(&self, options: &OptionValues<'_>) -> OutputFormat {
+        let mut output = OutputFormat { name: self.name.clone(), ..OutputFormat::default() };
+        if self.declares("header") {
+            output.header = options.optional_boolean("header");
+            output.delimiter = options.character("delimiter");
+        }
+        output
+    }
+
+    fn declares(&self, name: &str) -> bool {
+        self.definitions.iter().any(|definition| definition.name == name)
+    }
+
+    /// What to say about an option that another format has.
+    pub fn elsewhere(&self, name: &str) -> Option<String> {
+        let has = |options: Option<&[OptionDefinition]>| {
+            options.is_some_and(|options| options.iter().any(|option| option.name == name))
+        };
+        let other = BUILT_IN.iter().find(|format| has(format.reading) || has(format.writing))?;
+        let here = match self.format {
+            Some(format) if format.name == other.name => "which has its usual options only here".to_owned(),
+            Some(format) => format!("and the format here is {}", format.name),
+            None => "which has no options here".to_owned(),
+        };
+        Some(format!("`{name}` is an option of the format {}, {here}", other.name))
+    }
+}
+
+fn unknown(options: &Options, name: &str, formats: &Formats) -> TextError {
+    let is_known = BUILT_IN.iter().any(|format| format.name == name || format.aliases.contains(&name));
+    let message = match is_known {
+        true => format!("'{name}' is a format, but not one for this connector"),
+        false => format!("'{name}' is no format"),
+    };
+    let hint = did_you_mean(name, formats.names, "format is one of");
+    options.error("format", message).with_hint(hint)
+}
+
+fn quoted(formats: &Formats) -> String {
+    let names: Vec<String> = formats.names.iter().map(|name| format!("'{name}'")).collect();
+    match names.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+        None => String::new(),
+    }
+}

@@ -1,0 +1,153 @@
+//! `connector = 'kafka'`: a topic. Without the feature `kafka` the name is known, but refused.
+
+use std::sync::Arc;
+
+use super::socket_sinks::MESSAGES;
+use crate::connectors::formats::Formats;
+use crate::connectors::sink_connector::{OpenSink, SinkConnector, SinkRequest};
+use crate::connectors::source_connector::{DefinedSource, SourceConnector, SourceRequest};
+use crate::statement::declared::{OptionDefault, OptionDefinition, OptionError, OptionKind};
+
+const BROKERS: OptionDefinition =
+    OptionDefinition::new("brokers", OptionKind::Text, OptionDefault::Required, "`'host:port,host:port'`");
+
+const SOURCE: &[OptionDefinition] = &[
+    BROKERS,
+    OptionDefinition::new(
+        "topic",
+        OptionKind::Text,
+        OptionDefault::Required,
+        "the topic; all partitions that it has at the start are read",
+    ),
+    OptionDefinition::new(
+        "start",
+        OptionKind::Choice(&["earliest", "latest"]),
+        OptionDefault::Value("earliest"),
+        "`latest`: only messages written after the query was started",
+    ),
+    OptionDefinition::new(
+        "end_at_end",
+        OptionKind::Boolean,
+        OptionDefault::Value("false"),
+        "ends where the partitions ended when the query was started",
+    ),
+];
+
+const SINK: &[OptionDefinition] = &[
+    BROKERS,
+    OptionDefinition::new("topic", OptionKind::Text, OptionDefault::Required, "the topic"),
+    OptionDefinition::new(
+        "key",
+        OptionKind::Text,
+        OptionDefault::Nothing("none"),
+        "the column whose text becomes the message key: rows with the same key go to the same partition, in order",
+    ),
+    OptionDefinition::new(
+        "delivery_wait",
+        OptionKind::Duration,
+        OptionDefault::Value("30 s"),
+        "how long the brokers may take to accept a message before the query fails",
+    ),
+];
+
+pub(super) struct Topic;
+
+impl SourceConnector for Topic {
+    fn doc(&self) -> &str {
+        "the messages of a Kafka topic (needs the feature `kafka`)"
+    }
+
+    fn options(&self) -> &[OptionDefinition] {
+        SOURCE
+    }
+
+    fn formats(&self) -> Formats {
+        Formats { without_options: &["line_protocol"], ..Formats::TEXT }
+    }
+
+    fn define(&self, request: &SourceRequest<'_>) -> Result<DefinedSource, OptionError> {
+        source(request)
+    }
+}
+
+impl SinkConnector for Topic {
+    fn doc(&self) -> &str {
+        "messages to a Kafka topic (needs the feature `kafka`)"
+    }
+
+    fn options(&self) -> &[OptionDefinition] {
+        SINK
+    }
+
+    fn formats(&self) -> Formats {
+        MESSAGES
+    }
+
+    fn define(&self, request: &SinkRequest<'_>) -> Result<Arc<OpenSink>, OptionError> {
+        sink(request)
+    }
+}
+
+#[cfg(feature = "kafka")]
+fn source(request: &SourceRequest<'_>) -> Result<DefinedSource, OptionError> {
+    use tidemill_connect::kafka::{KafkaSource, KafkaSourceSettings, KafkaStart};
+
+    use crate::connectors::source_connector::Liveness;
+
+    if request.format.csv.header.is_some() {
+        let error = OptionError::new("header", "a message has no header");
+        return Err(error.with_hint("leave the option out: each message is one record"));
+    }
+    let columns = request.declared_columns("a topic")?;
+    let options = request.options;
+    let settings = KafkaSourceSettings {
+        brokers: options.required_text("brokers").to_owned(),
+        topic: options.required_text("topic").to_owned(),
+        format: request.format.text()?,
+        decoder: request.format.decoder_settings(&columns),
+        start: match options.text("start") {
+            Some("latest") => KafkaStart::Latest,
+            _ => KafkaStart::Earliest,
+        },
+        end_at_end: options.boolean("end_at_end"),
+    };
+    let is_finite = settings.end_at_end;
+    let open: Arc<crate::definition::Open> = Arc::new(move |columns| {
+        let mut source = KafkaSource::open(settings.clone())?;
+        if let Some(columns) = columns {
+            source.set_projection(columns)?;
+        }
+        Ok(Box::new(source) as Box<dyn tidemill_engine::Source>)
+    });
+    Ok(DefinedSource { columns, is_finite, is_repeatable: false, liveness: Liveness::Live, open })
+}
+
+#[cfg(feature = "kafka")]
+fn sink(request: &SinkRequest<'_>) -> Result<Arc<OpenSink>, OptionError> {
+    use tidemill_connect::kafka::{KafkaSink, KafkaSinkSettings};
+
+    let options = request.options;
+    let (brokers, topic) = (options.required_text("brokers"), options.required_text("topic"));
+    let mut settings = KafkaSinkSettings::new(brokers, topic, request.format.text());
+    settings.key = options.text("key").map(str::to_owned);
+    if let Some(wait) = options.duration("delivery_wait") {
+        settings.delivery_wait = wait.max(std::time::Duration::from_nanos(1));
+    }
+    Ok(Arc::new(move |of| Ok(Box::new(KafkaSink::connect(of.schema, settings.clone())?))))
+}
+
+#[cfg(not(feature = "kafka"))]
+fn source(_: &SourceRequest<'_>) -> Result<DefinedSource, OptionError> {
+    Err(not_built_in())
+}
+
+#[cfg(not(feature = "kafka"))]
+fn sink(_: &SinkRequest<'_>) -> Result<Arc<OpenSink>, OptionError> {
+    Err(not_built_in())
+}
+
+#[cfg(not(feature = "kafka"))]
+fn not_built_in() -> OptionError {
+    let error = OptionError::new("connector", "this build has no Kafka");
+    error.with_hint("build one that has: cargo build --release -p tidemill-cli --features kafka")
+}

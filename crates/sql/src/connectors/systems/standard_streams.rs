@@ -1,0 +1,74 @@
+//! `connector = 'stdin'` and `connector = 'stdout'`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tidemill_connect::standard_streams::{StandardInput, StandardOutput, StreamSettings};
+use tidemill_engine::{Cause, Source};
+
+use crate::connectors::formats::Formats;
+use crate::connectors::sink_connector::{OpenSink, SinkConnector, SinkRequest};
+use crate::connectors::source_connector::{DefinedSource, Liveness, SourceConnector, SourceRequest};
+use crate::definition::Open;
+use crate::statement::declared::{OptionDefault, OptionError};
+
+pub(super) struct StandardInputRows;
+
+impl SourceConnector for StandardInputRows {
+    fn doc(&self) -> &str {
+        "lines of standard input"
+    }
+
+    fn formats(&self) -> Formats {
+        Formats { without_options: &["line_protocol"], ..Formats::TEXT }
+    }
+
+    fn define(&self, request: &SourceRequest<'_>) -> Result<DefinedSource, OptionError> {
+        let columns = request.declared_columns("standard input")?;
+        let mut settings = StreamSettings::new(request.format.text()?);
+        settings.csv = request.format.csv.clone();
+        settings.schema = Some(Arc::clone(&columns));
+        let taken = AtomicBool::new(false);
+        let open: Arc<Open> = Arc::new(move |columns| {
+            if taken.swap(true, Ordering::SeqCst) {
+                let text = "standard input was read by an earlier query and cannot be read twice; ask both in one \
+                            pipeline, or write it to a file first";
+                return Err(Cause::user(text));
+            }
+            let mut source = StandardInput::open(settings.clone())?;
+            if let Some(columns) = columns {
+                source.set_projection(columns)?;
+            }
+            Ok(Box::new(source) as Box<dyn Source>)
+        });
+        // It ends when its writer closes it, but no one knows whether that will be, and what is at its other end.
+        Ok(DefinedSource {
+            columns,
+            is_finite: true,
+            is_repeatable: false,
+            liveness: Liveness::Unknown,
+            open,
+        })
+    }
+}
+
+pub(super) struct StandardOutputRows;
+
+impl SinkConnector for StandardOutputRows {
+    fn doc(&self) -> &str {
+        "standard output"
+    }
+
+    fn formats(&self) -> Formats {
+        Formats {
+            names: &["table", "csv", "json"],
+            default: OptionDefault::Value("table"),
+            without_options: &[],
+        }
+    }
+
+    fn define(&self, request: &SinkRequest<'_>) -> Result<Arc<OpenSink>, OptionError> {
+        let format = request.format.text();
+        Ok(Arc::new(move |of| Ok(Box::new(StandardOutput::of_process(of.schema, &format)?))))
+    }
+}
