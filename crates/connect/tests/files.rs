@@ -36,7 +36,7 @@ fn drain(source: &mut dyn Source) -> Result<Vec<i64>, Cause> {
                 found.extend(rows.column(0).as_primitive::<Int64Type>().values());
             }
             Polled::Nothing => {}
-            Polled::Ended => return Ok(found),
+            Polled::Ended | Polled::Left => return Ok(found),
         }
     }
 }
@@ -49,7 +49,7 @@ fn take(source: &mut dyn Source, count: usize) -> Vec<i64> {
         match source.poll(Duration::from_millis(100)).unwrap() {
             Polled::Rows(rows) => found.extend(rows.column(0).as_primitive::<Int64Type>().values()),
             Polled::Nothing => {}
-            Polled::Ended => panic!("what is followed does not end"),
+            Polled::Ended | Polled::Left => panic!("what is followed does not end"),
         }
     }
     found

@@ -19,7 +19,7 @@ fn batches(source: &mut dyn Source) -> Vec<RecordBatch> {
         match source.poll(Duration::from_secs(1)).unwrap() {
             Polled::Rows(rows) => batches.push(rows),
             Polled::Nothing => {}
-            Polled::Ended => return batches,
+            Polled::Ended | Polled::Left => return batches,
         }
     }
 }

@@ -80,7 +80,7 @@ fn read(source: &mut KafkaSource, enough: usize) -> Vec<(Option<String>, i64)> {
                 all.extend((0..batch.num_rows()).map(|row| (key(row), numbers.value(row))));
             }
             Polled::Nothing => {}
-            Polled::Ended => break,
+            Polled::Ended | Polled::Left => break,
         }
     }
     all

@@ -28,7 +28,7 @@ fn drain(source: &mut FileSource) -> Vec<i64> {
         match source.poll(Duration::from_millis(50)).unwrap() {
             Polled::Rows(rows) => found.extend(rows.column(0).as_primitive::<Int64Type>().values()),
             Polled::Nothing => {}
-            Polled::Ended => return found,
+            Polled::Ended | Polled::Left => return found,
         }
     }
 }

@@ -16,8 +16,11 @@ pub enum Polled {
     Rows(RecordBatch),
     /// Nothing came within the given time.
     Nothing,
-    /// Nothing more will come: the source has ended.
+    /// Nothing more will come: the source has ended. Its event time is complete, and open windows close.
     Ended,
+    /// Nothing more will come from here, but the source has not ended: its event time stays where it is, and open windows
+    /// stay open. A later run of a durable query may go on.
+    Left,
 }
 
 /// A request of a client that numbers its requests in ascending order.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidemill_core::Expression;
+use tidemill_core::{Expression, Source};
 
 /// How a source is fed.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +18,24 @@ pub struct FeedSettings {
     /// everything after it late. `None`: event time may be arbitrarily far ahead. Not for repeatable sources, whose
     /// rows must be the same on any day.
     pub max_ahead: Option<Duration>,
+}
+
+impl FeedSettings {
+    /// After how long without rows a source that lives usually counts as idle.
+    pub const IDLE_AFTER: Duration = Duration::from_secs(5);
+    /// How far ahead of the time of day the event times of a source that lives usually may be. A clock that is not set is
+    /// off by more than this, one that is set by less.
+    pub const MAX_AHEAD: Duration = Duration::from_secs(3600);
+
+    /// The usual settings of a source: those above, if it lives, and none otherwise.
+    pub fn usual_of(source: &dyn Source) -> FeedSettings {
+        let lives = !source.is_finite();
+        FeedSettings {
+            idle_after: lives.then_some(FeedSettings::IDLE_AFTER),
+            max_ahead: (lives && !source.is_repeatable()).then_some(FeedSettings::MAX_AHEAD),
+            ..FeedSettings::default()
+        }
+    }
 }
 
 /// The event time of a stream.

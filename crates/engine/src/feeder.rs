@@ -73,6 +73,7 @@ impl<E: Entrance> Feeder<E> {
                 Ok(())
             }
             Polled::Ended => return Ok(Some(End::Source)),
+            Polled::Left => return Ok(Some(End::Stop)),
         };
         let told = pushed
             .and_then(|()| self.entry.look_ahead(self.reader.time_ns().unwrap_or(i64::MIN), now()))

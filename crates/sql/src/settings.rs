@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tidemill_engine::FeedSettings;
+
 use crate::statement::Options;
 use crate::statement::declared::{
     ListedOption, OptionDefault, OptionDefinition, OptionGroup, OptionKind, OptionOwner, OptionValues,
@@ -58,7 +60,7 @@ impl Default for Settings {
             max_groups: 10_000_000,
             max_state_rows: 20_000_000,
             max_result_rows: 10_000_000,
-            idle_after: Duration::from_secs(5),
+            idle_after: FeedSettings::IDLE_AFTER,
             max_latency: None,
             journal: None,
             snapshot_every: Duration::from_secs(10),

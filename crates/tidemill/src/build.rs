@@ -1,5 +1,6 @@
 //! The parts of a query under construction.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_schema::{Schema, SchemaRef};
@@ -7,6 +8,7 @@ use tidemill_engine::{
     FaultLog, FeedSettings, Operator, OperatorPlan, Plan, Sink, Source, StreamRef, Transform, TransformPlan,
     route_by_hash,
 };
+use tidemill_operators::partition_limit;
 use tidemill_operators::watermark::LateRows;
 
 /// The parts of a query so far.
@@ -18,6 +20,8 @@ pub(crate) struct Build {
     pub keys_max: usize,
     pub late: LateRows,
     pub failed: FaultLog,
+    /// Where the journal is, if the query is durable.
+    pub journal: Option<PathBuf>,
     /// The first fault.
     pub fault: Option<String>,
 }
@@ -49,12 +53,9 @@ impl Build {
         if keys == 0 { 1 } else { self.partitions.max(1) }
     }
 
-    /// The limit of keys for each partition, with some reserve for keys that are spread unevenly.
+    /// The limit of keys for each partition.
     pub fn keys_max_for(&self, keys: usize) -> usize {
-        match self.partitions_for(keys) as usize {
-            1 => self.keys_max,
-            partitions => (self.keys_max / partitions).saturating_mul(2).max(self.keys_max.min(1024)),
-        }
+        partition_limit(self.keys_max, self.partitions_for(keys))
     }
 
     /// Adds an operator.

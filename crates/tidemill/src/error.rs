@@ -20,6 +20,19 @@ pub enum Error {
     /// The engine did not start the query, or has stopped it.
     #[error(transparent)]
     Flow(#[from] FlowError),
+    /// Rows that were pushed with a number are not taken in, because a later number of the same client was: they may have
+    /// been before, or come too late.
+    #[error(
+        "request {sequence} of '{client}' is not taken in, for its request {last} was: go on behind that"
+    )]
+    Behind {
+        /// The client.
+        client: String,
+        /// The number of the rows.
+        sequence: u64,
+        /// The last number of this client that was taken in.
+        last: u64,
+    },
     /// The source has ended, or the query has stopped, and takes no more rows. [`Run::join`](crate::Run::join) says
     /// why.
     #[error("the source has ended or the query has stopped, and takes no more rows")]

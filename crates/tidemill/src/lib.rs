@@ -85,6 +85,7 @@ mod input;
 mod join;
 mod keyed;
 mod names;
+mod pushed_source;
 mod query;
 mod row;
 mod row_source;

@@ -1,9 +1,9 @@
 //! A query under construction.
 
 use std::cell::RefCell;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use arrow_schema::{Schema, SchemaRef};
 use tidemill_engine::{Engine, FaultLog, FeedSettings, Launch, Plan, Source};
@@ -27,12 +27,6 @@ pub struct Query {
     pub(crate) build: Rc<RefCell<Build>>,
 }
 
-/// A source that does not end by itself stops holding event time back after this long without rows.
-const IDLE_AFTER: Duration = Duration::from_secs(5);
-
-/// How far ahead of the clock the event time of such a source may be.
-const MAX_AHEAD: Duration = Duration::from_secs(3600);
-
 impl Query {
     /// A query that has no sources and sinks yet. Each operator has 16 partitions and at most ten million keys.
     pub fn new(name: impl Into<String>) -> Query {
@@ -44,6 +38,7 @@ impl Query {
             keys_max: 10_000_000,
             late: LateRows::default(),
             failed: FaultLog::default(),
+            journal: None,
             fault: None,
         };
         Query { build: Rc::new(RefCell::new(build)) }
@@ -69,6 +64,41 @@ impl Query {
     #[must_use]
     pub fn keys_max(self, keys_max: usize) -> Query {
         self.build.borrow_mut().keys_max = keys_max;
+        self
+    }
+
+    /// Makes the query durable: what it takes in is kept in a journal in this folder, and a run that starts after the end
+    /// of this one, or after the death of its process, continues where it stopped. Give the same query and the same folder
+    /// again.
+    ///
+    /// A push then returns once its rows are on the disk. [`Input::push_once`](crate::Input::push_once) numbers them, so
+    /// that a program that does not know whether they are can push them again. Sinks that know what they have committed,
+    /// such as files and databases, have each row exactly once; functions may be called again with the rows of the last
+    /// cycles before a crash, and rows that were [collected](Stream::collect) are gone with their process.
+    ///
+    /// ```
+    /// use tidemill::{Engine, Query};
+    /// # let folder = std::env::temp_dir().join(format!("tidemill-durable-{}", std::process::id()));
+    /// let sums = |first: i64, second: i64| -> Result<Vec<i64>, tidemill::Error> {
+    ///     let mut query = Query::new("sums").durable(&folder);
+    ///     let numbers = query.rows::<(i64,)>("numbers", "number");
+    ///     let sums = numbers
+    ///         .key_by(())
+    ///         .scan("sum", "number", "sum", |sum: &mut i64, (number,): (i64,)| { *sum += number; [(*sum,)] })
+    ///         .collect("sums", 100);
+    ///     let run = Engine::new().start(query)?;
+    ///     run.input(&numbers)?.push([(first,), (second,)])?;
+    ///     run.stop()?;
+    ///     Ok(tidemill::rows_of::<(i64,)>(&sums.read()?, "sum")?.into_iter().map(|(sum,)| sum).collect())
+    /// };
+    /// assert_eq!(sums(1, 2)?, [1, 3]);
+    /// assert_eq!(sums(3, 4)?, [6, 10]); // another run, with the state of the first
+    /// # std::fs::remove_dir_all(&folder).unwrap();
+    /// # Ok::<(), tidemill::Error>(())
+    /// ```
+    #[must_use]
+    pub fn durable(self, folder: impl AsRef<Path>) -> Query {
+        self.build.borrow_mut().journal = Some(folder.as_ref().to_owned());
         self
     }
 
@@ -107,12 +137,7 @@ impl Query {
     /// is more than an hour ahead of the clock are refused. [`Stream::idle_after`] and [`Stream::max_ahead`] change
     /// that.
     pub fn read(&mut self, name: &str, source: impl Source + 'static) -> Stream {
-        let lives = !source.is_finite();
-        let feed = FeedSettings {
-            idle_after: lives.then_some(IDLE_AFTER),
-            max_ahead: (lives && !source.is_repeatable()).then_some(MAX_AHEAD),
-            ..FeedSettings::default()
-        };
+        let feed = FeedSettings::usual_of(&source);
         self.add_source(name, SourceBuild { schema: source.schema(), feed, source: Some(Box::new(source)) })
     }
 

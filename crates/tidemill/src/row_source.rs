@@ -86,7 +86,20 @@ impl<R: Row> RowInput<R> {
     /// # Errors
     /// As for [`Input::push`].
     pub fn push(&self, rows: impl IntoIterator<Item = R>) -> Result<(), Error> {
-        self.input.push_rows(rows)
+        self.input.push(self.input.batch_of(rows)?)
+    }
+
+    /// Pushes some rows that count once, no matter how often they are pushed.
+    ///
+    /// # Errors
+    /// As for [`Input::push_once`].
+    pub fn push_once(
+        &self,
+        client: &str,
+        sequence: u64,
+        rows: impl IntoIterator<Item = R>,
+    ) -> Result<(), Error> {
+        self.input.push_once(client, sequence, self.input.batch_of(rows)?)
     }
 }
 

@@ -1,11 +1,17 @@
 //! A running query.
 
-use tidemill_engine::{Engine, FaultLog, Faults, Feed, Producer, Running, Status};
+use std::path::Path;
+
+use tidemill_engine::{
+    Durability, DurableRun, DurableSource, Engine, FaultLog, Faults, Feed, Journal, Maintenance, Producer,
+    Recovered, Running, Status, StreamSettings, SyncPolicy,
+};
 use tidemill_operators::watermark::LateRows;
 
-use crate::build::Build;
+use crate::build::{Build, SourceBuild};
 use crate::error::Error;
 use crate::input::Input;
+use crate::pushed_source::pushed_rows;
 use crate::row_source::PushedSource;
 
 /// A running [`Query`](crate::Query). Dropping it stops the query at once.
@@ -17,6 +23,8 @@ pub struct Run {
     running: Running,
     late: LateRows,
     failed: FaultLog,
+    /// Of a durable query: keeps its journal, and what was found there. Dropped after the query has ended.
+    durable: Option<(Maintenance, Recovered)>,
 }
 
 /// What a query has done.
@@ -45,6 +53,9 @@ pub struct Summary {
 
 impl Run {
     pub(crate) fn start(build: Build, engine: Engine) -> Result<Run, Error> {
+        if let Some(folder) = build.journal.clone() {
+            return Run::start_durable(build, engine, &folder);
+        }
         let Build { plan, sources, sinks, late, failed, .. } = build;
         let query = plan.name.clone();
         let names: Vec<String> = plan.sources.iter().map(|source| source.name.clone()).collect();
@@ -63,7 +74,44 @@ impl Run {
                 }
             }
         }
-        Ok(Run { query, inputs, feeds, running, late, failed })
+        Ok(Run { query, inputs, feeds, running, late, failed, durable: None })
+    }
+
+    fn start_durable(build: Build, engine: Engine, folder: &Path) -> Result<Run, Error> {
+        let Build { plan, sources, sinks, late, failed, .. } = build;
+        let query = plan.name.clone();
+        let (mut inputs, mut read) = (Vec::new(), Vec::new());
+        for (source, planned) in sources.into_iter().zip(&plan.sources) {
+            let SourceBuild { schema, feed, source } = source;
+            let source = match source {
+                Some(source) => {
+                    inputs.push(None);
+                    source
+                }
+                None => {
+                    let (rows, pusher) = pushed_rows(&schema);
+                    inputs.push(Some(Input::journaled(&query, &planned.name, &schema, pusher)));
+                    Box::new(rows)
+                }
+            };
+            read.push(DurableSource {
+                source,
+                feed,
+                stream: StreamSettings::default(),
+                sync: SyncPolicy::AtOnce,
+            });
+        }
+        let journal = Journal::open(folder)?;
+        // What functions compute cannot be compared. Sources, operators and sinks are, by the engine.
+        let durability = Durability::new(format!("typed streams: {query}"));
+        let started = engine.run_durable(plan, sinks, read, journal, &durability)?;
+        let DurableRun { feeds, running, maintenance, recovered } = started;
+        Ok(Run { query, inputs, feeds, running, late, failed, durable: Some((maintenance, recovered)) })
+    }
+
+    /// What a durable query has found of earlier runs; `None`: it is not durable.
+    pub fn recovered(&self) -> Option<&Recovered> {
+        self.durable.as_ref().map(|(_, recovered)| recovered)
     }
 
     /// Where to push the rows of a source.
@@ -101,7 +149,9 @@ impl Run {
     /// Why the query stopped before, if it did.
     pub fn stop(self) -> Result<Summary, Error> {
         self.inputs.iter().flatten().for_each(Input::leave);
-        self.feeds.iter().for_each(Feed::stop);
+        // Sources to which the program pushes have been left, and have a feed only if they are durable.
+        let is_read = |source: &usize| self.durable.is_none() || self.inputs[*source].is_none();
+        (0..self.feeds.len()).filter(is_read).for_each(|source| self.feeds[source].stop());
         self.join()
     }
 
@@ -110,10 +160,14 @@ impl Run {
     /// # Errors
     /// Why the query stopped before, if it did.
     pub fn join(self) -> Result<Summary, Error> {
-        let Run { inputs, feeds, running, late, failed, .. } = self;
-        let engine = running.join()?;
+        let Run { inputs, feeds, running, late, failed, durable, .. } = self;
+        let ended = running.join();
         // By now, inputs and feeds have counted everything.
-        Ok(summary(engine, &inputs, &feeds, &late, &failed))
+        let summary = ended.map(|engine| summary(engine, &inputs, &feeds, &late, &failed));
+        drop(feeds);
+        // It keeps the state of the end, so that the next run has nothing to compute again.
+        drop(durable);
+        Ok(summary?)
     }
 
     /// What it has done so far.
@@ -131,8 +185,9 @@ fn summary(
 ) -> Summary {
     let (mut late, mut faults) = (late.count(), failed.read());
     for input in inputs.iter().flatten() {
-        late += input.late();
-        faults.merge(input.faults());
+        let found = input.found();
+        late += found.0;
+        faults.merge(found.1);
     }
     for feed in feeds {
         let status = feed.status();

@@ -64,7 +64,7 @@ pub fn poll_until(source: &mut impl Source, condition: impl Fn(&Received) -> boo
                 received.rows.extend(column(0).iter().copied().zip(column(1).iter().copied()));
             }
             Polled::Nothing => {}
-            Polled::Ended => received.ended = true,
+            Polled::Ended | Polled::Left => received.ended = true,
         }
         received.faults.merge(source.faults());
     }

@@ -54,7 +54,7 @@ fn no_point_without_a_time_is_earlier_than_one_before_it_whoever_sends_and_howev
                     count += rows.num_rows();
                 }
                 Polled::Nothing => {}
-                Polled::Ended => break,
+                Polled::Ended | Polled::Left => break,
             }
         }
         assert_eq!((count, lines.faults().count), (SENDERS * POINTS, 0));

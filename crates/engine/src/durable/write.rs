@@ -62,7 +62,7 @@ pub(super) enum Step {
     Next,
     /// There is no room: the next step can wait.
     Wait(Duration),
-    /// True: the source has ended; false: it was stopped before.
+    /// True: the source has ended; false: it was stopped or left before.
     Ended(bool),
 }
 
@@ -152,16 +152,17 @@ impl Writer {
             self.sync(now)?;
             return Ok(Step::Wait(ROOM_WAIT));
         }
-        match self.reader.poll(self.poll_wait(now), &self.state)? {
+        let polled = self.reader.poll(self.poll_wait(now), &self.state)?;
+        match polled {
             Polled::Rows(rows) => self.take(rows, now),
             Polled::Nothing => {
                 self.reader.hear_nothing(now);
                 self.tell_reached();
                 self.settle(now, false)
             }
-            Polled::Ended => {
+            Polled::Ended | Polled::Left => {
                 self.sync(now)?;
-                Ok(Step::Ended(true))
+                Ok(Step::Ended(matches!(polled, Polled::Ended)))
             }
         }
     }

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
+use tidemill_engine::FeedSettings;
+
 use super::source_connector::Liveness;
 use crate::statement::declared::{OptionDefault, OptionDefinition, OptionKind, OptionValues};
 use crate::text_error::TextError;
-
-/// The default for live sources. A clock that is not set is off by more than this, one that is set by less.
-const USUAL: Duration = Duration::from_secs(3600);
 
 pub(super) const MAX_AHEAD: OptionDefinition = OptionDefinition::new(
     "max_ahead",
@@ -26,7 +25,7 @@ pub(super) fn max_ahead(
     has_event_time: bool,
 ) -> Result<Option<Duration>, TextError> {
     if !options.is_given("max_ahead") {
-        return Ok((liveness == Liveness::Live && has_event_time).then_some(USUAL));
+        return Ok((liveness == Liveness::Live && has_event_time).then_some(FeedSettings::MAX_AHEAD));
     }
     let given = options.given();
     if liveness == Liveness::Stored {

@@ -31,8 +31,8 @@ use std::sync::Arc;
 use datafusion::common::{Column, DFSchema, Result};
 use datafusion::logical_expr::{Expr, FetchType, Limit, LogicalPlan};
 use tidemill_engine::{FaultLog, Operator, OperatorPlan, Plan, StreamRef, TransformPlan};
-use tidemill_operators::FailedResults;
 use tidemill_operators::watermark::{LateRows, WatermarkSpec};
+use tidemill_operators::{FailedResults, partition_limit};
 
 pub(crate) use aggregate_functions::own_function as own_aggregate_of;
 pub(crate) use read_as_tables::read_as_tables;
@@ -201,21 +201,12 @@ impl Translator {
         if keys == 0 { 1 } else { self.limits.partitions }
     }
 
-    /// A limit of all partitions together, as it applies to each of them: with some room for unevenly spread keys.
-    fn share(&self, limit: usize, partitions: u32) -> usize {
-        if partitions == 1 {
-            limit
-        } else {
-            (limit / partitions as usize).saturating_mul(2).max(limit.min(1024))
-        }
-    }
-
     fn rows_max(&self, partitions: u32) -> usize {
-        self.share(self.limits.rows_max, partitions)
+        partition_limit(self.limits.rows_max, partitions)
     }
 
     fn groups_max(&self, partitions: u32) -> usize {
-        self.share(self.limits.groups_max, partitions)
+        partition_limit(self.limits.groups_max, partitions)
     }
 
     fn watermark(&self, relation: &Relation, delay_ns: i64) -> WatermarkSpec {

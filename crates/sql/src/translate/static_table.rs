@@ -141,7 +141,7 @@ fn read(definition: &SourceDefinition) -> Result<RecordBatch> {
                 batches.push(in_columns(batch, &computed, definition).map_err(failed)?);
             }
             Polled::Nothing => {}
-            Polled::Ended => break,
+            Polled::Ended | Polled::Left => break,
         }
     }
     let faults = source.faults();

@@ -1,0 +1,125 @@
+//! The source of a durable query to which the program pushes: a push returns once its rows are in the journal.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use tidemill_engine::{Cause, Polled, Request, Source};
+
+/// How many pushes wait for the source.
+const PUSHES_MAX: usize = 16;
+
+/// What becomes of pushed rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// They are in the journal, or were before.
+    Safe,
+    /// They are not taken in, because this later number of their client was.
+    Behind(u64),
+}
+
+struct Push {
+    rows: RecordBatch,
+    request: Option<Request>,
+    reply: SyncSender<Outcome>,
+}
+
+/// Gives the rows that the program pushes.
+pub(crate) struct PushedRows {
+    schema: SchemaRef,
+    queue: Receiver<Push>,
+    is_left: Arc<AtomicBool>,
+    /// The number of rows that were given, and the request of the last ones.
+    given: u64,
+    request: Option<Request>,
+    /// Who waits until this many rows are safe.
+    unanswered: VecDeque<(u64, SyncSender<Outcome>, Outcome)>,
+}
+
+/// The program's end of [`PushedRows`].
+pub(crate) struct Pusher {
+    sender: Mutex<Option<SyncSender<Push>>>,
+    is_left: Arc<AtomicBool>,
+}
+
+/// A source and the program's end of it.
+pub(crate) fn pushed_rows(schema: &SchemaRef) -> (PushedRows, Pusher) {
+    let (sender, queue) = sync_channel(PUSHES_MAX);
+    let is_left = Arc::new(AtomicBool::new(false));
+    let pusher = Pusher { sender: Mutex::new(Some(sender)), is_left: Arc::clone(&is_left) };
+    let unanswered = VecDeque::new();
+    (PushedRows { schema: Arc::clone(schema), queue, is_left, given: 0, request: None, unanswered }, pusher)
+}
+
+impl Pusher {
+    /// Pushes rows and waits until it is known what becomes of them; `None`: the source has ended, or the query has
+    /// stopped.
+    pub fn push(&self, rows: RecordBatch, request: Option<Request>) -> Option<Outcome> {
+        let sender = lock(&self.sender).clone()?;
+        let (reply, outcome) = sync_channel(1);
+        sender.send(Push { rows, request, reply }).ok()?;
+        drop(sender);
+        outcome.recv().ok()
+    }
+
+    /// Ends the source behind the pushes that have begun.
+    pub fn end(&self) {
+        lock(&self.sender).take();
+    }
+
+    /// Leaves the source, behind the pushes that have begun, without ending it.
+    pub fn leave(&self) {
+        self.is_left.store(true, Ordering::SeqCst);
+        self.end();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Source for PushedRows {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn poll(&mut self, wait: Duration) -> Result<Polled, Cause> {
+        match self.queue.recv_timeout(wait) {
+            Ok(Push { rows, request, reply }) => {
+                self.given += rows.num_rows() as u64;
+                self.request = request;
+                self.unanswered.push_back((self.given, reply, Outcome::Safe));
+                Ok(Polled::Rows(rows))
+            }
+            Err(RecvTimeoutError::Timeout) => Ok(Polled::Nothing),
+            Err(RecvTimeoutError::Disconnected) if self.is_left.load(Ordering::SeqCst) => Ok(Polled::Left),
+            Err(RecvTimeoutError::Disconnected) => Ok(Polled::Ended),
+        }
+    }
+
+    fn request(&mut self) -> Option<Request> {
+        self.request.clone()
+    }
+
+    fn acknowledge(&mut self, rows: u64) {
+        while let Some((_, reply, outcome)) = self.unanswered.pop_front_if(|(given, ..)| *given <= rows) {
+            // Its thread waits, unless it has panicked.
+            let _ = reply.send(outcome);
+        }
+    }
+
+    fn refuse(&mut self, last: u64) {
+        if let Some((_, _, outcome)) = self.unanswered.back_mut() {
+            *outcome = Outcome::Behind(last);
+        }
+    }
+
+    fn is_finite(&self) -> bool {
+        // It ends when the program says so. Until then it lives.
+        false
+    }
+}
