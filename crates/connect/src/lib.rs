@@ -29,8 +29,8 @@
 //! | `ChangesSink` | on request: the changes since the last one | as for memory | ends with the process |
 //! | `LatestTable` | once, at the end of the query | as for standard output | at least once |
 
-#[cfg(feature = "postgres")]
-mod dead_letter;
+#[cfg(feature = "tables")]
+pub mod dead_letter;
 pub mod file;
 #[cfg(feature = "tables")]
 pub mod formats;

@@ -27,12 +27,12 @@ pub(crate) fn rows_of(output: CycleOutput, schema: &SchemaRef) -> Result<(u64, V
 pub(crate) fn batches_of(output: CycleOutput, schema: &SchemaRef) -> Result<(u64, Vec<Batch>), Cause> {
     let cycle = output.cut.cycle;
     let batches = output.streams.into_iter().flatten().filter(|batch| !batch.is_empty());
-    let checked = batches.map(|batch| Ok(Batch { rows: checked(batch.rows, schema)?, ..batch }));
+    let checked = batches.map(|batch| Ok(Batch { rows: with_schema(batch.rows, schema)?, ..batch }));
     Ok((cycle, checked.collect::<Result<_, Cause>>()?))
 }
 
 /// The rows with the sink's own schema, which may differ in names, metadata and nullability, but not in types.
-fn checked(rows: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, Cause> {
+pub(crate) fn with_schema(rows: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, Cause> {
     if rows.schema_ref() == schema {
         return Ok(rows);
     }
@@ -57,6 +57,29 @@ impl PendingRows {
     pub fn take(&mut self, last_cycle: u64) -> Vec<RecordBatch> {
         let count = self.cycles.partition_point(|(cycle, _)| *cycle <= last_cycle);
         self.cycles.drain(..count).flat_map(|(_, rows)| rows).collect()
+    }
+}
+
+/// Rows of whole cycles, with their cycles and positions.
+#[cfg(feature = "kafka")]
+#[derive(Debug, Default)]
+pub(crate) struct PendingBatches {
+    batches: VecDeque<(u64, Batch)>,
+}
+
+#[cfg(feature = "kafka")]
+impl PendingBatches {
+    /// Keeps the rows of a cycle.
+    pub fn push(&mut self, output: CycleOutput, schema: &SchemaRef) -> Result<(), Cause> {
+        let (cycle, batches) = batches_of(output, schema)?;
+        self.batches.extend(batches.into_iter().map(|batch| (cycle, batch)));
+        Ok(())
+    }
+
+    /// Returns the rows of all cycles up to this one.
+    pub fn take(&mut self, last_cycle: u64) -> Vec<(u64, Batch)> {
+        let count = self.batches.partition_point(|(cycle, _)| *cycle <= last_cycle);
+        self.batches.drain(..count).collect()
     }
 }
 

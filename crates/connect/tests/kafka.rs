@@ -11,11 +11,12 @@ use arrow_array::{Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::SchemaRef;
 use rdkafka::ClientConfig;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use tidemill_connect::dead_letter::DeadLetterFile;
 use tidemill_connect::formats::encode::TextFormat;
 use tidemill_connect::formats::{DecoderSettings, Format};
 use tidemill_connect::kafka::{KafkaSink, KafkaSinkSettings, KafkaSource, KafkaSourceSettings, KafkaStart};
 use tidemill_core::source::{Polled, Source};
-use tidemill_core::{Batch, Cut, CycleOutput, Fault, ManualClock, Sink};
+use tidemill_core::{Batch, Cut, CycleOutput, Fault, ManualClock, RefusedRow, Sink};
 
 /// Longer than anything here takes, so that a test that hangs ends.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -175,6 +176,117 @@ fn latest_is_what_is_written_after_the_source_was_opened() {
     assert!(!latest.is_finite());
     // What is written after it was opened is beyond its end.
     assert_eq!(read(&mut first, usize::MAX), [(Some("before".to_owned()), 0)]);
+}
+
+/// A topic with one partition and these settings.
+fn topic_with(name: &str, settings: &[(&str, &str)]) -> Option<(String, String)> {
+    use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+    let (brokers, topic) = broker_and_topic(name)?;
+    let admin: AdminClient<_> =
+        ClientConfig::new().set("bootstrap.servers", &brokers).create().expect("a client");
+    let mut new = NewTopic::new(&topic, 1, TopicReplication::Fixed(1));
+    for (key, value) in settings {
+        new = new.set(key, value);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let made = runtime.block_on(admin.create_topics([&new], &AdminOptions::new())).expect("an answer");
+    assert!(made.iter().all(Result::is_ok), "{made:?}");
+    Some((brokers, topic))
+}
+
+/// The letters of a file, as `(cycle, position, number of the row)`.
+fn letters(path: &std::path::Path) -> Vec<(u64, u64, i64)> {
+    let text = std::fs::read_to_string(path).expect("the file is there");
+    let letter = |line: &str| {
+        let letter: serde_json::Value = serde_json::from_str(line).expect("each line is JSON");
+        let number = |name: &str| letter[name].as_u64().expect("a number");
+        (number("cycle"), number("position"), letter["row"]["number"].as_i64().expect("a number"))
+    };
+    text.lines().map(letter).collect()
+}
+
+fn with_letters(settings: &KafkaSinkSettings, path: &std::path::Path) -> KafkaSink {
+    let letters = DeadLetterFile::open(path, "s", true).expect("a file");
+    KafkaSink::connect(&schema(), settings.clone()).expect("a topic").with_dead_letters(letters)
+}
+
+/// Brokers refuse messages in batches, and here most batches are larger than a message may be.
+#[test]
+fn messages_that_are_too_large_go_to_the_dead_letters_and_the_others_to_the_topic() {
+    let Some((brokers, topic)) = topic_with("large", &[("max.message.bytes", "3000")]) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("refused.ndjson");
+    let mut settings = KafkaSinkSettings::new(&brokers, &topic, TextFormat::Ndjson);
+    settings.key = Some("key".to_owned());
+    let mut sink = with_letters(&settings, &path);
+    let (large, huge) = ("l".repeat(5000), "h".repeat(1_500_000));
+    let key = |number: i64| match number {
+        13 | 250 => large.as_str(),
+        // More than the client sends at all.
+        100 => huge.as_str(),
+        _ => ["a", "b", "c"][(number % 3) as usize],
+    };
+    let values: Vec<(Option<&str>, i64)> = (0..300).map(|number| (Some(key(number)), number)).collect();
+    prepare(&mut sink, 7, rows(&values[..50]));
+    prepare(&mut sink, 8, rows(&values[50..]));
+    sink.commit(7..=8).expect("what is refused is kept");
+    assert_eq!(letters(&path), [(7, 13, 13), (8, 50, 100), (8, 200, 250)]);
+    let refused = sink.refused().read();
+    assert_eq!(refused.count, 3);
+    assert!(refused.samples[0].contains("more than the topic takes"), "{:?}", refused.samples);
+    let mut all = source(&brokers, &topic, Format::Json, KafkaStart::Earliest, true);
+    let found = read(&mut all, usize::MAX);
+    for key in ["a", "b", "c"] {
+        let mut found: Vec<i64> =
+            found.iter().filter(|row| row.0.as_deref() == Some(key)).map(|row| row.1).collect();
+        let expected: Vec<i64> = values.iter().filter(|row| row.0 == Some(key)).map(|row| row.1).collect();
+        // The last message of a key has its last value, even if some came twice.
+        assert_eq!(found.last(), expected.last());
+        found.sort_unstable();
+        found.dedup();
+        assert_eq!(found, expected);
+    }
+    // The same cycles again, as after a crash between the letters and the commit.
+    drop(sink);
+    let mut sink = with_letters(&settings, &path);
+    prepare(&mut sink, 7, rows(&values[..50]));
+    prepare(&mut sink, 8, rows(&values[50..]));
+    sink.commit(7..=8).expect("what is refused is kept");
+    prepare(&mut sink, 9, rows(&values[13..14]));
+    sink.commit(9..=9).expect("what is refused is kept");
+    assert_eq!(letters(&path), [(7, 13, 13), (8, 50, 100), (8, 200, 250), (9, 0, 13)]);
+}
+
+#[test]
+fn a_compacted_topic_refuses_messages_without_a_key() {
+    let Some((brokers, topic)) = topic_with("compacted", &[("cleanup.policy", "compact")]) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("refused.ndjson");
+    let mut settings = KafkaSinkSettings::new(&brokers, &topic, TextFormat::Ndjson);
+    settings.key = Some("key".to_owned());
+    let mut sink = with_letters(&settings, &path);
+    prepare(&mut sink, 0, rows(&[(Some("a"), 0), (None, 1), (Some("b"), 2), (None, 3)]));
+    sink.commit(0..=0).expect("what is refused is kept");
+    assert_eq!(letters(&path), [(0, 1, 1), (0, 3, 3)]);
+    let mut all = source(&brokers, &topic, Format::Json, KafkaStart::Earliest, true);
+    let found = read(&mut all, usize::MAX);
+    assert_eq!(found, [(Some("a".to_owned()), 0), (Some("b".to_owned()), 2)]);
+}
+
+#[test]
+fn without_dead_letters_a_refused_message_ends_the_query_and_is_named() {
+    let Some((brokers, topic)) = broker_and_topic("unkept") else { return };
+    let settings = KafkaSinkSettings::new(&brokers, &topic, TextFormat::Ndjson);
+    let mut sink = KafkaSink::connect(&schema(), settings).expect("the topic can be written");
+    let huge = "h".repeat(1_500_000);
+    prepare(&mut sink, 5, rows(&[(Some("a"), 0), (Some(huge.as_str()), 1)]));
+    let failed = sink.commit(5..=5).expect_err("it is too large");
+    let text = failed.to_string();
+    for part in ["1500021 bytes", "{\"key\":\"hhh", "dead_letters = 'FILE'"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    assert!(text.len() < 1000, "the row is cut");
+    assert_eq!(RefusedRow::of(&failed), Some(RefusedRow { cycle: 5, event: 1 }));
 }
 
 #[test]

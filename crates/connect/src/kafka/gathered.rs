@@ -73,7 +73,7 @@ impl Gathered {
             Format::Json => true,
             _ => {
                 memchr::memchr(b'\n', value).is_none()
-                    && memchr::memchr_iter(self.quote, value).count() % 2 == 0
+                    && memchr::memchr_iter(self.quote, value).count().is_multiple_of(2)
             }
         }
     }

@@ -4,6 +4,8 @@
 //! neither encrypted nor authenticated.
 
 mod gathered;
+mod messages;
+mod producer;
 mod sink;
 mod source;
 

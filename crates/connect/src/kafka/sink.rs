@@ -1,26 +1,22 @@
 //! Rows to a topic.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use arrow_array::{Array, RecordBatch};
-use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::SchemaRef;
 use rdkafka::ClientConfig;
-use rdkafka::client::ClientContext;
-use rdkafka::error::KafkaError;
-use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer, ProducerContext};
-use rdkafka::types::RDKafkaErrorCode;
-use tidemill_core::{Cause, CycleOutput, Sink};
+use rdkafka::producer::Producer;
+use tidemill_core::error::Fault;
+use tidemill_core::{Cause, CycleOutput, FaultLog, Sink};
 
+use super::messages::{Encoding, Message, Messages};
+use super::producer::{Deliveries, MessageProducer};
 use super::{partitions, unusable};
+use crate::dead_letter::{DeadLetter, DeadLetterFile};
 use crate::formats::close_match;
-use crate::formats::encode::{TextEncoder, TextFormat};
-use crate::pending::PendingRows;
-
-/// How long it waits for room among the messages in flight before it checks again.
-const ROOM_WAIT: Duration = Duration::from_millis(100);
+use crate::formats::encode::{NdjsonEncoder, TextEncoder, TextFormat};
+use crate::pending::PendingBatches;
 
 /// Where rows go, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +54,11 @@ impl KafkaSinkSettings {
 /// restarted. A reader may see part of a commit. For rows that are a table's upserts, set
 /// [`key`](KafkaSinkSettings::key), so that the last message of a key has its last value.
 ///
+/// A message that the topic does not take, because it is too large or has no key where the topic wants one, ends the
+/// query, unless there is a file of [dead letters](KafkaSink::with_dead_letters). Then the letter is on disk before the
+/// commit returns, and the other messages are sent. Brokers refuse messages in batches. Those of a refused batch are
+/// sent once more, one by one, and so are later messages with their keys, to keep the order of each key.
+///
 /// ```no_run
 /// use tidemill_connect::kafka::{KafkaSink, KafkaSinkSettings};
 /// use tidemill_connect::formats::encode::TextFormat;
@@ -71,38 +72,11 @@ impl KafkaSinkSettings {
 pub struct KafkaSink {
     settings: KafkaSinkSettings,
     schema: SchemaRef,
-    pending: PendingRows,
-    encoder: Box<dyn TextEncoder>,
-    key: Option<usize>,
-    producer: BaseProducer<Deliveries>,
-}
-
-/// The fate of the messages: the first one that no broker accepted, and why.
-#[derive(Default)]
-struct Deliveries {
-    failed: Mutex<Option<String>>,
-}
-
-impl Deliveries {
-    fn check(&self) -> Result<(), String> {
-        match self.failed.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
-            None => Ok(()),
-            Some(reason) => Err(reason.clone()),
-        }
-    }
-}
-
-impl ClientContext for Deliveries {}
-
-impl ProducerContext for Deliveries {
-    type DeliveryOpaque = ();
-
-    fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
-        if let Err((error, _)) = result {
-            let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-            failed.get_or_insert_with(|| error.to_string());
-        }
-    }
+    pending: PendingBatches,
+    encoding: Encoding,
+    producer: MessageProducer,
+    letters: Option<DeadLetterFile>,
+    refused: FaultLog,
 }
 
 impl KafkaSink {
@@ -113,76 +87,112 @@ impl KafkaSink {
     /// if no broker answers within 10 s.
     pub fn connect(schema: &SchemaRef, settings: KafkaSinkSettings) -> Result<KafkaSink, Cause> {
         if matches!(settings.format, TextFormat::Table(_)) {
-            return Err(Cause::user("a table is for people; use csv or json in a topic"));
+            return Err(Cause::user("a table is for people; use csv or json in a topic".to_owned()));
         }
-        let encoder = settings.format.encoder(schema)?;
+        let is_ndjson = settings.format == TextFormat::Ndjson;
+        let encoder: Box<dyn TextEncoder> = match is_ndjson {
+            // Rows without a text are refused one by one.
+            true => Box::new(NdjsonEncoder::of_any_value(schema)?),
+            false => settings.format.encoder(schema)?,
+        };
         let key = settings.key.as_deref().map(|name| key_column(name, schema)).transpose()?;
         let wait_ms = settings.delivery_wait.as_millis().max(1).to_string();
-        let producer: BaseProducer<Deliveries> = ClientConfig::new()
+        let producer = ClientConfig::new()
             .set("bootstrap.servers", &settings.brokers)
             .set("enable.idempotence", "true")
             .set("acks", "all")
             .set("message.timeout.ms", wait_ms)
             .create_with_context(Deliveries::default())
             .map_err(|error| unusable(&settings.brokers, &error))?;
-        partitions(producer.client(), &settings.brokers, &settings.topic)?;
-        let pending = PendingRows::default();
-        Ok(KafkaSink { settings, schema: SchemaRef::clone(schema), pending, encoder, key, producer })
+        let producer = MessageProducer { producer, topic: settings.topic.clone() };
+        partitions(producer.producer.client(), &settings.brokers, &settings.topic)?;
+        Ok(KafkaSink {
+            settings,
+            schema: SchemaRef::clone(schema),
+            pending: PendingBatches::default(),
+            encoding: Encoding { encoder, is_ndjson, key },
+            producer,
+            letters: None,
+            refused: FaultLog::default(),
+        })
     }
 
-    fn send_rows(&mut self, rows: &RecordBatch) -> Result<(), Cause> {
-        let keys = match self.key {
-            None => None,
-            Some(column) => Some(texts(rows, column)?),
-        };
-        let key = |row: usize| keys.as_ref().and_then(|keys| keys[row].as_deref());
-        let mut text = Vec::new();
-        if self.settings.format == TextFormat::Ndjson {
-            self.encoder.rows(rows, &mut text)?;
-            let lines = text.split(|byte| *byte == b'\n').take(rows.num_rows());
-            return lines.enumerate().try_for_each(|(row, line)| self.send(key(row), line));
-        }
-        // A CSV's value may hold line ends.
-        for row in 0..rows.num_rows() {
-            text.clear();
-            self.encoder.rows(&rows.slice(row, 1), &mut text)?;
-            self.send(key(row), text.strip_suffix(b"\n").unwrap_or(&text))?;
-        }
-        Ok(())
+    /// Keeps the rows that the topic does not take in this file.
+    #[must_use]
+    pub fn with_dead_letters(self, letters: DeadLetterFile) -> KafkaSink {
+        KafkaSink { letters: Some(letters), ..self }
     }
 
-    fn send(&self, key: Option<&str>, value: &[u8]) -> Result<(), Cause> {
-        let mut record = BaseRecord::<str, [u8]>::to(&self.settings.topic).payload(value);
-        if let Some(key) = key {
-            record = record.key(key);
-        }
-        loop {
-            match self.producer.send(record) {
-                Ok(()) => return Ok(()),
-                // Every message leaves the queue in time: taken, or given up.
-                Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), back)) => {
-                    record = back;
-                    self.producer.poll(ROOM_WAIT);
-                    self.producer.context().check().map_err(|reason| self.failed(&reason))?;
-                }
-                Err((error, _)) => return Err(self.failed(&error.to_string())),
+    /// Sends all messages. Returns those that are refused, with the reasons.
+    fn send(&mut self, messages: &Messages) -> Result<BTreeMap<usize, String>, Cause> {
+        let producer = &self.producer;
+        let without_text = messages.without_text();
+        let mut refused = without_text.clone();
+        messages.each(&mut self.encoding, &without_text, &mut |message| {
+            if let Some(reason) = producer.send(message)? {
+                refused.insert(message.number, reason);
             }
+            Ok(())
+        })?;
+        producer.flush(self.settings.delivery_wait)?;
+        let suspects = producer.take_refused();
+        if !suspects.is_empty() {
+            self.send_again(messages, &suspects, &without_text, &mut refused)?;
+        }
+        Ok(refused)
+    }
+
+    /// Sends the messages of refused batches one by one, for only some of them may be to blame, and later messages with
+    /// their keys.
+    fn send_again(
+        &mut self,
+        messages: &Messages,
+        suspects: &BTreeMap<usize, String>,
+        without_text: &BTreeMap<usize, String>,
+        refused: &mut BTreeMap<usize, String>,
+    ) -> Result<(), Cause> {
+        let (producer, wait) = (&self.producer, self.settings.delivery_wait);
+        let mut keys_sent_again: BTreeSet<String> = BTreeSet::new();
+        messages.each(&mut self.encoding, without_text, &mut |message: &Message<'_>| {
+            let follows = message.key.is_some_and(|key| keys_sent_again.contains(key));
+            if refused.contains_key(&message.number) || !(follows || suspects.contains_key(&message.number)) {
+                return Ok(());
+            }
+            let mut reason = producer.send(message)?;
+            if reason.is_none() {
+                producer.flush(wait)?;
+                reason = producer.take_refused().remove(&message.number);
+            }
+            match (reason, message.key) {
+                (Some(reason), _) => drop(refused.insert(message.number, reason)),
+                (None, Some(key)) => drop(keys_sent_again.insert(key.to_owned())),
+                (None, None) => {}
+            }
+            Ok(())
+        })
+    }
+
+    /// Keeps the refused rows, or fails with the first one.
+    fn keep(&mut self, messages: &Messages, refused: BTreeMap<usize, String>) -> Result<(), Cause> {
+        let letters: Vec<DeadLetter> =
+            refused.into_iter().map(|(number, reason)| messages.letter(number, &reason)).collect();
+        match (&mut self.letters, letters.first()) {
+            (_, None) => Ok(()),
+            (Some(file), _) => file.keep(&letters, &self.refused),
+            (None, Some(first)) => Err(first.unkept()),
         }
     }
 
-    /// Waits until all messages are accepted.
-    fn flush(&self) -> Result<(), Cause> {
-        // A little longer than each message has, so that the message's own reason is reported.
-        let flushed = self.producer.flush(self.settings.delivery_wait + Duration::from_secs(5));
-        self.producer.context().check().map_err(|reason| self.failed(&reason))?;
-        flushed.map_err(|error| self.failed(&error.to_string()))
-    }
-
-    fn failed(&self, reason: &str) -> Cause {
-        Cause::operation(format!(
-            "kafka {}, topic '{}': a message was not taken: {reason}",
-            self.settings.brokers, self.settings.topic
-        ))
+    fn in_topic(&self, cause: Cause) -> Cause {
+        match cause.fault {
+            Fault::Operation => cause.map_message(|reason| {
+                format!(
+                    "kafka {}, topic '{}': a message was not taken: {reason}",
+                    self.settings.brokers, self.settings.topic
+                )
+            }),
+            _ => cause,
+        }
     }
 }
 
@@ -192,12 +202,16 @@ impl Sink for KafkaSink {
     }
 
     fn commit(&mut self, cycles: RangeInclusive<u64>) -> Result<(), Cause> {
-        let batches = self.pending.take(*cycles.end());
-        if batches.is_empty() {
+        let messages = Messages::new(self.pending.take(*cycles.end()));
+        if messages.is_empty() {
             return Ok(());
         }
-        batches.iter().try_for_each(|rows| self.send_rows(rows))?;
-        self.flush()
+        let refused = self.send(&messages).map_err(|cause| self.in_topic(cause))?;
+        self.keep(&messages, refused)
+    }
+
+    fn refused(&self) -> FaultLog {
+        self.refused.clone()
     }
 }
 
@@ -207,17 +221,4 @@ fn key_column(name: &str, schema: &SchemaRef) -> Result<usize, Cause> {
         let hint = close_match(name, names).map_or(String::new(), |meant| format!("; did you mean {meant}?"));
         Cause::user(format!("key = '{name}': the rows have no such column{hint}"))
     })
-}
-
-/// The text of each value of a column.
-fn texts(rows: &RecordBatch, column: usize) -> Result<Vec<Option<String>>, Cause> {
-    let values = rows.column(column);
-    let options = FormatOptions::default();
-    let no_text = |error| Cause::user(format!("a key has no text: {error}; cast it to VARCHAR"));
-    let formatter = ArrayFormatter::try_new(values, &options).map_err(no_text)?;
-    let text = |row: usize| match values.is_null(row) {
-        true => Ok(None),
-        false => formatter.value(row).try_to_string().map(Some).map_err(no_text),
-    };
-    (0..values.len()).map(text).collect()
 }

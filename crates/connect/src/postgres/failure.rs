@@ -2,7 +2,7 @@
 
 use std::error::Error as _;
 
-use tidemill_core::Cause;
+use tidemill_core::{Cause, RefusedRow};
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
@@ -30,7 +30,7 @@ impl From<Error> for Failure {
         match may_pass {
             true => Failure::Lost(text),
             false if is_about_a_row(database.code().code()) => Failure::Refused(text),
-            false => Failure::Final(refused(&text)),
+            false => Failure::Final(refused(&text, None)),
         }
     }
 }
@@ -40,14 +40,19 @@ impl Failure {
     pub fn into_cause(self, server: &str) -> Cause {
         match self {
             Failure::Final(cause) => cause,
-            Failure::Refused(text) => refused(&text),
+            Failure::Refused(text) => refused(&text, None),
             Failure::Lost(reason) => Cause::operation(format!("PostgreSQL at {server}: {reason}")),
         }
     }
 }
 
-fn refused(text: &str) -> Cause {
-    Cause::user(format!("PostgreSQL refuses the rows: {text}"))
+/// The error of a sink that does not keep refused rows; with the row, if it is known.
+pub(super) fn refused(text: &str, row: Option<RefusedRow>) -> Cause {
+    let cause = Cause::user(format!("PostgreSQL refuses the rows: {text}"));
+    match row {
+        Some(row) => cause.with_source(row),
+        None => cause,
+    }
 }
 
 /// Whether the values of a row are refused, and not the statement or the table. Errors raised by a trigger of the table

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use bytes::Bytes;
-use tidemill_core::Batch;
+use tidemill_core::{Batch, RefusedRow};
 
 use super::copy::{CopyEncoder, END, HEAD, row_bounds};
 use crate::dead_letter::DeadLetter;
@@ -43,8 +43,14 @@ pub(super) struct EncodedRow<'a> {
 }
 
 impl PreparedRows {
-    /// Encodes the rows of a cycle; returns the reason for the first row that cannot be encoded.
-    pub fn push(&mut self, cycle: u64, batches: Vec<Batch>, encoder: &CopyEncoder) -> Option<&str> {
+    /// Encodes the rows of a cycle; returns the first row that cannot be encoded, and
+    /// why.
+    pub fn push(
+        &mut self,
+        cycle: u64,
+        batches: Vec<Batch>,
+        encoder: &CopyEncoder,
+    ) -> Option<(RefusedRow, &str)> {
         let (mut encoded, mut refused) = (Vec::new(), Vec::new());
         for (batch, rows) in batches.iter().map(|batch| &batch.rows).enumerate() {
             encoder.rows(rows, self.row_number, &mut encoded, &mut |row, reason| {
@@ -54,7 +60,10 @@ impl PreparedRows {
         }
         refused.sort_unstable_by_key(|refused| (refused.batch, refused.row));
         self.cycles.push_back(PreparedCycle { cycle, batches, encoded: encoded.into(), refused });
-        self.cycles.back()?.refused.first().map(|refused| refused.reason.as_str())
+        let prepared = self.cycles.back()?;
+        let first = prepared.refused.first()?;
+        let event = prepared.batches[first.batch].positions[first.row];
+        Some((RefusedRow { cycle, event }, first.reason.as_str()))
     }
 
     /// Takes the rows of all cycles up to this one.

@@ -97,8 +97,9 @@ impl Sink for PostgresSink {
     fn prepare(&mut self, output: CycleOutput) -> Result<(), Cause> {
         let (cycle, batches) = batches_of(output, &self.schema)?;
         let refused = self.pending.push(cycle, batches, &self.encoder);
-        if let (Some(reason), None) = (refused, &self.writer.settings.dead_letters) {
-            return Err(Cause::user(format!("table '{}', {reason}", self.writer.settings.table)));
+        if let (Some((row, reason)), None) = (refused, &self.writer.settings.dead_letters) {
+            let text = format!("table '{}', {reason}", self.writer.settings.table);
+            return Err(Cause::user(text).with_source(row));
         }
         match self.pending.bytes() > PENDING_BYTES_MAX {
             false => Ok(()),

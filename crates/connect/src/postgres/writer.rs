@@ -10,7 +10,7 @@ use tidemill_core::Cause;
 use tokio::runtime::Runtime;
 use tokio_postgres::{Config, Error};
 
-use super::failure::{Failure, open_failure};
+use super::failure::{Failure, open_failure, refused};
 use super::prepared::{EncodedRow, PreparedRows, halves, messages_of};
 use super::session::{Noted, Session};
 use super::settings::PostgresSinkSettings;
@@ -130,7 +130,7 @@ impl Writer {
         self.begin(session, cycle)?;
         let put = self.put(session, &rows.messages());
         match put.and_then(|()| self.end(session, letters)) {
-            Err(Failure::Refused(_)) if self.statements.dead_letters.is_some() => {}
+            Err(Failure::Refused(_)) => {}
             done => return done,
         }
         self.execute(session, "ROLLBACK")?;
@@ -169,7 +169,8 @@ impl Writer {
         }
     }
 
-    /// Writes the rows that the server accepts, in order; the others go to `letters`. They are found by bisection, so
+    /// Writes the rows that the server accepts, in order; the others go to `letters`. If there is no table for them, it fails
+    /// with the first one. They are found by bisection, so
     /// that each costs about as many statements as the number of rows has binary digits.
     fn put_in_parts(
         &self,
@@ -196,6 +197,10 @@ impl Writer {
             };
             self.execute(session, "ROLLBACK TO SAVEPOINT tidemill_part; RELEASE SAVEPOINT tidemill_part")?;
             match range.len() {
+                0 | 1 if self.statements.dead_letters.is_none() => {
+                    let row = rows[range].first().map(|row| row.refused(&reason).refused_row());
+                    return Err(Failure::Final(refused(&reason, row)));
+                }
                 0 | 1 => letters.extend(rows[range].iter().map(|row| row.refused(&reason))),
                 _ => left.extend(halves(&range)),
             }

@@ -3,6 +3,7 @@
 
 mod changed_files;
 mod closed_output;
+mod dead_letters;
 mod directories;
 mod encoders;
 mod files;

@@ -1,5 +1,6 @@
 //! Which journaled rows a query may have failed over, as far as the failure tells.
 
+use tidemill_core::RefusedRow;
 use tidemill_core::error::{Cause, Fault};
 use tidemill_flow::Failure;
 use tidemill_journal::{CutJournal, Positions, Skips, SnapshotFolder};
@@ -13,15 +14,26 @@ pub(super) struct Suspects {
 }
 
 impl Suspects {
-    /// The rows that an operator's partition was given in the cycle that it failed in, or those of the cycle that a sink
-    /// refused. Nothing if the failure is not due to rows, or does not say to which.
+    /// The rows that an operator's partition was given in the cycle that it failed in, or those that a sink refused. Nothing if the failure is not due to rows, or does not say to which.
     pub fn of(&self, failure: &Failure) -> Skips {
         match failure {
             Failure::Operator(error) if is_due_to_rows(&error.cause) => {
                 self.at(error.cycle, error.events.iter().map(|event| u64::from(*event)))
             }
-            Failure::Sink(error) if error.cause.fault == Fault::User => self.at(error.cycle, 0..u64::MAX),
+            Failure::Sink(error) if error.cause.fault == Fault::User => match RefusedRow::of(&error.cause) {
+                Some(row) => self.caused(row),
+                None => self.at(error.cycle, 0..u64::MAX),
+            },
             _ => Skips::new(),
+        }
+    }
+
+    /// The row that caused a refused one; all rows of its cycle if the end of the cycle did.
+    fn caused(&self, row: RefusedRow) -> Skips {
+        let found = self.at(row.cycle, std::iter::once(u64::from(row.event)));
+        match found.is_empty() {
+            true => self.at(row.cycle, 0..u64::MAX),
+            false => found,
         }
     }
 

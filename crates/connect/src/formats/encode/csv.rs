@@ -37,7 +37,7 @@ pub struct CsvEncoder {
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// As in tables, but a value that cannot be written is an error and not a text.
-const STRICT: FormatOptions<'static> = DISPLAY.with_display_error(false);
+pub(super) const STRICT: FormatOptions<'static> = DISPLAY.with_display_error(false);
 
 impl CsvEncoder {
     /// An encoder for rows of this schema.

@@ -5,6 +5,7 @@ mod csv;
 mod display_width;
 mod ndjson;
 mod table;
+mod unrepresentable;
 
 use arrow_array::RecordBatch;
 use arrow_cast::display::FormatOptions;
@@ -16,6 +17,7 @@ pub use csv::{CsvEncoder, CsvStyle};
 pub use display_width::display_width;
 pub use ndjson::NdjsonEncoder;
 pub use table::{TableEncoder, TableLayout, TableStyle};
+pub(crate) use unrepresentable::unrepresentable;
 
 /// Turns rows into text. It writes whole lines, so that texts can be concatenated and cut between two calls.
 pub trait TextEncoder: Send {

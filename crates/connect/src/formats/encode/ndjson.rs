@@ -12,15 +12,16 @@ use arrow_json::writer::{
 use arrow_schema::{ArrowError, DataType, FieldRef, SchemaRef};
 use tidemill_core::Cause;
 
-use super::TextEncoder;
+use super::{TextEncoder, unrepresentable};
 use crate::formats::encode::must_differ;
 
 /// Writes each row as a JSON object on a line of its own, with all its columns: NULL is `null`. JSON has no numbers for
 /// NaN and the infinities, so they are written as the texts `"NaN"`, `"Infinity"` and `"-Infinity"`, as PostgreSQL
-/// writes them and our reader reads them. Timestamps are ISO 8601 (`2026-11-20T19:00:00`), binary values hexadecimal. A
-/// time outside the calendar (beyond the year 262,000, so never in nanoseconds) becomes the text `ERROR: ...`.
+/// writes them and our reader reads them. Timestamps are ISO 8601 (`2026-11-20T19:00:00`), binary values hexadecimal.
 #[derive(Debug)]
-pub struct NdjsonEncoder(());
+pub struct NdjsonEncoder {
+    is_lenient: bool,
+}
 
 impl NdjsonEncoder {
     /// An encoder for rows of this schema.
@@ -29,7 +30,17 @@ impl NdjsonEncoder {
     /// [`Cause::user`] if two columns have the same name: most readers would keep only one of them.
     pub fn new(schema: &SchemaRef) -> Result<Self, Cause> {
         must_differ(schema, "JSON")?;
-        Ok(NdjsonEncoder(()))
+        Ok(NdjsonEncoder { is_lenient: false })
+    }
+
+    /// An encoder that writes the text `ERROR: ...` in place of a value without a text, such as a date outside the
+    /// calendar (beyond the year 262,000).
+    ///
+    /// # Errors
+    /// As for [`NdjsonEncoder::new`].
+    pub fn of_any_value(schema: &SchemaRef) -> Result<Self, Cause> {
+        must_differ(schema, "JSON")?;
+        Ok(NdjsonEncoder { is_lenient: true })
     }
 }
 
@@ -39,6 +50,11 @@ impl TextEncoder for NdjsonEncoder {
     fn rows(&mut self, rows: &RecordBatch, text: &mut Vec<u8>) -> Result<(), Cause> {
         if rows.num_rows() == 0 {
             return Ok(());
+        }
+        if !self.is_lenient
+            && let Some(wrong) = unrepresentable(rows).into_iter().next()
+        {
+            return Err(Cause::user(format!("{}; cast it to another type", wrong.reason)));
         }
         let start = text.len();
         let builder = WriterBuilder::new().with_explicit_nulls(true).with_encoder_factory(Arc::new(Floats));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tidemill_connect::file::{DirectorySink, DirectorySinkSettings};
 
+use super::dead_letters::{DEAD_LETTERS, sifted_if_text};
 use super::file::FILE_FORMATS;
 use super::sync::{OVERWRITE, SYNC, sync};
 use crate::connectors::formats::Formats;
@@ -35,6 +36,7 @@ const OPTIONS: &[OptionDefinition] = &[
         OptionDefault::Value("1 minute"),
         "a file ends after this time",
     ),
+    DEAD_LETTERS,
 ];
 
 impl SinkConnector for Directory {
@@ -59,9 +61,11 @@ impl SinkConnector for Directory {
         options.set_integer("rows_max", &mut settings.rows_max);
         settings.bytes_max = options.bytes("bytes_max").map_or(settings.bytes_max, |bytes| bytes.max(1));
         settings.age_max = options.duration("age_max").unwrap_or(settings.age_max);
-        Ok(Arc::new(move |of| {
+        let is_text = settings.format.text().is_some();
+        let open: Arc<OpenSink> = Arc::new(move |of| {
             let settings = DirectorySinkSettings { resume: of.resume, ..settings.clone() };
             Ok(Box::new(DirectorySink::create(&path, of.schema, &settings)?))
-        }))
+        });
+        sifted_if_text(request, is_text, open)
     }
 }

@@ -8,6 +8,7 @@ use tidemill_connect::file::{FileSettings, FileSink, FileSinkSettings, FileSourc
 use tidemill_connect::formats::Format;
 use tidemill_engine::{Cause, Source};
 
+use super::dead_letters::{DEAD_LETTERS, sifted_if_text};
 use super::sync::{OVERWRITE, SYNC, sync};
 use crate::connectors::formats::Formats;
 use crate::connectors::sink_connector::{OpenSink, SinkConnector, SinkRequest};
@@ -61,8 +62,12 @@ const SOURCE: &[OptionDefinition] = &[
     ),
 ];
 
-const SINK: &[OptionDefinition] =
-    &[OptionDefinition::new("path", OptionKind::Text, OptionDefault::Required, "the file"), OVERWRITE, SYNC];
+const SINK: &[OptionDefinition] = &[
+    OptionDefinition::new("path", OptionKind::Text, OptionDefault::Required, "the file"),
+    OVERWRITE,
+    SYNC,
+    DEAD_LETTERS,
+];
 
 impl SourceConnector for FileRows {
     fn doc(&self) -> &str {
@@ -121,10 +126,12 @@ impl SinkConnector for FileRows {
         let mut settings = FileSinkSettings::new(request.format.file(&path.display().to_string())?);
         settings.overwrite = options.boolean("overwrite");
         settings.sync = sync(options);
-        Ok(Arc::new(move |of| {
+        let is_text = settings.format.text().is_some();
+        let open: Arc<OpenSink> = Arc::new(move |of| {
             let settings = FileSinkSettings { resume: of.resume, ..settings.clone() };
             Ok(Box::new(FileSink::create(&path, of.schema, &settings)?))
-        }))
+        });
+        sifted_if_text(request, is_text, open)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::dead_letters::DEAD_LETTERS;
 use super::socket_sinks::MESSAGES;
 use crate::connectors::formats::Formats;
 use crate::connectors::sink_connector::{OpenSink, SinkConnector, SinkRequest};
@@ -48,6 +49,7 @@ const SINK: &[OptionDefinition] = &[
         OptionDefault::Value("30 s"),
         "how long the brokers may take to accept a message before the query fails",
     ),
+    DEAD_LETTERS,
 ];
 
 pub(super) struct Topic;
@@ -124,6 +126,7 @@ fn source(request: &SourceRequest<'_>) -> Result<DefinedSource, OptionError> {
 
 #[cfg(feature = "kafka")]
 fn sink(request: &SinkRequest<'_>) -> Result<Arc<OpenSink>, OptionError> {
+    use tidemill_connect::dead_letter::DeadLetterFile;
     use tidemill_connect::kafka::{KafkaSink, KafkaSinkSettings};
 
     let options = request.options;
@@ -133,7 +136,14 @@ fn sink(request: &SinkRequest<'_>) -> Result<Arc<OpenSink>, OptionError> {
     if let Some(wait) = options.duration("delivery_wait") {
         settings.delivery_wait = wait.max(std::time::Duration::from_nanos(1));
     }
-    Ok(Arc::new(move |of| Ok(Box::new(KafkaSink::connect(of.schema, settings.clone())?))))
+    let letters = super::dead_letters::path(options)?;
+    Ok(Arc::new(move |of| {
+        let sink = KafkaSink::connect(of.schema, settings.clone())?;
+        Ok(match &letters {
+            Some(path) => Box::new(sink.with_dead_letters(DeadLetterFile::open(path, of.name, of.resume)?)),
+            None => Box::new(sink),
+        })
+    }))
 }
 
 #[cfg(not(feature = "kafka"))]

@@ -1,6 +1,7 @@
 //! The built-in connectors, one file for each outside system.
 
 mod blackhole;
+mod dead_letters;
 mod directory;
 pub(super) mod file;
 mod generator;

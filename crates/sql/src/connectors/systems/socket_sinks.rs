@@ -7,6 +7,7 @@ use tidemill_connect::socket::{
     SocketAddress, SocketClientSettings, SocketClientSink, SocketServerSettings, SocketServerSink,
 };
 
+use super::dead_letters::{DEAD_LETTERS, sifted};
 use super::socket::ALLOW_REMOTE;
 use crate::connectors::formats::Formats;
 use crate::connectors::sink_connector::{OpenSink, SinkConnector, SinkRequest};
@@ -61,6 +62,7 @@ const OPTIONS: &[OptionDefinition] = &[
         OptionDefault::Value("5 s"),
         "how long readers may take at the end to receive the rest",
     ),
+    DEAD_LETTERS,
 ];
 
 /// Rows to readers over TCP.
@@ -116,7 +118,7 @@ fn socket(
     let options = request.options;
     let format = request.format.text();
     let allow_remote = options.boolean("allow_remote");
-    match (options.text("listen"), options.text("connect")) {
+    let open: Arc<OpenSink> = match (options.text("listen"), options.text("connect")) {
         (Some(listen), None) => {
             let address = address(listen);
             let mut settings = SocketServerSettings::new(format);
@@ -126,7 +128,7 @@ fn socket(
                 options.bytes("buffer").map_or(settings.buffer_bytes, |bytes| bytes as usize);
             settings.first_reader_wait = options.duration("first_reader_wait").unwrap_or_default();
             settings.linger = options.duration("linger").unwrap_or(settings.linger);
-            Ok(Arc::new(move |of| Ok(Box::new(SocketServerSink::listen(&address, of.schema, &settings)?))))
+            Arc::new(move |of| Ok(Box::new(SocketServerSink::listen(&address, of.schema, &settings)?)))
         }
         (None, Some(connect)) => {
             let address = address(connect);
@@ -134,8 +136,9 @@ fn socket(
             settings.allow_remote = allow_remote;
             settings.connect_wait = options.duration("connect_wait").unwrap_or(settings.connect_wait);
             settings.linger = options.duration("linger").unwrap_or(settings.linger);
-            Ok(Arc::new(move |of| Ok(Box::new(SocketClientSink::connect(&address, of.schema, &settings)?))))
+            Arc::new(move |of| Ok(Box::new(SocketClientSink::connect(&address, of.schema, &settings)?)))
         }
-        _ => Err(OptionError::new("listen", "say either where to listen or whom to connect to")),
-    }
+        _ => return Err(OptionError::new("listen", "say either where to listen or whom to connect to")),
+    };
+    sifted(request, open)
 }

@@ -3,14 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tidemill_connect::formats::encode::TextFormat;
 use tidemill_connect::standard_streams::{StandardInput, StandardOutput, StreamSettings};
 use tidemill_engine::{Cause, Source};
 
+use super::dead_letters::{DEAD_LETTERS, sifted};
 use crate::connectors::formats::Formats;
 use crate::connectors::sink_connector::{OpenSink, SinkConnector, SinkRequest};
 use crate::connectors::source_connector::{DefinedSource, Liveness, SourceConnector, SourceRequest};
 use crate::definition::Open;
-use crate::statement::declared::{OptionDefault, OptionError};
+use crate::statement::declared::{OptionDefault, OptionDefinition, OptionError};
 
 pub(super) struct StandardInputRows;
 
@@ -59,6 +61,10 @@ impl SinkConnector for StandardOutputRows {
         "standard output"
     }
 
+    fn options(&self) -> &[OptionDefinition] {
+        &[DEAD_LETTERS]
+    }
+
     fn formats(&self) -> Formats {
         Formats {
             names: &["table", "csv", "json"],
@@ -69,6 +75,11 @@ impl SinkConnector for StandardOutputRows {
 
     fn define(&self, request: &SinkRequest<'_>) -> Result<Arc<OpenSink>, OptionError> {
         let format = request.format.text();
-        Ok(Arc::new(move |of| Ok(Box::new(StandardOutput::of_process(of.schema, &format)?))))
+        // A table is for people, who can read that a value has no text.
+        let is_sifted =
+            !matches!(format, TextFormat::Table(_)) || request.options.text("dead_letters").is_some();
+        let open: Arc<OpenSink> =
+            Arc::new(move |of| Ok(Box::new(StandardOutput::of_process(of.schema, &format)?)));
+        if is_sifted { sifted(request, open) } else { Ok(open) }
     }
 }

@@ -1,14 +1,21 @@
 //! Rows that a target refuses. They are kept separately, with the reason, so that the others can continue.
 
+mod file;
+mod sifting;
+
+pub use file::DeadLetterFile;
+pub use sifting::Sifted;
+
 use std::fmt::Write;
 
 use arrow_array::RecordBatch;
+use tidemill_core::{Cause, RefusedRow};
 
 use crate::formats::encode::{NdjsonEncoder, TextEncoder};
 
 /// A row that was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct DeadLetter {
+pub struct DeadLetter {
     /// The cycle of the row.
     pub cycle: u64,
     /// The position, within the cycle, of the event that caused it.
@@ -26,21 +33,43 @@ impl DeadLetter {
         DeadLetter { cycle, position, reason: ascii(reason), row: row_json(&rows.slice(row, 1)) }
     }
 
+    /// The error of a sink that does not keep refused rows.
+    pub(crate) fn unkept(&self) -> Cause {
+        let text = format!(
+            "{}; the row is {}; with dead_letters = 'FILE' the sink keeps such rows there and continues",
+            self.reason,
+            self.shown_row()
+        );
+        Cause::user(text).with_source(self.refused_row())
+    }
+
+    /// What caused the row.
+    pub(crate) fn refused_row(&self) -> RefusedRow {
+        RefusedRow { cycle: self.cycle, event: self.position }
+    }
+
     /// The description shown to users.
     pub fn describe(&self, sink: &str) -> String {
+        let DeadLetter { cycle, position, reason, row: _ } = self;
+        format!(
+            "sink '{sink}', cycle {cycle}, position {position}: {reason}; the row is {}",
+            self.shown_row()
+        )
+    }
+
+    fn shown_row(&self) -> String {
         const BYTES_MAX: usize = 300;
-        let DeadLetter { cycle, position, reason, row } = self;
-        let (shown, more) = match row.len() > BYTES_MAX {
-            true => (&row[..BYTES_MAX], "..."),
-            false => (row.as_str(), ""),
-        };
-        format!("sink '{sink}', cycle {cycle}, position {position}: {reason}; the row is {shown}{more}")
+        match self.row.len() > BYTES_MAX {
+            true => format!("{}...", &self.row[..BYTES_MAX]),
+            false => self.row.clone(),
+        }
     }
 }
 
 fn row_json(row: &RecordBatch) -> String {
     let mut text = Vec::new();
-    let written = NdjsonEncoder::new(row.schema_ref()).and_then(|mut encoder| encoder.rows(row, &mut text));
+    let written =
+        NdjsonEncoder::of_any_value(row.schema_ref()).and_then(|mut encoder| encoder.rows(row, &mut text));
     match written {
         Ok(()) => ascii(&without_zeros(String::from_utf8_lossy(&text).trim_end())),
         Err(cause) => format!("{{\"error\": \"{}\"}}", ascii(&cause.to_string()).replace('"', "'")),

@@ -1,0 +1,135 @@
+//! The client that sends messages, and what became of them.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rdkafka::client::ClientContext;
+use rdkafka::error::KafkaError;
+use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer, ProducerContext};
+use rdkafka::types::RDKafkaErrorCode;
+use tidemill_core::Cause;
+
+use super::messages::Message;
+
+/// How long it waits for room among the messages in flight before it checks again.
+const ROOM_WAIT: Duration = Duration::from_millis(100);
+/// How long it waits for answers before it checks whether all are there.
+const ANSWER_WAIT: Duration = Duration::from_millis(5);
+
+/// The fate of the messages that no broker has accepted.
+#[derive(Default)]
+pub(super) struct Deliveries(Mutex<Failures>);
+
+#[derive(Default)]
+struct Failures {
+    /// Messages whose batch was refused because of what is in it, and why.
+    refused: BTreeMap<usize, String>,
+    /// Why another message was not accepted.
+    failed: Option<String>,
+}
+
+impl Deliveries {
+    fn lock(&self) -> MutexGuard<'_, Failures> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ClientContext for Deliveries {}
+
+impl ProducerContext for Deliveries {
+    /// The number of the message.
+    type DeliveryOpaque = usize;
+
+    fn delivery(&self, result: &DeliveryResult<'_>, number: usize) {
+        let Err((error, message)) = result else { return };
+        let mut failures = self.lock();
+        match refusal(error, message.payload_len()) {
+            Some(reason) => drop(failures.refused.insert(number, reason)),
+            None => drop(failures.failed.get_or_insert_with(|| error.to_string())),
+        }
+    }
+}
+
+/// Why a message is refused because of what is in it; `None` if it failed for another reason.
+fn refusal(error: &KafkaError, bytes: usize) -> Option<String> {
+    let KafkaError::MessageProduction(code) = error else { return None };
+    match code {
+        RDKafkaErrorCode::MessageSizeTooLarge | RDKafkaErrorCode::MessageBatchTooLarge => {
+            Some(format!("the message has {bytes} bytes, more than the topic takes"))
+        }
+        RDKafkaErrorCode::InvalidRecord
+        | RDKafkaErrorCode::InvalidDifferentRecord
+        | RDKafkaErrorCode::InvalidMessage => Some(format!(
+            "the topic does not take the message ({code}); a compacted topic wants a key in each message"
+        )),
+        _ => None,
+    }
+}
+
+/// Sends messages to a topic.
+pub(super) struct MessageProducer {
+    pub producer: BaseProducer<Deliveries>,
+    pub topic: String,
+}
+
+impl MessageProducer {
+    /// Sends a message, waiting for room. Returns why it is refused, if that is known at once.
+    ///
+    /// # Errors
+    /// [`Cause::operation`] if this or an earlier message failed for another reason.
+    pub fn send(&self, message: &Message<'_>) -> Result<Option<String>, Cause> {
+        let mut record = BaseRecord::<str, [u8], usize>::with_opaque_to(&self.topic, message.number)
+            .payload(message.value);
+        if let Some(key) = message.key {
+            record = record.key(key);
+        }
+        loop {
+            match self.producer.send(record) {
+                Ok(()) => return Ok(None),
+                // Every message leaves the queue in time: accepted, or given up.
+                Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), back)) => {
+                    record = back;
+                    self.producer.poll(ROOM_WAIT);
+                    self.check()?;
+                }
+                Err((error, _)) => {
+                    let refused = refusal(&error, message.value.len());
+                    return refused.map(Some).ok_or_else(|| Cause::operation(error.to_string()));
+                }
+            }
+        }
+    }
+
+    /// Waits until each message is accepted or refused.
+    ///
+    /// # Errors
+    /// [`Cause::operation`] if one is neither.
+    pub fn flush(&self, delivery_wait: Duration) -> Result<(), Cause> {
+        // A little longer than each message has, so that the message's own reason is reported.
+        let until = Instant::now() + delivery_wait + Duration::from_secs(5);
+        loop {
+            // In short steps: the client looks for answers ten times a second, which is too seldom where one message
+            // waits for another.
+            let flushed = self.producer.flush(ANSWER_WAIT);
+            self.check()?;
+            match flushed {
+                Ok(()) => return Ok(()),
+                Err(error) if Instant::now() >= until => return Err(Cause::operation(error.to_string())),
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// The messages of batches that were refused since the last call.
+    pub fn take_refused(&self) -> BTreeMap<usize, String> {
+        std::mem::take(&mut self.producer.context().lock().refused)
+    }
+
+    fn check(&self) -> Result<(), Cause> {
+        match &self.producer.context().lock().failed {
+            None => Ok(()),
+            Some(reason) => Err(Cause::operation(reason.clone())),
+        }
+    }
+}
