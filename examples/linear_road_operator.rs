@@ -12,7 +12,7 @@ use tidemill_connect::formats::encode::TextFormat;
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_linear_road::generator::{Generator, GeneratorConfig};
 use tidemill_linear_road::text_write::write_event;
-use tidemill_sql::{Reply, Session, parse};
+use tidemill_sql::{Planner, Reply, parse};
 
 #[path = "linear_road/operator.rs"]
 mod operator;
@@ -39,9 +39,9 @@ const SCRIPT: &str = "
     ORDER BY minute";
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut session = Session::new();
-    session.settings_mut().workers = std::env::args().nth(1).map_or(Ok(1), |workers| workers.parse())?;
-    session.register_operator("linear_road", Arc::new(operator::LinearRoad));
+    let mut planner = Planner::new();
+    planner.settings_mut().workers = std::env::args().nth(1).map_or(Ok(1), |workers| workers.parse())?;
+    planner.register_operator("linear_road", Arc::new(operator::LinearRoad));
 
     let folder = tempfile::tempdir()?;
     let input = folder.path().join("input.csv");
@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     );
     let script = SCRIPT.replace("INPUT", &input.display().to_string());
     for statement in parse(&script, "query")? {
-        let Reply::Query(query) = session.execute(&statement)? else { continue };
+        let Reply::Query(query) = planner.execute(&statement)? else { continue };
         // The table is ordered, so it is known when all input has been read, and no sink is asked for.
         let (_, answer) = query.open(Vec::new())?.start()?.wait()?;
         if let Some(rows) = answer {

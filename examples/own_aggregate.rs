@@ -12,7 +12,7 @@ use tidemill_engine::arrow::array::types::{Float64Type, Int64Type};
 use tidemill_engine::arrow::array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array};
 use tidemill_engine::arrow::schema::DataType;
 use tidemill_engine::{Cause, Sink};
-use tidemill_sql::{Accumulator, Aggregate, Reply, Session, parse};
+use tidemill_sql::{Accumulator, Aggregate, Planner, Reply, parse};
 
 /// The n-th root of the product of n numbers: the mean of growth rates.
 #[derive(Debug)]
@@ -124,12 +124,12 @@ const QUERY: &str = "
     GROUP BY window_start, window_end, product";
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut session = Session::new();
-    session.settings_mut().workers = std::env::args().nth(1).map_or(Ok(1), |workers| workers.parse())?;
-    session.register_aggregate("geometric_mean", vec![DataType::Float64], Arc::new(GeometricMean));
+    let mut planner = Planner::new();
+    planner.settings_mut().workers = std::env::args().nth(1).map_or(Ok(1), |workers| workers.parse())?;
+    planner.register_aggregate("geometric_mean", vec![DataType::Float64], Arc::new(GeometricMean));
     println!("Growth of three products in windows of 20 ms, every 10 ms:");
     for statement in parse(QUERY, "query")? {
-        let Reply::Query(query) = session.execute(&statement)? else { continue };
+        let Reply::Query(query) = planner.execute(&statement)? else { continue };
         let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
         for output in query.outputs() {
             sinks.push(Box::new(StandardOutput::of_process(&output.schema, &TextFormat::table())?));

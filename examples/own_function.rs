@@ -12,7 +12,7 @@ use tidemill_engine::arrow::array::types::Float64Type;
 use tidemill_engine::arrow::array::{ArrayRef, Float64Array};
 use tidemill_engine::arrow::schema::DataType;
 use tidemill_engine::{Cause, Sink};
-use tidemill_sql::{Reply, Session, parse};
+use tidemill_sql::{Planner, Reply, parse};
 
 /// Whole columns in, one column out, NULL for NULL. The same arguments must always give the same result: no clock, no
 /// random numbers, no memory of earlier rows.
@@ -45,8 +45,8 @@ const QUERY: &str = "
     WHERE wind_chill(celsius, wind_kmh) < 0";
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut session = Session::new();
-    session.register_function(
+    let mut planner = Planner::new();
+    planner.register_function(
         "wind_chill",
         vec![DataType::Float64, DataType::Float64],
         DataType::Float64,
@@ -54,7 +54,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     );
     println!("When it feels colder than 0 degrees:");
     for statement in parse(QUERY, "query")? {
-        let Reply::Query(query) = session.execute(&statement)? else { continue };
+        let Reply::Query(query) = planner.execute(&statement)? else { continue };
         let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
         for output in query.outputs() {
             sinks.push(Box::new(StandardOutput::of_process(&output.schema, &TextFormat::table())?));

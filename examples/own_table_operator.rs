@@ -13,7 +13,7 @@ use tidemill_engine::arrow::array::cast::AsArray;
 use tidemill_engine::arrow::array::types::Int64Type;
 use tidemill_engine::arrow::schema::{DataType, Field, Schema, SchemaRef};
 use tidemill_engine::{Cause, Operator, Output, Rows, Sink, SnapshotReader, SnapshotWriter};
-use tidemill_sql::{Arguments, BoundOperator, Reply, Session, TableOperator, parse};
+use tidemill_sql::{Arguments, BoundOperator, Planner, Reply, TableOperator, parse};
 
 const SNAPSHOT_VERSION: u8 = 1;
 
@@ -112,12 +112,12 @@ const QUERY: &str = "
     FROM alarms(TABLE(readings), above => 50, times => 4)";
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut session = Session::new();
-    session.settings_mut().workers = std::env::args().nth(1).map_or(Ok(1), |workers| workers.parse())?;
-    session.register_operator("alarms", Arc::new(AlarmsFunction));
+    let mut planner = Planner::new();
+    planner.settings_mut().workers = std::env::args().nth(1).map_or(Ok(1), |workers| workers.parse())?;
+    planner.register_operator("alarms", Arc::new(AlarmsFunction));
     println!("Sensors with 4 readings above 50 in a row, and the mean of these:");
     for statement in parse(QUERY, "query")? {
-        let Reply::Query(query) = session.execute(&statement)? else { continue };
+        let Reply::Query(query) = planner.execute(&statement)? else { continue };
         let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
         for output in query.outputs() {
             sinks.push(Box::new(StandardOutput::of_process(&output.schema, &TextFormat::table())?));

@@ -16,7 +16,7 @@ use tidemill_engine::arrow::array::{ArrayRef, types};
 use tidemill_engine::arrow::schema::DataType;
 use tidemill_linear_road::generator::{Generator, GeneratorConfig};
 use tidemill_linear_road::text_write::write_event;
-use tidemill_sql::Session;
+use tidemill_sql::Planner;
 
 /// Numbers of a line or row.
 type Row = Vec<i64>;
@@ -43,7 +43,7 @@ fn script(input: &Path, folder: &Path) -> String {
 /// What the script tells.
 fn told_in_sql(input: &Path, workers: usize) -> Told {
     let folder = tempfile::tempdir().expect("a folder");
-    sql::run_sinks(&sql::session(&script(input, folder.path()), workers));
+    sql::run_sinks(&sql::planner(&script(input, folder.path()), workers));
     let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect("the file was written");
     Told { tolls: tolls(&read("tolls.csv")), accidents: accidents(&read("accidents.csv")) }
 }
@@ -76,12 +76,12 @@ const REPORTS: &str = "TABLE(native_reports)";
 
 /// What the native operator tells, called in SQL.
 fn told_by_operator(input: &Path, workers: usize, reports: &str) -> Told {
-    let mut session = Session::new();
-    session.register_operator("linear_road", Arc::new(operator::LinearRoad));
+    let mut planner = Planner::new();
+    planner.register_operator("linear_road", Arc::new(operator::LinearRoad));
     let folder = tempfile::tempdir().expect("a folder");
-    sql::define(&mut session, &script(input, folder.path()), workers);
+    sql::define(&mut planner, &script(input, folder.path()), workers);
     sql::define(
-        &mut session,
+        &mut planner,
         "CREATE VIEW native_reports AS
          SELECT CAST(time AS SMALLINT UNSIGNED) AS time, CAST(vid AS INTEGER UNSIGNED) AS vid,
                 CAST(speed AS TINYINT UNSIGNED) AS speed, CAST(xway AS SMALLINT UNSIGNED) AS xway,
@@ -91,7 +91,7 @@ fn told_by_operator(input: &Path, workers: usize, reports: &str) -> Told {
         workers,
     );
     let mut told = |query: &str| {
-        let batches = sql::rows(&mut session, query);
+        let batches = sql::rows(&mut planner, query);
         let rows = batches.iter().flat_map(|batch| {
             let columns: Vec<Row> = batch.columns().iter().map(numbers).collect();
             (0..batch.num_rows()).map(move |row| columns.iter().map(|column| column[row]).collect::<Row>())

@@ -45,7 +45,7 @@ fn expected() -> Counts {
 fn counted(workers: usize) -> Counts {
     let script = sql::script("yahoo.sql");
     let script = sql::replaced(&script, "count => 25000000", &format!("count => {EVENTS}"));
-    let mut session = sql::session(&script, workers);
+    let mut session = sql::planner(&script, workers);
     let mut counts = Counts::new();
     for rows in sql::rows(&mut session, "SELECT window_start, campaign_id, views FROM campaign_counts") {
         assert_eq!(rows.schema().field(2).data_type(), &DataType::Int64);
@@ -73,5 +73,5 @@ fn the_views_of_each_campaign_are_counted() {
 fn the_script_has_its_sink() {
     let script = sql::replaced(&sql::script("yahoo.sql"), "count => 25000000", "count => 1000");
     let script = sql::replaced(&script, "connector = 'stdout', format = 'csv'", "connector = 'blackhole'");
-    sql::run_sinks(&sql::session(&script, 1));
+    sql::run_sinks(&sql::planner(&script, 1));
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, anyhow};
 use tidemill_connect::memory::MemorySink;
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::{Counter, Sink};
-use tidemill_sql::{QueryStatus, Reply, Session, StatementKind, parse};
+use tidemill_sql::{Planner, QueryStatus, Reply, StatementKind, parse};
 
 use crate::Options;
 use crate::memory;
@@ -27,14 +27,14 @@ pub(crate) fn run(
     workers: usize,
     options: &Options,
 ) -> anyhow::Result<Run> {
-    let mut session = Session::new();
-    session.settings_mut().workers = workers;
+    let mut planner = Planner::new();
+    planner.settings_mut().workers = workers;
     if let Some(events) = options.cycle_events {
-        session.settings_mut().cycle_events = events;
+        planner.settings_mut().cycle_events = events;
     }
-    memory::register(&mut session, batches, event_time);
+    memory::register(&mut planner, batches, event_time);
     for statement in parse(script, "benchmark").map_err(|error| anyhow!("{error}"))? {
-        let reply = session.execute(&statement).map_err(|error| anyhow!("{error}"))?;
+        let reply = planner.execute(&statement).map_err(|error| anyhow!("{error}"))?;
         let Reply::Query(prepared) = reply else {
             anyhow::ensure!(!matches!(statement.kind, StatementKind::Query(..)), "the query does not run");
             continue;

@@ -111,7 +111,7 @@ pub use tidemill_core::{
     Admission, Batch, Clock, CommitGuard, Cut, CutLog, CycleOutput, Expression, FaultLog, Faults, Guarantee,
     Heard, ManualClock, MemoryCutLog, Operator, Output, Place, Places, Polled, Progress, Refused, Request,
     Rows, Sink, SnapshotReader, SnapshotWriter, Source, SplitChange, State, SystemClock, ThreadTime,
-    TimeOfDay, Transform, Transformed, arrow, prefetch,
+    TimeOfDay, Transform, Transformed, arrow, fields, prefetch,
 };
 pub use tidemill_flow::{
     Chunk, Failure, FlowError, Gateway, Interrupt, Replan, Resume, Running, Snapshots, SplitStatus, Status,

@@ -18,17 +18,18 @@ mod fourier;
 mod limited;
 mod logical;
 mod mending;
+mod named_relations;
 mod opened;
 mod own_accumulator;
 mod own_aggregate;
 mod pair_condition;
 mod pipeline;
+mod planner;
 mod prepared;
 mod process;
 mod projected;
 mod refusal;
 mod running;
-mod session;
 mod settings;
 mod split_profiles;
 mod statement;
@@ -41,6 +42,7 @@ mod view;
 mod windows;
 
 pub use self::arguments::{Arguments, Value};
+pub use self::catalog::{Catalog, Definition};
 pub use self::connectors::{
     DefinedSource, Formats, InputFormat, Liveness, OpenSink, OutputFormat, SinkConnector, SinkRequest,
     SinkUse, SourceConnector, SourceRequest,
@@ -52,10 +54,10 @@ pub use self::explain::Explained;
 pub use self::extension::{BoundOperator, Generator, TableOperator};
 pub use self::opened::Opened;
 pub use self::pipeline::Pipeline;
+pub use self::planner::{Planner, Reply};
 pub use self::prepared::{Output, Prepared};
 pub use self::projected::Projected;
 pub use self::running::{QueryStatus, RunningQuery};
-pub use self::session::{Reply, Session};
 pub use self::settings::Settings;
 pub use self::statement::declared::{
     ListedOption, OptionDefault, OptionDefinition, OptionError, OptionGroup, OptionKind, OptionOwner,

@@ -108,9 +108,9 @@ impl Pipeline {
         for (output, target) in prepared.outputs.iter().zip(targets) {
             sinks.push(match target {
                 Target::Sink(definition) => (definition.open)(&sink_use(output, journal.is_some()))?,
-                Target::View => {
+                Target::View(view) => {
                     let (sink, kept) = Kept::new(output, &output.schema, prepared.settings.max_result_rows)?;
-                    views.push(ViewHandle::new(&output.name, &output.schema, kept));
+                    views.push(ViewHandle::new(&output.name, &output.schema, kept, view));
                     sink
                 }
             });

@@ -1,12 +1,14 @@
 //! Queries that run together and write to sinks and views of their own.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use tidemill_engine::{Cause, Durability};
 
 use crate::connectors::SinkDefinition;
+use crate::named_relations::ViewDefinition;
 use crate::prepared::{Circumstances, Output, Prepared};
 use crate::translate::UsedSource;
 
@@ -15,22 +17,22 @@ use crate::translate::UsedSource;
 pub(crate) enum Target {
     /// To a sink.
     Sink(SinkDefinition),
-    /// Into memory, where they can be read.
-    View,
+    /// Into memory, where they can be read, for this view.
+    View(Arc<ViewDefinition>),
 }
 
 /// Queries that were checked and planned to run together, with the sinks and views that they write to. As with
 /// [`Prepared`], nothing of them is open.
 ///
 /// ```
-/// use tidemill_sql::{Session, parse};
-/// let mut session = Session::new();
+/// use tidemill_sql::{Planner, parse};
+/// let mut planner = Planner::new();
 /// let script = "CREATE MATERIALIZED VIEW parity AS
 ///     SELECT value % 2 AS odd, count(*) AS n FROM sequence(count => 9) GROUP BY 1";
 /// for statement in parse(script, "example").unwrap() {
-///     session.execute(&statement).unwrap_or_else(|error| panic!("{error}"));
+///     planner.execute(&statement).unwrap_or_else(|error| panic!("{error}"));
 /// }
-/// let pipeline = session.pipeline().unwrap().expect("there is a view");
+/// let pipeline = planner.pipeline().unwrap().expect("there is a view");
 /// assert_eq!(pipeline.outputs()[0].name, "parity");
 /// let running = pipeline.open().unwrap().start().unwrap();
 /// let parity = running.views()[0].clone();
@@ -60,7 +62,7 @@ impl Pipeline {
         let prepared = Prepared::together("pipeline", queries, circumstances, false)
             .map_err(|error| Cause::user(crate::expression::plain(&error)))?;
         let durable = durable(&prepared, queries)?;
-        let view = targets.iter().position(|target| matches!(target, Target::View));
+        let view = targets.iter().position(|target| matches!(target, Target::View(_)));
         if let (Some(_), Some(at)) = (&durable, view) {
             let (view, _) = &queries[at];
             return Err(Cause::user(format!(

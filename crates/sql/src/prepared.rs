@@ -36,7 +36,7 @@ pub struct Prepared {
     pub(crate) answer: Answer,
     pub(crate) settings: Settings,
     pub(crate) max_latency: Option<Duration>,
-    /// How other processes make the same plan, see [`Session::run_member`](crate::Session::run_member).
+    /// How other processes make the same plan, see [`Planner::run_member`](crate::Planner::run_member).
     pub(crate) instructions: Vec<u8>,
 }
 

@@ -38,6 +38,12 @@ pub struct QueryStatus {
 }
 
 impl QueryStatus {
+    /// Whether everything was done as it was asked for: no row was left out because it could not be used, no result is
+    /// NULL because it did not fit, and no sink has refused a row. Rows that were late or skipped do not count.
+    pub fn is_exact(&self) -> bool {
+        [&self.faults, &self.null_results, &self.refused].into_iter().all(|faults| faults.count == 0)
+    }
+
     /// Rows taken in.
     pub fn rows_in(&self) -> u64 {
         self.sources.iter().map(|(_, feed)| feed.rows).sum()

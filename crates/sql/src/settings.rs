@@ -17,7 +17,7 @@ pub struct Settings {
     /// Worker threads, of each process.
     pub workers: usize,
     /// Processes of this machine over which queries run, including this one. More than one only if the others call
-    /// [`Session::run_member`](crate::Session::run_member). Not available to `SET`.
+    /// [`Planner::run_member`](crate::Planner::run_member). Not available to `SET`.
     pub processes: usize,
     /// Logical partitions of each operator with keys. Part of a query: with a different number, state cannot be
     /// restored.

@@ -10,6 +10,7 @@ use tidemill_engine::{Cause, Polled, Sink, Source};
 
 use crate::definition::SourceDefinition;
 use crate::first_rows::{First, FirstRows, FirstRowsSink};
+use crate::named_relations::ViewDefinition;
 use crate::prepared::Output;
 use crate::projected::Projected;
 
@@ -66,11 +67,18 @@ pub struct ViewHandle {
     name: String,
     schema: SchemaRef,
     kept: Kept,
+    /// What it was started for.
+    view: Arc<ViewDefinition>,
 }
 
 impl ViewHandle {
-    pub(crate) fn new(name: &str, schema: &SchemaRef, kept: Kept) -> Self {
-        ViewHandle { name: name.to_string(), schema: Arc::clone(schema), kept }
+    pub(crate) fn new(name: &str, schema: &SchemaRef, kept: Kept, view: Arc<ViewDefinition>) -> Self {
+        ViewHandle { name: name.to_string(), schema: Arc::clone(schema), kept, view }
+    }
+
+    /// Whether it was started for this view.
+    pub(crate) fn is_of(&self, view: &Arc<ViewDefinition>) -> bool {
+        Arc::ptr_eq(&self.view, view)
     }
 
     /// Its name.

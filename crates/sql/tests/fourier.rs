@@ -12,7 +12,7 @@ use datafusion::arrow::datatypes::{Float64Type, Int64Type};
 use memory_source::Batches;
 use tidemill_connect::memory::MemorySink;
 use tidemill_engine::EventTime;
-use tidemill_sql::{Projected, Reply, Session, SourceDefinition, parse};
+use tidemill_sql::{Planner, Projected, Reply, SourceDefinition, parse};
 
 /// Vectors of this many pseudo-random numbers each.
 fn signals(lengths: &[usize]) -> Vec<Vec<f64>> {
@@ -38,8 +38,8 @@ fn table(signals: &[Vec<f64>]) -> RecordBatch {
 /// Real and imaginary parts by the number of the signal, from a query over `signals()` with the columns number, spectrum.
 fn spectra(signals: &[Vec<f64>], script: &str) -> Vec<Option<(Vec<f64>, Vec<f64>)>> {
     let rows = table(signals);
-    let mut session = Session::new();
-    session.settings_mut().workers = 3;
+    let mut planner = Planner::new();
+    planner.settings_mut().workers = 3;
     let generator = move |_: &_| {
         let (schema, rows) = (rows.schema(), rows.clone());
         let open = move |columns: Option<&[usize]>| {
@@ -49,9 +49,9 @@ fn spectra(signals: &[Vec<f64>], script: &str) -> Vec<Option<(Vec<f64>, Vec<f64>
         let event_time = Some(EventTime { column: 1, delay_ns: 0 });
         Ok(SourceDefinition { is_finite: true, event_time, ..definition })
     };
-    session.register_generator("signals", Arc::new(generator));
+    planner.register_generator("signals", Arc::new(generator));
     for statement in parse(script, "test.sql").unwrap() {
-        let reply = session.execute(&statement).unwrap_or_else(|error| panic!("{error}"));
+        let reply = planner.execute(&statement).unwrap_or_else(|error| panic!("{error}"));
         let Reply::Query(query) = reply else { continue };
         let (sink, kept) = MemorySink::new(&query.outputs()[0].schema, 1000);
         query.open(vec![Box::new(sink)]).unwrap().start().unwrap().wait().unwrap();

@@ -1,4 +1,4 @@
-//! Every scalar function that a session offers answers on streams what DataFusion answers in batch, for rows with NULLs
+//! Every scalar function that a planner offers answers on streams what DataFusion answers in batch, for rows with NULLs
 //! and odd values, or is refused by name. `functions.txt` has calls, one in a line; a function without one fails.
 
 #[allow(dead_code)]
@@ -19,7 +19,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use memory_source::Batches;
 use tidemill_connect::memory::MemorySink;
 use tidemill_engine::{Cause, Source};
-use tidemill_sql::{Reply, Session, SourceDefinition, parse};
+use tidemill_sql::{Planner, Reply, SourceDefinition, parse};
 
 fn rows() -> RecordBatch {
     let second_ns = 1_000_000_000;
@@ -58,9 +58,9 @@ fn rows() -> RecordBatch {
         .unwrap()
 }
 
-fn session() -> Session {
-    let mut session = Session::new();
-    session.settings_mut().workers = 1;
+fn planner() -> Planner {
+    let mut planner = Planner::new();
+    planner.settings_mut().workers = 1;
     let generator = move |_: &_| {
         let schema = rows().schema();
         let open = |columns: Option<&[usize]>| -> Result<Box<dyn Source>, Cause> {
@@ -70,14 +70,14 @@ fn session() -> Session {
         let definition = SourceDefinition::new("odd", schema, Arc::new(open));
         Ok(SourceDefinition { is_finite: true, ..definition })
     };
-    session.register_generator("odd", Arc::new(generator));
-    session
+    planner.register_generator("odd", Arc::new(generator));
+    planner
 }
 
 /// The answer of the stream, or why there is none.
-fn streamed(session: &mut Session, sql: &str) -> Result<RecordBatch, String> {
+fn streamed(planner: &mut Planner, sql: &str) -> Result<RecordBatch, String> {
     let statement = parse(sql, "call").map_err(|error| error.to_string())?.remove(0);
-    match session.execute(&statement).map_err(|error| error.to_string())? {
+    match planner.execute(&statement).map_err(|error| error.to_string())? {
         Reply::Query(query) => {
             assert!(!query.is_answered_at_end(), "{sql}");
             let (sink, kept) = MemorySink::new(&query.outputs()[0].schema, 1000);
@@ -137,16 +137,16 @@ fn every_function_is_called() {
 
 #[test]
 fn calls_answer_what_they_answer_in_batch() {
-    let mut session = session();
+    let mut planner = planner();
     let mut wrong = Vec::new();
     for (name, call) in calls() {
         if call.starts_with("no type: ") {
             continue;
         }
         let sql = |from: &str| format!("SELECT id, {call} AS value FROM {from}");
-        let ours = streamed(&mut session, &sql("odd()"));
+        let ours = streamed(&mut planner, &sql("odd()"));
         if let Some(refusal) = call.strip_prefix("refused: ") {
-            match streamed(&mut session, &format!("SELECT id, {refusal} AS value FROM odd()")) {
+            match streamed(&mut planner, &format!("SELECT id, {refusal} AS value FROM odd()")) {
                 Err(text) if text.contains("another value in every run") => {}
                 other => wrong.push(format!("{name}: {refusal} is not refused: {other:?}")),
             }

@@ -10,14 +10,14 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
-use tidemill_sql::{ListedOption, OptionGroup, OptionOwner, Session};
+use tidemill_sql::{ListedOption, OptionGroup, OptionOwner, Planner};
 
 const START: &str = "<!-- options: ";
 const END: &str = "<!-- end of options -->";
 
 #[test]
 fn the_guide_says_what_the_options_are() {
-    let groups = Session::new().option_groups();
+    let groups = Planner::new().option_groups();
     let mut missing: BTreeSet<String> =
         groups.iter().filter(|group| !group.options.is_empty()).map(marker).collect();
     for page in pages() {

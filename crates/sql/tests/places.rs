@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex};
 use datafusion::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Int64Type};
 use tidemill_connect::memory::MemorySink;
-use tidemill_sql::{Reply, Session, parse};
+use tidemill_sql::{Planner, Reply, parse};
 
 /// What was computed: for each label, the workers that did, and how many rows.
 type Noted = Arc<Mutex<BTreeMap<String, (BTreeSet<String>, usize)>>>;
 
-/// A session with this many workers and `noted(label, value)`, which returns the value.
-fn session(workers: usize) -> (Session, Noted) {
+/// A planner with this many workers and `noted(label, value)`, which returns the value.
+fn planner(workers: usize) -> (Planner, Noted) {
     let noted = Noted::default();
     let notes = Arc::clone(&noted);
     let note = move |arguments: &[ArrayRef]| {
@@ -26,18 +26,18 @@ fn session(workers: usize) -> (Session, Noted) {
         }
         Ok(Arc::new(values) as ArrayRef)
     };
-    let mut session = Session::new();
-    session.register_function("noted", vec![DataType::Utf8, DataType::Int64], DataType::Int64, note);
-    session.settings_mut().workers = workers;
-    session.settings_mut().cycle_events = 2_000;
-    session.settings_mut().cycle_fixed = true;
-    (session, noted)
+    let mut planner = Planner::new();
+    planner.register_function("noted", vec![DataType::Utf8, DataType::Int64], DataType::Int64, note);
+    planner.settings_mut().workers = workers;
+    planner.settings_mut().cycle_events = 2_000;
+    planner.settings_mut().cycle_fixed = true;
+    (planner, noted)
 }
 
 /// Executes a script that ends with a query; its rows.
-fn rows(session: &mut Session, script: &str) -> RecordBatch {
+fn rows(planner: &mut Planner, script: &str) -> RecordBatch {
     for statement in parse(script, "test.sql").unwrap() {
-        match session.execute(&statement).unwrap_or_else(|error| panic!("{error}")) {
+        match planner.execute(&statement).unwrap_or_else(|error| panic!("{error}")) {
             Reply::Query(prepared) => {
                 let (sink, kept) = MemorySink::new(&prepared.outputs()[0].schema, 1_000_000);
                 prepared.open(vec![Box::new(sink)]).unwrap().start().unwrap().wait().unwrap();
@@ -66,8 +66,8 @@ const SCRIPT: &str = "
 
 #[test]
 fn what_a_process_computes_is_computed_in_its_place() {
-    let (mut session, noted) = session(4);
-    let rows = rows(&mut session, SCRIPT);
+    let (mut planner, noted) = planner(4);
+    let rows = rows(&mut planner, SCRIPT);
     assert_eq!(rows.num_rows(), 9000 + 5 + 9000);
     assert_eq!(workers(&noted, "made"), ["worker 3"]);
     assert_eq!(workers(&noted, "part"), ["worker 1"]);
@@ -78,8 +78,8 @@ fn what_a_process_computes_is_computed_in_its_place() {
 
 #[test]
 fn a_process_that_is_used_three_times_runs_once() {
-    let (mut session, noted) = session(4);
-    rows(&mut session, SCRIPT);
+    let (mut planner, noted) = planner(4);
+    rows(&mut planner, SCRIPT);
     let noted = noted.lock().unwrap();
     assert_eq!(noted["made"].1, 9000);
     assert_eq!(noted["sent"].1, 18_000, "a postfilter is asked once for each subscriber");
@@ -88,16 +88,16 @@ fn a_process_that_is_used_three_times_runs_once() {
 
 #[test]
 fn queries_of_a_pipeline_share_a_process() {
-    let (mut session, noted) = session(3);
+    let (mut planner, noted) = planner(3);
     let script = "
         CREATE PROCESS made AS SELECT noted('made', value) AS value FROM sequence(count => 9000);
         CREATE MATERIALIZED VIEW few AS SELECT value FROM made WHERE value < 10;
         CREATE MATERIALIZED VIEW many AS SELECT value FROM made WHERE value >= 10;
     ";
     for statement in parse(script, "test.sql").unwrap() {
-        session.execute(&statement).unwrap_or_else(|error| panic!("{error}"));
+        planner.execute(&statement).unwrap_or_else(|error| panic!("{error}"));
     }
-    let pipeline = session.pipeline().unwrap().unwrap();
+    let pipeline = planner.pipeline().unwrap().unwrap();
     let running = pipeline.open().unwrap().start().unwrap();
     let views = running.views().to_vec();
     running.wait().unwrap();
@@ -108,9 +108,9 @@ fn queries_of_a_pipeline_share_a_process() {
 
 /// The plan without the numbers of workers.
 fn plan_without_places(script: &str) -> String {
-    let (mut session, _) = session(5);
+    let (mut planner, _) = planner(5);
     for statement in parse(script, "test.sql").unwrap() {
-        if let Reply::Query(prepared) = session.execute(&statement).unwrap_or_else(|error| panic!("{error}"))
+        if let Reply::Query(prepared) = planner.execute(&statement).unwrap_or_else(|error| panic!("{error}"))
         {
             let plan = prepared.explain();
             let parts: Vec<&str> = plan.split(" at worker ").collect();
@@ -139,8 +139,8 @@ fn rows_and_their_order_do_not_depend_on_places() {
         |script: &str| script.replace(" UNION ALL SELECT noted('outside', value) FROM sequence(9000)", "");
     let mut first = None;
     for (script, workers) in [(SCRIPT, 4), (SCRIPT, 5), (&without, 1), (&without, 2), (&without, 5)] {
-        let (mut session, _) = session(workers);
-        let rows = rows(&mut session, &one_source(script));
+        let (mut planner, _) = planner(workers);
+        let rows = rows(&mut planner, &one_source(script));
         assert_eq!(rows.num_rows(), 9005);
         let first = first.get_or_insert_with(|| rows.clone());
         assert_eq!(rows, *first, "at {workers} workers");

@@ -8,7 +8,7 @@ use datafusion::arrow::array::{Array, AsArray, RecordBatch};
 use datafusion::arrow::datatypes::Int64Type;
 use tidemill_connect::memory::MemorySink;
 use tidemill_engine::{Cause, CycleOutput, Fault, Sink};
-use tidemill_sql::{Prepared, QueryStatus, Reply, Session, parse};
+use tidemill_sql::{Planner, Prepared, QueryStatus, Reply, parse};
 
 /// The longest that anything here may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -35,17 +35,17 @@ impl Drop for Folder {
 }
 
 /// Executes a script; the reply to its last statement, or the first error as a user reads it.
-fn execute(session: &mut Session, script: &str) -> Result<Reply, String> {
+fn execute(planner: &mut Planner, script: &str) -> Result<Reply, String> {
     let statements = parse(script, "test.sql").map_err(|error| error.to_string())?;
     let mut last = None;
     for statement in &statements {
-        last = Some(session.execute(statement).map_err(|error| error.to_string())?);
+        last = Some(planner.execute(statement).map_err(|error| error.to_string())?);
     }
     Ok(last.unwrap())
 }
 
-fn prepared(session: &mut Session, script: &str) -> Prepared {
-    match execute(session, script) {
+fn prepared(planner: &mut Planner, script: &str) -> Prepared {
+    match execute(planner, script) {
         Ok(Reply::Query(prepared)) => *prepared,
         Ok(_) => panic!("no query: {script}"),
         Err(error) => panic!("{error}"),
@@ -65,7 +65,7 @@ fn run(prepared: Prepared) -> Result<(QueryStatus, RecordBatch), Cause> {
 }
 
 fn answer(script: &str) -> Result<(QueryStatus, RecordBatch), Cause> {
-    run(prepared(&mut Session::new(), script))
+    run(prepared(&mut Planner::new(), script))
 }
 
 fn integers(rows: &RecordBatch, column: usize) -> Vec<i64> {
@@ -148,9 +148,9 @@ fn a_sum_that_overflows_is_null_in_a_pipeline() {
          CREATE SINK sums AS SELECT k, count(*) AS n, sum(v) AS s, sum(DISTINCT v) AS d, max(v) AS m
          FROM rows GROUP BY k WITH (path = '{path}/sums.csv')"
     );
-    let mut session = Session::new();
-    execute(&mut session, &script).unwrap_or_else(|error| panic!("{error}"));
-    let pipeline = session.pipeline().unwrap().unwrap();
+    let mut planner = Planner::new();
+    execute(&mut planner, &script).unwrap_or_else(|error| panic!("{error}"));
+    let pipeline = planner.pipeline().unwrap().unwrap();
     let (status, _) = pipeline.open().unwrap().start().unwrap().wait().unwrap();
     let text = std::fs::read_to_string(folder.0.join("sums.csv")).unwrap();
     assert_eq!(text, format!("k,n,s,d,m\n1,3,,,{largest}\n2,2,11,11,6\n"));
@@ -189,9 +189,9 @@ fn a_condition_that_fails_costs_its_pair_alone() {
              CREATE SINK pairs AS SELECT l.k AS k, l.a AS a, r.b AS b FROM orders AS l LEFT JOIN prices AS r
              ON l.k = r.k AND {near} AND l.a / r.b > 1 WITH (path = '{path}/pairs.csv')"
         );
-    let mut session = Session::new();
-    execute(&mut session, &script).unwrap_or_else(|error| panic!("{error}"));
-    let pipeline = session.pipeline().unwrap().unwrap();
+    let mut planner = Planner::new();
+    execute(&mut planner, &script).unwrap_or_else(|error| panic!("{error}"));
+    let pipeline = planner.pipeline().unwrap().unwrap();
     let (status, _) = pipeline.open().unwrap().start().unwrap().wait().unwrap();
     let text = std::fs::read_to_string(folder.0.join("pairs.csv")).unwrap();
     let mut lines: Vec<&str> = text.lines().skip(1).collect();
@@ -203,7 +203,7 @@ fn a_condition_that_fails_costs_its_pair_alone() {
 
 /// The rows of a query, whether it is answered at once or runs.
 fn static_answer(script: &str) -> Result<RecordBatch, String> {
-    match execute(&mut Session::new(), script)? {
+    match execute(&mut Planner::new(), script)? {
         Reply::Rows(rows) => Ok(rows),
         Reply::Query(prepared) => run(*prepared).map(|(_, rows)| rows).map_err(|cause| cause.to_string()),
         _ => Err("it is no query".to_owned()),
@@ -251,8 +251,8 @@ fn a_result_that_is_too_large_is_refused() {
 
 #[test]
 fn a_query_without_end_can_be_stopped() {
-    let mut session = Session::new();
-    let query = prepared(&mut session, "SELECT value FROM sequence() WHERE value < 10");
+    let mut planner = Planner::new();
+    let query = prepared(&mut planner, "SELECT value FROM sequence() WHERE value < 10");
     let (sink, rows) = MemorySink::new(&query.outputs()[0].schema, 1000);
     let running = query.open(vec![Box::new(sink)]).unwrap().start().unwrap();
     let start = Instant::now();
@@ -285,8 +285,8 @@ impl Sink for Fails {
 
 #[test]
 fn a_sink_that_fails_ends_the_query_with_its_reason() {
-    let mut session = Session::new();
-    let query = prepared(&mut session, "SELECT value FROM sequence()");
+    let mut planner = Planner::new();
+    let query = prepared(&mut planner, "SELECT value FROM sequence()");
     let cause =
         query.open(vec![Box::new(Fails)]).unwrap().start().unwrap().wait().expect_err("the sink fails");
     assert!(cause.fault == Fault::Operation && cause.message.contains("the disk is full"), "{cause}");
@@ -316,46 +316,46 @@ fn files_whose_columns_change_say_so() {
 fn a_file_that_is_gone_is_an_error_with_its_name() {
     let folder = Folder::new("gone");
     folder.write("a.csv", "a\n1\n");
-    let mut session = Session::new();
-    let query = prepared(&mut session, &format!("SELECT a FROM '{}/a.csv'", folder.0.display()));
+    let mut planner = Planner::new();
+    let query = prepared(&mut planner, &format!("SELECT a FROM '{}/a.csv'", folder.0.display()));
     std::fs::remove_file(folder.0.join("a.csv")).unwrap();
     let cause = run(query).expect_err("the file is gone");
     assert!(cause.to_string().contains("a.csv"), "{cause}");
-    let error = execute(&mut session, "SELECT * FROM 'no/such.csv'").err().expect("there is no such file");
+    let error = execute(&mut planner, "SELECT * FROM 'no/such.csv'").err().expect("there is no such file");
     assert!(error.contains("no/such.csv"), "{error}");
 }
 
 #[test]
 fn a_thousand_views_one_on_the_other() {
-    let mut session = Session::new();
+    let mut planner = Planner::new();
     let mut script = "CREATE VIEW v0 AS SELECT value AS n FROM sequence(count => 10);\n".to_string();
     for view in 1..1000 {
         script.push_str(&format!(
             "CREATE VIEW v{view} AS SELECT value AS n FROM sequence(count => 10) WHERE value <> {view};\n"
         ));
     }
-    execute(&mut session, &script).map(|_| ()).unwrap();
+    execute(&mut planner, &script).map(|_| ()).unwrap();
     let query =
-        prepared(&mut session, "SELECT n FROM v0 UNION ALL SELECT n FROM v5 UNION ALL SELECT n FROM v999");
+        prepared(&mut planner, "SELECT n FROM v0 UNION ALL SELECT n FROM v5 UNION ALL SELECT n FROM v999");
     assert_eq!(run(query).unwrap().1.num_rows(), 29);
     let mut chain = "CREATE VIEW c0 AS SELECT value AS n FROM sequence(count => 10);\n".to_string();
     for view in 1..30 {
         chain.push_str(&format!("CREATE VIEW c{view} AS SELECT n + 1 AS n FROM c{};\n", view - 1));
     }
-    execute(&mut session, &chain).map(|_| ()).unwrap();
-    let query = prepared(&mut session, "SELECT n FROM c29");
+    execute(&mut planner, &chain).map(|_| ()).unwrap();
+    let query = prepared(&mut planner, "SELECT n FROM c29");
     assert_eq!(integers(&run(query).unwrap().1, 0), (29..39).collect::<Vec<i64>>());
 }
 
 #[test]
 fn names_are_taken_as_they_are_written() {
-    let mut session = Session::new();
+    let mut planner = Planner::new();
     for name in ["a b", "Ünïcödé", "select", "a\"\"b", "a;b", "--", "a.b", "x'y", "日本"] {
         let script = format!(
             "CREATE VIEW \"{name}\" AS SELECT value AS \"{name}\" FROM sequence(count => 3);
              SELECT \"{name}\" FROM \"{name}\""
         );
-        let rows = run(prepared(&mut session, &script)).unwrap().1;
+        let rows = run(prepared(&mut planner, &script)).unwrap().1;
         assert_eq!(integers(&rows, 0), [0, 1, 2], "{name}");
         assert_eq!(rows.schema().field(0).name(), &name.replace("\"\"", "\""));
     }
@@ -363,17 +363,17 @@ fn names_are_taken_as_they_are_written() {
 
 #[test]
 fn views_that_are_replaced_and_dropped() {
-    let mut session = Session::new();
-    execute(&mut session, "CREATE VIEW v AS SELECT value FROM sequence(count => 3)").map(|_| ()).unwrap();
-    let before = prepared(&mut session, "SELECT value FROM v");
-    execute(&mut session, "CREATE OR REPLACE VIEW v AS SELECT value FROM sequence(count => 5)")
+    let mut planner = Planner::new();
+    execute(&mut planner, "CREATE VIEW v AS SELECT value FROM sequence(count => 3)").map(|_| ()).unwrap();
+    let before = prepared(&mut planner, "SELECT value FROM v");
+    execute(&mut planner, "CREATE OR REPLACE VIEW v AS SELECT value FROM sequence(count => 5)")
         .map(|_| ())
         .unwrap();
-    let after = prepared(&mut session, "SELECT value FROM v");
-    execute(&mut session, "DROP VIEW v").map(|_| ()).unwrap();
+    let after = prepared(&mut planner, "SELECT value FROM v");
+    execute(&mut planner, "DROP VIEW v").map(|_| ()).unwrap();
     assert_eq!(run(before).unwrap().1.num_rows(), 3, "a query that was prepared keeps what it was");
     assert_eq!(run(after).unwrap().1.num_rows(), 5);
-    assert!(execute(&mut session, "SELECT value FROM v").err().unwrap().contains("`v`"));
-    let taken = execute(&mut session, "CREATE VIEW w AS SELECT 1 AS a FROM w");
+    assert!(execute(&mut planner, "SELECT value FROM v").err().unwrap().contains("`v`"));
+    let taken = execute(&mut planner, "CREATE VIEW w AS SELECT 1 AS a FROM w");
     assert!(taken.is_err(), "a view of itself");
 }

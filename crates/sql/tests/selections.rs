@@ -9,7 +9,7 @@ use datafusion::arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef
 use proptest::prelude::*;
 use tidemill_connect::memory::MemorySink;
 use tidemill_engine::{Cause, Operator, Output, Rows, SnapshotReader, SnapshotWriter};
-use tidemill_sql::{Arguments, BoundOperator, Reply, Session, TableOperator, parse};
+use tidemill_sql::{Arguments, BoundOperator, Planner, Reply, TableOperator, parse};
 
 /// Numbers the rows of each instance.
 struct Number(i64);
@@ -87,13 +87,13 @@ fn rows(query: &str) -> (Vec<Vec<i64>>, usize) {
         let values = arguments[0].as_primitive::<Int64Type>().iter();
         Ok(Arc::new(values.map(|value| Some(value? % 5)).collect::<Int64Array>()) as ArrayRef)
     };
-    let mut session = Session::new();
-    session.settings_mut().workers = 3;
-    session.register_function("route_of", vec![DataType::Int64], DataType::Int64, route);
-    session.register_operator("number", Arc::new(NumberFunction));
-    session.register_operator("number_by_key", Arc::new(NumberByKeyFunction(vec!["key".into()])));
+    let mut planner = Planner::new();
+    planner.settings_mut().workers = 3;
+    planner.register_function("route_of", vec![DataType::Int64], DataType::Int64, route);
+    planner.register_operator("number", Arc::new(NumberFunction));
+    planner.register_operator("number_by_key", Arc::new(NumberByKeyFunction(vec!["key".into()])));
     let statement = parse(query, "test.sql").unwrap().remove(0);
-    let Reply::Query(query) = session.execute(&statement).unwrap_or_else(|error| panic!("{error}")) else {
+    let Reply::Query(query) = planner.execute(&statement).unwrap_or_else(|error| panic!("{error}")) else {
         panic!("it is no query");
     };
     let (sink, kept) = MemorySink::new(&query.outputs()[0].schema, 10_000);
@@ -159,12 +159,12 @@ fn what_is_carried_must_be_in_the_output_and_in_all_inputs() {
     for (carried, input) in
         [("place", "key, value"), ("other", "key, value"), ("key", "CAST(key AS INT) AS key, value")]
     {
-        let mut session = Session::new();
-        session.register_operator("numbered", Arc::new(NumberByKeyFunction(vec![carried.into()])));
+        let mut planner = Planner::new();
+        planner.register_operator("numbered", Arc::new(NumberByKeyFunction(vec![carried.into()])));
         let query = format!(
             "SELECT * FROM numbered((SELECT {input} FROM (SELECT value AS key, value FROM sequence(9))))"
         );
-        let error = session.execute(&parse(&query, "test.sql").unwrap().remove(0)).err().unwrap().to_string();
+        let error = planner.execute(&parse(&query, "test.sql").unwrap().remove(0)).err().unwrap().to_string();
         assert!(error.contains(&format!("numbered() says that it carries '{carried}'")), "{error}");
     }
 }

@@ -10,7 +10,7 @@ use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, T
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use tidemill_connect::memory::{MemoryRows, MemorySink};
 use tidemill_engine::{Cause, EventTime, Sink, Source};
-use tidemill_sql::{Reply, Session, SourceDefinition, parse};
+use tidemill_sql::{Planner, Reply, SourceDefinition, parse};
 
 use memory_source::Batches;
 
@@ -37,10 +37,10 @@ fn rows() -> RecordBatch {
     RecordBatch::try_from_iter([("k", keys), ("v", values), ("at", times)]).unwrap()
 }
 
-/// A session with the view `t` of these rows.
-fn session(given: Given, workers: usize, events: u32) -> Session {
-    let mut session = Session::new();
-    let settings = session.settings_mut();
+/// A planner with the view `t` of these rows.
+fn planner(given: Given, workers: usize, events: u32) -> Planner {
+    let mut planner = Planner::new();
+    let settings = planner.settings_mut();
     (settings.workers, settings.cycle_events, settings.cycle_fixed) = (workers, events, true);
     let open = |columns: Option<&[usize]>| -> Result<Box<dyn Source>, Cause> {
         let rows = match columns {
@@ -55,15 +55,15 @@ fn session(given: Given, workers: usize, events: u32) -> Session {
         is_repeatable: true,
         ..SourceDefinition::new("t", rows().schema(), Arc::new(open))
     };
-    session.register_generator("t_rows", Arc::new(move |_: &_| Ok(definition.clone())));
-    execute(&mut session, "CREATE VIEW t AS SELECT * FROM t_rows()");
-    session
+    planner.register_generator("t_rows", Arc::new(move |_: &_| Ok(definition.clone())));
+    execute(&mut planner, "CREATE VIEW t AS SELECT * FROM t_rows()");
+    planner
 }
 
-fn execute(session: &mut Session, sql: &str) -> Reply {
+fn execute(planner: &mut Planner, sql: &str) -> Reply {
     let statements = parse(sql, "case").unwrap_or_else(|error| panic!("{error}"));
     let [statement] = statements.as_slice() else { panic!("one statement: {sql}") };
-    session.execute(statement).unwrap_or_else(|error| panic!("{error}\n{sql}"))
+    planner.execute(statement).unwrap_or_else(|error| panic!("{error}\n{sql}"))
 }
 
 /// The rows as lines, in their order.
@@ -81,9 +81,9 @@ fn sorted(mut lines: Vec<String>) -> Vec<String> {
 }
 
 /// What a query of a pipeline gives out, all of it and in order, and the columns of its key.
-fn written(session: &mut Session, sql: &str) -> (Vec<Vec<String>>, Vec<String>, Option<Vec<usize>>) {
-    execute(session, &format!("CREATE MATERIALIZED VIEW written AS {sql}"));
-    let pipeline = session.pipeline().unwrap_or_else(|cause| panic!("{cause}\n{sql}"));
+fn written(planner: &mut Planner, sql: &str) -> (Vec<Vec<String>>, Vec<String>, Option<Vec<usize>>) {
+    execute(planner, &format!("CREATE MATERIALIZED VIEW written AS {sql}"));
+    let pipeline = planner.pipeline().unwrap_or_else(|cause| panic!("{cause}\n{sql}"));
     let prepared = pipeline.unwrap().into_prepared();
     let (mut sinks, mut kept): (Vec<Box<dyn Sink>>, Vec<MemoryRows>) = (Vec::new(), Vec::new());
     let mut key = None;
@@ -103,8 +103,8 @@ fn written(session: &mut Session, sql: &str) -> (Vec<Vec<String>>, Vec<String>, 
 }
 
 /// The answer of a query that is shown, in any order; of a table the last rows.
-fn shown(session: &mut Session, sql: &str) -> Vec<String> {
-    let prepared = match execute(session, sql) {
+fn shown(planner: &mut Planner, sql: &str) -> Vec<String> {
+    let prepared = match execute(planner, sql) {
         Reply::Query(prepared) => prepared,
         Reply::Rows(rows) => return sorted(lines(&rows)),
         _ => panic!("no query: {sql}"),
@@ -141,8 +141,8 @@ fn check(sql: &str, expected: &[&str]) {
         for (workers, events) in RUNS {
             let place =
                 || format!("{sql}, {workers} workers, {events} events, watermark {}", given.has_watermark);
-            assert_eq!(shown(&mut session(given, workers, events), sql), expected, "shown: {}", place());
-            let (_, lines, key) = written(&mut session(given, workers, events), sql);
+            assert_eq!(shown(&mut planner(given, workers, events), sql), expected, "shown: {}", place());
+            let (_, lines, key) = written(&mut planner(given, workers, events), sql);
             let lines = match key {
                 Some(key) => last_of_each(&lines, &key),
                 None => sorted(lines),
@@ -193,7 +193,7 @@ fn rows_of_a_cycle_meet_what_its_end_has_made_of_an_aggregate() {
         for (events, expected) in cycles {
             for workers in [1, 2, 5] {
                 let given = Given { has_watermark, is_finite: false };
-                let (commits, ..) = written(&mut session(given, workers, events), JOINED);
+                let (commits, ..) = written(&mut planner(given, workers, events), JOINED);
                 let commits: Vec<_> = commits.into_iter().map(sorted).collect();
                 assert_eq!(
                     commits, expected,
@@ -222,7 +222,7 @@ fn an_aggregate_of_nothing_is_one_row_around_other_queries() {
         let expected = sorted(expected.iter().map(ToString::to_string).collect());
         for given in GIVEN {
             for (workers, events) in RUNS {
-                assert_eq!(shown(&mut session(given, workers, events), sql), expected, "{sql}");
+                assert_eq!(shown(&mut planner(given, workers, events), sql), expected, "{sql}");
             }
         }
     };
@@ -240,9 +240,9 @@ fn a_running_aggregate_has_its_row_from_the_first_cycle_on() {
     let given = Given { has_watermark: false, is_finite: false };
     for workers in [1, 2, 5] {
         let sql = "SELECT count(*), sum(v) FROM t WHERE v > 9";
-        let (commits, ..) = written(&mut session(given, workers, 1), sql);
+        let (commits, ..) = written(&mut planner(given, workers, 1), sql);
         assert_eq!(commits.concat(), ["0 NULL", "1 10", "2 110", "3 130"]);
-        let (commits, ..) = written(&mut session(given, workers, 3), sql);
+        let (commits, ..) = written(&mut planner(given, workers, 3), sql);
         assert_eq!(commits.concat(), ["1 10", "3 130"]);
     }
 }
@@ -254,9 +254,9 @@ fn a_view_with_a_key_has_the_last_row_of_each() {
     for given in GIVEN {
         for (workers, events) in RUNS {
             let with_view = || {
-                let mut session = session(given, workers, events);
-                execute(&mut session, define);
-                session
+                let mut planner = planner(given, workers, events);
+                execute(&mut planner, define);
+                planner
             };
             assert_eq!(shown(&mut with_view(), "SELECT * FROM m"), ["a 8", "b 20", "c 100"]);
             // The rows that a condition drops have taken the place of others nevertheless.
@@ -269,12 +269,14 @@ fn a_view_with_a_key_has_the_last_row_of_each() {
             let (_, lines, key) = written(&mut with_view(), "SELECT v, k FROM m");
             assert_eq!(last_of_each(&lines, &key.unwrap()), ["100 c", "20 b", "8 a"]);
 
-            let mut session = with_view();
-            let running = session.pipeline().unwrap().unwrap().open().unwrap().start().unwrap();
+            let mut planner = with_view();
+            let running = planner.pipeline().unwrap().unwrap().open().unwrap().start().unwrap();
             let view = running.views()[0].clone();
             running.wait().unwrap();
-            session.attach_view(&view);
-            assert_eq!(shown(&mut session, "SELECT * FROM m"), ["a 8", "b 20", "c 100"]);
+            let mut catalog = planner.catalog().clone();
+            catalog.attach_view(&view);
+            planner.set_catalog(catalog);
+            assert_eq!(shown(&mut planner, "SELECT * FROM m"), ["a 8", "b 20", "c 100"]);
         }
     }
 }
@@ -284,13 +286,13 @@ fn a_view_with_a_key_has_the_last_row_of_each() {
 fn rows_meet_a_view_with_a_key_as_it_is_at_their_position() {
     let given = Given { has_watermark: false, is_finite: false };
     for (workers, events) in RUNS {
-        let mut session = session(given, workers, events);
+        let mut planner = planner(given, workers, events);
         execute(
-            &mut session,
+            &mut planner,
             "CREATE MATERIALIZED VIEW big PRIMARY KEY (k) AS SELECT k, v AS last FROM t WHERE v <> 2",
         );
         let sql = "SELECT t.k, t.v, big.last FROM t JOIN big ON t.k = big.k";
-        let (_, lines, _) = written(&mut session, sql);
+        let (_, lines, _) = written(&mut planner, sql);
         assert_eq!(sorted(lines), ["a 1 1", "a 2 1", "a 4 4", "a 8 8", "b 10 10", "b 20 20", "c 100 100"]);
     }
 }
@@ -310,7 +312,7 @@ fn a_query_may_have_no_rows() {
         let sql =
             "SELECT window_end, count(*) FROM tumble((SELECT * FROM t WHERE 1 = 0), at, INTERVAL '1 second')
                    GROUP BY window_end";
-        assert!(written(&mut session(given, workers, events), sql).1.is_empty());
+        assert!(written(&mut planner(given, workers, events), sql).1.is_empty());
     }
 }
 

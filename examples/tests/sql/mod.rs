@@ -6,7 +6,7 @@ use std::path::Path;
 use tidemill_connect::memory::{MemoryRows, MemorySink};
 use tidemill_engine::Sink;
 use tidemill_engine::arrow::array::RecordBatch;
-use tidemill_sql::{Reply, Session, parse};
+use tidemill_sql::{Planner, Reply, parse};
 
 /// The text of an example.
 pub fn script(name: &str) -> String {
@@ -20,37 +20,37 @@ pub fn replaced(text: &str, old: &str, new: &str) -> String {
     text.replace(old, new)
 }
 
-/// A session that has executed the definitions of a script.
-pub fn session(script: &str, workers: usize) -> Session {
-    let mut session = Session::new();
-    define(&mut session, script, workers);
-    session
+/// A planner that has executed the definitions of a script.
+pub fn planner(script: &str, workers: usize) -> Planner {
+    let mut planner = Planner::new();
+    define(&mut planner, script, workers);
+    planner
 }
 
 /// Executes the definitions of a script.
-pub fn define(session: &mut Session, script: &str, workers: usize) {
-    session.settings_mut().workers = workers;
+pub fn define(planner: &mut Planner, script: &str, workers: usize) {
+    planner.settings_mut().workers = workers;
     for statement in parse(script, "script").expect("a script that can be parsed") {
-        match session.execute(&statement).unwrap_or_else(|error| panic!("{error}")) {
+        match planner.execute(&statement).unwrap_or_else(|error| panic!("{error}")) {
             Reply::Done(_) => {}
             _ => panic!("the script asks something: {}", statement.text),
         }
     }
 }
 
-/// Runs all sinks of a session to the end of their input.
-pub fn run_sinks(session: &Session) {
-    let pipeline = session.pipeline().expect("a plan").expect("a script with sinks");
+/// Runs all sinks of a planner to the end of their input.
+pub fn run_sinks(planner: &Planner) {
+    let pipeline = planner.pipeline().expect("a plan").expect("a script with sinks");
     let running = pipeline.open().expect("its sinks open").start();
     let (status, _) = running.expect("it starts").wait().expect("it ends in order");
     assert_eq!((status.late, status.faults.count), (0, 0), "rows were left out");
 }
 
 /// The rows of a query that streams.
-pub fn rows(session: &mut Session, query: &str) -> Vec<RecordBatch> {
+pub fn rows(planner: &mut Planner, query: &str) -> Vec<RecordBatch> {
     let mut statements = parse(query, "query").expect("a query").into_iter();
     let statement = statements.next().expect("a query");
-    let Reply::Query(prepared) = session.execute(&statement).unwrap_or_else(|error| panic!("{error}")) else {
+    let Reply::Query(prepared) = planner.execute(&statement).unwrap_or_else(|error| panic!("{error}")) else {
         panic!("'{query}' does not stream");
     };
     let (mut sinks, mut kept): (Vec<Box<dyn Sink>>, Vec<MemoryRows>) = Default::default();

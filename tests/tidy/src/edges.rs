@@ -29,6 +29,7 @@ pub const ALLOWED: &[(&str, &[&str])] = &[
             "tidemill-engine",
         ],
     ),
+    ("tidemill-service", &["tidemill-engine", "tidemill-sql"]),
     ("tidemill", &["tidemill-engine", "tidemill-operators", "tidemill-connect", "tidemill-sql"]),
     ("tidemill-allocator", &[]),
     (
@@ -39,6 +40,7 @@ pub const ALLOWED: &[(&str, &[&str])] = &[
             "tidemill-engine",
             "tidemill-connect",
             "tidemill-sql",
+            "tidemill-service",
             "apps/*",
         ],
     ),

@@ -27,7 +27,7 @@ pub(crate) struct Repair {
 
 impl Repair {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
-        let Some(found) = repair_script(&self.script, self.options.session(), &self.folder, !self.dry_run)?
+        let Some(found) = repair_script(&self.script, self.options.planner(), &self.folder, !self.dry_run)?
         else {
             terminal::tell("the pipeline can go on as it is; there is nothing to repair");
             return Ok(Exit::Done);
@@ -71,7 +71,7 @@ fn tell(found: &Found) {
 
 /// The same as a check: whether the pipeline of a script could resume.
 pub(super) fn check(folder: &Path, script: &Path, options: &SessionOptions) -> anyhow::Result<Exit> {
-    let Some(found) = repair_script(script, options.session(), folder, false)? else {
+    let Some(found) = repair_script(script, options.planner(), folder, false)? else {
         terminal::tell("the pipeline can go on");
         return Ok(Exit::Done);
     };

@@ -23,8 +23,8 @@ pub(crate) struct Replay {
 
 impl Replay {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
-        let mut session = self.options.session();
-        session.settings_mut().replay = Some(self.folder.clone());
-        run_script(&self.script, session, self.rows)
+        let mut planner = self.options.planner();
+        planner.settings_mut().replay = Some(self.folder.clone());
+        run_script(&self.script, planner, self.rows)
     }
 }

@@ -40,7 +40,7 @@ pub(crate) struct Skip {
 impl Skip {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
         let asked = (self.stream.as_deref(), &self.positions);
-        let found = skip_script(&self.script, self.options.session(), &self.folder, asked, !self.dry_run)?;
+        let found = skip_script(&self.script, self.options.planner(), &self.folder, asked, !self.dry_run)?;
         if found.positions.is_empty() {
             terminal::tell(&format!(
                 "position {} of '{}' is left out already; there is nothing to do",

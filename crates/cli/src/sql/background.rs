@@ -1,99 +1,89 @@
-//! A pipeline that runs in the background of the prompt, so that its materialized views can be read meanwhile.
+//! The pipeline that runs in the background of the prompt, so that its materialized views can be read meanwhile.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::thread;
 use std::time::Duration;
 
-use tidemill_sql::{Opened, RunningQuery, Session};
+use tidemill_service::{QueryState, Runtime};
+use tidemill_sql::QueryStatus;
 
-use super::{Failed, summary, user_error};
+use super::execute::Executor;
+use super::{Failed, of_service, summary, user_error};
+use crate::exit::Exit;
 use crate::terminal;
 
+/// Its name in the runtime.
+const NAME: &str = "pipeline";
 /// How often to check for its end.
 const LOOK: Duration = Duration::from_millis(5);
-/// How often it is looked whether it has done something that it is not allowed to do.
-const STRICT_LOOK: Duration = Duration::from_millis(50);
 
-/// What runs; `None`: its end is waited for elsewhere.
-type Shared = Mutex<Option<RunningQuery>>;
-
-/// See the module. Dropping it ends the pipeline at once.
-pub(crate) struct Background {
-    running: Arc<Shared>,
-    bound: Option<Duration>,
-    is_strict: bool,
-}
-
-fn lock(running: &Shared) -> MutexGuard<'_, Option<RunningQuery>> {
-    running.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Tells a pipeline to stop once it has done something that `--strict` does not allow.
-fn watch(running: &Weak<Shared>) {
-    loop {
-        let Some(running) = running.upgrade() else { return };
-        match &*lock(&running) {
-            None => return,
-            Some(running) => {
-                if running.status().is_some_and(|status| summary::is_against_strict(&status)) {
-                    running.stop();
-                    return;
-                }
-            }
-        }
-        drop(running);
-        thread::sleep(STRICT_LOOK);
-    }
-}
-
-impl Background {
-    /// Starts the sinks and materialized views of a session; from then on queries read the rows of these views.
-    /// If it `is_strict`, it ends at what cannot be done as it was asked for.
-    pub fn start(session: &mut Session, is_strict: bool) -> anyhow::Result<Background> {
-        let Some(pipeline) = session.pipeline().map_err(Failed)? else {
+impl Executor {
+    /// Starts the sinks and materialized views in the background; from then on queries read the rows of these views.
+    pub fn start(&mut self) -> anyhow::Result<Exit> {
+        self.check_background(true)?;
+        let Some(pipeline) = self.session.pipeline().map_err(of_service)? else {
             return Err(user_error(
                 "there is nothing to start: define a materialized view (CREATE MATERIALIZED VIEW name AS SELECT ...) \
                  or a sink first"
                     .into(),
             ));
         };
-        let bound = pipeline.max_latency();
         let names: Vec<String> = pipeline.outputs().iter().map(|output| output.name.clone()).collect();
-        let running = pipeline.open().and_then(Opened::start).map_err(Failed)?;
-        for view in running.views() {
-            session.attach_view(view);
-        }
+        self.runtime().start(NAME, pipeline, self.session.is_strict()).map_err(Failed)?;
         terminal::tell(&format!("{} running in the background; \\stop ends it in order", names.join(", ")));
-        let running = Arc::new(Mutex::new(Some(running)));
-        if is_strict {
-            let watched = Arc::downgrade(&running);
-            thread::spawn(move || watch(&watched));
-        }
-        Ok(Background { running, bound, is_strict })
+        Ok(Exit::Done)
     }
 
-    /// Whether its input has ended, or it has failed.
-    pub fn has_ended(&self) -> bool {
-        lock(&self.running).as_ref().is_none_or(RunningQuery::has_ended)
+    /// Ends what runs in the background.
+    pub fn stop(&mut self) -> anyhow::Result<Exit> {
+        match self.has_background() {
+            true => self.end_background(true).map(|()| Exit::Done),
+            false => Err(user_error("nothing runs in the background; \\start starts it".into())),
+        }
     }
 
-    /// Ends it normally, and reports what it has done. Rows that were taken in are answered, unless `is_asked` reports
-    /// meanwhile that nobody waits for that.
-    pub fn end(self, is_asked: impl Fn() -> bool) -> anyhow::Result<()> {
-        let Some(running) = lock(&self.running).take() else { return Ok(()) };
-        running.stop();
-        while !running.has_ended() {
-            if is_asked() {
-                terminal::tell("ended at once; what was not answered by then is lost");
-                return Ok(());
-            }
-            thread::sleep(LOOK);
+    /// Whether a pipeline runs in the background, or has ended without a report.
+    pub fn has_background(&self) -> bool {
+        self.runtime().state(NAME).is_ok()
+    }
+
+    /// Reports the outcome of a pipeline that has ended by itself; an error if one runs and none `may` run.
+    pub fn check_background(&mut self, must_be_free: bool) -> anyhow::Result<()> {
+        if self.runtime().state(NAME).is_ok_and(|state| state != QueryState::Running) {
+            terminal::tell("what ran in the background has ended:");
+            self.end_background(false)?;
         }
-        let (status, _) = running.wait().map_err(Failed)?;
-        summary::whole(&status, self.bound);
-        match self.is_strict && summary::is_against_strict(&status) {
-            true => Err(user_error(summary::refused(&status))),
+        match self.has_background() && must_be_free {
+            true => Err(user_error("a pipeline runs in the background already; \\stop ends it".into())),
             false => Ok(()),
         }
+    }
+
+    fn runtime(&self) -> &Runtime {
+        self.session.runtime()
+    }
+
+    /// Ends it normally, and reports what it has done. Rows that were taken in are answered, unless Ctrl-C says meanwhile
+    /// that nobody waits for that.
+    fn end_background(&self, heeds_interrupt: bool) -> anyhow::Result<()> {
+        let runtime = self.runtime();
+        let bound = runtime.max_latency(NAME).map_err(Failed)?;
+        runtime.stop(NAME).map_err(Failed)?;
+        let ended = loop {
+            match runtime.wait_for(NAME, LOOK) {
+                Ok(None) if heeds_interrupt && self.interrupt.is_asked() => {
+                    runtime.abandon(NAME).map_err(Failed)?;
+                    break Ok(None);
+                }
+                Ok(None) => {}
+                Ok(Some(status)) => break Ok(Some(status)),
+                Err(cause) => break Err(cause),
+            }
+        };
+        runtime.forget(NAME).map_err(Failed)?;
+        let Some(status): Option<QueryStatus> = ended.map_err(Failed)? else {
+            terminal::tell("ended at once; what was not answered by then is lost");
+            return Ok(());
+        };
+        summary::whole(&status, bound);
+        self.check_strict(&status)
     }
 }

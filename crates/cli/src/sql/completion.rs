@@ -1,6 +1,7 @@
 //! The words that can complete a partly typed word.
 
-use tidemill_sql::{OptionGroup, Session, keywords};
+use tidemill_service::Session;
+use tidemill_sql::{OptionGroup, keywords};
 
 use super::client_command;
 use super::option_words::{Place, place};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use tidemill_sql::{Reply, Session, Statement, StatementKind};
+use tidemill_sql::{Planner, Reply, Statement, StatementKind};
 
 use super::{Failed, SessionOptions, script, user_error};
 use crate::exit::Exit;
@@ -22,12 +22,12 @@ pub(crate) struct ExplainPipeline {
 impl ExplainPipeline {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
         let script = script::read(&self.script)?;
-        let mut session = self.options.session_of(&self.script);
+        let mut planner = self.options.planner_of(&self.script);
         let mut plans = Vec::new();
         for statement in script.statements()? {
-            plans.extend(plan(&mut session, &statement)?);
+            plans.extend(plan(&mut planner, &statement)?);
         }
-        if let Some(pipeline) = session.pipeline().map_err(Failed)? {
+        if let Some(pipeline) = planner.pipeline().map_err(Failed)? {
             plans.push(format!("-- run\n{}", pipeline.explain().trim_end()));
         }
         if plans.is_empty() {
@@ -43,8 +43,8 @@ impl ExplainPipeline {
 }
 
 /// The plan of a statement below its text, if the statement is a query.
-fn plan(session: &mut Session, statement: &Statement) -> Result<Option<String>, script::Wrong> {
-    let explained = match session.execute(statement)? {
+fn plan(planner: &mut Planner, statement: &Statement) -> Result<Option<String>, script::Wrong> {
+    let explained = match planner.execute(statement)? {
         Reply::Query(prepared) | Reply::Analyze(prepared) => prepared.explain(),
         Reply::Text(text) => text,
         Reply::Rows(_) if matches!(statement.kind, StatementKind::Query(..)) => {

@@ -31,7 +31,8 @@ pub(crate) use validate::ValidatePipeline;
 use std::path::Path;
 
 use tidemill_engine::{Cause, Fault, WorkerProcess};
-use tidemill_sql::Session;
+use tidemill_service::{Error, Runtime, Session};
+use tidemill_sql::Planner;
 
 use crate::exit::Exit;
 
@@ -58,33 +59,40 @@ pub(crate) struct RowOptions {
 }
 
 impl SessionOptions {
-    /// A session for a script: the journal of a durable pipeline is next to the script, unless the script says
+    /// A planner for a script: the journal of a durable pipeline is next to the script, unless the script says
     /// otherwise.
-    pub fn session_of(&self, script: &Path) -> Session {
-        let mut session = self.session();
+    pub fn planner_of(&self, script: &Path) -> Planner {
+        let mut planner = self.planner();
         if script != Path::new("-") {
-            session.settings_mut().journal = Some(script.with_extension("journal"));
+            planner.settings_mut().journal = Some(script.with_extension("journal"));
         }
-        session
+        planner
     }
 
-    /// A session with everything that the command knows by name.
-    pub fn session(&self) -> Session {
-        let mut session = Session::new();
-        register::register(&mut session);
-        session.settings_mut().processes = self.processes.into();
-        session.settings_mut().split_profiles =
-            user_folders::cache().map(|folder| folder.join("split-profiles"));
+    /// A planner with everything that the command knows by name.
+    pub fn planner(&self) -> Planner {
+        let mut planner = Planner::new();
+        register::register(&mut planner);
+        let settings = planner.settings_mut();
+        settings.processes = self.processes.into();
+        settings.split_profiles = user_folders::cache().map(|folder| folder.join("split-profiles"));
         if let Some(workers) = self.workers {
-            session.settings_mut().workers = workers;
+            settings.workers = workers;
         }
-        session
+        planner
     }
 }
 
+/// The only connection to a runtime of its own, which begins with what the planner knows.
+fn session(planner: Planner, is_strict: bool) -> Session {
+    let mut session = Session::new(&Runtime::new(planner));
+    session.set_strict(is_strict);
+    session
+}
+
 /// Runs the part of a query for which this process was started, according to the process that started it.
-fn run_member(session: Session, member: WorkerProcess) -> Exit {
-    match session.run_member(member) {
+fn run_member(planner: Planner, member: WorkerProcess) -> Exit {
+    match planner.run_member(member) {
         Ok(()) => Exit::Done,
         // Process 0 reports why.
         Err(_) => Exit::Failed,
@@ -99,6 +107,14 @@ pub(crate) fn exit_of(error: &anyhow::Error) -> Option<Exit> {
     match error.downcast_ref::<Failed>()?.0.fault {
         Fault::User => Some(Exit::BadInput),
         _ => Some(Exit::Failed),
+    }
+}
+
+/// An error of the service, for the exit code and the message.
+pub(crate) fn of_service(error: Error) -> anyhow::Error {
+    match error {
+        Error::Statement(error) => script::Wrong::from(*error).into(),
+        Error::Query(cause) => Failed(cause).into(),
     }
 }
 

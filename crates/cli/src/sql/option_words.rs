@@ -103,13 +103,13 @@ fn names<'a>(options: &str, groups: &[&'a OptionGroup]) -> Vec<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use tidemill_sql::Session;
+    use tidemill_sql::Planner;
 
     use super::*;
 
     #[test]
     fn options_of_the_named_connector_are_offered() {
-        let groups = Session::new().option_groups();
+        let groups = Planner::new().option_groups();
         let Some(Place::Name(names)) =
             place("CREATE SOURCE s (a BIGINT) WITH (connector = 'udp', al", &groups)
         else {
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn values_of_choices_are_offered() {
-        let groups = Session::new().option_groups();
+        let groups = Planner::new().option_groups();
         let values = |text| match place(text, &groups) {
             Some(Place::Value(values)) => values,
             other => panic!("{text}: {other:?}"),
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn elsewhere_nothing_is_offered() {
-        let groups = Session::new().option_groups();
+        let groups = Planner::new().option_groups();
         for text in [
             "SELECT 1",
             "CREATE SOURCE s WITH (path = 'a') ",

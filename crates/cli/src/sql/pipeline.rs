@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use tidemill_engine::{Positions, Repair, Skip, WorkerProcess, inspect};
-use tidemill_sql::{Pipeline, Session, StatementKind};
+use tidemill_sql::{Pipeline, Planner, StatementKind};
 
 use super::execute::{Executor, Manner};
 use super::{Failed, RowOptions, SessionOptions, script, user_error};
@@ -25,7 +25,7 @@ pub(crate) struct RunPipeline {
 
 impl RunPipeline {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
-        run_script(&self.script, self.options.session_of(&self.script), self.rows)
+        run_script(&self.script, self.options.planner_of(&self.script), self.rows)
     }
 }
 
@@ -33,51 +33,51 @@ impl RunPipeline {
 /// which is done if `is_to_be_done`.
 pub(crate) fn repair_script(
     path: &Path,
-    session: Session,
+    planner: Planner,
     folder: &Path,
     is_to_be_done: bool,
 ) -> anyhow::Result<Option<Repair>> {
-    let opened = durable_pipeline(path, session, folder)?.open().map_err(Failed)?;
+    let opened = durable_pipeline(path, planner, folder)?.open().map_err(Failed)?;
     Ok(opened.repair(is_to_be_done).map_err(Failed)?)
 }
 
 /// What it takes to leave rows out of the durable pipeline of a script, which is done if `is_to_be_done`.
 pub(crate) fn skip_script(
     path: &Path,
-    session: Session,
+    planner: Planner,
     folder: &Path,
     (stream, positions): (Option<&str>, &Positions),
     is_to_be_done: bool,
 ) -> anyhow::Result<Skip> {
-    let opened = durable_pipeline(path, session, folder)?.open().map_err(Failed)?;
+    let opened = durable_pipeline(path, planner, folder)?.open().map_err(Failed)?;
     Ok(opened.skip(stream, positions, is_to_be_done).map_err(Failed)?)
 }
 
 /// The pipeline of a script with the journal in a folder, which is there. What the script asks is not answered.
-fn durable_pipeline(path: &Path, mut session: Session, folder: &Path) -> anyhow::Result<Pipeline> {
+fn durable_pipeline(path: &Path, mut planner: Planner, folder: &Path) -> anyhow::Result<Pipeline> {
     // Reports a wrong name before a folder of that name is created.
     inspect::list(folder).map_err(Failed)?;
     let script = script::read(path)?;
     for statement in script.statements()?.iter().filter(|statement| is_definition(&statement.kind)) {
-        session.execute(statement).map_err(script::Wrong::from)?;
+        planner.execute(statement).map_err(script::Wrong::from)?;
     }
-    session.settings_mut().journal = Some(folder.to_owned());
-    let pipeline = session.pipeline().map_err(Failed)?;
+    planner.settings_mut().journal = Some(folder.to_owned());
+    let pipeline = planner.pipeline().map_err(Failed)?;
     pipeline.ok_or_else(|| user_error(format!("'{}' defines no sink", script.name)))
 }
 
 /// Runs the statements of a script, then its sinks; or this process's part of a query of another process.
-pub(crate) fn run_script(path: &Path, session: Session, rows: RowOptions) -> anyhow::Result<Exit> {
+pub(crate) fn run_script(path: &Path, planner: Planner, rows: RowOptions) -> anyhow::Result<Exit> {
     // Before anything reads standard input.
     if let Some(member) = WorkerProcess::from_environment()? {
-        return Ok(super::run_member(session, member));
+        return Ok(super::run_member(planner, member));
     }
     let script = script::read(path)?;
     let statements = script.statements()?;
     let interrupt = Interrupt::of_command()?;
     let RowOptions { format, strict } = rows;
     let mut executor =
-        Executor { session, format, interrupt, manner: Manner::Script, strict, background: None };
+        Executor { session: super::session(planner, strict), format, interrupt, manner: Manner::Script };
     for statement in &statements {
         let exit = executor.statement(statement)?;
         if exit != Exit::Done {

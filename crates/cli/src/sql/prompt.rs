@@ -44,7 +44,7 @@ impl Prompt {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
         // Before anything reads standard input.
         if let Some(member) = WorkerProcess::from_environment()? {
-            return Ok(super::run_member(self.options.session(), member));
+            return Ok(super::run_member(self.options.planner(), member));
         }
         let text = match (&self.command, &self.file) {
             (Some(text), _) => {
@@ -66,12 +66,10 @@ impl Prompt {
             _ => Interrupt::of_command()?,
         };
         Ok(Executor {
-            session: self.options.session(),
+            session: super::session(self.options.planner(), self.rows.strict),
             format: self.rows.format,
             interrupt,
             manner,
-            strict: self.rows.strict,
-            background: None,
         })
     }
 
@@ -142,7 +140,7 @@ impl Prompt {
 
 /// Ends the background pipeline, before the session ends.
 fn leave(executor: &mut Executor) -> anyhow::Result<Exit> {
-    match executor.background.is_some() {
+    match executor.has_background() {
         true => executor.stop(),
         false => Ok(Exit::Done),
     }

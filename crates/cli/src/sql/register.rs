@@ -5,15 +5,15 @@ use std::sync::Arc;
 use tidemill_engine::{Cause, EventTime};
 use tidemill_linear_road::generator::{GeneratorConfig, MINUTES_MAX, PEAK_REPORTS_PER_SECOND_MAX};
 use tidemill_linear_road::source::{LinearRoadReports, linear_road_reports_schema};
-use tidemill_sql::{Arguments, Projected, Session, SourceDefinition};
+use tidemill_sql::{Arguments, Planner, Projected, SourceDefinition};
 
 const NAME: &str = "linear_road_reports";
 /// The event time's column.
 const TIME: &str = "event_time";
 
 /// Registers all of it.
-pub(crate) fn register(session: &mut Session) {
-    session.register_generator(NAME, Arc::new(linear_road_reports));
+pub(crate) fn register(planner: &mut Planner) {
+    planner.register_generator(NAME, Arc::new(linear_road_reports));
 }
 
 /// `linear_road_reports(expressways => 1, minutes => 30, seed => 1, peak => 1700)`

@@ -87,12 +87,6 @@ fn undone(status: &QueryStatus) -> Vec<String> {
     some.map(|(faults, what)| with_samples(&what(faults.count), faults)).collect()
 }
 
-/// What a query has done that `--strict` does not allow: it left out a row, gave NULL for a result that does not fit, or
-/// put a row among the dead letters.
-pub(crate) fn is_against_strict(status: &QueryStatus) -> bool {
-    [&status.faults, &status.null_results, &status.refused].into_iter().any(|faults| faults.count > 0)
-}
-
 /// Why a query has ended that is to do all or nothing.
 pub(crate) fn refused(status: &QueryStatus) -> String {
     let mut texts = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use tidemill_sql::{Session, Statement, StatementKind, TextError};
+use tidemill_sql::{Planner, Statement, StatementKind, TextError};
 
 use super::{Failed, SessionOptions, script};
 use crate::exit::Exit;
@@ -23,14 +23,14 @@ impl ValidatePipeline {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
         let script = script::read(&self.script)?;
         let (statements, errors) = script.parse();
-        let mut session = self.options.session_of(&self.script);
+        let mut planner = self.options.planner_of(&self.script);
         let mut found = Found { errors, ..Found::default() };
         for statement in &statements {
-            found.check(&mut session, statement);
+            found.check(&mut planner, statement);
         }
         let Found { mut errors, not_checked, .. } = found;
         if errors.is_empty() {
-            session.pipeline().map_err(Failed)?;
+            planner.pipeline().map_err(Failed)?;
             terminal::tell(&format!(
                 "{}: {}, no errors",
                 script.name,
@@ -59,13 +59,13 @@ struct Found {
 }
 
 impl Found {
-    fn check(&mut self, session: &mut Session, statement: &Statement) {
+    fn check(&mut self, planner: &mut Planner, statement: &Statement) {
         if self.undefined.iter().any(|name| statement.find_name(name).is_some()) {
             self.not_checked += 1;
             self.undefined.extend(defined(&statement.kind));
             return;
         }
-        if let Err(error) = session.execute(statement) {
+        if let Err(error) = planner.execute(statement) {
             self.errors.push(error);
             self.undefined.extend(defined(&statement.kind));
         }

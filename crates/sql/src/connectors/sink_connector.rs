@@ -10,7 +10,7 @@ use crate::statement::declared::{OptionDefinition, OptionError, OptionValues};
 
 /// Where the rows of sinks go: `CREATE SINK ... WITH (connector = 'name', ...)`.
 ///
-/// A program registers its own with [`Session::register_sink`](crate::Session::register_sink).
+/// A program registers its own with [`Planner::register_sink`](crate::Planner::register_sink).
 pub trait SinkConnector: Send + Sync {
     /// What it is, in a line.
     fn doc(&self) -> &str;

@@ -10,7 +10,7 @@ use crate::statement::declared::{OptionDefinition, OptionError, OptionValues};
 
 /// Where the rows of sources come from: `CREATE SOURCE ... WITH (connector = 'name', ...)`.
 ///
-/// A program registers its own with [`Session::register_source`](crate::Session::register_source).
+/// A program registers its own with [`Planner::register_source`](crate::Planner::register_source).
 pub trait SourceConnector: Send + Sync {
     /// What it is, in a line.
     fn doc(&self) -> &str;

@@ -19,9 +19,9 @@ use super::functions::Functions;
 use super::names::{self, Naming};
 use super::relations::Relations;
 use super::spelling::Spelling;
-use crate::catalog::{Catalog, Relation};
 use crate::definition::{Scanned, SourceDefinition};
 use crate::extension::Registry;
+use crate::named_relations::{NamedRelations, Relation};
 use crate::process::StreamProcessSet;
 
 /// How often a query is planned with changed names before giving up.
@@ -32,7 +32,7 @@ pub(crate) type OpenByName = dyn Fn(&str) -> Option<Result<SourceDefinition>> + 
 
 /// Plans queries over a catalogue.
 pub(crate) struct Provider<'a> {
-    pub catalog: &'a Catalog,
+    pub catalog: &'a NamedRelations,
     pub functions: &'a Functions,
     open_by_name: &'a OpenByName,
     relations: Vec<Arc<dyn RelationPlanner>>,
@@ -43,7 +43,7 @@ pub(crate) struct Provider<'a> {
 
 impl<'a> Provider<'a> {
     pub fn new(
-        catalog: &'a Catalog,
+        catalog: &'a NamedRelations,
         functions: &'a Functions,
         registry: &Arc<Registry>,
         open_by_name: &'a OpenByName,
@@ -166,7 +166,7 @@ impl<'a> Provider<'a> {
     }
 }
 
-fn processes_of(catalog: &Catalog) -> BTreeMap<String, Arc<StreamProcessSet>> {
+fn processes_of(catalog: &NamedRelations) -> BTreeMap<String, Arc<StreamProcessSet>> {
     let processes = catalog.iter().filter_map(|(name, relation)| match relation {
         Relation::Process(set) => Some((name.to_string(), Arc::clone(set))),
         _ => None,
@@ -200,7 +200,7 @@ impl TableSource for View {
 
 impl ContextProvider for Provider<'_> {
     fn get_table_source(&self, name: TableReference) -> Result<Arc<dyn TableSource>> {
-        match self.catalog.relation(name.table()) {
+        match self.catalog.get(name.table()) {
             Some(Relation::Source(definition)) => {
                 Ok(Arc::new(Scanned { definition: Arc::clone(definition), late: false }))
             }

@@ -143,6 +143,29 @@ pub enum RelationKind {
     Sink,
 }
 
+impl StatementKind {
+    /// Whether it changes the catalogue.
+    #[must_use]
+    pub fn is_definition(&self) -> bool {
+        match self {
+            StatementKind::CreateSource(_)
+            | StatementKind::CreateTable(_)
+            | StatementKind::CreateView(_)
+            | StatementKind::CreateMaterializedView(_)
+            | StatementKind::CreateProcess(_)
+            | StatementKind::CreatePlaces(_)
+            | StatementKind::CreateSink(_)
+            | StatementKind::InsertInto { .. }
+            | StatementKind::Drop { .. } => true,
+            StatementKind::Query(..)
+            | StatementKind::Set { .. }
+            | StatementKind::Show(_)
+            | StatementKind::Describe(_)
+            | StatementKind::Explain { .. } => false,
+        }
+    }
+}
+
 impl RelationKind {
     /// The keyword, in capitals.
     #[must_use]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use datafusion::arrow::array::RecordBatch;
 use tidemill_connect::memory::{MemoryRows, MemorySink};
 use tidemill_engine::{Cause, EventTime, Sink, Source};
-use tidemill_sql::{Prepared, QueryStatus, Reply, RunningQuery, Session, SourceDefinition, parse};
+use tidemill_sql::{Planner, Prepared, QueryStatus, Reply, RunningQuery, SourceDefinition, parse};
 
 use super::input::{Input, MS, Run, Stream, dimension_batch, stream_batch};
 use super::memory_source::Batches;
@@ -49,10 +49,10 @@ fn definition(name: &str, rows: RecordBatch, delay_ms: Option<i64>, sizes: &[usi
     }
 }
 
-/// A session with `a`, `b` and `dimension`.
-pub fn session(input: &Input, run: &Run) -> Session {
-    let mut session = Session::new();
-    let settings = session.settings_mut();
+/// A planner with `a`, `b` and `dimension`.
+pub fn planner(input: &Input, run: &Run) -> Planner {
+    let mut planner = Planner::new();
+    let settings = planner.settings_mut();
     settings.workers = run.workers;
     settings.cycle_events = run.cycle_events;
     settings.cycle_fixed = true;
@@ -62,15 +62,15 @@ pub fn session(input: &Input, run: &Run) -> Session {
     for (name, (rows, delay_ms)) in relations {
         let sizes = run.batches.clone();
         let generator = move |_: &_| Ok(definition(name, rows.clone(), delay_ms, &sizes));
-        session.register_generator(&format!("{name}_rows"), Arc::new(generator));
-        execute(&mut session, &format!("CREATE VIEW {name} AS SELECT * FROM {name}_rows()"));
+        planner.register_generator(&format!("{name}_rows"), Arc::new(generator));
+        execute(&mut planner, &format!("CREATE VIEW {name} AS SELECT * FROM {name}_rows()"));
     }
-    session
+    planner
 }
 
-pub fn execute(session: &mut Session, sql: &str) -> Reply {
+pub fn execute(planner: &mut Planner, sql: &str) -> Reply {
     let statements = parse(sql, "case").unwrap_or_else(|error| panic!("{error}"));
-    let mut replies = statements.iter().map(|statement| session.execute(statement));
+    let mut replies = statements.iter().map(|statement| planner.execute(statement));
     let reply =
         replies.next().expect("there is a statement").unwrap_or_else(|error| panic!("{error}\n{sql}"));
     assert!(replies.next().is_none(), "one statement only");
@@ -79,7 +79,7 @@ pub fn execute(session: &mut Session, sql: &str) -> Reply {
 
 /// The rows of a query, in the order in which they came.
 pub fn answer(sql: &str, input: &Input, run: &Run, at_end: bool) -> RecordBatch {
-    let Reply::Query(query) = execute(&mut session(input, run), sql) else { panic!("no query: {sql}") };
+    let Reply::Query(query) = execute(&mut planner(input, run), sql) else { panic!("no query: {sql}") };
     assert_eq!(query.is_answered_at_end(), at_end, "whether it is answered at the end: {sql}");
     let mut kept = Vec::new();
     let sinks = memory_sinks(&query, &mut kept);
@@ -96,9 +96,9 @@ pub fn answer(sql: &str, input: &Input, run: &Run, at_end: bool) -> RecordBatch 
 
 /// The last row of each key of a query that is a table, as a materialized view gives them.
 pub fn upserts(sql: &str, input: &Input, run: &Run) -> RecordBatch {
-    let mut session = session(input, run);
-    execute(&mut session, &format!("CREATE MATERIALIZED VIEW kept AS {sql}"));
-    let pipeline = session.pipeline().unwrap_or_else(|cause| panic!("{cause}\n{sql}"));
+    let mut planner = planner(input, run);
+    execute(&mut planner, &format!("CREATE MATERIALIZED VIEW kept AS {sql}"));
+    let pipeline = planner.pipeline().unwrap_or_else(|cause| panic!("{cause}\n{sql}"));
     let query = pipeline.expect("there is a view").into_prepared();
     let key = query.outputs()[0].table_key.clone().expect("it is a table").expect("its key is selected");
     let mut kept = Vec::new();

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tidemill_sql::{Reply, Session, Statement, StatementKind, parse_all};
+use tidemill_sql::{Planner, Reply, Statement, StatementKind, parse_all};
 
 use super::case::Case;
 use super::compare::difference;
@@ -72,15 +72,15 @@ fn check_script(name: &str, script: &str, duckdb: &mut DuckDb, found: &mut Found
     duckdb.run("DROP SCHEMA IF EXISTS golden CASCADE; CREATE SCHEMA golden; USE golden");
     duckdb.run(WORDS);
     let (statements, _) = parse_all(script, &format!("{name}.sql"));
-    let mut session = Session::new();
-    session.settings_mut().workers = 1;
+    let mut planner = Planner::new();
+    planner.settings_mut().workers = 1;
     for statement in &statements {
-        let Ok(reply) = session.execute(statement) else { continue };
+        let Ok(reply) = planner.execute(statement) else { continue };
         match (&statement.kind, reply) {
             (StatementKind::CreateSource(source) | StatementKind::CreateTable(source), _) => {
                 let delay = source.watermark.as_ref();
                 let delay = delay.map(|watermark| (watermark.column.as_str(), watermark.delay_ns));
-                load(source.name.as_str(), delay, &mut session, duckdb);
+                load(source.name.as_str(), delay, &mut planner, duckdb);
             }
             (StatementKind::CreateView(view), _) => {
                 let [text, _] = window_calls::translated(&view.query.to_string());
@@ -128,9 +128,9 @@ fn compare(name: &str, statement: &Statement, ours: Answer, duckdb: &mut DuckDb,
 }
 
 /// Puts a source's rows into DuckDB, and those that are not late.
-fn load(name: &str, watermark: Option<(&str, i64)>, session: &mut Session, duckdb: &mut DuckDb) {
+fn load(name: &str, watermark: Option<(&str, i64)>, planner: &mut Planner, duckdb: &mut DuckDb) {
     let (statements, _) = parse_all(&format!("SELECT * FROM {name}"), "load.sql");
-    let Some(Ok(reply)) = statements.first().map(|statement| session.execute(statement)) else { return };
+    let Some(Ok(reply)) = statements.first().map(|statement| planner.execute(statement)) else { return };
     let (columns, all) = match reply {
         Reply::Rows(batch) => {
             let names = batch.schema().fields().iter().map(|field| field.name().clone()).collect();

@@ -3,7 +3,7 @@
 use datafusion::arrow::array::RecordBatch;
 use tidemill_connect::memory::MemorySink;
 use tidemill_engine::Sink;
-use tidemill_sql::{Output, Pipeline, Prepared, Reply, Session, parse};
+use tidemill_sql::{Output, Pipeline, Planner, Prepared, Reply, parse};
 
 use super::value::{Row, rows};
 
@@ -48,10 +48,10 @@ pub enum Answer {
 
 /// Answers the query after these definitions.
 pub fn answer(definitions: &str, query: &str, way: Way) -> Answer {
-    let mut session = Session::new();
-    session.settings_mut().workers = 2;
+    let mut planner = Planner::new();
+    planner.settings_mut().workers = 2;
     if let Way::View { cycle_events, workers } = way {
-        let settings = session.settings_mut();
+        let settings = planner.settings_mut();
         (settings.workers, settings.cycle_events, settings.cycle_fixed) = (workers, cycle_events, true);
     }
     let script = match way {
@@ -63,14 +63,14 @@ pub fn answer(definitions: &str, query: &str, way: Way) -> Answer {
         Err(error) => return Answer::Refused(error.to_string()),
     };
     for statement in &statements {
-        match session.execute(statement) {
+        match planner.execute(statement) {
             Err(error) => return refused_or_failed(error.to_string()),
             Ok(Reply::Rows(batch)) => return Answer::Rows(rows(&batch)),
             Ok(Reply::Query(prepared)) => return of_query(*prepared),
             Ok(_) => {}
         }
     }
-    match session.pipeline() {
+    match planner.pipeline() {
         Err(cause) => Answer::Refused(cause.to_string()),
         Ok(None) => Answer::Refused("there is no query".into()),
         Ok(Some(pipeline)) => of_view(pipeline),

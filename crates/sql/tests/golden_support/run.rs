@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use tidemill_connect::memory::MemorySink;
 use tidemill_engine::{Cause, Sink};
-use tidemill_sql::{Prepared, Reply, Session, Statement, StatementKind, TextError, parse_all};
+use tidemill_sql::{Planner, Prepared, Reply, Statement, StatementKind, TextError, parse_all};
 
 use crate::case::{Case, HEAD};
 use crate::show;
@@ -52,11 +52,11 @@ fn run_script(name: &str, script: &str) -> Result<String, String> {
     for error in errors {
         refused(&mut text, &error);
     }
-    let mut session = Session::new();
+    let mut planner = Planner::new();
     for statement in &statements {
-        one_statement(&mut text, &mut session, statement)?;
+        one_statement(&mut text, &mut planner, statement)?;
     }
-    match session.pipeline() {
+    match planner.pipeline() {
         Err(cause) => write!(text, "\n{HEAD}pipeline refused\n{cause}\n").unwrap(),
         Ok(None) => {}
         Ok(Some(pipeline)) => {
@@ -82,8 +82,8 @@ fn refused(text: &mut String, error: &TextError) {
     write!(text, "\n{HEAD}refused\n{error}\n").unwrap();
 }
 
-fn one_statement(text: &mut String, session: &mut Session, statement: &Statement) -> Result<(), String> {
-    match session.execute(statement) {
+fn one_statement(text: &mut String, planner: &mut Planner, statement: &Statement) -> Result<(), String> {
+    match planner.execute(statement) {
         Err(error) => refused(text, &error),
         Ok(Reply::Done(done)) => {
             if matches!(statement.kind, StatementKind::Drop { .. }) {
@@ -103,7 +103,7 @@ fn one_statement(text: &mut String, session: &mut Session, statement: &Statement
         Ok(Reply::Query(prepared) | Reply::Analyze(prepared)) => {
             write!(text, "\n{HEAD}plan\n{}", plan(&prepared)).unwrap();
             match prepared.is_finite() {
-                true => query(text, session, statement)?,
+                true => query(text, planner, statement)?,
                 false => text.push_str("it runs until it is stopped\n"),
             }
         }
@@ -123,18 +123,18 @@ fn without_settings(text: &str) -> String {
     kept.map(|line| format!("{line}\n")).collect()
 }
 
-fn query(text: &mut String, session: &mut Session, statement: &Statement) -> Result<(), String> {
-    let before = session.settings().clone();
+fn query(text: &mut String, planner: &mut Planner, statement: &Statement) -> Result<(), String> {
+    let before = planner.settings().clone();
     let mut outcomes = Vec::new();
     for (workers, events) in RUNS {
-        let settings = session.settings_mut();
+        let settings = planner.settings_mut();
         (settings.workers, settings.cycle_events, settings.cycle_fixed) = (workers, events, true);
-        let Ok(Reply::Query(prepared)) = session.execute(statement) else {
+        let Ok(Reply::Query(prepared)) = planner.execute(statement) else {
             return Err(format!("'{}' is a query in one run and none in another", statement.text));
         };
         outcomes.push(run(*prepared).map_err(|cause| cause.to_string()));
     }
-    *session.settings_mut() = before;
+    *planner.settings_mut() = before;
     compare(&outcomes, statement)?;
     match outcomes.swap_remove(0) {
         Err(cause) => write!(text, "\n{HEAD}failed\n{cause}\n").unwrap(),

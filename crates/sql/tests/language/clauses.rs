@@ -2,7 +2,7 @@
 
 use tidemill_sql::parse;
 
-use crate::support::{names, run, session, shown};
+use crate::support::{names, planner, run, shown};
 
 /// A query, the piece of it that is marked, and a piece of the hint.
 const REFUSED: &[(&str, &str, &str)] = &[
@@ -159,7 +159,7 @@ const CHANGES: &[(&str, &str)] = &[
 
 /// The names and rows of a query, sorted, as text.
 fn answer(query: &str) -> (Vec<String>, Vec<String>) {
-    let rows = run(&mut session(), query).unwrap_or_else(|error| panic!("{query}: {error}"));
+    let rows = run(&mut planner(), query).unwrap_or_else(|error| panic!("{query}: {error}"));
     (names(&rows), shown(&rows))
 }
 
@@ -169,7 +169,7 @@ fn what_no_one_plans_is_refused_at_its_place() {
     for (query, marked, hint) in REFUSED {
         let error = match parse(query, "test.sql") {
             Err(error) => error,
-            Ok(statements) => match session().execute(&statements[0]) {
+            Ok(statements) => match planner().execute(&statements[0]) {
                 Err(error) => error,
                 Ok(_) => {
                     wrong.push(format!("not refused: {query}"));

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use crate::support::{names, run, session, shown};
-use tidemill_sql::Session;
+use crate::support::{names, planner, run, shown};
+use tidemill_sql::Planner;
 
 #[test]
 fn columns_may_have_equal_names() {
-    let mut session = session();
+    let mut planner = planner();
     for (query, header, first) in [
         ("SELECT id, id FROM t", vec!["id", "id"], "0 0"),
         ("SELECT count(*), count(*) FROM t", vec!["count(*)", "count(*)"], "4 4"),
@@ -27,17 +27,17 @@ fn columns_may_have_equal_names() {
         ("SELECT id + 1, id + 1 FROM t", vec!["id + 1", "id + 1"], "1 1"),
         ("SELECT CAST(id AS VARCHAR), id FROM t", vec!["CAST(id AS VARCHAR)", "id"], "0 0"),
     ] {
-        let rows = run(&mut session, query).unwrap_or_else(|error| panic!("{query}: {error}"));
+        let rows = run(&mut planner, query).unwrap_or_else(|error| panic!("{query}: {error}"));
         assert_eq!(names(&rows), header, "{query}");
         assert_eq!(shown(&rows)[0], first, "{query}");
     }
-    let error = run(&mut session, "SELECT x FROM (SELECT id AS x, k AS x FROM t)").unwrap_err();
+    let error = run(&mut planner, "SELECT x FROM (SELECT id AS x, k AS x FROM t)").unwrap_err();
     assert!(error.contains("column `x` is there more than once"), "{error}");
 }
 
 #[test]
 fn casts_of_one_column_are_different_keys() {
-    let mut session = session();
+    let mut planner = planner();
     for (query, count, header) in [
         (
             "SELECT CAST(at AS DATE), CAST(at AS TIME), count(*) FROM t GROUP BY 1, 2",
@@ -64,7 +64,7 @@ fn casts_of_one_column_are_different_keys() {
             vec!["CAST(at AS DATE)", "CAST(at AS TIME)"],
         ),
     ] {
-        let rows = run(&mut session, query).unwrap_or_else(|error| panic!("{query}: {error}"));
+        let rows = run(&mut planner, query).unwrap_or_else(|error| panic!("{query}: {error}"));
         assert_eq!(
             (rows.num_rows(), names(&rows)),
             (count, header.iter().map(|name| name.to_string()).collect())
@@ -74,12 +74,12 @@ fn casts_of_one_column_are_different_keys() {
 
 #[test]
 fn a_column_is_found_by_its_number() {
-    let mut session = session();
+    let mut planner = planner();
     let query = "SELECT k, round(avg(id + 0.25), 1) FROM t GROUP BY k ORDER BY 2 DESC";
-    let rows = run(&mut session, query).unwrap();
+    let rows = run(&mut planner, query).unwrap();
     assert_eq!(names(&rows), ["k", "round(avg(id + 0.25), 1)"]);
     assert_eq!(shown(&rows), ["0 1.3", "1 2.3"]);
-    let rows = run(&mut session, "SELECT k, sum(id) * 2 FROM t GROUP BY 1 ORDER BY 2 LIMIT 1").unwrap();
+    let rows = run(&mut planner, "SELECT k, sum(id) * 2 FROM t GROUP BY 1 ORDER BY 2 LIMIT 1").unwrap();
     assert_eq!(shown(&rows), ["0 4"]);
 }
 
@@ -97,16 +97,16 @@ fn what_cannot_hold_equal_names_says_so() {
             "two columns of view v have the name `id`",
         ),
     ] {
-        let mut session = session();
-        let error = run(&mut session, script).unwrap_err();
+        let mut planner = planner();
+        let error = run(&mut planner, script).unwrap_err();
         assert!(error.contains(says) && error.contains("with AS"), "{error}");
     }
     for ending in ["parquet", "json", "arrow"] {
         let path = folder.path().join(format!("rows.{ending}"));
-        let mut session = session();
+        let mut planner = planner();
         let script = format!("CREATE SINK s WITH (path = '{}') AS SELECT id, k AS id FROM t", path.display());
-        run(&mut session, &script).unwrap_err();
-        let error = match session.pipeline().and_then(|pipeline| pipeline.unwrap().open()) {
+        run(&mut planner, &script).unwrap_err();
+        let error = match planner.pipeline().and_then(|pipeline| pipeline.unwrap().open()) {
             Err(cause) => cause.to_string(),
             Ok(_) => panic!("{ending} takes equal names"),
         };
@@ -126,7 +126,7 @@ fn names_with_capitals_are_found() {
     let folder = tempfile::tempdir().unwrap();
     let path = file(&folder, "people.csv", "Id,Full Name,AGE\n1,ann,30\n2,bob,40\n");
     let file = format!("'{}'", path.display());
-    let mut session = Session::new();
+    let mut planner = Planner::new();
     for (query, expected) in [
         ("SELECT Id FROM $", vec!["1", "2"]),
         ("SELECT id, age FROM $ WHERE aGe > 35", vec!["2 40"]),
@@ -138,19 +138,19 @@ fn names_with_capitals_are_found() {
         ("SELECT age AS \"Total\" FROM $ ORDER BY total LIMIT 1", vec!["30"]),
     ] {
         let query = query.replace('$', &file);
-        let rows = run(&mut session, &query).unwrap_or_else(|error| panic!("{query}: {error}"));
+        let rows = run(&mut planner, &query).unwrap_or_else(|error| panic!("{query}: {error}"));
         assert_eq!(shown(&rows), expected, "{query}");
     }
     let declared = format!(
         "CREATE SOURCE s (\"Id\" BIGINT, age BIGINT, older AS Age + Id) WITH (path = {file}); SELECT id, older FROM s"
     );
-    assert_eq!(shown(&run(&mut session, &declared).unwrap()), ["1 31", "2 42"]);
-    let error = run(&mut session, &format!("SELECT \"ID\" FROM {file}")).unwrap_err();
+    assert_eq!(shown(&run(&mut planner, &declared).unwrap()), ["1 31", "2 42"]);
+    let error = run(&mut planner, &format!("SELECT \"ID\" FROM {file}")).unwrap_err();
     assert!(error.contains("unknown column `ID`"), "{error}");
     // Two columns that differ in nothing but case must be named as they are.
     let both = "CREATE VIEW two AS SELECT value AS \"Ab\", value + 1 AS \"aB\" FROM sequence(count => 1)";
-    run(&mut session, both).unwrap_err();
-    let error = run(&mut session, "SELECT ab FROM two").unwrap_err();
+    run(&mut planner, both).unwrap_err();
+    let error = run(&mut planner, "SELECT ab FROM two").unwrap_err();
     assert!(error.contains("unknown column `ab`"), "{error}");
 }
 
@@ -159,7 +159,7 @@ fn clauses_find_names_with_capitals_as_expressions_do() {
     let folder = tempfile::tempdir().unwrap();
     let path = file(&folder, "people.csv", "Id,Ts,AGE\n1,2026-01-01 00:00:00,30\n2,2026-01-01 00:00:01,40\n");
     let file = format!("'{}'", path.display());
-    let mut session = Session::new();
+    let mut planner = Planner::new();
     for (query, expected) in [
         ("SELECT a.age FROM $ a JOIN $ b USING (Id)", vec!["30", "40"]),
         ("SELECT count(*) FROM $ a JOIN ($ b JOIN $ c USING (ID)) ON a.id = b.id", vec!["2"]),
@@ -178,18 +178,18 @@ fn clauses_find_names_with_capitals_as_expressions_do() {
         ),
         ("SELECT age FROM k WHERE id = 2", vec!["40"]),
     ] {
-        let mut session = self::session();
+        let mut planner = self::planner();
         let defined = format!(
             "CREATE SOURCE s (WATERMARK FOR Ts AS ts - INTERVAL '1 second') WITH (path = {file});
              CREATE TABLE k (PRIMARY KEY (ID)) WITH (path = {file});"
         );
-        run(&mut session, &defined).unwrap_err();
+        run(&mut planner, &defined).unwrap_err();
         let query = query.replace('$', &file);
-        let rows = run(&mut session, &query).unwrap_or_else(|error| panic!("{query}: {error}"));
+        let rows = run(&mut planner, &query).unwrap_or_else(|error| panic!("{query}: {error}"));
         assert_eq!(shown(&rows), expected, "{query}");
     }
     let view = format!("CREATE MATERIALIZED VIEW m PRIMARY KEY (iD) AS SELECT * FROM {file}");
-    assert_eq!(run(&mut session, &view).unwrap_err(), "no rows");
+    assert_eq!(run(&mut planner, &view).unwrap_err(), "no rows");
     // DataFusion would silently ignore these.
     for (query, name) in [
         ("SELECT * REPLACE (1 AS nothing) FROM $", "nothing"),
@@ -198,7 +198,7 @@ fn clauses_find_names_with_capitals_as_expressions_do() {
         ("SELECT * EXCLUDE (nothing) FROM $", "nothing"),
         ("SELECT a.age FROM $ a JOIN $ b USING (nothing)", "nothing"),
     ] {
-        let error = run(&mut session, &query.replace('$', &file)).unwrap_err();
+        let error = run(&mut planner, &query.replace('$', &file)).unwrap_err();
         assert!(error.contains(&format!("unknown column `{name}`")), "{query}: {error}");
     }
 }
@@ -206,36 +206,36 @@ fn clauses_find_names_with_capitals_as_expressions_do() {
 #[test]
 fn the_delimiter_that_describe_finds_is_the_one_that_select_reads_with() {
     let folder = tempfile::tempdir().unwrap();
-    let mut session = Session::new();
+    let mut planner = Planner::new();
     for (name, delimiter) in [("a.csv", ';'), ("b.csv", '\t'), ("c.csv", '|'), ("d.txt.csv", ',')] {
         let text = "id,name,price\n1,ann,1.5\n2,bob,2.5\n".replace(',', &delimiter.to_string());
         let path = file(&folder, name, &text);
         let query = format!("SELECT id, price FROM '{}'", path.display());
-        assert_eq!(shown(&run(&mut session, &query).unwrap()), ["1 1.5", "2 2.5"], "{delimiter:?}");
+        assert_eq!(shown(&run(&mut planner, &query).unwrap()), ["1 1.5", "2 2.5"], "{delimiter:?}");
         let source =
             format!("CREATE OR REPLACE SOURCE s WITH (path = '{}'); SELECT name FROM s", path.display());
-        assert_eq!(shown(&run(&mut session, &source).unwrap()), ["ann", "bob"], "{delimiter:?}");
+        assert_eq!(shown(&run(&mut planner, &source).unwrap()), ["ann", "bob"], "{delimiter:?}");
     }
 }
 
 #[test]
 fn a_header_may_have_equal_names_or_none() {
     let folder = tempfile::tempdir().unwrap();
-    let mut session = Session::new();
+    let mut planner = Planner::new();
     let path = file(&folder, "twice.csv", "a,a,b\n1,2,3\n4,5,6\n");
-    let rows = run(&mut session, &format!("SELECT * FROM '{}'", path.display())).unwrap();
+    let rows = run(&mut planner, &format!("SELECT * FROM '{}'", path.display())).unwrap();
     assert_eq!(
         (names(&rows), shown(&rows)),
         (vec!["a".into(), "a_2".into(), "b".into()], vec!["1 2 3".into(), "4 5 6".into()])
     );
-    let rows = run(&mut session, &format!("SELECT a_2 FROM '{}'", path.display())).unwrap();
+    let rows = run(&mut planner, &format!("SELECT a_2 FROM '{}'", path.display())).unwrap();
     assert_eq!(shown(&rows), ["2", "5"]);
     let path = file(&folder, "index.csv", ",x,y\n0,1.5,a\n1,2.5,b\n");
-    let rows = run(&mut session, &format!("SELECT * FROM '{}'", path.display())).unwrap();
+    let rows = run(&mut planner, &format!("SELECT * FROM '{}'", path.display())).unwrap();
     assert_eq!(names(&rows), ["column_1", "x", "y"]);
     assert_eq!(rows.num_rows(), 2);
     // Texts without anything that tells a header from them are data.
     let path = file(&folder, "texts.csv", "x,x\na,b\nx,c\n");
-    let rows = run(&mut session, &format!("SELECT * FROM '{}'", path.display())).unwrap();
+    let rows = run(&mut planner, &format!("SELECT * FROM '{}'", path.display())).unwrap();
     assert_eq!(rows.num_rows(), 3);
 }

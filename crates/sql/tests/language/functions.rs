@@ -1,9 +1,9 @@
 //! What SHOW FUNCTIONS lists can be called, and patterns of times are what they say.
 
 use datafusion::arrow::array::AsArray;
-use tidemill_sql::{Reply, Session, ShowKind, parse};
+use tidemill_sql::{Planner, Reply, ShowKind, parse};
 
-use crate::support::{run, session, shown};
+use crate::support::{planner, run, shown};
 
 /// Arguments of all types that functions take.
 const ARGUMENTS: &[&str] = &[
@@ -76,8 +76,8 @@ const CALLS: &[&str] = &[
 
 #[test]
 fn every_function_that_is_listed_can_be_called() {
-    let mut session = session();
-    let listed = session.show(ShowKind::Functions);
+    let mut planner = planner();
+    let listed = planner.show(ShowKind::Functions);
     let (names, kinds) = (listed.column(0).as_string::<i32>(), listed.column(1).as_string::<i32>());
     assert!(listed.num_rows() > 200, "{}", listed.num_rows());
     let mut refused = Vec::new();
@@ -92,7 +92,7 @@ fn every_function_that_is_listed_can_be_called() {
         let mut said = String::new();
         let is_taken = calls.into_iter().any(|query| {
             let Ok(statements) = parse(&query, "q.sql") else { return false };
-            match session.execute(&statements[0]) {
+            match planner.execute(&statements[0]) {
                 Ok(Reply::Rows(_) | Reply::Query(_)) => true,
                 Ok(_) => false,
                 Err(error) => {
@@ -110,7 +110,7 @@ fn every_function_that_is_listed_can_be_called() {
 
 #[test]
 fn functions_that_no_replay_repeats_are_not_listed() {
-    let listed = Session::new().show(ShowKind::Functions);
+    let listed = Planner::new().show(ShowKind::Functions);
     let names: Vec<&str> = listed.column(0).as_string::<i32>().iter().flatten().collect();
     assert!(!names.contains(&"random") && !names.contains(&"uuid"));
     assert!(names.contains(&"abs") && names.contains(&"now") && names.contains(&"row_number"));
@@ -137,14 +137,14 @@ fn patterns_are_what_they_say() {
         ("to_unixtime('1970/01/02 00:00:00', 'YYYY/MM/DD HH24:MI:SS')", "86400"),
     ] {
         let query = format!("SELECT {} AS x", call.replace('$', at));
-        let rows = run(&mut Session::new(), &query).unwrap_or_else(|error| panic!("{query}: {error}"));
+        let rows = run(&mut Planner::new(), &query).unwrap_or_else(|error| panic!("{query}: {error}"));
         assert_eq!(shown(&rows), [expected], "{call}");
     }
 }
 
 #[test]
 fn patterns_that_are_not_known_are_refused_when_they_are_planned() {
-    let mut session = session();
+    let mut planner = planner();
     for (call, marked, says) in [
         ("to_char(at, 'nonsense')", "'nonsense'", "YYYY"),
         ("to_char(at, 'YYYY-MM-DDTHH24')", "'YYYY-MM-DDTHH24'", "double quotes"),
@@ -159,7 +159,7 @@ fn patterns_that_are_not_known_are_refused_when_they_are_planned() {
     ] {
         let query = format!("SELECT {call} FROM t");
         let statement = parse(&query, "q.sql").unwrap().remove(0);
-        let Err(error) = session.execute(&statement) else { panic!("not refused: {query}") };
+        let Err(error) = planner.execute(&statement) else { panic!("not refused: {query}") };
         assert_eq!(&query[error.span.bytes()], marked, "{error}");
         assert!(error.hint.as_deref().unwrap_or_default().contains(says), "{error}");
     }

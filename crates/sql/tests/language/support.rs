@@ -4,7 +4,7 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use tidemill_connect::memory::MemorySink;
 use tidemill_engine::Sink;
-use tidemill_sql::{Reply, Session, parse};
+use tidemill_sql::{Planner, Reply, parse};
 
 /// Two views over a few rows.
 pub(crate) const VIEWS: &str = "
@@ -13,10 +13,10 @@ pub(crate) const VIEWS: &str = "
     CREATE VIEW u AS SELECT value AS id, value * 10 AS w FROM sequence(count => 3);";
 
 /// Names and rows of a query; its error as a user reads it.
-pub(crate) fn run(session: &mut Session, script: &str) -> Result<RecordBatch, String> {
+pub(crate) fn run(planner: &mut Planner, script: &str) -> Result<RecordBatch, String> {
     let mut rows = None;
     for statement in parse(script, "test.sql").map_err(|error| error.to_string())? {
-        rows = match session.execute(&statement).map_err(|error| error.to_string())? {
+        rows = match planner.execute(&statement).map_err(|error| error.to_string())? {
             Reply::Rows(rows) => Some(rows),
             Reply::Query(prepared) => {
                 let (mut sinks, mut kept): (Vec<Box<dyn Sink>>, Vec<_>) = (Vec::new(), Vec::new());
@@ -56,11 +56,11 @@ pub(crate) fn shown(rows: &RecordBatch) -> Vec<String> {
     rows
 }
 
-/// A session with the views.
-pub(crate) fn session() -> Session {
-    let mut session = Session::new();
+/// A planner with the views.
+pub(crate) fn planner() -> Planner {
+    let mut planner = Planner::new();
     for statement in parse(VIEWS, "views.sql").unwrap() {
-        session.execute(&statement).unwrap_or_else(|error| panic!("{error}"));
+        planner.execute(&statement).unwrap_or_else(|error| panic!("{error}"));
     }
-    session
+    planner
 }

@@ -5,9 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tidemill_connect::memory::MemorySink;
 use tidemill_engine::{Cause, Fault, Sink};
-use tidemill_sql::{Prepared, Reply, Session, parse};
+use tidemill_sql::{Planner, Prepared, Reply, parse};
 
-use crate::support::session;
+use crate::support::planner;
 
 /// `$` is each of the expressions.
 const TEMPLATES: &[&str] = &[
@@ -354,12 +354,12 @@ fn run(prepared: Prepared) -> Result<(), Cause> {
 }
 
 /// What is wrong with what is said about a query.
-fn wrong(session: &mut Session, query: &str) -> Option<String> {
+fn wrong(planner: &mut Planner, query: &str) -> Option<String> {
     let reply = match parse(query, "q.sql") {
         Err(error) => Err(error),
         Ok(statements) => statements
             .iter()
-            .map(|statement| session.execute(statement))
+            .map(|statement| planner.execute(statement))
             .next()
             .unwrap_or_else(|| panic!("no statement: {query}")),
     };
@@ -392,12 +392,12 @@ fn wrong(session: &mut Session, query: &str) -> Option<String> {
 }
 
 fn check(queries: impl Iterator<Item = String>) {
-    let mut session = session();
+    let mut planner = planner();
     let mut found = Vec::new();
     let mut count = 0;
     for query in queries {
         count += 1;
-        match catch_unwind(AssertUnwindSafe(|| wrong(&mut session, &query))) {
+        match catch_unwind(AssertUnwindSafe(|| wrong(&mut planner, &query))) {
             Ok(None) => {}
             Ok(Some(said)) => found.push(format!("{query}\n{said}")),
             Err(_) => found.push(format!("{query}\nit panics")),

@@ -1,4 +1,4 @@
-//! The catalogue, which finds relations by name.
+//! What can be named in FROM, by name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,12 +36,12 @@ pub(crate) enum Relation {
 
 /// Relations by name.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Catalog {
+pub(crate) struct NamedRelations {
     relations: BTreeMap<String, Relation>,
 }
 
-impl Catalog {
-    pub fn relation(&self, name: &str) -> Option<&Relation> {
+impl NamedRelations {
+    pub fn get(&self, name: &str) -> Option<&Relation> {
         self.relations.get(name)
     }
 

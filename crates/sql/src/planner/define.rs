@@ -7,11 +7,12 @@ use datafusion::arrow::datatypes::Schema;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast;
 
-use super::{Reply, Session, SinkEntry, max_latency, select_all};
-use crate::catalog::{Materialized, Relation, ViewDefinition};
+use super::{Planner, Reply, max_latency, select_all};
+use crate::catalog::SinkEntry;
 use crate::connectors;
 use crate::definition::SourceDefinition;
 use crate::logical::{Key, LastOfKey, shown};
+use crate::named_relations::{Materialized, Relation, ViewDefinition};
 use crate::prepared::{Circumstances, Prepared};
 use crate::statement::{
     CreateMaterializedView, CreateSink, CreateSource, CreateView, Name, Options, RelationKind, SinkInput,
@@ -19,7 +20,7 @@ use crate::statement::{
 };
 use crate::text_error::TextError;
 
-impl Session {
+impl Planner {
     pub(super) fn create_source(
         &mut self,
         create: &CreateSource,
@@ -38,12 +39,12 @@ impl Session {
             ));
         }
         let mut definition: SourceDefinition = self.with_provider(|provider| {
-            let (registry, table) = (&self.registry, &self.connectors);
+            let (registry, table) = (&self.catalog.registry, &self.catalog.connectors);
             connectors::define_source(create, is_table, statement, provider, registry, table, &self.settings)
         })?;
         let key = create.key.iter().map(|name| column_of(&definition.schema, name, statement));
         definition.key = key.collect::<Result<_, _>>()?;
-        self.catalog.add(create.name.as_str(), Relation::Source(Arc::new(definition)));
+        self.catalog.relations.add(create.name.as_str(), Relation::Source(Arc::new(definition)));
         let kind = if is_table { "table" } else { "source" };
         Ok(Reply::Done(format!("{kind} {} created", create.name)))
     }
@@ -56,7 +57,8 @@ impl Session {
         or_replace: bool,
         statement: &Statement,
     ) -> Result<bool, TextError> {
-        let taken = self.catalog.relation(name.as_str()).is_some() || self.sinks.contains_key(name.as_str());
+        let taken = self.catalog.relations.get(name.as_str()).is_some()
+            || self.catalog.sinks.contains_key(name.as_str());
         match taken {
             true if if_not_exists => Ok(true),
             true if !or_replace => {
@@ -92,7 +94,7 @@ impl Session {
 
     fn add_view(&mut self, name: &Name, plan: LogicalPlan, materialized: Option<Materialized>) {
         let view = ViewDefinition { plan, materialized, rows: None };
-        self.catalog.add(name.as_str(), Relation::View(Arc::new(view)));
+        self.catalog.relations.add(name.as_str(), Relation::View(Arc::new(view)));
     }
 
     /// The key that identifies a view's rows, if one is given. A view without a key is kept completely, and an
@@ -152,7 +154,7 @@ impl Session {
         if self.exists(&create.name, create.if_not_exists, create.or_replace, statement)? {
             return Ok(Reply::Done(format!("'{}' is there already", create.name)));
         }
-        let definition = connectors::define_sink(&create.options, &self.connectors)?;
+        let definition = connectors::define_sink(&create.options, &self.catalog.connectors)?;
         let max_latency = max_latency(&create.options)?;
         let inputs = match &create.input {
             None => Vec::new(),
@@ -161,7 +163,7 @@ impl Session {
                 vec![self.sink_input(&select_all(name, statement)?, statement)?]
             }
         };
-        self.sinks.insert(create.name.value.clone(), SinkEntry { definition, max_latency, inputs });
+        self.catalog.sinks.insert(create.name.value.clone(), SinkEntry { definition, max_latency, inputs });
         Ok(Reply::Done(format!("sink {} created", create.name)))
     }
 
@@ -188,8 +190,8 @@ impl Session {
         options.finish(&["max_latency"])?;
         let bound = max_latency(options)?;
         let plan = self.sink_input(query, statement)?;
-        let names: Vec<String> = self.sinks.keys().cloned().collect();
-        let Some(entry) = self.sinks.get_mut(sink.as_str()) else {
+        let names: Vec<String> = self.catalog.sinks.keys().cloned().collect();
+        let Some(entry) = self.catalog.sinks.get_mut(sink.as_str()) else {
             let error = statement.error(sink.span, format!("there is no sink '{sink}'"));
             return Err(match crate::suggest::closest(sink.as_str(), names.iter().map(String::as_str)) {
                 Some(meant) => error.with_hint(format!("did you mean {meant}?")),
@@ -214,9 +216,9 @@ impl Session {
         if_exists: bool,
         statement: &Statement,
     ) -> Result<Reply, TextError> {
-        let is_there = match (kind, self.catalog.relation(name.as_str())) {
-            (RelationKind::Sink, _) => self.sinks.contains_key(name.as_str()),
-            (RelationKind::Places, _) => self.places.contains_key(name.as_str()),
+        let is_there = match (kind, self.catalog.relations.get(name.as_str())) {
+            (RelationKind::Sink, _) => self.catalog.sinks.contains_key(name.as_str()),
+            (RelationKind::Places, _) => self.catalog.places.contains_key(name.as_str()),
             (RelationKind::Process, Some(Relation::Process(_))) => true,
             (RelationKind::Source | RelationKind::Table, Some(Relation::Source(source))) => {
                 source.is_table == (kind == RelationKind::Table)
@@ -233,9 +235,9 @@ impl Session {
             false => Err(statement.error(name.span, missing)),
             true => {
                 match kind {
-                    RelationKind::Places => drop(self.places.remove(name.as_str())),
-                    RelationKind::Sink => drop(self.sinks.remove(name.as_str())),
-                    _ => drop(self.catalog.remove(name.as_str())),
+                    RelationKind::Places => drop(self.catalog.places.remove(name.as_str())),
+                    RelationKind::Sink => drop(self.catalog.sinks.remove(name.as_str())),
+                    _ => drop(self.catalog.relations.remove(name.as_str())),
                 }
                 Ok(Reply::Done(format!("{what} {name} dropped")))
             }

@@ -6,9 +6,9 @@ use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
 use datafusion::sql::sqlparser::ast;
 use tidemill_engine::StreamProcessPlan;
 
-use super::{Reply, Session, max_latency, select, select_all};
-use crate::catalog::Relation;
+use super::{Planner, Reply, max_latency, select_all, select_call};
 use crate::logical::{header, is_repeatable};
+use crate::named_relations::Relation;
 use crate::prepared::Prepared;
 use crate::statement::declared::{ListedOption, OptionGroup, OptionOwner};
 use crate::statement::{
@@ -17,16 +17,16 @@ use crate::statement::{
 use crate::text_error::{TextError, sql_types};
 use crate::translate::is_static;
 
-impl Session {
+impl Planner {
     pub(super) fn explain(
         &self,
         analyze: bool,
         explained: &Statement,
         statement: &Statement,
     ) -> Result<Reply, TextError> {
-        let prepare = |session: &Session, query: &ast::Query, bound| -> Result<Prepared, TextError> {
-            let plan = session.plan(query, explained)?;
-            session.prepare(&plan, bound, statement).map_err(|error| session.text_error(&error, explained))
+        let prepare = |planner: &Planner, query: &ast::Query, bound| -> Result<Prepared, TextError> {
+            let plan = planner.plan(query, explained)?;
+            planner.prepare(&plan, bound, statement).map_err(|error| planner.text_error(&error, explained))
         };
         let prepared = match &explained.kind {
             StatementKind::Query(query, options) => {
@@ -60,10 +60,10 @@ impl Session {
     }
 
     pub(super) fn describe(&self, name: &Name, statement: &Statement) -> Result<Reply, TextError> {
-        let is_generator = self.catalog.relation(name.as_str()).is_none()
-            && self.registry.generators.contains_key(name.as_str());
+        let is_generator = self.catalog.relations.get(name.as_str()).is_none()
+            && self.catalog.registry.generators.contains_key(name.as_str());
         let query = match is_generator {
-            true => select(&format!("{name}()"), name, statement)?,
+            true => select_call(name, statement)?,
             false => select_all(name, statement)?,
         };
         let plan = self.plan(&query, statement)?;
@@ -81,14 +81,14 @@ impl Session {
                 Relation::Source(source) => source.is_table == is_table,
                 Relation::View(_) | Relation::Process(_) => false,
             };
-            let names = self.catalog.iter().filter(|(_, relation)| wanted(relation));
+            let names = self.catalog.relations.iter().filter(|(_, relation)| wanted(relation));
             text_table(&["name"], vec![names.map(|(name, _)| name.to_string()).collect()])
         };
         match kind {
             ShowKind::Sources => tables(false),
             ShowKind::Tables => tables(true),
             ShowKind::Views => {
-                let views = self.catalog.iter().filter_map(|(name, relation)| match relation {
+                let views = self.catalog.relations.iter().filter_map(|(name, relation)| match relation {
                     Relation::View(view) => {
                         let kind = if view.materialized.is_some() { "materialized view" } else { "view" };
                         Some((name.to_string(), kind.to_string()))
@@ -99,7 +99,7 @@ impl Session {
                 text_table(&["name", "kind"], vec![names, kinds])
             }
             ShowKind::Processes => {
-                let sets = self.catalog.iter().filter_map(|(_, relation)| match relation {
+                let sets = self.catalog.relations.iter().filter_map(|(_, relation)| match relation {
                     Relation::Process(set) => Some(set.processes()),
                     _ => None,
                 });
@@ -108,7 +108,7 @@ impl Session {
                 text_table(&["name", "places"], vec![names, places])
             }
             ShowKind::Places => {
-                let places = self.places.iter().map(|(name, group)| {
+                let places = self.catalog.places.iter().map(|(name, group)| {
                     let numbers: Vec<String> = group.places().iter().map(u32::to_string).collect();
                     (name.clone(), numbers.join(", "))
                 });
@@ -116,7 +116,7 @@ impl Session {
                 text_table(&["name", "workers"], vec![names, workers])
             }
             ShowKind::Sinks => {
-                let sinks = self.sinks.iter();
+                let sinks = self.catalog.sinks.iter();
                 let (names, connectors) =
                     sinks.map(|(name, sink)| (name.clone(), sink.definition.connector.clone())).unzip();
                 text_table(&["name", "connector"], vec![names, connectors])
@@ -126,12 +126,13 @@ impl Session {
                 let mut add = |names: Vec<&String>, kind: &str| {
                     rows.extend(names.into_iter().map(|name| (name.clone(), kind.to_string())));
                 };
-                let scalar = self.functions.scalar.iter().filter(|(_, function)| is_repeatable(function));
+                let scalar =
+                    self.catalog.functions.scalar.iter().filter(|(_, function)| is_repeatable(function));
                 add(scalar.map(|(name, _)| name).collect(), "scalar");
-                add(self.functions.aggregate.keys().collect(), "aggregate");
-                add(self.functions.window.keys().collect(), "window");
-                add(self.registry.generators.keys().collect(), "generator");
-                add(self.registry.operators.keys().collect(), "operator");
+                add(self.catalog.functions.aggregate.keys().collect(), "aggregate");
+                add(self.catalog.functions.window.keys().collect(), "window");
+                add(self.catalog.registry.generators.keys().collect(), "generator");
+                add(self.catalog.registry.operators.keys().collect(), "operator");
                 rows.sort();
                 let (names, kinds) = rows.into_iter().unzip();
                 text_table(&["name", "kind"], vec![names, kinds])

@@ -1,11 +1,11 @@
-//! A session: its definitions and registrations, and the effects of statements.
+//! A planner: what a statement means under a version of the catalogue, with the settings of a session.
 
 mod define;
 mod member;
 mod processes;
+mod select;
 mod show;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,21 +14,22 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::DataFusionError;
 use datafusion::logical_expr::{ColumnarValue, LogicalPlan, Volatility, create_udf};
 use datafusion::sql::sqlparser::ast;
-use tidemill_engine::{Cause, PlaceGroup};
+use tidemill_engine::Cause;
 use tidemill_operators::Aggregate;
 
-use crate::catalog::{Catalog, Relation, ViewDefinition};
-use crate::connectors::{self, ConnectorTable, SinkConnector, SinkDefinition, SourceConnector};
-use crate::extension::{Generator, Registry, TableOperator};
-use crate::logical::{Functions, Provider, shown_rows};
+use self::select::{select_all, select_call, select_each};
+use crate::catalog::{Catalog, Definition};
+use crate::connectors::{self, SinkConnector, SourceConnector};
+use crate::extension::{Generator, TableOperator};
+use crate::logical::{Provider, shown_rows};
+use crate::named_relations::Relation;
 use crate::pipeline::{Pipeline, Target};
 use crate::prepared::{Circumstances, Prepared};
 use crate::settings::Settings;
 use crate::statement::declared::OptionGroup;
-use crate::statement::{Name, Options, Statement, StatementKind};
+use crate::statement::{Options, Statement, StatementKind, parse};
 use crate::text_error::{Names, TextError};
 use crate::translate::{is_static, read_static};
-use crate::view::ViewHandle;
 
 /// The result of a statement.
 pub enum Reply {
@@ -44,57 +45,99 @@ pub enum Reply {
     Analyze(Box<Prepared>),
 }
 
-/// A defined sink, and its input.
-struct SinkEntry {
-    definition: SinkDefinition,
-    max_latency: Option<Duration>,
-    inputs: Vec<LogicalPlan>,
-}
-
-/// See the module.
+/// Says what a statement means under a version of the catalogue, with the settings of a session. It opens no sink and runs
+/// nothing: what it gives is planned.
+///
+/// A program that runs one query after the other needs no more than a planner of its own; several connections and queries
+/// share a catalogue through the crate `tidemill-service`.
 ///
 /// ```
-/// use tidemill_sql::{Reply, Session, parse};
-/// let mut session = Session::new();
+/// use tidemill_sql::{Planner, Reply, parse};
+/// let mut planner = Planner::new();
 /// for statement in parse("SELECT 6 * 7 AS answer", "example").unwrap() {
-///     let Ok(Reply::Rows(rows)) = session.execute(&statement) else { panic!("it is answered at once") };
+///     let Ok(Reply::Rows(rows)) = planner.execute(&statement) else { panic!("it is answered at once") };
 ///     assert_eq!(rows.num_rows(), 1);
 /// }
 /// ```
-pub struct Session {
+pub struct Planner {
     catalog: Catalog,
-    functions: Functions,
-    registry: Arc<Registry>,
-    connectors: ConnectorTable,
-    sinks: BTreeMap<String, SinkEntry>,
-    places: BTreeMap<String, PlaceGroup>,
     settings: Settings,
-    /// The statements that have defined or changed something, so that other processes can repeat them.
-    definitions: Vec<String>,
-    has_attached_views: bool,
+    /// The statements that have changed a setting, so that other processes can repeat them.
+    settings_made: Vec<String>,
 }
 
-impl Default for Session {
+impl Default for Planner {
     fn default() -> Self {
-        Session::new()
+        Planner::new()
     }
 }
 
-impl Session {
-    /// A session with the built-in generators and functions.
+impl Planner {
+    /// A planner with an empty catalogue: the built-in generators and functions.
     pub fn new() -> Self {
-        let mut registry = Registry::default();
-        connectors::register(&mut registry);
-        Session {
-            catalog: Catalog::default(),
-            functions: Functions::default(),
-            registry: Arc::new(registry),
-            connectors: connectors::built_in(),
-            sinks: BTreeMap::new(),
-            places: BTreeMap::new(),
-            settings: Settings::default(),
-            definitions: Vec::new(),
-            has_attached_views: false,
+        Planner::at(Catalog::empty(), Settings::default())
+    }
+
+    /// A planner at a version of a catalogue.
+    pub fn at(catalog: Catalog, settings: Settings) -> Self {
+        Planner { catalog, settings, settings_made: Vec::new() }
+    }
+
+    /// The version of the catalogue that it plans against, with its own definitions.
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// Plans against another version from here on.
+    pub fn set_catalog(&mut self, catalog: Catalog) {
+        self.catalog = catalog;
+    }
+
+    /// The version of the catalogue that it plans against.
+    pub fn into_catalog(self) -> Catalog {
+        self.catalog
+    }
+
+    /// Executes definitions again, as they were kept. Settings stay as they are.
+    ///
+    /// # Errors
+    /// If one of them gives an error in this program, which may lack a function, or if the definitions do not follow
+    /// the version of the catalogue.
+    ///
+    /// ```
+    /// use tidemill_sql::{Planner, parse};
+    /// let mut planner = Planner::new();
+    /// planner.execute(&parse("CREATE PLACES two (0, 1)", "example").unwrap()[0]).unwrap();
+    /// let mut again = Planner::new();
+    /// again.replay(planner.catalog().definitions()).unwrap();
+    /// assert_eq!(again.catalog().definitions(), planner.catalog().definitions());
+    /// ```
+    pub fn replay(&mut self, definitions: &[Arc<Definition>]) -> Result<(), Cause> {
+        let idle_after = self.settings.idle_after;
+        let replayed = definitions.iter().try_for_each(|definition| self.replay_one(definition));
+        self.settings.idle_after = idle_after;
+        replayed
+    }
+
+    fn replay_one(&mut self, definition: &Definition) -> Result<(), Cause> {
+        let Definition { version, statement, idle_after } = definition;
+        let due = self.catalog.version() + 1;
+        if *version != due {
+            return Err(Cause::operation(format!(
+                "definition {version} of the catalogue stands where {due} is due"
+            )));
+        }
+        self.settings.idle_after = *idle_after;
+        let wrong = |error: TextError| {
+            Cause::user(format!("definition {version} of the catalogue cannot be executed again: {error}"))
+        };
+        let name = format!("definition {version}");
+        for statement in parse(statement, &name).map_err(wrong)? {
+            self.execute(&statement).map_err(wrong)?;
+        }
+        match self.catalog.version() == *version {
+            true => Ok(()),
+            false => Err(Cause::operation(format!("definition {version} of the catalogue defines nothing"))),
         }
     }
 
@@ -123,61 +166,35 @@ impl Session {
             Ok(ColumnarValue::Array(array))
         };
         let function = create_udf(name, arguments, result, Volatility::Immutable, Arc::new(implementation));
-        self.functions.add_scalar(Arc::new(function));
+        Arc::make_mut(&mut self.catalog.functions).add_scalar(Arc::new(function));
     }
 
     /// Registers an aggregate function for arguments of these types.
     pub fn register_aggregate(&mut self, name: &str, arguments: Vec<DataType>, function: Arc<dyn Aggregate>) {
         let function = crate::own_aggregate::OwnAggregate::function(name, arguments, function);
-        self.functions.add_aggregate(Arc::new(function));
+        Arc::make_mut(&mut self.catalog.functions).add_aggregate(Arc::new(function));
     }
 
     /// Registers an operator, to be called in FROM: `name(TABLE(input), argument => value)`.
     pub fn register_operator(&mut self, name: &str, operator: Arc<dyn TableOperator>) {
-        Arc::make_mut(&mut self.registry).operators.insert(name.to_string(), operator);
+        Arc::make_mut(&mut self.catalog.registry).operators.insert(name.to_string(), operator);
     }
 
     /// Registers a generator of rows, to be called in FROM: `name(argument => value)`.
     pub fn register_generator(&mut self, name: &str, generator: Arc<Generator>) {
-        Arc::make_mut(&mut self.registry).generators.insert(name.to_string(), generator);
+        Arc::make_mut(&mut self.catalog.registry).generators.insert(name.to_string(), generator);
     }
 
     /// Registers a connector for sources: `CREATE SOURCE ... WITH (connector = 'name', ...)`. It replaces one of the
     /// same name.
     pub fn register_source(&mut self, name: &str, connector: Arc<dyn SourceConnector>) {
-        self.connectors.add_source(name, connector);
+        Arc::make_mut(&mut self.catalog.connectors).add_source(name, connector);
     }
 
     /// Registers a connector for sinks: `CREATE SINK ... WITH (connector = 'name', ...)`. It replaces one of the same
     /// name.
     pub fn register_sink(&mut self, name: &str, connector: Arc<dyn SinkConnector>) {
-        self.connectors.add_sink(name, connector);
-    }
-
-    /// Names of relations and functions, for completion.
-    pub fn names(&self) -> Vec<String> {
-        let relations = self.catalog.iter().map(|(name, _)| name.to_string());
-        let sinks = self.sinks.keys().cloned();
-        let functions = self.functions.scalar.keys().chain(self.functions.aggregate.keys()).cloned();
-        let registered = self.registry.generators.keys().chain(self.registry.operators.keys()).cloned();
-        relations.chain(sinks).chain(functions).chain(registered).collect()
-    }
-
-    /// The columns of all sources and views, for completion.
-    pub fn column_names(&self) -> Vec<String> {
-        let names_of = |plan: &LogicalPlan| {
-            plan.schema().fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>()
-        };
-        let columns = |relation: &Relation| -> Vec<String> {
-            match relation {
-                Relation::Source(source) => {
-                    source.schema.fields().iter().map(|field| field.name().clone()).collect()
-                }
-                Relation::View(view) => names_of(&view.plan),
-                Relation::Process(set) => names_of(&set.plan),
-            }
-        };
-        self.catalog.iter().flat_map(|(_, relation)| columns(relation)).collect()
+        Arc::make_mut(&mut self.catalog.connectors).add_sink(name, connector);
     }
 
     /// The names of all settings, for completion.
@@ -187,24 +204,21 @@ impl Session {
 
     /// The options of all connectors, formats and settings: what they are called, what they hold, and what they mean.
     pub fn option_groups(&self) -> Vec<OptionGroup> {
-        let mut groups = connectors::option_groups(&self.connectors);
+        let mut groups = connectors::option_groups(&self.catalog.connectors);
         groups.push(Settings::option_group());
         groups
     }
 
-    /// Whether a sink writes to standard output.
-    pub fn writes_to_standard_output(&self) -> bool {
-        self.sinks.values().any(|sink| sink.definition.connector == "stdout")
-    }
-
-    /// Executes a statement.
+    /// Says what a statement means. A definition is added to its version of the catalogue, and a setting is changed.
     ///
     /// # Errors
     /// The error, with its place.
     pub fn execute(&mut self, statement: &Statement) -> Result<Reply, TextError> {
         let reply = self.reply(statement)?;
-        if let Reply::Done(_) = &reply {
-            self.definitions.push(statement.text.clone());
+        if statement.kind.is_definition() {
+            self.catalog.note(&statement.text, self.settings.idle_after);
+        } else if let StatementKind::Set { .. } = &statement.kind {
+            self.settings_made.push(statement.text.clone());
         }
         Ok(reply)
     }
@@ -237,62 +251,77 @@ impl Session {
         }
     }
 
-    /// Everything that the sinks and materialized views of the session request, planned to run together; `None` if there
+    /// Everything that the sinks and materialized views of the catalogue request, planned to run together; `None` if there
     /// is nothing.
     ///
     /// # Errors
     /// If the queries cannot run together.
     pub fn pipeline(&self) -> Result<Option<Pipeline>, Cause> {
-        let (mut queries, mut targets) = (Vec::new(), Vec::new());
-        let mut max_latency = None;
-        for (name, sink) in &self.sinks {
-            max_latency = max_latency.into_iter().chain(sink.max_latency).min();
+        let requests = self.requests();
+        match requests.is_empty() {
+            true => Ok(None),
+            false => self.pipeline_for(requests).map(Some),
+        }
+    }
+
+    /// As [`pipeline`](Planner::pipeline), with these sinks and materialized views only.
+    ///
+    /// # Errors
+    /// If a sink with an input, or a materialized view, of such a name does not exist, and as `pipeline`.
+    pub fn pipeline_of(&self, names: &[&str]) -> Result<Pipeline, Cause> {
+        let all = self.requests();
+        let missing = names.iter().find(|name| !all.iter().any(|request| request.name == **name));
+        if let Some(name) = missing {
+            let hint = crate::suggest::closest(name, all.iter().map(|request| request.name.as_str()));
+            let hint = hint.map_or(String::new(), |meant| format!("; did you mean '{meant}'?"));
+            let message = format!("there is no sink with an input and no materialized view '{name}'{hint}");
+            return Err(Cause::user(message));
+        }
+        if names.is_empty() {
+            return Err(Cause::user("name the sinks and materialized views to run"));
+        }
+        let is_wanted = |request: &Request| names.contains(&request.name.as_str());
+        self.pipeline_for(all.into_iter().filter(is_wanted).collect())
+    }
+
+    /// What the sinks and materialized views of the catalogue request: the sinks first, each kind by name.
+    fn requests(&self) -> Vec<Request> {
+        let mut requests = Vec::new();
+        for (name, sink) in &self.catalog.sinks {
             for input in &sink.inputs {
-                queries.push((name.clone(), input.clone()));
-                targets.push(Target::Sink(sink.definition.clone()));
+                requests.push(Request {
+                    name: name.clone(),
+                    plan: input.clone(),
+                    target: Target::Sink(sink.definition.clone()),
+                    max_latency: sink.max_latency,
+                });
             }
         }
-        for (name, relation) in self.catalog.iter() {
+        for (name, relation) in self.catalog.relations.iter() {
             let Relation::View(view) = relation else { continue };
             let Some(materialized) = &view.materialized else { continue };
-            max_latency = max_latency.into_iter().chain(materialized.max_latency).min();
-            queries.push((name.to_string(), view.plan.clone()));
-            targets.push(Target::View);
+            requests.push(Request {
+                name: name.to_string(),
+                plan: view.plan.clone(),
+                target: Target::View(Arc::clone(view)),
+                max_latency: materialized.max_latency,
+            });
         }
-        if queries.is_empty() {
-            return Ok(None);
-        }
+        requests
+    }
+
+    fn pipeline_for(&self, requests: Vec<Request>) -> Result<Pipeline, Cause> {
+        let max_latency = requests.iter().filter_map(|request| request.max_latency).min();
+        let both = requests.into_iter().map(|request| ((request.name, request.plan), request.target));
+        let (queries, targets): (Vec<_>, Vec<_>) = both.unzip();
         let circumstances =
             Circumstances { settings: &self.settings, max_latency, instructions: self.instructions(None) };
-        Pipeline::new(&queries, targets, circumstances).map(Some)
-    }
-
-    /// From now on, queries that name this view read its rows as they are at that moment instead of computing it again.
-    pub fn attach_view(&mut self, view: &ViewHandle) {
-        let rows = Arc::new(view.definition());
-        let attached = match self.catalog.relation(view.name()) {
-            Some(Relation::View(known)) => {
-                let known = known.as_ref().clone();
-                Relation::View(Arc::new(ViewDefinition { rows: Some(rows), ..known }))
-            }
-            // It was defined in another session: here it is a table.
-            _ => Relation::Source(rows),
-        };
-        self.catalog.add(view.name(), attached);
-        self.has_attached_views = true;
-    }
-
-    /// Whether there are sinks or materialized views to run.
-    pub fn has_pipeline(&self) -> bool {
-        let materialized =
-            |relation: &Relation| matches!(relation, Relation::View(view) if view.materialized.is_some());
-        self.sinks.values().any(|sink| !sink.inputs.is_empty())
-            || self.catalog.iter().any(|(_, relation)| materialized(relation))
+        Pipeline::new(&queries, targets, circumstances)
     }
 
     fn with_provider<T>(&self, body: impl FnOnce(&Provider<'_>) -> T) -> T {
         let open = |name: &str| connectors::by_path(name);
-        body(&Provider::new(&self.catalog, &self.functions, &self.registry, &open))
+        body(&Provider::new(&self.catalog.relations, &self.catalog.functions, &self.catalog.registry, &open))
     }
 
     fn plan(&self, query: &ast::Query, statement: &Statement) -> Result<LogicalPlan, TextError> {
@@ -337,7 +366,7 @@ impl Session {
     /// The settings for a single query. The rows of kept views are only in this process, and so are queries that may
     /// read them.
     fn settings_of_query(&self) -> Settings {
-        let processes = if self.has_attached_views { 1 } else { self.settings.processes };
+        let processes = if self.catalog.has_attached_views() { 1 } else { self.settings.processes };
         Settings { processes, ..self.settings.clone() }
     }
 }
@@ -351,22 +380,12 @@ fn max_latency(options: &Options) -> Result<Option<Duration>, TextError> {
     }
 }
 
-/// `SELECT * FROM name`
-fn select_all(name: &Name, statement: &Statement) -> Result<ast::Query, TextError> {
-    let quoted = match name.quote {
-        Some(quote) => format!("{quote}{}{quote}", name.value),
-        None => name.value.clone(),
-    };
-    select(&quoted, name, statement)
-}
-
-/// `SELECT * FROM relation`, with the relation of that name.
-fn select(relation: &str, name: &Name, statement: &Statement) -> Result<ast::Query, TextError> {
-    let parsed = crate::statement::parse(&format!("SELECT * FROM {relation}"), statement.script().file())?;
-    match parsed.into_iter().next().map(|parsed| parsed.kind) {
-        Some(StatementKind::Query(query, _)) => Ok(*query),
-        _ => Err(statement.error(name.span, format!("'{name}' is no name"))),
-    }
+/// A sink or materialized view that is to run.
+struct Request {
+    name: String,
+    plan: LogicalPlan,
+    target: Target,
+    max_latency: Option<Duration>,
 }
 
 impl Provider<'_> {

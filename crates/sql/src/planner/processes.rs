@@ -9,27 +9,25 @@ use datafusion::logical_expr::{LogicalPlan, Union};
 use datafusion::sql::sqlparser::ast::{self, VisitMut, VisitorMut};
 use tidemill_engine::{PlaceChoice, PlaceGroup, PlaceMember, StreamProcessPlan};
 
-use super::{Reply, Session};
-use crate::catalog::Relation;
+use super::{Planner, Reply, select_each};
 use crate::logical::{Named, ProcessNode};
+use crate::named_relations::Relation;
 use crate::process::{StreamProcess, StreamProcessMember, StreamProcessSet, call_text};
-use crate::statement::{
-    CreatePlaces, CreateProcess, Name, ParameterSet, PlaceName, PlaceStep, Statement, StatementKind,
-};
+use crate::statement::{CreatePlaces, CreateProcess, Name, ParameterSet, PlaceName, PlaceStep, Statement};
 use crate::text_error::TextError;
 use crate::translate::{is_static, read_static};
 
 /// The most processes in a set: each is a stage of every worker.
 const PROCESSES_MAX: usize = 1024;
 
-impl Session {
+impl Planner {
     pub(super) fn create_places(
         &mut self,
         create: &CreatePlaces,
         statement: &Statement,
     ) -> Result<Reply, TextError> {
         let name = create.name.as_str();
-        match self.places.contains_key(name) {
+        match self.catalog.places.contains_key(name) {
             true if create.if_not_exists => return Ok(Reply::Done(format!("'{name}' is there already"))),
             true if !create.or_replace => {
                 let error = statement.error(create.name.span, format!("there are places '{name}' already"));
@@ -42,16 +40,16 @@ impl Session {
             PlaceName::Group(name) => self.group(name, statement).map(PlaceMember::Group),
         };
         let members = create.members.iter().map(member).collect::<Result<_, _>>()?;
-        self.places.insert(name.to_string(), PlaceGroup { name: name.to_string(), members });
+        self.catalog.places.insert(name.to_string(), PlaceGroup { name: name.to_string(), members });
         Ok(Reply::Done(format!("places {name} created")))
     }
 
     fn group(&self, name: &Name, statement: &Statement) -> Result<PlaceGroup, TextError> {
-        if let Some(group) = self.places.get(name.as_str()) {
+        if let Some(group) = self.catalog.places.get(name.as_str()) {
             return Ok(group.clone());
         }
         let error = statement.error(name.span, format!("there are no places '{name}'"));
-        Err(match crate::suggest::closest(name.as_str(), self.places.keys().map(String::as_str)) {
+        Err(match crate::suggest::closest(name.as_str(), self.catalog.places.keys().map(String::as_str)) {
             Some(meant) => error.with_hint(format!("did you mean {meant}?")),
             None => error.with_hint(format!("define them first: CREATE PLACES {name} (0, 1)")),
         })
@@ -85,7 +83,7 @@ impl Session {
             processes => format!("{processes} processes {name} created"),
         };
         let set = StreamProcessSet { name: name.clone(), plan, members };
-        self.catalog.add(&name, Relation::Process(Arc::new(set)));
+        self.catalog.relations.add(&name, Relation::Process(Arc::new(set)));
         Ok(Reply::Done(said))
     }
 
@@ -159,22 +157,15 @@ fn parameters_at(rows: &RecordBatch, row: usize) -> Result<Vec<ScalarValue>, Str
     rows.columns().iter().map(value).collect()
 }
 
-/// `SELECT unnest(values)`; values in parentheses are an array.
+/// The query of each value; values in parentheses are an array.
 fn query_of(values: &ast::Expr, statement: &Statement) -> Result<ast::Query, TextError> {
-    let listed = |values: &[ast::Expr]| {
-        let values: Vec<String> = values.iter().map(ToString::to_string).collect();
-        format!("[{}]", values.join(", "))
-    };
+    let listed = |elem: Vec<ast::Expr>| ast::Expr::Array(ast::Array { elem, named: false });
     let array = match values {
-        ast::Expr::Tuple(values) => listed(values),
-        ast::Expr::Nested(value) => listed(std::slice::from_ref(value)),
-        other => other.to_string(),
+        ast::Expr::Tuple(values) => listed(values.clone()),
+        ast::Expr::Nested(value) => listed(vec![value.as_ref().clone()]),
+        other => other.clone(),
     };
-    let parsed = crate::statement::parse(&format!("SELECT unnest({array})"), statement.script().file())?;
-    match parsed.into_iter().next().map(|parsed| parsed.kind) {
-        Some(StatementKind::Query(query, _)) => Ok(*query),
-        _ => Err(statement.error(statement.span, "the set of parameters cannot be read")),
-    }
+    select_each(array, statement)
 }
 
 /// The query with the values in place of the parameters' names.

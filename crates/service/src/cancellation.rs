@@ -1,0 +1,30 @@
+//! Asks a session's current query to end, from any thread.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Asks what a session waits for to end. Clones ask the same session.
+///
+/// ```
+/// use tidemill_service::Cancellation;
+/// let cancellation = Cancellation::default();
+/// assert_eq!(cancellation.requests(), 0);
+/// cancellation.clone().request();
+/// assert_eq!(cancellation.requests(), 1);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Cancellation {
+    requests: Arc<AtomicU32>,
+}
+
+impl Cancellation {
+    /// Asks once. The first request lets a query answer what it has taken in; the second one ends it at once.
+    pub fn request(&self) {
+        self.requests.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// How often it was asked since the session was opened. A query counts the requests from its own start.
+    pub fn requests(&self) -> u32 {
+        self.requests.load(Ordering::SeqCst)
+    }
+}

@@ -1,0 +1,21 @@
+//! Why a request was not carried out.
+
+use tidemill_engine::Cause;
+use tidemill_sql::TextError;
+
+/// Why a request was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A statement is wrong; the error has its place.
+    #[error(transparent)]
+    Statement(Box<TextError>),
+    /// A query cannot be started, or has failed.
+    #[error(transparent)]
+    Query(#[from] Cause),
+}
+
+impl From<TextError> for Error {
+    fn from(error: TextError) -> Self {
+        Error::Statement(Box::new(error))
+    }
+}

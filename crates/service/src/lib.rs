@@ -1,0 +1,44 @@
+//! A catalogue with the queries that run under it, and connections to both.
+//!
+//! A [`Runtime`] owns the catalogue of a database and its running queries by name. A [`Session`] is one connection: its
+//! settings, its prepared statements, its cancellation. The command line is a client of both, and so is a program that
+//! wants queries beside each other.
+//!
+//! ```
+//! use tidemill_service::{Reply, Runtime, Session};
+//! use tidemill_sql::{Planner, parse};
+//!
+//! let runtime = Runtime::new(Planner::new());
+//! let mut session = Session::new(&runtime);
+//! let script = "CREATE MATERIALIZED VIEW parity AS
+//!     SELECT value % 2 AS odd, count(*) AS n FROM sequence(count => 9) GROUP BY 1";
+//! for statement in parse(script, "example").unwrap() {
+//!     session.execute(&statement).unwrap_or_else(|error| panic!("{error}"));
+//! }
+//! let pipeline = session.pipeline().unwrap().expect("there is a view");
+//! runtime.start("parity", pipeline, false).unwrap();
+//! runtime.wait("parity").unwrap();
+//!
+//! // Another connection reads what the view has.
+//! let mut other = Session::new(&runtime);
+//! let statement = parse("SELECT n FROM parity ORDER BY odd", "example").unwrap().remove(0);
+//! let Ok(Reply::Query(query)) = other.execute(&statement) else { panic!("it is a query") };
+//! let batches: Result<Vec<_>, _> = query.stream().unwrap().collect();
+//! assert_eq!(batches.unwrap()[0].num_rows(), 2);
+//! ```
+
+mod cancellation;
+mod error;
+mod execution;
+mod query;
+mod row_stream;
+mod runtime;
+mod session;
+
+pub use self::cancellation::Cancellation;
+pub use self::error::Error;
+pub use self::execution::{Execution, Phase, QueryEnd};
+pub use self::query::QueryState;
+pub use self::row_stream::RowStream;
+pub use self::runtime::Runtime;
+pub use self::session::{Query, Reply, Session};

@@ -1,0 +1,286 @@
+//! One connection: its settings, its prepared statements, its cancellation.
+
+use std::collections::BTreeMap;
+
+use tidemill_engine::arrow::array::RecordBatch;
+use tidemill_engine::{Cause, Sink};
+use tidemill_sql::{
+    Explained, Opened, OptionGroup, Output, Pipeline, Planner, Prepared, Reply as Planned, Settings,
+    ShowKind, Statement, closest,
+};
+
+use crate::execution::Execution;
+use crate::row_stream::RowStream;
+use crate::{Cancellation, Error, Runtime};
+
+/// The most prepared statements of a session.
+const PREPARED_MAX: usize = 1000;
+
+/// The result of a statement.
+pub enum Reply {
+    /// Something was defined or changed; the text says what.
+    Done(String),
+    /// Rows that are available at once.
+    Rows(RecordBatch),
+    /// A text to be shown unchanged.
+    Text(String),
+    /// A query to be started.
+    Query(Query),
+    /// A query to be started, and then described with its measurements (`EXPLAIN ANALYZE`).
+    Analyze(Query),
+}
+
+/// One connection to a [`Runtime`]: its settings, its prepared statements, its cancellation. Definitions are seen by all
+/// sessions of the runtime, settings by this one only.
+///
+/// Dropping a session does not end what runs by name.
+///
+/// ```
+/// use tidemill_service::{Reply, Runtime, Session};
+/// use tidemill_sql::{Planner, parse};
+///
+/// let runtime = Runtime::new(Planner::new());
+/// let (mut one, mut other) = (Session::new(&runtime), Session::new(&runtime));
+/// let run = |session: &mut Session, text| {
+///     parse(text, "example").unwrap().iter().map(|statement| session.execute(statement).unwrap()).last().unwrap()
+/// };
+/// run(&mut one, "SET partitions = 4; CREATE VIEW small AS SELECT value FROM sequence(count => 3)");
+/// assert_eq!((one.settings().partitions, other.settings().partitions), (4, 16));
+/// let Reply::Query(query) = run(&mut other, "SELECT * FROM small") else { panic!("it is a query") };
+/// assert_eq!(query.stream().unwrap().map(|batch| batch.unwrap().num_rows()).sum::<usize>(), 3);
+/// ```
+pub struct Session {
+    runtime: Runtime,
+    /// Plans against the version of the catalogue that the last statement found.
+    planner: Planner,
+    prepared: BTreeMap<String, Statement>,
+    cancellation: Cancellation,
+    /// Whether its queries stop at what cannot be done as it was asked for.
+    is_strict: bool,
+}
+
+impl Session {
+    /// Opens a connection to a runtime.
+    pub fn new(runtime: &Runtime) -> Session {
+        let planner = Planner::at(runtime.catalog(), runtime.defaults().clone());
+        Session {
+            runtime: runtime.clone(),
+            planner,
+            prepared: BTreeMap::new(),
+            cancellation: Cancellation::default(),
+            is_strict: false,
+        }
+    }
+
+    /// Its runtime.
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// Its settings.
+    pub fn settings(&self) -> &Settings {
+        self.planner.settings()
+    }
+
+    /// Its settings, for modification.
+    pub fn settings_mut(&mut self) -> &mut Settings {
+        self.planner.settings_mut()
+    }
+
+    /// Whether its queries stop at the first row that cannot be used, result that does not fit, or row that a sink rejects.
+    /// Otherwise these are counted, and the query goes on.
+    pub fn set_strict(&mut self, is_strict: bool) {
+        self.is_strict = is_strict;
+    }
+
+    /// See [`set_strict`](Session::set_strict).
+    pub fn is_strict(&self) -> bool {
+        self.is_strict
+    }
+
+    /// Cancels the query that it waits for, from any thread.
+    pub fn cancellation(&self) -> Cancellation {
+        self.cancellation.clone()
+    }
+
+    /// Executes a statement. A definition is added to the catalogue of the runtime; a query is planned and can then be
+    /// started.
+    ///
+    /// # Errors
+    /// The error, with its place.
+    pub fn execute(&mut self, statement: &Statement) -> Result<Reply, Error> {
+        let planned = match statement.kind.is_definition() {
+            false => {
+                self.refresh();
+                self.planner.execute(statement)?
+            }
+            true => {
+                let planner = &mut self.planner;
+                self.runtime.change(|catalog| -> Result<_, Error> {
+                    planner.set_catalog(catalog.clone());
+                    let planned = planner.execute(statement)?;
+                    *catalog = planner.catalog().clone();
+                    Ok(planned)
+                })?
+            }
+        };
+        Ok(match planned {
+            Planned::Done(text) => Reply::Done(text),
+            Planned::Rows(rows) => Reply::Rows(rows),
+            Planned::Text(text) => Reply::Text(text),
+            Planned::Query(prepared) => Reply::Query(self.query(*prepared)),
+            Planned::Analyze(prepared) => Reply::Analyze(self.query(*prepared)),
+        })
+    }
+
+    fn query(&self, prepared: Prepared) -> Query {
+        Query { prepared, cancellation: self.cancellation(), is_strict: self.is_strict }
+    }
+
+    /// Plans against the newest version of the catalogue from here on.
+    fn refresh(&mut self) {
+        self.planner.set_catalog(self.runtime.catalog());
+    }
+
+    /// Keeps a statement under a name, to be executed any number of times. It is planned each time, against the version of
+    /// the catalogue of that moment.
+    ///
+    /// # Errors
+    /// If there are too many.
+    pub fn prepare(&mut self, name: &str, statement: Statement) -> Result<(), Error> {
+        if self.prepared.len() >= PREPARED_MAX && !self.prepared.contains_key(name) {
+            let message =
+                format!("the session has {PREPARED_MAX} prepared statements; deallocate some first");
+            return Err(Cause::resource(message).into());
+        }
+        self.prepared.insert(name.to_owned(), statement);
+        Ok(())
+    }
+
+    /// Executes a prepared statement.
+    ///
+    /// # Errors
+    /// If there is none of this name, and as [`execute`](Session::execute).
+    pub fn execute_prepared(&mut self, name: &str) -> Result<Reply, Error> {
+        let Some(statement) = self.prepared.get(name).cloned() else {
+            let hint = closest(name, self.prepared.keys().map(String::as_str));
+            let hint = hint.map_or(String::new(), |meant| format!("; did you mean '{meant}'?"));
+            return Err(Cause::user(format!("there is no prepared statement '{name}'{hint}")).into());
+        };
+        self.execute(&statement)
+    }
+
+    /// Forgets a prepared statement; whether there was one.
+    pub fn deallocate(&mut self, name: &str) -> bool {
+        self.prepared.remove(name).is_some()
+    }
+
+    /// Everything that the sinks and materialized views of the catalogue request, planned to run together with the settings
+    /// of this session; `None` if there is nothing. [`Runtime::start`] runs it.
+    ///
+    /// # Errors
+    /// If the queries cannot run together.
+    pub fn pipeline(&mut self) -> Result<Option<Pipeline>, Error> {
+        self.refresh();
+        Ok(self.planner.pipeline()?)
+    }
+
+    /// As [`pipeline`](Session::pipeline), with these sinks and materialized views only.
+    ///
+    /// # Errors
+    /// If there is no such sink or view, or the queries cannot run together.
+    pub fn pipeline_of(&mut self, names: &[&str]) -> Result<Pipeline, Error> {
+        self.refresh();
+        Ok(self.planner.pipeline_of(names)?)
+    }
+
+    /// Starts a pipeline that this session waits for.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn run(&self, opened: Opened) -> Result<Execution, Error> {
+        Ok(Execution::new(opened.start()?, self.cancellation(), self.is_strict))
+    }
+
+    /// Names of relations and functions, for completion.
+    pub fn names(&self) -> Vec<String> {
+        self.runtime.catalog().names()
+    }
+
+    /// The columns of all sources and views, for completion.
+    pub fn column_names(&self) -> Vec<String> {
+        self.runtime.catalog().column_names()
+    }
+
+    /// The names of all settings, for completion.
+    pub fn setting_names(&self) -> Vec<String> {
+        self.planner.setting_names()
+    }
+
+    /// The options of all connectors, formats and settings, for completion.
+    pub fn option_groups(&self) -> Vec<OptionGroup> {
+        self.planner.option_groups()
+    }
+
+    /// Whether a sink writes to standard output.
+    pub fn writes_to_standard_output(&self) -> bool {
+        self.runtime.catalog().writes_to_standard_output()
+    }
+
+    /// Whether there are sinks or materialized views to run.
+    pub fn has_pipeline(&self) -> bool {
+        self.runtime.catalog().has_pipeline()
+    }
+
+    /// The result of `SHOW`: names, and further information about each.
+    pub fn show(&self, kind: ShowKind) -> RecordBatch {
+        Planner::at(self.runtime.catalog(), self.settings().clone()).show(kind)
+    }
+}
+
+/// A planned query of a session.
+pub struct Query {
+    prepared: Prepared,
+    cancellation: Cancellation,
+    is_strict: bool,
+}
+
+impl Query {
+    /// Its outputs. A query that is answered at its end has none.
+    pub fn outputs(&self) -> &[Output] {
+        self.prepared.outputs()
+    }
+
+    /// What was planned.
+    pub fn prepared(&self) -> &Prepared {
+        &self.prepared
+    }
+
+    /// A description of the plan that can be completed with measurements.
+    pub fn explained(&self) -> Explained {
+        self.prepared.explained()
+    }
+
+    /// Starts it with a sink for each of its outputs.
+    ///
+    /// # Errors
+    /// If it cannot be opened or started.
+    pub fn start(self, sinks: Vec<Box<dyn Sink>>) -> Result<Execution, Error> {
+        let Query { prepared, cancellation, is_strict } = self;
+        let running = prepared.open(sinks).and_then(Opened::start)?;
+        Ok(Execution::new(running, cancellation, is_strict))
+    }
+
+    /// Starts it, and gives its rows a batch at a time.
+    ///
+    /// # Errors
+    /// As [`start`](Query::start).
+    pub fn stream(self) -> Result<RowStream, Error> {
+        let Query { prepared, cancellation, is_strict } = self;
+        let stream = RowStream::start(prepared, |prepared, sinks| {
+            let running = prepared.open(sinks).and_then(Opened::start)?;
+            Ok(Execution::new(running, cancellation, is_strict))
+        });
+        Ok(stream?)
+    }
+}
