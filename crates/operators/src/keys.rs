@@ -1,4 +1,5 @@
-//! Numbers keys: each combination of values of some columns gets a small number, in the order of arrival.
+//! Numbers keys: each combination of values of some columns gets a small number, in the order of arrival. For operators
+//! that look keys up without adding them, forget some of them, and store them in snapshots; `groups` is for aggregates.
 
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use hashbrown::HashTable;
 use tidemill_core::error::Cause;
 use tidemill_core::{SnapshotReader, SnapshotWriter};
 
+use crate::hash::of_integer;
 use crate::normal::normalise;
 use crate::state::damaged;
 use crate::stored_rows::{kernel_error, read_rows, write_rows};
@@ -209,7 +211,7 @@ impl Words {
     fn find(&self, value: u64, is_null: bool) -> Option<u32> {
         match is_null {
             true => self.null,
-            false => self.numbers.find(hash_word(value), |entry| entry.0 == value).map(|entry| entry.1),
+            false => self.numbers.find(of_integer(value), |entry| entry.0 == value).map(|entry| entry.1),
         }
     }
 
@@ -221,7 +223,9 @@ impl Words {
         self.count += 1;
         match is_null {
             true => self.null = Some(number),
-            false => drop(self.numbers.insert_unique(hash_word(value), (value, number), |e| hash_word(e.0))),
+            false => {
+                self.numbers.insert_unique(of_integer(value), (value, number), |e| of_integer(e.0));
+            }
         }
         number
     }
@@ -236,7 +240,7 @@ impl Words {
             }
             None => false,
         });
-        self.numbers.shrink_to_fit(|entry| hash_word(entry.0));
+        self.numbers.shrink_to_fit(|entry| of_integer(entry.0));
         self.count = renumbered.iter().filter(|number| **number != NO_KEY).count() as u32;
     }
 }
@@ -341,21 +345,12 @@ pub(crate) fn as_words(column: &ArrayRef) -> Result<(Vec<u64>, Option<NullBuffer
     Ok((words, column.nulls().filter(|nulls| nulls.null_count() > 0).cloned()))
 }
 
-/// A hash that is the same in every run.
-pub(crate) fn hash_word(value: u64) -> u64 {
-    fold(value ^ 0x243f_6a88_85a3_08d3, 0x9e37_79b9_7f4a_7c15)
-}
-
+/// A hash of bytes with fewer steps than [`of_bytes`](crate::hash::of_bytes) for the strings of lookups.
 pub(crate) fn hash_bytes(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let words = words.iter().map(|word| u64::from_le_bytes(*word));
     let mut last = [0; 8];
     last[..rest.len()].copy_from_slice(rest);
-    let hash = words.fold(bytes.len() as u64, |hash, word| hash_word(hash ^ word));
-    hash_word(hash ^ u64::from_le_bytes(last))
-}
-
-fn fold(left: u64, right: u64) -> u64 {
-    let product = u128::from(left) * u128::from(right);
-    (product as u64) ^ ((product >> 64) as u64)
+    let hash = words.fold(bytes.len() as u64, |hash, word| of_integer(hash ^ word));
+    of_integer(hash ^ u64::from_le_bytes(last))
 }

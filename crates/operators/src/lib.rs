@@ -27,6 +27,7 @@ pub mod combine;
 pub mod failed_results;
 mod grouped;
 pub mod groups;
+mod hash;
 mod panes;
 mod partition_limit;
 pub mod session_aggregate;

@@ -12,7 +12,8 @@ use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, TimeUnit};
 use tidemill_core::Cause;
 
-use super::{NONE, hash};
+use super::NONE;
+use crate::hash;
 
 /// A number as a key: equal keys have equal `i64`.
 trait Key: Copy {

@@ -6,8 +6,8 @@ use arrow_schema::DataType;
 use hashbrown::HashTable;
 use tidemill_core::Cause;
 
-use super::hash;
 use crate::arrow_bug::arrow_bug;
+use crate::hash;
 use crate::normal::normalise;
 
 /// The groups of rows of key columns.

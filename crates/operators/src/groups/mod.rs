@@ -2,9 +2,13 @@
 //!
 //! The state of an aggregation is stored in arrays indexed by group, so the first step for every batch replaces the
 //! keys of each row by the number of its group. Groups are numbered in the order in which they first occur.
+//!
+//! Joins and running functions number their keys with `keys.rs` instead. They look keys up without adding them, remove
+//! single keys and renumber the others, and let NULL equal nothing. Groups do none of that: they are cleared as a whole and
+//! give their keys back as columns, so each kind of column has a table of its own here, without a branch for what
+//! aggregates never ask.
 
 mod dictionary;
-mod hash;
 mod integers;
 mod key_rows;
 mod texts;

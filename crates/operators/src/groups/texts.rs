@@ -10,8 +10,8 @@ use arrow_schema::DataType;
 use hashbrown::HashTable;
 use tidemill_core::Cause;
 
-use super::hash;
 use crate::arrow_bug::arrow_bug;
+use crate::hash;
 
 /// The groups of a column of byte strings.
 #[derive(Debug)]

@@ -14,13 +14,13 @@ fn fold(left: u64, right: u64) -> u64 {
 
 /// The hash of a number.
 #[inline(always)]
-pub(super) fn of_integer(value: u64) -> u64 {
+pub(crate) fn of_integer(value: u64) -> u64 {
     fold(value ^ PI, GOLDEN)
 }
 
 /// The hash of some bytes.
 #[inline]
-pub(super) fn of_bytes(bytes: &[u8]) -> u64 {
+pub(crate) fn of_bytes(bytes: &[u8]) -> u64 {
     let mut hash = (bytes.len() as u64) ^ PI;
     let (words, rest) = bytes.as_chunks::<8>();
     for word in words {
