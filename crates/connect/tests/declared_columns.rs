@@ -60,7 +60,7 @@ struct Record {
 }
 
 impl Record {
-    fn text(&self, format: Format) -> String {
+    fn text(&self, format: &Format) -> String {
         let Record { n, name, time, note } = self;
         match format {
             Format::Csv => format!("{n},{name},{time},{note}\n"),
@@ -103,7 +103,7 @@ fn some_columns() -> impl Strategy<Value = Vec<usize>> {
 }
 
 fn same_rows_are_good(format: Format, records: &[(Record, bool)], columns: &[usize]) {
-    let text: String = records.iter().map(|(record, _)| record.text(format)).collect();
+    let text: String = records.iter().map(|(record, _)| record.text(&format)).collect();
     let good = records.iter().filter(|(_, is_good)| *is_good).count();
     let (rows, faults) = read(format, &declared(), &text, columns);
     let told: Vec<usize> =

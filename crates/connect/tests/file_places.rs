@@ -206,7 +206,7 @@ impl World {
 
 fn run(format: Format, steps: &[Step]) {
     let folder = tempfile::tempdir().unwrap();
-    let settings = settings(folder.path().join("*.log").as_path(), format, true);
+    let settings = settings(folder.path().join("*.log").as_path(), format.clone(), true);
     let mut world = World { folder, format, files: BTreeMap::new(), hidden: 0, next: 100, due: Vec::new() };
     let mut journal = Journal::default();
     let mut source = Some(journal.open(&settings).unwrap());
@@ -297,7 +297,7 @@ fn check(format: Format) {
     });
     runner
         .run(&prop::collection::vec(step(), 1..40), |steps| {
-            run(format, &steps);
+            run(format.clone(), &steps);
             Ok(())
         })
         .unwrap();

@@ -411,7 +411,7 @@ proptest! {
         batch_rows in 1usize..5,
     ) {
         for format in [Format::Csv, Format::Json] {
-            let mut whole = decoder(format, &id_and_name(), without_header(), 8192);
+            let mut whole = decoder(format.clone(), &id_and_name(), without_header(), 8192);
             let (expected, expected_faults) = decode(&mut *whole, [&bytes]).unwrap();
             let mut divided = decoder(format, &id_and_name(), without_header(), batch_rows);
             let (found, faults) = decode(&mut *divided, pieces(&bytes, &cuts)).unwrap();

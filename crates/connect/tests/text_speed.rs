@@ -50,7 +50,7 @@ fn ours(format: Format, text: &str, projection: &[usize]) -> f64 {
     speed(text.len(), || {
         let csv = CsvSettings { header: Some(false), ..CsvSettings::default() };
         let settings = DecoderSettings { schema: schema(), csv, batch_rows: BATCH_ROWS };
-        let mut decoder = text_decoder(format, settings).unwrap();
+        let mut decoder = text_decoder(format.clone(), settings).unwrap();
         decoder.set_projection(projection).unwrap();
         let (mut batches, mut rows) = (VecDeque::new(), 0);
         for piece in text.as_bytes().chunks(512 * 1024) {

@@ -44,8 +44,8 @@ mod windows;
 pub use self::arguments::{Arguments, Value};
 pub use self::catalog::{Catalog, Definition};
 pub use self::connectors::{
-    DefinedSource, Formats, InputFormat, Liveness, OpenSink, OutputFormat, SinkConnector, SinkRequest,
-    SinkUse, SourceConnector, SourceRequest,
+    DefinedSource, Formats, InputFormat, Liveness, OpenSink, OutputFormat, RowFormat, SinkConnector,
+    SinkRequest, SinkUse, SourceConnector, SourceRequest,
 };
 pub use self::definition::{DurableStream, Open, SourceDefinition};
 pub use self::discard::Discard;

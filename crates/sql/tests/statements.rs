@@ -77,7 +77,7 @@ fn create_source_in_full() {
     assert_eq!((watermark.column.as_str(), watermark.delay_ns), ("event_time", 5_000_000_000));
     assert_eq!(strings(&source.key), ["user_id", "event_time"]);
 
-    assert!(source.ordered().unwrap());
+    assert_eq!(source.options.boolean("ordered").unwrap(), Some(true));
     let options = &source.options;
     assert_eq!(options.text("format").unwrap(), Some("csv"));
     assert_eq!(options.boolean("header").unwrap(), Some(true));
@@ -94,7 +94,7 @@ fn create_source_in_full() {
 fn create_source_in_short() {
     let plain = source("create source s with (path = 'a.csv')");
     assert!(plain.columns.is_empty() && plain.watermark.is_none() && plain.key.is_empty());
-    assert!(!plain.or_replace && !plain.if_not_exists && !plain.ordered().unwrap());
+    assert!(!plain.or_replace && !plain.if_not_exists);
 
     let inferred = source("CREATE SOURCE s (ts AS to_timestamp(t), WATERMARK FOR ts) WITH (path = 'a.csv')");
     assert_eq!(inferred.columns.len(), 1);

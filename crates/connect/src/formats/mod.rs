@@ -12,11 +12,14 @@ mod csv_records;
 pub mod encode;
 mod fit;
 pub mod infer;
+mod line_cutter;
 pub mod line_protocol;
 pub mod ndjson;
 mod ndjson_fields;
 mod ndjson_keys;
+mod own;
 pub mod parquet;
+mod parsed_lines;
 mod sql_type;
 pub mod text_lines;
 mod times;
@@ -34,6 +37,8 @@ pub(crate) use csv_header::{different_names, is_name, text as field_text};
 pub(crate) use csv_records::{Step, next_record};
 pub(crate) use fit::{BatchReader, Fit};
 pub(crate) use ndjson_keys::outermost_keys;
+pub use own::{DecoderFactory, OwnDecoding};
+pub use parsed_lines::{LineParser, ParsedLines, ParsedRow};
 pub use sql_type::sql_type;
 pub(crate) use times::{is_date, is_timestamp};
 
@@ -44,7 +49,7 @@ pub const RECORD_LIMIT_BYTES: usize = 1024 * 1024;
 pub const BATCH_ROWS: usize = 8192;
 
 /// A format of rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Comma-separated values ([`csv`]), or with another delimiter.
     Csv,
@@ -58,6 +63,8 @@ pub enum Format {
     Parquet,
     /// Arrow IPC: a file ("Feather version 2") or a stream ([`arrow_ipc`]).
     ArrowIpc,
+    /// Text in a format of the program's own.
+    Own(OwnDecoding),
 }
 
 impl Format {
@@ -88,8 +95,11 @@ impl Format {
     }
 
     /// Whether it is text, which a [`RecordDecoder`] reads.
-    pub fn is_text(self) -> bool {
-        matches!(self, Format::Csv | Format::Json | Format::Lines | Format::LineProtocol)
+    pub fn is_text(&self) -> bool {
+        match self {
+            Format::Csv | Format::Json | Format::Lines | Format::LineProtocol | Format::Own(_) => true,
+            Format::Parquet | Format::ArrowIpc => false,
+        }
     }
 }
 
@@ -194,6 +204,15 @@ pub trait RecordDecoder: Send {
     /// As [`decode`](RecordDecoder::decode).
     fn finish(&mut self, batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause>;
 
+    /// From now on records which line each row comes from, for [`take_row_lines`](RecordDecoder::take_row_lines). A
+    /// decoder that does not know its lines need not.
+    fn keep_row_lines(&mut self) {}
+
+    /// The line of each row since this was last asked.
+    fn take_row_lines(&mut self) -> Vec<u64> {
+        Vec::new()
+    }
+
     /// Faults since this was last asked.
     fn faults(&mut self) -> Faults;
 }
@@ -210,6 +229,7 @@ pub fn text_decoder(format: Format, settings: DecoderSettings) -> Result<Box<dyn
         Format::LineProtocol => {
             Ok(Box::new(line_protocol::LineProtocolDecoder::new(settings, Default::default())?))
         }
+        Format::Own(own) => own.decoder(settings),
         Format::Parquet | Format::ArrowIpc => Err(Cause::user(format!(
             "{format:?} cannot be read from a stream of bytes; use csv or json, or read it from a file"
         ))),

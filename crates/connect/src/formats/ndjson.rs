@@ -122,16 +122,6 @@ impl NdjsonDecoder {
         })
     }
 
-    /// From now on records which line each row comes from, for [`take_row_lines`](NdjsonDecoder::take_row_lines).
-    pub fn keep_row_lines(&mut self) {
-        self.row_lines = Some(Vec::new());
-    }
-
-    /// The line numbers of all rows since this was last asked; empty if they are not kept.
-    pub fn take_row_lines(&mut self) -> Vec<u64> {
-        self.row_lines.as_mut().map_or(Vec::new(), std::mem::take)
-    }
-
     fn run(&mut self, at_end: bool, batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause> {
         let mut start = 0;
         if self.at_start {
@@ -380,6 +370,14 @@ impl RecordDecoder for NdjsonDecoder {
             self.buffer.push(b'\n');
         }
         self.run(true, batches)
+    }
+
+    fn keep_row_lines(&mut self) {
+        self.row_lines = Some(Vec::new());
+    }
+
+    fn take_row_lines(&mut self) -> Vec<u64> {
+        self.row_lines.as_mut().map_or(Vec::new(), std::mem::take)
     }
 
     fn faults(&mut self) -> Faults {

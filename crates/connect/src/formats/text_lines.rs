@@ -12,7 +12,10 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use tidemill_core::error::Cause;
 use tidemill_core::source::Faults;
 
-use super::{DecoderSettings, RECORD_LIMIT_BYTES, RecordDecoder, Waiting, project};
+#[cfg(doc)]
+use super::RECORD_LIMIT_BYTES;
+use super::line_cutter::{Cut, LineCutter};
+use super::{DecoderSettings, RecordDecoder, Waiting, project};
 
 const NUMBER: &str = "line_number";
 const LINE: &str = "line";
@@ -50,12 +53,8 @@ pub struct LinesDecoder {
     schema: SchemaRef,
     batch_rows: usize,
     place: String,
-    /// A line that has begun.
-    begun: Vec<u8>,
-    /// Whether the line that has begun is too long to be kept.
-    is_too_long: bool,
+    cutter: LineCutter,
     rows: Rows,
-    next_number: i64,
     faults: Faults,
 }
 
@@ -88,61 +87,61 @@ impl LinesDecoder {
             schema: settings.schema,
             batch_rows: settings.batch_rows.max(1),
             place: "input".to_owned(),
-            begun: Vec::new(),
-            is_too_long: false,
+            cutter: LineCutter::new(),
             rows: Rows::default(),
-            next_number: 1,
             faults: Faults::default(),
         })
     }
+}
 
-    /// Takes a piece of a line; drops it if the line is too long.
-    fn extend(&mut self, bytes: &[u8]) {
-        self.is_too_long |= self.begun.len() + bytes.len() > RECORD_LIMIT_BYTES;
-        match self.is_too_long {
-            true => self.begun.clear(),
-            false => self.begun.extend_from_slice(bytes),
-        }
+impl Rows {
+    fn push(&mut self, number: u64, line: &str) {
+        self.numbers.push(number as i64);
+        self.lines.push(line.to_owned());
     }
 
-    /// Completes the line that has begun.
-    fn end_line(&mut self, batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause> {
-        let number = self.next_number;
-        self.next_number += 1;
-        if self.begun.last() == Some(&b'\r') {
-            self.begun.pop();
-        }
-        let too_long = std::mem::take(&mut self.is_too_long);
-        let line = String::from_utf8(std::mem::take(&mut self.begun));
-        match line {
-            _ if too_long => self.fault(number, &format!("more than {RECORD_LIMIT_BYTES} bytes")),
-            Err(_) => self.fault(number, "bytes that are not UTF-8"),
-            Ok(line) => {
-                self.rows.numbers.push(number);
-                self.rows.lines.push(line);
-            }
-        }
-        if self.rows.lines.len() == self.batch_rows { self.emit(batches) } else { Ok(()) }
-    }
-
-    fn fault(&mut self, number: i64, reason: &str) {
-        self.faults.add(format!("{}, line {number}: {reason}", self.place));
-    }
-
-    fn emit(&mut self, batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause> {
-        let rows = std::mem::take(&mut self.rows);
+    /// Makes a batch of them.
+    fn emit(&mut self, schema: &SchemaRef, batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause> {
+        let rows = std::mem::take(self);
         if rows.lines.is_empty() {
             return Ok(());
         }
         let count = rows.lines.len();
-        let columns = self.schema.fields().iter().map(|field| match field.name().as_str() {
+        let columns = schema.fields().iter().map(|field| match field.name().as_str() {
             NUMBER => Arc::new(Int64Array::from(rows.numbers.clone())) as ArrayRef,
             _ => Arc::new(StringArray::from_iter_values(&rows.lines)),
         });
         let options = RecordBatchOptions::new().with_row_count(Some(count));
-        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns.collect(), &options);
+        let batch = RecordBatch::try_new_with_options(Arc::clone(schema), columns.collect(), &options);
         batches.push_back(batch.map_err(|error| Cause::bug(error.to_string()))?);
         Ok(())
+    }
+}
+
+/// What a line passes through.
+struct Taking<'a> {
+    schema: &'a SchemaRef,
+    batch_rows: usize,
+    place: &'a str,
+    rows: &'a mut Rows,
+    faults: &'a mut Faults,
+}
+
+impl Taking<'_> {
+    fn take(&mut self, number: u64, line: Cut<'_>, batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause> {
+        match line {
+            Ok(line) => self.rows.push(number, line),
+            Err(reason) => self.faults.add(format!("{}, line {number}: {reason}", self.place)),
+        }
+        if self.rows.lines.len() == self.batch_rows { self.rows.emit(self.schema, batches) } else { Ok(()) }
+    }
+}
+
+impl LinesDecoder {
+    /// The cutter, and what it passes lines on to.
+    fn parts(&mut self) -> (&mut LineCutter, Taking<'_>) {
+        let LinesDecoder { schema, batch_rows, place, cutter, rows, faults, .. } = self;
+        (cutter, Taking { schema, batch_rows: *batch_rows, place, rows, faults })
     }
 }
 
@@ -158,38 +157,27 @@ impl RecordDecoder for LinesDecoder {
 
     fn begin(&mut self, place: &str) {
         place.clone_into(&mut self.place);
-        self.begun.clear();
-        self.is_too_long = false;
-        self.next_number = 1;
+        self.cutter.go_on(1);
     }
 
     fn decode(&mut self, bytes: &[u8], batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause> {
-        let mut rest = bytes;
-        while let Some(end) = memchr::memchr(b'\n', rest) {
-            self.extend(&rest[..end]);
-            self.end_line(batches)?;
-            rest = &rest[end + 1..];
-        }
-        self.extend(rest);
-        self.emit(batches)
+        let (cutter, mut taking) = self.parts();
+        cutter.cut(bytes, |number, line| taking.take(number, line, batches))?;
+        taking.rows.emit(taking.schema, batches)
     }
 
     fn waiting(&self) -> Option<Waiting> {
-        let (bytes, line) = (self.begun.len() as u64, self.next_number as u64);
-        (!self.is_too_long).then_some(Waiting { bytes, line })
+        self.cutter.waiting()
     }
 
     fn go_on(&mut self, line: u64) {
-        self.begun.clear();
-        self.is_too_long = false;
-        self.next_number = line as i64;
+        self.cutter.go_on(line);
     }
 
     fn finish(&mut self, batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause> {
-        if !self.begun.is_empty() || self.is_too_long {
-            self.end_line(batches)?;
-        }
-        self.emit(batches)
+        let (cutter, mut taking) = self.parts();
+        cutter.finish(|number, line| taking.take(number, line, batches))?;
+        taking.rows.emit(taking.schema, batches)
     }
 
     fn faults(&mut self) -> Faults {

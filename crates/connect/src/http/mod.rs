@@ -55,7 +55,7 @@ pub struct HttpSettings {
     pub allow_remote: bool,
     /// The token that a client must send as `Authorization: Token ...` or `Bearer ...`; `None`: none needed.
     pub token: Option<String>,
-    /// LineProtocol, Json, or both.
+    /// LineProtocol, Json, or both; or a format of the program's own, in which every body then is.
     pub formats: Vec<Format>,
     /// The columns.
     pub decoder: DecoderSettings,
@@ -114,6 +114,9 @@ impl HttpSettings {
         }
         if self.queue_bytes < self.body_bytes_max {
             return refuse(format!("queue_bytes must be body_bytes_max ({}) at least", self.body_bytes_max));
+        }
+        if let [Format::Own(_)] = self.formats.as_slice() {
+            return Ok(());
         }
         let others = |format: &&Format| !matches!(format, Format::LineProtocol | Format::Json);
         match self.formats.iter().find(others) {

@@ -88,13 +88,16 @@ impl Service {
     }
 
     fn kind(&self, path: &str, query: &str, headers: &HeaderMap) -> Result<Kind, Refusal> {
+        if let [Format::Own(_)] = self.settings.formats.as_slice() {
+            return Ok(Kind::Records);
+        }
         let content = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let content = content.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         let (kind, format) = match content.as_str() {
             "application/x-ndjson" | "application/ndjson" | "application/jsonl" | "application/json"
                 if path == "/write" =>
             {
-                (Kind::Ndjson, Format::Json)
+                (Kind::Records, Format::Json)
             }
             // The content type that curl sends by default is accepted too.
             "" | "text/plain" | "application/octet-stream" | "application/x-www-form-urlencoded" => {

@@ -21,8 +21,7 @@ use super::server::Server;
 use super::service::Service;
 use super::waiting::{Kind, Outcome, Posted};
 use crate::formats::line_protocol::LineProtocolDecoder;
-use crate::formats::ndjson::NdjsonDecoder;
-use crate::formats::{BATCH_ROWS, Format, RecordDecoder, project};
+use crate::formats::{BATCH_ROWS, Format, RecordDecoder, project, text_decoder};
 
 /// Rows that were posted over HTTP.
 ///
@@ -53,7 +52,8 @@ pub struct HttpSource {
     settings: HttpSettings,
     schema: SchemaRef,
     line_protocol: Option<LineProtocolDecoder>,
-    ndjson: Option<NdjsonDecoder>,
+    /// JSON lines, or a format of the program's own.
+    records: Option<Box<dyn RecordDecoder>>,
     address: SocketAddr,
     queue: Receiver<Posted>,
     /// Taken out of the queue, but belongs to the next batch.
@@ -82,11 +82,14 @@ impl HttpSource {
         settings.check()?;
         let listener = bind(&settings)?;
         let address = listener.local_addr()?;
-        let takes = |format| settings.formats.contains(&format);
-        let line_protocol = takes(Format::LineProtocol)
+        let line_protocol = settings
+            .formats
+            .contains(&Format::LineProtocol)
             .then(|| LineProtocolDecoder::new(settings.decoder.clone(), settings.line_protocol.clone()))
             .transpose()?;
-        let ndjson = takes(Format::Json).then(|| NdjsonDecoder::new(settings.decoder.clone())).transpose()?;
+        let other = settings.formats.iter().find(|format| **format != Format::LineProtocol);
+        let records =
+            other.map(|format| text_decoder(format.clone(), settings.decoder.clone())).transpose()?;
         let (sender, queue) = channel();
         // The queue itself is unbounded: what is in it has taken its share of the room.
         let room = Arc::new(Semaphore::new(settings.queue_bytes / ROOM_BYTES + settings.connections_max));
@@ -94,7 +97,7 @@ impl HttpSource {
         Ok(HttpSource {
             schema: Arc::clone(&settings.decoder.schema),
             line_protocol,
-            ndjson,
+            records,
             address,
             queue,
             next: None,
@@ -124,7 +127,7 @@ impl HttpSource {
         if let Some(decoder) = &mut self.line_protocol {
             decoder.set_projection(columns)?;
         }
-        self.ndjson.as_mut().map_or(Ok(()), |decoder| decoder.set_projection(columns))
+        self.records.as_mut().map_or(Ok(()), |decoder| decoder.set_projection(columns))
     }
 
     /// Takes requests until there are enough rows; waits only for the first ones.
@@ -158,13 +161,14 @@ impl HttpSource {
     /// The rows of a request; its client is answered when they are safe.
     fn decode(&mut self, posted: Posted) -> Result<VecDeque<RecordBatch>, Cause> {
         let mut batches = VecDeque::new();
-        let decoder: &mut dyn RecordDecoder = match (posted.kind, &mut self.line_protocol, &mut self.ndjson) {
+        let decoder: &mut dyn RecordDecoder = match (posted.kind, &mut self.line_protocol, &mut self.records)
+        {
             (Kind::LineProtocol(precision), Some(decoder), _) => {
                 decoder.set_precision(precision.unwrap_or(self.settings.line_protocol.precision));
                 decoder.set_arrival(Some(posted.arrival_ns));
                 decoder
             }
-            (Kind::Ndjson, _, Some(decoder)) => decoder,
+            (Kind::Records, _, Some(decoder)) => decoder.as_mut(),
             _ => return Err(Cause::bug("a request in a format that is not taken")),
         };
         decoder.begin("request");
@@ -176,7 +180,7 @@ impl HttpSource {
         }
         let mut faults = match posted.kind {
             Kind::LineProtocol(_) => self.line_protocol.as_mut().map(LineProtocolDecoder::take_faults),
-            Kind::Ndjson => self.ndjson.as_mut().map(RecordDecoder::faults),
+            Kind::Records => self.records.as_mut().map(|decoder| decoder.faults()),
         }
         .unwrap_or_default();
         for sample in &mut faults.samples {
@@ -206,7 +210,7 @@ impl HttpSource {
         let Some(admission) = &mut self.admission else { return Ok(()) };
         let lines = match kind {
             Kind::LineProtocol(_) => self.line_protocol.as_mut().map(LineProtocolDecoder::take_row_lines),
-            Kind::Ndjson => self.ndjson.as_mut().map(NdjsonDecoder::take_row_lines),
+            Kind::Records => self.records.as_mut().map(|decoder| decoder.take_row_lines()),
         }
         .unwrap_or_default();
         let (mut left_out, mut first) = (0, 0);
@@ -291,7 +295,7 @@ impl Source for HttpSource {
         if let Some(decoder) = &mut self.line_protocol {
             decoder.keep_row_lines();
         }
-        if let Some(decoder) = &mut self.ndjson {
+        if let Some(decoder) = &mut self.records {
             decoder.keep_row_lines();
         }
         self.admission = Some(admission);

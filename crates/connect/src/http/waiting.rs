@@ -10,7 +10,8 @@ use crate::formats::line_protocol::Precision;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     LineProtocol(Option<Precision>),
-    Ndjson,
+    /// The other format that the source takes: JSON lines, or one of the program's own.
+    Records,
 }
 
 /// A request whose rows the query is to take.

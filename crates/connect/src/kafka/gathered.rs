@@ -154,7 +154,8 @@ mod tests {
         let fields = vec![Field::new("name", DataType::Utf8, true), Field::new("n", DataType::Int64, true)];
         let csv = CsvSettings { header: Some(false), ..CsvSettings::default() };
         let settings = DecoderSettings { schema: Arc::new(Schema::new(fields)), csv, batch_rows: 8192 };
-        Gathered::new("t", format, b'"', text_decoder(format, settings).expect("a decoder"))
+        let decoder = text_decoder(format.clone(), settings).expect("a decoder");
+        Gathered::new("t", format, b'"', decoder)
     }
 
     /// The names of all rows, and the faults, of messages at offsets 0, 1, ... of partition 3.

@@ -282,11 +282,11 @@ impl std::fmt::Debug for KafkaSource {
 }
 
 fn gathered(settings: &KafkaSourceSettings, columns: Option<&[usize]>) -> Result<Gathered, Cause> {
-    let mut decoder = text_decoder(settings.format, settings.decoder.clone())?;
+    let mut decoder = text_decoder(settings.format.clone(), settings.decoder.clone())?;
     if let Some(columns) = columns {
         decoder.set_projection(columns)?;
     }
-    Ok(Gathered::new(&settings.topic, settings.format, settings.decoder.csv.quote, decoder))
+    Ok(Gathered::new(&settings.topic, settings.format.clone(), settings.decoder.csv.quote, decoder))
 }
 
 fn consumer(brokers: &str) -> Result<BaseConsumer, Cause> {

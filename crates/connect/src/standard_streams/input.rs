@@ -101,7 +101,7 @@ impl StandardInput {
             Some(schema) => schema,
             None => {
                 let Sample { bytes, is_whole } = sampled.insert(Sample::read(name, &blocks)?);
-                infer_text(name, settings.format, bytes, *is_whole, &mut settings.csv)?
+                infer_text(name, &settings.format, bytes, *is_whole, &mut settings.csv)?
             }
         };
         let decoding = DecoderSettings { schema, csv: settings.csv, batch_rows: settings.batch_rows };

@@ -29,7 +29,7 @@ pub(crate) struct SinkDefinition {
 pub(crate) fn define_sink(options: &Options, table: &ConnectorTable) -> Result<SinkDefinition, TextError> {
     let (name, connector) = table.sink(options)?;
     let formats = connector.formats();
-    let chosen = choose_output(options, &formats)?;
+    let chosen = choose_output(options, &formats, &table.formats)?;
     let known = KnownOptions {
         connector: name,
         common: COMMON.iter().collect(),
@@ -39,7 +39,8 @@ pub(crate) fn define_sink(options: &Options, table: &ConnectorTable) -> Result<S
         others_with: &|option| table.sinks_with(option),
     };
     let values = known.read(options)?;
-    let request = SinkRequest { options: &values, format: &chosen.output(&values) };
+    let format = chosen.output(&values).map_err(|error| values.placed(error))?;
+    let request = SinkRequest { options: &values, format: &format };
     let open = connector.define(&request).map_err(|error| values.placed(error))?;
     Ok(SinkDefinition { connector: name.to_owned(), open })
 }

@@ -65,7 +65,7 @@ pub(crate) fn define_source(
             .ok_or_else(|| options.error("listen", format!("there is no connector '{name}' any more")))?;
         (connector, formats) = (of_scheme, LINE_PROTOCOL);
     }
-    let chosen = choose_input(options, &formats)?;
+    let chosen = choose_input(options, &formats, &table.formats)?;
     durable::refuse_nodes(options)?;
     let known = KnownOptions {
         connector: named,
@@ -84,7 +84,7 @@ pub(crate) fn define_source(
                 name: create.name.as_str(),
                 columns: declared,
                 options: &values,
-                format: &chosen.input(&values),
+                format: &chosen.input(&values).map_err(|error| values.placed(error))?,
                 is_durable: durable.is_some(),
             };
             connector.define(&request).map_err(|error| values.placed(error))?

@@ -17,7 +17,7 @@ pub(super) struct KnownOptions<'a> {
     /// Its formats.
     pub formats: Formats,
     /// The chosen one.
-    pub chosen: &'a Chosen,
+    pub chosen: &'a Chosen<'a>,
     /// The connectors of this direction that have an option of that name.
     pub others_with: &'a dyn Fn(&str) -> Vec<&'a str>,
 }

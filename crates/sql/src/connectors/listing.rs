@@ -18,6 +18,9 @@ pub(crate) fn option_groups(table: &ConnectorTable) -> Vec<OptionGroup> {
         let options = format.reading.into_iter().flatten();
         groups.extend(format.reading.map(|_| group(OptionOwner::Read, format.name, format.doc, options)));
     }
+    for (name, format) in table.formats.iter() {
+        groups.push(group(OptionOwner::Read, name, format.doc(), format.options()));
+    }
     groups.push(group(OptionOwner::Sinks, "", "every sink", define_sink::COMMON));
     for (name, connector) in table.sinks() {
         groups.push(group(OptionOwner::Sink, name, connector.doc(), connector.options()));
@@ -25,6 +28,9 @@ pub(crate) fn option_groups(table: &ConnectorTable) -> Vec<OptionGroup> {
     for format in BUILT_IN {
         let options = format.writing.into_iter().flatten();
         groups.extend(format.writing.map(|_| group(OptionOwner::Written, format.name, format.doc, options)));
+    }
+    for (name, format) in table.formats.iter() {
+        groups.push(group(OptionOwner::Written, name, format.doc(), format.options()));
     }
     groups
 }

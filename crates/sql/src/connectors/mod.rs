@@ -16,7 +16,7 @@ mod table;
 
 pub(crate) use define_sink::{SinkDefinition, define_sink};
 pub(crate) use define_source::define_source;
-pub use formats::{Formats, InputFormat, OutputFormat};
+pub use formats::{Formats, InputFormat, OutputFormat, RowFormat};
 pub(crate) use listing::option_groups;
 pub use sink_connector::{OpenSink, SinkConnector, SinkRequest, SinkUse};
 pub use source_connector::{DefinedSource, Liveness, SourceConnector, SourceRequest};

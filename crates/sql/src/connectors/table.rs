@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::formats::{OwnFormats, RowFormat};
 use super::sink_connector::SinkConnector;
 use super::source_connector::SourceConnector;
 use crate::statement::declared::OptionDefinition;
@@ -14,6 +15,8 @@ use crate::text_error::TextError;
 pub(crate) struct ConnectorTable {
     sources: Named<dyn SourceConnector>,
     sinks: Named<dyn SinkConnector>,
+    /// The formats that a program has registered.
+    pub formats: OwnFormats,
 }
 
 impl ConnectorTable {
@@ -25,6 +28,11 @@ impl ConnectorTable {
     /// Adds a connector for sinks; it replaces one of the same name.
     pub fn add_sink(&mut self, name: &str, connector: Arc<dyn SinkConnector>) {
         self.sinks.add(name, connector);
+    }
+
+    /// Adds a format; it replaces one of the same name.
+    pub fn add_format(&mut self, name: &str, format: Arc<dyn RowFormat>) {
+        self.formats.add(name, format);
     }
 
     /// The connector that the options of a source name.

@@ -19,7 +19,7 @@ use tidemill_operators::Aggregate;
 
 use self::select::{select_all, select_call, select_each};
 use crate::catalog::{Catalog, Definition};
-use crate::connectors::{self, SinkConnector, SourceConnector};
+use crate::connectors::{self, RowFormat, SinkConnector, SourceConnector};
 use crate::extension::{Generator, TableOperator};
 use crate::logical::{Provider, shown_rows};
 use crate::named_relations::Relation;
@@ -195,6 +195,12 @@ impl Planner {
     /// name.
     pub fn register_sink(&mut self, name: &str, connector: Arc<dyn SinkConnector>) {
         Arc::make_mut(&mut self.catalog.connectors).add_sink(name, connector);
+    }
+
+    /// Registers a format of rows as text: `WITH (format = 'name', ...)`. It replaces one of the same name; the name is
+    /// also the ending of files in a folder.
+    pub fn register_format(&mut self, name: &str, format: Arc<dyn RowFormat>) {
+        Arc::make_mut(&mut self.catalog.connectors).add_format(name, format);
     }
 
     /// The names of all settings, for completion.

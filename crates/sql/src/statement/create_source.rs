@@ -25,16 +25,6 @@ pub struct CreateSource {
     pub or_replace: bool,
 }
 
-impl CreateSource {
-    /// The option `ordered`: rows come in the order of event times, and none is late. Off by default.
-    ///
-    /// # Errors
-    /// If the option is not true or false.
-    pub fn ordered(&self) -> Result<bool, TextError> {
-        Ok(self.options.boolean("ordered")?.unwrap_or(false))
-    }
-}
-
 /// Reads what follows `CREATE SOURCE` or `CREATE TABLE`.
 pub(super) fn read(
     cursor: &mut Cursor<'_>,

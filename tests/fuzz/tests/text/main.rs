@@ -68,7 +68,7 @@ fn rows(batch: &RecordBatch) -> Vec<String> {
 
 /// Reads bytes one record at a time and in some other way, which must be the same.
 fn compare(format: Format, schema: &SchemaRef, random: &mut Random, bytes: &[u8]) {
-    let one_by_one = read(format, schema, 1, usize::MAX, bytes);
+    let one_by_one = read(format.clone(), schema, 1, usize::MAX, bytes);
     let (batch_rows, pieces) = (*random.one_of(&[1, 3, 1000]), *random.one_of(&[1, 5, 100, usize::MAX]));
     let found = read(format, schema, batch_rows, pieces, bytes);
     let shown = String::from_utf8_lossy(bytes);

@@ -5,7 +5,7 @@ use arrow_schema::{FieldRef, Schema};
 use tidemill_core::Cause;
 
 use crate::formats::encode::must_differ;
-use crate::formats::encode::{CsvStyle, TextFormat};
+use crate::formats::encode::{CsvStyle, OwnEncoding, TextFormat};
 
 /// The format of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub enum FileFormat {
     Parquet,
     /// An Arrow IPC file, also known as Feather 2; dictionaries are replaced by their values.
     ArrowIpc,
+    /// Text in a format of the program's own.
+    Own(OwnEncoding),
 }
 
 impl FileFormat {
@@ -47,20 +49,21 @@ impl FileFormat {
     }
 
     /// The ending that files of this format get.
-    pub fn ending(&self) -> &'static str {
+    pub fn ending(&self) -> &str {
         match self {
             FileFormat::Csv(style) if style.delimiter == b'\t' => "tsv",
             FileFormat::Csv(_) => "csv",
             FileFormat::Ndjson => "ndjson",
             FileFormat::Parquet => "parquet",
             FileFormat::ArrowIpc => "arrow",
+            FileFormat::Own(own) => own.name(),
         }
     }
 
     /// Refuses rows that the format cannot hold.
     pub(crate) fn check(&self, schema: &Schema) -> Result<(), Cause> {
         match self {
-            FileFormat::Csv(_) => Ok(()),
+            FileFormat::Csv(_) | FileFormat::Own(_) => Ok(()),
             FileFormat::Ndjson => must_differ(schema, "JSON"),
             FileFormat::Parquet => must_differ(schema, "Parquet"),
             FileFormat::ArrowIpc => must_differ(schema, "Arrow IPC"),
@@ -72,6 +75,7 @@ impl FileFormat {
         match self {
             FileFormat::Csv(style) => Some(TextFormat::Csv(style.clone())),
             FileFormat::Ndjson => Some(TextFormat::Ndjson),
+            FileFormat::Own(own) => Some(TextFormat::Own(own.clone())),
             FileFormat::Parquet | FileFormat::ArrowIpc => None,
         }
     }

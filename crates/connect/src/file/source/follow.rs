@@ -92,7 +92,7 @@ impl Follower {
             block: Vec::new(),
             done_bytes: 0,
         };
-        if format.is_text() {
+        if follower.format.is_text() {
             follower.decoder()?;
         }
         Ok(follower)
@@ -118,7 +118,7 @@ impl Follower {
             csv: self.settings.csv.clone(),
             batch_rows: self.settings.batch_rows,
         };
-        let mut decoder = text_decoder(self.format, settings)?;
+        let mut decoder = text_decoder(self.format.clone(), settings)?;
         decoder.set_projection(&self.projection)?;
         Ok(decoder)
     }
@@ -342,7 +342,7 @@ impl Follower {
             }
             Reader::Columns(columns) => {
                 let wanted = Wanted {
-                    format: self.format,
+                    format: &self.format,
                     declared: &self.declared,
                     projection: &self.projection,
                     batch_rows: self.settings.batch_rows,

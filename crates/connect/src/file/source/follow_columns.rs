@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How to read it.
 pub(super) struct Wanted<'a> {
-    pub format: Format,
+    pub format: &'a Format,
     pub declared: &'a SchemaRef,
     pub projection: &'a [usize],
     pub batch_rows: usize,
@@ -105,7 +105,7 @@ impl FollowedColumns {
         }
         let place = entry.path.display().to_string();
         let Ok(mut file) = File::open(&entry.path) else { return Ok(false) };
-        let own = if wanted.format == Format::Parquet { parquet::schema } else { arrow_ipc::schema };
+        let own = if *wanted.format == Format::Parquet { parquet::schema } else { arrow_ipc::schema };
         let prints = Prints::of(&mut file, metadata.len()).map_err(|error| failed(&place, &error))?;
         if let Err(cause) = own(&place, file) {
             if since.elapsed() >= PATIENCE {

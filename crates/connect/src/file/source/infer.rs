@@ -24,7 +24,7 @@ pub(super) fn infer_files(settings: &mut FileSettings) -> Result<SchemaRef, Caus
     }
     let mut result = Err(Cause::bug("no file was looked at"));
     for path in list_files(&settings.path)? {
-        result = infer_file(&path, format, &mut settings.csv);
+        result = infer_file(&path, &format, &mut settings.csv);
         if result.is_ok() || path.metadata().is_ok_and(|metadata| metadata.len() > 0) {
             break;
         }
@@ -32,14 +32,14 @@ pub(super) fn infer_files(settings: &mut FileSettings) -> Result<SchemaRef, Caus
     result
 }
 
-fn infer_file(path: &Path, format: Format, csv: &mut CsvSettings) -> Result<SchemaRef, Cause> {
+fn infer_file(path: &Path, format: &Format, csv: &mut CsvSettings) -> Result<SchemaRef, Cause> {
     let place = path.display().to_string();
     let open = || std::fs::File::open(path).map_err(|error| failed(&place, &error));
     match format {
         Format::Parquet => parquet::schema(&place, open()?),
         Format::ArrowIpc => arrow_ipc::schema(&place, open()?),
         Format::Lines => Ok(lines_schema()),
-        Format::Csv | Format::Json | Format::LineProtocol => {
+        Format::Csv | Format::Json | Format::LineProtocol | Format::Own(_) => {
             let mut input = TextInput::open(path)?;
             let mut sample = vec![0; SAMPLE_BYTES];
             let mut filled = 0;

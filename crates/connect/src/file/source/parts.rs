@@ -53,7 +53,7 @@ pub(super) fn parts_of(paths: Vec<PathBuf>) -> VecDeque<FilePart> {
 pub(super) fn parts_left(
     files: VecDeque<FilePart>,
     places: &Places,
-    format: Format,
+    format: &Format,
 ) -> Result<VecDeque<FilePart>, Cause> {
     let mut known = Known::of(places, &files)?;
     let mut left = VecDeque::new();
@@ -72,7 +72,7 @@ pub(super) fn parts_left(
 }
 
 /// Whether there is something left to read of a file, which still begins with what was read.
-fn rest_of(path: &Path, place: &FilePlace, format: Format) -> io::Result<bool> {
+fn rest_of(path: &Path, place: &FilePlace, format: &Format) -> io::Result<bool> {
     if !place.is_complete {
         return Ok(true);
     }
@@ -83,7 +83,7 @@ fn rest_of(path: &Path, place: &FilePlace, format: Format) -> io::Result<bool> {
 }
 
 /// Whether what was read of a file is still in it, and only whole records were added behind it.
-fn is_as_it_was(path: &Path, place: &FilePlace, format: Format) -> io::Result<bool> {
+fn is_as_it_was(path: &Path, place: &FilePlace, format: &Format) -> io::Result<bool> {
     let mut file = File::open(path)?;
     if !place.prints.are_of(&mut file)? {
         return Ok(false);
@@ -125,7 +125,7 @@ impl Known {
     }
 
     /// What is known of a file, found by its name or, if it was renamed, by its inode.
-    fn take(&mut self, file: &FilePart, format: Format) -> Result<Option<(u64, FilePlace)>, Cause> {
+    fn take(&mut self, file: &FilePart, format: &Format) -> Result<Option<(u64, FilePlace)>, Cause> {
         let name = || file.path.display().to_string();
         let is_own = |place: &FilePlace| {
             is_as_it_was(&file.path, place, format).map_err(|error| failed(&name(), &error))

@@ -70,7 +70,7 @@ pub(super) struct Columns {
 impl Columns {
     /// Opens the file.
     pub(super) fn open(
-        format: Format,
+        format: &Format,
         path: &Path,
         declared: &SchemaRef,
         projection: &[usize],
@@ -79,7 +79,7 @@ impl Columns {
         let place = path.display().to_string();
         let file = File::open(path).map_err(|error| failed(&place, &error))?;
         let size_bytes = file.metadata().map_or(0, |metadata| metadata.len());
-        let open = if format == Format::Parquet { parquet::open } else { arrow_ipc::open };
+        let open = if *format == Format::Parquet { parquet::open } else { arrow_ipc::open };
         let (fit, reader) = open(&place, file, declared, projection, batch_rows)?;
         Ok(Columns { fit, reader, place, next_row: 1, known_rows: 0, size_bytes })
     }
@@ -125,7 +125,7 @@ impl Files {
         let total_bytes = paths.iter().filter_map(|path| path.metadata().ok()).map(|data| data.len()).sum();
         let decoder = match format.is_text() {
             true => Some(text_decoder(
-                format,
+                format.clone(),
                 DecoderSettings {
                     schema: declared.clone(),
                     csv: settings.csv,
@@ -167,12 +167,12 @@ impl Files {
     }
 
     fn open_columns(&self, path: &Path) -> Result<Columns, Cause> {
-        Columns::open(self.format, path, &self.declared, &self.projection, self.batch_rows)
+        Columns::open(&self.format, path, &self.declared, &self.projection, self.batch_rows)
     }
 
     /// Resumes where earlier runs stopped.
     pub(super) fn go_on(&mut self, places: &Places) -> Result<(), Cause> {
-        self.parts = parts_left(std::mem::take(&mut self.parts), places, self.format)?;
+        self.parts = parts_left(std::mem::take(&mut self.parts), places, &self.format)?;
         Ok(())
     }
 

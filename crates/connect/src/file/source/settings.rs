@@ -67,7 +67,7 @@ impl FileSettings {
 
     /// The format, after [`FileSettings::complete`].
     pub(crate) fn known_format(&self) -> Result<Format, Cause> {
-        self.format.ok_or_else(|| unknown_format(&self.path))
+        self.format.clone().ok_or_else(|| unknown_format(&self.path))
     }
 }
 

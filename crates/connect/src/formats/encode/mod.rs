@@ -4,6 +4,7 @@ mod column_names;
 mod csv;
 mod display_width;
 mod ndjson;
+mod own;
 mod table;
 mod unrepresentable;
 
@@ -16,6 +17,7 @@ pub(crate) use column_names::must_differ;
 pub use csv::{CsvEncoder, CsvStyle};
 pub use display_width::display_width;
 pub use ndjson::NdjsonEncoder;
+pub use own::{EncoderFactory, OwnEncoding};
 pub use table::{TableEncoder, TableLayout, TableStyle};
 pub(crate) use unrepresentable::unrepresentable;
 
@@ -68,6 +70,8 @@ pub enum TextFormat {
     Ndjson,
     /// Aligned columns, for people.
     Table(TableStyle),
+    /// A format of the program's own.
+    Own(OwnEncoding),
 }
 
 impl TextFormat {
@@ -90,6 +94,7 @@ impl TextFormat {
             TextFormat::Csv(style) => Box::new(CsvEncoder::new(schema, style.clone())),
             TextFormat::Ndjson => Box::new(NdjsonEncoder::new(schema)?),
             TextFormat::Table(style) => Box::new(TableEncoder::new(schema, style.clone())),
+            TextFormat::Own(own) => return own.encoder(schema),
         })
     }
 }

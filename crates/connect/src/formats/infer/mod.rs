@@ -31,12 +31,12 @@ pub const SAMPLE_BYTES: usize = 1024 * 1024;
 ///
 /// let mut csv = CsvSettings::default();
 /// let sample = b"at;shop;price\n2026-01-31 12:00:00;Berlin;9.99\n2026-01-31 12:00:01;Bonn;10\n";
-/// let schema = infer_text("sales.csv", Format::Csv, sample, true, &mut csv)?;
+/// let schema = infer_text("sales.csv", &Format::Csv, sample, true, &mut csv)?;
 /// assert_eq!((csv.delimiter, csv.header), (Some(b';'), Some(true)));
 /// assert_eq!(schema.field(0).data_type(), &DataType::Timestamp(TimeUnit::Nanosecond, None));
 /// assert_eq!(schema.field(2).data_type(), &DataType::Float64);
 ///
-/// let refused = infer_text("none.csv", Format::Csv, b"", true, &mut csv).unwrap_err();
+/// let refused = infer_text("none.csv", &Format::Csv, b"", true, &mut csv).unwrap_err();
 /// assert_eq!(refused.to_string(), "none.csv: it is empty, so its columns are unknown; declare the columns");
 /// # Ok::<(), tidemill_core::Cause>(())
 /// ```
@@ -45,7 +45,7 @@ pub const SAMPLE_BYTES: usize = 1024 * 1024;
 /// [`Cause::user`] if no record can be read.
 pub fn infer_text(
     place: &str,
-    format: Format,
+    format: &Format,
     sample: &[u8],
     is_whole: bool,
     csv: &mut CsvSettings,
@@ -61,6 +61,12 @@ pub fn infer_text(
         Format::Json => json::infer(&complete)?,
         Format::Lines => Some(lines_schema()),
         Format::LineProtocol => discover(&complete, RECORDS_MAX),
+        Format::Own(own) => {
+            return Err(Cause::user(format!(
+                "{place}: the format {} does not say which columns there are; declare the columns",
+                own.name()
+            )));
+        }
         other => return Err(Cause::bug(format!("{other:?} is no text"))),
     };
     inferred.ok_or_else(|| match sample {

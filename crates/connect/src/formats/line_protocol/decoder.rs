@@ -98,16 +98,6 @@ impl LineProtocolDecoder {
         })
     }
 
-    /// From now on records which line each row comes from, for [`take_row_lines`](LineProtocolDecoder::take_row_lines).
-    pub fn keep_row_lines(&mut self) {
-        self.row_lines = Some(Vec::new());
-    }
-
-    /// The line numbers of all rows since this was last asked; empty if they are not kept.
-    pub fn take_row_lines(&mut self) -> Vec<u64> {
-        self.row_lines.as_mut().map_or(Vec::new(), std::mem::take)
-    }
-
     /// Rows were added since there were this many: they come from this line and the following ones.
     fn note_row_lines(&mut self, rows_before: usize) {
         if let Some(lines) = &mut self.row_lines {
@@ -375,6 +365,14 @@ impl RecordDecoder for LineProtocolDecoder {
             batches.push_back(self.take_rows()?);
         }
         Ok(())
+    }
+
+    fn keep_row_lines(&mut self) {
+        self.row_lines = Some(Vec::new());
+    }
+
+    fn take_row_lines(&mut self) -> Vec<u64> {
+        self.row_lines.as_mut().map_or(Vec::new(), std::mem::take)
     }
 
     fn faults(&mut self) -> Faults {

@@ -113,7 +113,7 @@ struct Decoding {
 
 impl Decoding {
     fn decoder(&self) -> Result<Box<dyn RecordDecoder>, Cause> {
-        let mut decoder: Box<dyn RecordDecoder> = match self.format {
+        let mut decoder: Box<dyn RecordDecoder> = match &self.format {
             Format::LineProtocol => {
                 let mut decoder =
                     LineProtocolDecoder::new(self.settings.clone(), self.line_protocol.clone())?;
@@ -122,7 +122,7 @@ impl Decoding {
                 }
                 Box::new(decoder)
             }
-            format => text_decoder(format, self.settings.clone())?,
+            format => text_decoder(format.clone(), self.settings.clone())?,
         };
         if let Some(columns) = &self.projection {
             decoder.set_projection(columns)?;

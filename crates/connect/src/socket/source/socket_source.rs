@@ -38,7 +38,7 @@ impl SocketSource {
     ) -> Result<SocketSource, Cause> {
         settings.check()?;
         let decoding = Decoding {
-            format: settings.format,
+            format: settings.format.clone(),
             settings: settings.decoder.clone(),
             line_protocol: settings.line_protocol.clone(),
             leaves_times_open: true,

@@ -26,7 +26,7 @@ impl InputFormat {
     /// # Errors
     /// [`Cause::user`] if the format is not text, or does not support the type of a column.
     pub fn decoder(&self, columns: &SchemaRef) -> Result<Box<dyn RecordDecoder>, Cause> {
-        let Some(format) = self.format else {
+        let Some(format) = self.format.clone() else {
             return Err(Cause::user("no format is named; say format = 'csv'".to_owned()));
         };
         let settings = self.decoder_settings(columns);
@@ -43,7 +43,7 @@ impl InputFormat {
     /// # Errors
     /// If it is not.
     pub(crate) fn text(&self) -> Result<Format, OptionError> {
-        let text = self.format.filter(|format| format.is_text());
+        let text = self.format.clone().filter(Format::is_text);
         text.ok_or_else(|| OptionError::new("format", "say which format the lines have: format = 'csv'"))
     }
 

@@ -4,15 +4,18 @@ mod built_in;
 mod chosen;
 mod input;
 mod output;
+mod own_format;
 
 pub(crate) use built_in::BUILT_IN;
 pub(crate) use chosen::{Chosen, choose_input, choose_output};
 pub use input::InputFormat;
 pub use output::OutputFormat;
+pub(crate) use own_format::OwnFormats;
+pub use own_format::RowFormat;
 
 use crate::statement::declared::{OptionDefault, OptionDefinition, OptionKind};
 
-/// The formats that a connector takes.
+/// The formats that a connector takes. Formats that a program has registered are taken wherever there are any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Formats {
     /// The names of built-in formats.

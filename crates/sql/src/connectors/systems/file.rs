@@ -89,7 +89,7 @@ impl SourceConnector for FileRows {
     fn define(&self, request: &SourceRequest<'_>) -> Result<DefinedSource, OptionError> {
         let options = request.options;
         let mut settings = FileSettings::new(options.required_text("path"));
-        settings.format = request.format.format;
+        settings.format = request.format.format.clone();
         settings.csv = request.format.csv.clone();
         settings.follow = options.boolean("follow");
         settings.schema = request.columns.clone();

@@ -78,7 +78,7 @@ impl SourceConnector for HttpRows {
         let (options, format) = (request.options, request.format);
         let address = without_scheme(options.required_text("listen"), "http");
         let mut settings = HttpSettings::new(&address, format.decoder_settings(&columns));
-        settings.formats = format.format.map_or(settings.formats, |format| vec![format]);
+        settings.formats = format.format.clone().map_or(settings.formats, |format| vec![format]);
         settings.line_protocol = format.line_protocol.clone();
         settings.acknowledge = request.is_durable;
         settings.allow_remote = options.boolean("allow_remote");

@@ -158,6 +158,12 @@ impl<'a> OptionValues<'a> {
         })
     }
 
+    /// Some of the options as a text, which is equal if they are.
+    pub(crate) fn described<'n>(&self, names: impl Iterator<Item = &'n str>) -> String {
+        let one = |name| format!("{name} = {:?}", self.value(name));
+        names.map(one).collect::<Vec<_>>().join(", ")
+    }
+
     /// An error with its place in the statement.
     pub(crate) fn placed(&self, error: OptionError) -> TextError {
         let name = error.option.as_deref().unwrap_or("connector");
