@@ -117,7 +117,7 @@ pub use tidemill_flow::{
     Chunk, Failure, FlowError, Gateway, Interrupt, Replan, Resume, Running, Snapshots, SplitStatus, Status,
     Stopped, Summary, Work, WorkerProcess, WorkerProcesses,
 };
-pub use tidemill_journal::{Journal, Positions, Skips, StreamSettings, inspect};
+pub use tidemill_journal::{CatalogJournal, Disk, Journal, Positions, Skips, StreamSettings, inspect};
 pub use tidemill_plan::{
     AutoSplit, CyclePolicy, Limits, OperatorPlan, PlaceChoice, PlaceGroup, PlaceMember, Plan, PlanError,
     Producer, StreamProcessPlan, StreamRef, TransformPlan, places_of,

@@ -11,8 +11,11 @@
 //!          skips                                positions that are left out from now on
 //! ```
 //!
-//! Journals and cuts have the same format: segments of records with checksums. Numbers are little-endian.
+//! A catalogue has a folder of its own, with `lock` and `definitions/<number>.segment` ([`CatalogJournal`]).
+//!
+//! Journals, cuts and definitions have the same format: segments of records with checksums. Numbers are little-endian.
 
+mod catalog_journal;
 mod clients;
 mod commits;
 mod cut_journal;
@@ -42,6 +45,7 @@ mod snapshots;
 mod stream;
 mod stretches;
 
+pub use catalog_journal::CatalogJournal;
 pub use commits::CommitFile;
 pub use cut_journal::CutJournal;
 pub use disk::Disk;

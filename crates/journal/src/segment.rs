@@ -41,6 +41,7 @@ const ENDING: &str = ".segment";
 pub(crate) enum Content {
     Rows = 1,
     Cuts = 2,
+    Definitions = 3,
 }
 
 /// A segment of an open log.

@@ -28,6 +28,7 @@
 //! ```
 
 mod cancellation;
+mod catalog_log;
 mod error;
 mod execution;
 mod query;
@@ -36,6 +37,7 @@ mod runtime;
 mod session;
 
 pub use self::cancellation::Cancellation;
+pub use self::catalog_log::{CatalogLog, FileCatalogLog, MemoryCatalogLog};
 pub use self::error::Error;
 pub use self::execution::{Execution, Phase, QueryEnd};
 pub use self::query::QueryState;

@@ -7,6 +7,8 @@ use std::time::Duration;
 use tidemill_engine::{Cause, Recovered};
 use tidemill_sql::{Catalog, Opened, Pipeline, Planner, QueryStatus, Settings, ViewHandle, closest};
 
+use crate::catalog_log::{CatalogLog, MemoryCatalogLog};
+use crate::error::Error;
 use crate::query::{NamedQuery, QueryState};
 
 /// A catalogue, and the queries that run under it, by name. Clones refer to the same one; when the last one and all
@@ -19,10 +21,16 @@ pub struct Runtime {
 }
 
 struct RuntimeState {
-    catalog: Mutex<Catalog>,
+    catalog: Mutex<KeptCatalog>,
     /// The settings with which sessions begin.
     defaults: Settings,
     queries: Mutex<BTreeMap<String, Entry>>,
+}
+
+/// The newest version of the catalogue, and what keeps its definitions.
+struct KeptCatalog {
+    catalog: Catalog,
+    log: Box<dyn CatalogLog>,
 }
 
 /// What a name of a query stands for.
@@ -40,23 +48,47 @@ impl Runtime {
     /// A runtime that begins with the catalogue of a planner: with its functions, operators and definitions. A
     /// [`Session`](crate::Session) begins with its settings.
     pub fn new(planner: Planner) -> Runtime {
+        Runtime::with(planner, Box::new(MemoryCatalogLog))
+    }
+
+    /// A runtime that begins with the definitions of a log, which keeps those to come. The planner has registered what they
+    /// call, and has no definitions of its own. See [`FileCatalogLog`](crate::FileCatalogLog).
+    ///
+    /// # Errors
+    /// If the log cannot be read, or one of its definitions gives an error in this program.
+    pub fn open(mut planner: Planner, mut log: Box<dyn CatalogLog>) -> Result<Runtime, Cause> {
+        planner.replay(&log.read()?)?;
+        Ok(Runtime::with(planner, log))
+    }
+
+    fn with(planner: Planner, log: Box<dyn CatalogLog>) -> Runtime {
         let defaults = planner.settings().clone();
-        let (catalog, queries) = (Mutex::new(planner.into_catalog()), Mutex::default());
-        Runtime { shared: Arc::new(RuntimeState { catalog, defaults, queries }) }
+        let catalog = Mutex::new(KeptCatalog { catalog: planner.into_catalog(), log });
+        Runtime { shared: Arc::new(RuntimeState { catalog, defaults, queries: Mutex::default() }) }
     }
 
     /// The newest version of the catalogue.
     pub fn catalog(&self) -> Catalog {
-        lock(&self.shared.catalog).clone()
+        lock(&self.shared.catalog).catalog.clone()
     }
 
     pub(crate) fn defaults(&self) -> &Settings {
         &self.shared.defaults
     }
 
-    /// Changes the newest version of the catalogue, and nobody else does meanwhile.
-    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut Catalog) -> T) -> T {
-        change(&mut lock(&self.shared.catalog))
+    /// Makes the next version of the catalogue out of the newest one; nobody else does meanwhile. It counts once its
+    /// definitions are in the log.
+    pub(crate) fn define<T>(
+        &self,
+        define: impl FnOnce(Catalog) -> Result<(T, Catalog), Error>,
+    ) -> Result<T, Error> {
+        let mut kept = lock(&self.shared.catalog);
+        let (defined, next) = define(kept.catalog.clone())?;
+        for definition in &next.definitions()[kept.catalog.definitions().len()..] {
+            kept.log.append(definition)?;
+        }
+        kept.catalog = next;
+        Ok(defined)
     }
 
     /// Opens and starts a pipeline under a name. From then on, queries of all sessions that name one of its materialized
@@ -75,7 +107,8 @@ impl Runtime {
             Ok(query) => {
                 queries.insert(name.to_owned(), Entry::Started(Arc::clone(&query)));
                 drop(queries);
-                self.change(|catalog| query.views.iter().for_each(|view| catalog.attach_view(view)));
+                let catalog = &mut lock(&self.shared.catalog).catalog;
+                query.views.iter().for_each(|view| catalog.attach_view(view));
                 Ok(())
             }
             Err(cause) => {

@@ -116,11 +116,10 @@ impl Session {
             }
             true => {
                 let planner = &mut self.planner;
-                self.runtime.change(|catalog| -> Result<_, Error> {
-                    planner.set_catalog(catalog.clone());
+                self.runtime.define(|catalog| {
+                    planner.set_catalog(catalog);
                     let planned = planner.execute(statement)?;
-                    *catalog = planner.catalog().clone();
-                    Ok(planned)
+                    Ok((planned, planner.catalog().clone()))
                 })?
             }
         };
