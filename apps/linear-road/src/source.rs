@@ -75,7 +75,8 @@ impl LinearRoadReports {
     /// # Errors
     /// [`Cause::user`] if such traffic is not possible.
     pub fn new(config: GeneratorConfig) -> Result<LinearRoadReports, Cause> {
-        let generator = Generator::new(config).map_err(|error| Cause::user(error.to_string()))?;
+        let generator =
+            Generator::new(config).map_err(|error| Cause::user(error.to_string()).with_source(error))?;
         let schema = linear_road_reports_schema();
         Ok(LinearRoadReports { generator, schema, events: Vec::new(), next: 0, done: 0 })
     }
@@ -228,5 +229,6 @@ fn rows(lines: &[Line], schema: &SchemaRef) -> Result<RecordBatch, Cause> {
         small(|line| line.day),
         Arc::new(TimestampNanosecondArray::from_iter_values(event_times)),
     ];
-    RecordBatch::try_new(Arc::clone(schema), columns).map_err(|error| Cause::bug(error.to_string()))
+    RecordBatch::try_new(Arc::clone(schema), columns)
+        .map_err(|error| Cause::bug(error.to_string()).with_source(error))
 }

@@ -13,11 +13,10 @@ mod tuples;
 
 use std::path::PathBuf;
 
-use anyhow::Context;
 use clap::value_parser;
 
 use input::Input;
-use tidemill_engine::{SplitPlan, WorkerProcess};
+use tidemill_engine::{Cause, SplitPlan, WorkerProcess};
 use tidemill_split::cost::SplitterCosts;
 
 /// Measure what splitting a stream costs, plan by plan, beside what the model says
@@ -67,7 +66,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     // Before anything that takes long.
     if let Some(folder) = &arguments.pictures {
-        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        std::fs::create_dir_all(folder).map_err(|error| {
+            Cause::user(format!("cannot make {}: {error}", folder.display())).with_source(error)
+        })?;
     }
     peak(arguments)?;
     println!("\n## Scale-up: 0.5 % broadcast\n");

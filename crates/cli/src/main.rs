@@ -7,10 +7,13 @@ mod interrupt;
 #[cfg(feature = "sql")]
 mod journal;
 mod linear_road;
+mod logging;
 mod quantity;
 #[cfg(feature = "sql")]
 mod sql;
 mod terminal;
+#[cfg(feature = "sql")]
+mod wrong_script;
 
 use std::process::ExitCode;
 
@@ -31,6 +34,8 @@ static ALLOCATOR: tidemill_allocator::Allocator = tidemill_allocator::Allocator;
     after_help = concat!("Example:\n  tidemill linear-road run\n\n", exit_codes!())
 )]
 struct Arguments {
+    #[command(flatten)]
+    log: logging::LogOptions,
     #[command(subcommand)]
     command: Command,
 }
@@ -56,7 +61,12 @@ enum Command {
 
 fn main() -> ExitCode {
     tidemill_allocator::tune();
-    let ended = match Arguments::parse().command {
+    let arguments = Arguments::parse();
+    if let Err(wrong) = arguments.log.start() {
+        terminal::tell(&format!("error: {wrong}"));
+        return Exit::BadInput.into();
+    }
+    let ended = match arguments.command {
         Command::LinearRoad(command) => command.run(),
         Command::Bench(command) => command.run(),
         #[cfg(feature = "sql")]
@@ -71,16 +81,8 @@ fn main() -> ExitCode {
         Command::Journal(command) => command.run(),
     };
     let exit = ended.unwrap_or_else(|error| {
-        terminal::tell(&format!("error: {}", exit::message(&error)));
-        exit_of(&error)
+        exit::report(&error);
+        Exit::of(&error)
     });
     exit.into()
-}
-
-fn exit_of(error: &anyhow::Error) -> Exit {
-    #[cfg(feature = "sql")]
-    if let Some(exit) = sql::exit_of(error) {
-        return exit;
-    }
-    Exit::of(error)
 }

@@ -36,8 +36,9 @@ pub(crate) fn with_schema(rows: RecordBatch, schema: &SchemaRef) -> Result<Recor
     if rows.schema_ref() == schema {
         return Ok(rows);
     }
-    RecordBatch::try_new(schema.clone(), rows.columns().to_vec())
-        .map_err(|error| Cause::bug(format!("a sink got other rows than it was made for: {error}")))
+    RecordBatch::try_new(schema.clone(), rows.columns().to_vec()).map_err(|error| {
+        Cause::bug(format!("a sink got other rows than it was made for: {error}")).with_source(error)
+    })
 }
 
 /// Rows of whole cycles.

@@ -73,8 +73,8 @@ impl Cause {
 
     /// The same cause, which keeps the error that it comes from.
     #[must_use]
-    pub fn with_source(self, source: impl Into<Source>) -> Cause {
-        Cause { source: Some(Arc::new(source.into())), ..self }
+    pub fn with_source(self, source: impl Error + Send + Sync + 'static) -> Cause {
+        Cause { source: Some(Arc::new(Box::new(source))), ..self }
     }
 
     /// The same fault with the same source, told in other words: usually with the place put in front.

@@ -162,6 +162,7 @@ impl Port {
         let (_, columns, _) = rows.into_parts();
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options).map_err(|error| {
             Cause::bug(format!("an operator wrote rows that its port does not have: {error}"))
+                .with_source(error)
         })
     }
 

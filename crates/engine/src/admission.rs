@@ -42,7 +42,8 @@ impl Gate {
         }
         (0..refused.rows.len()).for_each(|place| self.fault(refused.reason(place)));
         let admitted = refused.admitted(rows.num_rows());
-        let rows = filter_record_batch(&rows, &admitted).map_err(|error| Cause::bug(error.to_string()))?;
+        let rows = filter_record_batch(&rows, &admitted)
+            .map_err(|error| Cause::bug(error.to_string()).with_source(error))?;
         Ok((rows, Some(admitted)))
     }
 

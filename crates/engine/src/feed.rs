@@ -57,6 +57,7 @@ impl Feed {
     /// If the thread cannot be started.
     pub fn start(source: Box<dyn Source>, gateway: Gateway, settings: FeedSettings) -> Result<Feed, Cause> {
         let state = Arc::new(FeedState::default());
+        state.set_source(gateway.source());
         let streams = gateway.streams().to_vec();
         let feeder = Feeder::new(source, (gateway, &streams), &settings, Instant::now(), Arc::clone(&state));
         let threads = vec![spawn("feed", move || feeder.run())?];
@@ -90,5 +91,5 @@ impl Drop for Feed {
 
 pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Cause> {
     let spawned = std::thread::Builder::new().name(name.into()).spawn(body);
-    spawned.map_err(|error| Cause::resource(format!("a thread for a source: {error}")))
+    spawned.map_err(|error| Cause::resource(format!("a thread for a source: {error}")).with_source(error))
 }

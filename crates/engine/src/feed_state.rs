@@ -1,9 +1,14 @@
 //! What a feed's threads share with its observer.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use tidemill_core::{Faults, Progress};
+use tracing::{Level, enabled, warn};
+
+/// The log has at most one line in this time about a source's bad rows, and one about its late ones.
+const LOGGED_EVERY: Duration = Duration::from_secs(1);
 
 /// What a feed reports about itself.
 #[derive(Clone, Debug, Default)]
@@ -31,9 +36,40 @@ pub(crate) struct FeedState {
     skipped: AtomicU64,
     ended: AtomicBool,
     slow: Mutex<(Faults, Progress)>,
+    source: OnceLock<String>,
+    bad_logged: Sampled,
+    late_logged: Sampled,
+}
+
+/// When something was last logged.
+#[derive(Default)]
+struct Sampled(Mutex<Option<Instant>>);
+
+impl Sampled {
+    /// Whether something is to be logged now. With the log off, that costs one load.
+    fn is_due(&self) -> bool {
+        if !enabled!(Level::WARN) {
+            return false;
+        }
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = last.is_none_or(|last| last.elapsed() >= LOGGED_EVERY);
+        if is_due {
+            *last = Some(Instant::now());
+        }
+        is_due
+    }
 }
 
 impl FeedState {
+    /// Names the source in the log.
+    pub fn set_source(&self, name: &str) {
+        let _ = self.source.set(name.to_owned());
+    }
+
+    fn source(&self) -> &str {
+        self.source.get().map_or("", String::as_str)
+    }
+
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
@@ -47,7 +83,10 @@ impl FeedState {
     }
 
     pub fn set_late(&self, late: u64) {
-        self.late.store(late, Ordering::Relaxed);
+        let before = self.late.swap(late, Ordering::Relaxed);
+        if late > before && self.late_logged.is_due() {
+            warn!(source = self.source(), late, "rows came too late");
+        }
     }
 
     pub fn add_skipped(&self, rows: u64) {
@@ -55,6 +94,10 @@ impl FeedState {
     }
 
     pub fn add_faults(&self, faults: Faults) {
+        if faults.count > 0 && self.bad_logged.is_due() {
+            let bad = self.lock().0.count + faults.count;
+            warn!(source = self.source(), bad, sample = ?faults.samples.first(), "records cannot be used");
+        }
         self.lock().0.merge(faults);
     }
 

@@ -130,8 +130,8 @@ impl Intake {
         let Ok(mut chunk) = guard(|| self.take_stretches(rows, stretches)) else {
             let events = rows.num_rows() as u32;
             let kept: BooleanArray = (0..events).map(|row| Some(is_kept(row))).collect();
-            let kept_rows =
-                filter_record_batch(rows, &kept).map_err(|error| Cause::bug(error.to_string()))?;
+            let kept_rows = filter_record_batch(rows, &kept)
+                .map_err(|error| Cause::bug(error.to_string()).with_source(error))?;
             return self.take_at(
                 &kept_rows,
                 (0..events).filter(|row| is_kept(*row)).collect(),
@@ -247,7 +247,8 @@ impl Intake {
                 Err(cause) => return Err(cause),
             }
         }
-        let rows = concat_batches(&self.schema, &parts).map_err(|error| Cause::bug(error.to_string()))?;
+        let rows = concat_batches(&self.schema, &parts)
+            .map_err(|error| Cause::bug(error.to_string()).with_source(error))?;
         Ok((rows, positions))
     }
 
@@ -322,6 +323,7 @@ fn ranges<'a>(
 /// The rows that a mask selects, at their positions.
 fn chosen(rows: &RecordBatch, positions: &[u32], mask: &BooleanArray) -> Result<Batch, Cause> {
     let positions = mask.values().set_indices().map(|row| positions[row]).collect();
-    let rows = filter_record_batch(rows, mask).map_err(|error| Cause::bug(error.to_string()))?;
+    let rows =
+        filter_record_batch(rows, mask).map_err(|error| Cause::bug(error.to_string()).with_source(error))?;
     Ok(Batch::from_source(rows, positions))
 }

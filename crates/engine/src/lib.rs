@@ -103,7 +103,7 @@ pub use feed_settings::{EventTime, FeedSettings};
 pub use feed_state::FeedStatus;
 pub use intake::Intake;
 pub use tidemill_core::counters::Counter;
-pub use tidemill_core::error::{Cause, Fault, OperatorError, SinkError};
+pub use tidemill_core::error::{Cause, Fault, OperatorError, SinkError, chain};
 pub use tidemill_core::latency::ResponseTimes;
 pub use tidemill_core::sink::Arrivals;
 pub use tidemill_core::snapshot::{Snapshot, StateSource};

@@ -1,7 +1,7 @@
 //! Why a query does not start, or stops.
 
 use thiserror::Error;
-use tidemill_core::error::Cause;
+use tidemill_core::error::{Cause, Fault};
 use tidemill_core::{OperatorError, SinkError};
 use tidemill_plan::PlanError;
 
@@ -37,7 +37,66 @@ pub enum FlowError {
     /// The settings are invalid.
     #[error("{0}")]
     Settings(String),
+    /// Something that the query needs could not be had: a thread, a connection between its processes.
+    #[error(transparent)]
+    NotStarted(Cause),
     /// The query stopped before its end.
     #[error(transparent)]
     Failed(#[from] Failure),
+}
+
+impl Failure {
+    /// Whose fault it is.
+    pub fn fault(&self) -> Fault {
+        match self {
+            Failure::Operator(error) => error.cause.fault,
+            Failure::Sink(error) => error.cause.fault,
+            Failure::Engine { cause, .. } => cause.fault,
+            Failure::Aborted => Fault::Operation,
+        }
+    }
+}
+
+impl FlowError {
+    /// Whose fault it is. Plans are made by a program, so a plan that cannot run is a bug of that program.
+    pub fn fault(&self) -> Fault {
+        match self {
+            FlowError::Plan(_) => Fault::Bug,
+            FlowError::Settings(_) => Fault::User,
+            FlowError::NotStarted(cause) => cause.fault,
+            FlowError::Failed(failure) => failure.fault(),
+        }
+    }
+}
+
+impl From<FlowError> for Cause {
+    fn from(error: FlowError) -> Cause {
+        match error {
+            FlowError::NotStarted(cause) => cause,
+            _ => Cause::new(error.fault(), error.to_string()).with_source(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidemill_core::error::chain;
+
+    use super::*;
+
+    #[test]
+    fn a_cause_of_a_failure_keeps_fault_text_and_chain() {
+        let reset = std::io::Error::other("reset by peer");
+        let cause = Cause::operation(format!("the sender is gone: {reset}")).with_source(reset);
+        let failure = Failure::Sink(SinkError { sink: "out".into(), cycle: 7, cause });
+        let cause = Cause::from(FlowError::from(failure));
+        assert_eq!(cause, Cause::operation("sink 'out', cycle 7: the sender is gone: reset by peer"));
+        assert_eq!(chain(&cause), ["sink 'out', cycle 7", "the sender is gone", "reset by peer"]);
+    }
+
+    #[test]
+    fn a_wrong_setting_is_the_users_fault() {
+        let cause = Cause::from(FlowError::Settings("0 workers; there must be 1 to 1024".into()));
+        assert_eq!(cause, Cause::user("0 workers; there must be 1 to 1024"));
+    }
 }

@@ -12,6 +12,7 @@ use tidemill_core::{CommitGuard, CutLog, MemoryCutLog, Sink, SystemClock};
 use tidemill_plan::{CyclePolicy, Limits, Plan};
 use tidemill_split::SplitPlan;
 use timely::communication::WorkerGuards;
+use tracing::info;
 
 use crate::error::{Failure, FlowError};
 use crate::intake::cutter::Cutter;
@@ -346,7 +347,11 @@ impl Running {
         self.wait();
         match self.run_state.failure() {
             Some(failure) => Err(failure.into()),
-            None => Ok(self.status()),
+            None => {
+                let status = self.status();
+                info!("the query has ended, and everything that it wrote is committed");
+                Ok(status)
+            }
         }
     }
 

@@ -144,7 +144,7 @@ fn profile_of(
     let Some(sample) = run_state.splits.take_sample(edge) else { return Ok(None) };
     let clock = || ThreadTime.now_ns();
     let profile = profile(&[sample], &split.route, split.plan.partitions, &split.columns, threads, &clock);
-    let profile = profile.map_err(|error| Cause::user(error.to_string()))?;
+    let profile = profile.map_err(|error| Cause::user(error.to_string()).with_source(error))?;
     let work = run_state.work.read(Part::Operator(topology.operator_of(edge)));
     let query_ns = work.time_ns as f64 / work.rows_in.max(1) as f64;
     Ok(Some(profile.with_query_ns(query_ns)))

@@ -1,7 +1,10 @@
 //! Locks and threads.
 
+use std::io;
 use std::sync::{Mutex, MutexGuard};
 use std::thread::JoinHandle;
+
+use tidemill_core::error::Cause;
 
 use crate::error::FlowError;
 
@@ -12,8 +15,10 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Starts a thread with a name.
 pub(crate) fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, FlowError> {
-    std::thread::Builder::new()
-        .name(name)
-        .spawn(body)
-        .map_err(|error| FlowError::Settings(format!("a thread could not be started: {error}")))
+    std::thread::Builder::new().name(name).spawn(body).map_err(no_thread)
+}
+
+fn no_thread(error: io::Error) -> FlowError {
+    let text = format!("a thread could not be started: {error}; raise the limit of threads (ulimit -u)");
+    FlowError::NotStarted(Cause::resource(text).with_source(error))
 }

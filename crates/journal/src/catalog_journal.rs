@@ -43,9 +43,9 @@ impl CatalogJournal {
     /// # Errors
     /// If another process has it, a definition is damaged that was synced, or the disk fails.
     pub fn open(medium: Arc<dyn Medium>, folder: &Path) -> Result<CatalogJournal, Cause> {
-        medium.create_folder(folder).map_err(|error| failed("make the folder", folder, &error))?;
+        medium.create_folder(folder).map_err(|error| failed("make the folder", folder, error))?;
         let path = layout::lock(folder);
-        let lock = medium.lock(&path).map_err(|error| failed("lock", &path, &error))?;
+        let lock = medium.lock(&path).map_err(|error| failed("lock", &path, error))?;
         let Some(lock) = lock else {
             return Err(Cause::user(format!(
                 "another process has the catalogue in '{}'; end it first, or use another folder",

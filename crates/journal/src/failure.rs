@@ -11,9 +11,9 @@ const REMEDY: &str =
     "restore the folder from a copy, or start anew without it (its rows and state are then lost)";
 
 /// An operation on a file failed.
-pub(crate) fn failed(what: &str, path: &Path, error: &io::Error) -> Cause {
+pub(crate) fn failed(what: &str, path: &Path, error: io::Error) -> Cause {
     let text = format!("{}: cannot {what}: {error}", path.display());
-    match error.kind() {
+    let cause = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
             Cause::resource(format!("{text}; make room there, then it goes on"))
         }
@@ -21,7 +21,8 @@ pub(crate) fn failed(what: &str, path: &Path, error: &io::Error) -> Cause {
             Cause::user(format!("{text}; let this user write there, or name another folder"))
         }
         _ => Cause::operation(text),
-    }
+    };
+    cause.with_source(error)
 }
 
 /// A file contains something that was not written by this program.

@@ -60,9 +60,9 @@ impl FileReader {
     ) -> Result<Option<(FileReader, u32)>, Cause> {
         let file = match medium.open(path, false) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            opened => opened.map_err(|error| failed("open", path, &error))?,
+            opened => opened.map_err(|error| failed("open", path, error))?,
         };
-        let length = file.length().map_err(|error| failed("read", path, &error))?;
+        let length = file.length().map_err(|error| failed("read", path, error))?;
         let mut reader = FileReader {
             path: path.to_owned(),
             file,
@@ -109,7 +109,7 @@ impl FileReader {
         }
         let mut checksum = [0; CHECKSUM_BYTES as usize];
         let read = read_exactly(&*self.file, &mut checksum, self.end);
-        read.map_err(|error| failed("read", &self.path, &error))?;
+        read.map_err(|error| failed("read", &self.path, error))?;
         match self.hasher.finalize() == u32::from_le_bytes(checksum) {
             true => Ok(()),
             false => Err(damaged(&self.path, self.end, "the checksum does not match")),
@@ -127,7 +127,7 @@ impl FileReader {
         self.offset += ready as u64;
         if back.len() >= BUFFER_BYTES {
             let read = read_exactly(&*self.file, back, self.offset);
-            read.map_err(|error| failed("read", &self.path, &error))?;
+            read.map_err(|error| failed("read", &self.path, error))?;
             self.offset += back.len() as u64;
         } else if !back.is_empty() {
             self.refill()?;
@@ -143,6 +143,6 @@ impl FileReader {
         self.buffer.resize((self.end - self.offset).min(BUFFER_BYTES as u64) as usize, 0);
         self.used = 0;
         let read = read_exactly(&*self.file, &mut self.buffer, self.offset);
-        read.map_err(|error| failed("read", &self.path, &error))
+        read.map_err(|error| failed("read", &self.path, error))
     }
 }

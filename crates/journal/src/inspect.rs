@@ -123,8 +123,8 @@ fn list_log(medium: &dyn Medium, name: String, folder: &Path) -> Result<LogListi
     let mut log = LogListing { name, ..LogListing::default() };
     for first in segments(medium, folder)? {
         let path = folder.join(segment_name(first));
-        let file = medium.open(&path, false).map_err(|error| failed("open", &path, &error))?;
-        let bytes = file.length().map_err(|error| failed("read", &path, &error))?;
+        let file = medium.open(&path, false).map_err(|error| failed("open", &path, error))?;
+        let bytes = file.length().map_err(|error| failed("read", &path, error))?;
         log.bytes += bytes;
         log.segments.push(SegmentListing { path, first, bytes });
     }
@@ -445,7 +445,7 @@ fn decoder_of(head: &SegmentHead) -> Result<RowDecoder, String> {
 
 fn open_segment(medium: &dyn Medium, folder: &Path, first: u64) -> Result<(SegmentHead, Scan), Cause> {
     let path = folder.join(segment_name(first));
-    let file = medium.open(&path, false).map_err(|error| failed("open", &path, &error))?;
+    let file = medium.open(&path, false).map_err(|error| failed("open", &path, error))?;
     let head = read_head(&path, &*file, usize::MAX)?;
     if head.first != first {
         return Err(damaged(&path, 21, format!("its first position is {}", head.first)));
@@ -467,7 +467,7 @@ fn snapshot_cycles(medium: &dyn Medium, folder: &Path) -> Result<Vec<u64>, Cause
 }
 
 fn sorted_names(medium: &dyn Medium, folder: &Path) -> Result<Vec<String>, Cause> {
-    let mut names = medium.names(folder).map_err(|error| failed("list", folder, &error))?;
+    let mut names = medium.names(folder).map_err(|error| failed("list", folder, error))?;
     names.sort_unstable();
     Ok(names)
 }

@@ -74,7 +74,7 @@ impl Journal {
     /// As [`Journal::open`].
     pub fn open_on(medium: Arc<dyn Medium>, folder: &Path) -> Result<Journal, Cause> {
         let snapshots = layout::snapshots(folder);
-        medium.create_folder(&snapshots).map_err(|error| failed("make the folder", &snapshots, &error))?;
+        medium.create_folder(&snapshots).map_err(|error| failed("make the folder", &snapshots, error))?;
         let lock = lock(&*medium, folder)?;
         // What an earlier run had begun to write when it ended. It has no name yet, so nobody reads it.
         remove_unfinished(&*medium, folder)?;
@@ -202,7 +202,7 @@ impl Journal {
 
 fn lock(medium: &dyn Medium, folder: &Path) -> Result<LockGuard, Cause> {
     let path = layout::lock(folder);
-    let guard = medium.lock(&path).map_err(|error| failed("lock", &path, &error))?;
+    let guard = medium.lock(&path).map_err(|error| failed("lock", &path, error))?;
     guard.ok_or_else(|| {
         let text = "another process is running this query; stop it, or name another folder";
         Cause::user(format!("{}: {text}", path.display()))

@@ -75,7 +75,7 @@ impl LogReader {
 
     fn place_at(&self, segment: Arc<Segment>) -> Result<Place, Cause> {
         let open = self.shared.medium.open(&segment.path, false);
-        let file = open.map_err(|error| failed("open", &segment.path, &error))?;
+        let file = open.map_err(|error| failed("open", &segment.path, error))?;
         let (offset, position) = (segment.head_bytes, segment.first);
         Ok(Place { segment, file, mapped: Buffer::default(), offset, position })
     }
@@ -124,10 +124,10 @@ impl Place {
             if written - self.offset <= COPIED_BYTES_MAX {
                 let mut bytes = MutableBuffer::from_len_zeroed(length);
                 let read = read_exactly(&*self.file, &mut bytes, self.offset);
-                read.map_err(|error| failed("read", path, &error))?;
+                read.map_err(|error| failed("read", path, error))?;
                 return Ok(bytes.into());
             }
-            self.mapped = self.file.map(written).map_err(|error| failed("read", path, &error))?;
+            self.mapped = self.file.map(written).map_err(|error| failed("read", path, error))?;
         }
         Ok(self.mapped.slice_with_length(self.offset as usize, length))
     }

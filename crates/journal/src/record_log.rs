@@ -107,7 +107,7 @@ impl RecordLog {
         frame.synced = self.shared.progress.synced();
         let (file, offset) = (&self.tail.file.file, self.tail.offset);
         if let Err(error) = encode_frame(&frame, content, |parts| file.write_at(parts, offset)) {
-            let cause = failed("append", &self.tail.file.path, &error);
+            let cause = failed("append", &self.tail.file.path, error);
             self.wipe_tail();
             return Err(cause);
         }
@@ -192,7 +192,7 @@ impl RecordLog {
         self.count_bytes();
         // The name must be gone for good before the next one is removed: a power failure must leave no gap.
         let removed = medium.remove(&segment.path).and_then(|()| medium.sync_folder(&self.settings.folder));
-        removed.map_err(|error| failed("remove", &segment.path, &error))
+        removed.map_err(|error| failed("remove", &segment.path, error))
     }
 
     /// Removes what it can if the limit is reached; an error if it is still reached.
@@ -226,7 +226,7 @@ impl RecordLog {
         }
         let allocated = self.settings.segment_bytes.max(needed);
         let file = &self.tail.file;
-        file.file.allocate(allocated).map_err(|error| failed("reserve space", &file.path, &error))?;
+        file.file.allocate(allocated).map_err(|error| failed("reserve space", &file.path, error))?;
         self.tail.allocated = allocated;
         Ok(())
     }
@@ -256,7 +256,7 @@ impl RecordLog {
         match file.file.truncate(*offset) {
             Ok(()) => *allocated = *offset,
             Err(error) => {
-                let cause = failed("cut off a record that failed", &file.path, &error);
+                let cause = failed("cut off a record that failed", &file.path, error);
                 self.close(cause);
             }
         }
@@ -307,14 +307,14 @@ pub(crate) fn create_segment(
     });
     let file = written.map_err(|error| {
         let _ = medium.remove(&new);
-        match failed("make a segment", &path, &error) {
+        match failed("make a segment", &path, error) {
             full @ Cause { fault: Fault::Resource, .. } => NotCreated::Undone(full),
             cause => NotCreated::Unknown(cause),
         }
     })?;
     medium
         .sync_folder(&settings.folder)
-        .map_err(|error| NotCreated::Unknown(failed("make a segment", &path, &error)))?;
+        .map_err(|error| NotCreated::Unknown(failed("make a segment", &path, error)))?;
     let segment = Arc::new(Segment::new(first, path.clone(), offset, offset));
     Ok(Tail { file: Arc::new(SegmentFile::new(path, file)), segment, offset, allocated })
 }

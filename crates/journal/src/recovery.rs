@@ -39,9 +39,9 @@ pub(crate) fn open(
     // So that there is something to remove before the limit is reached.
     settings.segment_bytes = settings.segment_bytes.min(settings.bytes_max / 4).max(SEGMENT_BYTES_MIN);
     let folder = &settings.folder;
-    medium.create_folder(folder).map_err(|error| failed("make the folder", folder, &error))?;
+    medium.create_folder(folder).map_err(|error| failed("make the folder", folder, error))?;
     remove_unfinished(&*medium, folder)?;
-    let names = medium.names(folder).map_err(|error| failed("list", folder, &error))?;
+    let names = medium.names(folder).map_err(|error| failed("list", folder, error))?;
     let positions = segment_positions(&names);
     let mut segments = Vec::with_capacity(positions.len());
     let mut recovered = match positions.split_last() {
@@ -58,7 +58,7 @@ pub(crate) fn open(
     }
     segments.push(recovered.tail.segment.clone());
     // The previous run may have failed between making a segment and making its name durable.
-    medium.sync_folder(folder).map_err(|error| failed("sync the folder", folder, &error))?;
+    medium.sync_folder(folder).map_err(|error| failed("sync the folder", folder, error))?;
     Ok(log(medium, settings, lock, segments, recovered))
 }
 
@@ -118,10 +118,10 @@ fn leave_old_segment(
 /// A segment that is no longer being written. Its records are checked when they are read.
 fn older_segment(medium: &dyn Medium, settings: &LogSettings, first: u64) -> Result<Segment, Cause> {
     let path = settings.folder.join(segment_name(first));
-    let file = medium.open(&path, false).map_err(|error| failed("open", &path, &error))?;
+    let file = medium.open(&path, false).map_err(|error| failed("open", &path, error))?;
     let head = read_head(&path, &*file, settings.clients_max)?;
     check_head(&path, &head, settings, first)?;
-    let length = file.length().map_err(|error| failed("read", &path, &error))?;
+    let length = file.length().map_err(|error| failed("read", &path, error))?;
     Ok(Segment::new(first, path, head.bytes, length))
 }
 
@@ -159,10 +159,10 @@ impl Newest {
         end: u64,
     ) -> Result<(Newest, Option<&'static str>), Cause> {
         let path = settings.folder.join(segment_name(first));
-        let file = medium.open(&path, true).map_err(|error| failed("open", &path, &error))?;
+        let file = medium.open(&path, true).map_err(|error| failed("open", &path, error))?;
         let head = read_head(&path, &*file, settings.clients_max)?;
         check_head(&path, &head, settings, first)?;
-        let allocated = file.length().map_err(|error| failed("read", &path, &error))?;
+        let allocated = file.length().map_err(|error| failed("read", &path, error))?;
         let (mut origins, version) = (head.origins, head.version);
         let mut scan = Scan::new(path.clone(), file.clone(), head.bytes, first)?;
         let mut bad = None;
@@ -192,7 +192,7 @@ impl Newest {
 /// Durably cuts off everything behind the tail, so that nothing of it is ever taken for a record.
 pub(crate) fn cut_off(tail: &mut Tail, segment_bytes: u64) -> Result<(), Cause> {
     let file = &tail.file;
-    file.file.truncate(tail.offset).map_err(|error| failed("cut off the torn end", &file.path, &error))?;
+    file.file.truncate(tail.offset).map_err(|error| failed("cut off the torn end", &file.path, error))?;
     // On a full disk the next record goes to the next segment, once there is room for one.
     let reserved = file.file.allocate(segment_bytes.max(tail.offset));
     tail.allocated = if reserved.is_ok() { segment_bytes.max(tail.offset) } else { tail.offset };
@@ -220,7 +220,7 @@ fn remove_behind(log: &mut RecordLog, end: u64) -> Result<(), Cause> {
         }
         log.shared.segments().pop();
         let removed = medium.remove(&newest.path).and_then(|()| medium.sync_folder(&log.settings.folder));
-        removed.map_err(|error| failed("remove", &newest.path, &error))?;
+        removed.map_err(|error| failed("remove", &newest.path, error))?;
     }
     let first = log.shared.segments().last().map_or(0, |segment| segment.first);
     let (Newest { scan, mut tail, origins, .. }, _) = Newest::read(&*medium, &log.settings, first, end)?;

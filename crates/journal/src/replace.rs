@@ -68,16 +68,16 @@ pub(crate) fn replace(
     });
     result.map_err(|error| {
         let _ = medium.remove(&new);
-        failed("write", path, &error)
+        failed("write", path, error)
     })
 }
 
 /// Removes files that were to replace others but were not completely written.
 pub(crate) fn remove_unfinished(medium: &dyn Medium, folder: &Path) -> Result<(), Cause> {
-    let names = medium.names(folder).map_err(|error| failed("list", folder, &error))?;
+    let names = medium.names(folder).map_err(|error| failed("list", folder, error))?;
     for name in names.iter().filter(|name| name.ends_with(".new")) {
         let path = folder.join(name);
-        medium.remove(&path).map_err(|error| failed("remove", &path, &error))?;
+        medium.remove(&path).map_err(|error| failed("remove", &path, error))?;
     }
     Ok(())
 }

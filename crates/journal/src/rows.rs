@@ -209,4 +209,5 @@ fn flattened(schema: &Schema) -> Vec<DataType> {
 
 fn refused(error: ArrowError) -> Cause {
     Cause::user(format!("these columns cannot be journaled: {error}; cast them to other types"))
+        .with_source(error)
 }

@@ -50,7 +50,7 @@ impl Scan {
         offset: u64,
         position: u64,
     ) -> Result<Scan, Cause> {
-        let length = file.length().map_err(|error| failed("read", &path, &error))?;
+        let length = file.length().map_err(|error| failed("read", &path, error))?;
         Ok(Scan { path, file, length, offset, position })
     }
 
@@ -66,7 +66,7 @@ impl Scan {
 
     /// The next record, without advancing past it; the file may have grown.
     pub(crate) fn peek(&mut self) -> Result<Next, Cause> {
-        self.length = self.file.length().map_err(|error| failed("read", &self.path, &error))?;
+        self.length = self.file.length().map_err(|error| failed("read", &self.path, error))?;
         self.due()
     }
 
@@ -144,6 +144,6 @@ impl Scan {
     }
 
     fn read(&self, target: &mut [u8], offset: u64) -> Result<(), Cause> {
-        read_exactly(&*self.file, target, offset).map_err(|error| failed("read", &self.path, &error))
+        read_exactly(&*self.file, target, offset).map_err(|error| failed("read", &self.path, error))
     }
 }

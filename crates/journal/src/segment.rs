@@ -92,7 +92,7 @@ impl SegmentFile {
             Err(error) => Err(Cause::operation(format!(
                 "{path}: cannot sync: {error}; no row of it counts as safe any more, start the query again to go on \
                  from what the disk has"
-            ))),
+            )).with_source(error)),
         };
         synced.map_err(|cause| failure.insert(cause).clone())
     }
@@ -107,7 +107,7 @@ impl SegmentFile {
                  again, or start anew in another folder",
                 self.path.display()
             ))),
-            Err(error) => Err(failed("look for", &self.path, &error)),
+            Err(error) => Err(failed("look for", &self.path, error)),
         }
     }
 }
@@ -165,9 +165,8 @@ pub(crate) fn read_head(
     file: &dyn MediumFile,
     clients_max: usize,
 ) -> Result<SegmentHead, Cause> {
-    let read =
-        |target: &mut [u8]| read_exactly(file, target, 0).map_err(|error| failed("read", path, &error));
-    let length = file.length().map_err(|error| failed("read", path, &error))?;
+    let read = |target: &mut [u8]| read_exactly(file, target, 0).map_err(|error| failed("read", path, error));
+    let length = file.length().map_err(|error| failed("read", path, error))?;
     if length < FRONT_BYTES as u64 {
         return Err(damaged(path, length, "the head of the segment is cut off"));
     }

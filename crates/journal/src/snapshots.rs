@@ -108,7 +108,7 @@ impl SnapshotFolder {
     }
 
     pub(crate) fn cycles_on(medium: &dyn Medium, folder: &Path) -> Result<Vec<u64>, Cause> {
-        let names = medium.names(folder).map_err(|error| failed("list", folder, &error))?;
+        let names = medium.names(folder).map_err(|error| failed("list", folder, error))?;
         let mut cycles: Vec<u64> = names.iter().filter_map(|name| position_of(name, ENDING)).collect();
         cycles.sort_unstable();
         Ok(cycles)
@@ -121,7 +121,7 @@ impl SnapshotFolder {
     pub fn remove_before(&self, cycle: u64) -> Result<(), Cause> {
         for old in self.cycles()?.into_iter().filter(|old| *old < cycle) {
             let path = self.path(old);
-            self.medium.remove(&path).map_err(|error| failed("remove", &path, &error))?;
+            self.medium.remove(&path).map_err(|error| failed("remove", &path, error))?;
         }
         Ok(())
     }
@@ -134,12 +134,12 @@ impl SnapshotFolder {
         let newer: Vec<u64> = self.cycles()?.into_iter().filter(|newer| Some(*newer) > cycle).collect();
         for newer in &newer {
             let path = self.path(*newer);
-            self.medium.remove(&path).map_err(|error| failed("remove", &path, &error))?;
+            self.medium.remove(&path).map_err(|error| failed("remove", &path, error))?;
         }
         if newer.is_empty() {
             return Ok(());
         }
-        self.medium.sync_folder(&self.folder).map_err(|error| failed("sync the folder", &self.folder, &error))
+        self.medium.sync_folder(&self.folder).map_err(|error| failed("sync the folder", &self.folder, error))
     }
 
     /// The damaged snapshots that were skipped: the first few, each with file, offset and reason.

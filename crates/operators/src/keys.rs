@@ -248,8 +248,10 @@ impl Words {
 impl Bytes {
     fn new(types: &[DataType]) -> Result<Self, Cause> {
         let fields = types.iter().cloned().map(SortField::new).collect();
-        let unsupported =
-            |error| Cause::user(format!("columns of types {types:?} cannot be compared as keys: {error}"));
+        let unsupported = |error| {
+            Cause::user(format!("columns of types {types:?} cannot be compared as keys: {error}"))
+                .with_source(error)
+        };
         let converter = RowConverter::new(fields).map_err(unsupported)?;
         Ok(Bytes { converter, numbers: HashTable::new(), bytes: Vec::new(), ends: Vec::new() })
     }

@@ -133,7 +133,8 @@ impl Regions {
         }
         let mut given = rows.columns()[..self.columns].to_vec();
         given.push(Arc::new(located.finish()));
-        RecordBatch::try_new(Arc::clone(&self.output), given).map_err(|error| Cause::bug(error.to_string()))
+        RecordBatch::try_new(Arc::clone(&self.output), given)
+            .map_err(|error| Cause::bug(error.to_string()).with_source(error))
     }
 }
 

@@ -116,7 +116,7 @@ fn to_bytes(rows: usize, columns: Vec<ArrayRef>) -> Result<Vec<u8>, Cause> {
     let write = || -> Result<Vec<u8>, ArrowError> {
         bytes_of_batch(&RecordBatch::try_new_with_options(schema, columns, &options)?)
     };
-    write().map_err(|error| Cause::bug(format!("state cannot be written: {error}")))
+    write().map_err(|error| Cause::bug(format!("state cannot be written: {error}")).with_source(error))
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use crate::state::{batch_of_bytes, bytes_of_batch};
 /// A failure of an Arrow kernel on columns whose types were checked before.
 pub(crate) fn kernel_error(error: ArrowError) -> Cause {
     Cause::bug(format!("an operator gave an Arrow kernel columns that it cannot work on: {error}"))
+        .with_source(error)
 }
 
 /// The same columns under another schema of the same types.

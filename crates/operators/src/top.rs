@@ -143,8 +143,9 @@ impl Top {
         let partition = spec.partition.iter().map(|column| field(*column, SortOptions::default())).collect();
         let order = spec.order.iter().map(|by| field(by.column, options(by))).collect();
         let converter = |fields| {
-            RowConverter::new(fields)
-                .map_err(|error| Cause::user(format!("rows cannot be put in order: {error}")))
+            RowConverter::new(fields).map_err(|error| {
+                Cause::user(format!("rows cannot be put in order: {error}")).with_source(error)
+            })
         };
         Ok(Top {
             schema: output_schema(&spec),

@@ -93,7 +93,7 @@ impl Expression for Compiled {
     }
 
     fn evaluate(&self, rows: &RecordBatch, cut: &Cut) -> std::result::Result<ArrayRef, Cause> {
-        self.values(rows, cut).map_err(|error| Cause::user(plain(&error)))
+        self.values(rows, cut).map_err(|error| Cause::user(plain(&error)).with_source(error))
     }
 }
 

@@ -95,10 +95,12 @@ fn pruned(
     schema: &SchemaRef,
     first: &First,
 ) -> std::result::Result<RecordBatch, Cause> {
-    let too_large =
-        |error| Cause::resource(format!("the first rows of an order do not fit into one batch: {error}"));
+    let too_large = |error| {
+        Cause::resource(format!("the first rows of an order do not fit into one batch: {error}"))
+            .with_source(error)
+    };
     let rows = concat_batches(schema, batches).map_err(too_large)?;
-    first.of(&rows).map_err(|error| Cause::user(plain(&error)))
+    first.of(&rows).map_err(|error| Cause::user(plain(&error)).with_source(error))
 }
 
 impl Sink for FirstRowsSink {
@@ -108,7 +110,7 @@ impl Sink for FirstRowsSink {
             let options = RecordBatchOptions::new().with_row_count(Some(batch.len()));
             let columns = batch.rows.columns().to_vec();
             let rows = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options);
-            let rows = rows.map_err(|error| Cause::bug(error.to_string()))?;
+            let rows = rows.map_err(|error| Cause::bug(error.to_string()).with_source(error))?;
             shared.rows += rows.num_rows();
             shared.batches.push(rows);
         }

@@ -142,7 +142,7 @@ impl Groups {
 }
 
 fn user(error: datafusion::common::DataFusionError) -> Cause {
-    Cause::user(plain(&error))
+    Cause::user(plain(&error)).with_source(error)
 }
 
 /// The rows of each group, with groups in ascending order.
@@ -183,7 +183,7 @@ impl Accumulator for Groups {
         for (group, rows) in rows_by_group(groups, filter) {
             let values = arguments.iter().map(|argument| take(argument, &rows, None));
             let values = values.collect::<std::result::Result<Vec<_>, _>>();
-            let values = values.map_err(|error| Cause::bug(error.to_string()))?;
+            let values = values.map_err(|error| Cause::bug(error.to_string()).with_source(error))?;
             let accumulator = all.get_mut(group).ok_or_else(|| Cause::bug("a group is missing"))?;
             accumulator.update_batch(&values).map_err(user)?;
         }
@@ -195,7 +195,7 @@ impl Accumulator for Groups {
         for (group, rows) in rows_by_group(groups, None) {
             let values = partials.iter().map(|partial| take(partial, &rows, None));
             let values = values.collect::<std::result::Result<Vec<_>, _>>();
-            let values = values.map_err(|error| Cause::bug(error.to_string()))?;
+            let values = values.map_err(|error| Cause::bug(error.to_string()).with_source(error))?;
             let accumulator = all.get_mut(group).ok_or_else(|| Cause::bug("a group is missing"))?;
             accumulator.merge_batch(&values).map_err(user)?;
         }
@@ -243,5 +243,5 @@ fn joined(values: &[ArrayRef], data_type: &DataType) -> std::result::Result<Arra
         return Ok(datafusion::arrow::array::new_empty_array(data_type));
     }
     let values: Vec<_> = values.iter().map(|value| value.as_ref()).collect();
-    concat(&values).map_err(|error| Cause::bug(error.to_string()))
+    concat(&values).map_err(|error| Cause::bug(error.to_string()).with_source(error))
 }

@@ -10,6 +10,7 @@ use tidemill_engine::{
     Cause, Durability, DurableRun, DurableSource, Engine, Expression, Feed, FeedSettings, Journal,
     Maintenance, Recovered, Running, Sink, Source, SystemClock, WorkerProcesses,
 };
+use tracing::info;
 
 use crate::connectors::SinkUse;
 use crate::definition::DurableStream;
@@ -17,7 +18,7 @@ use crate::finish::{Finish, Part};
 use crate::limited::Limited;
 use crate::pipeline::{DurableRunPlan, Pipeline, Target};
 use crate::prepared::{Answer, Output, Prepared};
-use crate::running::{Collected, Reports, RunningQuery, cause_of};
+use crate::running::{Collected, Reports, RunningQuery};
 use crate::translate::UsedSource;
 use crate::view::{Kept, ViewHandle};
 
@@ -127,6 +128,16 @@ impl Opened {
     /// If a source cannot be opened, or the engine cannot run.
     pub fn start(self) -> Result<RunningQuery, Cause> {
         let Opened { prepared, journal, sinks, views, collected, enough } = self;
+        let outputs: Vec<&str> = prepared.outputs.iter().map(|output| output.name.as_str()).collect();
+        info!(
+            workers = prepared.settings.workers,
+            processes = prepared.settings.processes,
+            partitions = prepared.settings.partitions,
+            cycle_events = prepared.settings.cycle_events,
+            journal = ?journal.as_ref().map(|journal| &journal.folder),
+            ?outputs,
+            "a query starts"
+        );
         // All sources are opened before anything runs: one that cannot be opened is reported at once.
         let refused = sinks.iter().map(|sink| sink.refused()).collect();
         let sources = prepared.open_sources()?;
@@ -143,7 +154,7 @@ impl Opened {
                 Started { running, feeds, durable: Some((maintenance, recovered)) }
             }
             None => {
-                let mut running = engine.run(dataflow.plan, sinks).map_err(cause_of)?;
+                let mut running = engine.run(dataflow.plan, sinks)?;
                 Started { feeds: feeds(&mut running, sources)?, running, durable: None }
             }
         };
@@ -194,6 +205,7 @@ impl Prepared {
 }
 
 fn open_source(source: &UsedSource) -> Result<OpenSource, Cause> {
+    info!(source = source.definition.name, "source is opened");
     let settings = FeedSettings {
         columns: source.computed.as_ref().map(|columns| {
             columns.iter().map(|column| Arc::new(column.clone()) as Arc<dyn Expression>).collect()

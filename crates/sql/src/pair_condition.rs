@@ -49,6 +49,6 @@ impl Expression for PairCondition {
         let mut made = Vec::new();
         self.by_halves(pairs, cut, &mut made);
         let made: Vec<_> = made.iter().map(|part| part as _).collect();
-        concat(&made).map_err(|error| Cause::bug(error.to_string()))
+        concat(&made).map_err(|error| Cause::bug(error.to_string()).with_source(error))
     }
 }

@@ -60,7 +60,7 @@ impl Pipeline {
         circumstances: Circumstances<'_>,
     ) -> Result<Pipeline, Cause> {
         let prepared = Prepared::together("pipeline", queries, circumstances, false)
-            .map_err(|error| Cause::user(crate::expression::plain(&error)))?;
+            .map_err(|error| Cause::user(crate::expression::plain(&error)).with_source(error))?;
         let durable = durable(&prepared, queries)?;
         let view = targets.iter().position(|target| matches!(target, Target::View(_)));
         if let (Some(_), Some(at)) = (&durable, view) {

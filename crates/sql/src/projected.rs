@@ -29,7 +29,10 @@ impl Projected {
     /// [`Cause::bug`] if such a column does not exist.
     pub fn open(source: impl Source + 'static, columns: Option<&[usize]>) -> Result<Box<dyn Source>, Cause> {
         let Some(columns) = columns else { return Ok(Box::new(source)) };
-        let schema = source.schema().project(columns).map_err(|error| Cause::bug(error.to_string()))?;
+        let schema = source
+            .schema()
+            .project(columns)
+            .map_err(|error| Cause::bug(error.to_string()).with_source(error))?;
         Ok(Box::new(Projected {
             source: Box::new(source),
             columns: columns.to_vec(),
@@ -46,7 +49,9 @@ impl Source for Projected {
     fn poll(&mut self, wait: Duration) -> Result<Polled, Cause> {
         match self.source.poll(wait)? {
             Polled::Rows(rows) => {
-                let rows = rows.project(&self.columns).map_err(|error| Cause::bug(error.to_string()))?;
+                let rows = rows
+                    .project(&self.columns)
+                    .map_err(|error| Cause::bug(error.to_string()).with_source(error))?;
                 Ok(Polled::Rows(rows))
             }
             other => Ok(other),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use datafusion::arrow::array::RecordBatch;
 use tidemill_connect::standard_streams::is_output_closed;
 use tidemill_engine::{
-    Cause, FaultLog, Faults, Feed, FeedStatus, FlowError, Maintenance, Progress, Recovered, Running,
+    Cause, Failure, FaultLog, Faults, Feed, FeedStatus, FlowError, Maintenance, Progress, Recovered, Running,
     SplitStatus, Status,
 };
 
@@ -167,7 +167,9 @@ impl RunningQuery {
         self.keep_profiles(&status.engine);
         let Some(Collected { finish, rows }) = &self.collected else { return Ok((status, None)) };
         let rows = rows.iter().map(Kept::read).collect::<Result<Vec<_>, Cause>>()?;
-        let answer = finish.answer(&rows).map_err(|error| Cause::user(crate::expression::plain(&error)))?;
+        let answer = finish
+            .answer(&rows)
+            .map_err(|error| Cause::user(crate::expression::plain(&error)).with_source(error))?;
         Ok((status, Some(answer)))
     }
 
@@ -200,21 +202,10 @@ impl RunningQuery {
     }
 }
 
-pub(crate) fn cause_of(error: FlowError) -> Cause {
-    use tidemill_engine::Failure;
+/// The cause of an end. That a reader has closed the output stays recognisable: it is not a failure.
+fn cause_of(error: FlowError) -> Cause {
     match error {
-        // Unchanged, so that it can be recognised: it is not a failure.
         FlowError::Failed(Failure::Sink(error)) if is_output_closed(&error.cause) => error.cause,
-        FlowError::Plan(error) => Cause::bug(error.to_string()),
-        FlowError::Settings(text) => Cause::user(text),
-        FlowError::Failed(failure) => {
-            let text = failure.to_string();
-            match failure {
-                Failure::Operator(error) => error.cause.map_message(|_| text),
-                Failure::Sink(error) => error.cause.map_message(|_| text),
-                Failure::Engine { cause, .. } => cause.map_message(|_| text),
-                Failure::Aborted => Cause::operation(text),
-            }
-        }
+        error => error.into(),
     }
 }

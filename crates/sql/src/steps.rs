@@ -126,7 +126,8 @@ impl Transform for Steps {
         }
         let (mut made, mut causes) = (Vec::new(), Vec::new());
         self.evaluate_by_halves(rows, 0, cut, &mut made, &mut causes);
-        let rows = concat_batches(&self.output, &made).map_err(|error| Cause::bug(error.to_string()))?;
+        let rows = concat_batches(&self.output, &made)
+            .map_err(|error| Cause::bug(error.to_string()).with_source(error))?;
         Ok(Transformed { rows, causes: Some(causes) })
     }
 }

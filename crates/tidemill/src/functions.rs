@@ -127,5 +127,5 @@ pub(crate) fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> 
 }
 
 fn bug(error: ArrowError) -> Cause {
-    Cause::bug(format!("a function's rows do not fit their schema: {error}"))
+    Cause::bug(format!("a function's rows do not fit their schema: {error}")).with_source(error)
 }

@@ -147,8 +147,9 @@ pub(crate) fn each<R: Row>(
 /// # Errors
 /// If a column does not exist, has another type, or has a NULL that the tuple cannot hold.
 pub fn rows_of<R: Row>(rows: &RecordBatch, columns: impl Names) -> Result<Vec<R>, Cause> {
-    let index =
-        |name: String| rows.schema_ref().index_of(&name).map_err(|error| Cause::user(error.to_string()));
+    let index = |name: String| {
+        rows.schema_ref().index_of(&name).map_err(|error| Cause::user(error.to_string()).with_source(error))
+    };
     let columns = columns.names().into_iter().map(index).collect::<Result<Vec<_>, _>>()?;
     R::check(rows.schema_ref(), &columns).map_err(Cause::user)?;
     let mut tuples = Vec::with_capacity(rows.num_rows());

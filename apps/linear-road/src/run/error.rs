@@ -3,7 +3,7 @@
 use std::io;
 
 use tidemill_connect::LineFileError;
-use tidemill_engine::{Cause, Failure, Fault, FlowError};
+use tidemill_engine::{Cause, Fault, FlowError};
 
 use super::options::PaceError;
 use crate::bad_lines::BadLine;
@@ -88,7 +88,7 @@ impl RunError {
             | RunError::Generator(_)
             | RunError::Pace(_) => Fault::User,
             RunError::Answers(cause) => cause.fault,
-            RunError::Query(error) => fault_of_query(error),
+            RunError::Query(error) => error.fault(),
             RunError::Thread(_) => Fault::Resource,
             RunError::Panicked(_) => Fault::Bug,
         }
@@ -99,16 +99,5 @@ fn fault_of_file(error: &LineFileError) -> Fault {
     match error {
         LineFileError::Io { .. } => Fault::Operation,
         _ => Fault::User,
-    }
-}
-
-fn fault_of_query(error: &FlowError) -> Fault {
-    match error {
-        FlowError::Plan(_) => Fault::Bug,
-        FlowError::Settings(_) => Fault::User,
-        FlowError::Failed(Failure::Operator(error)) => error.cause.fault,
-        FlowError::Failed(Failure::Sink(error)) => error.cause.fault,
-        FlowError::Failed(Failure::Engine { cause, .. }) => cause.fault,
-        FlowError::Failed(Failure::Aborted) => Fault::Operation,
     }
 }

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use tidemill_engine::inspect::{self, LogListing};
 
 use crate::exit::Exit;
-use crate::sql::Failed;
 use crate::{quantity, terminal};
 
 /// List streams, cuts, snapshots and commits
@@ -23,7 +22,7 @@ pub(crate) struct List {
 
 impl List {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
-        let listing = inspect::list(&self.folder).map_err(Failed)?;
+        let listing = inspect::list(&self.folder)?;
         let mut text = String::new();
         for stream in &listing.streams {
             let what = format!("stream {}", stream.name);

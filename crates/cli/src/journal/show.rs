@@ -11,7 +11,7 @@ use tidemill_engine::inspect::{self, Records};
 use tidemill_engine::{Cut, Positions, SplitChange, SplitPlan};
 
 use crate::exit::Exit;
-use crate::sql::{Failed, RowFormat, user_error};
+use crate::sql::{RowFormat, user_error};
 use crate::terminal;
 
 /// Show the rows of a stream, or the cuts
@@ -43,7 +43,7 @@ impl Show {
         if self.cuts {
             return self.show_cuts().map(|()| Exit::Done);
         }
-        let listing = inspect::list(&self.folder).map_err(Failed)?;
+        let listing = inspect::list(&self.folder)?;
         let names: Vec<&str> = listing.streams.iter().map(|stream| stream.name.as_str()).collect();
         let stream = match (&self.stream, names.as_slice()) {
             (Some(name), _) => name.as_str(),
@@ -51,7 +51,7 @@ impl Show {
             (None, names) => return Err(user_error(ambiguous(&self.folder.display().to_string(), names))),
         };
         let first = listing.streams.iter().find(|log| log.name == stream).map_or(0, |log| log.first);
-        let records = inspect::records(&self.folder, stream, self.from.max(first)).map_err(Failed)?;
+        let records = inspect::records(&self.folder, stream, self.from.max(first))?;
         let last = self.show(records)?;
         if let Some(positions) = listing.skips.get(stream).map(|known| known.within(self.from..last))
             && !positions.is_empty()
@@ -64,7 +64,7 @@ impl Show {
     }
 
     fn show_cuts(&self) -> anyhow::Result<()> {
-        let cuts = inspect::cuts(&self.folder).map_err(Failed)?;
+        let cuts = inspect::cuts(&self.folder)?;
         let mut cuts = cuts.into_iter().filter(|cut| cut.cycle >= self.from);
         let mut output = std::io::stdout().lock();
         for cut in cuts.by_ref().take(self.limit) {
@@ -81,7 +81,7 @@ impl Show {
         let schema = records.schema();
         let (mut batches, mut left, mut next) = (Vec::new(), self.limit, self.from);
         for record in records {
-            let record = record.map_err(Failed)?;
+            let record = record?;
             let before = self.from.saturating_sub(record.start) as usize;
             let rows = record.rows.slice(before, (record.rows.num_rows() - before).min(left));
             left -= rows.num_rows();
@@ -107,10 +107,10 @@ pub(super) fn rows(
     rows_max: usize,
 ) -> anyhow::Result<RecordBatch> {
     let first = positions.ranges().first().map_or(0, |range| range.start);
-    let records = inspect::records(folder, stream, first).map_err(Failed)?;
+    let records = inspect::records(folder, stream, first)?;
     let (schema, mut batches, mut left) = (records.schema(), Vec::new(), rows_max);
     for record in records {
-        let record = record.map_err(Failed)?;
+        let record = record?;
         let end = record.start + record.rows.num_rows() as u64;
         for range in positions.within(record.start..end).ranges() {
             let count = ((range.end - range.start) as usize).min(left);

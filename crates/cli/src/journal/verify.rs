@@ -6,7 +6,7 @@ use tidemill_engine::inspect::{self, Listing};
 
 use super::repair::check;
 use crate::exit::Exit;
-use crate::sql::{Failed, SessionOptions};
+use crate::sql::SessionOptions;
 use crate::{quantity, terminal};
 
 /// Read the whole journal and report damage
@@ -25,7 +25,7 @@ pub(crate) struct Verify {
 
 impl Verify {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
-        let found = inspect::verify(&self.folder).map_err(Failed)?;
+        let found = inspect::verify(&self.folder)?;
         for finding in &found.findings {
             let (path, offset, reason) = (finding.path.display(), finding.offset, &finding.reason);
             let kind =
@@ -48,7 +48,7 @@ impl Verify {
         // A file that is damaged is among the findings.
         let listing = match inspect::list(&self.folder) {
             Err(_) if damaged > 0 => return Ok(Exit::Differences),
-            listing => listing.map_err(Failed)?,
+            listing => listing?,
         };
         for (stream, positions) in &listing.skips {
             let rows = quantity::counted(positions.count(), "row");

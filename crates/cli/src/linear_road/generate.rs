@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tidemill_engine::Cause;
 use tidemill_linear_road::generator::Generator;
 use tidemill_linear_road::text_write::{write_event, write_history_row};
 
@@ -39,7 +40,9 @@ impl Generate {
         let mut generator = Generator::new(config)?;
         let stop = interrupt::flag()?;
         fs::create_dir_all(&self.out).map_err(|error| {
-            anyhow::anyhow!("cannot create the folder {}: {error}; choose another one", self.out.display())
+            let text =
+                format!("cannot create the folder {}: {error}; choose another one", self.out.display());
+            Cause::user(text).with_source(error)
         })?;
         let (input, history) = (self.out.join("input.csv"), self.out.join("history.csv"));
 
@@ -88,7 +91,7 @@ fn progress_bar(seconds: u64) -> ProgressBar {
     ProgressBar::with_draw_target(Some(seconds), target).with_style(style)
 }
 
-fn cannot_write(path: &Path, error: io::Error) -> anyhow::Error {
+fn cannot_write(path: &Path, error: io::Error) -> Cause {
     let remedy = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             "; free some space or choose another folder"
@@ -96,5 +99,6 @@ fn cannot_write(path: &Path, error: io::Error) -> anyhow::Error {
         io::ErrorKind::FileTooLarge => "; raise the limit of file sizes (ulimit -f)",
         _ => "",
     };
-    anyhow::anyhow!("cannot write {}: {error}{remedy}; the files are incomplete", path.display())
+    let text = format!("cannot write {}: {error}{remedy}; the files are incomplete", path.display());
+    Cause::operation(text).with_source(error)
 }

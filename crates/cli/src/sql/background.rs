@@ -6,7 +6,7 @@ use tidemill_service::{QueryState, Runtime};
 use tidemill_sql::QueryStatus;
 
 use super::execute::Executor;
-use super::{Failed, of_service, summary, user_error};
+use super::{of_service, summary, user_error};
 use crate::exit::Exit;
 use crate::terminal;
 
@@ -27,7 +27,7 @@ impl Executor {
             ));
         };
         let names: Vec<String> = pipeline.outputs().iter().map(|output| output.name.clone()).collect();
-        self.runtime().start(NAME, pipeline, self.session.is_strict()).map_err(Failed)?;
+        self.runtime().start(NAME, pipeline, self.session.is_strict())?;
         terminal::tell(&format!("{} running in the background; \\stop ends it in order", names.join(", ")));
         Ok(Exit::Done)
     }
@@ -65,12 +65,12 @@ impl Executor {
     /// that nobody waits for that.
     fn end_background(&self, heeds_interrupt: bool) -> anyhow::Result<()> {
         let runtime = self.runtime();
-        let bound = runtime.max_latency(NAME).map_err(Failed)?;
-        runtime.stop(NAME).map_err(Failed)?;
+        let bound = runtime.max_latency(NAME)?;
+        runtime.stop(NAME)?;
         let ended = loop {
             match runtime.wait_for(NAME, LOOK) {
                 Ok(None) if heeds_interrupt && self.interrupt.is_asked() => {
-                    runtime.abandon(NAME).map_err(Failed)?;
+                    runtime.abandon(NAME)?;
                     break Ok(None);
                 }
                 Ok(None) => {}
@@ -78,8 +78,8 @@ impl Executor {
                 Err(cause) => break Err(cause),
             }
         };
-        runtime.forget(NAME).map_err(Failed)?;
-        let Some(status): Option<QueryStatus> = ended.map_err(Failed)? else {
+        runtime.forget(NAME)?;
+        let Some(status): Option<QueryStatus> = ended? else {
             terminal::tell("ended at once; what was not answered by then is lost");
             return Ok(());
         };

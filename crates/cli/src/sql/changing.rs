@@ -8,7 +8,6 @@ use tidemill_connect::memory::{Changes, ChangesSink, TableHandle, TableSink};
 use tidemill_engine::Sink;
 use tidemill_engine::arrow::schema::SchemaRef;
 
-use super::Failed;
 use super::rows::RowFormat;
 use crate::terminal;
 
@@ -39,11 +38,11 @@ impl Changing {
         let key = key.to_vec();
         let now = Instant::now();
         if format.is_for_people() && terminal::size().is_some() {
-            let (sink, table) = TableSink::new(schema, key, rows_max).map_err(Failed)?;
+            let (sink, table) = TableSink::new(schema, key, rows_max)?;
             let shown = Shown::InPlace { table, format, version: 0, lines: 0 };
             return Ok((Box::new(sink), Changing { shown, next: now + IN_PLACE }));
         }
-        let (sink, changes) = ChangesSink::new(schema, key, rows_max).map_err(Failed)?;
+        let (sink, changes) = ChangesSink::new(schema, key, rows_max)?;
         let encoder = format.encoder(schema)?;
         let mut header = Vec::new();
         encoder.header(&mut header);
@@ -60,7 +59,7 @@ impl Changing {
         match &mut self.shown {
             Shown::InPlace { table, format, version, lines } => {
                 if table.version_number() != *version {
-                    let found = table.version().map_err(Failed)?;
+                    let found = table.version()?;
                     *version = found.number;
                     let (text, now) = beginning(*format, &found.rows)?;
                     terminal::write(&[erase(*lines), text].concat())?;
@@ -92,7 +91,7 @@ impl Changing {
     pub fn end(mut self) -> anyhow::Result<u64> {
         match &mut self.shown {
             Shown::InPlace { table, format, .. } => {
-                let rows = table.read().map_err(Failed)?;
+                let rows = table.read()?;
                 format.show(&rows)?;
                 Ok(rows.num_rows() as u64)
             }
@@ -112,9 +111,9 @@ impl Changing {
         let Shown::Changes { changes, encoder, header, rows } = &mut self.shown else {
             return Ok((true, false));
         };
-        let Some(changed) = changes.take().map_err(Failed)? else { return Ok((true, false)) };
+        let Some(changed) = changes.take()? else { return Ok((true, false)) };
         let mut text = header.take().unwrap_or_default();
-        encoder.rows(&changed, &mut text).map_err(Failed)?;
+        encoder.rows(&changed, &mut text)?;
         *rows += changed.num_rows() as u64;
         Ok((terminal::write(&text)?, true))
     }

@@ -15,7 +15,7 @@ use super::counted::Counted;
 use super::live::Live;
 use super::notices::Notices;
 use super::rows::RowFormat;
-use super::{Failed, of_service, summary, user_error};
+use super::{of_service, summary, user_error};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::{quantity, terminal};
@@ -151,7 +151,7 @@ impl Executor {
         let journal = pipeline.journal().map(|folder| format!(", journal in {}", folder.display()));
         let journal = journal.unwrap_or_default();
         let notice = format!("running {}{journal}; Ctrl-C ends it in order", names.join(", "));
-        let opened = pipeline.open().map_err(Failed)?;
+        let opened = pipeline.open()?;
         terminal::tell(&notice);
         let mut execution = self.session.run(opened).map_err(of_service)?;
         if let Some(recovered) = execution.running().recovered() {
@@ -232,7 +232,7 @@ impl Executor {
             }
             // The reader of the rows has seen enough.
             Err(cause) if is_output_closed(&cause) => Ok((Exit::Done, None)),
-            Err(cause) => Err(Failed(cause).into()),
+            Err(cause) => Err(cause.into()),
         }
     }
 }

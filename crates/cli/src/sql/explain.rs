@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use tidemill_sql::{Planner, Reply, Statement, StatementKind};
 
-use super::{Failed, SessionOptions, script, user_error};
+use super::{SessionOptions, script, user_error};
 use crate::exit::Exit;
 use crate::terminal;
 
@@ -27,7 +27,7 @@ impl ExplainPipeline {
         for statement in script.statements()? {
             plans.extend(plan(&mut planner, &statement)?);
         }
-        if let Some(pipeline) = planner.pipeline().map_err(Failed)? {
+        if let Some(pipeline) = planner.pipeline()? {
             plans.push(format!("-- run\n{}", pipeline.explain().trim_end()));
         }
         if plans.is_empty() {

@@ -30,7 +30,7 @@ pub(crate) use validate::ValidatePipeline;
 
 use std::path::Path;
 
-use tidemill_engine::{Cause, Fault, WorkerProcess};
+use tidemill_engine::{Cause, WorkerProcess, chain};
 use tidemill_service::{Error, Runtime, Session};
 use tidemill_sql::Planner;
 
@@ -94,19 +94,11 @@ fn session(planner: Planner, is_strict: bool) -> Session {
 fn run_member(planner: Planner, member: WorkerProcess) -> Exit {
     match planner.run_member(member) {
         Ok(()) => Exit::Done,
-        // Process 0 reports why.
-        Err(_) => Exit::Failed,
-    }
-}
-
-/// The exit code of an error of a query; `None` if it is another error.
-pub(crate) fn exit_of(error: &anyhow::Error) -> Option<Exit> {
-    if error.is::<script::Wrong>() {
-        return Some(Exit::BadInput);
-    }
-    match error.downcast_ref::<Failed>()?.0.fault {
-        Fault::User => Some(Exit::BadInput),
-        _ => Some(Exit::Failed),
+        // Process 0 reports why; the log of this one has what does not travel to it.
+        Err(cause) => {
+            tracing::error!(causes = ?chain(&cause), "this worker process has failed");
+            Exit::Failed
+        }
     }
 }
 
@@ -114,23 +106,11 @@ pub(crate) fn exit_of(error: &anyhow::Error) -> Option<Exit> {
 pub(crate) fn of_service(error: Error) -> anyhow::Error {
     match error {
         Error::Statement(error) => script::Wrong::from(*error).into(),
-        Error::Query(cause) => Failed(cause).into(),
+        Error::Query(cause) => cause.into(),
     }
 }
 
 /// An error that the user can correct.
 pub(crate) fn user_error(text: String) -> anyhow::Error {
-    Failed(Cause::user(text)).into()
+    Cause::user(text).into()
 }
-
-/// A query failed.
-#[derive(Debug)]
-pub(crate) struct Failed(pub Cause);
-
-impl std::fmt::Display for Failed {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(formatter)
-    }
-}
-
-impl std::error::Error for Failed {}

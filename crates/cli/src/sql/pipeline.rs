@@ -6,7 +6,7 @@ use tidemill_engine::{Positions, Repair, Skip, WorkerProcess, inspect};
 use tidemill_sql::{Pipeline, Planner, StatementKind};
 
 use super::execute::{Executor, Manner};
-use super::{Failed, RowOptions, SessionOptions, script, user_error};
+use super::{RowOptions, SessionOptions, script, user_error};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 
@@ -37,8 +37,8 @@ pub(crate) fn repair_script(
     folder: &Path,
     is_to_be_done: bool,
 ) -> anyhow::Result<Option<Repair>> {
-    let opened = durable_pipeline(path, planner, folder)?.open().map_err(Failed)?;
-    Ok(opened.repair(is_to_be_done).map_err(Failed)?)
+    let opened = durable_pipeline(path, planner, folder)?.open()?;
+    Ok(opened.repair(is_to_be_done)?)
 }
 
 /// What it takes to leave rows out of the durable pipeline of a script, which is done if `is_to_be_done`.
@@ -49,20 +49,20 @@ pub(crate) fn skip_script(
     (stream, positions): (Option<&str>, &Positions),
     is_to_be_done: bool,
 ) -> anyhow::Result<Skip> {
-    let opened = durable_pipeline(path, planner, folder)?.open().map_err(Failed)?;
-    Ok(opened.skip(stream, positions, is_to_be_done).map_err(Failed)?)
+    let opened = durable_pipeline(path, planner, folder)?.open()?;
+    Ok(opened.skip(stream, positions, is_to_be_done)?)
 }
 
 /// The pipeline of a script with the journal in a folder, which is there. What the script asks is not answered.
 fn durable_pipeline(path: &Path, mut planner: Planner, folder: &Path) -> anyhow::Result<Pipeline> {
     // Reports a wrong name before a folder of that name is created.
-    inspect::list(folder).map_err(Failed)?;
+    inspect::list(folder)?;
     let script = script::read(path)?;
     for statement in script.statements()?.iter().filter(|statement| is_definition(&statement.kind)) {
         planner.execute(statement).map_err(script::Wrong::from)?;
     }
     planner.settings_mut().journal = Some(folder.to_owned());
-    let pipeline = planner.pipeline().map_err(Failed)?;
+    let pipeline = planner.pipeline()?;
     pipeline.ok_or_else(|| user_error(format!("'{}' defines no sink", script.name)))
 }
 

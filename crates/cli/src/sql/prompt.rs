@@ -151,8 +151,8 @@ fn worse(before: Exit, now: Exit) -> Exit {
 }
 
 fn tell(error: anyhow::Error) -> Exit {
-    terminal::tell(&format!("error: {}", exit::message(&error)));
-    super::exit_of(&error).unwrap_or_else(|| Exit::of(&error))
+    exit::report(&error);
+    Exit::of(&error)
 }
 
 /// Executes the statements of a text up to the first that fails.

@@ -37,7 +37,7 @@ fn linear_road_reports(arguments: &Arguments) -> Result<SourceDefinition, Cause>
     };
     LinearRoadReports::new(config)?;
     let schema = linear_road_reports_schema();
-    let column = schema.index_of(TIME).map_err(|error| Cause::bug(error.to_string()))?;
+    let column = schema.index_of(TIME).map_err(|error| Cause::bug(error.to_string()).with_source(error))?;
     let open = move |columns: Option<&[usize]>| Projected::open(LinearRoadReports::new(config)?, columns);
     Ok(SourceDefinition {
         event_time: Some(EventTime { column, delay_ns: 0 }),

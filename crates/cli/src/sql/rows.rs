@@ -6,7 +6,6 @@ use tidemill_engine::Sink;
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::arrow::schema::SchemaRef;
 
-use super::Failed;
 use crate::terminal;
 
 /// How rows are shown.
@@ -46,20 +45,20 @@ impl RowFormat {
 
     /// A sink that writes rows as they come.
     pub fn sink(self, schema: &SchemaRef) -> anyhow::Result<Box<dyn Sink>> {
-        Ok(Box::new(StandardOutput::of_process(schema, &self.text(true)).map_err(Failed)?))
+        Ok(Box::new(StandardOutput::of_process(schema, &self.text(true))?))
     }
 
     /// Turns rows that come gradually into text.
     pub fn encoder(self, schema: &SchemaRef) -> anyhow::Result<Box<dyn TextEncoder>> {
-        Ok(self.text(true).encoder(schema).map_err(Failed)?)
+        Ok(self.text(true).encoder(schema)?)
     }
 
     /// The text of complete rows.
     pub fn all(self, rows: &RecordBatch) -> anyhow::Result<Vec<u8>> {
         let mut text = Vec::new();
-        let mut encoder = self.text(false).encoder(&rows.schema()).map_err(Failed)?;
+        let mut encoder = self.text(false).encoder(&rows.schema())?;
         encoder.header(&mut text);
-        encoder.rows(rows, &mut text).map_err(Failed)?;
+        encoder.rows(rows, &mut text)?;
         Ok(text)
     }
 

@@ -1,6 +1,5 @@
 //! Reads scripts, and reports what is wrong with them.
 
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -8,27 +7,7 @@ use std::path::Path;
 use tidemill_sql::{MAX_SCRIPT_BYTES, Statement, StatementKind, TextError, parse_all};
 
 use super::user_error;
-
-/// What is wrong with a script: every error with its place.
-#[derive(Debug)]
-pub(crate) struct Wrong(pub Vec<TextError>);
-
-impl fmt::Display for Wrong {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let errors: Vec<String> = self.0.iter().map(ToString::to_string).collect();
-        let text = errors.join("\n\n");
-        // The caller prints "error: " in front.
-        formatter.write_str(text.strip_prefix("error: ").unwrap_or(&text))
-    }
-}
-
-impl std::error::Error for Wrong {}
-
-impl From<TextError> for Wrong {
-    fn from(error: TextError) -> Self {
-        Wrong(vec![error])
-    }
-}
+pub(crate) use crate::wrong_script::WrongScript as Wrong;
 
 /// A text of statements.
 #[derive(Debug)]

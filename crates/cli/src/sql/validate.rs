@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use tidemill_sql::{Planner, Statement, StatementKind, TextError};
 
-use super::{Failed, SessionOptions, script};
+use super::{SessionOptions, script};
 use crate::exit::Exit;
 use crate::{quantity, terminal};
 
@@ -30,7 +30,7 @@ impl ValidatePipeline {
         }
         let Found { mut errors, not_checked, .. } = found;
         if errors.is_empty() {
-            planner.pipeline().map_err(Failed)?;
+            planner.pipeline()?;
             terminal::tell(&format!(
                 "{}: {}, no errors",
                 script.name,

@@ -83,8 +83,9 @@ impl Fit {
             let options = CastOptions { safe: true, ..CastOptions::default() };
             let cast = match column.data_type() == field.data_type() {
                 true => column.clone(),
-                false => cast_with_options(column, field.data_type(), &options)
-                    .map_err(|error| Cause::user(format!("{place}: column '{}': {error}", field.name())))?,
+                false => cast_with_options(column, field.data_type(), &options).map_err(|error| {
+                    Cause::user(format!("{place}: column '{}': {error}", field.name())).with_source(error)
+                })?,
             };
             if cast.null_count() > column.null_count() || (!field.is_nullable() && cast.null_count() > 0) {
                 for row in (0..rows).filter(|row| cast.is_null(*row)) {

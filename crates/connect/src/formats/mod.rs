@@ -238,7 +238,10 @@ pub fn text_decoder(format: Format, settings: DecoderSettings) -> Result<Box<dyn
 
 /// The columns of `schema` with these indexes, in this order.
 pub(crate) fn project(schema: &Schema, columns: &[usize]) -> Result<SchemaRef, Cause> {
-    schema.project(columns).map(Into::into).map_err(|error| Cause::bug(format!("projection: {error}")))
+    schema
+        .project(columns)
+        .map(Into::into)
+        .map_err(|error| Cause::bug(format!("projection: {error}")).with_source(error))
 }
 
 /// The most similar one of `names`, if one is similar: for "did you mean".

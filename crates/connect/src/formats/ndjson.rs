@@ -104,6 +104,7 @@ impl NdjsonDecoder {
             let raw = Schema::new(vec![raw_field(field, field.name())]);
             ReaderBuilder::new(Arc::new(raw)).build_decoder().map_err(|error| {
                 Cause::user(format!("column '{}': JSON has no such values: {error}", field.name()))
+                    .with_source(error)
             })?;
         }
         Ok(NdjsonDecoder {
@@ -229,7 +230,7 @@ impl NdjsonDecoder {
                 let alike = |part: RecordBatch| RecordBatch::try_new(raw.clone(), part.columns().to_vec());
                 let parts = parts.into_iter().map(alike).collect::<Result<Vec<_>, _>>();
                 let rows = parts.and_then(|parts| concat_batches(&raw, &parts));
-                rows.map_err(|error| Cause::bug(error.to_string()))?
+                rows.map_err(|error| Cause::bug(error.to_string()).with_source(error))?
             }
         };
         let batch = self.typed(&rows, &kept)?;

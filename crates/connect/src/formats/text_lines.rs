@@ -113,7 +113,7 @@ impl Rows {
         });
         let options = RecordBatchOptions::new().with_row_count(Some(count));
         let batch = RecordBatch::try_new_with_options(Arc::clone(schema), columns.collect(), &options);
-        batches.push_back(batch.map_err(|error| Cause::bug(error.to_string()))?);
+        batches.push_back(batch.map_err(|error| Cause::bug(error.to_string()).with_source(error))?);
         Ok(())
     }
 }

@@ -21,7 +21,9 @@ impl TimestampParser {
             None | Some("UTC" | "Etc/UTC" | "Z" | "+00:00") => "+00:00",
             Some(name) => name,
         };
-        let zone = name.parse().map_err(|error| Cause::user(format!("time zone '{name}': {error}")))?;
+        let zone = name
+            .parse()
+            .map_err(|error| Cause::user(format!("time zone '{name}': {error}")).with_source(error))?;
         Ok(TimestampParser { zone, is_utc: name == "+00:00" })
     }
 

@@ -263,6 +263,7 @@ fn by_cast(field: &Field, texts: &impl Texts, bad: &mut BadRows) -> Result<Array
     let options = CastOptions { safe: true, ..CastOptions::default() };
     let array = cast_with_options(&strings, field.data_type(), &options).map_err(|error| {
         Cause::user(format!("column '{}' of type {}: {error}", field.name(), sql_type(field.data_type())))
+            .with_source(error)
     })?;
     for row in (0..rows).filter(|row| array.is_null(*row)) {
         if let Some(text) = text_of(row) {
@@ -279,7 +280,7 @@ pub(super) fn good_rows(
     rows: usize,
     bad: &BadRows,
 ) -> Result<RecordBatch, Cause> {
-    let bug = |error: ArrowError| Cause::bug(format!("a batch of decoded rows: {error}"));
+    let bug = |error: ArrowError| Cause::bug(format!("a batch of decoded rows: {error}")).with_source(error);
     let mut kept = rows;
     columns.iter_mut().for_each(|column| *column = with_one_nan(column));
     if let Some(good) = bad.good() {

@@ -68,7 +68,7 @@ fn fixed(
 }
 
 fn bug(error: arrow_schema::ArrowError) -> Cause {
-    Cause::bug(format!("a list: {error}"))
+    Cause::bug(format!("a list: {error}")).with_source(error)
 }
 
 /// The items, the number of them in each row, and which rows are not NULL.

@@ -99,7 +99,8 @@ impl Sequence {
         self.times.append(first, count, &mut times)?;
         let columns: Vec<ArrayRef> =
             vec![Arc::new(Int64Array::from(values)), Arc::new(TimestampNanosecondArray::from(times))];
-        RecordBatch::try_new(Arc::clone(&self.schema), columns).map_err(|error| Cause::bug(error.to_string()))
+        RecordBatch::try_new(Arc::clone(&self.schema), columns)
+            .map_err(|error| Cause::bug(error.to_string()).with_source(error))
     }
 }
 

@@ -68,7 +68,7 @@ impl Source for YahooCampaigns {
         let columns: Vec<ArrayRef> = vec![Arc::new(Int64Array::from_iter_values(ads)), Arc::new(campaigns)];
         RecordBatch::try_new(Arc::clone(&self.schema), columns)
             .map(Polled::Rows)
-            .map_err(|error| Cause::bug(error.to_string()))
+            .map_err(|error| Cause::bug(error.to_string()).with_source(error))
     }
 
     fn progress(&self) -> Progress {

@@ -190,7 +190,9 @@ impl YahooEvents {
     /// # Errors
     /// [`Cause::bug`] if a number has no column.
     pub fn set_projection(&mut self, columns: &[usize]) -> Result<(), Cause> {
-        let schema = yahoo_events_schema().project(columns).map_err(|error| Cause::bug(error.to_string()))?;
+        let schema = yahoo_events_schema()
+            .project(columns)
+            .map_err(|error| Cause::bug(error.to_string()).with_source(error))?;
         self.columns = columns.iter().map(|column| Column::ALL[*column]).collect();
         self.schema = Arc::new(schema);
         Ok(())
@@ -206,7 +208,7 @@ impl YahooEvents {
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(count));
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
-            .map_err(|error| Cause::bug(error.to_string()))
+            .map_err(|error| Cause::bug(error.to_string()).with_source(error))
     }
 
     fn column(&self, column: Column, first: u64, count: usize) -> Result<ArrayRef, Cause> {
@@ -284,7 +286,9 @@ fn texts(values: &[&str]) -> ArrayRef {
 
 fn dictionary(keys: Int8Array, values: &ArrayRef) -> Result<ArrayRef, Cause> {
     let array = DictionaryArray::<Int8Type>::try_new(keys, Arc::clone(values));
-    array.map(|array| Arc::new(array) as ArrayRef).map_err(|error| Cause::bug(error.to_string()))
+    array
+        .map(|array| Arc::new(array) as ArrayRef)
+        .map_err(|error| Cause::bug(error.to_string()).with_source(error))
 }
 
 /// Random numbers by event: splitmix64, entered at any position.

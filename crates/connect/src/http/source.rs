@@ -225,7 +225,7 @@ impl HttpSource {
             }
             if !refused.rows.is_empty() {
                 *batch = filter_record_batch(batch, &refused.admitted(rows))
-                    .map_err(|error| Cause::bug(error.to_string()))?;
+                    .map_err(|error| Cause::bug(error.to_string()).with_source(error))?;
             }
             first += rows;
         }
@@ -271,7 +271,8 @@ impl Source for HttpSource {
         let rows = match batches.len() {
             0 => return Ok(Polled::Nothing),
             1 => batches.swap_remove(0),
-            _ => concat_batches(&self.schema, &batches).map_err(|error| Cause::bug(error.to_string()))?,
+            _ => concat_batches(&self.schema, &batches)
+                .map_err(|error| Cause::bug(error.to_string()).with_source(error))?,
         };
         Ok(Polled::Rows(self.give(rows)))
     }
@@ -325,7 +326,9 @@ fn bind(settings: &HttpSettings) -> Result<TcpListener, Cause> {
     let address = &settings.address;
     let found: Vec<SocketAddr> = address
         .to_socket_addrs()
-        .map_err(|error| Cause::user(format!("http '{address}': no address: {error}; write host:port")))?
+        .map_err(|error| {
+            Cause::user(format!("http '{address}': no address: {error}; write host:port")).with_source(error)
+        })?
         .collect();
     if let (Some(remote), false) =
         (found.iter().find(|found| !found.ip().is_loopback()), settings.allow_remote)
@@ -339,5 +342,6 @@ fn bind(settings: &HttpSettings) -> Result<TcpListener, Cause> {
         .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
         .map_err(|error| {
             Cause::operation(format!("http {address}: cannot listen: {error}; take another port"))
+                .with_source(error)
         })
 }

@@ -63,12 +63,12 @@ fn partitions<C: ClientContext>(client: &Client<C>, brokers: &str, topic: &str) 
 fn unreachable_brokers(brokers: &str, error: &KafkaError) -> Cause {
     Cause::operation(format!(
         "kafka {brokers}: no broker has answered: {error}; are they running, and is the address host:port right?"
-    ))
+    )).with_source(error.clone())
 }
 
 /// The error for a client that could not be created from its settings.
 fn unusable(brokers: &str, error: &KafkaError) -> Cause {
     Cause::user(format!(
         "kafka {brokers}: no client can be made of these settings: {error}; write brokers = 'host:port,host:port'"
-    ))
+    )).with_source(error.clone())
 }

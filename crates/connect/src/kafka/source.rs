@@ -125,7 +125,7 @@ impl KafkaSource {
             found.insert(number, Partition { first, next: first, end: settings.end_at_end.then_some(high) });
             offsets
                 .add_partition_offset(topic, number, Offset::Offset(first))
-                .map_err(|error| Cause::bug(format!("kafka offset {first}: {error}")))?;
+                .map_err(|error| Cause::bug(format!("kafka offset {first}: {error}")).with_source(error))?;
         }
         consumer.assign(&offsets).map_err(|error| unusable(brokers, &error))?;
         Ok(KafkaSource { schema, consumer, partitions: found, gathered, rows: 0, gone: None, settings })

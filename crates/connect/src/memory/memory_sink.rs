@@ -75,8 +75,9 @@ impl MemoryRows {
     pub fn read(&self) -> Result<RecordBatch, Cause> {
         let commits = self.commits();
         let batches = commits.iter().flat_map(|commit| &commit.batches);
-        concat_batches(&self.schema, batches)
-            .map_err(|error| Cause::resource(format!("the rows do not fit into one batch: {error}")))
+        concat_batches(&self.schema, batches).map_err(|error| {
+            Cause::resource(format!("the rows do not fit into one batch: {error}")).with_source(error)
+        })
     }
 
     /// The number of rows so far.

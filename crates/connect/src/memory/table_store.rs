@@ -63,6 +63,7 @@ impl TableStore {
             true => None,
             false => Some(RowConverter::new(fields).map_err(|error| {
                 Cause::user(format!("a column cannot be part of a table's key: {error}; cast it"))
+                    .with_source(error)
             })?),
         };
         let shared = Arc::new(TableShared::new(schema, key_columns));
@@ -116,8 +117,9 @@ impl TableStore {
             };
             let columns = self.shared.key_columns.iter().map(|column| rows.column(*column).clone());
             let keys = converter.convert_columns(&columns.collect::<Vec<ArrayRef>>());
-            let keys =
-                keys.map_err(|error| Cause::bug(format!("rows do not fit the table's key: {error}")))?;
+            let keys = keys.map_err(|error| {
+                Cause::bug(format!("rows do not fit the table's key: {error}")).with_source(error)
+            })?;
             for key in &keys {
                 let place = match self.places.get(key.data()) {
                     Some(place) => *place,

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use tidemill_core::Cause;
 use tokio::runtime::Runtime;
 use tokio_postgres::{Config, Error};
+use tracing::{info, warn};
 
 use super::failure::{Failure, open_failure, refused};
 use super::prepared::{EncodedRow, PreparedRows, halves, messages_of};
@@ -57,6 +58,9 @@ impl Writer {
         loop {
             let reason = match self.attempt(rows, cycle, &mut letters) {
                 Ok(()) => {
+                    if wait > RETRY_FIRST {
+                        info!(server = self.server, cycle, "PostgreSQL is back; the rows are committed");
+                    }
                     self.cycle = Some(cycle);
                     return Ok(letters);
                 }
@@ -64,6 +68,7 @@ impl Writer {
                 Err(failure) => return Err(failure.into_cause(&self.server)),
             };
             self.session = None;
+            warn!(server = self.server, cycle, %reason, retry_in = ?wait, "PostgreSQL: a commit has failed");
             if since.elapsed() + wait >= self.settings.retry_for {
                 return Err(Cause::operation(format!(
                     "PostgreSQL at {}: {reason}; tried for {} s (retry_for)",

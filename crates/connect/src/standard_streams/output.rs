@@ -121,6 +121,6 @@ pub(crate) fn write(writer: &mut impl Write, text: &[u8], closed: &AtomicBool) -
             closed.store(true, Ordering::Release);
             Cause::operation(OUTPUT_CLOSED)
         }
-        _ => Cause::operation(format!("the output cannot be written: {error}")),
+        _ => Cause::operation(format!("the output cannot be written: {error}")).with_source(error),
     })
 }

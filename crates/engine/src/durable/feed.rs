@@ -29,9 +29,10 @@ pub(super) fn start(
     gateway: Gateway,
     start: FeedStart,
 ) -> Result<Feed, Cause> {
-    let streams = gateway.streams().to_vec();
+    let (streams, name) = (gateway.streams().to_vec(), gateway.source().to_owned());
     let (writer, forwarder) = parts(source, stream, (gateway, &streams), BATCHES_HANDED_ON, start);
     let state = Arc::clone(&forwarder.state);
+    state.set_source(&name);
     let threads = vec![spawn("intake", move || writer.run())?, spawn("forward", move || forwarder.run())?];
     Ok(Feed::of(state, threads))
 }

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use tidemill_core::error::{Cause, Fault};
+use tidemill_core::error::{Cause, Fault, chain};
 use tidemill_core::snapshot::Snapshot;
 use tidemill_flow::{Failure, Snapshots};
 use tidemill_journal::{CutJournal, Journal, Skips, StoredSnapshot, StreamProgress};
+use tracing::{info, warn};
 
 use super::Durability;
 use super::guard::Guard;
@@ -51,11 +52,15 @@ impl Maintained {
         let (stored, plan) = (cut.clone(), self.text.clone());
         match self.journal.snapshots().write(&StoredSnapshot { cut, plan, state }) {
             Ok(()) => {
+                info!(cycle, "snapshot taken");
                 self.retention.stored(&stored);
                 self.snapshot_cycle = Some(cycle);
             }
             // Without it, more is replayed. There may be room for the next one.
-            Err(Cause { fault: Fault::Resource, .. }) => return Ok(false),
+            Err(cause) if cause.fault == Fault::Resource => {
+                warn!(cycle, causes = ?chain(&cause), "there is no room for a snapshot; the next one is tried");
+                return Ok(false);
+            }
             Err(cause) => return Err(cause),
         }
         Ok(true)

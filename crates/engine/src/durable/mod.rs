@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use tidemill_core::error::Cause;
 use tidemill_core::{Sink, Source};
-use tidemill_flow::{FlowError, Running};
+use tidemill_flow::Running;
 use tidemill_journal::{Journal, StreamSettings};
 use tidemill_plan::Plan;
 
@@ -123,7 +123,7 @@ impl Engine {
         if let Some(state) = state {
             engine = engine.state(Arc::new(state));
         }
-        let mut running = engine.run(plan, sinks).map_err(cause_of)?;
+        let mut running = engine.run(plan, sinks)?;
         let mut feeds = Vec::new();
         for (index, ((source, stream), start)) in sources.into_iter().zip(streams).zip(starts).enumerate() {
             let gateway = running.gateway(index).ok_or_else(|| Cause::bug("a gateway is missing"))?;
@@ -143,14 +143,6 @@ fn check(plan: &Plan, sinks: &[Box<dyn Sink>], sources: &[DurableSource]) -> Res
         )));
     }
     Ok(())
-}
-
-fn cause_of(error: FlowError) -> Cause {
-    match error {
-        FlowError::Plan(error) => Cause::bug(error.to_string()),
-        FlowError::Settings(text) => Cause::operation(text),
-        FlowError::Failed(failure) => Cause::operation(failure.to_string()),
-    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use tidemill_core::snapshot::Snapshot;
 use tidemill_core::{Cut, Sink};
 use tidemill_flow::Resume;
 use tidemill_journal::{CutJournal, Journal, Skips, StoredSnapshot, StreamProgress};
+use tracing::info;
 
 use super::description::Description;
 use super::protocol::{Reach, RecoveryInput, Retention, SinkPlace};
@@ -84,6 +85,13 @@ pub(super) fn find(
         cuts_forgotten: plan.cuts_forgotten,
         skips: Skips::new(),
     };
+    info!(
+        snapshot = recovered.snapshot,
+        cycles = recovered.cycles,
+        events = recovered.events,
+        cuts_forgotten = recovered.cuts_forgotten,
+        "journal opened; later cycles than the snapshot are computed again"
+    );
     let (after, state) = stored.map(|StoredSnapshot { cut, state, .. }| (cut, state)).unzip();
     let resume = Resume { after, replay: plan.replay, sinks: plan.first_new };
     Ok(Recovery { resume, state, sinks, retention, recovered })

@@ -293,7 +293,7 @@ mod tests {
             let numbers = Arc::new(Int64Array::from(vec![self.next, self.next + 1])) as _;
             self.next += 2;
             let rows = RecordBatch::try_new(self.schema(), vec![numbers]);
-            rows.map(Polled::Rows).map_err(|error| Cause::bug(error.to_string()))
+            rows.map(Polled::Rows).map_err(|error| Cause::bug(error.to_string()).with_source(error))
         }
         fn places(&mut self) -> Vec<Place> {
             let at = self.next.to_le_bytes().to_vec();

@@ -10,6 +10,7 @@ use tidemill_core::error::Cause;
 use tidemill_core::sink::Arrivals;
 use tidemill_core::{Cut, CutLog};
 use tidemill_plan::CyclePolicy;
+use tracing::debug;
 
 use crate::intake::cycle::{Cycle, SourceBatches};
 use crate::intake::gateway::{Chunk, GatewayQueue};
@@ -28,7 +29,7 @@ pub(crate) enum Decision {
 }
 
 /// Why a cycle is closed.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum Reason {
     Full,
     Waited,
@@ -221,6 +222,7 @@ impl Cutter {
         };
         guard(|| self.log.append(&cut))?;
         self.count(reason);
+        debug!(cycle = cut.cycle, events = arrivals.events, ?reason, snapshot = cut.snapshot, "cycle closed");
         Ok(self.introduce(cut, arrivals, streams))
     }
 

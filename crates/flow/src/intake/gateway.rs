@@ -178,6 +178,11 @@ impl Gateway {
         self.run_state.fail(Failure::Engine { part: format!("source '{}'", self.source.name), cause });
     }
 
+    /// The name of its source.
+    pub fn source(&self) -> &str {
+        &self.source.name
+    }
+
     /// The schemas of the source's streams.
     pub fn streams(&self) -> &[SchemaRef] {
         &self.source.streams

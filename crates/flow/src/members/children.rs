@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tidemill_core::error::Cause;
+use tracing::error;
 
 use super::{PROCESS_VARIABLE, WorkerProcesses};
 use crate::sync::lock;
@@ -49,6 +50,7 @@ impl ChildProcesses {
     pub fn check(&self) -> Result<(), (usize, Cause)> {
         for index in 1..=self.0.len() {
             if let Some(status) = self.status_of(index) {
+                error!(process = index, %status, "a worker process has ended before its query");
                 return Err((index, ended_early(status)));
             }
         }
@@ -64,7 +66,10 @@ impl ChildProcesses {
         let deadline = Instant::now() + wait;
         loop {
             match self.status_of(index) {
-                Some(status) => return ended_early(status),
+                Some(status) => {
+                    error!(process = index, %status, "a worker process has ended before its query");
+                    return ended_early(status);
+                }
                 None if Instant::now() < deadline => thread::sleep(Duration::from_millis(5)),
                 None => return Cause::operation("it hung up before the query's end"),
             }
@@ -113,6 +118,7 @@ fn start_one(processes: &WorkerProcesses, index: usize) -> Result<ChildProcess, 
             Cause::operation(format!(
                 "this program's file is not found, so it cannot be started again: {error}"
             ))
+            .with_source(error)
         })?,
     };
     let arguments = processes.arguments.clone().unwrap_or_else(|| std::env::args_os().skip(1).collect());
@@ -123,7 +129,7 @@ fn start_one(processes: &WorkerProcesses, index: usize) -> Result<ChildProcess, 
     command.stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0);
     let started = command.spawn();
     let mut child = started.map_err(|error| {
-        Cause::operation(format!("'{}' could not be started: {error}", program.display()))
+        Cause::operation(format!("'{}' could not be started: {error}", program.display())).with_source(error)
     })?;
     let bootstrap_pipe = child.stdin.take();
     Ok(ChildProcess { child, bootstrap_pipe })

@@ -333,11 +333,12 @@ impl LeaderConnection {
 }
 
 fn here(error: io::Error) -> FlowError {
-    FlowError::Settings(format!("this process cannot be one of several: {error}"))
+    let text = format!("this process cannot be one of several: {error}");
+    FlowError::NotStarted(Cause::operation(text).with_source(error))
 }
 
 fn peer(process: usize, error: io::Error) -> FlowError {
-    failed(process, Cause::operation(format!("it cannot be reached: {error}")))
+    failed(process, Cause::operation(format!("it cannot be reached: {error}")).with_source(error))
 }
 
 fn failed(process: usize, cause: Cause) -> FlowError {

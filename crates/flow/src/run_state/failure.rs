@@ -3,6 +3,9 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tidemill_core::error::chain;
+use tracing::{debug, error};
+
 use crate::error::Failure;
 use crate::sync::lock;
 
@@ -27,7 +30,16 @@ impl FirstFailure {
 
     /// Keeps the failure if it is the first one, and calls the stoppers.
     pub fn set(&self, failure: Failure) {
-        lock(&self.failure).get_or_insert(failure);
+        let mut first = lock(&self.failure);
+        if first.is_none() {
+            match &failure {
+                // Also what ends a run that has ended by itself.
+                Failure::Aborted => debug!("the query is told to stop"),
+                _ => error!(causes = ?chain(&failure), "the query fails: {failure}"),
+            }
+        }
+        first.get_or_insert(failure);
+        drop(first);
         self.stopped.store(true, Ordering::SeqCst);
         lock(&self.stoppers).iter().for_each(|stopper| stopper());
     }

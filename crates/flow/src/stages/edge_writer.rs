@@ -128,7 +128,7 @@ pub(crate) fn split_guarded(
     cycle: u64,
     split: impl FnOnce() -> Result<Vec<Share>, RouteError>,
 ) -> Result<Vec<Share>, Failure> {
-    let split = guard(|| split().map_err(|error| Cause::user(error.to_string())));
+    let split = guard(|| split().map_err(|error| Cause::user(error.to_string()).with_source(error)));
     let part = || format!("input of operator '{operator}', cycle {cycle}");
     split.map_err(|cause| Failure::Engine { part: part(), cause })
 }

@@ -174,8 +174,9 @@ fn as_declared(rows: RecordBatch, declared: &SchemaRef) -> Result<RecordBatch, C
     }
     let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
     let (_, columns, _) = rows.into_parts();
-    RecordBatch::try_new_with_options(Arc::clone(declared), columns, &options)
-        .map_err(|error| Cause::bug(format!("its rows are not as the plan declares them: {error}")))
+    RecordBatch::try_new_with_options(Arc::clone(declared), columns, &options).map_err(|error| {
+        Cause::bug(format!("its rows are not as the plan declares them: {error}")).with_source(error)
+    })
 }
 
 fn failure(name: &str, cycle: u64, cause: Cause) -> Failure {

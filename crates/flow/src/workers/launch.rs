@@ -12,6 +12,8 @@ use timely::execute::execute_from;
 use timely::{CommunicationConfig, WorkerConfig};
 
 use crate::error::Failure;
+use tidemill_core::error::Cause;
+
 use crate::error::FlowError;
 use crate::panics::guard;
 use crate::run_state::RunState;
@@ -90,5 +92,5 @@ fn hooks() -> Hooks {
 }
 
 fn not_started(error: impl std::fmt::Display) -> FlowError {
-    FlowError::Settings(format!("the worker threads could not be started: {error}"))
+    FlowError::NotStarted(Cause::resource(format!("the worker threads could not be started: {error}")))
 }

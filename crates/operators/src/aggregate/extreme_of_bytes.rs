@@ -139,5 +139,6 @@ impl Accumulator for ExtremeBytes {
 }
 
 fn text(bytes: &[u8]) -> Result<&str, Cause> {
-    str::from_utf8(bytes).map_err(|error| Cause::bug(format!("a string is no longer text: {error}")))
+    str::from_utf8(bytes)
+        .map_err(|error| Cause::bug(format!("a string is no longer text: {error}")).with_source(error))
 }

@@ -37,6 +37,7 @@ impl RowTable {
             Cause::user(format!(
                 "rows cannot be grouped by {types:?} ({error}); group by columns of other types"
             ))
+            .with_source(error)
         })?;
         let (given, keys) = (converter.empty_rows(0, 0), converter.empty_rows(0, 0));
         Ok(RowTable { converter, types, given, keys, hashes: Vec::new(), groups: HashTable::new() })

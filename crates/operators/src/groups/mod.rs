@@ -135,6 +135,7 @@ impl Groups {
                 Cause::user(format!(
                     "the keys do not fit {data_type} ({error}); cast the key to its values' type"
                 ))
+                .with_source(error)
             }),
         };
         columns.into_iter().zip(&self.types).map(typed).collect()

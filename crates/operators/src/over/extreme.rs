@@ -21,8 +21,10 @@ pub(super) fn make(
 ) -> Result<Box<dyn RunningFunction>, Cause> {
     let options = SortOptions { descending: is_largest, nulls_first: false };
     let name = if is_largest { "MAX" } else { "MIN" };
-    let unordered =
-        |error| Cause::user(format!("a running {name} cannot order values of type {values}: {error}"));
+    let unordered = |error| {
+        Cause::user(format!("a running {name} cannot order values of type {values}: {error}"))
+            .with_source(error)
+    };
     let field = SortField::new_with_options(values.clone(), options);
     Ok(Box::new(Extreme {
         input,

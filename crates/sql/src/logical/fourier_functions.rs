@@ -137,7 +137,7 @@ fn spectra(rows: impl Iterator<Item = Option<Result<Spectrum, Cause>>>) -> Resul
     }
     let columns: Vec<ArrayRef> = vec![Arc::new(re.finish()), Arc::new(im.finish())];
     let made = StructArray::try_new(spectrum_fields(), columns, Some(NullBuffer::from(known)));
-    Ok(Arc::new(made.map_err(|error| Cause::bug(error.to_string()))?))
+    Ok(Arc::new(made.map_err(|error| Cause::bug(error.to_string()).with_source(error))?))
 }
 
 fn magnitudes(spectra: &Spectra) -> ArrayRef {

@@ -41,7 +41,7 @@ impl Planner {
     /// ```
     pub fn run_member(mut self, member: WorkerProcess) -> Result<(), Cause> {
         let plan = self.prepare_as_told(member.instructions())?.dataflow.plan;
-        member.run(plan).map_err(crate::running::cause_of)
+        Ok(member.run(plan)?)
     }
 
     fn prepare_as_told(&mut self, instructions: &[u8]) -> Result<Prepared, Cause> {

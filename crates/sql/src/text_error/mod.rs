@@ -74,6 +74,6 @@ impl std::error::Error for TextError {}
 
 impl From<TextError> for Cause {
     fn from(error: TextError) -> Self {
-        Cause::user(error.to_string())
+        Cause::user(error.to_string()).with_source(error)
     }
 }

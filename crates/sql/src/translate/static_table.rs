@@ -222,5 +222,5 @@ fn in_columns(
         }
     };
     RecordBatch::try_new(Arc::clone(&definition.schema), columns)
-        .map_err(|error| tidemill_engine::Cause::user(error.to_string()))
+        .map_err(|error| tidemill_engine::Cause::user(error.to_string()).with_source(error))
 }

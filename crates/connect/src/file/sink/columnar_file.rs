@@ -38,7 +38,7 @@ impl ColumnarFile {
     /// Creates the file, and replaces any existing one.
     pub fn create(path: &Path, format: &FileFormat, schema: &SchemaRef) -> Result<ColumnarFile, Cause> {
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(path);
-        let file = BufWriter::new(file.map_err(|error| open_failed(path, &error))?);
+        let file = BufWriter::new(file.map_err(|error| open_failed(path, error))?);
         let writer = match format {
             FileFormat::Parquet => {
                 let properties = WriterProperties::builder()
@@ -96,10 +96,10 @@ impl ColumnarFile {
                 writer.into_inner().map_err(|error| arrow_failed(path, error))?
             }
         };
-        let file = buffered.into_inner().map_err(|error| write_failed(path, error.error()))?;
+        let file = buffered.into_inner().map_err(|error| write_failed(path, error.into_error()))?;
         match sync {
             SyncPolicy::Never => Ok(()),
-            _ => file.sync_all().map_err(|error| write_failed(path, &error)),
+            _ => file.sync_all().map_err(|error| write_failed(path, error)),
         }
     }
 }
@@ -134,9 +134,10 @@ fn as_values(rows: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, Arro
 
 fn arrow_failed(path: &Path, error: ArrowError) -> Cause {
     match error {
-        ArrowError::IoError(_, error) => write_failed(path, &error),
+        ArrowError::IoError(_, error) => write_failed(path, error),
         other => {
             Cause::user(format!("'{}' cannot hold these rows: {other}; cast the column", path.display()))
+                .with_source(other)
         }
     }
 }
@@ -144,12 +145,14 @@ fn arrow_failed(path: &Path, error: ArrowError) -> Cause {
 fn parquet_failed(path: &Path, error: ParquetError) -> Cause {
     match error {
         ParquetError::External(source) => match source.downcast::<std::io::Error>() {
-            Ok(error) => write_failed(path, &error),
+            Ok(error) => write_failed(path, *error),
             Err(other) => Cause::operation(format!("'{}' cannot be written: {other}", path.display())),
         },
         ParquetError::NYI(reason) => {
             Cause::user(format!("'{}' cannot hold these rows: {reason}; cast the column", path.display()))
         }
-        other => Cause::operation(format!("'{}' cannot be written: {other}", path.display())),
+        other => {
+            Cause::operation(format!("'{}' cannot be written: {other}", path.display())).with_source(other)
+        }
     }
 }

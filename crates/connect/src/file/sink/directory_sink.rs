@@ -104,7 +104,7 @@ impl DirectorySink {
             return Err(Cause::user(format!("'{}' is a file; name a folder", folder.display())));
         }
         settings.format.check(schema)?;
-        std::fs::create_dir_all(folder).map_err(|error| open_failed(folder, &error))?;
+        std::fs::create_dir_all(folder).map_err(|error| open_failed(folder, error))?;
         if let Some(format) = settings.format.text() {
             format.encoder(schema)?;
         }
@@ -160,7 +160,7 @@ impl DirectorySink {
             let complete = last_part.filter(|part| part.is_complete);
             match (name, complete) {
                 _ if !is_committed => {
-                    std::fs::remove_file(&path).map_err(|error| open_failed(&path, &error))?;
+                    std::fs::remove_file(&path).map_err(|error| open_failed(&path, error))?;
                 }
                 (PartName::Open { .. }, Some(part)) => self.complete_recovered(&path, &part)?,
                 (PartName::Complete { last_cycle }, Some(part)) if last_cycle == part.last_cycle => {
@@ -234,7 +234,7 @@ impl DirectorySink {
                 .map_err(|cause| if is_text { cause } else { with_lost_cycles(cause, first, last) });
         };
         closed?;
-        let found = std::fs::metadata(&open_path).map_err(|error| open_failed(&open_path, &error))?;
+        let found = std::fs::metadata(&open_path).map_err(|error| open_failed(&open_path, error))?;
         (committed.bytes, committed.is_complete) = (found.len(), true);
         // Before it gets its name, so that a file with that name never contains anything invalid.
         manifest.commit(Committed { cycle, part: Some(committed) })?;
@@ -244,7 +244,7 @@ impl DirectorySink {
     fn rename(&self, open_path: &Path, part: &CommittedPart) -> Result<(), Cause> {
         let name = complete_name(part.first_cycle, part.last_cycle, self.settings.format.ending());
         let path = self.folder.join(name);
-        std::fs::rename(open_path, &path).map_err(|error| open_failed(&path, &error))
+        std::fs::rename(open_path, &path).map_err(|error| open_failed(&path, error))
     }
 
     /// Keeps as much of the open file as possible.
@@ -289,7 +289,7 @@ impl DirectorySink {
 
 /// Refuses a complete file that does not have what was committed. One that somebody has taken away is not ours any more.
 fn check_length(path: &Path, part: &CommittedPart) -> Result<(), Cause> {
-    let found = std::fs::metadata(path).map_err(|error| open_failed(path, &error))?.len();
+    let found = std::fs::metadata(path).map_err(|error| open_failed(path, error))?.len();
     if found == part.bytes {
         return Ok(());
     }

@@ -145,7 +145,7 @@ fn forget_manifest(path: &Path, overwrite: bool) -> Result<(), Cause> {
         return refuse_existing(&path);
     }
     match std::fs::remove_file(&path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(open_failed(&path, &error)),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(open_failed(&path, error)),
         _ => Ok(()),
     }
 }
@@ -289,7 +289,7 @@ impl PartialFile {
         if !self.settings.overwrite {
             refuse_existing(&self.path)?;
         }
-        std::fs::rename(&self.partial_path, &self.path).map_err(|error| open_failed(&self.path, &error))
+        std::fs::rename(&self.partial_path, &self.path).map_err(|error| open_failed(&self.path, error))
     }
 
     fn open_file(&mut self) -> Result<&mut ColumnarFile, Cause> {

@@ -62,7 +62,7 @@ impl Manifest {
         let file = match options.read(true).write(true).open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(open_failed(path, &error)),
+            Err(error) => return Err(open_failed(path, error)),
         };
         lock(&file, path)?;
         let mut text = vec![0; 3 * BLOCK_BYTES];
@@ -85,14 +85,14 @@ impl Manifest {
         let new_path = PathBuf::from(new_path);
         let mut options = OpenOptions::new();
         let options = options.read(true).write(true).create(true).truncate(true);
-        let file = options.open(&new_path).map_err(|error| open_failed(&new_path, &error))?;
+        let file = options.open(&new_path).map_err(|error| open_failed(&new_path, error))?;
         lock(&file, path)?;
         let mut text = block(&format!("{HEAD} {:08x}", crc32fast::hash(content.as_bytes())));
         text.extend(block(""));
         text.extend(block(""));
         let written = file.write_all_at(&text, 0).and_then(|()| file.sync_all());
-        written.map_err(|error| write_failed(&new_path, &error))?;
-        std::fs::rename(&new_path, path).map_err(|error| open_failed(path, &error))?;
+        written.map_err(|error| write_failed(&new_path, error))?;
+        std::fs::rename(&new_path, path).map_err(|error| open_failed(path, error))?;
         sync_folder_of(path)?;
         Ok(Manifest::new(path, file, must_sync, 0, None))
     }
@@ -116,7 +116,7 @@ impl Manifest {
         if written.is_ok() && self.must_sync {
             written = self.file.sync_data();
         }
-        written.map_err(|error| write_failed(&self.path, &error))?;
+        written.map_err(|error| write_failed(&self.path, error))?;
         (self.number, self.committed, self.without_rows) = (number, Some(committed), None);
         self.written_at = Instant::now();
         Ok(())
@@ -152,7 +152,7 @@ pub(crate) fn sync_folder_of(path: &Path) -> Result<(), Cause> {
         _ => Path::new("."),
     };
     let synced = File::open(folder).and_then(|folder| folder.sync_all());
-    synced.map_err(|error| write_failed(folder, &error))
+    synced.map_err(|error| write_failed(folder, error))
 }
 
 fn lock(file: &File, path: &Path) -> Result<(), Cause> {
@@ -162,7 +162,7 @@ fn lock(file: &File, path: &Path) -> Result<(), Cause> {
             "another run writes to what '{}' belongs to; end it first, or name another place",
             path.display()
         ))),
-        Err(TryLockError::Error(error)) => Err(open_failed(path, &error)),
+        Err(TryLockError::Error(error)) => Err(open_failed(path, error)),
     }
 }
 

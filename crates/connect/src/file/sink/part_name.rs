@@ -52,7 +52,9 @@ impl PartName {
 
 /// Our files in a folder, in the order of their names.
 pub(crate) fn parts(folder: &Path) -> Result<Vec<(PathBuf, PartName)>, Cause> {
-    let failed = |error| Cause::operation(format!("folder '{}' cannot be read: {error}", folder.display()));
+    let failed = |error| {
+        Cause::operation(format!("folder '{}' cannot be read: {error}", folder.display())).with_source(error)
+    };
     let mut parts = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
@@ -75,14 +77,14 @@ pub(crate) fn clear_parts(folder: &Path, overwrite: bool) -> Result<(), Cause> {
             folder.display()
         )));
     }
-    paths.iter().try_for_each(|path| std::fs::remove_file(path).map_err(|error| open_failed(path, &error)))
+    paths.iter().try_for_each(|path| std::fs::remove_file(path).map_err(|error| open_failed(path, error)))
 }
 
 /// Reports at once, and not at the first commit, if files cannot be created.
 pub(crate) fn refuse_unwritable(folder: &Path) -> Result<(), Cause> {
     let path = folder.join(".part-probe");
-    File::create(&path).map_err(|error| open_failed(folder, &error))?;
-    std::fs::remove_file(&path).map_err(|error| open_failed(&path, &error))
+    File::create(&path).map_err(|error| open_failed(folder, error))?;
+    std::fs::remove_file(&path).map_err(|error| open_failed(&path, error))
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ impl TextFile {
         };
         let file = match is_pipe(path) {
             true => open_pipe(path, &mut options)?,
-            false => options.open(path).map_err(|error| open_failed(path, &error))?,
+            false => options.open(path).map_err(|error| open_failed(path, error))?,
         };
         Ok(TextFile { path: path.to_owned(), file, length: 0, is_regular, sync, failed: None })
     }
@@ -44,7 +44,7 @@ impl TextFile {
     pub fn reopen(path: &Path, length: u64, sync: SyncPolicy) -> Result<TextFile, Cause> {
         let opened = OpenOptions::new().read(true).write(true).open(path);
         let mut file = opened.map_err(|error| incomplete(path, length, &error.to_string()))?;
-        let found = file.metadata().map_err(|error| write_failed(path, &error))?.len();
+        let found = file.metadata().map_err(|error| write_failed(path, error))?.len();
         if found < length {
             return Err(incomplete(path, length, &format!("it has {found}")));
         }
@@ -55,7 +55,7 @@ impl TextFile {
             return Err(incomplete(path, length, "no row ends there"));
         }
         let cut = file.set_len(length).and_then(|()| file.seek(SeekFrom::End(0)));
-        cut.map_err(|error| write_failed(path, &error))?;
+        cut.map_err(|error| write_failed(path, error))?;
         Ok(TextFile { path: path.to_owned(), file, length, is_regular: true, sync, failed: None })
     }
 
@@ -82,7 +82,7 @@ impl TextFile {
             return Ok(());
         } else {
             self.length =
-                self.file.seek(SeekFrom::End(0)).map_err(|error| write_failed(&self.path, &error))?;
+                self.file.seek(SeekFrom::End(0)).map_err(|error| write_failed(&self.path, error))?;
         }
         if self.length == 0 { self.append(header) } else { Ok(()) }
     }
@@ -107,7 +107,7 @@ impl TextFile {
     }
 
     fn metadata(&self) -> Result<Metadata, Cause> {
-        self.file.metadata().map_err(|error| write_failed(&self.path, &error))
+        self.file.metadata().map_err(|error| write_failed(&self.path, error))
     }
 
     /// Appends text. If that fails, the file is cut back to its previous length and never written again. A file that
@@ -126,7 +126,7 @@ impl TextFile {
         }
         match written {
             Ok(()) => self.length += text.len() as u64,
-            Err(error) => return Err(self.fail(&error)),
+            Err(error) => return Err(self.fail(error)),
         }
         Ok(())
     }
@@ -139,7 +139,7 @@ impl TextFile {
         if self.sync == SyncPolicy::Never || !self.is_regular {
             return Ok(());
         }
-        self.file.sync_all().map_err(|error| write_failed(&self.path, &error))
+        self.file.sync_all().map_err(|error| write_failed(&self.path, error))
     }
 
     /// Stops all further writing.
@@ -147,14 +147,14 @@ impl TextFile {
         self.failed = Some(cause);
     }
 
-    fn fail(&mut self, error: &std::io::Error) -> Cause {
-        let mut text = write_failed(&self.path, error).to_string();
-        text += &match self.is_regular.then(|| self.file.set_len(self.length)) {
+    fn fail(&mut self, error: std::io::Error) -> Cause {
+        let kept = match self.is_regular.then(|| self.file.set_len(self.length)) {
             None => "; what was written before the failure cannot be taken back".to_owned(),
             Some(Ok(())) => format!("; the file holds the {} bytes committed before", self.length),
             Some(Err(cut)) => format!("; cut the file to {} bytes by hand, because {cut}", self.length),
         };
-        self.failed.insert(Cause::operation(text)).clone()
+        let cause = write_failed(&self.path, error).map_message(|text| format!("{text}{kept}"));
+        self.failed.insert(cause).clone()
     }
 }
 
@@ -171,16 +171,16 @@ fn open_pipe(path: &Path, options: &mut OpenOptions) -> Result<File, Cause> {
         Some(code) if code == Errno::NXIO.raw_os_error() => {
             Cause::user(format!("'{}' is a pipe that nobody reads; start its reader first", path.display()))
         }
-        _ => open_failed(path, &error),
+        _ => open_failed(path, error),
     })?;
     let waits = fcntl_getfl(&file).and_then(|flags| fcntl_setfl(&file, flags - OFlags::NONBLOCK));
-    waits.map_err(|error| open_failed(path, &error.into()))?;
+    waits.map_err(|error| open_failed(path, error.into()))?;
     Ok(file)
 }
 
 #[cfg(not(unix))]
 fn open_pipe(path: &Path, options: &mut OpenOptions) -> Result<File, Cause> {
-    options.open(path).map_err(|error| open_failed(path, &error))
+    options.open(path).map_err(|error| open_failed(path, error))
 }
 
 /// Whether no name leads to it any more.
@@ -238,7 +238,7 @@ fn already_exists(path: &Path) -> Cause {
 }
 
 /// Why a file cannot be opened for writing.
-pub(crate) fn open_failed(path: &Path, error: &std::io::Error) -> Cause {
+pub(crate) fn open_failed(path: &Path, error: std::io::Error) -> Cause {
     match error.kind() {
         ErrorKind::AlreadyExists => already_exists(path),
         ErrorKind::NotFound => Cause::user(format!(
@@ -248,17 +248,19 @@ pub(crate) fn open_failed(path: &Path, error: &std::io::Error) -> Cause {
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Cause::user(format!(
             "'{}' cannot be written: {error}; choose a place that you may write to",
             path.display()
-        )),
-        _ => Cause::operation(format!("'{}' cannot be opened for writing: {error}", path.display())),
+        ))
+        .with_source(error),
+        _ => Cause::operation(format!("'{}' cannot be opened for writing: {error}", path.display()))
+            .with_source(error),
     }
 }
 
 /// Why a write failed.
-pub(crate) fn write_failed(path: &Path, error: &std::io::Error) -> Cause {
+pub(crate) fn write_failed(path: &Path, error: std::io::Error) -> Cause {
     let remedy = match error.kind() {
         ErrorKind::StorageFull => "; free some space",
         ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => "; the limit on files is reached, raise it",
         _ => "",
     };
-    Cause::operation(format!("'{}' cannot be written: {error}{remedy}", path.display()))
+    Cause::operation(format!("'{}' cannot be written: {error}{remedy}", path.display())).with_source(error)
 }

@@ -44,13 +44,13 @@ impl Emptied {
         followed: impl Iterator<Item = FilePlace>,
     ) -> Result<Copy, Cause> {
         for place in followed.filter(|place| is_named_after(path, &place.path)) {
-            match compare(path, &place).map_err(|error| failed(&path.display().to_string(), &error))? {
+            match compare(path, &place).map_err(|error| failed(&path.display().to_string(), error))? {
                 Copy::No => {}
                 copy => return Ok(copy),
             }
         }
         for place in self.places.iter().rev().filter(|place| is_named_after(path, &place.path)) {
-            if has_all(path, place).map_err(|error| failed(&path.display().to_string(), &error))? {
+            if has_all(path, place).map_err(|error| failed(&path.display().to_string(), error))? {
                 return Ok(Copy::Of(place.clone()));
             }
         }

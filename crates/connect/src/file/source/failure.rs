@@ -5,13 +5,14 @@ use std::path::Path;
 use tidemill_core::error::Cause;
 
 /// An operation on a file failed.
-pub(crate) fn failed(path: &str, error: &std::io::Error) -> Cause {
+pub(crate) fn failed(path: &str, error: std::io::Error) -> Cause {
     match error.kind() {
         std::io::ErrorKind::NotFound => nothing_found(path),
         std::io::ErrorKind::PermissionDenied => Cause::user(format!(
             "{path}: permission denied; allow this user to read it (chmod, chown) or run as its owner"
         )),
-        _ => Cause::operation(format!("{path}: reading failed: {error}; check the disk, then try again")),
+        _ => Cause::operation(format!("{path}: reading failed: {error}; check the disk, then try again"))
+            .with_source(error),
     }
 }
 

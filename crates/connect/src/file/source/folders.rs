@@ -45,7 +45,7 @@ impl Walk {
                 {
                     continue;
                 }
-                Err(error) => return Err(failed(&folder.display().to_string(), &error)),
+                Err(error) => return Err(failed(&folder.display().to_string(), error)),
             };
             if own.is_some_and(|own| !self.met.insert(own)) {
                 continue;

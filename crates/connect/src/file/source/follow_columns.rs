@@ -106,7 +106,7 @@ impl FollowedColumns {
         let place = entry.path.display().to_string();
         let Ok(mut file) = File::open(&entry.path) else { return Ok(false) };
         let own = if *wanted.format == Format::Parquet { parquet::schema } else { arrow_ipc::schema };
-        let prints = Prints::of(&mut file, metadata.len()).map_err(|error| failed(&place, &error))?;
+        let prints = Prints::of(&mut file, metadata.len()).map_err(|error| failed(&place, error))?;
         if let Err(cause) = own(&place, file) {
             if since.elapsed() >= PATIENCE {
                 *is_reported = true;

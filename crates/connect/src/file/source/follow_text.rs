@@ -155,7 +155,7 @@ impl FollowedText {
 
     fn open(&mut self, entry: &Entry) -> Result<Look, Cause> {
         let place = entry.path.display().to_string();
-        let failed = |error: std::io::Error| failed(&place, &error);
+        let failed = |error: std::io::Error| failed(&place, error);
         let mut file = match File::open(&entry.path) {
             Ok(file) => file,
             // It was replaced at this moment: the next look finds the new one.
@@ -177,7 +177,7 @@ impl FollowedText {
     fn begin(&mut self, place: &str, file: &mut File, start: &FilePlace) -> Result<(), Cause> {
         self.track = TextTrack::at(start);
         self.prints = GrowingPrints::default();
-        let mut failed = |error: std::io::Error| failed(place, &error);
+        let mut failed = |error: std::io::Error| failed(place, error);
         if start.offset > 0 {
             self.prints = GrowingPrints::read(file, start.offset).map_err(&mut failed)?;
         }
@@ -191,7 +191,7 @@ impl FollowedText {
         match entry.path.metadata() {
             Ok(metadata) => Ok(identity(&metadata) == entry.identity && metadata.len() != self.track.decoded),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(failed(&entry.path.display().to_string(), &error)),
+            Err(error) => Err(failed(&entry.path.display().to_string(), error)),
         }
     }
 
@@ -199,7 +199,7 @@ impl FollowedText {
     fn check_growth(&mut self, entry: &Entry, faults: &mut Faults) -> Result<Look, Cause> {
         let Some(file) = &mut self.file else { return Ok(Look::AtEnd) };
         let place = entry.path.display().to_string();
-        let failed = |error: std::io::Error| failed(&place, &error);
+        let failed = |error: std::io::Error| failed(&place, error);
         let (length, tail) = (file.metadata().map_err(failed)?.len(), self.prints.tail());
         let what = if length < self.track.decoded {
             "truncated"
@@ -229,7 +229,7 @@ impl FollowedText {
         loop {
             match file.read(block) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(failed(&entry.path.display().to_string(), &error)),
+                Err(error) => return Err(failed(&entry.path.display().to_string(), error)),
                 Ok(count) => {
                     self.is_at_end = false;
                     return Ok(count);
@@ -247,7 +247,7 @@ fn is_displaced(entry: &Entry) -> Result<bool, Cause> {
     match entry.path.metadata() {
         Ok(metadata) => Ok(identity(&metadata) != entry.identity),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(failed(&entry.path.display().to_string(), &error)),
+        Err(error) => Err(failed(&entry.path.display().to_string(), error)),
     }
 }
 

@@ -34,7 +34,7 @@ pub(super) fn infer_files(settings: &mut FileSettings) -> Result<SchemaRef, Caus
 
 fn infer_file(path: &Path, format: &Format, csv: &mut CsvSettings) -> Result<SchemaRef, Cause> {
     let place = path.display().to_string();
-    let open = || std::fs::File::open(path).map_err(|error| failed(&place, &error));
+    let open = || std::fs::File::open(path).map_err(|error| failed(&place, error));
     match format {
         Format::Parquet => parquet::schema(&place, open()?),
         Format::ArrowIpc => arrow_ipc::schema(&place, open()?),

@@ -20,8 +20,8 @@ pub(super) fn list(path: &str) -> Result<Vec<PathBuf>, Cause> {
     let plain = Path::new(path);
     let mut files = Vec::new();
     if plain.is_dir() {
-        for entry in std::fs::read_dir(plain).map_err(|error| failed(path, &error))? {
-            let entry = entry.map_err(|error| failed(path, &error))?.path();
+        for entry in std::fs::read_dir(plain).map_err(|error| failed(path, error))? {
+            let entry = entry.map_err(|error| failed(path, error))?.path();
             if !is_hidden(&entry) {
                 add(&mut files, entry, path)?;
             }
@@ -63,8 +63,12 @@ fn plain_matches(pattern: &str, path: &str) -> Result<Vec<PathBuf>, Cause> {
     let options = glob::MatchOptions { require_literal_leading_dot: true, ..Default::default() };
     let matches = glob::glob_with(pattern, options).map_err(|error| {
         Cause::user(format!("{path}: no valid pattern: {error}; write [*] for a star itself"))
+            .with_source(error)
     })?;
-    let failed = |error: glob::GlobError| failed(&error.path().display().to_string(), error.error());
+    let failed = |error: glob::GlobError| {
+        let path = error.path().display().to_string();
+        failed(&path, error.into())
+    };
     matches.map(|entry| entry.map_err(failed)).collect()
 }
 

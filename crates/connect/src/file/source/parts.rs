@@ -63,7 +63,7 @@ pub(super) fn parts_left(
             continue;
         };
         let rest = rest_of(&file.path, &place, format);
-        if rest.map_err(|error| failed(&file.path.display().to_string(), &error))? {
+        if rest.map_err(|error| failed(&file.path.display().to_string(), error))? {
             left.push_back(FilePart { part, start: FilePlace { is_complete: false, ..place }, ..file });
         }
     }
@@ -128,7 +128,7 @@ impl Known {
     fn take(&mut self, file: &FilePart, format: &Format) -> Result<Option<(u64, FilePlace)>, Cause> {
         let name = || file.path.display().to_string();
         let is_own = |place: &FilePlace| {
-            is_as_it_was(&file.path, place, format).map_err(|error| failed(&name(), &error))
+            is_as_it_was(&file.path, place, format).map_err(|error| failed(&name(), error))
         };
         if let Some(part) = self.by_path.get(&file.path).copied() {
             let Some(place) = self.places.remove(&part) else { return Ok(None) };

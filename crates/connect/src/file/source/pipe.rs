@@ -69,7 +69,7 @@ impl Pipe {
             use std::os::unix::fs::OpenOptionsExt;
             options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32);
         }
-        let file = options.open(path).map_err(|error| failed(path, &error))?;
+        let file = options.open(path).map_err(|error| failed(path, error))?;
         let mut decoder = text_decoder(format, settings)?;
         decoder.begin(path);
         Ok(Pipe {
@@ -142,7 +142,7 @@ impl Pipe {
                 Ok(None)
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => Ok(Some(false)),
-            Err(error) => Err(failed(&self.place, &error)),
+            Err(error) => Err(failed(&self.place, error)),
         }
     }
 

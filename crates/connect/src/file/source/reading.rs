@@ -77,7 +77,7 @@ impl Columns {
         batch_rows: usize,
     ) -> Result<Columns, Cause> {
         let place = path.display().to_string();
-        let file = File::open(path).map_err(|error| failed(&place, &error))?;
+        let file = File::open(path).map_err(|error| failed(&place, error))?;
         let size_bytes = file.metadata().map_or(0, |metadata| metadata.len());
         let open = if *format == Format::Parquet { parquet::open } else { arrow_ipc::open };
         let (fit, reader) = open(&place, file, declared, projection, batch_rows)?;
@@ -91,6 +91,7 @@ impl Columns {
             let batch = batch.map_err(|error| {
                 let (place, row) = (&self.place, self.next_row - 1);
                 Cause::user(format!("{place}: damaged after row {row}: {error}; rewrite it, or leave it out"))
+                    .with_source(error)
             })?;
             let rows = batch.num_rows() as u64;
             let known = self.known_rows.min(rows);
@@ -220,7 +221,7 @@ impl Files {
             let extent = file.metadata()?.len();
             Prints::of(&mut file, extent)
         });
-        let prints = prints.map_err(|error| failed(&name, &error))?;
+        let prints = prints.map_err(|error| failed(&name, error))?;
         let content = match &mut self.decoder {
             Some(decoder) => {
                 let mut input = TextInput::open(&part.path)?;
@@ -301,9 +302,9 @@ pub(crate) enum TextInput {
 impl TextInput {
     pub(crate) fn open(path: &Path) -> Result<TextInput, Cause> {
         let place = path.display().to_string();
-        let mut file = File::open(path).map_err(|error| failed(&place, &error))?;
+        let mut file = File::open(path).map_err(|error| failed(&place, error))?;
         let mut magic = Vec::new();
-        file.by_ref().take(4).read_to_end(&mut magic).map_err(|error| failed(&place, &error))?;
+        file.by_ref().take(4).read_to_end(&mut magic).map_err(|error| failed(&place, error))?;
         if magic.starts_with(&[0x1f, 0x8b]) {
             return Err(Cause::user(format!(
                 "{place}: gzip is not supported; decompress it, or compress it with zstd"
@@ -311,7 +312,7 @@ impl TextInput {
         }
         // A pipe cannot go back, and a compressed pipe is not supported.
         if file.rewind().is_err() {
-            file = File::open(path).map_err(|error| failed(&place, &error))?;
+            file = File::open(path).map_err(|error| failed(&place, error))?;
         }
         Ok(match begins_zstd(&magic) {
             true => TextInput::Zstd(Box::new(ZstdReader::new(file))),
@@ -366,7 +367,7 @@ impl ZstdError {
     /// The error for the user, with the file's name.
     pub(crate) fn explain(self, place: &str) -> Cause {
         match self {
-            ZstdError::Io(error) => failed(place, &error),
+            ZstdError::Io(error) => failed(place, error),
             ZstdError::Corrupt { offset, detail } => Cause::user(format!(
                 "{place}: damaged zstd file at byte {offset}: {detail}; copy it or compress it again"
             )),

@@ -172,6 +172,6 @@ fn has_content(path: &Path, place: &FilePlace) -> Result<bool, Cause> {
     let same = File::open(path).and_then(|mut file| place.prints.are_of(&mut file));
     match same {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
-        other => other.map_err(|error| failed(&path.display().to_string(), &error)),
+        other => other.map_err(|error| failed(&path.display().to_string(), error)),
     }
 }

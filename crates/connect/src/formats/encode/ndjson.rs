@@ -63,6 +63,7 @@ impl TextEncoder for NdjsonEncoder {
         written.map_err(|error| {
             text.truncate(start);
             Cause::user(format!("rows cannot be written as JSON: {error}; cast the column to another type"))
+                .with_source(error)
         })
     }
 }

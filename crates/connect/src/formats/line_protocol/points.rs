@@ -204,7 +204,7 @@ impl Points {
 
     /// The rows so far; the next batch begins.
     pub(super) fn finish(&mut self) -> Result<RecordBatch, Cause> {
-        let bug = |error| Cause::bug(format!("a batch of points: {error}"));
+        let bug = |error| Cause::bug(format!("a batch of points: {error}")).with_source(error);
         let rows = std::mem::take(&mut self.rows);
         let mut columns = Vec::with_capacity(self.read.len());
         for column in &self.read {

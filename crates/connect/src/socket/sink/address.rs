@@ -38,7 +38,7 @@ impl SocketAddress {
     fn resolve(&self, address: &str, allow_remote: bool) -> Result<Vec<SocketAddr>, Cause> {
         let resolved = address.to_socket_addrs().map_err(|error| match error.kind() {
             ErrorKind::InvalidInput => Cause::user(format!("'{address}' is no address; write host:port")),
-            _ => Cause::operation(format!("'{address}' cannot be looked up: {error}")),
+            _ => Cause::operation(format!("'{address}' cannot be looked up: {error}")).with_source(error),
         })?;
         let resolved: Vec<SocketAddr> = resolved.collect();
         match resolved.iter().find(|address| !address.ip().is_loopback()) {
@@ -61,7 +61,9 @@ impl SocketAddress {
 
     /// Connects to it.
     pub(crate) fn connect(&self, allow_remote: bool, wait: Duration) -> Result<Stream, Cause> {
-        let failed = |error: io::Error| Cause::operation(format!("cannot connect to '{self}': {error}"));
+        let failed = |error: io::Error| {
+            Cause::operation(format!("cannot connect to '{self}': {error}")).with_source(error)
+        };
         match self {
             SocketAddress::Unix(path) => UnixStream::connect(path).map(Stream::Unix).map_err(failed),
             SocketAddress::Tcp(address) => {
@@ -86,8 +88,9 @@ impl SocketAddress {
             ErrorKind::AddrInUse => Cause::user(format!("'{self}' is in use; choose another address")),
             ErrorKind::PermissionDenied | ErrorKind::AddrNotAvailable | ErrorKind::NotFound => {
                 Cause::user(format!("cannot listen on '{self}': {error}; choose another address"))
+                    .with_source(error)
             }
-            _ => Cause::operation(format!("cannot listen on '{self}': {error}")),
+            _ => Cause::operation(format!("cannot listen on '{self}': {error}")).with_source(error),
         };
         match self {
             SocketAddress::Tcp(address) => {

@@ -209,7 +209,8 @@ impl Connection {
                 }
                 Err(error) if is_wait(&error) => {}
                 Err(error) => {
-                    return Err(Cause::operation(format!("the connection to '{address}' broke: {error}")));
+                    return Err(Cause::operation(format!("the connection to '{address}' broke: {error}"))
+                        .with_source(error));
                 }
             }
         }

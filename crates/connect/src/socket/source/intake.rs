@@ -79,7 +79,9 @@ impl Intake {
         self.rows += rows as u64;
         match batches.len() {
             0 | 1 => Ok(batches.pop()),
-            _ => concat_batches(schema, &batches).map(Some).map_err(|error| Cause::bug(error.to_string())),
+            _ => concat_batches(schema, &batches)
+                .map(Some)
+                .map_err(|error| Cause::bug(error.to_string()).with_source(error)),
         }
     }
 

@@ -34,7 +34,8 @@ impl Stamping {
             self.latest_ns = self.latest_ns.max(now_ns);
             columns[index] = filled(&columns[index], self.latest_ns);
         }
-        RecordBatch::try_new(Arc::clone(schema), columns).map_err(|error| Cause::bug(error.to_string()))
+        RecordBatch::try_new(Arc::clone(schema), columns)
+            .map_err(|error| Cause::bug(error.to_string()).with_source(error))
     }
 }
 

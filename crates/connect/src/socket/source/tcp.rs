@@ -71,6 +71,7 @@ impl TcpLines {
                 .and_then(|listener| limit(&listener, settings.receive_bytes).map(|()| listener))
                 .map_err(|error| {
                     Cause::operation(format!("{place}: cannot listen: {error}; take another port"))
+                        .with_source(error)
                 })?;
             Ok(Peers::Listening(Listening::new(Listener::Tcp(listener), place, settings)))
         })

@@ -286,8 +286,9 @@ impl Receiving {
 }
 
 fn bind(address: &str, allow_remote: bool) -> Result<UdpSocket, Cause> {
-    let found = resolve(address)
-        .map_err(|error| Cause::user(format!("udp '{address}': no address: {error}; write host:port")))?;
+    let found = resolve(address).map_err(|error| {
+        Cause::user(format!("udp '{address}': no address: {error}; write host:port")).with_source(error)
+    })?;
     if let (Some(remote), false) = (found.iter().find(|found| !found.ip().is_loopback()), allow_remote) {
         return Err(Cause::user(format!(
             "udp {address}: other machines can reach {remote}, and everyone who does can send rows; listen at \
@@ -296,6 +297,7 @@ fn bind(address: &str, allow_remote: bool) -> Result<UdpSocket, Cause> {
     }
     UdpSocket::bind(found.as_slice()).map_err(|error| {
         Cause::operation(format!("udp {address}: cannot listen: {error}; take another port"))
+            .with_source(error)
     })
 }
 

@@ -152,6 +152,7 @@ fn bind(path: &Path) -> Result<(UnixListener, SocketFile), Cause> {
             "{}: cannot listen: {error}; check the folder and its permissions",
             place(path)
         ))
+        .with_source(error)
     };
     let listener = match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
@@ -170,8 +171,8 @@ fn bind(path: &Path) -> Result<(UnixListener, SocketFile), Cause> {
 /// Removes a socket file on which nobody listens.
 fn remove_dead(path: &Path) -> Result<(), Cause> {
     let place = place(path);
-    let metadata =
-        fs::symlink_metadata(path).map_err(|error| Cause::operation(format!("{place}: {error}")))?;
+    let metadata = fs::symlink_metadata(path)
+        .map_err(|error| Cause::operation(format!("{place}: {error}")).with_source(error))?;
     if !metadata.file_type().is_socket() {
         return Err(Cause::user(format!("{place}: there is a file that is no socket; take another path")));
     }
@@ -179,10 +180,15 @@ fn remove_dead(path: &Path) -> Result<(), Cause> {
         Ok(_) => {
             Err(Cause::user(format!("{place}: another program listens there; stop it, or take another path")))
         }
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path)
-            .map_err(|error| Cause::operation(format!("{place}: cannot be replaced: {error}; remove it"))),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            fs::remove_file(path).map_err(|error| {
+                Cause::operation(format!("{place}: cannot be replaced: {error}; remove it"))
+                    .with_source(error)
+            })
+        }
         Err(error) => Err(Cause::operation(format!(
             "{place}: it is not known whether a program listens there: {error}; take another path"
-        ))),
+        ))
+        .with_source(error)),
     }
 }

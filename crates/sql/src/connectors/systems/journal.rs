@@ -57,7 +57,8 @@ pub(crate) fn opened(path: &Path, stream: &str, declared: Option<SchemaRef>) -> 
     let (path, stream, raw) = (path.to_path_buf(), stream.to_string(), Arc::clone(&journaled));
     let open: Arc<Open> = Arc::new(move |columns| {
         let columns = columns.map_or_else(|| (0..raw.fields().len()).collect(), <[usize]>::to_vec);
-        let schema = raw.project(&columns).map_err(|error| Cause::bug(error.to_string()))?;
+        let schema =
+            raw.project(&columns).map_err(|error| Cause::bug(error.to_string()).with_source(error))?;
         let records = inspect::records(&path, &stream, 0)?;
         let mut listing = inspect::list(&path)?;
         let skipped = listing.skips.remove(&stream).unwrap_or_default();
@@ -108,7 +109,7 @@ impl Past {
         }
         let kept = (start..end).map(|position| skipped.within(position..position + 1).is_empty());
         let kept = BooleanArray::from(kept.collect::<Vec<_>>());
-        filter_record_batch(&rows, &kept).map_err(|error| Cause::bug(error.to_string()))
+        filter_record_batch(&rows, &kept).map_err(|error| Cause::bug(error.to_string()).with_source(error))
     }
 }
 
@@ -123,7 +124,7 @@ impl Source for Past {
         let columns = self.columns.iter().map(|column| Arc::clone(record.rows.column(*column)));
         let options = RecordBatchOptions::new().with_row_count(Some(record.rows.num_rows()));
         let rows = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns.collect(), &options);
-        let rows = rows.map_err(|error| Cause::bug(error.to_string()))?;
+        let rows = rows.map_err(|error| Cause::bug(error.to_string()).with_source(error))?;
         self.without_skipped(rows, record.start).map(Polled::Rows)
     }
 

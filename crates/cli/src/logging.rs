@@ -1,0 +1,209 @@
+//! What the engine does and why, for the operator of a pipeline: events as lines on standard error.
+
+use std::fmt;
+use std::io;
+
+use clap::ValueEnum;
+use serde_json::{Map, Value};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
+
+/// Turns the log on; without it only errors and notes are shown.
+const LEVEL_VARIABLE: &str = "TIDEMILL_LOG";
+const FORMAT_VARIABLE: &str = "TIDEMILL_LOG_FORMAT";
+
+/// The start of the names of all our crates. What libraries log is not ours to explain.
+const OUR_TARGETS: &str = "tidemill";
+
+/// Options of every command: what to log, and how.
+#[derive(Debug, clap::Args)]
+pub(crate) struct LogOptions {
+    /// Log what happens, and show every cause of an error on a line of its own; TIDEMILL_LOG=LEVEL does the same
+    /// (error, warn, info or debug)
+    #[arg(long, global = true)]
+    verbose: bool,
+    /// How lines of the log are written [default: text, or what TIDEMILL_LOG_FORMAT says]
+    #[arg(long, global = true, value_enum, value_name = "FORMAT")]
+    log_format: Option<LogFormat>,
+}
+
+/// How lines of the log are written.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LogFormat {
+    /// For people
+    Text,
+    /// An object per line, for programs
+    Json,
+}
+
+impl LogOptions {
+    /// Starts the log if it was asked for.
+    ///
+    /// # Errors
+    /// If a variable of the environment has another value than those that it can have.
+    pub(crate) fn start(&self) -> Result<(), String> {
+        let level = match std::env::var(LEVEL_VARIABLE) {
+            Ok(level) => level_of(&level)?,
+            Err(_) => LevelFilter::OFF,
+        };
+        let level = if self.verbose { level.max(LevelFilter::INFO) } else { level };
+        let format = match (self.log_format, std::env::var(FORMAT_VARIABLE)) {
+            (Some(format), _) => format,
+            (None, Ok(format)) => LogFormat::from_str(&format, true)
+                .map_err(|_| format!("{FORMAT_VARIABLE} is '{format}'; it must be text or json"))?,
+            (None, Err(_)) => LogFormat::Text,
+        };
+        if level != LevelFilter::OFF {
+            install(level, format);
+        }
+        Ok(())
+    }
+}
+
+/// Whether anything is logged.
+pub(crate) fn is_on() -> bool {
+    LevelFilter::current() != LevelFilter::OFF
+}
+
+fn level_of(text: &str) -> Result<LevelFilter, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "" | "off" => Ok(LevelFilter::OFF),
+        "error" => Ok(LevelFilter::ERROR),
+        "warn" => Ok(LevelFilter::WARN),
+        "info" => Ok(LevelFilter::INFO),
+        "debug" => Ok(LevelFilter::DEBUG),
+        _ => Err(format!("{LEVEL_VARIABLE} is '{text}'; it must be off, error, warn, info or debug")),
+    }
+}
+
+fn install(level: LevelFilter, format: LogFormat) {
+    let filter = Targets::new().with_target(OUR_TARGETS, level);
+    let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(false);
+    // Another subscriber can only be there if this was called before.
+    let _ = match format {
+        LogFormat::Text => {
+            tracing::subscriber::set_global_default(tracing_subscriber::registry().with(filter).with(lines))
+        }
+        LogFormat::Json => tracing::subscriber::set_global_default(
+            tracing_subscriber::registry().with(filter).with(lines.event_format(JsonLines)),
+        ),
+    };
+}
+
+/// An object per event: time, level, target, message and the event's fields.
+struct JsonLines;
+
+impl<S, N> FormatEvent<S, N> for JsonLines
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        _context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let mut time = String::new();
+        SystemTime.format_time(&mut Writer::new(&mut time))?;
+        let mut object = Map::new();
+        object.insert("time".into(), time.into());
+        object.insert("level".into(), event.metadata().level().as_str().into());
+        object.insert("target".into(), event.metadata().target().into());
+        event.record(&mut JsonFields(&mut object));
+        writeln!(writer, "{}", Value::Object(object))
+    }
+}
+
+struct JsonFields<'a>(&'a mut Map<String, Value>);
+
+impl Visit for JsonFields<'_> {
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.0.insert(field.name().into(), value.into());
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.0.insert(field.name().into(), value.into());
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.0.insert(field.name().into(), value.into());
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.0.insert(field.name().into(), value.into());
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.0.insert(field.name().into(), value.into());
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.0.insert(field.name().into(), format!("{value:?}").into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    /// Keeps what is written to it.
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_json_line_has_every_field_in_its_type() {
+        let kept = Kept::default();
+        let writer = kept.clone();
+        let lines = tracing_subscriber::fmt::layer().with_writer(move || writer.clone());
+        let subscriber = tracing_subscriber::registry().with(lines.event_format(JsonLines));
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::warn!(
+                attempt = 3_u64,
+                late = -1_i64,
+                durable = true,
+                sink = "a \"b\"\n",
+                "it is {}",
+                "lost"
+            );
+        });
+        let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+        assert!(text.ends_with("}\n") && text.lines().count() == 1, "{text}");
+        let line: Value = serde_json::from_str(&text).unwrap();
+        let expected = serde_json::json!({
+            "time": line["time"], "level": "WARN", "target": "tidemill::logging::tests", "message": "it is lost",
+            "attempt": 3, "late": -1, "durable": true, "sink": "a \"b\"\n",
+        });
+        assert_eq!(line, expected);
+        assert!(
+            line["time"].as_str().is_some_and(|time| time.starts_with("20") && time.ends_with('Z')),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn levels_have_names() {
+        assert_eq!(level_of("INFO"), Ok(LevelFilter::INFO));
+        assert_eq!(level_of(""), Ok(LevelFilter::OFF));
+        assert!(level_of("loud").unwrap_err().contains("error, warn, info or debug"));
+    }
+}
