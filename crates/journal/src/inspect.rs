@@ -17,7 +17,7 @@ use crate::layout;
 use crate::medium::Medium;
 use crate::query;
 use crate::rows::{RowDecoder, decode_schema};
-use crate::scan::{Found, Next, Scan};
+use crate::scan::{Next, Scan, ScannedRecord};
 use crate::segment::{SegmentHead, read_head, segment_name, segment_positions};
 use crate::skips::{self, Skips};
 use crate::snapshots::SnapshotFolder;
@@ -232,7 +232,7 @@ impl Verification {
         }
     }
 
-    fn record(&mut self, path: &Path, found: &Found, decoder: Option<&RowDecoder>) {
+    fn record(&mut self, path: &Path, found: &ScannedRecord, decoder: Option<&RowDecoder>) {
         self.records += 1;
         self.bytes += found.head.length as u64;
         let result = match decoder {

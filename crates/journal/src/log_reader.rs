@@ -25,11 +25,11 @@ pub(crate) struct Read {
 /// The reading end of a log.
 pub(crate) struct LogReader {
     shared: Arc<LogShared>,
-    place: Option<Place>,
+    place: Option<ReaderPosition>,
 }
 
 /// The reader's position: at the record that it read last.
-struct Place {
+struct ReaderPosition {
     segment: Arc<Segment>,
     file: Arc<dyn MediumFile>,
     mapped: Buffer,
@@ -48,7 +48,7 @@ impl LogReader {
             return Ok(None);
         }
         let (segment, end) = self.segment_of(from)?;
-        let stays = |place: &Place| Arc::ptr_eq(&place.segment, &segment) && place.position <= from;
+        let stays = |place: &ReaderPosition| Arc::ptr_eq(&place.segment, &segment) && place.position <= from;
         let mut place = match self.place.take().filter(stays) {
             Some(place) => place,
             None => self.place_at(segment)?,
@@ -73,15 +73,15 @@ impl LogReader {
         Ok((segments[at].clone(), end))
     }
 
-    fn place_at(&self, segment: Arc<Segment>) -> Result<Place, Cause> {
+    fn place_at(&self, segment: Arc<Segment>) -> Result<ReaderPosition, Cause> {
         let open = self.shared.medium.open(&segment.path, false);
         let file = open.map_err(|error| failed("open", &segment.path, error))?;
         let (offset, position) = (segment.head_bytes, segment.first);
-        Ok(Place { segment, file, mapped: Buffer::default(), offset, position })
+        Ok(ReaderPosition { segment, file, mapped: Buffer::default(), offset, position })
     }
 }
 
-impl Place {
+impl ReaderPosition {
     fn find(&mut self, from: u64, end: u64) -> Result<Read, Cause> {
         loop {
             let head = self.head()?;

@@ -16,7 +16,7 @@ use crate::segment::read_exactly;
 const WINDOW_BYTES: usize = 64 << 10;
 
 /// A record and its location.
-pub(crate) struct Found {
+pub(crate) struct ScannedRecord {
     pub head: FrameHead,
     pub offset: u64,
     /// The whole record.
@@ -25,7 +25,7 @@ pub(crate) struct Found {
 
 /// The next item in a segment.
 pub(crate) enum Next {
-    Record(Found),
+    Record(ScannedRecord),
     /// No more records: the file ends, or zeros follow.
     End,
     /// Something that is not a record.
@@ -99,7 +99,7 @@ impl Scan {
         let mut bytes = MutableBuffer::from_len_zeroed(head.length);
         self.read(&mut bytes, offset)?;
         match head.matches(&bytes) {
-            true => Ok(Next::Record(Found { head, offset, bytes: bytes.into() })),
+            true => Ok(Next::Record(ScannedRecord { head, offset, bytes: bytes.into() })),
             false => Ok(Next::Bad("the checksum of a record does not match")),
         }
     }

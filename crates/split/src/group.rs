@@ -9,7 +9,7 @@ use crate::route::{BROADCAST, OMIT};
 
 /// Where the rows of a batch go, computed by [`Grouper`].
 #[derive(Debug, Default)]
-pub struct Places {
+pub struct Destinations {
     /// The place of each row. A row that goes nowhere has the place after all others. Empty if most rows go nowhere:
     /// then only the copies below exist.
     pub of_rows: Vec<u32>,
@@ -26,7 +26,7 @@ pub struct Places {
 /// Computes places, and keeps the memory needed for that.
 #[derive(Debug, Default)]
 pub struct Grouper {
-    places: Places,
+    places: Destinations,
     /// For each partition first the number of its rows, then its next free place.
     next: Vec<u32>,
     /// For each row its partition.
@@ -128,12 +128,12 @@ impl Grouper {
     }
 
     /// The places computed last.
-    pub fn places(&self) -> &Places {
+    pub fn places(&self) -> &Destinations {
         &self.places
     }
 
     fn clear(&mut self) {
-        let Places { of_rows, copied_rows, of_copies, count, runs } = &mut self.places;
+        let Destinations { of_rows, copied_rows, of_copies, count, runs } = &mut self.places;
         [of_rows, copied_rows, of_copies].into_iter().for_each(Vec::clear);
         runs.clear();
         *count = 0;
@@ -175,7 +175,7 @@ impl Grouper {
 
     /// Assigns a row a place in each of these partitions. The first is its own place, unless only copies have places.
     fn add_copies(&mut self, row: u32, partitions: impl Iterator<Item = u32>, only_copies: bool) {
-        let Places { of_rows, copied_rows, of_copies, .. } = &mut self.places;
+        let Destinations { of_rows, copied_rows, of_copies, .. } = &mut self.places;
         let next = &mut self.next[..];
         let mut places = partitions.map(|partition| place(next, partition));
         if !only_copies {
@@ -238,7 +238,7 @@ mod tests {
         expected
     }
 
-    fn found(places: &Places, placement: &Placement) -> Vec<(u32, u32, Vec<u32>)> {
+    fn found(places: &Destinations, placement: &Placement) -> Vec<(u32, u32, Vec<u32>)> {
         let mut row_at = vec![u32::MAX; places.count as usize];
         let own = (0..).zip(&places.of_rows).filter(|(_, place)| **place < places.count);
         let copies = places.copied_rows.iter().copied().zip(&places.of_copies);

@@ -3,7 +3,7 @@
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use tidemill_core::{Batch, PartitionedBatch, Run, concatenate};
 
-use crate::group::Places;
+use crate::group::Destinations;
 use crate::order::Sorter;
 use crate::scatter::{Scatter, Scratch};
 
@@ -75,8 +75,12 @@ fn each_given_once(batch: &PartitionedBatch) -> PartitionedBatch {
         run
     };
     let runs = batch.runs.iter().map(follow).collect();
-    let places =
-        Places { copied_rows: rows, of_copies: (0..given).collect(), count: given, ..Places::default() };
+    let places = Destinations {
+        copied_rows: rows,
+        of_copies: (0..given).collect(),
+        count: given,
+        ..Destinations::default()
+    };
     PartitionedBatch { batch: Scatter::new(&places, &mut Scratch::default()).batch(&batch.batch, 0), runs }
 }
 
@@ -142,7 +146,7 @@ fn order_ties_by_origin(order: &mut [u32], batch: &Batch) {
 fn reorder(batch: &Batch, order: &[u32]) -> Batch {
     let mut of_rows = vec![0; order.len()];
     (0..).zip(order).for_each(|(place, row)| of_rows[*row as usize] = place);
-    let places = Places { of_rows, count: order.len() as u32, ..Places::default() };
+    let places = Destinations { of_rows, count: order.len() as u32, ..Destinations::default() };
     Scatter::new(&places, &mut Scratch::default()).batch(batch, 0)
 }
 

@@ -14,7 +14,7 @@ use arrow_schema::DataType;
 use tidemill_core::Batch;
 use wide::f32x4;
 
-use crate::group::Places;
+use crate::group::Destinations;
 
 /// A row of four columns of 4 bytes, or four rows of one of them.
 type Four = [u32; 4];
@@ -27,7 +27,7 @@ pub struct Scratch {
 
 /// Moves columns to the places of their rows.
 pub struct Scatter<'a> {
-    places: &'a Places,
+    places: &'a Destinations,
     scratch: &'a mut Scratch,
     /// The row at each place, computed for the first column that needs it.
     rows: OnceCell<ScalarBuffer<u32>>,
@@ -42,12 +42,12 @@ impl<'a> Scatter<'a> {
     ///
     /// ```
     /// use arrow_buffer::ScalarBuffer;
-    /// use tidemill_split::{group::Places, scatter::{Scatter, Scratch}};
-    /// let places = Places { of_rows: vec![2, 0, 1], count: 3, ..Places::default() };
+    /// use tidemill_split::{group::Destinations, scatter::{Scatter, Scratch}};
+    /// let places = Destinations { of_rows: vec![2, 0, 1], count: 3, ..Destinations::default() };
     /// let letters: ScalarBuffer<u32> = vec![7, 8, 9].into();
     /// assert_eq!(*Scatter::new(&places, &mut Scratch::default()).buffer(&letters), [8, 9, 7]);
     /// ```
-    pub fn new(places: &'a Places, scratch: &'a mut Scratch) -> Self {
+    pub fn new(places: &'a Destinations, scratch: &'a mut Scratch) -> Self {
         Scatter { places, scratch, rows: OnceCell::new() }
     }
 
@@ -140,7 +140,7 @@ impl<'a> Scatter<'a> {
     }
 
     fn scatter<V: ArrowNativeType>(&self, from: &[V], map: impl Fn(V) -> V) -> Vec<V> {
-        let Places { of_rows, copied_rows, of_copies, .. } = self.places;
+        let Destinations { of_rows, copied_rows, of_copies, .. } = self.places;
         let mut to = self.empty();
         for (value, place) in from.iter().zip(of_rows) {
             to[*place as usize] = map(*value);
@@ -153,7 +153,7 @@ impl<'a> Scatter<'a> {
 
     /// Faster than one after the other, because a place is read and checked once for both.
     fn scatter_two<V: ArrowNativeType>(&self, from_a: &[V], from_b: &[V]) -> (Vec<V>, Vec<V>) {
-        let Places { of_rows, copied_rows, of_copies, .. } = self.places;
+        let Destinations { of_rows, copied_rows, of_copies, .. } = self.places;
         let (mut a, mut b) = (self.empty(), self.empty());
         let length = a.len();
         let (to_a, to_b) = (&mut a[..length], &mut b[..length]);
@@ -171,7 +171,7 @@ impl<'a> Scatter<'a> {
 
     /// A row of four values takes one write, where single values take four.
     fn scatter_four(&mut self, from: [&[u32]; 4]) -> [Vec<u32>; 4] {
-        let Places { of_rows, copied_rows, of_copies, .. } = self.places;
+        let Destinations { of_rows, copied_rows, of_copies, .. } = self.places;
         let count = self.places.count as usize;
         self.scratch.fours.resize(self.length().next_multiple_of(4), [0; 4]);
         let to = &mut self.scratch.fours[..];
@@ -336,7 +336,7 @@ mod tests {
         let numbers = |numbers: &[u32]| numbers.to_vec();
         let places = |of_rows: &[u32], copied_rows: &[u32], of_copies: &[u32], count| {
             let (of_rows, copied_rows) = (numbers(of_rows), numbers(copied_rows));
-            Places { of_rows, copied_rows, of_copies: numbers(of_copies), count, runs: Vec::new() }
+            Destinations { of_rows, copied_rows, of_copies: numbers(of_copies), count, runs: Vec::new() }
         };
         let cases = [
             places(&[3, 0, 8, 1, 2, 7, 4, 6, 5], &[], &[], 9),

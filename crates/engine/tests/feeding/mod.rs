@@ -69,6 +69,12 @@ fn time_that_a_closed_connection_lets_go_on_is_told_before_the_source_is_idle() 
     assert_eq!(fed, [rows(5, 1), rows(5, 1), rows(50, 0), idle(50)]);
 }
 
+#[test]
+fn a_source_that_is_left_has_fed_all_its_rows_and_has_not_ended() {
+    let fed = both(&[Event::Rows(vec![5]), Event::Rows(vec![7, 6]), Event::Leaves]);
+    assert_eq!(fed, [rows(5, 1), rows(7, 2)]);
+}
+
 fn event() -> impl Strategy<Value = Event> {
     let connection = || 1u64..4;
     prop_oneof![

@@ -34,6 +34,8 @@ pub enum Event {
     FallsSilent(u64),
     /// Nothing comes for so many milliseconds.
     Waits(u64),
+    /// The source is left, without having ended.
+    Leaves,
 }
 
 #[derive(Clone, Debug)]
@@ -41,6 +43,13 @@ pub struct Script {
     pub events: Vec<Event>,
     /// How long the query holds back whoever pushes.
     pub push_takes: Duration,
+}
+
+impl Script {
+    /// How it ends.
+    fn end(&self) -> End {
+        if self.events.iter().any(|event| matches!(event, Event::Leaves)) { End::Stop } else { End::Source }
+    }
 }
 
 /// What came to the gateway.
@@ -128,6 +137,7 @@ impl Source for Scripted {
                 Polled::Nothing
             }
             Some(Event::Waits(_)) => Polled::Nothing,
+            Some(Event::Leaves) => Polled::Left,
         })
     }
 
@@ -196,7 +206,8 @@ pub fn fed_directly(script: &Script) -> Vec<Fed> {
     let mut feeder = Feeder::new(source, entrance, &settings(), time.now(), state);
     loop {
         time.waits(&events);
-        if feeder.step(|| time.now()).unwrap().is_some() {
+        if let Some(end) = feeder.step(|| time.now()).unwrap() {
+            assert_eq!(end, script.end());
             return kept.fed();
         }
     }
@@ -220,19 +231,22 @@ pub fn fed_through_a_journal(script: &Script) -> Vec<Fed> {
         now: time.now(),
         clock: Arc::clone(&time.clock) as _,
     };
-    let (mut writer, mut forwarder) = feed::parts(source, ends, (kept.clone(), &streams[..]), 4, start);
-    let mut has_ended = false;
+    let (writer, mut forwarder) = feed::parts(source, ends, (kept.clone(), &streams[..]), 4, start);
+    let mut writer = Some(writer);
     loop {
         time.waits(&events);
-        has_ended = has_ended || matches!(writer.step(time.now()).unwrap(), write::Step::Ended(_));
+        let step = writer.as_mut().map(|writer| writer.step(time.now()).unwrap());
+        if let Some(write::Step::Ended(at_end)) = step {
+            assert_eq!(at_end, script.end() == End::Source);
+            writer = None;
+        }
         let received = forwarder.queue.try_recv().map_err(|error| match error {
-            TryRecvError::Empty if has_ended => RecvTimeoutError::Disconnected,
             TryRecvError::Empty => RecvTimeoutError::Timeout,
             TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
         });
         match forwarder.step(received).unwrap() {
             Some(end) => {
-                assert_eq!(end, End::Source);
+                assert_eq!(end, End::Source, "it forwards all that was taken in");
                 return kept.fed();
             }
             None => {
