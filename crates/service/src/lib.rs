@@ -22,9 +22,8 @@
 //! // Another connection reads what the view has.
 //! let mut other = Session::new(&runtime);
 //! let statement = parse("SELECT n FROM parity ORDER BY odd", "example").unwrap().remove(0);
-//! let Ok(Reply::Query(query)) = other.execute(&statement) else { panic!("it is a query") };
-//! let batches: Result<Vec<_>, _> = query.stream().unwrap().collect();
-//! assert_eq!(batches.unwrap()[0].num_rows(), 2);
+//! let Ok(Reply::Rows(rows)) = other.execute(&statement) else { panic!("a view is answered at once") };
+//! assert_eq!(rows.num_rows(), 2);
 //! ```
 
 mod cancellation;
