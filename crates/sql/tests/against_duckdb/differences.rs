@@ -20,6 +20,10 @@ const EXPRESSIONS: &[(&str, &str)] = &[
         "substr('abc', -1)",
         "positions before the first letter count, as in PostgreSQL; DuckDB counts from the end",
     ),
+    (
+        "coalesce(CAST(NULL AS REAL), CAST(123456789012.345678 AS DECIMAL(18, 6)))",
+        "a REAL beside a DECIMAL is a DOUBLE, which has the digits of both; in DuckDB it is a REAL",
+    ),
     ("7 / 2", "whole numbers are divided as such, as in PostgreSQL; DuckDB has // for that"),
 ];
 

@@ -4,6 +4,8 @@ use super::expression::Expressions;
 use super::sql::{Sql, both, sql};
 
 const NUMBERS: &[&str] = &["k", "i8", "i16", "i32", "i64", "u32", "p", "q", "f", "d", "r"];
+/// Without the REAL: beside a DECIMAL it is a REAL in DuckDB, which has seven digits, and a DOUBLE here.
+const NUMBERS_BESIDE_OTHERS: &[&str] = &["k", "i8", "i16", "i32", "i64", "u32", "p", "q", "f", "d"];
 const DIGITS: &[&str] = &["0", "1", "2"];
 
 impl Expressions<'_> {
@@ -35,8 +37,13 @@ impl Expressions<'_> {
         match self.random.below(4) {
             0 => self.whole(depth),
             1 => self.float(depth),
-            2 => self.decimal(depth),
-            _ => self.column(NUMBERS),
+            2 => {
+                // A quotient of decimals is a decimal here, with its digits, and a DOUBLE in DuckDB. Once it is a DOUBLE
+                // here, too, because of what stands beside it, it does not tell how many digits it had.
+                let decimal = self.decimal(depth);
+                if decimal.ours.contains(" / ") { self.decimal(0) } else { decimal }
+            }
+            _ => self.column(NUMBERS_BESIDE_OTHERS),
         }
     }
 
