@@ -138,7 +138,9 @@ fn sink(request: &SinkRequest<'_>) -> Result<Arc<OpenSink>, OptionError> {
     }
     let letters = super::dead_letters::path(options)?;
     Ok(Arc::new(move |of| {
-        let sink = KafkaSink::connect(of.schema, settings.clone())?;
+        let mut settings = settings.clone();
+        settings.key = settings.key.map(|name| super::key::key_column(&name, of.schema));
+        let sink = KafkaSink::connect(of.schema, settings)?;
         Ok(match &letters {
             Some(path) => Box::new(sink.with_dead_letters(DeadLetterFile::open(path, of.name, of.resume)?)),
             None => Box::new(sink),

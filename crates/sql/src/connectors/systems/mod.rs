@@ -9,6 +9,7 @@ pub(super) mod generators;
 mod http;
 pub(super) mod journal;
 mod kafka;
+mod key;
 pub(super) mod line_protocol;
 mod postgres;
 mod socket;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tidemill_connect::postgres::{PostgresSink, PostgresSinkSettings};
 
+use super::key::key_column;
 use crate::connectors::sink_connector::{OpenSink, SinkConnector, SinkRequest};
 use crate::statement::declared::{OptionDefault, OptionDefinition, OptionError, OptionKind};
 
@@ -71,7 +72,10 @@ impl SinkConnector for Table {
         Ok(Arc::new(move |of| {
             let mut settings = settings.clone();
             settings.sink = commit_name.clone().unwrap_or_else(|| of.name.to_owned());
-            settings.key = key.clone().unwrap_or_else(|| of.key.clone());
+            settings.key = match &key {
+                Some(names) => names.iter().map(|name| key_column(name, of.schema)).collect(),
+                None => of.key.clone(),
+            };
             settings.resume = of.resume;
             Ok(Box::new(PostgresSink::connect(of.schema, settings)?))
         }))
