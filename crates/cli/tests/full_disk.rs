@@ -86,8 +86,8 @@ fn a_folder_that_cannot_be_is_told() {
     let folder = folder.path();
     fs::write(folder.join("taken"), "").unwrap();
     for out in ["taken", "taken/answers"] {
-        let ended = linear_road(folder, &format!("{RUN} {out}")).expect(1);
+        let ended = linear_road(folder, &format!("{RUN} {out}")).expect(2);
         ended.tells(&[&format!("cannot create the folder {out}: "), "choose another name"]);
-        linear_road(folder, &format!("generate --minutes 1 --out {out}")).expect(1).tells(&[out]);
+        linear_road(folder, &format!("generate --minutes 1 --out {out}")).expect(2).tells(&[out]);
     }
 }

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use tidemill_engine::{Cause, CycleOutput, Sink};
+use tidemill_engine::{Cause, CycleOutput, Fault, Sink};
 
 use super::tally::Tally;
 use super::{KINDS, encode};
@@ -109,5 +109,13 @@ fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Cause {
         }
         _ => "",
     };
-    Cause::operation(format!("cannot {what} {}: {error}{remedy}", path.display()))
+    let fault = match error.kind() {
+        // Another folder helps, trying again does not.
+        std::io::ErrorKind::PermissionDenied
+        | std::io::ErrorKind::ReadOnlyFilesystem
+        | std::io::ErrorKind::AlreadyExists
+        | std::io::ErrorKind::NotADirectory => Fault::User,
+        _ => Fault::Operation,
+    };
+    Cause::new(fault, format!("cannot {what} {}: {error}{remedy}", path.display()))
 }
