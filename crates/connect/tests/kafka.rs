@@ -103,7 +103,7 @@ fn sent_and_read(name: &str, sent_as: TextFormat, read_as: Format) {
         prepare(&mut sink, cycle as u64, rows(&values));
         if cycle % 2 == 1 {
             sink.commit(cycle as u64 - 1..=cycle as u64).expect("the broker takes them");
-            let mut found = source(&brokers, &topic, read_as, KafkaStart::Earliest, true);
+            let mut found = source(&brokers, &topic, read_as.clone(), KafkaStart::Earliest, true);
             assert_eq!(read(&mut found, usize::MAX).len(), (cycle as usize + 1) * 5000, "committed is there");
         }
     }
