@@ -21,7 +21,7 @@ pub(crate) struct Feeder<E> {
 }
 
 impl Feeder<Gateway> {
-    /// Feeds until the source ends, or is told to stop.
+    /// Feeds until the source ends or the feed is stopped.
     pub fn run(mut self) {
         let end = guard(|| {
             loop {

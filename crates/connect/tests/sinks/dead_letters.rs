@@ -3,11 +3,8 @@
 
 use std::env;
 use std::fs;
-use std::io::Read;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
 
 use arrow_array::{Date32Array, Int64Array, RecordBatch};
 use tidemill_connect::dead_letter::{DeadLetterFile, Sifted};
@@ -17,6 +14,7 @@ use tidemill_connect::memory::MemorySink;
 use tidemill_core::error::Fault;
 use tidemill_core::{Guarantee, RefusedRow, Sink};
 
+use crate::children::killed_until_done;
 use crate::support::{commit_one, cycle};
 
 const PLACE: &str = "TIDEMILL_DEAD_LETTERS_PLACE";
@@ -64,22 +62,7 @@ fn in_child() {
 
 /// Kills children until one ends; returns how many were killed.
 fn write_and_kill(place: &Path) -> u64 {
-    for attempt in 0.. {
-        let mut command = Command::new(env::current_exe().unwrap());
-        command.args(["--exact", "dead_letters::in_child", "--nocapture"]).env(PLACE, place);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(3 + (attempt * 7) % 31 + attempt));
-        child.kill().unwrap();
-        let mut printed = String::new();
-        child.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
-        child.stderr.take().unwrap().read_to_string(&mut printed).unwrap();
-        child.wait().unwrap();
-        assert!(!printed.contains("panicked"), "{printed}");
-        if printed.contains("all written") {
-            return attempt;
-        }
-    }
-    unreachable!("attempts do not end")
+    killed_until_done(|child| child.args(["--exact", "dead_letters::in_child"]).env(PLACE, place))
 }
 
 /// The rows in the file, and those in the letters, each with cycle and position.

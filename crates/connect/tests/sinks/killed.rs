@@ -3,10 +3,7 @@
 
 use std::env;
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_select::concat::concat_batches;
@@ -15,6 +12,7 @@ use tidemill_connect::file::{
 };
 use tidemill_core::{Cause, Fault, Guarantee, Sink};
 
+use crate::children::killed_until_done;
 use crate::support::{commit_one, cycle, rows, rows_of_cycle, schema, text_of};
 
 const KIND: &str = "TIDEMILL_KILLED_KIND";
@@ -63,25 +61,9 @@ fn in_child() {
     println!("all written");
 }
 
-/// Lets children write, kills all but the last; returns how many were killed.
+/// Lets children write such a sink, kills all but the last; returns how many were killed.
 fn write_and_kill(kind: &str, place: &Path) -> u64 {
-    for attempt in 0.. {
-        let mut command = Command::new(env::current_exe().unwrap());
-        command.args(["--exact", "killed::in_child", "--nocapture"]).env(KIND, kind).env(PLACE, place);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        // Somewhere between its start and its end; later the more often that was too early.
-        std::thread::sleep(Duration::from_millis(3 + (attempt * 7) % 31 + attempt));
-        child.kill().unwrap();
-        let mut printed = String::new();
-        child.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
-        child.stderr.take().unwrap().read_to_string(&mut printed).unwrap();
-        child.wait().unwrap();
-        assert!(!printed.contains("panicked"), "{printed}");
-        if printed.contains("all written") {
-            return attempt;
-        }
-    }
-    unreachable!()
+    killed_until_done(|child| child.args(["--exact", "killed::in_child"]).env(KIND, kind).env(PLACE, place))
 }
 
 fn expected() -> Vec<RecordBatch> {

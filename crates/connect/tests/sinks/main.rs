@@ -2,6 +2,7 @@
 #![cfg(feature = "tables")]
 
 mod changed_files;
+mod children;
 mod closed_output;
 mod dead_letters;
 mod directories;

@@ -34,7 +34,7 @@ impl FirstFailure {
         if first.is_none() {
             match &failure {
                 // Also what ends a run that has ended by itself.
-                Failure::Aborted => debug!("the query is told to stop"),
+                Failure::Aborted => debug!("the query is asked to stop at once"),
                 _ => error!(causes = ?chain(&failure), "the query fails: {failure}"),
             }
         }
