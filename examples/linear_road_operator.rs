@@ -1,6 +1,6 @@
 //! An operator written in Rust, called in SQL: the tolls of Linear Road, counted by query.
 //!
-//! Expressways are split by hand: each is a sub-stream, with an operator of its own.
+//! Expressways are split by hand: each is a sub-stream, with its own operator.
 //! `cargo run --example linear_road_operator [WORKERS]`: what it prints does not depend on the number of workers.
 
 use std::error::Error;

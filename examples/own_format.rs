@@ -81,7 +81,7 @@ const OPTIONS: &[OptionDefinition] = &[OptionDefinition::new(
     "sign",
     OptionKind::Character,
     OptionDefault::Value("="),
-    "what stands between a name and its value",
+    "the character between a name and its value",
 )];
 
 impl RowFormat for LogfmtFormat {
@@ -91,6 +91,10 @@ impl RowFormat for LogfmtFormat {
 
     fn options(&self) -> &[OptionDefinition] {
         OPTIONS
+    }
+
+    fn endings(&self) -> &[&str] {
+        &["logfmt"]
     }
 
     fn decoders(&self, options: &OptionValues<'_>) -> Result<Arc<DecoderFactory>, OptionError> {
@@ -130,9 +134,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let script = format!(
         "CREATE SOURCE log (level VARCHAR, ms BIGINT, message VARCHAR) WITH (path = '{}', format = 'logfmt');
          CREATE SINK slow AS SELECT ms, message FROM log WHERE level = 'warn'
-         WITH (path = '{}', format = 'logfmt', sign = ':');",
+         WITH (path = '{}', sign = ':');",
         place("app.log"),
-        place("slow.txt")
+        // The ending says the format.
+        place("slow.logfmt")
     );
     for statement in parse(&script, "log.sql")? {
         planner.execute(&statement)?;
@@ -141,6 +146,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         let (status, _) = pipeline.open()?.start()?.wait()?;
         println!("{} rows came in", status.rows_in());
     }
-    print!("{}", std::fs::read_to_string(place("slow.txt"))?);
+    print!("{}", std::fs::read_to_string(place("slow.logfmt"))?);
     Ok(())
 }

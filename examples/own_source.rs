@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tidemill_engine::arrow::array::{Int64Array, RecordBatch};
 use tidemill_engine::arrow::schema::{DataType, Field, Schema, SchemaRef};
-use tidemill_engine::{Cause, Place, Places, Polled, Source};
+use tidemill_engine::{Cause, Polled, Source, SourceOffset, SourceOffsets};
 use tidemill_sql::{
     DefinedSource, Liveness, OptionDefault, OptionDefinition, OptionError, OptionKind, Planner, Projected,
     SourceConnector, SourceRequest, parse,
@@ -41,15 +41,15 @@ impl Source for Meter {
     }
 
     /// How far the meter was read. The journal keeps it in one record with the rows, so a restart has both or neither.
-    fn places(&mut self) -> Vec<Place> {
-        vec![Place { part: 0, at: Some(self.next.to_le_bytes().to_vec()) }]
+    fn offsets(&mut self) -> Vec<SourceOffset> {
+        vec![SourceOffset { part: 0, at: Some(self.next.to_le_bytes().to_vec()) }]
     }
 
     /// Continues where the last run stopped.
-    fn go_on(&mut self, places: &Places) -> Result<(), Cause> {
-        let Some(place) = places.get(&0) else { return Ok(()) };
-        let wrong = || Cause::operation("the journal's place is not that of a meter; use another journal");
-        self.next = u64::from_le_bytes(place.as_slice().try_into().map_err(|_| wrong())?);
+    fn resume(&mut self, offsets: &SourceOffsets) -> Result<(), Cause> {
+        let Some(offset) = offsets.get(&0) else { return Ok(()) };
+        let wrong = || Cause::operation("the journal's offset is not that of a meter; use another journal");
+        self.next = u64::from_le_bytes(offset.as_slice().try_into().map_err(|_| wrong())?);
         Ok(())
     }
 
@@ -93,26 +93,21 @@ impl SourceConnector for MeterConnector {
 
     fn define(&self, request: &SourceRequest<'_>) -> Result<DefinedSource, OptionError> {
         if request.columns.is_some() {
-            return Err(OptionError::new("connector", "a meter has its own columns: number, watts")
-                .with_hint("leave the columns out"));
+            return Err(OptionError::new("connector", "a meter defines its own columns: number, watts")
+                .with_hint("remove the columns"));
         }
         let first = request.options.integer("first").unwrap_or(0) as u64;
         let end = first + request.options.integer("readings").unwrap_or(0) as u64;
         let open = move |columns: Option<&[usize]>| Projected::open(Meter { next: first, end }, columns);
-        Ok(DefinedSource {
-            columns: columns(),
-            is_finite: true,
-            is_repeatable: false,
-            liveness: Liveness::Stored,
-            open: Arc::new(open),
-        })
+        let source = DefinedSource::new(columns(), Arc::new(open));
+        Ok(DefinedSource { is_finite: true, starts_over: true, liveness: Liveness::Stored, ..source })
     }
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let (journal, results) = (folder.path().join("journal"), folder.path().join("watts.csv"));
-    // The second run finds the journal of the first, and a meter that has gone on.
+    // The second run finds the journal of the first, and a meter that has continued.
     for readings in [250, 400] {
         let mut planner = Planner::new();
         planner.register_source("meter", Arc::new(MeterConnector));

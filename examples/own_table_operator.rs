@@ -96,7 +96,7 @@ impl TableOperator for AlarmsFunction {
             output: Arc::new(output),
             // All readings of a sensor come to one partition, in the order of the stream.
             keys: vec![vec!["sensor".into()]],
-            // And none of another sensor has a part in an alarm: WHERE sensor = 2 may choose readings.
+            // No other sensor contributes to an alarm, so WHERE sensor = 2 may filter readings.
             carried: vec!["sensor".into()],
             factory: Arc::new(move |_| Box::new(Alarms { above, times, sensors: BTreeMap::new() })),
         })

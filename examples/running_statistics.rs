@@ -106,7 +106,7 @@ impl Sink for Table {
     }
 
     fn commit(&mut self, _cycles: RangeInclusive<u64>) -> Result<(), Cause> {
-        // An error of writing becomes the query's error.
+        // An error while writing becomes the query's error.
         std::io::stdout().write_all(self.prepared.as_bytes())?;
         self.prepared.clear();
         Ok(())

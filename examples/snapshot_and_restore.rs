@@ -1,4 +1,4 @@
-//! Stop a query in the middle, go on from its snapshot with another number of workers, and get the same results.
+//! Stop a query in the middle, continue from its snapshot with another number of workers, and get the same results.
 //!
 //! `cargo run --example snapshot_and_restore`
 
@@ -20,7 +20,7 @@ const STOP_AT: u32 = 7_777;
 const PARTITIONS: u32 = 16;
 const SNAPSHOT_VERSION: u8 = 1;
 
-/// One partition: the sum of the values of each key so far, told after every event.
+/// One partition: the sum of the values of each key so far, reported after every event.
 #[derive(Default)]
 struct RunningSum {
     sums: BTreeMap<u32, u64>,

@@ -88,7 +88,7 @@ fn check_columns(inputs: &[SchemaRef]) -> Result<(), Cause> {
     match inputs.len() == 1 && given == wanted {
         true => Ok(()),
         false => Err(Cause::user(format!(
-            "linear_road() takes one table with the columns {}; found {}; SELECT and CAST them so",
+            "linear_road() takes one table with the columns {}; found {}; SELECT and CAST them accordingly",
             wanted.join(", "),
             given.join(", ")
         ))),
@@ -105,8 +105,8 @@ fn check_values(rows: &Rows<'_>) -> Result<(), Cause> {
     match !has_nulls && at_most(4, EXIT_LANE.into()) && at_most(5, 1) && at_most(6, SEGMENTS - 1) {
         true => Ok(()),
         false => Err(Cause::user(
-            "linear_road() was given a report with NULL, or with lane above 4, dir above 1 or seg above 99; leave \
-             such rows out with WHERE",
+            "linear_road() got a report with NULL, or with lane above 4, dir above 1 or seg above 99; exclude \
+             such rows with WHERE",
         )),
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Why a line was refused, and where in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{place}{reason}", place = Place(self))]
+#[error("{place}{reason}", place = FieldLocation(self))]
 pub struct LineError {
     /// The field's name in the specification; `None` if the line as a whole is wrong.
     pub field: Option<&'static str>,
@@ -100,7 +100,7 @@ impl fmt::Display for LineReason {
                 write!(formatter, "{label}: {value}{more}, allowed is {min} to {max}")
             }
             LineReason::UnknownType { value } => write!(formatter, "{label} {value}"),
-            LineReason::Truncated => write!(formatter, "{label}: the file ends within it"),
+            LineReason::Truncated => write!(formatter, "{label}: the file ends in the middle of it"),
             LineReason::OverLong { length_bytes } => write!(formatter, "{label}: {length_bytes} bytes"),
             LineReason::TimeBackwards { time, after } => {
                 write!(formatter, "{label}: {time} after {after}")
@@ -110,9 +110,9 @@ impl fmt::Display for LineReason {
     }
 }
 
-struct Place<'a>(&'a LineError);
+struct FieldLocation<'a>(&'a LineError);
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for FieldLocation<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.field {
             Some(field) => write!(formatter, "{field} (character {}): ", self.0.column),

@@ -104,7 +104,7 @@ impl Source for LinearRoadReports {
         if events.is_empty() {
             return Ok(Polled::Ended);
         }
-        let lines = events.iter().map(Line::of).collect::<Result<Vec<_>, _>>()?;
+        let lines = events.iter().map(ReportColumns::of).collect::<Result<Vec<_>, _>>()?;
         self.done += events.len() as u64;
         self.next = end;
         rows(&lines, &self.schema).map(Polled::Rows)
@@ -120,7 +120,7 @@ impl Source for LinearRoadReports {
 }
 
 /// An event with all fields of an input line.
-struct Line {
+struct ReportColumns {
     kind: i16,
     time: i32,
     vid: i32,
@@ -138,9 +138,9 @@ struct Line {
     day: i16,
 }
 
-impl Line {
-    fn of(event: &Event) -> Result<Line, Cause> {
-        let mut line = Line::empty(event.time());
+impl ReportColumns {
+    fn of(event: &Event) -> Result<ReportColumns, Cause> {
+        let mut line = ReportColumns::empty(event.time());
         match event {
             Event::Report(report) => {
                 line.fill_report(report);
@@ -166,8 +166,8 @@ impl Line {
         Ok(line)
     }
 
-    fn empty(time: u16) -> Line {
-        Line {
+    fn empty(time: u16) -> ReportColumns {
+        ReportColumns {
             kind: 0,
             time: time.into(),
             vid: UNUSED.into(),
@@ -197,17 +197,17 @@ impl Line {
 fn vehicle(vid: u32) -> Result<i32, Cause> {
     i32::try_from(vid).map_err(|_| {
         Cause::user(format!(
-            "linear_road_reports: vehicle id {vid} is no INT; take fewer expressways or fewer minutes"
+            "linear_road_reports: vehicle id {vid} does not fit into INT; choose fewer expressways or fewer minutes"
         ))
     })
 }
 
 /// The columns of a batch.
-fn rows(lines: &[Line], schema: &SchemaRef) -> Result<RecordBatch, Cause> {
-    let small = |field: fn(&Line) -> i16| -> ArrayRef {
+fn rows(lines: &[ReportColumns], schema: &SchemaRef) -> Result<RecordBatch, Cause> {
+    let small = |field: fn(&ReportColumns) -> i16| -> ArrayRef {
         Arc::new(Int16Array::from_iter_values(lines.iter().map(field)))
     };
-    let int = |field: fn(&Line) -> i32| -> ArrayRef {
+    let int = |field: fn(&ReportColumns) -> i32| -> ArrayRef {
         Arc::new(Int32Array::from_iter_values(lines.iter().map(field)))
     };
     let event_times = lines.iter().map(|line| i64::from(line.time) * 1_000_000_000);

@@ -23,7 +23,7 @@ const DIGIT_PAIRS: &[u8; 200] = b"0001020304050607080910111213141516171819\
 /// ```
 #[inline]
 pub fn write_event(event: &Event, text: &mut Vec<u8>) {
-    let mut line = Line::new();
+    let mut line = LineBuffer::new();
     match event {
         Event::Report(report) => {
             line.constant(b",-1,-1,-1,-1,-1,-1\n");
@@ -81,7 +81,7 @@ pub fn write_event(event: &Event, text: &mut Vec<u8>) {
 /// assert_eq!(text, b"125,24,0,79\n");
 /// ```
 pub fn write_history_row(row: &HistoryRow, text: &mut Vec<u8>) {
-    let mut line = Line::new();
+    let mut line = LineBuffer::new();
     line.constant(b"\n");
     line.number(row.toll);
     line.comma_number(u32::from(row.xway));
@@ -91,15 +91,15 @@ pub fn write_history_row(row: &HistoryRow, text: &mut Vec<u8>) {
 }
 
 /// A line that is written from its end to its start, so that the length of a number need not be known in advance.
-struct Line {
+struct LineBuffer {
     bytes: [u8; LINE_BYTES_MAX],
     start: usize,
 }
 
-impl Line {
+impl LineBuffer {
     #[inline]
     fn new() -> Self {
-        Line { bytes: [0; LINE_BYTES_MAX], start: LINE_BYTES_MAX }
+        LineBuffer { bytes: [0; LINE_BYTES_MAX], start: LINE_BYTES_MAX }
     }
 
     #[inline]
@@ -209,7 +209,7 @@ mod tests {
     fn numbers_agree_with_the_standard_library() {
         for shift in 0..64 {
             for number in [1u64 << shift, (1 << shift) - 1, (1 << shift) / 10 * 9] {
-                let mut line = Line::new();
+                let mut line = LineBuffer::new();
                 line.long_number(number);
                 assert_eq!(line.as_bytes(), number.to_string().as_bytes());
             }

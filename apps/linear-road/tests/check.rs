@@ -217,7 +217,7 @@ fn unusable_folders_and_expectations_are_errors() {
     let error = fails(answers.path(), &folder(&[("type0.csv", "0,7,90,90,30,200\n0,7,90,90,30,a\n")]));
     assert!(matches!(&error, CheckError::BadExpected(line) if line.line == 2), "{error}");
     let error = fails(answers.path(), &folder(&[("type0.csv", "0,7,90,90,30,200\n0,7,90,91,30,200\n")]));
-    assert!(error.to_string().contains("VID 7 at 90 is there twice"), "{error}");
+    assert!(error.to_string().contains("VID 7 at 90 occurs twice"), "{error}");
     for steps in ["", "90", "90:", ":5", "90:x", "90:1|", "90:1|90:2", "90:1|80:2", "90:1||95:2", "90:1:2"] {
         let allowed = format!("1,150,7,{steps}\n");
         let error = fails(

@@ -1,4 +1,4 @@
-//! Input lines: every valid one is read back exactly, every bad one is told precisely, none panics.
+//! Input lines: every valid one is read back exactly, every bad one is reported precisely, none panics.
 
 use proptest::prelude::*;
 use tidemill_connect::{Line, LineChunk, LineFile};

@@ -15,7 +15,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use clap::Parser;
-use tidemill_engine::{Clock, Counter, CyclePolicy, Engine, SystemClock};
+use tidemill_engine::{
+    Clock, Counter, CyclePolicy, Engine, Policy, Pool, PoolError, PoolSettings, Role, SystemClock,
+};
 
 use answers::Recorder;
 use pace::Pace;
@@ -61,13 +63,38 @@ struct Arguments {
     /// Lets the sink have a thread of its own, as one that may block has.
     #[arg(long)]
     sink_thread: bool,
+    /// Runs the engine in a pool of this real-time priority, and the sender one above it. Needs the privilege for it.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=98))]
+    priority: Option<u32>,
+    /// Milliseconds after which an answer counts as late.
+    #[arg(long, default_value_t = 20)]
+    deadline_ms: u64,
+}
+
+/// Threads of real-time priority.
+struct Pools {
+    engine: Arc<Pool>,
+    sender: Arc<Pool>,
+}
+
+impl Arguments {
+    fn pools(&self, workers: usize) -> Result<Option<Pools>, PoolError> {
+        let Some(priority) = self.priority else { return Ok(None) };
+        let start = |name, workers, priority| {
+            let policy = Policy::Fifo { priority };
+            Pool::start(PoolSettings { workers, policy, ..PoolSettings::new(name) })
+        };
+        let (engine, sender) = (start("answers", workers, priority)?, start("sender", 1, priority + 1)?);
+        Ok(Some(Pools { engine, sender }))
+    }
 }
 
 fn main() -> anyhow::Result<()> {
     tidemill_allocator::tune();
     let arguments = Arguments::parse();
     println!(
-        "views/s workers spin us      p50      p99    p99.9   p99.99      max  cycles/s  cores, sender's  sender late"
+        "views/s workers spin us      p50      p99    p99.9   p99.99      max      late  cycles/s  cores, sender's  \
+         sender late"
     );
     for rate in &arguments.rate {
         for workers in &arguments.workers {
@@ -103,6 +130,11 @@ fn measure(arguments: &Arguments, rate: u64, workers: usize, spin_us: u64) -> an
         .spin(Duration::from_micros(spin_us))
         .cycles(cycles)
         .clock(Arc::clone(&clock));
+    let pools = arguments.pools(workers)?;
+    let engine = match &pools {
+        Some(pools) => engine.pool(&pools.engine),
+        None => engine,
+    };
     let mut running = engine.run(count::plan(), vec![Box::new(recorder)])?;
     running.wait_until_ready()?;
     let Some(gateway) = running.gateway(0) else { anyhow::bail!("the plan has no source") };
@@ -110,20 +142,23 @@ fn measure(arguments: &Arguments, rate: u64, workers: usize, spin_us: u64) -> an
     if let Err(error) = processor::sleep_precisely() {
         eprintln!("the sender's sleeps may each be 50 us too long: /proc/self/timerslack_ns: {error}");
     }
+    let member = pools.as_ref().map(|pools| pools.sender.join(Role::Receiver)).transpose()?;
     pace.wait_for_start(&clock);
     let (began, used) = (Instant::now(), ProcessorTime::now());
     let late_max_ns = pace.feed(&gateway, &clock);
     let (elapsed, used) = (began.elapsed(), ProcessorTime::now().since(used));
-    drop(gateway);
+    drop((gateway, member));
     let summary = running.join()?;
     let Ok(answers) = answers.lock() else { anyhow::bail!("the recorder panicked") };
     ensure!(answers.wrong == 0, "{} answers are wrong", answers.wrong);
     ensure!(answers.count == pace.views(), "{} answers to {} views", answers.count, pace.views());
     let time = |share| Duration::from_nanos(answers.response_ns.value_at_quantile(share));
+    let deadline_ns = arguments.deadline_ms * 1_000_000;
+    let late = answers.response_ns.len() - answers.response_ns.count_between(0, deadline_ns);
     let cores = |used_ns: u64| used_ns as f64 / elapsed.as_nanos() as f64;
     print!("{rate:>7} {workers:>7} {spin_us:>7} ");
     println!(
-        "{:>8.1?} {:>8.1?} {:>8.1?} {:>8.1?} {:>8.1?} {:>9} {:>8.2} {:>7.2} {:>12.1?}",
+        "{:>8.1?} {:>8.1?} {:>8.1?} {:>8.1?} {:>8.1?} {late:>9} {:>9} {:>8.2} {:>7.2} {:>12.1?}",
         time(0.5),
         time(0.99),
         time(0.999),

@@ -4,7 +4,6 @@
 mod copy;
 mod input;
 mod measure;
-mod picture;
 mod process_time;
 mod processes;
 mod sweep;
@@ -53,7 +52,7 @@ pub struct Arguments {
     pictures: Option<PathBuf>,
 }
 
-/// Measures, and prints tables while it goes on.
+/// Measures, and prints tables as it proceeds.
 ///
 /// # Errors
 /// If the arguments are invalid, a row goes astray, or a picture cannot be written.

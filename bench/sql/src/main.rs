@@ -22,7 +22,7 @@ struct Options {
     /// Numbers of workers, one after another
     #[arg(long, value_delimiter = ',', default_value = "1,2")]
     workers: Vec<usize>,
-    /// Runs of each, of which the best and the median are told
+    /// How often to run each benchmark; the best and the median run are printed
     #[arg(long, default_value_t = 5)]
     runs: usize,
     /// The most events in a cycle

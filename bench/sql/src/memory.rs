@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::arrow::schema::SchemaRef;
 use tidemill_engine::{Cause, EventTime, Polled, Source};
-use tidemill_sql::{Planner, SourceDefinition};
+use tidemill_sql::{Generator, Planner, SourceDefinition};
 
 /// Batches by reference.
 struct Memory {
@@ -34,7 +34,7 @@ impl Source for Memory {
 /// Registers `memory()` as a source of these batches.
 pub(crate) fn register(planner: &mut Planner, batches: &Arc<Vec<RecordBatch>>, event_time: Option<usize>) {
     let batches = Arc::clone(batches);
-    let generator = move |_: &tidemill_sql::Arguments| {
+    let define = move |_: &_| {
         let schema = batches[0].schema();
         let batches = Arc::clone(&batches);
         let open = move |columns: Option<&[usize]>| -> Result<Box<dyn Source>, Cause> {
@@ -50,7 +50,7 @@ pub(crate) fn register(planner: &mut Planner, batches: &Arc<Vec<RecordBatch>>, e
             ..SourceDefinition::new("memory", schema, Arc::new(open))
         })
     };
-    planner.register_generator("memory", Arc::new(generator));
+    planner.register_generator("memory", Generator::new("batches that are in memory", &[], define));
 }
 
 /// How long it takes one thread to read some columns of all batches, the best of three times.

@@ -17,12 +17,16 @@ pub use mimalloc::MiMalloc as Allocator;
 /// `mi_option_purge_delay` of the allocator's header, which the binding does not name.
 const PURGE_DELAY: mi_option_t = 15;
 
-/// Asks for huge pages for all memory that is reserved from now on, where the system offers them. Also keeps memory that
-/// was allocated once, because cycles free and allocate the same amounts again and again. Call it at the beginning of `main`.
+/// How long memory is free before it is given back, in milliseconds. Cycles free and allocate the same amounts again and
+/// again, which must not go to the system each time.
+const PURGE_DELAY_MS: std::ffi::c_long = 10_000;
+
+/// Asks for huge pages for all memory that is reserved from now on, where the system offers them. Memory that has been free
+/// for some seconds is given back. Call it at the beginning of `main`.
 pub fn tune() {
     // SAFETY: sets options of the allocator, which it reads when it reserves and frees; any value is valid.
     unsafe {
         mi_option_set_enabled(mi_option_large_os_pages, true);
-        mi_option_set(PURGE_DELAY, -1);
+        mi_option_set(PURGE_DELAY, PURGE_DELAY_MS);
     }
 }

@@ -15,8 +15,8 @@ use crate::{logging, terminal};
 macro_rules! exit_codes {
     () => {
         "Exit codes:\n  0    done\n  1    an operation failed (a full disk), a limit was reached, or a bug\n  \
-         2    wrong usage, a wrong setting or bad input (a missing file; a bad row, where there is --strict)\n  \
-         3    a check found differences\n  130  interrupted (Ctrl-C, SIGTERM, SIGHUP): what was taken in by then is \
+         2    wrong usage, a wrong setting or bad input (a missing file; with --strict, a bad row)\n  3    a \
+         check found differences\n  130  interrupted (Ctrl-C, SIGTERM, SIGHUP): everything taken in before is \
          answered"
     };
 }
@@ -90,7 +90,10 @@ fn message(error: &anyhow::Error) -> String {
 pub(crate) fn report(error: &anyhow::Error) {
     terminal::tell(&format!("error: {}", message(error)));
     if logging::is_on() {
-        chain(error.as_ref()).iter().skip(1).for_each(|cause| terminal::tell(&format!("  because: {cause}")));
+        // One line each, although some libraries use several.
+        let causes = chain(error.as_ref());
+        let lines = causes.iter().skip(1).map(|cause| cause.replace('\n', " "));
+        lines.for_each(|cause| terminal::tell(&format!("  because: {cause}")));
     }
 }
 

@@ -11,6 +11,10 @@ use signal_hook::flag;
 
 use crate::exit::Exit;
 
+/// How long a query may take to end when it is asked to.
+#[cfg(feature = "sql")]
+const END_TIME: std::time::Duration = std::time::Duration::from_secs(5);
+
 /// How long a waiting editor has to notice that it is woken.
 #[cfg(feature = "sql")]
 const WAKE_INTERVAL: std::time::Duration = std::time::Duration::from_millis(200);
@@ -26,9 +30,33 @@ pub(crate) fn flag() -> anyhow::Result<Arc<AtomicBool>> {
         // In this order, so that the first signal does not see what it sets itself.
         flag::register_conditional_shutdown(signal, Exit::Interrupted as i32, Arc::clone(&stop))
             .and_then(|_| flag::register(signal, Arc::clone(&stop)))
-            .context("Ctrl-C cannot be caught")?;
+            .context("Tidemill cannot catch Ctrl-C")?;
     }
     Ok(stop)
+}
+
+/// Ends the process a while after the first Ctrl-C, if it has not ended by itself: a query may be in the middle of a long
+/// computation, or wait for somebody who does not answer. What is not committed then comes again with the next run of a
+/// durable pipeline, as after a crash.
+#[cfg(feature = "sql")]
+fn end_late(asked: Arc<AtomicBool>) -> anyhow::Result<()> {
+    let watch = move || {
+        while !asked.load(Ordering::SeqCst) {
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        std::thread::sleep(END_TIME);
+        eprintln!(
+            "the query did not end within {} s after it was asked to, so it is ended now; nothing that was committed \
+             is lost",
+            END_TIME.as_secs()
+        );
+        std::process::exit(Exit::Interrupted as i32);
+    };
+    std::thread::Builder::new()
+        .name("interrupt".into())
+        .spawn(watch)
+        .map(drop)
+        .context("Tidemill cannot catch Ctrl-C")
 }
 
 /// Whether this process was started to survive the closing of its terminal, as by `nohup`: the signal is then ignored.
@@ -55,7 +83,9 @@ pub(crate) struct Interrupt {
 impl Interrupt {
     /// The second Ctrl-C ends the process.
     pub fn of_command() -> anyhow::Result<Interrupt> {
-        Ok(Interrupt { asked: flag()?, stays: false, must_leave: Arc::default(), waits: Arc::default() })
+        let asked = flag()?;
+        end_late(Arc::clone(&asked))?;
+        Ok(Interrupt { asked, stays: false, must_leave: Arc::default(), waits: Arc::default() })
     }
 
     /// Ctrl-C never ends the process, because there is a prompt to return to. There is none once the terminal is closed,
@@ -68,7 +98,7 @@ impl Interrupt {
             .and_then(|_| register_leaving(SIGHUP, &asked, &must_leave))
             .and_then(|()| register_leaving(SIGTERM, &asked, &must_leave))
             .and_then(|()| wake_at_termination(of_thread))
-            .context("Ctrl-C cannot be caught")?;
+            .context("Tidemill cannot catch Ctrl-C")?;
         Ok(Interrupt { asked, stays: true, must_leave, waits })
     }
 
@@ -109,7 +139,7 @@ fn register_leaving(
     flag::register(signal, Arc::clone(asked)).map(drop)
 }
 
-/// Ends the wait for a line when the system asks this process to end. The editor goes on waiting at any signal but that of
+/// Ends the wait for a line when the system asks this process to end. The editor continues waiting at any signal but that of
 /// Ctrl-C, and that one has to reach the thread that waits: so it is sent to the process, as a terminal does.
 #[cfg(feature = "sql")]
 fn wake_at_termination((must_leave, waits): (Arc<AtomicBool>, Arc<AtomicBool>)) -> std::io::Result<()> {

@@ -6,15 +6,17 @@ use std::io;
 use clap::ValueEnum;
 use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
-use tracing::{Event, Subscriber};
-use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing::{Event, Level, Subscriber, enabled};
+use tracing_subscriber::filter::{LevelFilter, Targets, filter_fn};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 
-/// Turns the log on; without it only errors and notes are shown.
+use crate::terminal;
+
+/// Sets the level; without it, what runs unattended has warnings, and the rest shows only errors and notes.
 const LEVEL_VARIABLE: &str = "TIDEMILL_LOG";
 const FORMAT_VARIABLE: &str = "TIDEMILL_LOG_FORMAT";
 
@@ -24,11 +26,11 @@ const OUR_TARGETS: &str = "tidemill";
 /// Options of every command: what to log, and how.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LogOptions {
-    /// Log what happens, and show every cause of an error on a line of its own; TIDEMILL_LOG=LEVEL does the same
-    /// (error, warn, info or debug)
+    /// Log what happens, and show every cause of an error on its own line; TIDEMILL_LOG=LEVEL does the same
+    /// (off, error, warn, info or debug). Without it, run and serve log warnings
     #[arg(long, global = true)]
     verbose: bool,
-    /// How lines of the log are written [default: text, or what TIDEMILL_LOG_FORMAT says]
+    /// Format of the log [default: text, or the value of TIDEMILL_LOG_FORMAT]
     #[arg(long, global = true, value_enum, value_name = "FORMAT")]
     log_format: Option<LogFormat>,
 }
@@ -43,16 +45,18 @@ enum LogFormat {
 }
 
 impl LogOptions {
-    /// Starts the log if it was asked for.
+    /// Starts the log if it was asked for, or if the command runs `unattended`: then it has warnings. The command itself
+    /// shows the error that ends it, so only a log that was asked for repeats that.
     ///
     /// # Errors
     /// If a variable of the environment has another value than those that it can have.
-    pub(crate) fn start(&self) -> Result<(), String> {
-        let level = match std::env::var(LEVEL_VARIABLE) {
-            Ok(level) => level_of(&level)?,
-            Err(_) => LevelFilter::OFF,
+    pub(crate) fn start(&self, unattended: bool) -> Result<(), String> {
+        let asked = match std::env::var(LEVEL_VARIABLE) {
+            Ok(level) => Some(level_of(&level)?),
+            Err(_) => None,
         };
-        let level = if self.verbose { level.max(LevelFilter::INFO) } else { level };
+        let asked = if self.verbose { asked.max(Some(LevelFilter::INFO)) } else { asked };
+        let level = asked.unwrap_or(if unattended { LevelFilter::WARN } else { LevelFilter::OFF });
         let format = match (self.log_format, std::env::var(FORMAT_VARIABLE)) {
             (Some(format), _) => format,
             (None, Ok(format)) => LogFormat::from_str(&format, true)
@@ -60,15 +64,15 @@ impl LogOptions {
             (None, Err(_)) => LogFormat::Text,
         };
         if level != LevelFilter::OFF {
-            install(level, format);
+            install(level, asked.is_some(), format);
         }
         Ok(())
     }
 }
 
-/// Whether anything is logged.
+/// Whether a log was asked for.
 pub(crate) fn is_on() -> bool {
-    LevelFilter::current() != LevelFilter::OFF
+    enabled!(target: OUR_TARGETS, Level::ERROR)
 }
 
 fn level_of(text: &str) -> Result<LevelFilter, String> {
@@ -82,18 +86,31 @@ fn level_of(text: &str) -> Result<LevelFilter, String> {
     }
 }
 
-fn install(level: LevelFilter, format: LogFormat) {
+fn install(level: LevelFilter, has_errors: bool, format: LogFormat) {
     let filter = Targets::new().with_target(OUR_TARGETS, level);
-    let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(false);
+    let errors = filter_fn(move |event| has_errors || *event.level() != Level::ERROR);
+    let lines = tracing_subscriber::fmt::layer().with_writer(|| AboveStatusLine).with_ansi(false);
+    let events = tracing_subscriber::registry().with(filter).with(errors);
     // Another subscriber can only be there if this was called before.
     let _ = match format {
-        LogFormat::Text => {
-            tracing::subscriber::set_global_default(tracing_subscriber::registry().with(filter).with(lines))
+        LogFormat::Text => tracing::subscriber::set_global_default(events.with(lines)),
+        LogFormat::Json => {
+            tracing::subscriber::set_global_default(events.with(lines.event_format(JsonLines)))
         }
-        LogFormat::Json => tracing::subscriber::set_global_default(
-            tracing_subscriber::registry().with(filter).with(lines.event_format(JsonLines)),
-        ),
     };
+}
+
+/// Standard error, where a line that changes may stand.
+struct AboveStatusLine;
+
+impl io::Write for AboveStatusLine {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        terminal::above_status_line(|| io::stderr().write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
 }
 
 /// An object per event: time, level, target, message and the event's fields.

@@ -12,6 +12,7 @@ mod quantity;
 #[cfg(feature = "sql")]
 mod sql;
 mod terminal;
+mod trips;
 #[cfg(feature = "sql")]
 mod wrong_script;
 
@@ -45,6 +46,8 @@ enum Command {
     #[command(subcommand)]
     LinearRoad(linear_road::LinearRoad),
     #[command(subcommand)]
+    Trips(trips::Trips),
+    #[command(subcommand)]
     Bench(bench::Bench),
     #[cfg(feature = "sql")]
     Sql(sql::Prompt),
@@ -55,19 +58,36 @@ enum Command {
     #[cfg(feature = "sql")]
     Validate(sql::ValidatePipeline),
     #[cfg(feature = "sql")]
+    Serve(sql::Serve),
+    #[cfg(feature = "sql")]
+    Status(sql::ShowStatus),
+    #[cfg(feature = "sql")]
+    Top(sql::Top),
+    #[cfg(feature = "sql")]
     #[command(subcommand)]
     Journal(journal::JournalCommand),
+}
+
+impl Command {
+    /// Whether it runs for so long that nobody waits for its end.
+    fn is_unattended(&self) -> bool {
+        #[cfg(feature = "sql")]
+        return matches!(self, Command::Run(_) | Command::Serve(_));
+        #[cfg(not(feature = "sql"))]
+        false
+    }
 }
 
 fn main() -> ExitCode {
     tidemill_allocator::tune();
     let arguments = Arguments::parse();
-    if let Err(wrong) = arguments.log.start() {
+    if let Err(wrong) = arguments.log.start(arguments.command.is_unattended()) {
         terminal::tell(&format!("error: {wrong}"));
         return Exit::BadInput.into();
     }
     let ended = match arguments.command {
         Command::LinearRoad(command) => command.run(),
+        Command::Trips(command) => command.run(),
         Command::Bench(command) => command.run(),
         #[cfg(feature = "sql")]
         Command::Sql(command) => command.run(),
@@ -77,6 +97,12 @@ fn main() -> ExitCode {
         Command::Explain(command) => command.run(),
         #[cfg(feature = "sql")]
         Command::Validate(command) => command.run(),
+        #[cfg(feature = "sql")]
+        Command::Serve(command) => command.run(),
+        #[cfg(feature = "sql")]
+        Command::Status(command) => command.run(),
+        #[cfg(feature = "sql")]
+        Command::Top(command) => command.run(),
         #[cfg(feature = "sql")]
         Command::Journal(command) => command.run(),
     };

@@ -91,6 +91,23 @@ fn cycles_of_one_event_answer_the_same() {
 }
 
 #[test]
+fn real_time_priority_changes_no_answer() {
+    let folder = folder_with_traffic();
+    let folder = folder.path();
+    let run = "run --input traffic/input.csv --history traffic/history.csv --workers 2 --cycle-events 500 \
+               --fixed-cycles";
+    let first = linear_road(folder, &format!("{run} --out a --priority 1"));
+    if first.stderr.contains("CAP_SYS_NICE") {
+        println!("skipped: threads of real-time priority need a privilege that this machine does not grant");
+        first.expect(2);
+        return;
+    }
+    first.expect(0);
+    linear_road(folder, &format!("{run} --out b")).expect(0);
+    assert_eq!(all_answers(&folder.join("a")), all_answers(&folder.join("b")));
+}
+
+#[test]
 fn several_input_files_are_one_input() {
     let folder = folder_with_traffic();
     let folder = folder.path();

@@ -102,7 +102,7 @@ fn a_line_that_the_file_ends_within_is_told_as_such() {
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, &text[..text.len() - 9]).unwrap();
     let place = format!("traffic/input.csv:{}: ", text.lines().count());
-    let words = [place.as_str(), "truncated line: the file ends within it"];
+    let words = [place.as_str(), "truncated line: the file ends in the middle of it"];
     linear_road(folder, &format!("run {FROM_FILES} --out a")).expect(0).shows(&words);
     linear_road(folder, &format!("run {FROM_FILES} --out a --strict")).expect(2).tells(&words);
 }
@@ -134,20 +134,19 @@ fn input_that_cannot_be_read_is_told_and_earlier_answers_stay() {
     fs::write(folder.join("rubbish.csv"), "Type,Time\nrubbish\n").unwrap();
     let cases = [
         ("missing.csv", "no such file; check the path"),
-        ("empty.csv", "there is nothing in it; name a file"),
+        ("empty.csv", "the file is empty; name a file"),
         ("empty.csv.zst", "the file is empty"),
         ("text.csv.zst", "does not begin with a zstd frame"),
         ("damaged.csv.zst", "damaged zstd file"),
-        ("packed.csv", "compressed with gzip"),
-        ("traffic", "is a directory; name a file in it"),
+        ("packed.csv", "damaged gzip file"),
+        ("traffic", "this is a directory; choose a file in it"),
     ];
     for (name, words) in cases {
-        linear_road(folder, &format!("run --input {name} --out a"))
-            .expect(2)
-            .tells(&[&format!("error: {name}: "), words]);
+        let named = format!("error: {name}: ");
+        linear_road(folder, &format!("run --input {name} --out a")).expect(2).tells(&[&named, words]);
         let history = format!("run --input traffic/input.csv --history {name} --out a");
         if name != "empty.csv" {
-            linear_road(folder, &history).expect(2).tells(&[&format!("error: {name}: "), words]);
+            linear_road(folder, &history).expect(2).tells(&[&named, words]);
         }
     }
     assert_eq!(before, all_answers(&folder.join("a")));
@@ -195,6 +194,6 @@ fn what_is_read_is_not_replaced_by_answers() {
     let before = fs::read(&input).unwrap();
     linear_road(folder, "run --input traffic/type0.csv --out traffic")
         .expect(2)
-        .tells(&["traffic/type0.csv: this file is read", "choose another folder"]);
+        .tells(&["traffic/type0.csv: the run reads this file", "choose another folder"]);
     assert_eq!(fs::read(&input).unwrap(), before);
 }

@@ -137,7 +137,7 @@ fn bad_points_cost_neither_good_ones_nor_other_sinks_anything() {
     assert!(found.starts_with("-1|") && found.contains("code 0") && found.lines().count() == 1, "{found}");
     assert_eq!(in_table("points"), (good.len() + 9).to_string());
     // In the table of hosts are those that can be a key, each with its last state: a sum that does not fit is NULL, and is
-    // there again when it fits.
+    // back when it fits.
     let hosts = server.query("SELECT host, points, total FROM hosts ORDER BY host");
     let of_host = |host: usize| good.iter().filter(|n| **n as usize % 3 == host).copied().collect::<Vec<_>>();
     let expected = |host: usize, more: i64| {
@@ -154,7 +154,7 @@ fn bad_points_cost_neither_good_ones_nor_other_sinks_anything() {
     ];
     assert_eq!(hosts, expected.join("\n"));
     let reasons = server.query("SELECT DISTINCT reason FROM tidemill_dead_letters WHERE sink = 'hosts'");
-    for reason in ["code 0", "key that is NULL", "index row"] {
+    for reason in ["code 0", "the key is NULL", "index row"] {
         assert!(reasons.contains(reason), "{reasons}");
     }
 }

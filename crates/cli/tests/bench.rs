@@ -21,6 +21,37 @@ fn splitting_is_measured_beside_its_model() {
     assert!(std::fs::read_dir(pictures).unwrap().count() > 0);
 }
 
+/// Without the privilege for real-time priorities it says so, and nothing is measured.
+#[test]
+fn deadlines_are_measured_on_both_sides() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let pictures = folder.path().join("pictures");
+    let core = core();
+    let mut arguments: Vec<&str> = "bench realtime --quick --intervals 10".split(' ').collect();
+    arguments.extend(["--core", &core, "--sending-core", &core, "--pictures", pictures.to_str().unwrap()]);
+    let ended = ended(folder.path(), &arguments);
+    if ended.stdout.starts_with("skipped: ") {
+        println!("{}", ended.stdout);
+        return;
+    }
+    ended.expect(0).shows(&["## 6.1", "| RT 10 | 8 |", "| standard O | 8 |", "## 6.3", "| no budget | 8 |"]);
+    assert!(pictures.join("figure-3.svg").exists() && pictures.join("budget.svg").exists());
+}
+
+/// A core that this process may use.
+fn core() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("Cpus_allowed_list:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().split([',', '-']).next().unwrap().to_owned()
+}
+
+#[test]
+fn a_core_that_is_not_there_is_named() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let arguments = ["bench", "realtime", "--quick", "--core", "1000"];
+    ended(folder.path(), &arguments).expect(1).tells(&["core 1000"]);
+}
+
 #[test]
 fn numbers_that_cannot_be_measured_with_are_wrong_usage() {
     let folder = tempfile::TempDir::new().unwrap();

@@ -156,4 +156,15 @@ fn a_run_after_a_crash_finds_no_row_late_either() {
     interrupt(&child);
     let ended = end(child).expect(130);
     assert!(!ended.stderr.contains("too late"), "{}", ended.stderr);
+
+    // The journal as a source has no connections, but it has what was decided about them.
+    let again = script(&place, ", durable = true")
+        .replace("raw.csv", "raw2.csv")
+        .replace("counts.csv", "counts2.csv");
+    fs::write(folder.join("again.sql"), again).unwrap();
+    let replayed = self::ended(folder, &["journal", "replay", "p.journal", "again.sql"]).expect(0);
+    assert!(!replayed.stderr.contains("too late"), "{}", replayed.stderr);
+    // Its end closes the last window as well.
+    let rest = ["2026-01-01 00:01:40,10".to_owned()];
+    assert_eq!(lines(folder, "counts2.csv"), [&counts(20)[..], &rest].concat());
 }

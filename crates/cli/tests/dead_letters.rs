@@ -68,5 +68,5 @@ fn a_row_without_a_text_costs_itself_once_there_is_a_file_for_it() {
 fn a_format_that_holds_each_value_has_no_dead_letters() {
     let script = "CREATE SINK s WITH (path = 's.parquet', dead_letters = 'refused.json');";
     let folder = folder_with(&[("p.sql", script)]);
-    ended(folder.path(), &["run", "p.sql"]).expect(2).tells(&["this format can hold every value"]);
+    ended(folder.path(), &["run", "p.sql"]).expect(2).tells(&["this format can represent every value"]);
 }

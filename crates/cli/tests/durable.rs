@@ -85,7 +85,7 @@ fn killed_after(folder: &Path, port: u16, kills: &[u64], mut has_all: impl FnMut
     child.interrupt();
     let log = fs::read_to_string(folder.join("log")).unwrap();
     // One that is killed at once says nothing.
-    assert!(log.matches("going on").count() + 1 >= kills.len(), "{log}");
+    assert!(log.matches("resuming from").count() + 1 >= kills.len(), "{log}");
 }
 
 /// The rows of the windows: start as milliseconds and host, then points, least, most, total.
@@ -187,7 +187,7 @@ fn a_journal_can_be_listed_shown_checked_and_replayed() {
     journal(&["show", "p.journal", "--from", "58"]).expect(0).shows(&["58", "59", "h1", "h2"]);
     journal(&["verify", "p.journal"]).expect(0).tells(&["no damage"]);
     journal(&["replay", "p.journal", "again.sql"]).expect(0).shows(&["60", "1770"]);
-    journal(&["ls", "nothing"]).expect(2).tells(&["'nothing' is no journal"]);
+    journal(&["ls", "nothing"]).expect(2).tells(&["'nothing' is not a journal"]);
     journal(&["show", "p.journal", "--stream", "x"]).expect(2).tells(&["x"]);
     damage_a_record(&folder.path().join("p.journal"));
     let found = journal(&["verify", "p.journal"]);
@@ -212,12 +212,12 @@ fn a_pipeline_that_can_go_on_needs_no_repair_and_has_nothing_to_make_again() {
     assert!(log().contains("60 rows in, 60 rows out"), "{}", log());
 
     let journal = |arguments: &[&str]| ended(folder.path(), &[&["journal"], arguments].concat());
-    journal(&["verify", "p.journal", "p.sql"]).expect(0).tells(&["no damage", "the pipeline can go on"]);
+    journal(&["verify", "p.journal", "p.sql"]).expect(0).tells(&["no damage", "the pipeline can resume"]);
     journal(&["repair", "p.journal", "p.sql"]).expect(0).tells(&["there is nothing to repair"]);
     let child = Run::begin(folder.path());
-    wait_until("it goes on", || log().contains("going on"));
+    wait_until("it resumes", || log().contains("resuming from"));
     child.interrupt();
-    assert!(log().contains("0 events in the journal behind it, 0 cycles to be made again"), "{}", log());
+    assert!(log().contains("0 events in the journal after it, 0 cycles to recompute"), "{}", log());
     assert!(log().contains("0 rows in, 0 rows out"), "{}", log());
     assert_eq!(raw_rows(&folder.path().join("raw.csv")).len(), 60);
 }

@@ -68,7 +68,7 @@ fn survive(source: &str, id: &str, rounds: u64, mut write: impl FnMut(&Path, u64
     assert_eq!(found, (0..due).collect::<Vec<_>>(), "{}", log(path));
 }
 
-/// Appends so many lines, numbered on.
+/// Appends this many lines, with consecutive numbers.
 fn append_lines(path: &Path, next: &mut u64, count: u64, line: impl Fn(u64) -> String) -> u64 {
     let text: String = (*next..*next + count).map(|id| line(id) + "\n").collect();
     *next += count;

@@ -99,7 +99,7 @@ fn posted_rows_without_event_time_or_far_ahead_are_refused_line_by_line() {
         let (status, answer) = post(port, "text/plain", &body);
         assert_eq!(status, 400);
         assert!(
-            answer.contains("partial write: 2 rows written, 2 lines left out: line 2: its event time"),
+            answer.contains("partial write: 2 rows written, 2 lines skipped: line 2: its event time"),
             "{answer}"
         );
         assert!(
@@ -113,7 +113,8 @@ fn posted_rows_without_event_time_or_far_ahead_are_refused_line_by_line() {
         let (status, answer) = post(port, "application/x-ndjson", json);
         assert_eq!(status, 400);
         let reasons = [
-            "nothing was written: 0 rows written, 3 lines left out: line 1: it has no event time, for 'time' is NULL; ",
+            "nothing was written: 0 rows written, 3 lines skipped: ",
+            "line 1: it has no event time, because 'time' is NULL; ",
             "line 2: its event time 'time', 2200-01-01 00:00:00, is more than 1 hour ahead",
             "; line 3: not one JSON object",
         ];
@@ -157,7 +158,7 @@ fn a_row_whose_columns_cannot_be_computed_costs_that_row_only() {
         let (status, answer) = post(port, "application/x-ndjson", rows);
         assert_eq!(status, 400);
         assert!(
-            answer.contains("3 rows written, 1 line left out: line 2: its event time 'at' cannot"),
+            answer.contains("3 rows written, 1 line skipped: line 2: its event time 'at' cannot"),
             "{answer}"
         );
         wait_until("the rows are written", || lines(&folder.join("raw.csv")).len() == 2);
@@ -218,7 +219,7 @@ fn a_file_that_is_read_once_has_no_bound_and_a_bound_can_be_switched_off() {
     assert_eq!(ended(folder, &["run", "--format", "csv", "p.sql"]).expect(0).stdout, "total\n3\n");
 
     let cases = [
-        ("path = 'in.csv', max_ahead = '1 hour'", "must not depend on the day"),
+        ("path = 'in.csv', max_ahead = '1 hour'", "must not depend on the time"),
         ("path = 'in.csv', follow = true, max_ahead = '0 s'", "or 'none'"),
     ];
     for (options, words) in cases {

@@ -82,7 +82,7 @@ fn generating_can_be_interrupted() {
     let input = folder.join("traffic/input.csv");
     wait_until("there is traffic", || input.metadata().is_ok_and(|file| file.len() > 0));
     interrupt(&child);
-    end(child).expect(130).tells(&["interrupted: the files hold the first"]);
+    end(child).expect(130).tells(&["interrupted: the files contain the first"]);
     assert!(std::fs::read_to_string(&input).unwrap().ends_with('\n'));
     linear_road(folder, "run --input traffic/input.csv --history traffic/history.csv --strict --out a")
         .expect(0);
@@ -106,4 +106,30 @@ fn closed_pipes_are_no_error() {
     let mut child = start(folder, "run --input nowhere.csv");
     drop((child.stdout.take(), child.stderr.take()));
     assert_eq!(child.wait().unwrap().code(), Some(2));
+}
+
+/// The processor time that a child has used so far, in hundredths of a second (`man 5 proc`, field 14 of `stat`).
+#[cfg(feature = "sql")]
+fn processor_ticks(child: &std::process::Child) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).expect("it runs");
+    let behind_name = stat.rsplit_once(") ").expect("its name is in parentheses").1;
+    behind_name.split(' ').nth(11).expect("a field of stat").parse().expect("a number")
+}
+
+#[test]
+#[cfg(feature = "sql")]
+fn ctrl_c_ends_a_query_in_the_middle_of_a_long_computation() {
+    let folder = tempfile::TempDir::new().unwrap();
+    // Minutes of work in one cycle.
+    let long = "SELECT count(*) FROM sequence(1000000) a, sequence(1000000) b WHERE a.value + b.value < 0";
+    let mut child =
+        child::start(tidemill(folder.path(), &["sql", "-c", &format!("SELECT 1 AS begun; {long}")]));
+    let mut stdout = child.stdout.take().expect("a pipe");
+    stdout.read_exact(&mut [0]).expect("the first statement is answered");
+    // Before that, it reads its rows, and ends in order.
+    wait_until("it has computed for a while", || processor_ticks(&child) > 200);
+    interrupt(&child);
+    let ended = child.wait_with_output().expect("it ends");
+    let told = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.code() == Some(130) && told.contains("did not end within 5 s"), "{ended:?}");
 }

@@ -62,6 +62,39 @@ fn a_pipeline_has_the_same_rows_over_processes() {
     assert_eq!(run(&["--workers", "1", "--processes", "3"]), alone);
 }
 
+const UNFIT: &str = "
+    CREATE SOURCE s (k BIGINT, v BIGINT, ts TIMESTAMP, WATERMARK FOR ts AS ts) WITH (path = 's.csv');
+    CREATE VIEW sums AS SELECT window_start, k, count(*) AS n, sum(v) AS total
+        FROM tumble(TABLE(s), DESCRIPTOR(ts), INTERVAL '1 minute') GROUP BY window_start, window_end, k;
+    CREATE SINK o FROM (SELECT k, n, total, 100 / (n - 3) AS share FROM sums) WITH (path = 'o.csv');
+";
+
+#[test]
+fn the_summary_has_what_every_process_left_out() {
+    const KEYS: usize = 60;
+    let mut rows = "k,v,ts\n".to_owned();
+    // The sum of the keys that 3 divides is too large. Others have three rows, and cannot be divided by.
+    for key in 0..KEYS {
+        let value = if key % 3 == 0 { i64::MAX } else { 1 };
+        let times = if key % 3 == 1 { 3 } else { 2 };
+        (0..times).for_each(|_| rows += &format!("{key},{value},2026-01-01 00:00:01\n"));
+    }
+    // No window has this time.
+    (0..KEYS).for_each(|key| rows += &format!("{key},1,2262-04-11 23:47:16\n"));
+    let run = |arguments: &[&str]| {
+        let folder = folder_with(&[("p.sql", UNFIT), ("s.csv", &rows)]);
+        let told = ended(folder.path(), &[&["run", "p.sql"], arguments].concat()).expect(0).stderr;
+        let line = |words: &str| told.lines().find(|line| line.contains(words)).unwrap_or(&told).to_owned();
+        let lines = ["could not be used", "did not fit", "came too late"].map(line);
+        (lines, told.matches("is NULL for k").count(), told)
+    };
+    let (alone, samples, told) = run(&["--workers", "3"]);
+    assert!(alone[0].starts_with("20 rows") && alone[1].starts_with("20 results"), "{told}");
+    assert!(alone[2].starts_with("60 rows") && samples == 8, "{told}");
+    let (over, samples, told) = run(&["--workers", "1", "--processes", "3"]);
+    assert_eq!((over, samples), (alone, 8), "{told}");
+}
+
 const QUESTIONS: &str = "
     CREATE TABLE names (rest BIGINT, name VARCHAR) WITH (path = 'names.csv');
     SET partitions = 5;
@@ -97,7 +130,7 @@ fn a_question_has_the_same_answer_over_processes_wherever_it_is_asked() {
         "CREATE PROCESS odd AT 2 AS SELECT value FROM sequence(count => 20000) WHERE value % 2 = 1;
         EXPLAIN ANALYZE SELECT count(*) FROM odd";
     let text = asked(&["sql", "-c", measured]);
-    assert!(text.contains("in each of 3 processes") && text.contains("process odd at worker 2"), "{text}");
+    assert!(text.contains("in each of 3 processes") && text.contains("process odd on worker 2"), "{text}");
     assert!(text.contains("20000 rows in"), "{text}");
 }
 

@@ -59,6 +59,13 @@ fn a_row_that_ends_a_pipeline_at_every_start_is_left_out() {
     for _ in 0..2 {
         assert_eq!(Run::begin(folder).ended(), Some(2), "{}", log(folder));
     }
+    // With a log, also what the server said besides.
+    let verbose = ended(folder, &["run", "p.sql", "--verbose"]).expect(2);
+    verbose.tells(&[
+        "because: event ",
+        "because: SQLSTATE 23514, table: lucky, constraint: lucky_n_check",
+        "because: ERROR: new row for relation",
+    ]);
     let told = "`tidemill journal skip p.journal SCRIPT --stream numbers --positions 13` skips it";
     assert_eq!(log(folder).matches(told).count(), 3, "{}", log(folder));
 
@@ -66,20 +73,24 @@ fn a_row_that_ends_a_pipeline_at_every_start_is_left_out() {
     skip(&["--positions", "13", "--stream", "number"]).expect(2).tells(&["did you mean 'numbers'?"]);
     skip(&["--positions", "13..9000"])
         .expect(2)
-        .tells(&["there is no position", "the journal has positions 0 to"]);
-    skip(&["--positions", "15..12"]).expect(2).tells(&["15 comes behind 12"]);
+        .tells(&["does not exist: ", "the journal has positions 0 to"]);
+    skip(&["--positions", "15..12"]).expect(2).tells(&["15 is after 12; write 12..15"]);
     journal(&["skip", "q.journal", "p.sql", "--positions", "13"])
         .expect(2)
-        .tells(&["'q.journal' is no journal"]);
+        .tells(&["'q.journal' is not a journal"]);
     assert!(!folder.join("q.journal").exists());
     let tried = skip(&["--positions", "13", "--dry-run"]).expect(3);
-    tried.tells(&["leaving out 1 row of 'numbers', at position 13", "nothing was changed"]).shows(&["13"]);
+    tried.tells(&["skipping 1 row of 'numbers', at position 13", "nothing was changed"]).shows(&["13"]);
     assert_eq!(Run::begin(folder).ended(), Some(2), "{}", log(folder));
 
     let done = skip(&["--positions", "13"]).expect(0);
-    done.tells(&["leaving out 1 row of 'numbers', at position 13", "done: no run has these rows any more"]);
-    skip(&["--positions", "13"]).expect(0).tells(&["is left out already"]);
-    // The notes of an earlier run go on to count: killed at once, it goes on without the row all the same.
+    done.tells(&[
+        "skipping 1 row of 'numbers', at position 13",
+        "done: every run skips these rows from now \
+        on",
+    ]);
+    skip(&["--positions", "13"]).expect(0).tells(&["is already skipped"]);
+    // The notes of an earlier run still count: killed at once, it continues without the row all the same.
     Run::begin(folder).kill();
     let mut run = Run::begin(folder);
     let others: Vec<u64> = (0..20).filter(|number| *number != 13).collect();
@@ -88,7 +99,7 @@ fn a_row_that_ends_a_pipeline_at_every_start_is_left_out() {
     append(folder, [20]);
     run.wait_until("it takes in what is new", || in_table().len() == 20);
     run.interrupt();
-    assert!(log(folder).contains("leaving out 1 row of 'numbers'"), "{}", log(folder));
+    assert!(log(folder).contains("skipping 1 row of 'numbers'"), "{}", log(folder));
     // The other sink may have had the row before, and then it keeps it; it has all others once.
     let mut all = lines(&folder.join("all.csv"));
     let thirteens = all.extract_if(.., |number| *number == 13).count();
@@ -100,8 +111,8 @@ fn a_row_that_ends_a_pipeline_at_every_start_is_left_out() {
     journal(&["show", "p.journal", "--from", "14"]).expect(0);
     journal(&["ls", "p.journal"])
         .expect(0)
-        .shows(&["left out of numbers by `tidemill journal skip`: position 13"]);
-    journal(&["verify", "p.journal", "p.sql"]).expect(0).tells(&["1 row of 'numbers' left out", "can go on"]);
+        .shows(&["skipped in numbers by `tidemill journal skip`: position 13"]);
+    journal(&["verify", "p.journal", "p.sql"]).expect(0).tells(&["1 row of 'numbers' skipped", "can resume"]);
     let query = "CREATE SOURCE past WITH (connector = 'journal', path = 'p.journal', source = 'numbers');\n\
                  SELECT count(*), sum(n) FROM past";
     ended(folder, &["sql", "--format", "csv", "-c", query]).expect(0).shows(&["20,197"]);
@@ -128,8 +139,8 @@ fn a_range_may_be_left_out_of_what_sinks_have_already() {
     run.kill();
     let skip = ["journal", "skip", "p.journal", "p.sql", "--positions", "10..14,20"];
     ended(folder, &skip).expect(0).tells(&[
-        "leaving out 6 rows of 'numbers', at position 10..14, 20",
-        "sink 'plain' has committed such a cycle: what the rows gave there stays",
+        "skipping 6 rows of 'numbers', at position 10..14, 20",
+        "sink 'plain' has already committed results of such a cycle: those stay",
     ]);
     let mut run = Run::begin(folder);
     append(folder, 100..102);

@@ -24,7 +24,7 @@ fn ctrl_c_ends_an_endless_query_and_its_rows_are_there() {
     for (number, line) in (100..).zip(&rest) {
         assert_eq!(*line, number.to_string());
     }
-    end(child).expect(130).tells(&["interrupted; what was taken in by then is answered"]);
+    end(child).expect(130).tells(&["interrupted; everything taken in before is answered"]);
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn a_closed_terminal_and_a_request_to_end_are_as_ctrl_c() {
         output.read_line(&mut String::new()).unwrap();
         signal(&child, name);
         output.read_to_string(&mut String::new()).unwrap();
-        end(child).expect(130).tells(&["interrupted; what was taken in by then is answered"]);
+        end(child).expect(130).tells(&["interrupted; everything taken in before is answered"]);
     }
 }
 

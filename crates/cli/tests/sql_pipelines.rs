@@ -46,7 +46,7 @@ fn late_rows_are_counted_with_the_way_to_have_them() {
     let late = format!("{CLICKS}2026-01-01T00:00:01,a,9\n");
     let folder = folder_with(&[("clicks.csv", &late), ("p.sql", &pipeline())]);
     ended(folder.path(), &["run", "p.sql"]).expect(0).tells(&[
-        "1 row came too late and was left out of every result, with windows or without",
+        "1 row came too late and was excluded from every result, with or without windows",
         "late(TABLE(source))",
         "WATERMARK FOR",
     ]);
@@ -58,7 +58,7 @@ fn explain_says_that_late_rows_are_left_out_of_queries_without_windows_too() {
     let folder = folder_with(&[("clicks.csv", CLICKS), ("timed.sql", &script)]);
     let folder = folder.path();
     let words =
-        ["late rows: left out of every output, with windows or without; late(TABLE(source)) has them"];
+        ["late rows: excluded from every output, with or without windows; late(TABLE(source)) returns them"];
     ended(folder, &["explain", "timed.sql"]).expect(0).shows(&words);
     fs::write(folder.join("untimed.sql"), "SELECT user_id FROM 'clicks.csv';\n").unwrap();
     let untimed = ended(folder, &["explain", "untimed.sql"]).expect(0);
@@ -88,7 +88,7 @@ fn files_that_are_no_scripts_are_told_apart() {
     let cases = [
         ("missing.sql", "there is no file 'missing.sql'"),
         ("folder.sql", "is a folder"),
-        ("binary.sql", "no text in UTF-8"),
+        ("binary.sql", "not UTF-8 text"),
         ("zero.sql", "zero bytes"),
         ("empty.sql", "is empty"),
         ("blank.sql", "is empty"),

@@ -17,7 +17,7 @@ const UP: &str = "\x1b[A";
 /// A prompt in a folder, which also has the history.
 fn prompt(folder: &Path) -> PtySession {
     let mut command = tidemill(folder, &["sql"]);
-    command.env("XDG_STATE_HOME", folder).env("TERM", "xterm");
+    command.env("XDG_STATE_HOME", folder).env("TERM", "xterm").env("PAGER", "");
     let mut session = spawn_command(command, Some(PATIENCE_MS)).expect("a terminal");
     session.exp_string("\\q leaves").unwrap();
     session.exp_string(READY).unwrap();
@@ -37,6 +37,16 @@ fn ask(session: &mut PtySession, line: &str, words: &[&str]) {
     session.exp_string(READY).unwrap();
 }
 
+/// Types a line of a statement and waits for the mark before the next one.
+#[track_caller]
+fn continue_with(session: &mut PtySession, line: &str, mark: &str) {
+    session.send(line).unwrap();
+    session.flush().unwrap();
+    if let Err(error) = session.exp_string(mark) {
+        panic!("after `{line}`, no `{mark}`: {error}");
+    }
+}
+
 #[track_caller]
 fn leave(mut session: PtySession, with: &str) {
     session.send(with).unwrap();
@@ -49,19 +59,42 @@ fn leave(mut session: PtySession, with: &str) {
 fn statements_of_several_lines_are_answered_and_errors_do_no_harm() {
     let folder = folder_with(&[]);
     let mut session = prompt(folder.path());
-    session.send("SELECT 6 *\r").unwrap();
+    continue_with(&mut session, "SELECT 6 *\r", "       -> ");
     ask(&mut session, "7 AS answer;", &["    42", "(1 row in "]);
+    // The mark names what is open.
+    continue_with(&mut session, "SELECT upper('ab\r", "       '> ");
+    continue_with(&mut session, "\\q', '\r", "       '> ");
+    continue_with(&mut session, "'\r", "       (> ");
+    session.send_control('c').unwrap();
+    session.exp_string(READY).unwrap();
+    // A command may stand between the lines, and the statement continues.
+    continue_with(&mut session, "SELECT 40 + 3\r", "       -> ");
+    continue_with(&mut session, "\\timing off\r", "times are not shown");
+    session.exp_string("       -> ").unwrap();
+    ask(&mut session, "AS answer;", &["    43", "(1 row)"]);
+    ask(&mut session, "\\timing", &["times are shown"]);
+    ask(&mut session, "SELECT 2 AS two;", &["(1 row in "]);
     ask(&mut session, "SELECT nope;", &["error: ", "--> query:1:8", "^^^^"]);
     ask(&mut session, "\\nope", &["there is no command"]);
-    ask(&mut session, "\\h", &["A statement ends with ;", "Ctrl-C clears the line"]);
+    ask(&mut session, "\\h", &["A statement ends with ;", "Ctrl-C clears the line or"]);
     ask(&mut session, "\\d", &["nothing is defined yet"]);
     ask(&mut session, "CREATE VIEW four AS SELECT 4 AS four;", &["view four created"]);
     ask(&mut session, "\\d", &["views", "four"]);
     ask(&mut session, "\\d four", &["BIGINT"]);
+    ask(&mut session, "\\dv", &["views", "four"]);
+    ask(&mut session, "\\dm", &["no materialized view is defined yet"]);
+    let view = "CREATE MATERIALIZED VIEW five AS SELECT count(*) AS n FROM sequence(count => 5);";
+    ask(&mut session, view, &["view five created"]);
+    ask(&mut session, "\\dm", &["materialized views", "five"]);
+    ask(&mut session, "\\dt", &["no source and no table is defined yet"]);
+    ask(&mut session, "CREATE SOURCE s (n INT) WITH (path = 's.csv');", &["source s created"]);
+    ask(&mut session, "\\dt", &["sources", " s\r\n"]);
+    ask(&mut session, "\\df", &["functions", "date_bin"]);
+    ask(&mut session, "\\?", &["\\dt", "\\timing"]);
     ask(
         &mut session,
         "CREATE SOURCE s (n INT) WITH (connector = 'stdin', format = 'csv');",
-        &["where the statements come from", "with -c"],
+        &["the statements come from standard input", "with -c"],
     );
     leave(session, "\\q\r");
 }
@@ -80,7 +113,7 @@ fn ctrl_c_clears_the_line_or_ends_the_query_and_the_prompt_stays() {
         session.flush().unwrap();
         session.exp_string(" 20\r\n").unwrap();
         session.send_control('c').unwrap();
-        session.exp_string("interrupted; what was taken in by then is answered").unwrap();
+        session.exp_string("interrupted; everything taken in before is answered").unwrap();
         session.exp_string(READY).unwrap();
     }
     ask(&mut session, "SELECT 40 + 2 AS answer;", &["    42"]);
@@ -99,7 +132,10 @@ fn what_was_typed_is_remembered_and_words_are_completed() {
     let mut session = prompt(folder.path());
     ask(&mut session, &format!("{UP}{UP}"), &["    42"]);
     ask(&mut session, "SEL\t 5 + 6 AS five_and_six;", &["    11"]);
-    ask(&mut session, "CREATE SOURCE clicks WITH (path = 'cli\t');", &["source clicks created"]);
+    // Lines that belong to a statement are one entry, and words are completed as in one line.
+    continue_with(&mut session, "CREATE SOURCE clicks\r", "       -> ");
+    continue_with(&mut session, "WITH (\r", "       (> ");
+    ask(&mut session, "pat\t = 'cli\t');", &["source clicks created"]);
     ask(&mut session, "SELECT max(user_\t) + 100 AS users FROM click\t;", &["   103"]);
     leave(session, "\\q\r");
 }
@@ -148,13 +184,13 @@ fn a_materialized_view_is_read_while_it_is_kept_in_the_background() {
     let folder = folder_with(&[]);
     let mut session = prompt(folder.path());
     ask(&mut session, "\\start", &["nothing to start"]);
-    ask(&mut session, "\\stop", &["nothing runs in the background"]);
+    ask(&mut session, "\\stop", &["nothing is running in the background"]);
     let view = "CREATE MATERIALIZED VIEW parity AS \
                 SELECT value % 2 AS odd, count(*) AS n FROM sequence(rate => 1000) GROUP BY 1;";
     ask(&mut session, view, &["created; \\start runs it"]);
     ask(&mut session, "\\start", &["parity running in the background"]);
-    ask(&mut session, "\\start", &["runs in the background already"]);
-    ask(&mut session, "\\run", &["runs in the background already"]);
+    ask(&mut session, "\\start", &["is already running in the background"]);
+    ask(&mut session, "\\run", &["is already running in the background"]);
     std::thread::sleep(std::time::Duration::from_millis(200));
     ask(
         &mut session,

@@ -1,4 +1,4 @@
-//! `tidemill sql` with -c, -f and through a pipe: answers, formats, what goes on after an error.
+//! `tidemill sql` with -c, -f and through a pipe: answers, formats, what continues after an error.
 #![cfg(feature = "sql")]
 
 mod support;
@@ -83,12 +83,12 @@ fn what_a_split_costs_is_known_once_it_has_run() {
         |how, plan| ended(folder.path(), &["sql", "-c", &format!("EXPLAIN {how} {}", query(plan))]);
     explained("", "exptree")
         .expect(0)
-        .shows(&["its costs are not known yet on this machine; EXPLAIN ANALYZE"]);
+        .shows(&["its costs on this machine are not known yet; EXPLAIN ANALYZE"]);
     let measured = explained("ANALYZE", "exptree").expect(0);
     measured.shows(&[
         ", predicted",
         "<- the most work",
-        "by the model, the split and the operator alone: tree of fan-outs 2, 4",
+        "by the model, for the split and the operator alone: tree of fan-outs 2, 4",
         "not chosen: ",
     ]);
     // What splitting costs does not depend on who does it.
@@ -97,8 +97,8 @@ fn what_a_split_costs_is_known_once_it_has_run() {
     {
         let known = explained("", plan).expect(0);
         known.shows(&[
-            &format!("by what it cost when it ran before, split and operator alone: {shape}"),
-            "<- busy first",
+            &format!("by the costs measured in earlier runs, for the split and the operator alone: {shape}"),
+            "<- bottleneck",
             "not chosen: ",
         ]);
     }
@@ -108,10 +108,10 @@ fn what_a_split_costs_is_known_once_it_has_run() {
     std::fs::write(&file, "damaged").unwrap();
     let query = "SELECT * FROM splitstream(TABLE(sequence(count => 20000)), 8, route => value % 8)";
     let unknown = ended(folder.path(), &["sql", "-c", &format!("EXPLAIN {query}")]).expect(0);
-    unknown.shows(&["its costs are not known yet"]);
+    unknown.shows(&["its costs on this machine are not known yet"]);
     ended(folder.path(), &["sql", "-c", query]).expect(0);
     let known = ended(folder.path(), &["sql", "-c", &format!("EXPLAIN {query}")]).expect(0);
-    known.shows(&["by what it cost when it ran before, split and operator alone: "]);
+    known.shows(&["by the costs measured in earlier runs, for the split and the operator alone: "]);
     // There is no place for it: nothing is said of that.
     std::fs::remove_file(&file).unwrap();
     std::fs::create_dir(&file).unwrap();
@@ -130,6 +130,16 @@ fn errors_have_place_mark_and_hint_and_exit_code_2() {
     let stopped = ended(folder, &["sql", "-c", "SELECT nope FROM 'clicks.csv'; SELECT 1 AS one"]).expect(2);
     assert_eq!(stopped.stdout, "");
     ended(folder, &["sql", "-c", "SELECT 1", "-f", "a.sql"]).expect(2);
+    ended(folder, &["sql", "-c", "SELECT 1", "a.sql"]).expect(2);
+    ended(folder, &["sql", "nowhere.sql"]).expect(2).tells(&["nowhere.sql"]);
+}
+
+#[test]
+fn a_file_of_statements_may_be_named_without_an_option() {
+    let folder = folder_with(&[("one.sql", "SELECT 1 AS one;")]);
+    let named = ended(folder.path(), &["sql", "one.sql"]).expect(0).stdout;
+    assert_eq!(named, ended(folder.path(), &["sql", "--file", "one.sql"]).expect(0).stdout);
+    assert!(named.contains("one"), "{named}");
 }
 
 #[test]
@@ -139,12 +149,12 @@ fn bad_rows_are_told_and_the_good_ones_are_answered() {
     let input = "ts,n\n2026-01-01T00:00:01,1\nyesterday,2\n2026-01-01T00:00:03,3\n";
     let answer = ended_with_input(folder.path(), &["sql", "--format", "csv", "-c", text], input).expect(0);
     // The time is not asked for, but it is declared: which rows count does not depend on the question.
-    answer.shows(&["n\n1\n3\n"]).tells(&["1 row could not be used and was left out", "'yesterday'"]);
+    answer.shows(&["n\n1\n3\n"]).tells(&["1 row could not be used and was skipped", "'yesterday'"]);
     let text = text.replace("SELECT n", "SELECT ts, n");
     let answer = ended_with_input(folder.path(), &["sql", "--format", "csv", "-c", &text], input).expect(0);
     answer
         .shows(&["00:00:01,1\n2026-01-01 00:00:03,3\n"])
-        .tells(&["1 row could not be used and was left out:\n  standard input, line 3", "'yesterday'"]);
+        .tells(&["1 row could not be used and was skipped:\n  standard input, line 3", "'yesterday'"]);
 }
 
 #[test]
@@ -153,11 +163,11 @@ fn standard_input_is_read_once() {
     let source = "CREATE SOURCE s (n BIGINT) WITH (connector = 'stdin', format = 'csv')";
     let twice = format!("{source}; SELECT n FROM s; SELECT n FROM s");
     let ended_twice = ended_with_input(folder.path(), &["sql", "-c", &twice], "n\n1\n").expect(2);
-    ended_twice.tells(&["standard input was read by an earlier query"]);
+    ended_twice.tells(&["standard input was already read by an earlier query"]);
     let script = format!("{source};\nSELECT n FROM s;\n");
     for arguments in [&["sql"][..], &["sql", "-f", "-"], &["run", "-"], &["validate", "-"]] {
         let refused = ended_with_input(folder.path(), arguments, &script).expect(2);
-        refused.tells(&["standard input:1:", "where the statements come from"]);
+        refused.tells(&["standard input:1:", "the statements come from standard input"]);
     }
 }
 

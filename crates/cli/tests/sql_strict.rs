@@ -25,7 +25,7 @@ fn a_row_that_cannot_be_read_or_computed_ends_a_query() {
     for (query, why) in &queries {
         ended(folder, &["sql", "-c", query])
             .expect(0)
-            .tells(&["1 row could not be used and was left out", why]);
+            .tells(&["1 row could not be used and was skipped", why]);
         let refused = ended(folder, &["sql", "--strict", "-c", query]).expect(2);
         refused.tells(&["error: 1 row could not be used, which --strict does not allow:", why]);
     }
@@ -50,7 +50,7 @@ fn a_pipeline_ends_in_order_at_a_row_that_cannot_be_used() {
     ]);
     assert_eq!(fs::read_to_string(folder.join("out.csv")).unwrap(), "n\n1\n3\n");
     fs::remove_file(folder.join("out.csv")).unwrap();
-    ended(folder, &["run", "p.sql"]).expect(0).tells(&["1 row could not be used and was left out"]);
+    ended(folder, &["run", "p.sql"]).expect(0).tells(&["1 row could not be used and was skipped"]);
 }
 
 #[test]
@@ -99,7 +99,9 @@ const NULL_RESULT: &str = "1 result did not fit, which --strict does not allow";
 fn a_result_that_does_not_fit_ends_a_pipeline() {
     let script = TOTALS.replace("FOLLOW", "false");
     let folder = folder_with(&[("large.csv", LARGE), ("p.sql", &script)]);
-    ended(folder.path(), &["run", "p.sql"]).expect(0).tells(&["1 result did not fit and is NULL"]);
+    ended(folder.path(), &["run", "p.sql"])
+        .expect(0)
+        .tells(&["1 result did not fit the result type and is NULL"]);
     fs::remove_file(folder.path().join("out.csv")).unwrap();
     ended(folder.path(), &["run", "--strict", "p.sql"])
         .expect(2)

@@ -19,6 +19,7 @@ fn terminal(folder: &Path, words: &str) -> PtySession {
     let run =
         format!("stty cols 60 rows 12; echo $$ > pid; exec '{}' {words}", env!("CARGO_BIN_EXE_tidemill"));
     command.arg("-c").arg(run).current_dir(folder).env("TERM", "xterm").env("XDG_STATE_HOME", folder);
+    command.env("PAGER", "sed 's/^/paged: /'").env_remove("TIDEMILL_PAGER");
     spawn_command(command, Some(PATIENCE_MS)).expect("a terminal")
 }
 
@@ -106,6 +107,25 @@ fn a_table_that_changes_is_shown_in_place() {
 }
 
 #[test]
+fn a_table_whose_key_is_not_selected_is_shown_in_place() {
+    let folder = folder_with(&[]);
+    let query = "SELECT count(*) AS n FROM sequence(rate => 20000) GROUP BY value % 3";
+    let mut session = terminal(folder.path(), &format!("sql -c \"{query}\""));
+    // Header, line and one row for each group; redrawn several times.
+    let mut written = String::new();
+    for _ in 0..3 {
+        written += &session.exp_string("\x1b[5A").unwrap();
+        written += "\x1b[5A";
+    }
+    session.send_control('c').unwrap();
+    written += &session.exp_eof().unwrap();
+    let screen = screen(&written.replace("^C", ""));
+    let is_count = |line: &&String| line.trim().parse::<u64>().is_ok();
+    assert_eq!(screen.iter().filter(is_count).count(), 3, "{screen:#?}");
+    assert_eq!(screen.iter().filter(|line| line.trim() == "n").count(), 1, "{screen:#?}");
+}
+
+#[test]
 fn of_a_large_table_the_beginning_is_shown_and_all_of_it_at_the_end() {
     let folder = folder_with(&[]);
     let query = "SELECT value % 50 AS rest, count(*) AS n FROM sequence(rate => 20000) GROUP BY 1";
@@ -135,12 +155,12 @@ fn rows_are_lines_of_values_on_demand() {
     let folder = folder_with(&[]);
     let mut session = prompt(folder.path());
     say(&mut session, "\\x\r");
-    session.exp_string("a line for each value").unwrap();
+    session.exp_string("one line per value").unwrap();
     say(&mut session, "SELECT 6 * 7 AS answer;\r");
     session.exp_string("-[ 1 ]--+-").unwrap();
     session.exp_string(" answer | 42").unwrap();
     say(&mut session, "\\x\r");
-    session.exp_string("a line for each row").unwrap();
+    session.exp_string("one line per row").unwrap();
     say(&mut session, "SELECT 7 * 7 AS answer;\r");
     session.exp_string("     49\r\n").unwrap();
     say(&mut session, "\\q\r");
@@ -148,8 +168,52 @@ fn rows_are_lines_of_values_on_demand() {
 }
 
 #[test]
+fn a_long_result_at_the_prompt_is_given_to_the_pager() {
+    let folder = folder_with(&[]);
+    let mut session = prompt(folder.path());
+    let rows = |rows: u32| format!("SELECT * FROM (VALUES {}) AS t (n) ORDER BY n;\r", values(rows));
+    // Twelve lines: two of the header, one for the number of rows, and one for the prompt.
+    say(&mut session, &rows(8));
+    let short = session.exp_string("(8 rows in ").unwrap();
+    assert!(!short.contains("paged: "), "{short}");
+    say(&mut session, &rows(9));
+    session.exp_string("paged:  n\r\n").unwrap();
+    session.exp_string("paged:  9\r\n").unwrap();
+    session.exp_string("(9 rows in ").unwrap();
+    say(&mut session, "\\pager off\r");
+    session.exp_string("no pager is used").unwrap();
+    say(&mut session, &rows(10));
+    let unpaged = session.exp_string("(10 rows in ").unwrap();
+    assert!(!unpaged.contains("paged: "), "{unpaged}");
+    say(&mut session, "\\pager\r\\df\r");
+    session.exp_string("paged: functions").unwrap();
+    say(&mut session, "\\q\r");
+    session.exp_eof().unwrap();
+}
+
+#[test]
+fn without_a_pager_that_starts_long_results_are_still_shown() {
+    let folder = folder_with(&[]);
+    let run = format!("exec '{}' sql", env!("CARGO_BIN_EXE_tidemill"));
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(format!("stty cols 60 rows 12; {run}")).current_dir(folder.path());
+    command.env("TERM", "xterm").env("XDG_STATE_HOME", folder.path()).env("TIDEMILL_PAGER", "no-such-pager");
+    let mut session = spawn_command(command, Some(PATIENCE_MS)).expect("a terminal");
+    session.exp_string(READY).unwrap();
+    say(&mut session, &format!("SELECT * FROM (VALUES {}) AS t (n) ORDER BY n;\r", values(20)));
+    session.exp_string(" 20\r\n").unwrap();
+    session.exp_string("(20 rows in ").unwrap();
+    say(&mut session, "\\q\r");
+    session.exp_eof().unwrap();
+}
+
+fn values(rows: u32) -> String {
+    (1..=rows).map(|number| format!("({number})")).collect::<Vec<_>>().join(", ")
+}
+
+#[test]
 fn a_prompt_whose_terminal_is_closed_ends_its_pipeline_in_order() {
-    // SIGTERM is no substitute: it ends a prompt that waits for input at once.
+    // SIGTERM is not a substitute: it ends a prompt that waits for input at once.
     if child::hang_up() != "HUP" {
         return;
     }

@@ -1,4 +1,4 @@
-//! Arguments that make no sense: told before anything is done, with exit code 2.
+//! Arguments that make no sense: reported before anything is done, with exit code 2.
 
 mod support;
 
@@ -37,7 +37,7 @@ fn numbers_that_cannot_be_run_with_are_wrong_usage() {
 #[test]
 fn long_traffic_says_that_it_takes_a_while_to_begin() {
     let folder = tempfile::TempDir::new().unwrap();
-    let words = "note: first the history is made";
+    let words = "note: the history is generated first";
     let long = "run --expressways 35 --minutes 30 --peak 1 --out a";
     linear_road(folder.path(), long).expect(0).tells(&[words]);
     let short = linear_road(folder.path(), "run --expressways 2 --minutes 30 --peak 1 --out a").expect(0);

@@ -10,7 +10,9 @@ use tidemill_core::source::{Polled, Source};
 fn main() -> Result<(), Cause> {
     let millions = match std::env::args().nth(1) {
         None => 50,
-        Some(text) => text.parse().map_err(|_| Cause::user(format!("'{text}' is no number of millions")))?,
+        Some(text) => {
+            text.parse().map_err(|_| Cause::user(format!("'{text}' is not a number of millions")))?
+        }
     };
     let count = Some(millions * 1_000_000);
     let all = YahooEvents::new(YahooConfig { count, ..YahooConfig::default() })?;

@@ -37,7 +37,7 @@ pub(crate) fn with_schema(rows: RecordBatch, schema: &SchemaRef) -> Result<Recor
         return Ok(rows);
     }
     RecordBatch::try_new(schema.clone(), rows.columns().to_vec()).map_err(|error| {
-        Cause::bug(format!("a sink got other rows than it was made for: {error}")).with_source(error)
+        Cause::bug(format!("a sink received rows that do not have its columns: {error}")).with_source(error)
     })
 }
 
@@ -121,7 +121,7 @@ impl PendingText {
             self.rows += rows.num_rows() as u64;
             if self.text.len() > PENDING_BYTES_MAX {
                 return Err(Cause::resource(format!(
-                    "more than {} MiB of text wait for a commit of cycle {cycle}; make cycles smaller",
+                    "more than {} MiB of text are waiting for the commit of cycle {cycle}; use smaller cycles",
                     PENDING_BYTES_MAX >> 20
                 )));
             }

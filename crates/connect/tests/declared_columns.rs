@@ -11,7 +11,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use parquet::arrow::ArrowWriter;
 use proptest::prelude::*;
 use tidemill_connect::file::{FileSettings, FileSource};
-use tidemill_connect::formats::{DecoderSettings, Format, text_decoder};
+use tidemill_connect::formats::{DecoderSettings, Format, text_decoder, with_characters_max};
 use tidemill_core::source::{Faults, Polled, Source};
 
 /// `n BIGINT, name VARCHAR NOT NULL, at TIMESTAMP, note VARCHAR`
@@ -42,7 +42,7 @@ fn read(format: Format, schema: &SchemaRef, text: &str, columns: &[usize]) -> (V
     (rows.collect(), decoder.faults())
 }
 
-/// The numbers of the lines that are told to be bad.
+/// The numbers of the lines that are reported as bad.
 fn bad_lines(faults: &Faults) -> Vec<usize> {
     let number = |sample: &String| sample.strip_prefix("f, line ")?.split(':').next()?.parse().ok();
     let mut lines: Vec<usize> = faults.samples.iter().filter_map(number).collect();
@@ -231,4 +231,57 @@ fn keys_that_change_from_line_to_line_are_read_however_lines_come_together() {
     let (rows, faults) = objects(&text);
     assert_eq!(faults.count, 0);
     assert!(rows.iter().map(|row| row[0].clone()).eq((0..5000).map(|n| n.to_string())));
+}
+
+#[test]
+fn a_text_that_is_longer_than_declared_is_no_value_whoever_reads_it() {
+    let name = with_characters_max(Field::new("name", DataType::Utf8, true), 3);
+    let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, true), name]));
+    let csv = "1,abc\n2,abcd\n3,äöü\n4,\n5,äöüß\n";
+    let json = "{\"n\":1,\"name\":\"abc\"}\n{\"n\":2,\"name\":\"abcd\"}\n{\"n\":3,\"name\":\"äöü\"}\n{\"n\":4}\n\
+                {\"n\":5,\"name\":\"äöüß\"}\n";
+    for (format, text) in [(Format::Csv, csv), (Format::Json, json)] {
+        for columns in [&[0, 1][..], &[0]] {
+            let (rows, faults) = read(format.clone(), &schema, text, columns);
+            let numbers: Vec<&str> = rows.iter().map(|row| row[0].as_str()).collect();
+            assert_eq!((numbers, bad_lines(&faults)), (vec!["1", "3", "4"], vec![2, 5]), "{columns:?}");
+            assert!(faults.samples[0].contains("4 characters do not fit into VARCHAR(3)"), "{faults:?}");
+        }
+    }
+    // A format that would not check it refuses it.
+    for (format, column) in [(Format::LineProtocol, "name"), (Format::Lines, "line")] {
+        let line = with_characters_max(Field::new(column, DataType::Utf8, false), 3);
+        let schema: SchemaRef = Arc::new(Schema::new(vec![line]));
+        let settings = DecoderSettings { schema, csv: Default::default(), batch_rows: 3 };
+        let refused = text_decoder(format, settings).map(drop).unwrap_err().to_string();
+        assert!(refused.contains("write VARCHAR"), "{refused}");
+    }
+}
+
+#[test]
+fn a_text_in_a_parquet_file_that_is_longer_than_declared_is_no_value() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("names.parquet");
+    let names = Arc::new(StringArray::from(vec!["abc", "abcd", "äöü"]));
+    let numbers = Arc::new(Int64Array::from(vec![1, 2, 3]));
+    let rows = RecordBatch::try_from_iter([("n", numbers as _), ("name", names as _)]).unwrap();
+    let mut writer =
+        ArrowWriter::try_new(std::fs::File::create(&path).unwrap(), rows.schema(), None).unwrap();
+    writer.write(&rows).unwrap();
+    writer.close().unwrap();
+    let name = with_characters_max(Field::new("name", DataType::Utf8, true), 3);
+    for columns in [&[0, 1][..], &[0]] {
+        let mut settings = FileSettings::new(path.to_str().unwrap());
+        let fields = vec![Field::new("n", DataType::Int64, true), name.clone()];
+        settings.schema = Some(Arc::new(Schema::new(fields)));
+        let mut source = FileSource::open(settings).unwrap();
+        source.set_projection(columns).unwrap();
+        let (mut rows, mut faults) = (0, Faults::default());
+        while let Polled::Rows(batch) = source.poll(std::time::Duration::from_secs(5)).unwrap() {
+            rows += batch.num_rows();
+            faults.merge(source.faults());
+        }
+        faults.merge(source.faults());
+        assert_eq!((rows, faults.count), (2, 1), "{faults:?}");
+    }
 }

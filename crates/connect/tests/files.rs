@@ -35,7 +35,8 @@ fn drain(source: &mut dyn Source) -> Result<Vec<i64>, Cause> {
                 assert_eq!(rows.schema(), source.schema());
                 found.extend(rows.column(0).as_primitive::<Int64Type>().values());
             }
-            Polled::Nothing => {}
+            Polled::Nothing | Polled::Idle => {}
+            Polled::Request { .. } => panic!("these rows have no number"),
             Polled::Ended | Polled::Left => return Ok(found),
         }
     }
@@ -48,7 +49,8 @@ fn take(source: &mut dyn Source, count: usize) -> Vec<i64> {
         assert!(start.elapsed() < Duration::from_secs(30), "only {} rows of {count}", found.len());
         match source.poll(Duration::from_millis(100)).unwrap() {
             Polled::Rows(rows) => found.extend(rows.column(0).as_primitive::<Int64Type>().values()),
-            Polled::Nothing => {}
+            Polled::Nothing | Polled::Idle => {}
+            Polled::Request { .. } => panic!("these rows have no number"),
             Polled::Ended | Polled::Left => panic!("what is followed does not end"),
         }
     }
@@ -76,6 +78,20 @@ fn files_of_a_directory_and_a_pattern_come_in_the_order_of_their_names() {
 }
 
 #[test]
+fn a_file_of_several_gzip_members_is_read_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let member = |text: &str| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        std::io::Write::write_all(&mut encoder, text.as_bytes()).unwrap();
+        encoder.finish().unwrap()
+    };
+    let path = directory.path().join("n.csv.gz");
+    fs::write(&path, [member("n\n1\n"), member("2\n3\n")].concat()).unwrap();
+    let mut source = FileSource::open(settings(path)).unwrap();
+    assert_eq!(drain(&mut source).unwrap(), [1, 2, 3]);
+}
+
+#[test]
 fn what_is_not_there_or_not_known_is_the_users_error_with_a_remedy() {
     let directory = tempfile::tempdir().unwrap();
     let error = |path: &Path| FileSource::open(settings(path)).unwrap_err();
@@ -84,11 +100,11 @@ fn what_is_not_there_or_not_known_is_the_users_error_with_a_remedy() {
     assert!(error(&plain).to_string().ends_with(expected));
     assert!(error(&directory.path().join("*.csv")).to_string().contains("no file matches"));
     fs::write(directory.path().join("x.weird"), "1").unwrap();
-    assert!(error(&directory.path().join("x.weird")).to_string().contains("say format = 'csv'"));
-    fs::write(directory.path().join("x.csv.gz"), "1").unwrap();
-    assert!(error(&directory.path().join("x.csv.gz")).to_string().contains("compress it with zstd"));
+    assert!(error(&directory.path().join("x.weird")).to_string().contains("name it: format = 'csv'"));
+    fs::write(directory.path().join("x.csv.xz"), "1").unwrap();
+    assert!(error(&directory.path().join("x.csv.xz")).to_string().contains("zstd (.zst) or gzip (.gz)"));
     fs::write(directory.path().join("x.csv"), [0x1f, 0x8b, 8, 0]).unwrap();
-    assert!(error(&directory.path().join("x.csv")).to_string().contains("gzip"));
+    assert!(error(&directory.path().join("x.csv")).to_string().contains("damaged gzip file"));
     fs::write(directory.path().join("bad.parquet"), "PAR1 not really").unwrap();
     assert!(error(&directory.path().join("bad.parquet")).to_string().contains("cannot be read as Parquet"));
     fs::write(directory.path().join("bad.arrow"), "ARROW1 not really").unwrap();
@@ -199,7 +215,7 @@ fn another_schema_in_a_later_file_is_cast_or_refused() {
     write_parquet(&third, &column(Arc::new(Float64Array::from(vec![3.5])), "id"));
     let mut source = FileSource::open(settings(directory.path())).unwrap();
     let error = drain(&mut source).unwrap_err().to_string();
-    assert!(error.contains("c.parquet: column 'id' is DOUBLE, but BIGINT is wanted"), "{error}");
+    assert!(error.contains("c.parquet: column 'id' is DOUBLE, but declared as BIGINT"), "{error}");
 
     write_parquet(&third, &column(Arc::new(Int64Array::from(vec![3])), "idx"));
     let mut source = FileSource::open(settings(directory.path())).unwrap();
@@ -222,7 +238,7 @@ fn values_of_a_wider_type_that_do_not_fit_are_faults() {
     let faults = source.faults();
     assert_eq!(faults.count, 2);
     assert!(faults.samples[0].ends_with("t.parquet, row 2: column 'id': a value does not fit into INT"));
-    assert!(faults.samples[1].ends_with("t.parquet, row 3: column 'id' is NOT NULL, but there is no value"));
+    assert!(faults.samples[1].ends_with("t.parquet, row 3: column 'id' is NOT NULL, but has no value"));
 }
 
 #[test]

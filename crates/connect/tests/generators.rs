@@ -18,7 +18,8 @@ fn batches(source: &mut dyn Source) -> Vec<RecordBatch> {
     loop {
         match source.poll(Duration::from_secs(1)).unwrap() {
             Polled::Rows(rows) => batches.push(rows),
-            Polled::Nothing => {}
+            Polled::Nothing | Polled::Idle => {}
+            Polled::Request { .. } => panic!("these rows have no number"),
             Polled::Ended | Polled::Left => return batches,
         }
     }

@@ -1,4 +1,4 @@
-//! Files that are no plain files: pipes, and links that lead in a circle.
+//! Files that are not plain files: pipes, and links that lead in a circle.
 #![cfg(all(unix, feature = "tables"))]
 
 use std::fs::{self, OpenOptions};
@@ -27,7 +27,8 @@ fn drain(source: &mut FileSource) -> Vec<i64> {
     loop {
         match source.poll(Duration::from_millis(50)).unwrap() {
             Polled::Rows(rows) => found.extend(rows.column(0).as_primitive::<Int64Type>().values()),
-            Polled::Nothing => {}
+            Polled::Nothing | Polled::Idle => {}
+            Polled::Request { .. } => panic!("these rows have no number"),
             Polled::Ended | Polled::Left => return found,
         }
     }
@@ -123,5 +124,5 @@ fn columns_of_a_pipe_are_declared_for_looking_would_take_its_rows() {
     let undeclared =
         FileSettings { format: Some(Format::Csv), ..FileSettings::new(path.display().to_string()) };
     let reason = FileSource::open(undeclared).unwrap_err().to_string();
-    assert!(reason.contains("declare its columns"), "{reason}");
+    assert!(reason.contains("its columns cannot be inferred; declare them"), "{reason}");
 }

@@ -130,7 +130,7 @@ fn csv_faults_have_line_and_reason_and_neighbours_stay() {
         "f, line 3: column 'id': 'x' is not a BIGINT",
         "f, line 4: column 'small': 300 does not fit into TINYINT",
         "f, line 5: column 'at': '2026-13-01' is not a TIMESTAMP",
-        "f, line 7: column 'id' is NOT NULL, but there is no value",
+        "f, line 7: column 'id' is NOT NULL, but has no value",
         "f, line 8: 2 fields instead of 3",
         "f, line 9: 4 fields instead of 3",
         "f, line 10: text follows a closing quote (a quote in a quoted field is doubled)",

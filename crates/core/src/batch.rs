@@ -53,8 +53,7 @@ impl Batch {
     /// assert_eq!((batch.bytes(), batch.slice(1, 2).bytes()), (36, 12));
     /// ```
     pub fn bytes(&self) -> usize {
-        let columns: usize = self.rows.columns().iter().map(|column| bytes_of(column)).sum();
-        columns + 4 * (self.positions.len() + self.origins.len())
+        bytes_of_rows(&self.rows) + 4 * (self.positions.len() + self.origins.len())
     }
 
     /// Rows `start..end`, by reference.
@@ -94,6 +93,20 @@ impl Batch {
     pub fn as_rows(&self) -> Rows<'_> {
         Rows { batch: self, start: 0, end: self.len() }
     }
+}
+
+/// The bytes of the columns of a batch, without what they share with others.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tidemill_core::arrow::array::{RecordBatch, UInt64Array};
+///
+/// let column = Arc::new(UInt64Array::from(vec![7, 8, 9])) as _;
+/// let rows = RecordBatch::try_from_iter([("vid", column)]).unwrap();
+/// assert_eq!(tidemill_core::bytes_of_rows(&rows), 24);
+/// ```
+pub fn bytes_of_rows(rows: &RecordBatch) -> usize {
+    rows.columns().iter().map(|column| bytes_of(column)).sum()
 }
 
 /// The bytes of a column's buffers and of its children's. This does not count the allocation behind them: the columns

@@ -73,7 +73,7 @@ impl Cut {
     /// use tidemill_core::Cut;
     /// let cut = Cut { watermarks: vec![i64::MAX, 70, 90], idle: vec![false, true, false], ..Cut::first() };
     /// assert_eq!(cut.watermark_of([0, 1, 2]), 90);
-    /// assert_eq!(cut.watermark_of([0, 1]), i64::MIN, "gateway 1 may go on");
+    /// assert_eq!(cut.watermark_of([0, 1]), i64::MIN, "gateway 1 may continue");
     /// assert_eq!(cut.watermark_of([0]), i64::MAX);
     /// ```
     pub fn watermark_of(&self, gateways: impl IntoIterator<Item = usize>) -> i64 {

@@ -77,7 +77,7 @@ impl Cause {
         Cause { source: Some(Arc::new(Box::new(source))), ..self }
     }
 
-    /// The same fault with the same source, told in other words: usually with the place put in front.
+    /// The same fault with the same source, in other words: usually with the place put in front.
     #[must_use]
     pub fn map_message(self, reword: impl FnOnce(&str) -> String) -> Cause {
         Cause { message: reword(&self.message).into_boxed_str(), ..self }

@@ -25,6 +25,19 @@ impl FaultLog {
         }
     }
 
+    /// Adds faults that were counted elsewhere, such as in another process of the query.
+    ///
+    /// ```
+    /// use tidemill_core::{FaultLog, Faults};
+    /// let (log, mut elsewhere) = (FaultLog::default(), Faults::default());
+    /// elsewhere.add("row 7: division by zero");
+    /// log.merge(elsewhere);
+    /// assert_eq!((log.read().count, log.read().samples.len()), (1, 1));
+    /// ```
+    pub fn merge(&self, elsewhere: Faults) {
+        self.lock().merge(elsewhere);
+    }
+
     /// The faults so far.
     pub fn read(&self) -> Faults {
         self.lock().clone()

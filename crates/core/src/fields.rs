@@ -6,7 +6,7 @@
 //! | a number | its own 1, 2, 4 or 8 bytes, the lowest first |
 //! | bytes, a text in UTF-8 | their length as a `u64`, then the bytes |
 //!
-//! Nothing that is read makes the reader reserve memory: a length counts only if so many bytes are there.
+//! Nothing that is read makes the reader reserve memory: a length counts only if that many bytes exist.
 
 /// The bytes are not the fields that were expected: they end early, or hold a value that cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

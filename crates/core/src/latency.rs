@@ -52,11 +52,28 @@ impl ResponseTimes {
     /// assert_eq!(times.share_within(Duration::from_millis(20)), 0.75);
     /// ```
     pub fn share_within(&self, bound: Duration) -> f64 {
-        let bound_ns = u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX);
         match self.count() {
             0 => 1.0,
-            count => self.histogram.count_between(0, bound_ns) as f64 / count as f64,
+            count => self.count_within(bound) as f64 / count as f64,
         }
+    }
+
+    /// How many events were answered within this time.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let mut times = tidemill_core::latency::ResponseTimes::default();
+    /// times.record(1_000_000, 3);
+    /// assert_eq!(times.count_within(Duration::from_millis(20)), 3);
+    /// assert_eq!(times.count_within(Duration::from_micros(20)), 0);
+    /// ```
+    pub fn count_within(&self, bound: Duration) -> u64 {
+        self.histogram.count_between(0, u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// The mean response time; zero if nothing was recorded.
+    pub fn mean(&self) -> Duration {
+        Duration::from_nanos(self.histogram.mean() as u64)
     }
 
     /// The longest response time; zero if nothing was recorded.

@@ -12,12 +12,16 @@ pub mod concatenate;
 pub mod connections;
 pub mod counters;
 pub mod cut;
+mod delegating_sink;
+mod delegating_source;
 pub mod error;
 pub mod expression;
 pub mod fault_log;
 pub mod fields;
 pub mod latency;
+pub mod memory;
 pub mod operator;
+mod outage;
 pub mod output;
 pub mod prefetch;
 mod refused_row;
@@ -27,19 +31,25 @@ pub mod source;
 pub mod state;
 pub mod transform;
 
-pub use batch::{Batch, PartitionedBatch, Rows, Run};
+pub use batch::{Batch, PartitionedBatch, Rows, Run, bytes_of_rows};
 pub use clock::{Clock, ManualClock, SystemClock, ThreadTime, TimeOfDay};
 pub use connections::{Heard, Stretch};
 pub use cut::{Cut, CutLog, MemoryCutLog, SplitChange};
+pub use delegating_sink::DelegatingSink;
+pub use delegating_source::DelegatingSource;
 pub use error::{Cause, Fault, OperatorError, SinkError};
 pub use expression::Expression;
 pub use fault_log::FaultLog;
+pub use memory::{MemoryAccount, MemoryBudget};
 pub use operator::Operator;
+pub use outage::{Outage, OutageReport};
 pub use output::Output;
 pub use refused_row::RefusedRow;
 pub use sink::{CommitGuard, CycleOutput, Guarantee, Sink};
 pub use snapshot::{SnapshotReader, SnapshotWriter};
-pub use source::{Admission, Faults, Place, Places, Polled, Progress, Refused, Request, Source};
+pub use source::{
+    Admission, Faults, Polled, Progress, Refused, Request, Source, SourceOffset, SourceOffsets,
+};
 pub use state::State;
 pub use transform::{Transform, Transformed};
 

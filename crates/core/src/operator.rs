@@ -67,6 +67,13 @@ pub trait Operator: Send {
     /// [`prefetch`](crate::prefetch)). It must not change anything.
     fn prefetch(&self, _input: usize, _rows: Rows<'_>) {}
 
+    /// About how many bytes of memory the state takes; 0 if that is not known. The engine asks now and then, so that a
+    /// query ends with a reason before its state takes all memory. It must be cheap: ask containers for their capacity, and
+    /// walk through nothing that grows with the rows.
+    fn state_bytes(&self) -> usize {
+        0
+    }
+
     /// Writes the state at the end of a cycle, in a format that starts with a version.
     fn snapshot(&self, writer: &mut SnapshotWriter);
 

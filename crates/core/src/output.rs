@@ -9,6 +9,7 @@ use crate::batch::Batch;
 use crate::column::{self, Column, Row};
 use crate::concatenate;
 use crate::error::Cause;
+use crate::memory::{Bytes, bytes_of_rows};
 
 /// The output ports of an operator on one worker, for one cycle.
 #[derive(Debug)]
@@ -29,6 +30,11 @@ pub struct Port {
     positions: Vec<u32>,
     /// (partition, first row) for each partition that has written to the port.
     origins: Vec<(u32, u32)>,
+    /// At least the bytes of the batches, and the most that they may have.
+    bytes: u64,
+    bytes_max: u64,
+    /// The limit of which that is left.
+    limit: u64,
 }
 
 impl Output {
@@ -70,6 +76,11 @@ impl Output {
     /// Begins a cycle with this number of events: all later rows belong to it.
     pub fn begin_cycle(&mut self, events: u32) {
         self.end_position = events;
+    }
+
+    /// The most bytes that a port takes in batches from now on, until its rows are taken: what is left of a limit.
+    pub fn limit_bytes(&mut self, left: u64, limit: u64) {
+        self.ports.iter_mut().for_each(|port| (port.bytes_max, port.limit) = (left, limit));
     }
 
     /// Begins a partition: it writes all later rows. Partitions must come in ascending order.
@@ -114,6 +125,9 @@ impl Port {
             rows_in_batches: 0,
             positions: Vec::new(),
             origins: Vec::new(),
+            bytes: 0,
+            bytes_max: u64::MAX,
+            limit: u64::MAX,
         }
     }
 
@@ -136,7 +150,8 @@ impl Port {
     ///
     /// # Errors
     /// If the number or types of the columns differ from the port's, if there are nulls where the port has none, or if
-    /// there is not one position per row. All of these are bugs.
+    /// there is not one position per row. All of these are bugs. [`Cause::resource`] if the rows take more memory than is
+    /// left.
     pub fn push_batch(&mut self, rows: RecordBatch, positions: &[u32]) -> Result<(), Cause> {
         if rows.num_rows() != positions.len() {
             let (rows, positions) = (rows.num_rows(), positions.len());
@@ -151,9 +166,26 @@ impl Port {
         }
         self.move_columns_to_batches();
         self.rows_in_batches += rows.num_rows();
+        self.bytes += rows.get_array_memory_size() as u64;
         self.batches.push(rows);
         self.positions.extend_from_slice(positions);
-        Ok(())
+        if self.bytes > self.bytes_max { self.check_bytes() } else { Ok(()) }
+    }
+
+    /// Counts more exactly: rows of a larger batch were counted with all of it.
+    #[cold]
+    fn check_bytes(&mut self) -> Result<(), Cause> {
+        self.bytes = self.batches.iter().map(|rows| bytes_of_rows(rows) as u64).sum();
+        if self.bytes <= self.bytes_max {
+            return Ok(());
+        }
+        let (bytes, left, limit) = (Bytes(self.bytes), Bytes(self.bytes_max), Bytes(self.limit));
+        Err(Cause::resource(format!(
+            "the {} rows that it writes in one cycle take {bytes}, but of the {limit} that may be held only \
+             {left} are left; raise memory_limit or --memory, use smaller cycles (cycle_events), or let \
+             the query write fewer rows",
+            self.positions.len()
+        )))
     }
 
     /// The same rows with the port's schema, on which all readers rely.
@@ -161,7 +193,7 @@ impl Port {
         let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
         let (_, columns, _) = rows.into_parts();
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options).map_err(|error| {
-            Cause::bug(format!("an operator wrote rows that its port does not have: {error}"))
+            Cause::bug(format!("an operator wrote rows that do not match its port: {error}"))
                 .with_source(error)
         })
     }
@@ -205,6 +237,7 @@ impl Port {
         };
         self.batches.clear();
         self.rows_in_batches = 0;
+        self.bytes = 0;
         let positions = column::take(&mut self.positions);
         let origins = expand_origins(&self.origins, positions.len());
         self.origins.clear();

@@ -71,9 +71,21 @@ pub trait CommitGuard: Send + Sync {
     /// # Errors
     /// If the commit cannot be recorded. The query then stops.
     fn after_commit(&self, sink: usize, cycle: u64, recorded: Option<u64>) -> Result<(), Cause>;
+
+    /// Reports that a sink has all cycles up to this one from earlier runs, and that this run has come that far: it does not
+    /// need any more what is before.
+    fn passed(&self, sink: usize, cycle: u64);
+
+    /// Reports that a sink whose target was away when the query began is there, and the last cycle that an earlier run has
+    /// committed there. Returns the first cycle that it does not have.
+    ///
+    /// # Errors
+    /// If the query lacks cycles that the sink needs, or the sink has cycles that the query never had. The query then
+    /// stops without having written to it.
+    fn arrived(&self, sink: usize, last_committed: Option<u64>) -> Result<u64, Cause>;
 }
 
-/// Takes results as whole cycles in order, and makes ranges of them durable. A sink runs on a thread of its own and may
+/// Takes results as whole cycles in order, and makes ranges of them durable. A sink runs on its own thread and may
 /// block. While it does, the engine continues until its credits are used up. (A sink that declares that it never blocks
 /// runs on a worker.)
 pub trait Sink: Send {
@@ -102,12 +114,28 @@ pub trait Sink: Send {
     }
 
     /// The last cycle that an earlier run has committed here; `None` if there is none, or if the sink does not store
-    /// it. Cycles up to this one are not given to the sink again. Asked once, before the query starts.
+    /// it. Cycles up to this one are not given to the sink again. Asked once, before the query starts or when the sink
+    /// has arrived.
     ///
     /// # Errors
     /// If it cannot be determined. The query then does not start.
     fn last_committed(&mut self) -> Result<Option<u64>, Cause> {
         Ok(None)
+    }
+
+    /// Why the target cannot be reached, if it was away when the sink was opened. Such a sink is not asked how far it is, and
+    /// is given nothing, before it has [arrived](Sink::arrive). Asked once, before the query starts.
+    fn away(&self) -> Option<Cause> {
+        None
+    }
+
+    /// Waits until the target of a sink that is [`away`](Sink::away) is there. Called on the sink's thread, once, while
+    /// the query takes in events already; [`last_committed`](Sink::last_committed) is asked after it.
+    ///
+    /// # Errors
+    /// If the target does not come within the time that the sink allows, or if it is there and cannot be used.
+    fn arrive(&mut self) -> Result<(), Cause> {
+        Ok(())
     }
 
     /// The first of the committed cycles that the sink has not recorded yet: [`last_committed`](Sink::last_committed)

@@ -99,6 +99,21 @@ impl<'a> SnapshotReader<'a> {
         }
     }
 
+    /// Reads a version that must be one of these.
+    ///
+    /// # Errors
+    /// If it is another one, or the bytes end too early.
+    pub fn version_of(&mut self, known: &[u8]) -> Result<u8, Cause> {
+        let found = self.u8()?;
+        match known.contains(&found) {
+            true => Ok(found),
+            false => Err(Cause::user(format!(
+                "the snapshot has format version {found}, but this program reads only {known:?}; \
+                 use the program that wrote it"
+            ))),
+        }
+    }
+
     /// Reads bytes that [`SnapshotWriter::bytes`] wrote.
     ///
     /// # Errors

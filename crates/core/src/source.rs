@@ -6,7 +6,7 @@ use std::time::Duration;
 use arrow_array::{BooleanArray, RecordBatch};
 use arrow_schema::SchemaRef;
 
-use crate::connections::Heard;
+use crate::connections::{Heard, Stretch};
 use crate::error::Cause;
 
 /// What a source returned when it was polled.
@@ -14,16 +14,27 @@ use crate::error::Cause;
 pub enum Polled {
     /// Rows, in the order in which they came.
     Rows(RecordBatch),
+    /// All rows of one numbered request, and nothing else. They count once, no matter how often they are sent.
+    Request {
+        /// The rows.
+        rows: RecordBatch,
+        /// Whose request they are.
+        request: Request,
+    },
     /// Nothing came within the given time.
     Nothing,
+    /// Nothing came, and nothing is to be expected for now: until its next rows, the source counts as idle, and does not hold
+    /// event time back.
+    Idle,
     /// Nothing more will come: the source has ended. Its event time is complete, and open windows close.
     Ended,
     /// Nothing more will come from here, but the source has not ended: its event time stays where it is, and open windows
-    /// stay open. A later run of a durable query may go on.
+    /// stay open. A later run of a durable query may continue.
     Left,
 }
 
-/// A request of a client that numbers its requests in ascending order.
+/// A request of a client that numbers its requests in ascending order. A durable query leaves the rows of a request out if it
+/// has taken in that number or a later one of the same client. One that is not durable takes all rows in.
 ///
 /// ```
 /// let request = tidemill_core::source::Request { client: "agent-7".into(), sequence: 12 };
@@ -41,28 +52,28 @@ pub struct Request {
 ///
 /// ```
 /// use std::collections::BTreeMap;
-/// use tidemill_core::source::{Place, note_places};
-/// let mut places = BTreeMap::from([(1, b"byte 70".to_vec())]);
-/// note_places(&mut places, [Place { part: 1, at: None }, Place { part: 2, at: Some(b"byte 9".to_vec()) }]);
-/// assert_eq!(places, BTreeMap::from([(2, b"byte 9".to_vec())]));
+/// use tidemill_core::source::{SourceOffset, note_offsets};
+/// let mut offsets = BTreeMap::from([(1, b"byte 70".to_vec())]);
+/// note_offsets(&mut offsets, [SourceOffset { part: 1, at: None }, SourceOffset { part: 2, at: Some(b"byte 9".to_vec()) }]);
+/// assert_eq!(offsets, BTreeMap::from([(2, b"byte 9".to_vec())]));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SourceOffset {
     /// The number that the source has given to the part.
     pub part: u64,
     /// How far it was read; `None` if the source no longer needs to know anything about it.
     pub at: Option<Vec<u8>>,
 }
 
-/// The last place of each part of a source.
-pub type Places = BTreeMap<u64, Vec<u8>>;
+/// The last offset of each part of a source.
+pub type SourceOffsets = BTreeMap<u64, Vec<u8>>;
 
-/// Takes over the places that have changed.
-pub fn note_places(places: &mut Places, changed: impl IntoIterator<Item = Place>) {
-    for Place { part, at } in changed {
+/// Takes over the offsets that have changed.
+pub fn note_offsets(offsets: &mut SourceOffsets, changed: impl IntoIterator<Item = SourceOffset>) {
+    for SourceOffset { part, at } in changed {
         match at {
-            Some(at) => places.insert(part, at),
-            None => places.remove(&part),
+            Some(at) => offsets.insert(part, at),
+            None => offsets.remove(&part),
         };
     }
 }
@@ -224,25 +235,19 @@ pub trait Source: Send {
     /// If it cannot continue. The query then stops. A record that cannot be read is a fault and not an error.
     fn poll(&mut self, wait: Duration) -> Result<Polled, Cause>;
 
-    /// The request of the rows that were polled last, if they are to count once no matter how often they are sent. The
-    /// rows of one request come in one batch of their own. Asked after each batch of rows, if the source is durable.
-    fn request(&mut self) -> Option<Request> {
-        None
-    }
-
-    /// How far the source has been read, up to the rows that were polled last: the places that have changed since this
+    /// How far the source has been read, up to the rows that were polled last: the offsets that have changed since this
     /// was last asked. They are kept in one record with the rows, so that a durable query never has one without the
     /// other. Asked after each batch of rows, if the source is durable.
-    fn places(&mut self) -> Vec<Place> {
+    fn offsets(&mut self) -> Vec<SourceOffset> {
         Vec::new()
     }
 
-    /// Continues behind the rows that earlier runs took in. These are the last places that [`Source::places`] returned
+    /// Continues behind the rows that earlier runs took in. These are the last offsets that [`Source::offsets`] returned
     /// with them. Called once, before the first poll, if there are any.
     ///
     /// # Errors
     /// If it cannot continue there, for example because a file has different content now.
-    fn go_on(&mut self, _places: &Places) -> Result<(), Cause> {
+    fn resume(&mut self, _offsets: &SourceOffsets) -> Result<(), Cause> {
         Ok(())
     }
 
@@ -251,7 +256,7 @@ pub trait Source: Send {
     /// numbers.
     fn acknowledge(&mut self, _rows: u64) {}
 
-    /// The rows that were polled last are not accepted: their request has a smaller number than `last`, the last
+    /// The request that was polled last is not accepted: it has a smaller number than `last`, the last
     /// accepted one of its client. [`acknowledge`](Source::acknowledge) counts them too, but whoever sent them must not
     /// be told that they are safe. (A request with the number `last` itself is considered a repetition of that request,
     /// and acknowledged.)
@@ -279,8 +284,14 @@ pub trait Source: Send {
         Vec::new()
     }
 
+    /// What an earlier run decided about the connections of the rows that were polled last, if these rows come from its
+    /// journal. It is not decided again. Called after each poll, before [`Source::connections`].
+    fn recorded_stretches(&mut self) -> Vec<Stretch> {
+        Vec::new()
+    }
+
     /// Whether it returns the same rows in the same order each time it is opened. A durable query then continues behind
-    /// those that it had, unless the source knows its places itself. The rows of any other source are all new.
+    /// those that it had, unless the source knows its offsets itself. The rows of any other source are all new.
     fn is_repeatable(&self) -> bool {
         false
     }

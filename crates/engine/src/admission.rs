@@ -13,24 +13,24 @@ use tidemill_core::{Admission, Clock, Faults, Refused, Source, TimeOfDay};
 use crate::event_times::EventTimes;
 use crate::feed_settings::FeedSettings;
 
-/// Asked for each batch of a source before it goes on, unless the source itself asks.
-pub(crate) struct Gate {
+/// Asked for each batch of a source before it is passed on, unless the source itself asks.
+pub(crate) struct AdmissionFilter {
     admission: Option<Box<dyn Admission>>,
     faults: Faults,
 }
 
-impl Gate {
+impl AdmissionFilter {
     /// The gate between a source and a gateway with these streams.
     ///
     /// A source that returns the same rows each time is not filtered, because the rows that a journal has are known
     /// only by their number.
-    pub fn new(source: &mut dyn Source, settings: &FeedSettings, streams: &[SchemaRef]) -> Gate {
+    pub fn new(source: &mut dyn Source, settings: &FeedSettings, streams: &[SchemaRef]) -> AdmissionFilter {
         let lives = !source.is_finite() || settings.max_ahead.is_some();
         let admission = match lives && !source.is_repeatable() {
             true => TimeBound::of(settings, streams).and_then(|times| source.admit_by(Box::new(times))),
             false => None,
         };
-        Gate { admission, faults: Faults::default() }
+        AdmissionFilter { admission, faults: Faults::default() }
     }
 
     /// The rows that may come in, and which these are; `None`: all.
@@ -49,7 +49,7 @@ impl Gate {
 
     fn fault(&mut self, reason: &str) {
         match self.faults.samples.len() < Faults::SAMPLES_MAX {
-            true => self.faults.add(format!("a row was left out: {reason}")),
+            true => self.faults.add(format!("a row was skipped: {reason}")),
             false => self.faults.count += 1,
         }
     }
@@ -129,7 +129,7 @@ impl Admission for TimeBound {
         }
         for (row, time_ns) in times.iter().enumerate() {
             match time_ns {
-                None => refused.add(row, || format!("it has no event time, for '{}' is NULL", self.name)),
+                None => refused.add(row, || format!("it has no event time, because '{}' is NULL", self.name)),
                 Some(time_ns) if time_ns > latest_ns => refused.add(row, || self.too_far(time_ns)),
                 Some(_) => {}
             }
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(refused.rows, [1, 2, 4]);
         let far = "its event time 'at', 1970-01-01 11:00:00.000000001, is more than 1 hour ahead";
         assert!(refused.reason(0).starts_with(far), "{}", refused.reason(0));
-        assert_eq!(refused.reason(1), "it has no event time, for 'at' is NULL");
+        assert_eq!(refused.reason(1), "it has no event time, because 'at' is NULL");
     }
 
     #[test]

@@ -82,9 +82,7 @@ impl ConnectionTimes {
             true => Ok(stretches),
             false => {
                 let all = rows.num_rows();
-                Err(Cause::bug(format!(
-                    "a source says of {taken} of its {all} rows over which connection they came"
-                )))
+                Err(Cause::bug(format!("a source states the connection of only {taken} of its {all} rows")))
             }
         }
     }

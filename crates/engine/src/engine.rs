@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidemill_core::clock::Clock;
+use tidemill_core::clock::{Clock, SystemClock};
 use tidemill_core::snapshot::StateSource;
-use tidemill_core::{CommitGuard, CutLog, Sink};
-use tidemill_flow::{FlowError, Resume, Running, Settings, WorkerProcesses};
+use tidemill_core::{CommitGuard, CutLog, MemoryBudget, Sink};
+use tidemill_flow::{CostMeasurement, FlowError, GivenCycles, Resume, Running, Settings, WorkerProcesses};
 use tidemill_plan::{CyclePolicy, Limits, Plan};
+use tidemill_realtime::Pool;
 
 /// Settings under which a plan runs. Several engines can run in one process independently.
 ///
@@ -15,6 +16,8 @@ use tidemill_plan::{CyclePolicy, Limits, Plan};
 #[derive(Default)]
 pub struct Engine {
     settings: Settings,
+    /// Whether the clock was chosen by the caller.
+    has_clock: bool,
 }
 
 impl Engine {
@@ -48,6 +51,39 @@ impl Engine {
         self
     }
 
+    /// Runs the query's threads in a pool: as many workers as it has, with its policy, cores and budget. Its workers never
+    /// spin. The results do not depend on it.
+    ///
+    /// ```
+    /// use tidemill_engine::{Engine, Policy, Pool, PoolSettings};
+    ///
+    /// let pool = Pool::start(PoolSettings { workers: 2, policy: Policy::Other, ..PoolSettings::new("control") })?;
+    /// let engine = Engine::new().pool(&pool);
+    /// # Ok::<(), tidemill_engine::PoolError>(())
+    /// ```
+    #[must_use]
+    pub fn pool(mut self, pool: &Arc<Pool>) -> Self {
+        self.settings.workers = pool.settings().workers;
+        self.settings.pool = Some(Arc::clone(pool));
+        self
+    }
+
+    /// Counts answers that come later than this after the arrival of their event
+    /// ([`DeadlineMisses`](crate::Counter::DeadlineMisses)).
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.settings.deadline = Some(deadline);
+        self
+    }
+
+    /// Measures the processor time that each cycle takes of workers and threads of sinks, and compares it with what an event may
+    /// cost ([`CostsExceeded`](crate::Counter::CostsExceeded)). Only cycles count that are in flight alone.
+    #[must_use]
+    pub fn measure_costs(mut self, stated: Option<Duration>) -> Self {
+        self.settings.costs = Some(CostMeasurement { stated });
+        self
+    }
+
     /// When cycles close.
     #[must_use]
     pub fn cycles(mut self, policy: CyclePolicy) -> Self {
@@ -58,8 +94,38 @@ impl Engine {
     /// The bounds while the query runs.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
-        self.settings.limits = limits;
+        // A budget that was set before stays, unless these limits have one.
+        let memory = match limits.memory == MemoryBudget::unlimited() {
+            true => self.settings.limits.memory,
+            false => limits.memory.clone(),
+        };
+        self.settings.limits = Limits { memory, ..limits };
         self
+    }
+
+    /// The memory that the state of the query's operators counts against; without one it is only counted.
+    ///
+    /// ```
+    /// use tidemill_engine::{Engine, MemoryBudget};
+    /// let process = MemoryBudget::new(8 << 30);
+    /// let engine = Engine::new().memory(process.query(Some(1 << 30)));
+    /// # drop(engine);
+    /// ```
+    #[must_use]
+    pub fn memory(mut self, memory: MemoryBudget) -> Self {
+        self.settings.limits.memory = memory;
+        self
+    }
+
+    /// Where cycles come from, if the query does not close its own.
+    #[must_use]
+    pub(crate) fn cycles_from(mut self, cycles: Box<dyn GivenCycles>) -> Self {
+        self.settings.cycles_from = Some(cycles);
+        self
+    }
+
+    pub(crate) fn cycle_policy(&self) -> CyclePolicy {
+        self.settings.cycles.clone()
     }
 
     /// Where cuts are logged.
@@ -69,11 +135,19 @@ impl Engine {
         self
     }
 
-    /// The clock of arrivals, cuts and response times.
+    /// The clock of arrivals, cuts and response times. Without one, the clock of a durable query starts at the time of day,
+    /// because its runs must agree on when a row has arrived; that of any other query starts at 0.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.settings.clock = clock;
+        self.has_clock = true;
         self
+    }
+
+    /// With a clock on which all runs of a query agree, unless the caller has chosen one.
+    #[must_use]
+    pub(crate) fn clock_of_all_runs(self) -> Self {
+        if self.has_clock { self } else { self.clock(Arc::new(SystemClock::since_1970())) }
     }
 
     /// Where operators find their state, such as a [`Snapshot`](crate::Snapshot).
@@ -91,7 +165,7 @@ impl Engine {
         self
     }
 
-    /// Asked before a sink commits. Sinks then run on threads of their own, because the guard may block.
+    /// Asked before a sink commits. Sinks then run on their own threads, because the guard may block.
     #[must_use]
     pub fn commit_guard(mut self, guard: Arc<dyn CommitGuard>) -> Self {
         self.settings.guard = Some(guard);

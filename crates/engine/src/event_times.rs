@@ -60,6 +60,6 @@ impl EventTimes {
 pub(crate) fn event_times(column: &ArrayRef) -> Result<&TimestampNanosecondArray, Cause> {
     column.as_primitive_opt::<TimestampNanosecondType>().ok_or_else(|| {
         let found = column.data_type();
-        Cause::bug(format!("the event time is {found} and not a timestamp in nanoseconds"))
+        Cause::bug(format!("the event time is {found}, not a timestamp in nanoseconds"))
     })
 }

@@ -1,4 +1,4 @@
-//! Feeding: a source into its gateway, on a thread of its own. Event times, lateness and idleness are decided here.
+//! Feeding: a source into its gateway, on its own thread. Event times, lateness and idleness are decided here.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -9,8 +9,14 @@ use tidemill_core::error::Cause;
 use tidemill_flow::Gateway;
 
 use crate::feed_settings::FeedSettings;
-use crate::feed_state::{FeedState, FeedStatus};
+use crate::feed_state::{FeedObserver, FeedState, FeedStatus};
 use crate::feeder::Feeder;
+
+/// A query's part in sources that others read, too. Dropping it ends that.
+pub(crate) trait SharedReading: Send + Sync {
+    /// The query takes no more rows than have come by now.
+    fn end(&self);
+}
 
 /// A source that is being fed. Dropping it stops the source.
 ///
@@ -47,6 +53,8 @@ use crate::feeder::Feeder;
 pub struct Feed {
     state: Arc<FeedState>,
     threads: Vec<JoinHandle<()>>,
+    /// If others read the source, too: the query's part in it.
+    part: Option<Arc<dyn SharedReading>>,
 }
 
 impl Feed {
@@ -58,20 +66,36 @@ impl Feed {
     pub fn start(source: Box<dyn Source>, gateway: Gateway, settings: FeedSettings) -> Result<Feed, Cause> {
         let state = Arc::new(FeedState::default());
         state.set_source(gateway.source());
-        let streams = gateway.streams().to_vec();
+        let (streams, pool) = (gateway.streams().to_vec(), gateway.pool_entry());
         let feeder = Feeder::new(source, (gateway, &streams), &settings, Instant::now(), Arc::clone(&state));
-        let threads = vec![spawn("feed", move || feeder.run())?];
-        Ok(Feed { state, threads })
+        let threads = vec![spawn("feed", move || {
+            let _member = pool.join();
+            feeder.run();
+        })?];
+        Ok(Feed { state, threads, part: None })
     }
 
     /// A feed whose threads already run.
     pub(crate) fn of(state: Arc<FeedState>, threads: Vec<JoinHandle<()>>) -> Feed {
-        Feed { state, threads }
+        Feed { state, threads, part: None }
+    }
+
+    /// What a query reads of a source under the clock of a database.
+    pub(crate) fn shared(state: Arc<FeedState>, part: Arc<dyn SharedReading>) -> Feed {
+        Feed { state, threads: Vec::new(), part: Some(part) }
     }
 
     /// Tells the source to stop. Rows that it has returned are still processed; open windows stay open.
     pub fn stop(&self) {
         self.state.stop();
+        if let Some(part) = &self.part {
+            part.end();
+        }
+    }
+
+    /// A handle to read the status from any thread.
+    pub fn observer(&self) -> FeedObserver {
+        FeedObserver(Arc::clone(&self.state))
     }
 
     /// Its current status.
@@ -91,5 +115,7 @@ impl Drop for Feed {
 
 pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Cause> {
     let spawned = std::thread::Builder::new().name(name.into()).spawn(body);
-    spawned.map_err(|error| Cause::resource(format!("a thread for a source: {error}")).with_source(error))
+    spawned.map_err(|error| {
+        Cause::resource(format!("cannot start a thread for a source: {error}")).with_source(error)
+    })
 }

@@ -1,20 +1,23 @@
 //! What a feed's threads share with its observer.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use tidemill_core::{Faults, Progress};
+use tidemill_core::arrow::array::RecordBatch;
+use tidemill_core::{Faults, Progress, bytes_of_rows};
 use tracing::{Level, enabled, warn};
 
 /// The log has at most one line in this time about a source's bad rows, and one about its late ones.
-const LOGGED_EVERY: Duration = Duration::from_secs(1);
+const LOGGED_EVERY: Duration = Duration::from_secs(5);
 
 /// What a feed reports about itself.
 #[derive(Clone, Debug, Default)]
 pub struct FeedStatus {
     /// Rows taken in, including late ones.
     pub rows: u64,
+    /// Their bytes in memory.
+    pub bytes: u64,
     /// Rows that came too late.
     pub late: u64,
     /// Rows that were left out because it was asked for ([`find_skip`](crate::find_skip)).
@@ -27,36 +30,62 @@ pub struct FeedStatus {
     pub ended: bool,
 }
 
+/// Reads the status of a feed from any thread, while it runs and after.
+///
+/// See [`Feed::observer`](crate::Feed::observer).
+#[derive(Clone)]
+pub struct FeedObserver(pub(crate) Arc<FeedState>);
+
+impl FeedObserver {
+    /// Its current status.
+    pub fn status(&self) -> FeedStatus {
+        self.0.status()
+    }
+}
+
 /// What a feed's threads share with its observer.
 #[derive(Default)]
 pub(crate) struct FeedState {
     stop: AtomicBool,
     rows: AtomicU64,
+    bytes: AtomicU64,
     late: AtomicU64,
     skipped: AtomicU64,
     ended: AtomicBool,
     slow: Mutex<(Faults, Progress)>,
     source: OnceLock<String>,
+    read_from: OnceLock<Arc<FeedState>>,
     bad_logged: Sampled,
     late_logged: Sampled,
 }
 
-/// When something was last logged.
-#[derive(Default)]
-struct Sampled(Mutex<Option<Instant>>);
+/// What was logged of something that is counted.
+struct Sampled(Mutex<SampledState>);
+
+struct SampledState {
+    told: u64,
+    /// Not before then.
+    next: Instant,
+}
+
+impl Default for Sampled {
+    /// A short run says everything at its end. Unless somebody asked for the log, it is not said before, too.
+    fn default() -> Self {
+        let wait = if enabled!(Level::INFO) { Duration::ZERO } else { LOGGED_EVERY };
+        Sampled(Mutex::new(SampledState { told: 0, next: Instant::now() + wait }))
+    }
+}
 
 impl Sampled {
-    /// Whether something is to be logged now. With the log off, that costs one load.
-    fn is_due(&self) -> bool {
-        if !enabled!(Level::WARN) {
-            return false;
+    /// How many are new, if they are to be logged now.
+    fn due(&self, count: u64) -> Option<u64> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        if count <= state.told || now < state.next {
+            return None;
         }
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_due = last.is_none_or(|last| last.elapsed() >= LOGGED_EVERY);
-        if is_due {
-            *last = Some(Instant::now());
-        }
-        is_due
+        state.next = now + LOGGED_EVERY;
+        Some(count - std::mem::replace(&mut state.told, count))
     }
 }
 
@@ -66,7 +95,8 @@ impl FeedState {
         let _ = self.source.set(name.to_owned());
     }
 
-    fn source(&self) -> &str {
+    /// The source's name in the log.
+    pub fn source(&self) -> &str {
         self.source.get().map_or("", String::as_str)
     }
 
@@ -78,15 +108,25 @@ impl FeedState {
         self.stop.store(true, Ordering::SeqCst);
     }
 
-    pub fn add_rows(&self, rows: usize) {
-        self.rows.fetch_add(rows as u64, Ordering::Relaxed);
+    pub fn add_rows(&self, rows: &RecordBatch) {
+        self.rows.fetch_add(rows.num_rows() as u64, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes_of_rows(rows) as u64, Ordering::Relaxed);
+    }
+
+    /// Rows that a query has taken of a source that is read for several.
+    pub fn add_read(&self, rows: u64, bytes: u64, late: u64) {
+        self.rows.fetch_add(rows, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.late.fetch_add(late, Ordering::Relaxed);
+    }
+
+    /// What is known of the source itself is in another state.
+    pub fn read_from(&self, source: &Arc<FeedState>) {
+        let _ = self.read_from.set(Arc::clone(source));
     }
 
     pub fn set_late(&self, late: u64) {
-        let before = self.late.swap(late, Ordering::Relaxed);
-        if late > before && self.late_logged.is_due() {
-            warn!(source = self.source(), late, "rows came too late");
-        }
+        self.late.store(late, Ordering::Relaxed);
     }
 
     pub fn add_skipped(&self, rows: u64) {
@@ -94,11 +134,25 @@ impl FeedState {
     }
 
     pub fn add_faults(&self, faults: Faults) {
-        if faults.count > 0 && self.bad_logged.is_due() {
-            let bad = self.lock().0.count + faults.count;
-            warn!(source = self.source(), bad, sample = ?faults.samples.first(), "records cannot be used");
+        if !faults.is_empty() {
+            self.lock().0.merge(faults);
         }
-        self.lock().0.merge(faults);
+    }
+
+    /// Logs what is new, if it is time: called again and again, also when nothing comes.
+    pub fn log_faults(&self) {
+        if !enabled!(Level::WARN) {
+            return;
+        }
+        let late = self.late.load(Ordering::Relaxed);
+        if let Some(new) = self.late_logged.due(late) {
+            warn!(source = self.source(), late, new, "rows came too late");
+        }
+        let slow = self.lock();
+        if let Some(new) = self.bad_logged.due(slow.0.count) {
+            let (bad, sample) = (slow.0.count, slow.0.samples.last());
+            warn!(source = self.source(), bad, new, ?sample, "records could not be used");
+        }
     }
 
     pub fn set_progress(&self, progress: Progress) {
@@ -106,14 +160,17 @@ impl FeedState {
     }
 
     pub fn has_ended(&self) {
+        self.log_faults();
         self.ended.store(true, Ordering::Release);
     }
 
     /// The current status.
     pub fn status(&self) -> FeedStatus {
-        let slow = self.lock();
+        let source = self.read_from.get();
+        let slow = source.map_or(self, |source| source.as_ref()).lock();
         FeedStatus {
             rows: self.rows.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
             late: self.late.load(Ordering::Relaxed),
             skipped: self.skipped.load(Ordering::Relaxed),
             faults: slow.0.clone(),

@@ -6,9 +6,9 @@ use std::time::Instant;
 use tidemill_core::arrow::schema::SchemaRef;
 use tidemill_core::error::Cause;
 use tidemill_core::{Polled, Source};
-use tidemill_flow::{Gateway, guard};
+use tidemill_flow::guard;
 
-use crate::entrance::{End, Entrance, Entry};
+use crate::feed_entry::{ChunkReceiver, End, EndReceiver, FeedEntry};
 use crate::feed_settings::FeedSettings;
 use crate::feed_state::FeedState;
 use crate::source_reader::{POLL_WAIT, SourceReader};
@@ -16,11 +16,11 @@ use crate::source_reader::{POLL_WAIT, SourceReader};
 /// A source and its gateway, on one thread.
 pub(crate) struct Feeder<E> {
     reader: SourceReader,
-    entry: Entry<E>,
+    entry: FeedEntry<E>,
     state: Arc<FeedState>,
 }
 
-impl Feeder<Gateway> {
+impl<E: ChunkReceiver + EndReceiver> Feeder<E> {
     /// Feeds until the source ends or the feed is stopped.
     pub fn run(mut self) {
         let end = guard(|| {
@@ -34,17 +34,17 @@ impl Feeder<Gateway> {
     }
 }
 
-impl<E: Entrance> Feeder<E> {
+impl<E: ChunkReceiver> Feeder<E> {
     /// From a source into a gateway with these streams.
     pub fn new(
         source: Box<dyn Source>,
-        entrance: (E, &[SchemaRef]),
+        receiver: (E, &[SchemaRef]),
         settings: &FeedSettings,
         now: Instant,
         state: Arc<FeedState>,
     ) -> Self {
-        let reader = SourceReader::new(source, settings, entrance.1, i64::MIN, now);
-        Feeder { reader, entry: Entry::new(entrance, settings, i64::MIN, now), state }
+        let reader = SourceReader::new(source, settings, receiver.1, i64::MIN, now);
+        Feeder { reader, entry: FeedEntry::new(receiver, settings, i64::MIN, now), state }
     }
 
     /// Feeds what the source has next.
@@ -52,15 +52,18 @@ impl<E: Entrance> Feeder<E> {
         if self.state.is_stopped() {
             return Ok(Some(End::Stop));
         }
-        let pushed = match self.reader.poll(POLL_WAIT, &self.state)? {
-            Polled::Rows(rows) => {
+        let polled = self.reader.poll(POLL_WAIT, &self.state)?;
+        let is_idle = matches!(polled, Polled::Idle);
+        let pushed = match polled {
+            // Without a journal, nobody remembers the numbers of requests.
+            Polled::Rows(rows) | Polled::Request { rows, .. } => {
                 self.reader.rows_came(now());
                 let (rows, stretches) = self.reader.take(&rows, 0, &self.state)?;
-                self.state.add_rows(rows.num_rows());
+                self.state.add_rows(&rows);
                 match rows.num_rows() {
                     0 => Ok(()),
                     _ => {
-                        let chunk = self.entry.intake.take_stretches(&rows, &stretches)?;
+                        let chunk = self.entry.chunks.take_stretches(&rows, &stretches)?;
                         let pushed = self.entry.push(chunk, &self.state);
                         // The source was not asked while the query held this back.
                         self.reader.rows_came(now());
@@ -68,8 +71,8 @@ impl<E: Entrance> Feeder<E> {
                     }
                 }
             }
-            Polled::Nothing => {
-                self.reader.hear_nothing(now());
+            Polled::Nothing | Polled::Idle => {
+                self.reader.hear_nothing(now(), is_idle);
                 Ok(())
             }
             Polled::Ended => return Ok(Some(End::Source)),
@@ -77,7 +80,7 @@ impl<E: Entrance> Feeder<E> {
         };
         let told = pushed
             .and_then(|()| self.entry.look_ahead(self.reader.time_ns().unwrap_or(i64::MIN), now()))
-            .and_then(|()| self.entry.look_idle(now()));
+            .and_then(|()| if is_idle { self.entry.set_idle() } else { self.entry.look_idle(now()) });
         Ok(told.err().map(End::from))
     }
 }

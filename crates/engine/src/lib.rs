@@ -77,22 +77,30 @@
 //! ```
 
 mod admission;
+mod chunk_builder;
+mod clock;
 mod connection_times;
 mod durable;
 mod engine;
-mod entrance;
 mod event_times;
 mod feed;
+mod feed_entry;
 mod feed_settings;
 mod feed_state;
 mod feeder;
-mod intake;
+mod in_time;
+mod machine_memory;
 mod source_reader;
 
 #[cfg(test)]
 #[path = "../tests/connections/mod.rs"]
 mod connection_tests;
 
+pub use chunk_builder::ChunkBuilder;
+pub use clock::{
+    Beginning, ClockRun, DatabaseClock, DatabaseCut, DurableClockRun, DurableUse, Held, OpenSource,
+    QueryFolder, QueryLag, QueryPosition, RING_BYTES_MAX, SourceKey, SourceUse,
+};
 pub use durable::{
     Durability, DurableRun, DurableSource, Maintenance, Recovered, Repair, Skip, SyncPolicy, find_repair,
     find_skip,
@@ -100,27 +108,37 @@ pub use durable::{
 pub use engine::{Engine, Launch};
 pub use feed::Feed;
 pub use feed_settings::{EventTime, FeedSettings};
-pub use feed_state::FeedStatus;
-pub use intake::Intake;
+pub use feed_state::{FeedObserver, FeedStatus};
+pub use machine_memory::machine_memory_bytes;
 pub use tidemill_core::counters::Counter;
 pub use tidemill_core::error::{Cause, Fault, OperatorError, SinkError, chain};
 pub use tidemill_core::latency::ResponseTimes;
+pub use tidemill_core::memory::{Bytes, bytes_of_rows};
 pub use tidemill_core::sink::Arrivals;
 pub use tidemill_core::snapshot::{Snapshot, StateSource};
 pub use tidemill_core::{
-    Admission, Batch, Clock, CommitGuard, Cut, CutLog, CycleOutput, Expression, FaultLog, Faults, Guarantee,
-    Heard, ManualClock, MemoryCutLog, Operator, Output, Place, Places, Polled, Progress, Refused, Request,
-    Rows, Sink, SnapshotReader, SnapshotWriter, Source, SplitChange, State, SystemClock, ThreadTime,
-    TimeOfDay, Transform, Transformed, arrow, fields, prefetch,
+    Admission, Batch, Clock, CommitGuard, Cut, CutLog, CycleOutput, DelegatingSink, DelegatingSource,
+    Expression, FaultLog, Faults, Guarantee, Heard, ManualClock, MemoryAccount, MemoryBudget, MemoryCutLog,
+    Operator, Output, Polled, Progress, Refused, Request, Rows, Sink, SnapshotReader, SnapshotWriter, Source,
+    SourceOffset, SourceOffsets, SplitChange, State, Stretch, SystemClock, ThreadTime, TimeOfDay, Transform,
+    Transformed, arrow, fields, prefetch,
 };
 pub use tidemill_flow::{
-    Chunk, Failure, FlowError, Gateway, Interrupt, Replan, Resume, Running, Snapshots, SplitStatus, Status,
-    Stopped, Summary, Work, WorkerProcess, WorkerProcesses,
+    Chunk, CostExceeded, CostMeasurement, CycleCosts, DeadlineMiss, Failure, FlowError, Gateway, Interrupt,
+    Observer, Replan, Resume, Running, SinkStatus, Snapshots, SplitStatus, Status, Stopped, Summary, Work,
+    WorkerProcess, WorkerProcesses,
 };
-pub use tidemill_journal::{CatalogJournal, Disk, Journal, Positions, Skips, StreamSettings, inspect};
+pub use tidemill_journal::{
+    CatalogJournal, Disk, Epoch, Journal, LostRows, Positions, Skips, StoredRowsFile, StreamSettings,
+    database, inspect, set_aside,
+};
 pub use tidemill_plan::{
     AutoSplit, CyclePolicy, Limits, OperatorPlan, PlaceChoice, PlaceGroup, PlaceMember, Plan, PlanError,
     Producer, StreamProcessPlan, StreamRef, TransformPlan, places_of,
+};
+pub use tidemill_realtime::{
+    Affinity, Policy, Pool, PoolError, PoolObserver, PoolSettings, PoolStatus, Role, WhatRan, WhenEmpty,
+    analysis,
 };
 pub use tidemill_split::choose::{Choice, choose, compare};
 pub use tidemill_split::cost::{Proportions, RouterCosts, SplitterCosts};
@@ -128,5 +146,5 @@ pub use tidemill_split::predict::{PredictedStage, Prediction, predict};
 pub use tidemill_split::profile::{SplitProfile, profile};
 pub use tidemill_split::{
     BROADCAST, OMIT, Route, Shape, SplitPlan, SplitPlanError, route_by_hash, route_by_key, route_by_value,
-    route_or_broadcast,
+    route_or_broadcast, spatial,
 };

@@ -7,7 +7,7 @@ use tidemill_core::arrow::schema::SchemaRef;
 use tidemill_core::error::Cause;
 use tidemill_core::{Polled, Source, Stretch};
 
-use crate::admission::Gate;
+use crate::admission::AdmissionFilter;
 use crate::connection_times::ConnectionTimes;
 use crate::feed_settings::FeedSettings;
 use crate::feed_state::FeedState;
@@ -18,7 +18,7 @@ pub(crate) const POLL_WAIT: Duration = Duration::from_millis(20);
 /// A source with what decides about its rows before they have a position.
 pub(crate) struct SourceReader {
     pub source: Box<dyn Source>,
-    gate: Gate,
+    gate: AdmissionFilter,
     /// If the rows have an event time.
     connections: Option<ConnectionTimes>,
     idle_after: Option<Duration>,
@@ -34,7 +34,7 @@ impl SourceReader {
         time_ns: i64,
         now: Instant,
     ) -> Self {
-        let gate = Gate::new(source.as_mut(), settings, streams);
+        let gate = AdmissionFilter::new(source.as_mut(), settings, streams);
         let connections = ConnectionTimes::watch(source.as_mut(), settings, time_ns);
         SourceReader { source, gate, connections, idle_after: settings.idle_after, last_rows: now }
     }
@@ -43,9 +43,8 @@ impl SourceReader {
     pub fn poll(&mut self, wait: Duration, state: &FeedState) -> Result<Polled, Cause> {
         let polled = self.source.poll(wait)?;
         let faults = self.source.faults();
-        if !faults.is_empty() {
-            state.add_faults(faults);
-        }
+        state.add_faults(faults);
+        state.log_faults();
         state.set_progress(self.source.progress());
         Ok(polled)
     }
@@ -64,7 +63,9 @@ impl SourceReader {
             row.checked_sub(known)
                 .is_some_and(|new| admitted.as_ref().is_none_or(|admitted| admitted.value(new)))
         };
+        let recorded = self.source.recorded_stretches();
         let stretches = match &mut self.connections {
+            _ if !recorded.is_empty() => recorded,
             Some(connections) => connections.hear(self.source.connections(), &rows, is_in)?,
             None => Vec::new(),
         };
@@ -76,10 +77,11 @@ impl SourceReader {
         self.last_rows = now;
     }
 
-    /// Takes over what the source has heard of its connections, when nothing came.
-    pub fn hear_nothing(&mut self, now: Instant) {
+    /// Takes over what the source has heard of its connections, when nothing came. The source may have said that it is
+    /// idle.
+    pub fn hear_nothing(&mut self, now: Instant, says_idle: bool) {
         let silent = now.saturating_duration_since(self.last_rows);
-        let is_idle = self.idle_after.is_some_and(|limit| silent >= limit);
+        let is_idle = says_idle || self.idle_after.is_some_and(|limit| silent >= limit);
         if let Some(connections) = &mut self.connections {
             connections.hear_nothing(self.source.connections(), is_idle);
         }

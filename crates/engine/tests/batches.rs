@@ -252,9 +252,9 @@ impl Operator for Wrong {
 #[test]
 fn a_batch_that_its_port_does_not_have_is_a_named_bug() {
     let cases = [
-        ("too few columns", "rows that its port does not have"),
-        ("other types", "rows that its port does not have"),
-        ("nulls", "rows that its port does not have"),
+        ("too few columns", "rows that do not match its port"),
+        ("other types", "rows that do not match its port"),
+        ("nulls", "rows that do not match its port"),
         ("too few positions", "1 rows with 0 positions"),
         ("a position too large", "the last position of the cycle is 10"),
     ];

@@ -74,6 +74,33 @@ fn cycles_in_flight_and_the_gateways_queue_are_bounded() {
 }
 
 #[test]
+fn a_blocked_sink_holds_up_another_only_when_it_is_too_far_behind() {
+    for (workers, direct) in [(1, false), (2, false), (2, true)] {
+        watched("a blocked sink beside another", move || {
+            let (slow, quick, cuts) = (Remember::default(), Remember::default(), Count::default());
+            let quick = Remember { direct, ..quick };
+            slow.hold(true);
+            let mut plan = Plan::new("two");
+            let input = plan.source("input", [schema()]);
+            plan.sink("slow", input.clone());
+            plan.sink("quick", input);
+            let limits = Limits { cycles_in_flight_max: 3, cycles_behind_max: 40, ..Limits::default() };
+            let engine = Engine::new().workers(workers).cycles(CyclePolicy::fixed(10)).limits(limits);
+            let sinks = [slow.boxed(), quick.boxed()].into_iter().flatten().collect();
+            let mut running = engine.cut_log(cuts.clone()).run(plan, sinks).unwrap();
+            let (_, thread) = push_in_background(&mut running, 500);
+            assert_reaches(&cuts.0, 40..=40);
+            eventually("the quick sink has them all", || quick.committed() == 40);
+            assert_eq!(slow.committed(), 0);
+            slow.hold(false);
+            thread.join().unwrap();
+            running.join().unwrap();
+            assert_eq!((slow.rows(0), quick.rows(0)), (numbered(0..5000), numbered(0..5000)));
+        });
+    }
+}
+
+#[test]
 fn uncommitted_bytes_are_bounded() {
     for workers in [1, 2] {
         watched("a blocked sink", move || {
@@ -85,6 +112,7 @@ fn uncommitted_bytes_are_bounded() {
                 cycles_in_flight_max: 1000,
                 // All that is pushed fits the queue.
                 gateway_batches_max: 120,
+                ..Limits::default()
             };
             let engine = Engine::new().workers(workers).cycles(CyclePolicy::fixed(10)).limits(limits);
             let mut running =

@@ -25,7 +25,7 @@ const LAST: u64 = 600;
 const HOUR_NS: u64 = 3_600_000_000_000;
 const YEAR_NS: u64 = 8766 * HOUR_NS;
 
-/// A clock that goes on by a microsecond whenever it is read, and sometimes by an hour.
+/// A clock that advances by a microsecond whenever it is read, and sometimes by an hour.
 struct LeapingClock {
     now_ns: AtomicU64,
     leaps: bool,

@@ -53,7 +53,6 @@ impl Death {
 /// Requests from standard input, a number each; `ack N` on standard output once N of this run are acknowledged.
 struct Numbers {
     lines: Receiver<u64>,
-    last: u64,
     death: Death,
 }
 
@@ -68,7 +67,7 @@ impl Numbers {
                 }
             }
         });
-        Numbers { lines, last: 0, death }
+        Numbers { lines, death }
     }
 }
 
@@ -80,17 +79,13 @@ impl Source for Numbers {
     fn poll(&mut self, wait: Duration) -> Result<Polled, Cause> {
         match self.lines.recv_timeout(wait) {
             Ok(number) => {
-                self.last = number;
                 self.death.pass("polled");
-                Ok(Polled::Rows(row(number)))
+                let request = Request { client: format!("parent {}", number % 3), sequence: number };
+                Ok(Polled::Request { rows: row(number), request })
             }
             Err(RecvTimeoutError::Timeout) => Ok(Polled::Nothing),
             Err(RecvTimeoutError::Disconnected) => Ok(Polled::Ended),
         }
-    }
-
-    fn request(&mut self) -> Option<Request> {
-        Some(Request { client: format!("parent {}", self.last % 3), sequence: self.last })
     }
 
     fn acknowledge(&mut self, rows: u64) {

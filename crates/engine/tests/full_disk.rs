@@ -1,5 +1,5 @@
 //! A durable query whose disk is full, a small file system in memory: it says so and holds its sender back; when there is
-//! room, it goes on, after a restart too, and nothing is lost. Skipped where mounting is not permitted.
+//! room, it continues, after a restart too, and nothing is lost. Skipped where mounting is not permitted.
 
 mod fixture;
 
@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fixture::forward::{Forward, plan_of};
@@ -18,6 +18,46 @@ use tidemill_engine::{
     Cause, Durability, DurableRun, DurableSource, Engine, FeedSettings, Journal, Sink, StreamSettings,
     SyncPolicy,
 };
+use tracing::field::Field;
+use tracing::span::{Attributes, Id, Record as SpanRecord};
+use tracing::{Event, Level, Metadata, Subscriber};
+
+/// The messages of warnings that all threads have logged.
+#[derive(Clone, Default)]
+struct Messages(Arc<Mutex<String>>);
+
+impl Messages {
+    fn of_this_process() -> Messages {
+        let messages = Messages::default();
+        tracing::subscriber::set_global_default(messages.clone()).expect("the only subscriber");
+        messages
+    }
+
+    fn has(&self, text: &str) -> bool {
+        self.0.lock().unwrap().contains(text)
+    }
+}
+
+impl Subscriber for Messages {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() <= Level::WARN
+    }
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+    fn record(&self, _: &Id, _: &SpanRecord<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn event(&self, event: &Event<'_>) {
+        event.record(&mut |_: &Field, value: &dyn std::fmt::Debug| {
+            *self.0.lock().unwrap() += &format!("{value:?}\n");
+        });
+    }
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+/// One test at a time: while one starts `mount`, the new process holds the locks of the other one's journal for a moment.
+static TURN: Mutex<()> = Mutex::new(());
 
 const LAST: u64 = 3000;
 /// The log of cuts reserves 8 MiB of it.
@@ -89,8 +129,9 @@ fn held_back(disk: &SmallDisk, world: &Arc<Mutex<World>>) -> DurableRun {
     let run = start(&disk.journal(), world, LAST).unwrap();
     eventually("told of the full disk", || {
         let faults = run.feeds[0].status().faults;
-        faults.samples.iter().any(|sample| sample.contains("make room there"))
+        faults.notices.iter().any(|notice| notice.contains("free space there"))
     });
+    assert_eq!(run.feeds[0].status().faults.count, 0, "no row is bad because of it");
     let world = world.lock().unwrap();
     assert!(world.acknowledged < LAST && world.sent < LAST, "{} were acknowledged", world.acknowledged);
     run
@@ -114,17 +155,22 @@ fn begun(world: &Arc<Mutex<World>>) -> Option<SmallDisk> {
 
 #[test]
 fn it_goes_on_when_there_is_room() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     watched("a full disk", || {
+        let log = Messages::of_this_process();
         let world: Arc<Mutex<World>> = Arc::default();
         let Some(disk) = begun(&world) else { return };
         let run = held_back(&disk, &world);
+        eventually("logged at its beginning", || log.has("the journal's disk has no space"));
         fs::remove_file(disk.filler()).unwrap();
+        eventually("logged at its end", || log.has("the journal's disk has space again"));
         finish(run, &world);
     });
 }
 
 #[test]
 fn it_goes_on_after_a_restart() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     watched("a full disk", || {
         let mut world: Arc<Mutex<World>> = Arc::default();
         let Some(disk) = begun(&world) else { return };

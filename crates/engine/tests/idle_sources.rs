@@ -76,7 +76,7 @@ fn an_idle_source_does_not_hold_timers_back_comes_back_and_ends() {
             push(&a, &sink, chunk(&[row(40)]));
             assert_eq!(ends(&sink, 0), [8, 32]);
 
-            // It comes back behind the others: time does not go back, but does not go on either.
+            // It comes back behind the others: time does not go back, but does not advance either.
             push(&b, &sink, Chunk { watermark: 35, ..chunk(&[row(41)]) });
             push(&a, &sink, chunk(&[row(60)]));
             assert_eq!(ends(&sink, 0), [8, 32]);

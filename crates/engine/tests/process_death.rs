@@ -78,11 +78,11 @@ fn a_process_that_ends_in_any_way_is_named_with_its_end() {
     let ends = [
         (
             "at 2028 exit",
-            "process 1: it ended before the query did (exit status: 3); its standard error says why",
+            "process 1: it ended before the query (exit status: 3); its standard error says why",
         ),
         (
             "at 2028 abort",
-            "process 1: it was killed by signal 6 before the query's end; start the query again",
+            "process 1: it was killed by signal 6 before the end of the query; start the query again",
         ),
     ];
     for (name, text) in ends {

@@ -353,20 +353,18 @@ fn refused(processes: WorkerProcesses, name: &str) -> String {
 fn processes_that_cannot_join_are_named_with_the_reason() {
     let token = token();
     let error = refused(processes(3, "nothing", &token), "forward");
-    assert!(error.contains("process 1: its plan is another one than that of process 0"), "{error}");
+    assert!(error.contains("process 1: its plan differs from the plan of process 0"), "{error}");
     let error = refused(processes(2, "no such plan", &token), "forward");
-    assert!(error.contains("process 1: it ended before the query did (exit status: 101)"), "{error}");
+    assert!(error.contains("process 1: it ended before the query (exit status: 101)"), "{error}");
     let error = refused(processes(2, "forward", &token).program("/no/such/program"), "forward");
     assert!(error.contains("process 1: '/no/such/program' could not be started"), "{error}");
     let silent = processes(2, "forward", &token).program("/bin/sleep").arguments(["600"]);
     let error = refused(silent.join_time(Duration::from_millis(300)), "forward");
     assert!(error.contains("process 1: it did not join in time"), "{error}");
     let garbage = processes(2, "forward", &token).program("/bin/cat").arguments(["/dev/null"]);
-    assert!(refused(garbage, "forward").contains("process 1: it ended before the query did"));
+    assert!(refused(garbage, "forward").contains("process 1: it ended before the query"));
     let forgetful = processes(2, "forward", &token).arguments(["--exact", "forgetful", "--nocapture"]);
-    assert!(
-        refused(forgetful, "forward").contains("process 1: it ended before the query did (exit status: 9)")
-    );
+    assert!(refused(forgetful, "forward").contains("process 1: it ended before the query (exit status: 9)"));
     // More than a pipe holds, and nobody reads it.
     let long = "forward".to_string() + &" ".repeat(1 << 20);
     let silent = processes(2, &long, &token).program("/bin/sleep").arguments(["600"]);
@@ -375,9 +373,9 @@ fn processes_that_cannot_join_are_named_with_the_reason() {
     let error = refused(WorkerProcesses::new(2).instructions(vec![b' '; (16 << 20) + 1]), "forward");
     assert!(error.contains("16777217 bytes of instructions for other processes"), "{error}");
     let error = refused(processes(65, "forward", &token), "forward");
-    assert_eq!(error, "65 processes; there must be 1 to 64");
+    assert_eq!(error, "65 processes; choose 1 to 64");
     let error = refused(WorkerProcesses::new(0), "forward");
-    assert_eq!(error, "0 processes; there must be 1 to 64");
+    assert_eq!(error, "0 processes; choose 1 to 64");
     assert_none_left(&token);
 }
 

@@ -49,7 +49,7 @@ fn a_chunk_that_does_not_fit_its_source_stops_the_query() {
             chunk(vec![Some(batch(&[row(5)])), None], 5),
             "position 5, but the chunk has 5",
         ),
-        ("positions that go back", chunk(vec![Some(batch(&[row(3), row(2)])), None], 5), "do not ascend"),
+        ("positions that go back", chunk(vec![Some(batch(&[row(3), row(2)])), None], 5), "are not ascending"),
         ("too few positions", chunk(vec![Some(short()), None], 5), "one position for each row"),
     ];
     for (what, bad, text) in cases {

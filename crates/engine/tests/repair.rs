@@ -103,7 +103,7 @@ fn a_sink_behind_every_state_is_brought_to_the_oldest() {
         let last = outside.lock().unwrap().committed.replace(0).unwrap();
         let refused =
             start(folder.path(), &world, &outside, 100_000).err().expect("it cannot go on").to_string();
-        assert!(refused.contains("journal repair") && refused.contains("state of cycle"), "{refused}");
+        assert!(refused.contains("journal repair") && refused.contains("The state after cycle"), "{refused}");
         let found = repair(folder.path(), &outside).unwrap().expect("something is to be done");
         let behind: Vec<_> = found.behind.iter().map(|(_, cycle)| *cycle).collect();
         assert_eq!(behind, [Some(0)]);

@@ -150,7 +150,7 @@ fn a_change_is_told_with_its_first_cycle_and_what_was_measured_is_of_the_new_pla
         assert!(refused("forward", 1, wanted.clone()).contains("the plan has no such input"));
         assert!(refused("forward", 0, SplitPlan::fsplit(8)).contains("for 8 partitions"));
         let deep = SplitPlan { shape: Shape::Tree { fan_outs: vec![2; 5] }, ..SplitPlan::fsplit(7) };
-        assert!(refused("forward", 0, deep).contains("a tree of 5 levels"));
+        assert!(refused("forward", 0, deep).contains("the tree has 5 levels"));
         eventually("the first half", || running.status().get(Counter::EventsCommitted) == 20_000);
         running.replan("forward", 0, wanted).unwrap();
     });
@@ -218,7 +218,7 @@ fn the_engine_chooses_by_what_it_measures() {
     });
     let choice = status.splits[0].choice.as_ref().unwrap();
     assert!(choice.predictions.iter().all(|prediction| prediction.plan.validate(7).is_ok()));
-    assert!(status.splits[0].to_string().contains("by the model, the split and the operator alone: "));
+    assert!(status.splits[0].to_string().contains("by the model, for the split and the operator alone: "));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use fixture::sink::{Given, Remember};
 use fixture::{Random, chunk, numbered, watched};
 use proptest::prelude::*;
 use tidemill_engine::{
-    Chunk, Cut, CyclePolicy, Engine, FlowError, Limits, MemoryCutLog, Resume, Running, Sink, Snapshot,
+    Chunk, Cut, CyclePolicy, Engine, FlowError, Limits, MemoryCutLog, Plan, Resume, Running, Sink, Snapshot,
 };
 
 fn engine(random: &mut Random, log: &MemoryCutLog) -> Engine {
@@ -165,4 +165,41 @@ fn cuts_that_do_not_follow_each_other_are_refused() {
         let started = Engine::new().resume(resume).run(fixture::forward::plan(), Remember::default().boxed());
         assert!(matches!(started, Err(FlowError::Settings(_))));
     }
+}
+
+/// While cuts are replayed, a source falls silent. Nothing may be taken for a replayed cut that only a later one can
+/// have, or the source would hold time back until its next row.
+#[test]
+fn silence_that_is_heard_while_cuts_are_replayed_counts_afterwards() {
+    watched("silence during a replay", || {
+        let mut plan = Plan::new("two sources");
+        let streams = ["silent", "other"].map(|name| plan.source(name, [fixture::schema()])[0]);
+        plan.sink("both", streams);
+        let cut = |cycle: u64, positions: [u64; 2]| Cut {
+            cycle,
+            positions: positions.to_vec(),
+            watermarks: vec![10, 10],
+            idle: vec![false, false],
+            ..Cut::first()
+        };
+        let resume = Resume { after: None, replay: vec![cut(0, [2, 1]), cut(1, [2, 2])], sinks: vec![0] };
+        let log = MemoryCutLog::new(100);
+        let policy = CyclePolicy { events_max: 4, ..CyclePolicy::default() };
+        let engine = Engine::new().workers(1).cycles(policy).cut_log(log.clone()).resume(resume);
+        let sink = Remember::default();
+        let mut running = engine.run(plan, sink.boxed()).unwrap();
+        let (silent, other) = (running.gateway(0).unwrap(), running.gateway(1).unwrap());
+        silent.push(chunk(&numbered(1..3))).unwrap();
+        // Before the other source has what the replayed cuts need.
+        silent.push(Chunk { events: 0, watermark: 50, idle: true, ..chunk(&[]) }).unwrap();
+        other.push(chunk(&numbered(3..4))).unwrap();
+        fixture::eventually("the first replayed cycle", || sink.committed() >= 1);
+        other.push(chunk(&numbered(4..5))).unwrap();
+        fixture::eventually("the second replayed cycle", || sink.committed() >= 2);
+        fixture::eventually("the silence", || {
+            log.cuts().iter().any(|cut| cut.cycle >= 2 && cut.idle[0] && cut.watermarks[0] == 50)
+        });
+        drop((silent, other));
+        running.join().unwrap();
+    });
 }

@@ -148,10 +148,10 @@ fn what_every_state_has_stays() {
             skip(folder.path(), &world, &[positions].into_iter().collect()).unwrap_err().to_string()
         };
         let text = refused(LAST - 1..LAST);
-        assert!(text.contains("is part of every state that is left"), "{text}");
-        assert!(refused(0..1).contains("is no longer there"), "{}", refused(0..1));
+        assert!(text.contains("is part of every remaining state"), "{text}");
+        assert!(refused(0..1).contains("no longer exists"), "{}", refused(0..1));
         assert!(
-            refused(LAST..LAST + 1).contains(&format!("no position {LAST}")),
+            refused(LAST..LAST + 1).contains(&format!("position {LAST} of 'input' does not exist")),
             "{}",
             refused(LAST..LAST + 1)
         );

@@ -1,4 +1,4 @@
-//! A durable query on a slow disk, with a sink that is away: intake goes on until the journal has reached its limit, then
+//! A durable query on a slow disk, with a sink that is away: intake continues until the journal has reached its limit, then
 //! the sender is held back; when the sink is back, nothing is lost.
 
 #[path = "../../journal/tests/journal/support/fault_disk.rs"]

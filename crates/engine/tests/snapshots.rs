@@ -1,4 +1,4 @@
-//! Snapshots while the stream flows: a run that goes on from one gives what the run without a break gives.
+//! Snapshots while the stream flows: a run that continues from one gives what the run without a break gives.
 
 mod fixture;
 
@@ -11,19 +11,33 @@ use fixture::oracle::{Spec, one_chunk, random_events};
 use fixture::sink::{Placed, Remember};
 use fixture::{Random, chunk, numbered, watched};
 use tidemill_engine::{
-    Cause, Chunk, Counter, Cut, CutLog, CyclePolicy, Engine, FlowError, Limits, MemoryCutLog, Running, Sink,
-    Snapshot,
+    Cause, Chunk, Counter, Cut, CutLog, CyclePolicy, Engine, FlowError, Limits, MemoryCutLog, Plan, Running,
+    Sink, Snapshot,
 };
 
 /// Starts a plan with one-chunk cycles, so that the cuts of a run and of its two parts are the same.
 fn start(spec: &Spec, workers: usize, state: Option<Snapshot>) -> (Running, Vec<Remember>) {
+    start_plan(spec, spec.plan(), workers, state)
+}
+
+fn start_plan(spec: &Spec, plan: Plan, workers: usize, state: Option<Snapshot>) -> (Running, Vec<Remember>) {
     let sinks: Vec<Remember> = spec.sinks.iter().map(|_| Remember::default()).collect();
     let boxed = sinks.iter().map(|sink| Box::new(sink.clone()) as Box<dyn Sink>).collect();
     let mut engine = Engine::new().workers(workers).cycles(CyclePolicy::fixed(100));
     if let Some(state) = state {
         engine = engine.state(Arc::new(state));
     }
-    (engine.run(spec.plan(), boxed).unwrap(), sinks)
+    (engine.run(plan, boxed).unwrap(), sinks)
+}
+
+/// The plan of a later version, in which each operator has another name.
+fn renamed(mut plan: Plan) -> Plan {
+    for operator in &mut plan.operators {
+        let now = format!("renamed {}", operator.name);
+        let former = std::mem::replace(&mut operator.name, now);
+        operator.former_names.extend(["another".to_owned(), former]);
+    }
+    plan
 }
 
 fn streams_of(sink: &Remember) -> Vec<Vec<Vec<Placed>>> {
@@ -60,7 +74,8 @@ fn a_run_that_goes_on_from_a_snapshot_gives_the_rest() {
             drop(gateway);
             let _ = first.join();
 
-            let (mut second, second_sinks) = start(&spec, after, Some(snapshot.clone()));
+            let plan = if round % 2 == 0 { spec.plan() } else { renamed(spec.plan()) };
+            let (mut second, second_sinks) = start_plan(&spec, plan, after, Some(snapshot.clone()));
             push_all(&mut second, &chunks[at..]);
             second.join().unwrap();
             for ((expected, first), second) in expected.iter().zip(&first_sinks).zip(&second_sinks) {

@@ -186,7 +186,7 @@ proptest! {
         let mut random = Random(seed);
         let most = [4, 40, 512][random.below(3) as usize];
         let partitions = 1 + random.below(most) as u32;
-        // So many broadcasts that there are at most about 20,000 copies.
+        // A number of broadcasts such that there are at most about 20,000 copies.
         let broadcast = random.below(101).min(4_000 / u64::from(partitions));
         let omit = random.below(101 - broadcast);
         let cycle = [7, 100, 3000][random.below(3) as usize];

@@ -232,12 +232,12 @@ fn a_wrong_transform_stops_the_query_and_is_named() {
     let cases = [
         ("error", "no such car"),
         ("panic", "bug: no such car"),
-        ("too few rows", "3 rows of 10 and does not say"),
+        ("too few rows", "3 rows from 10 without stating"),
         ("too few causes", "name an input row for each"),
         ("causes that go back", "ascending"),
         ("a cause that is no row", "name an input row"),
-        ("other columns", "not as the plan declares"),
-        ("columns in another order", "not as the plan declares"),
+        ("other columns", "do not match the plan"),
+        ("columns in another order", "do not match the plan"),
     ];
     for ((what, text), workers) in cases.into_iter().flat_map(|case| [1, 2, 5].map(|workers| (case, workers)))
     {

@@ -23,12 +23,15 @@ mod transport;
 mod workers;
 
 pub use error::{Failure, FlowError};
-pub use intake::gateway::{Chunk, Gateway, Interrupt, Stopped};
+pub use intake::gateway::{Chunk, Gateway, Interrupt, PoolEntry, Stopped};
+pub use intake::given::{Given, GivenCycle, GivenCycles, Waker};
 pub use intake::resume::{Replay, Resume, SinkProgress};
 pub use members::{WorkerProcess, WorkerProcesses};
 pub use panics::guard;
 pub use run::{Running, Settings, Snapshots, start};
+pub use run_state::costs::{CostExceeded, CostMeasurement, CycleCosts};
+pub use run_state::misses::DeadlineMiss;
 pub use run_state::splits::Replan;
 pub use run_state::work::Work;
 pub use split_status::SplitStatus;
-pub use status::{Status, Summary};
+pub use status::{Observer, SinkStatus, Status, Summary};

@@ -21,7 +21,7 @@ pub fn guard<T>(body: impl FnOnce() -> Result<T, Cause>) -> Result<T, Cause> {
 /// Calls `body`, which concatenates rows of one cycle and can fail only if they do not fit one batch.
 pub(crate) fn guard_size<T>(body: impl FnOnce() -> T) -> Result<T, Cause> {
     guard(|| Ok(body())).map_err(|cause| match cause.fault {
-        Fault::Bug => Cause::resource(format!("{}; let cycles have fewer events", cause.message)),
+        Fault::Bug => Cause::resource(format!("{}; use cycles with fewer events", cause.message)),
         _ => cause,
     })
 }

@@ -4,12 +4,13 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crossbeam_channel::{bounded, unbounded};
+use crossbeam_channel::unbounded;
 use tidemill_core::clock::Clock;
 use tidemill_core::error::Cause;
 use tidemill_core::snapshot::{Snapshot, StateSource};
 use tidemill_core::{CommitGuard, CutLog, MemoryCutLog, Sink, SystemClock};
 use tidemill_plan::{CyclePolicy, Limits, Plan};
+use tidemill_realtime::{Pool, PoolQuery};
 use tidemill_split::SplitPlan;
 use timely::communication::WorkerGuards;
 use tracing::info;
@@ -18,20 +19,22 @@ use crate::error::{Failure, FlowError};
 use crate::intake::cutter::Cutter;
 use crate::intake::cycle::Cycle;
 use crate::intake::gateway::{Gateway, gateway};
+use crate::intake::given::{CycleTaker, GivenCycles};
 use crate::intake::resume::{Replay, Resume};
 use crate::members::{Leader, PROCESSES_MAX, WorkerProcesses, check_is_no_member};
 use crate::run_state::RunState;
+use crate::run_state::costs::CostMeasurement;
 use crate::run_state::splits;
 use crate::split_optimizer::SplitOptimizer;
 use crate::stages::committer::Committer;
 use crate::stages::sink_stage::SinkHandover;
-use crate::status::{Status, Summary};
+use crate::status::{Observer, Status, Summary};
 use crate::sync::spawn;
 use crate::topology::{EdgeKind, Layout, Topology};
 use crate::transport::bulk_channels::BulkChannels;
 use crate::transport::handshake::INSTRUCTIONS_BYTES_MAX;
 use crate::workers::launch::{Network, launch};
-use crate::workers::worker::{CycleSource, WorkerParts};
+use crate::workers::worker::{Closing, CycleSource, WorkerParts};
 
 /// How a plan is run.
 pub struct Settings {
@@ -41,10 +44,18 @@ pub struct Settings {
     pub processes: Option<WorkerProcesses>,
     /// How long a worker without work spins before it parks.
     pub spin: Duration,
+    /// The pool in which its threads run; `None`: they are ordinary threads.
+    pub pool: Option<Arc<Pool>>,
+    /// Within what time of its arrival an event should have its answer. Later ones are counted.
+    pub deadline: Option<Duration>,
+    /// Whether the processor time of cycles is measured, and what it is compared with.
+    pub costs: Option<CostMeasurement>,
     /// When cycles close.
     pub cycles: CyclePolicy,
     /// The bounds.
     pub limits: Limits,
+    /// Where the cycles come from; `None`: the query closes its own, and logs their cuts.
+    pub cycles_from: Option<Box<dyn GivenCycles>>,
     /// Where cuts are logged.
     pub cut_log: Box<dyn CutLog>,
     /// The clock of arrivals, cuts and response times.
@@ -67,8 +78,12 @@ impl Default for Settings {
             workers: 1,
             processes: None,
             spin: Duration::ZERO,
+            pool: None,
+            deadline: None,
+            costs: None,
             cycles: CyclePolicy::default(),
             limits: Limits::default(),
+            cycles_from: None,
             cut_log: Box::new(MemoryCutLog::new(1024)),
             clock: Arc::new(SystemClock::new()),
             state: None,
@@ -103,9 +118,12 @@ pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Resul
     let layout = check_layout(workers, settings.processes.as_ref())?;
     if sinks.len() != plan.sinks.len() {
         let (given, planned) = (sinks.len(), plan.sinks.len());
-        return Err(FlowError::Settings(format!("{given} sinks were given, the plan has {planned}")));
+        return Err(FlowError::Settings(format!("got {given} sinks, but the plan has {planned}")));
     }
     check_limits(&settings.cycles, &settings.limits)?;
+    check_pool(settings.pool.as_deref(), &layout)?;
+    // At real-time priority, a worker that spins would keep everything else from its core.
+    let spin = if settings.pool.is_some() { Duration::ZERO } else { settings.spin };
     let topology = Arc::new(Topology::new(plan, layout)?);
     let plan = &topology.plan;
     let is_resumed = settings.resume.is_some();
@@ -121,6 +139,11 @@ pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Resul
     let mut run_state =
         RunState::new(settings.clock, &settings.limits, workers, &topology, first_cycle, stoppers);
     run_state.progress.counted_from_ns = counted_from_ns;
+    run_state.progress.deadline_ns = settings.deadline.map(|deadline| deadline.as_nanos() as u64);
+    let names: Vec<&str> = topology.plan.sinks.iter().map(|sink| sink.name.as_str()).collect();
+    let of_query = |pool| PoolQuery::new(&pool, names.join(", "), settings.deadline);
+    run_state.pool = settings.pool.map(of_query);
+    run_state.costs.measurement = settings.costs;
     let snapshot_parts = topology.plan.operators.len() * layout.all_workers() as usize;
     if settings.snapshot_at_end {
         run_state.snapshots.keep_end(snapshot_parts);
@@ -132,7 +155,7 @@ pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Resul
         None => (None, None),
         Some(processes) => {
             let state = settings.state.as_deref();
-            let (leader, sockets) = Leader::gather(&processes, &run_state, state, settings.spin)?;
+            let (leader, sockets) = Leader::gather(&processes, &run_state, state, spin)?;
             (Some(leader), Some(Network { sockets, bulk: Arc::clone(&bulk) }))
         }
     };
@@ -145,18 +168,29 @@ pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Resul
     }
     let first_new = resume.sinks.clone();
     let replay = Replay::new(resume);
-    let cutter = Cutter::new(settings.cycles, queues, settings.cut_log, replay, Arc::clone(&run_state));
+    let cutter = match settings.cycles_from {
+        None => {
+            let of_run = Arc::clone(&run_state);
+            Closing::Own(Box::new(Cutter::new(settings.cycles, queues, settings.cut_log, replay, of_run)))
+        }
+        Some(given) => {
+            // Its rows come with its cycles.
+            gateways.clear();
+            Closing::Given(CycleTaker::new(given, Arc::clone(&run_state)))
+        }
+    };
 
     let mut handovers = Vec::new();
     let mut sink_threads = Vec::new();
     for (index, sink) in sinks.into_iter().enumerate() {
-        // The guard waits for disks.
-        let may_block = sink.may_block() || settings.guard.is_some();
+        // The guard waits for disks, and a sink that is away for its target.
+        let may_block = sink.may_block() || settings.guard.is_some() || sink.away().is_some();
         let name = topology.plan.sinks[index].name.clone();
         let committer = Committer::new(index, name, sink, Arc::clone(&run_state));
         let committer = committer.resumed(first_new[index], settings.guard.clone());
         if may_block {
-            let (sender, results) = bounded(settings.limits.cycles_in_flight_max as usize + 1);
+            // Bounded by the credits.
+            let (sender, results) = unbounded();
             handovers.push(Some(SinkHandover::Thread(sender)));
             sink_threads.push(spawn(format!("sink-{index}"), move || committer.run(&results))?);
         } else {
@@ -183,7 +217,7 @@ pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Resul
                 .enumerate()
                 .map(|(sink, handover)| handover.take_if(|_| feeds(sink)))
                 .collect(),
-            spin: settings.spin,
+            spin,
             cutter: cycles.take(),
         }
     });
@@ -204,22 +238,38 @@ pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Resul
 /// Refuses invalid numbers of workers and processes.
 fn check_layout(workers: usize, processes: Option<&WorkerProcesses>) -> Result<Layout, FlowError> {
     if workers == 0 || workers > 1024 {
-        return Err(FlowError::Settings(format!("{workers} workers; there must be 1 to 1024")));
+        return Err(FlowError::Settings(format!("{workers} workers; choose 1 to 1024")));
     }
     let instructions_bytes = processes.map_or(0, WorkerProcesses::instructions_bytes);
     if instructions_bytes > INSTRUCTIONS_BYTES_MAX {
         return Err(FlowError::Settings(format!(
-            "{instructions_bytes} bytes of instructions for other processes; there must be at most \
-             {INSTRUCTIONS_BYTES_MAX}: put what is long into a file and name that"
+            "{instructions_bytes} bytes of instructions for other processes, but at most \
+             {INSTRUCTIONS_BYTES_MAX} are allowed; put long parts into a file, and pass its name"
         )));
     }
     let processes = processes.map_or(1, WorkerProcesses::count);
     if processes == 0 || processes > PROCESSES_MAX {
-        return Err(FlowError::Settings(format!(
-            "{processes} processes; there must be 1 to {PROCESSES_MAX}"
-        )));
+        return Err(FlowError::Settings(format!("{processes} processes; choose 1 to {PROCESSES_MAX}")));
     }
     Ok(Layout { workers: workers as u32, processes: processes as u32, process: 0 })
+}
+
+/// Refuses a pool that the query would not run in as a whole.
+fn check_pool(pool: Option<&Pool>, layout: &Layout) -> Result<(), FlowError> {
+    let Some(settings) = pool.map(Pool::settings) else { return Ok(()) };
+    if layout.processes > 1 {
+        let reason =
+            format!("pool '{}': a query in a pool runs in one process, not in several", settings.name);
+        return Err(FlowError::Settings(reason));
+    }
+    if settings.workers != layout.workers as usize {
+        let (name, workers) = (&settings.name, settings.workers);
+        return Err(FlowError::Settings(format!(
+            "pool '{name}' has {workers} workers, not {}",
+            layout.workers
+        )));
+    }
+    Ok(())
 }
 
 /// Refuses limits with which nothing would move, or that are not limits.
@@ -227,12 +277,13 @@ fn check_limits(cycles: &CyclePolicy, limits: &Limits) -> Result<(), FlowError> 
     let ranges = [
         ("events in a cycle", u64::from(cycles.events_max), 1 << 30),
         ("cycles in flight", limits.cycles_in_flight_max, 1 << 16),
+        ("cycles behind", limits.cycles_behind_max, 1 << 20),
         ("uncommitted bytes", limits.uncommitted_bytes_max, u64::MAX),
         ("batches in a gateway", limits.gateway_batches_max as u64, 1 << 20),
     ];
     match ranges.iter().find(|(_, value, most)| *value == 0 || value > most) {
         Some((what, value, most)) => {
-            Err(FlowError::Settings(format!("at most {value} {what}; this limit must be 1 to {most}")))
+            Err(FlowError::Settings(format!("the limit of {value} {what} is invalid; choose 1 to {most}")))
         }
         None => Ok(()),
     }
@@ -276,8 +327,12 @@ impl Running {
 
     /// Counters and response times so far.
     pub fn status(&self) -> Status {
-        let elapsed_ns = self.run_state.clock.now_ns() - self.started_ns;
-        Status::new(&self.run_state, elapsed_ns)
+        self.observer().status()
+    }
+
+    /// A handle to read the status from any thread, also while another one waits for the end.
+    pub fn observer(&self) -> Observer {
+        Observer { run_state: Arc::clone(&self.run_state), started_ns: self.started_ns }
     }
 
     /// Waits until every worker has built its operators and restored their state. Events may be pushed earlier; they
@@ -307,7 +362,7 @@ impl Running {
             return Err(refuse("the plan has no such input".into()));
         };
         if split.auto.is_none() {
-            return Err(refuse("its split stays as it is; plan it with auto_split to change it".into()));
+            return Err(refuse("its split is fixed; plan it with auto_split to change it".into()));
         }
         splits::check(&plan, split.plan.partitions, split.levels).map_err(refuse)?;
         self.run_state.splits.propose(edge, plan);
@@ -349,7 +404,7 @@ impl Running {
             Some(failure) => Err(failure.into()),
             None => {
                 let status = self.status();
-                info!("the query has ended, and everything that it wrote is committed");
+                info!("the query has ended, and all its output is committed");
                 Ok(status)
             }
         }

@@ -1,4 +1,4 @@
-//! Chooses split plans while a query runs: profiles samples of its rows, on a thread of its own, and proposes plans
+//! Chooses split plans while a query runs: profiles samples of its rows, on its own thread, and proposes plans
 //! that the model predicts to be better. A proposal takes effect at a cut and changes no result. On request, given
 //! plans are profiled too, to show what the model predicts for them.
 

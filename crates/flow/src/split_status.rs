@@ -91,7 +91,7 @@ impl fmt::Display for SplitStatus {
             }
         }
         match &self.choice {
-            Some(choice) => write!(f, "\nby the model, the split and the operator alone: {choice}"),
+            Some(choice) => write!(f, "\nby the model, for the split and the operator alone: {choice}"),
             None => Ok(()),
         }
     }

@@ -1,9 +1,15 @@
 //! What a running query reports about itself.
 
+use std::sync::Arc;
+
 use tidemill_core::counters::Counter;
 use tidemill_core::latency::ResponseTimes;
+use tidemill_plan::Plan;
+use tidemill_realtime::{PoolQuery, PoolStatus};
 
 use crate::run_state::RunState;
+use crate::run_state::costs::CycleCosts;
+use crate::run_state::misses::DeadlineMiss;
 use crate::run_state::splits::Replan;
 use crate::run_state::work::Work;
 use crate::split_status::SplitStatus;
@@ -24,28 +30,96 @@ pub struct Status {
     pub splits: Vec<SplitStatus>,
     /// The split plans that replaced others, oldest first; the last 256 of them.
     pub replans: Vec<Replan>,
+    /// How long the oldest event has waited whose cycle is closed and not committed; 0 if there is none.
+    pub oldest_ns: u64,
+    /// The event time up to which each source is complete at the last cut, in the plan's order. It is `i64::MIN` before
+    /// the source's first event, and `i64::MAX` once it has ended. Empty before the first cut.
+    pub watermarks: Vec<i64>,
+    /// One past the last cycle that all sinks have committed.
+    pub committed_end: u64,
+    /// What the query's pool has done, since the pool started.
+    pub pool: Option<PoolStatus>,
+    /// The last answers that were late, oldest first; at most 16 cycles with some.
+    pub misses: Vec<DeadlineMiss>,
+    /// What cycles have cost, where that is measured.
+    pub costs: CycleCosts,
+    /// How far each sink is, in the plan's order.
+    pub sinks: Vec<SinkStatus>,
+}
+
+/// How far a sink is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SinkStatus {
+    /// Its name in the plan.
+    pub name: String,
+    /// How many cycles it has committed in this run.
+    pub cycles_committed: u64,
+    /// How many cycles it was handed and has not committed.
+    pub cycles_waiting: u64,
+}
+
+/// Reads the status of a run from any thread, while it runs and after.
+///
+/// See [`Running::observer`](crate::Running::observer).
+#[derive(Clone)]
+pub struct Observer {
+    pub(crate) run_state: Arc<RunState>,
+    pub(crate) started_ns: u64,
+}
+
+impl Observer {
+    /// Counters and response times so far.
+    pub fn status(&self) -> Status {
+        let now_ns = self.run_state.clock.now_ns();
+        Status::new(&self.run_state, (self.started_ns, now_ns))
+    }
+
+    /// What runs.
+    pub fn plan(&self) -> &Plan {
+        &self.run_state.topology().plan
+    }
 }
 
 /// The status at the end of a run.
 pub type Summary = Status;
 
 impl Status {
-    pub(crate) fn new(run_state: &RunState, elapsed_ns: u64) -> Self {
+    fn new(run_state: &RunState, (started_ns, now_ns): (u64, u64)) -> Self {
         let values = Counter::ALL.iter().map(|counter| run_state.counters.get(*counter)).collect();
-        let (per_event, per_cycle) = run_state.progress.response_times();
+        let progress = &run_state.progress;
+        let (per_event, per_cycle) = progress.response_times();
         Status {
             values,
             per_event,
             per_cycle,
-            elapsed_ns,
+            elapsed_ns: now_ns.saturating_sub(started_ns),
             work: run_state.work.list(),
             splits: SplitStatus::list(run_state),
             replans: run_state.splits.changes(),
+            oldest_ns: progress.oldest_ns().map_or(0, |arrived_ns| now_ns.saturating_sub(arrived_ns)),
+            watermarks: progress.last_cut().map_or(Vec::new(), |cut| cut.watermarks.clone()),
+            committed_end: progress.committed_cycles(),
+            pool: run_state.pool.as_ref().map(PoolQuery::status),
+            misses: run_state.misses.last(),
+            costs: run_state.costs.costs(),
+            sinks: SinkStatus::list(run_state),
         }
     }
 
     /// A counter's value.
     pub fn get(&self, counter: Counter) -> u64 {
         self.values[counter as usize]
+    }
+}
+
+impl SinkStatus {
+    fn list(run_state: &RunState) -> Vec<SinkStatus> {
+        let sinks = run_state.topology().plan.sinks.iter().zip(run_state.progress.of_sinks());
+        let status = sinks.map(|(sink, (cycles_committed, cycles_waiting))| SinkStatus {
+            name: sink.name.clone(),
+            cycles_committed,
+            cycles_waiting,
+        });
+        status.collect()
     }
 }

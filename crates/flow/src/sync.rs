@@ -19,6 +19,6 @@ pub(crate) fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> Resul
 }
 
 fn no_thread(error: io::Error) -> FlowError {
-    let text = format!("a thread could not be started: {error}; raise the limit of threads (ulimit -u)");
+    let text = format!("cannot start a thread: {error}; raise the limit of threads (ulimit -u)");
     FlowError::NotStarted(Cause::resource(text).with_source(error))
 }

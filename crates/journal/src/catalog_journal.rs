@@ -18,7 +18,7 @@ const SEGMENT_BYTES: u64 = 1 << 20;
 /// The largest a log may become.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// The durable log of a catalogue's definitions, each as bytes, in a folder of its own. Only one process at a time can have
+/// The durable log of a catalogue's definitions, each as bytes, in its own folder. Only one process at a time can have
 /// it open.
 ///
 /// ```
@@ -43,12 +43,12 @@ impl CatalogJournal {
     /// # Errors
     /// If another process has it, a definition is damaged that was synced, or the disk fails.
     pub fn open(medium: Arc<dyn Medium>, folder: &Path) -> Result<CatalogJournal, Cause> {
-        medium.create_folder(folder).map_err(|error| failed("make the folder", folder, error))?;
+        medium.create_folder(folder).map_err(|error| failed("create the folder", folder, error))?;
         let path = layout::lock(folder);
         let lock = medium.lock(&path).map_err(|error| failed("lock", &path, error))?;
         let Some(lock) = lock else {
             return Err(Cause::user(format!(
-                "another process has the catalogue in '{}'; end it first, or use another folder",
+                "another process is using the catalogue in '{}'; end it first, or use another folder",
                 folder.display()
             )));
         };
@@ -82,7 +82,7 @@ impl CatalogJournal {
     /// # Errors
     /// If the disk fails; the log then accepts nothing more.
     pub fn append(&mut self, definition: &[u8]) -> Result<(), Cause> {
-        let record = NewRecord { count: 1, arrived_ns: 0, request: None, places: &[], stretches: &[] };
+        let record = NewRecord { count: 1, arrived_ns: 0, request: None, offsets: &[], stretches: &[] };
         self.log.append(record, &[definition])?;
         match self.log.begin_sync()? {
             Some(pending) => {

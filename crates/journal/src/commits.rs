@@ -1,4 +1,4 @@
-//! The file `commits`: what was committed, for sinks that do not store it themselves.
+//! The file `commits`: what was committed, for sinks that do not store it themselves. The file `away` has the same form.
 //!
 //! `TIDECMIT`, version; number of sinks, for each its name and its last committed cycle; CRC32 of all of it.
 
@@ -16,7 +16,7 @@ use crate::replace::replace;
 const MAGIC: [u8; 8] = *b"TIDECMIT";
 const VERSION: u32 = 1;
 
-/// The file with the last committed cycle of each sink. Clones refer to the same file.
+/// A file with a cycle for each sink: in `commits`, the last that it has committed. Clones refer to the same file.
 #[derive(Clone)]
 pub struct CommitFile {
     medium: Arc<dyn Medium>,
@@ -28,7 +28,7 @@ impl CommitFile {
         CommitFile { medium, path }
     }
 
-    /// For each sink its last committed cycle; empty before the first write.
+    /// The cycle of each sink; empty before the first write.
     ///
     /// # Errors
     /// If the file is damaged, or a newer program wrote it.

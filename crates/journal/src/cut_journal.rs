@@ -46,6 +46,16 @@ impl CutJournal {
         self.progress.synced().checked_sub(1)
     }
 
+    /// The first cycle whose cut is still there.
+    pub fn start(&self) -> u64 {
+        self.progress.first()
+    }
+
+    /// Reads the cuts one after the other.
+    pub fn reader(&self) -> CutReader {
+        CutReader(LogReader::new(self.lock().shared.clone()))
+    }
+
     /// One past the last cycle whose cut is logged.
     pub fn end(&self) -> u64 {
         self.progress.end()
@@ -106,17 +116,30 @@ impl CutJournal {
     }
 }
 
+/// Reads a log of cuts. Reading on is fast; going back searches the segment.
+pub struct CutReader(LogReader);
+
+impl CutReader {
+    /// The cut of this cycle, if it was logged.
+    ///
+    /// # Errors
+    /// If it was removed or is damaged.
+    pub fn read(&mut self, cycle: u64) -> Result<Option<Cut>, Cause> {
+        read_cut(&mut self.0, cycle)
+    }
+}
+
 impl CutLog for CutJournal {
     fn append(&mut self, cut: &Cut) -> Result<(), Cause> {
         let mut log = self.lock();
         if cut.cycle != log.end() {
             let due = log.end();
-            return Err(Cause::bug(format!("cut {} is logged where cut {due} is due", cut.cycle)));
+            return Err(Cause::bug(format!("cut {} is logged where cut {due} is expected", cut.cycle)));
         }
         let mut bytes = Vec::with_capacity(64 + 17 * cut.positions.len());
         encode_cut(cut, &mut bytes);
         log.append(
-            NewRecord { count: 1, arrived_ns: cut.closed_at_ns, request: None, places: &[], stretches: &[] },
+            NewRecord { count: 1, arrived_ns: cut.closed_at_ns, request: None, offsets: &[], stretches: &[] },
             &[&bytes],
         )
         .map(drop)
@@ -128,6 +151,6 @@ fn read_cut(reader: &mut LogReader, cycle: u64) -> Result<Option<Cut>, Cause> {
     let cut = decode_cut(&mut Fields(&bytes[head.content()]));
     match cut {
         Ok(cut) if cut.cycle == cycle => Ok(Some(cut)),
-        _ => Err(damaged(&segment.path, offset, "this is no cut, or another one")),
+        _ => Err(damaged(&segment.path, offset, "this is not the expected cut")),
     }
 }

@@ -1,8 +1,8 @@
 //! The file system of this machine.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, IoSlice};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,6 +14,9 @@ use crate::medium::{LockGuard, Medium, MediumFile};
 
 /// The most parts that one system call takes (`IOV_MAX`).
 const PARTS_MAX: usize = 1024;
+/// What is journaled is for the user whose process it is: rows, and the definitions with their passwords.
+const FILE_MODE: u32 = 0o600;
+const FOLDER_MODE: u32 = 0o700;
 
 /// The file system of this machine.
 ///
@@ -32,11 +35,11 @@ impl Medium for Disk {
         if folder.is_dir() {
             return Ok(());
         }
-        let Some(above) = folder.parent() else { return fs::create_dir(folder) };
+        let Some(above) = folder.parent() else { return made_folder(folder) };
         if !above.as_os_str().is_empty() {
             self.create_folder(above)?;
         }
-        match fs::create_dir(folder) {
+        match made_folder(folder) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             made => made.and_then(|()| self.sync_folder(above)),
         }
@@ -51,7 +54,13 @@ impl Medium for Disk {
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn MediumFile>> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(FILE_MODE)
+            .open(path)?;
         Ok(Arc::new(DiskFile(file)))
     }
 
@@ -67,19 +76,47 @@ impl Medium for Disk {
         fs::remove_file(path)
     }
 
+    fn remove_folder(&self, folder: &Path) -> io::Result<()> {
+        match fs::remove_dir_all(folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
+    }
+
     fn sync_folder(&self, folder: &Path) -> io::Result<()> {
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         File::open(folder)?.sync_all()
     }
 
     fn lock(&self, path: &Path) -> io::Result<Option<LockGuard>> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(FILE_MODE)
+            .open(path)?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(Arc::new(file))),
+            Ok(()) => Ok(Some(Arc::new(LockedFile(file)))),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(error),
         }
     }
+}
+
+/// A file whose lock ends when it is dropped, and not only when it is closed: until it executes its program, a child process that
+/// was just started has the file open, too.
+struct LockedFile(File);
+
+impl Drop for LockedFile {
+    fn drop(&mut self) {
+        // Closing it is all that is left to do.
+        let _ = self.0.unlock();
+    }
+}
+
+fn made_folder(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(FOLDER_MODE).create(folder)
 }
 
 struct DiskFile(File);
@@ -150,6 +187,27 @@ impl MediumFile for DiskFile {
             Ok(found) => Ok((found.dev(), found.ino()) == (this.dev(), this.ino())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn nobody_else_may_read_what_is_journaled() {
+        let above = tempfile::tempdir().unwrap();
+        let folder = above.path().join("a").join("b");
+        Disk.create_folder(&folder).unwrap();
+        Disk.create(&folder.join("rows")).unwrap();
+        drop(Disk.lock(&folder.join("lock")).unwrap());
+        for (path, mode) in
+            [(folder.clone(), 0o700), (folder.join("rows"), 0o600), (folder.join("lock"), 0o600)]
+        {
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, mode, "{}", path.display());
         }
     }
 }

@@ -8,17 +8,17 @@ use tidemill_core::error::Cause;
 
 /// What to do about damage; added to each such error.
 const REMEDY: &str =
-    "restore the folder from a copy, or start anew without it (its rows and state are then lost)";
+    "restore the folder from a copy, or start from scratch without it (which loses its rows and state)";
 
 /// An operation on a file failed.
 pub(crate) fn failed(what: &str, path: &Path, error: io::Error) -> Cause {
     let text = format!("{}: cannot {what}: {error}", path.display());
     let cause = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-            Cause::resource(format!("{text}; make room there, then it goes on"))
+            Cause::resource(format!("{text}; free space there, and the query continues"))
         }
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            Cause::user(format!("{text}; let this user write there, or name another folder"))
+            Cause::user(format!("{text}; allow this user to write there, or choose another folder"))
         }
         _ => Cause::operation(text),
     };
@@ -37,6 +37,6 @@ pub(crate) fn foreign(path: &Path, reason: impl Display, remedy: &str) -> Cause 
 
 /// A version that this program cannot read.
 pub(crate) fn other_version(path: &Path, found: u32, known: u32) -> Cause {
-    let reason = format!("the format has version {found}, this program reads version {known}");
-    foreign(path, reason, "use the program that wrote it, or name another folder")
+    let reason = format!("the format has version {found}, but this program reads version {known}");
+    foreign(path, reason, "use the program that wrote it, or choose another folder")
 }

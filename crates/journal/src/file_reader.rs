@@ -77,7 +77,7 @@ impl FileReader {
             let kind = String::from_utf8_lossy(&magic).into_owned();
             return Err(foreign(
                 path,
-                format!("this is no file of kind {kind}"),
+                format!("this is not a file of kind {kind}"),
                 "remove it from the folder",
             ));
         }
@@ -99,13 +99,13 @@ impl FileReader {
 
     pub(crate) fn text(&mut self) -> Result<String, Cause> {
         let offset = self.offset;
-        String::from_utf8(self.bytes()?).map_err(|_| damaged(&self.path, offset, "a text is no UTF-8"))
+        String::from_utf8(self.bytes()?).map_err(|_| damaged(&self.path, offset, "a text is not UTF-8"))
     }
 
     /// Checks that everything was read, and that it matches the checksum.
     pub(crate) fn finish(self) -> Result<(), Cause> {
         if self.offset != self.end {
-            return Err(damaged(&self.path, self.offset, "there is more in it than there should be"));
+            return Err(damaged(&self.path, self.offset, "it contains more than it should"));
         }
         let mut checksum = [0; CHECKSUM_BYTES as usize];
         let read = read_exactly(&*self.file, &mut checksum, self.end);

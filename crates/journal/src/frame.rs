@@ -12,10 +12,10 @@
 //! | 40 | 8 | the request's number |
 //! | 48 | 4 | length of the content |
 //! | 52 | 4 | `TIDR` |
-//! | 56 | 4 | length of the places; 0: none (always so before version 2) |
+//! | 56 | 4 | length of the offsets; 0: none (always so before version 2) |
 //! | 60 | 4 | length of the stretches; 0: none (always so before version 3) |
 //! | 64 | | the client's name, zeros up to a multiple of 64 |
-//! | | | the places that change with it ([`crate::origins`]), zeros up to a multiple of 64 |
+//! | | | the offsets that change with it ([`crate::origins`]), zeros up to a multiple of 64 |
 //! | | | whose its rows are ([`crate::stretches`]), zeros up to a multiple of 64 |
 //! | | | the content, zeros up to a multiple of 64 |
 //!
@@ -26,9 +26,9 @@ use std::ops::Range;
 
 use tidemill_core::connections::Stretch;
 use tidemill_core::fields::{Fields, Malformed, PutFields, TakeFields};
-use tidemill_core::source::{Place, Request};
+use tidemill_core::source::{Request, SourceOffset};
 
-use crate::origins::decode_places;
+use crate::origins::decode_offsets;
 use crate::stretches::decode_stretches;
 
 /// The alignment of records and their parts.
@@ -56,7 +56,7 @@ pub(crate) struct FrameHead {
     client_length: u32,
     sequence: u64,
     content_length: u32,
-    places_length: u32,
+    offsets_length: u32,
     stretches_length: u32,
 }
 
@@ -68,8 +68,8 @@ pub(crate) struct NewFrame<'a> {
     pub synced: u64,
     pub arrived_ns: u64,
     pub request: Option<&'a Request>,
-    /// As [`crate::origins::encode_places`] writes them.
-    pub places: &'a [u8],
+    /// As [`crate::origins::encode_offsets`] writes them.
+    pub offsets: &'a [u8],
     /// As [`crate::stretches::encode_stretches`] writes them.
     pub stretches: &'a [u8],
 }
@@ -77,7 +77,7 @@ pub(crate) struct NewFrame<'a> {
 /// The length of a record whose content has this length.
 pub(crate) fn frame_bytes(frame: &NewFrame, content_bytes: usize) -> usize {
     let client_bytes = frame.request.map_or(0, |request| request.client.len());
-    let parts = [client_bytes, frame.places.len(), frame.stretches.len(), content_bytes];
+    let parts = [client_bytes, frame.offsets.len(), frame.stretches.len(), content_bytes];
     HEAD_BYTES + parts.map(padded).iter().sum::<usize>()
 }
 
@@ -90,7 +90,7 @@ pub(crate) fn encode_frame<T>(frame: &NewFrame, content: &[&[u8]], write: impl F
     let padding = |part: &[u8]| &ZEROS[..padded(part.len()) - part.len()];
     let mut parts = Vec::with_capacity(content.len() + 9);
     parts.push(&body_head[..]);
-    for part in [client, frame.places, frame.stretches] {
+    for part in [client, frame.offsets, frame.stretches] {
         parts.extend([part, padding(part)]);
     }
     parts.extend(content);
@@ -115,7 +115,7 @@ fn encode_head(frame: &NewFrame, content_bytes: usize) -> Vec<u8> {
     head.put_u64(frame.request.map_or(0, |request| request.sequence));
     head.put_u32(content_bytes as u32);
     head.put(&MARK);
-    head.put_u32(frame.places.len() as u32);
+    head.put_u32(frame.offsets.len() as u32);
     head.put_u32(frame.stretches.len() as u32);
     head
 }
@@ -132,7 +132,7 @@ pub(crate) fn decode_head(bytes: &[u8]) -> Result<Option<FrameHead>, &'static st
         return Err("a record has an impossible length");
     }
     let lengths =
-        [head.places_length, head.stretches_length, head.content_length].map(|bytes| bytes as usize);
+        [head.offsets_length, head.stretches_length, head.content_length].map(|bytes| bytes as usize);
     let parts = lengths.iter().chain([&client_bytes]);
     let expected = HEAD_BYTES as u64 + parts.map(|bytes| padded(*bytes) as u64).sum::<u64>();
     match head.length as u64 == expected
@@ -140,7 +140,7 @@ pub(crate) fn decode_head(bytes: &[u8]) -> Result<Option<FrameHead>, &'static st
         && head.start.checked_add(head.count.into()).is_some()
     {
         true => Ok(Some(head)),
-        false => Err("the head of a record contradicts itself"),
+        false => Err("the head of a record is inconsistent"),
     }
 }
 
@@ -156,13 +156,13 @@ fn head_fields(bytes: &[u8]) -> Result<FrameHead, Malformed> {
         client_length: fields.u32()?,
         sequence: fields.u64()?,
         content_length: fields.u32()?,
-        places_length: 0,
+        offsets_length: 0,
         stretches_length: 0,
     };
     if fields.take(4)? != MARK {
         return Err(Malformed);
     }
-    head.places_length = fields.u32()?;
+    head.offsets_length = fields.u32()?;
     head.stretches_length = fields.u32()?;
     Ok(head)
 }
@@ -184,10 +184,10 @@ impl FrameHead {
         start..start + self.content_length as usize
     }
 
-    /// The places that change with it.
-    pub(crate) fn places(&self, record: &[u8]) -> Result<Vec<Place>, Malformed> {
-        let start = self.places_start();
-        decode_places(record.get(start..start + self.places_length as usize).ok_or(Malformed)?)
+    /// The offsets that change with it.
+    pub(crate) fn offsets(&self, record: &[u8]) -> Result<Vec<SourceOffset>, Malformed> {
+        let start = self.offsets_start();
+        decode_offsets(record.get(start..start + self.offsets_length as usize).ok_or(Malformed)?)
     }
 
     /// Whose its rows are.
@@ -197,12 +197,12 @@ impl FrameHead {
         decode_stretches(bytes, self.count)
     }
 
-    fn places_start(&self) -> usize {
+    fn offsets_start(&self) -> usize {
         HEAD_BYTES + padded(self.client_bytes())
     }
 
     fn stretches_start(&self) -> usize {
-        self.places_start() + padded(self.places_length as usize)
+        self.offsets_start() + padded(self.offsets_length as usize)
     }
 
     /// Who sent it: the name of the client, and the request's number.

@@ -12,6 +12,7 @@ use tidemill_core::fields::Fields;
 use crate::commits::CommitFile;
 use crate::cut_record::decode_cut;
 use crate::disk::Disk;
+use crate::epochs::{self, Epoch};
 use crate::failure::{damaged, failed};
 use crate::layout;
 use crate::medium::Medium;
@@ -36,6 +37,8 @@ pub struct Listing {
     pub commits: BTreeMap<String, u64>,
     /// For each stream the positions that are left out.
     pub skips: Skips,
+    /// If it is the journal of a database: what has happened to it, in order.
+    pub epochs: Vec<Epoch>,
 }
 
 /// A log and its segments.
@@ -116,7 +119,16 @@ pub fn list_on(medium: &dyn Medium, folder: &Path) -> Result<Listing, Cause> {
         snapshots: snapshot_cycles(medium, folder)?,
         commits: CommitFile::read_on(medium, &layout::commits(folder))?,
         skips: skips::read(medium, &layout::skips(folder))?,
+        epochs: epochs::read(medium, &layout::epochs(folder))?,
     })
+}
+
+/// The description of the query that a folder belongs to; `None` if it has none.
+///
+/// # Errors
+/// If the file is damaged, or a newer program wrote it.
+pub fn query(folder: &Path) -> Result<Option<String>, Cause> {
+    query::read(&Disk, &layout::query(folder))
 }
 
 fn list_log(medium: &dyn Medium, name: String, folder: &Path) -> Result<LogListing, Cause> {
@@ -163,13 +175,22 @@ pub fn verify_on(medium: &dyn Medium, folder: &Path) -> Result<Verification, Cau
             verification.find(&path, 0, cause.to_string());
         }
     }
-    let commits = layout::commits(folder);
-    if let Err(cause) = CommitFile::read_on(medium, &commits) {
-        verification.find(&commits, 0, cause.to_string());
+    for file in [layout::commits(folder), layout::away(folder)] {
+        if let Err(cause) = CommitFile::read_on(medium, &file) {
+            verification.find(&file, 0, cause.to_string());
+        }
     }
     let left_out = layout::skips(folder);
     if let Err(cause) = skips::read(medium, &left_out) {
         verification.find(&left_out, 0, cause.to_string());
+    }
+    let epochs = layout::epochs(folder);
+    if let Err(cause) = epochs::read(medium, &epochs) {
+        verification.find(&epochs, 0, cause.to_string());
+    }
+    let seen = layout::seen_epochs(folder);
+    if let Err(cause) = epochs::read_seen(medium, &seen) {
+        verification.find(&seen, 0, cause.to_string());
     }
     let query = layout::query(folder);
     if let Err(cause) = query::read(medium, &query) {
@@ -186,7 +207,8 @@ fn refuse_others(medium: &dyn Medium, folder: &Path) -> Result<(), Cause> {
         return Ok(());
     }
     Err(Cause::user(format!(
-        "'{}' is no journal: a durable pipeline keeps it in the folder NAME.journal beside its script NAME.sql",
+        "'{}' is not a journal; a durable pipeline keeps its journal in the folder NAME.journal beside its \
+         script NAME.sql",
         folder.display()
     )))
 }
@@ -239,7 +261,7 @@ impl Verification {
             Some(decoder) => Record::of(&found.head, &found.bytes, decoder).map(drop),
             None => match decode_cut(&mut Fields(&found.bytes[found.head.content()])) {
                 Ok(cut) if cut.cycle == found.head.start => Ok(()),
-                _ => Err("this is no cut, or another one".to_owned()),
+                _ => Err("this is not the expected cut".to_owned()),
             },
         };
         if let Err(reason) = result {
@@ -256,7 +278,7 @@ impl Verification {
         let finding = match scan.witness_of_damage() {
             Ok(None) => (reason, true),
             Ok(Some(witness)) => {
-                (format!("{reason}, and the record at byte {witness} says it was synced"), false)
+                (format!("{reason}, although the record at byte {witness} says that it was synced"), false)
             }
             Err(cause) => (cause.to_string(), false),
         };
@@ -306,7 +328,7 @@ pub fn records_on(medium: Box<dyn Medium>, folder: &Path, stream: &str, from: u6
         let text = match segments.first() {
             None => format!("{}: there is no journal of stream '{stream}'", folder.display()),
             Some(first) => {
-                format!("position {from} of '{stream}' is no longer there, the first one is {first}")
+                format!("position {from} of '{stream}' no longer exists; the first one is {first}")
             }
         };
         return Err(Cause::user(text));
@@ -352,7 +374,7 @@ pub fn cuts_on(medium: &dyn Medium, folder: &Path) -> Result<Vec<Cut>, Cause> {
                 end => break end,
             };
             let cut = decode_cut(&mut Fields(&found.bytes[found.head.content()]));
-            cuts.push(cut.map_err(|_| damaged(&scan.path, found.offset, "this is no cut"))?);
+            cuts.push(cut.map_err(|_| damaged(&scan.path, found.offset, "this is not a cut"))?);
         };
         // Only the newest one may be torn or being written.
         if let Some(next) = firsts.get(at + 1).filter(|next| **next != scan.position) {

@@ -11,6 +11,7 @@ use tidemill_core::fields::PutFields;
 use crate::commits::CommitFile;
 use crate::cut_journal::CutJournal;
 use crate::disk::Disk;
+use crate::epochs::{self, Epoch};
 use crate::failure::failed;
 use crate::file_reader::FileReader;
 use crate::layout;
@@ -21,16 +22,19 @@ use crate::record_log::LogSettings;
 use crate::recovery;
 use crate::replace::{remove_unfinished, replace};
 use crate::rows::{RowDecoder, RowEncoder, decode_schema, encode_schema};
-use crate::segment::Content;
+use crate::segment::{Content, segment_positions};
 use crate::skips::{self, Skips};
 use crate::snapshots::SnapshotFolder;
-use crate::stream::{StreamReader, StreamSettings, StreamWriter};
+use crate::stored_rows::StoredRowsFile;
+use crate::stream::{OpenStream, StreamReader, StreamSettings, StreamWriter};
 
 const MAGIC: [u8; 8] = *b"TIDEJRNL";
-/// Since there may be positions that are left out.
-const VERSION: u32 = 2;
-/// Of a folder that never had any, so that older programs can go on with it.
-const VERSION_WITHOUT_SKIPS: u32 = 1;
+/// Since cuts may name rows that are lost.
+const VERSION: u32 = 3;
+/// Of a folder that never had any, but positions that are left out, so that older programs can continue with it.
+const VERSION_WITH_SKIPS: u32 = 2;
+/// Of a folder that never had either.
+const VERSION_AT_FIRST: u32 = 1;
 const CUTS_SEGMENT_BYTES: u64 = 8 << 20;
 
 /// The folder of one query. Only one process can have it open at a time. Parts taken from it keep the lock too.
@@ -55,7 +59,7 @@ pub struct Journal {
     medium: Arc<dyn Medium>,
     folder: PathBuf,
     lock: LockGuard,
-    streams: Mutex<BTreeSet<String>>,
+    streams: Arc<Mutex<BTreeSet<String>>>,
     cuts: Mutex<Option<CutJournal>>,
 }
 
@@ -74,20 +78,20 @@ impl Journal {
     /// As [`Journal::open`].
     pub fn open_on(medium: Arc<dyn Medium>, folder: &Path) -> Result<Journal, Cause> {
         let snapshots = layout::snapshots(folder);
-        medium.create_folder(&snapshots).map_err(|error| failed("make the folder", &snapshots, error))?;
+        medium.create_folder(&snapshots).map_err(|error| failed("create the folder", &snapshots, error))?;
         let lock = lock(&*medium, folder)?;
         // What an earlier run had begun to write when it ended. It has no name yet, so nobody reads it.
         remove_unfinished(&*medium, folder)?;
         remove_unfinished(&*medium, &snapshots)?;
         match FileReader::open_any(&*medium, &layout::manifest(folder), MAGIC, VERSION)? {
             Some((reader, _)) => reader.finish()?,
-            None => write_manifest(&*medium, folder, VERSION_WITHOUT_SKIPS)?,
+            None => write_manifest(&*medium, folder, VERSION_AT_FIRST)?,
         }
         let folder = folder.to_owned();
-        Ok(Journal { medium, folder, lock, streams: Mutex::default(), cuts: Mutex::default() })
+        Ok(Journal { medium, folder, lock, streams: Arc::default(), cuts: Mutex::default() })
     }
 
-    /// Opens the journal of a stream, or creates it. Each stream can be opened once.
+    /// Opens the journal of a stream, or creates it. Each stream has one writer at a time.
     ///
     /// # Errors
     /// If its rows had different columns, a segment is missing or damaged, or the disk fails.
@@ -99,10 +103,10 @@ impl Journal {
     ) -> Result<(StreamWriter, StreamReader), Cause> {
         let folder = layout::stream_name(name)
             .ok_or_else(|| Cause::user(format!("the stream's name '{name}' is too long; shorten it")))?;
-        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
-        if streams.contains(name) {
-            return Err(Cause::bug(format!("the journal of stream '{name}' is opened twice")));
+        if !self.streams.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned()) {
+            return Err(Cause::bug(format!("the journal of stream '{name}' is already open")));
         }
+        let open = OpenStream { name: name.to_owned(), open: self.streams.clone() };
         let identity = encode_schema(&schema);
         let written = decode_schema(&identity).map_err(Cause::bug)?;
         let encoder = RowEncoder::new(schema.clone())?;
@@ -119,10 +123,9 @@ impl Journal {
             },
             self.lock.clone(),
         )?;
-        streams.insert(name.to_owned());
         let reader =
             StreamReader::new(LogReader::new(log.shared.clone()), RowDecoder::new(schema, written.into()));
-        Ok((StreamWriter::new(log, encoder), reader))
+        Ok((StreamWriter::new(log, encoder, open), reader))
     }
 
     /// The log of cuts; the same one at each call.
@@ -138,6 +141,18 @@ impl Journal {
     /// # Errors
     /// As [`Journal::cuts`].
     pub fn cuts_in_segments(&self, segment_bytes: u64) -> Result<CutJournal, Cause> {
+        self.open_cuts(segment_bytes, 0)
+    }
+
+    /// The log of cuts, of which this many bytes are kept although they are no longer needed, if it is not open yet.
+    ///
+    /// # Errors
+    /// As [`Journal::cuts`].
+    pub fn cuts_retained(&self, retain_bytes: u64) -> Result<CutJournal, Cause> {
+        self.open_cuts(CUTS_SEGMENT_BYTES, retain_bytes)
+    }
+
+    fn open_cuts(&self, segment_bytes: u64, retain_bytes: u64) -> Result<CutJournal, Cause> {
         let mut cuts = self.cuts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(cuts) = &*cuts {
             return Ok(cuts.clone());
@@ -148,11 +163,16 @@ impl Journal {
             identity: Vec::new(),
             segment_bytes,
             bytes_max: u64::MAX,
-            retain_bytes: 0,
+            retain_bytes,
             clients_max: 1,
         };
         let log = recovery::open(self.medium.clone(), settings, self.lock.clone())?;
         Ok(cuts.insert(CutJournal::new(log)).clone())
+    }
+
+    /// Where it is.
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// The folder of snapshots.
@@ -190,13 +210,140 @@ impl Journal {
     /// # Errors
     /// If the disk is full or fails; then the positions are those before or these.
     pub fn set_skips(&self, skips: &Skips) -> Result<(), Cause> {
-        write_manifest(&*self.medium, &self.folder, VERSION)?;
+        self.raise_version(VERSION_WITH_SKIPS)?;
         skips::write(&*self.medium, &layout::skips(&self.folder), skips)
+    }
+
+    /// What has happened to the journal of a database, in order.
+    ///
+    /// # Errors
+    /// If the file is damaged, or a newer program wrote it.
+    pub fn epochs(&self) -> Result<Vec<Epoch>, Cause> {
+        epochs::read(&*self.medium, &layout::epochs(&self.folder))
+    }
+
+    /// Durably records what has happened to the journal of a database. Once rows were lost, programs that do not know of
+    /// that refuse the folder: they would take other rows for those.
+    ///
+    /// # Errors
+    /// If the disk is full or fails; then the epochs are those before or these.
+    pub fn set_epochs(&self, epochs: &[Epoch]) -> Result<(), Cause> {
+        if epochs.iter().any(|epoch| matches!(epoch, Epoch::Lost(_))) {
+            self.raise_version(VERSION)?;
+        }
+        epochs::write(&*self.medium, &layout::epochs(&self.folder), epochs)
+    }
+
+    /// How many epochs of its database the query of the folder has seen.
+    ///
+    /// # Errors
+    /// If the file is damaged, or a newer program wrote it.
+    pub fn seen_epochs(&self) -> Result<usize, Cause> {
+        epochs::read_seen(&*self.medium, &layout::seen_epochs(&self.folder))
+    }
+
+    /// Durably records how many epochs of its database the query of the folder has seen: it has kept nothing that does not
+    /// hold after them.
+    ///
+    /// # Errors
+    /// If the disk is full or fails.
+    pub fn set_seen_epochs(&self, seen: usize) -> Result<(), Cause> {
+        epochs::write_seen(&*self.medium, &layout::seen_epochs(&self.folder), seen)
+    }
+
+    /// Whether the folder has a journal of this stream.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub fn has_stream(&self, name: &str) -> Result<bool, Cause> {
+        let Some(name) = layout::stream_name(name) else { return Ok(false) };
+        let folder = layout::streams(&self.folder).join(name);
+        let names = self.medium.names(&folder).map_err(|error| failed("list", &folder, error))?;
+        Ok(!segment_positions(&names).is_empty())
+    }
+
+    /// The streams that the folder has journals of.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub fn streams(&self) -> Result<Vec<String>, Cause> {
+        let folder = layout::streams(&self.folder);
+        let names = self.medium.names(&folder).map_err(|error| failed("list", &folder, error))?;
+        Ok(names.iter().filter_map(|name| layout::stream_of(name)).collect())
+    }
+
+    /// Removes the journal of a stream; false if it is open.
+    ///
+    /// # Errors
+    /// If the disk fails. A part of it may then be left.
+    pub fn remove_stream(&self, name: &str) -> Result<bool, Cause> {
+        let open = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(folder) = layout::stream_name(name).filter(|_| !open.contains(name)) else {
+            return Ok(false);
+        };
+        let streams = layout::streams(&self.folder);
+        let removed = self.medium.remove_folder(&streams.join(folder));
+        let removed = removed.and_then(|()| self.medium.sync_folder(&streams));
+        removed.map(|()| true).map_err(|error| failed("remove", &streams, error))
+    }
+
+    /// From here on, programs that know only lower versions refuse the folder.
+    fn raise_version(&self, version: u32) -> Result<(), Cause> {
+        let known = FileReader::open_any(&*self.medium, &layout::manifest(&self.folder), MAGIC, VERSION)?;
+        match known {
+            Some((_, known)) if known >= version => Ok(()),
+            _ => write_manifest(&*self.medium, &self.folder, version),
+        }
+    }
+
+    /// Removes what an earlier query has left in the folder, except for its streams and cuts: snapshots, commits, rows of
+    /// views. The description goes first, so that a folder which has one has all the rest.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub fn clear(&self) -> Result<(), Cause> {
+        let remove = |path: PathBuf| match self.medium.remove(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(failed("remove", &path, error)),
+            _ => Ok(()),
+        };
+        let sync = |folder: &Path| {
+            self.medium.sync_folder(folder).map_err(|error| failed("sync the folder", folder, error))
+        };
+        remove(layout::query(&self.folder))?;
+        sync(&self.folder)?;
+        remove(layout::commits(&self.folder))?;
+        remove(layout::seen_epochs(&self.folder))?;
+        remove(layout::away(&self.folder))?;
+        self.snapshots().remove_after(None)?;
+        let views = layout::views(&self.folder);
+        for name in self.medium.names(&views).map_err(|error| failed("list", &views, error))? {
+            remove(views.join(name))?;
+        }
+        sync(&self.folder)
+    }
+
+    /// The file in which a sink of this name keeps its rows.
+    ///
+    /// # Errors
+    /// If the name is too long, or the disk fails.
+    pub fn stored_rows(&self, sink: &str) -> Result<StoredRowsFile, Cause> {
+        let name = layout::stream_name(sink)
+            .ok_or_else(|| Cause::user(format!("the view's name '{sink}' is too long; shorten it")))?;
+        let views = layout::views(&self.folder);
+        self.medium.create_folder(&views).map_err(|error| failed("create the folder", &views, error))?;
+        remove_unfinished(&*self.medium, &views)?;
+        Ok(StoredRowsFile::new(self.medium.clone(), views.join(format!("{name}.rows"))))
     }
 
     /// The file of commits.
     pub fn commits(&self) -> CommitFile {
         CommitFile::new(self.medium.clone(), layout::commits(&self.folder))
+    }
+
+    /// The file of the sinks that were away when a run began and have not arrived since. For each it has the first cycle
+    /// that the journal did not have then: the sink cannot have that one, and if it says so, the journal has lost its end.
+    pub fn away(&self) -> CommitFile {
+        CommitFile::new(self.medium.clone(), layout::away(&self.folder))
     }
 }
 
@@ -204,7 +351,7 @@ fn lock(medium: &dyn Medium, folder: &Path) -> Result<LockGuard, Cause> {
     let path = layout::lock(folder);
     let guard = medium.lock(&path).map_err(|error| failed("lock", &path, error))?;
     guard.ok_or_else(|| {
-        let text = "another process is running this query; stop it, or name another folder";
+        let text = "another process is running this query; stop it, or choose another folder";
         Cause::user(format!("{}: {text}", path.display()))
     })
 }

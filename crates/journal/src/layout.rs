@@ -17,8 +17,20 @@ pub(crate) fn commits(folder: &Path) -> PathBuf {
     folder.join("commits")
 }
 
+pub(crate) fn away(folder: &Path) -> PathBuf {
+    folder.join("away")
+}
+
 pub(crate) fn skips(folder: &Path) -> PathBuf {
     folder.join("skips")
+}
+
+pub(crate) fn epochs(folder: &Path) -> PathBuf {
+    folder.join("epochs")
+}
+
+pub(crate) fn seen_epochs(folder: &Path) -> PathBuf {
+    folder.join("epoch")
 }
 
 pub(crate) fn query(folder: &Path) -> PathBuf {
@@ -31,6 +43,10 @@ pub(crate) fn cuts(folder: &Path) -> PathBuf {
 
 pub(crate) fn snapshots(folder: &Path) -> PathBuf {
     folder.join("snapshots")
+}
+
+pub(crate) fn views(folder: &Path) -> PathBuf {
+    folder.join("views")
 }
 
 pub(crate) fn streams(folder: &Path) -> PathBuf {

@@ -8,10 +8,13 @@
 //!          cuts/<cycle>.segment                 cuts
 //!          snapshots/<cycle>.snapshot           the state after a cycle
 //!          commits                              the last committed cycle of each sink
+//!          views/<sink>.rows                    the rows of a materialized view
 //!          skips                                positions that are left out from now on
+//!          epochs                               of a database: when it was opened, and which rows it has lost
+//!          epoch                                of a query of a database: how many of these it has seen
 //! ```
 //!
-//! A catalogue has a folder of its own, with `lock` and `definitions/<number>.segment` ([`CatalogJournal`]).
+//! A catalogue has its own folder, with `lock` and `definitions/<number>.segment` ([`CatalogJournal`]).
 //!
 //! Journals, cuts and definitions have the same format: segments of records with checksums. Numbers are little-endian.
 
@@ -20,7 +23,9 @@ mod clients;
 mod commits;
 mod cut_journal;
 mod cut_record;
+pub mod database;
 mod disk;
+mod epochs;
 mod failure;
 mod file_reader;
 mod frame;
@@ -40,19 +45,23 @@ mod replace;
 mod rows;
 mod scan;
 mod segment;
+pub mod set_aside;
 mod skips;
 mod snapshots;
+mod stored_rows;
 mod stream;
 mod stretches;
 
 pub use catalog_journal::CatalogJournal;
 pub use commits::CommitFile;
-pub use cut_journal::CutJournal;
+pub use cut_journal::{CutJournal, CutReader};
 pub use disk::Disk;
+pub use epochs::{Epoch, LostRows};
 pub use journal::Journal;
 pub use medium::{LockGuard, Medium, MediumFile};
 pub use positions::Positions;
 pub use progress::StreamProgress;
 pub use skips::Skips;
 pub use snapshots::{SnapshotFolder, StoredSnapshot};
+pub use stored_rows::StoredRowsFile;
 pub use stream::{Record, StreamReader, StreamSettings, StreamWriter};

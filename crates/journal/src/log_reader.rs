@@ -42,6 +42,11 @@ impl LogReader {
         LogReader { shared, place: None }
     }
 
+    /// Another reader of the same log.
+    pub(crate) fn another(&self) -> LogReader {
+        LogReader::new(self.shared.clone())
+    }
+
     /// The record that contains the position; `None`: it is not written yet.
     pub(crate) fn read(&mut self, from: u64) -> Result<Option<Read>, Cause> {
         if from >= self.shared.progress.end() {
@@ -65,7 +70,7 @@ impl LogReader {
         let Some(at) = behind.checked_sub(1) else {
             let first = segments[0].first;
             return Err(Cause::operation(format!(
-                "{}: position {position} is no longer there, the first one is {first}; keep more with `retain`",
+                "{}: position {position} no longer exists, the first one is {first}; keep more with `retain`",
                 segments[0].path.display()
             )));
         };
@@ -86,7 +91,7 @@ impl ReaderPosition {
         loop {
             let head = self.head()?;
             if head.start != self.position || head.end() > end {
-                return Err(self.damage("the record has another position than the one that is due"));
+                return Err(self.damage("the record does not have the expected position"));
             }
             if from < head.end() {
                 return self.record(head);

@@ -15,10 +15,7 @@ pub(crate) fn map_file(file: &File, length: u64) -> io::Result<Buffer> {
     }
     // Touching memory behind the end of a file raises SIGBUS, so it is refused here.
     if file.metadata()?.len() < length {
-        return Err(io::Error::new(
-            io::ErrorKind::UnexpectedEof,
-            "the file is shorter than what is to be mapped",
-        ));
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file is shorter than the part to map"));
     }
     let length = usize::try_from(length).map_err(io::Error::other)?;
     // SAFETY: nobody writes to these bytes or truncates them while they are mapped: records are appended behind them

@@ -27,6 +27,10 @@ pub trait Medium: Send + Sync {
     /// Removes a file. Durable after [`Medium::sync_folder`].
     fn remove(&self, path: &Path) -> io::Result<()>;
 
+    /// Removes a folder with everything in it; one that does not exist stays so. Durable after [`Medium::sync_folder`] of the
+    /// folder above it.
+    fn remove_folder(&self, folder: &Path) -> io::Result<()>;
+
     /// Makes the names in a folder durable.
     fn sync_folder(&self, folder: &Path) -> io::Result<()>;
 

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidemill_core::connections::Stretch;
 use tidemill_core::error::{Cause, Fault};
-use tidemill_core::source::{Place, Request};
+use tidemill_core::source::{Request, SourceOffset};
 
 use crate::failure::failed;
 use crate::frame::{CLIENT_BYTES_MAX, NewFrame, RECORD_BYTES_MAX, encode_frame, frame_bytes};
 use crate::medium::{LockGuard, Medium};
-use crate::origins::{Origins, encode_places};
+use crate::origins::{Origins, encode_offsets};
 use crate::progress::StreamProgress;
 use crate::segment::{Content, Segment, SegmentFile, encode_head, segment_name};
 use crate::stretches::encode_stretches;
@@ -83,7 +83,7 @@ pub(crate) struct NewRecord<'a> {
     pub count: u32,
     pub arrived_ns: u64,
     pub request: Option<&'a Request>,
-    pub places: &'a [Place],
+    pub offsets: &'a [SourceOffset],
     pub stretches: &'a [Stretch],
 }
 
@@ -95,13 +95,13 @@ impl RecordLog {
     /// Appends a record; it is not yet synced. Returns one past its last position.
     pub(crate) fn append(&mut self, record: NewRecord, content: &[&[u8]]) -> Result<u64, Cause> {
         self.usable()?;
-        let (places, stretches) = (encode_places(record.places), encode_stretches(record.stretches));
+        let (offsets, stretches) = (encode_offsets(record.offsets), encode_stretches(record.stretches));
         let NewRecord { count, arrived_ns, request, .. } = record;
         let start = self.end();
-        let (places, stretches) = (&places[..], &stretches[..]);
-        let mut frame = NewFrame { start, count, synced: 0, arrived_ns, request, places, stretches };
+        let (offsets, stretches) = (&offsets[..], &stretches[..]);
+        let mut frame = NewFrame { start, count, synced: 0, arrived_ns, request, offsets, stretches };
         let length = check_length(&frame, content)?;
-        self.origins.check(record.places)?;
+        self.origins.check(record.offsets)?;
         self.make_room()?;
         self.reserve(length)?;
         frame.synced = self.shared.progress.synced();
@@ -111,7 +111,7 @@ impl RecordLog {
             self.wipe_tail();
             return Err(cause);
         }
-        self.origins.note(request, record.places.iter().cloned());
+        self.origins.note(request, record.offsets.iter().cloned());
         self.tail.offset += length;
         self.tail.segment.set_written(self.tail.offset);
         self.count_bytes();
@@ -211,7 +211,8 @@ impl RecordLog {
         }
         let (folder, limit) = (self.settings.folder.display(), self.settings.bytes_max);
         Err(Cause::resource(format!(
-            "the journal in {folder} has reached its {limit} bytes; let the query catch up, or raise journal_max"
+            "the journal in {folder} has reached its limit of {limit} bytes; wait for the query to catch up, \
+             or raise journal_max"
         )))
     }
 
@@ -307,14 +308,14 @@ pub(crate) fn create_segment(
     });
     let file = written.map_err(|error| {
         let _ = medium.remove(&new);
-        match failed("make a segment", &path, error) {
+        match failed("create a segment", &path, error) {
             full @ Cause { fault: Fault::Resource, .. } => NotCreated::Undone(full),
             cause => NotCreated::Unknown(cause),
         }
     })?;
     medium
         .sync_folder(&settings.folder)
-        .map_err(|error| NotCreated::Unknown(failed("make a segment", &path, error)))?;
+        .map_err(|error| NotCreated::Unknown(failed("create a segment", &path, error)))?;
     let segment = Arc::new(Segment::new(first, path.clone(), offset, offset));
     Ok(Tail { file: Arc::new(SegmentFile::new(path, file)), segment, offset, allocated })
 }
@@ -327,14 +328,15 @@ fn check_length(frame: &NewFrame, content: &[&[u8]]) -> Result<u64, Cause> {
         )));
     }
     if frame.count == 0 {
-        return Err(Cause::bug("a record without rows is appended to a journal"));
+        return Err(Cause::bug("a record without rows was appended to a journal"));
     }
     let content_bytes = content.iter().map(|part| part.len()).sum();
     let length = frame_bytes(frame, content_bytes) as u64;
     match length <= RECORD_BYTES_MAX {
         true => Ok(length),
         false => Err(Cause::resource(format!(
-            "{length} bytes in one batch of rows, {RECORD_BYTES_MAX} are the most; send fewer rows at once"
+            "a batch of rows has {length} bytes, but at most {RECORD_BYTES_MAX} are allowed; send fewer rows \
+             at once"
         ))),
     }
 }

@@ -39,7 +39,7 @@ pub(crate) fn open(
     // So that there is something to remove before the limit is reached.
     settings.segment_bytes = settings.segment_bytes.min(settings.bytes_max / 4).max(SEGMENT_BYTES_MIN);
     let folder = &settings.folder;
-    medium.create_folder(folder).map_err(|error| failed("make the folder", folder, error))?;
+    medium.create_folder(folder).map_err(|error| failed("create the folder", folder, error))?;
     remove_unfinished(&*medium, folder)?;
     let names = medium.names(folder).map_err(|error| failed("list", folder, error))?;
     let positions = segment_positions(&names);
@@ -131,7 +131,7 @@ fn recover(medium: &dyn Medium, settings: &LogSettings, first: u64) -> Result<Re
     if torn_bytes > 0 {
         if let Some(witness) = newest.scan.witness_of_damage()? {
             let reason = bad.unwrap_or("a record is missing");
-            let reason = format!("{reason}, and the record at byte {witness} says that it was synced");
+            let reason = format!("{reason}, although the record at byte {witness} says that it was synced");
             return Err(damaged(&newest.scan.path, newest.scan.offset, reason));
         }
         cut_off(&mut newest.tail, settings.segment_bytes)?;
@@ -169,11 +169,11 @@ impl Newest {
         while scan.position < end {
             match scan.next()? {
                 Next::Record(found) => {
-                    let places = found.head.places(&found.bytes);
-                    let places = places.map_err(|Malformed| {
-                        damaged(&path, found.offset, "the places of a record are cut off")
+                    let offsets = found.head.offsets(&found.bytes);
+                    let offsets = offsets.map_err(|Malformed| {
+                        damaged(&path, found.offset, "the offsets of a record are cut off")
                     })?;
-                    origins.note(found.head.request(&found.bytes).as_ref(), places);
+                    origins.note(found.head.request(&found.bytes).as_ref(), offsets);
                 }
                 Next::End => break,
                 Next::Bad(reason) => {
@@ -215,7 +215,7 @@ fn remove_behind(log: &mut RecordLog, end: u64) -> Result<(), Cause> {
         let newest = log.shared.segments().last().cloned();
         let Some(newest) = newest.filter(|segment| segment.first > end) else { break };
         if log.shared.segments().len() == 1 {
-            let reason = format!("position {end} is no longer there, the first one is {}", newest.first);
+            let reason = format!("position {end} no longer exists; the first one is {}", newest.first);
             return Err(Cause::operation(format!("{}: {reason}", newest.path.display())));
         }
         log.shared.segments().pop();
@@ -241,12 +241,12 @@ fn remove_behind(log: &mut RecordLog, end: u64) -> Result<(), Cause> {
 
 fn check_head(path: &Path, head: &SegmentHead, settings: &LogSettings, first: u64) -> Result<(), Cause> {
     if head.content != settings.content as u8 {
-        let reason = format!("it holds records of kind {}, not {}", head.content, settings.content as u8);
+        let reason = format!("it contains records of kind {}, not {}", head.content, settings.content as u8);
         return Err(foreign(path, reason, "move it back to where it was"));
     }
     if head.first != first {
-        let reason = format!("its first position is {}, its name says {first}", head.first);
-        return Err(foreign(path, reason, "give it its name back"));
+        let reason = format!("its first position is {}, but its name says {first}", head.first);
+        return Err(foreign(path, reason, "restore its name"));
     }
     match is_same(&head.identity, &settings.identity) {
         true => Ok(()),
@@ -268,5 +268,5 @@ fn different(head: &SegmentHead, settings: &LogSettings) -> String {
         Err(reason) => format!("an unreadable schema: {reason}"),
     };
     let (found, wanted) = (columns(&head.identity), columns(&settings.identity));
-    format!("the journal has the columns ({found}), the stream has ({wanted})")
+    format!("the journal has the columns ({found}), but the stream has ({wanted})")
 }

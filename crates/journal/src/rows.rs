@@ -21,6 +21,7 @@ pub(crate) struct RowEncoder {
 }
 
 /// Reads rows of one schema.
+#[derive(Clone)]
 pub(crate) struct RowDecoder {
     /// The schema that the reader wants.
     schema: SchemaRef,
@@ -42,9 +43,9 @@ pub(crate) fn encode_schema(schema: &Schema) -> Vec<u8> {
 /// some of those.
 pub(crate) fn decode_schema(bytes: &[u8]) -> Result<Schema, String> {
     let message = arrow_ipc::root_as_message(bytes).map_err(|error| error.to_string())?;
-    let schema = message.header_as_schema().ok_or("it holds something else than a schema")?;
+    let schema = message.header_as_schema().ok_or("it contains something other than a schema")?;
     catch_unwind(AssertUnwindSafe(|| arrow_ipc::convert::fb_to_schema(schema)))
-        .map_err(|_| "its schema contradicts itself".into())
+        .map_err(|_| "its schema is inconsistent".into())
 }
 
 impl RowEncoder {
@@ -102,7 +103,7 @@ impl RowDecoder {
     /// checksum and impossible columns, and Arrow panics on some of those.
     pub(crate) fn decode(&self, content: &Buffer) -> Result<RecordBatch, String> {
         catch_unwind(AssertUnwindSafe(|| self.decode_messages(content)))
-            .unwrap_or_else(|_| Err("its columns contradict themselves".into()))
+            .unwrap_or_else(|_| Err("its columns are inconsistent".into()))
     }
 
     fn decode_messages(&self, content: &Buffer) -> Result<RecordBatch, String> {
@@ -132,7 +133,7 @@ impl RowDecoder {
                 _ => return Err("a message that is neither rows nor a dictionary".into()),
             }
         }
-        Err("there are no rows in it".into())
+        Err("it contains no rows".into())
     }
 
     fn rows(

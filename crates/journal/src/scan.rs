@@ -74,7 +74,7 @@ impl Scan {
     fn due(&self) -> Result<Next, Cause> {
         match self.record_at(self.offset)? {
             Next::Record(found) if found.head.start != self.position => {
-                Ok(Next::Bad("the record has another position than the one that is due"))
+                Ok(Next::Bad("the record does not have the expected position"))
             }
             next => Ok(next),
         }

@@ -10,7 +10,7 @@
 //! | 21 | 8 | first position |
 //! | 29 | | what the stream is, with its length before it: for rows the schema as a message of Arrow IPC |
 //! | | | the last request numbers of the clients at this point |
-//! | | | the places of the source at this point (from version 2 on) |
+//! | | | the offsets of the source at this point (from version 2 on) |
 //! | | | zeros up to a multiple of 64 |
 
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ use crate::medium::MediumFile;
 use crate::origins::Origins;
 
 const MAGIC: [u8; 8] = *b"TIDESEGM";
-/// Version 2 has places, version 3 has stretches. Older segments are read, but no longer written.
+/// Version 2 has offsets, version 3 has stretches. Older segments are read, but no longer written.
 pub(crate) const VERSION: u32 = 3;
 const VERSION_WITHOUT_PLACES: u32 = 1;
 const FRONT_BYTES: usize = 20;
@@ -90,8 +90,8 @@ impl SegmentFile {
         let synced = match self.file.sync() {
             Ok(()) => self.check_there(),
             Err(error) => Err(Cause::operation(format!(
-                "{path}: cannot sync: {error}; no row of it counts as safe any more, start the query again to go on \
-                 from what the disk has"
+                "{path}: cannot sync: {error}; none of its rows counts as safe any more; start the query again \
+                 to resume from what is on disk"
             )).with_source(error)),
         };
         synced.map_err(|cause| failure.insert(cause).clone())
@@ -102,9 +102,9 @@ impl SegmentFile {
         match self.file.is_at(&self.path) {
             Ok(true) => Ok(()),
             Ok(false) => Err(Cause::operation(format!(
-                "{}: it was removed, moved or replaced while the query runs, so what is written to it is lost; what \
-                 was not answered is still with its senders. Bring the journal's folder back and start the query \
-                 again, or start anew in another folder",
+                "{}: it was removed, moved or replaced while the query was running, so what is written to it \
+                 is lost; senders still have what was not acknowledged. Put the journal's folder back and \
+                 start the query again, or start from scratch in another folder",
                 self.path.display()
             ))),
             Err(error) => Err(failed("look for", &self.path, error)),
@@ -174,7 +174,7 @@ pub(crate) fn read_head(
     read(&mut front)?;
     let (version, head_bytes, checksum_read) = front_fields(&front);
     if front[..8] != MAGIC {
-        return Err(foreign(path, "this is no segment of a journal", "remove it from the folder"));
+        return Err(foreign(path, "this is not a segment of a journal", "remove it from the folder"));
     }
     if !(VERSION_WITHOUT_PLACES..=VERSION).contains(&version) {
         return Err(other_version(path, version, VERSION));

@@ -33,7 +33,7 @@ pub(crate) fn read(medium: &dyn Medium, path: &Path) -> Result<Skips, Cause> {
         for _ in 0..reader.u64()? {
             let (start, end) = (reader.u64()?, reader.u64()?);
             if start >= end {
-                return Err(damaged(path, 0, format!("positions {start} to {end} are no range")));
+                return Err(damaged(path, 0, format!("positions {start} to {end} are not a range")));
             }
             positions.add(start..end);
         }

@@ -74,6 +74,22 @@ impl SnapshotFolder {
         Ok(None)
     }
 
+    /// The oldest good snapshot whose cut `fits`. Damaged ones are skipped, see [`SnapshotFolder::faults`].
+    ///
+    /// # Errors
+    /// If the folder cannot be read, or a newer program wrote the snapshot.
+    pub fn oldest(&self, fits: impl Fn(&Cut) -> bool) -> Result<Option<StoredSnapshot>, Cause> {
+        for cycle in self.cycles()? {
+            match self.read(cycle) {
+                Ok(snapshot) if fits(&snapshot.cut) => return Ok(Some(snapshot)),
+                Ok(_) => {}
+                Err(cause) if cause.fault == Fault::Operation => self.add_fault(cause.message.into()),
+                Err(cause) => return Err(cause),
+            }
+        }
+        Ok(None)
+    }
+
     /// The snapshot of this cycle.
     ///
     /// # Errors
@@ -85,7 +101,7 @@ impl SnapshotFolder {
     pub(crate) fn read_on(medium: &dyn Medium, path: &Path, cycle: u64) -> Result<StoredSnapshot, Cause> {
         let reader = FileReader::open(medium, path, MAGIC, VERSION)?;
         let mut reader = reader
-            .ok_or_else(|| Cause::operation(format!("{}: there is no such snapshot", path.display())))?;
+            .ok_or_else(|| Cause::operation(format!("{}: this snapshot does not exist", path.display())))?;
         let cut = decode_cut(&mut Fields(&reader.bytes()?));
         let snapshot = StoredSnapshot {
             cut: cut.map_err(|_| damaged(path, 0, "the cut cannot be read"))?,
@@ -120,10 +136,18 @@ impl SnapshotFolder {
     /// If the disk fails.
     pub fn remove_before(&self, cycle: u64) -> Result<(), Cause> {
         for old in self.cycles()?.into_iter().filter(|old| *old < cycle) {
-            let path = self.path(old);
-            self.medium.remove(&path).map_err(|error| failed("remove", &path, error))?;
+            self.remove(old)?;
         }
         Ok(())
+    }
+
+    /// Removes the snapshot of this cycle.
+    ///
+    /// # Errors
+    /// If it does not exist, or the disk fails.
+    pub fn remove(&self, cycle: u64) -> Result<(), Cause> {
+        let path = self.path(cycle);
+        self.medium.remove(&path).map_err(|error| failed("remove", &path, error))
     }
 
     /// Durably removes the snapshots of cycles above this one; `None`: all.
@@ -133,8 +157,7 @@ impl SnapshotFolder {
     pub fn remove_after(&self, cycle: Option<u64>) -> Result<(), Cause> {
         let newer: Vec<u64> = self.cycles()?.into_iter().filter(|newer| Some(*newer) > cycle).collect();
         for newer in &newer {
-            let path = self.path(*newer);
-            self.medium.remove(&path).map_err(|error| failed("remove", &path, error))?;
+            self.remove(*newer)?;
         }
         if newer.is_empty() {
             return Ok(());

@@ -1,13 +1,14 @@
 //! The journal of one stream: rows are appended at one end and read, by position, at the other.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use tidemill_core::connections::Stretch;
 use tidemill_core::error::Cause;
 use tidemill_core::fields::Malformed;
-use tidemill_core::source::{Place, Places, Request};
+use tidemill_core::source::{Request, SourceOffset, SourceOffsets};
 
 use crate::failure::damaged;
 use crate::frame::FrameHead;
@@ -56,9 +57,10 @@ impl Record {
         let content = head.content();
         let rows = decoder.decode(&bytes.slice_with_length(content.start, content.len()))?;
         if rows.num_rows() as u64 != u64::from(head.count) {
-            return Err(format!("{} rows where {} are due", rows.num_rows(), head.count));
+            return Err(format!("{} rows where {} are expected", rows.num_rows(), head.count));
         }
-        let stretches = head.stretches(bytes).map_err(|Malformed| "it does not say whose its rows are")?;
+        let stretches =
+            head.stretches(bytes).map_err(|Malformed| "it does not identify the sender of its rows")?;
         let (start, arrived_ns) = (head.start, head.arrived_ns);
         Ok(Record { start, rows, arrived_ns, request: head.request(bytes), stretches })
     }
@@ -68,6 +70,7 @@ impl Record {
 pub struct StreamWriter {
     log: RecordLog,
     encoder: RowEncoder,
+    _open: OpenStream,
 }
 
 /// The reading end of a stream's journal.
@@ -76,9 +79,21 @@ pub struct StreamReader {
     decoder: RowDecoder,
 }
 
+/// A stream that is open in its journal. Another writer can open it when this is dropped.
+pub(crate) struct OpenStream {
+    pub name: String,
+    pub open: Arc<Mutex<BTreeSet<String>>>,
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.name);
+    }
+}
+
 impl StreamWriter {
-    pub(crate) fn new(log: RecordLog, encoder: RowEncoder) -> StreamWriter {
-        StreamWriter { log, encoder }
+    pub(crate) fn new(log: RecordLog, encoder: RowEncoder, open: OpenStream) -> StreamWriter {
+        StreamWriter { log, encoder, _open: open }
     }
 
     /// Appends rows as one record and returns one past the position of the last. From now on they survive the end of
@@ -96,24 +111,24 @@ impl StreamWriter {
         self.append_from(rows, arrived_ns, request, &[], &[])
     }
 
-    /// Appends rows like [`StreamWriter::append`], and in the same record the places of the source that change with
+    /// Appends rows like [`StreamWriter::append`], and in the same record the offsets of the source that change with
     /// them, and the connections that they came over.
     ///
     /// # Errors
-    /// Like [`StreamWriter::append`]; [`Cause::user`] if there are too many places.
+    /// Like [`StreamWriter::append`]; [`Cause::user`] if there are too many offsets.
     pub fn append_from(
         &mut self,
         rows: &RecordBatch,
         arrived_ns: u64,
         request: Option<&Request>,
-        places: &[Place],
+        offsets: &[SourceOffset],
         stretches: &[Stretch],
     ) -> Result<u64, Cause> {
         let count = u32::try_from(rows.num_rows())
-            .map_err(|_| Cause::user("more than 4294967295 rows in one batch; send fewer at once"))?;
+            .map_err(|_| Cause::user("a batch has more than 4294967295 rows; send fewer at once"))?;
         let messages = self.encoder.encode(rows)?;
         let content: Vec<&[u8]> = messages.iter().map(|part| part.as_slice()).collect();
-        self.log.append(NewRecord { count, arrived_ns, request, places, stretches }, &content)
+        self.log.append(NewRecord { count, arrived_ns, request, offsets, stretches }, &content)
     }
 
     /// Whether this request, or a later one of its client, was appended before.
@@ -126,9 +141,9 @@ impl StreamWriter {
         self.log.origins.clients.last_of(client)
     }
 
-    /// The places of the source after the last row.
-    pub fn places(&self) -> &Places {
-        self.log.origins.places()
+    /// The offsets of the source after the last row.
+    pub fn offsets(&self) -> &SourceOffsets {
+        self.log.origins.offsets()
     }
 
     /// Whether the limit of bytes leaves room for rows. Ask before appending.
@@ -171,6 +186,11 @@ impl StreamWriter {
 impl StreamReader {
     pub(crate) fn new(log: LogReader, decoder: RowDecoder) -> StreamReader {
         StreamReader { log, decoder }
+    }
+
+    /// Another reader of the same stream, which begins anywhere.
+    pub fn another(&self) -> StreamReader {
+        StreamReader { log: self.log.another(), decoder: self.decoder.clone() }
     }
 
     /// The record that contains the position; `None`: it is not written yet. Reading sequentially is fast; going back

@@ -15,7 +15,7 @@ use tidemill_core::arrow::array::{
     Array, ArrayRef, DictionaryArray, Int32Array, Int64Array, RecordBatch, StringArray,
 };
 use tidemill_core::error::Cause;
-use tidemill_core::{Cut, Transform};
+use tidemill_core::{Cut, MemoryBudget, Transform};
 use tidemill_operators::lookup::{Dimension, Lookup, LookupColumn, LookupKind, LookupSpec};
 
 const ADS: i64 = 1000;
@@ -53,6 +53,7 @@ fn report(name: &str, keys: ArrayRef, table: ArrayRef, ads: i64, copied: f64) ->
     let stream = rows([("ad", keys), ("event_time", times)])?;
     let table = rows([("ad", table.slice(0, ads as usize)), ("campaign", campaigns)])?;
     let mut lookup = Lookup::new(LookupSpec {
+        memory: MemoryBudget::unlimited(),
         stream: stream.schema(),
         dimension: Arc::new(Dimension::new(table, vec![0])?),
         keys: vec![0],

@@ -10,9 +10,12 @@ use arrow_select::filter::filter_record_batch;
 use arrow_select::interleave::interleave_record_batch;
 use arrow_select::take::take_record_batch;
 use tidemill_core::error::Cause;
+use tidemill_core::memory::bytes_of_rows;
 use tidemill_core::{SnapshotReader, SnapshotWriter};
 
-use crate::stored_rows::{event_times, kernel_error, read_rows, with_schema, write_rows};
+use crate::stored_rows::{
+    event_times, kernel_error, read_rows, read_rows_of_floats, with_schema, write_rows,
+};
 
 /// Holds rows until the watermark has passed their event time, and emits them in the order of (event time, input,
 /// arrival).
@@ -39,6 +42,7 @@ pub struct EventOrder {
     /// By input, then by arrival.
     chunks: Vec<Chunk>,
     rows: usize,
+    bytes: usize,
 }
 
 /// Rows in event-time order.
@@ -61,12 +65,17 @@ struct Chunk {
 impl EventOrder {
     /// An empty buffer of rows whose event time is in this column.
     pub fn new(schema: SchemaRef, time_column: usize) -> Self {
-        EventOrder { schema, time_column, chunks: Vec::new(), rows: 0 }
+        EventOrder { schema, time_column, chunks: Vec::new(), rows: 0, bytes: 0 }
     }
 
     /// The number of rows held.
     pub fn len(&self) -> usize {
         self.rows
+    }
+
+    /// Bytes of memory held.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Whether no row is held.
@@ -89,6 +98,7 @@ impl EventOrder {
         let rows = self.on_time(rows, watermark)?;
         let kept = rows.num_rows();
         if kept > 0 {
+            self.bytes += bytes_of_rows(&rows);
             let chunk = self.ordered_chunk(input, rows)?;
             let place = self.chunks.partition_point(|held| held.input <= input);
             self.chunks.insert(place, chunk);
@@ -135,7 +145,10 @@ impl EventOrder {
             }
         }
         self.chunks.retain(|chunk| !chunk.times.is_empty());
+        let before = self.rows.max(1);
         self.rows -= due.iter().map(|chunk| chunk.times.len()).sum::<usize>();
+        // As if all rows had the same length.
+        self.bytes = (self.bytes as u128 * self.rows as u128 / before as u128) as usize;
         match due.len() {
             0 => Ok(None),
             1 => Ok(due.pop().map(|chunk| OrderedRows { rows: chunk.rows, times: chunk.times })),
@@ -157,9 +170,25 @@ impl EventOrder {
     /// # Errors
     /// If the bytes are damaged or have different columns.
     pub fn restore(&mut self, reader: &mut SnapshotReader<'_>) -> Result<(), Cause> {
+        self.restore_with(reader, read_rows)
+    }
+
+    /// Reads rows in which floating-point numbers may stand for integers.
+    ///
+    /// # Errors
+    /// If the bytes are damaged or have different columns.
+    pub fn restore_older(&mut self, reader: &mut SnapshotReader<'_>) -> Result<(), Cause> {
+        self.restore_with(reader, read_rows_of_floats)
+    }
+
+    fn restore_with(
+        &mut self,
+        reader: &mut SnapshotReader<'_>,
+        read: fn(&mut SnapshotReader<'_>, &SchemaRef) -> Result<RecordBatch, Cause>,
+    ) -> Result<(), Cause> {
         for _ in 0..reader.u64()? {
             let input = reader.u64()? as usize;
-            let rows = read_rows(reader, &self.schema)?;
+            let rows = read(reader, &self.schema)?;
             self.push(input, rows, i64::MIN)?;
         }
         Ok(())

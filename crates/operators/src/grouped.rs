@@ -11,7 +11,7 @@ use tidemill_core::{Cause, SnapshotReader, SnapshotWriter};
 
 use crate::arrow_bug::arrow_bug;
 use crate::failed_results::Results;
-use crate::state::{read_columns, write_columns};
+use crate::state::{StateColumns, read_columns, write_columns};
 use crate::{Accumulator, AggregateSpec, Groups};
 
 /// The role of each input column.
@@ -63,7 +63,7 @@ impl Layout {
     /// The column of times.
     pub fn time<'a>(&self, columns: &'a [ArrayRef]) -> Result<&'a ArrayRef, Cause> {
         let time = self.time.and_then(|time| columns.get(time));
-        time.ok_or_else(|| Cause::bug("a window was given rows without a column of times"))
+        time.ok_or_else(|| Cause::bug("a window got rows without a column of times"))
     }
 
     /// Slices the columns that are used; leaves the others as they are.
@@ -118,6 +118,13 @@ pub(crate) struct PartialRows {
     pub partials: Vec<ArrayRef>,
     /// The number of rows.
     pub rows: usize,
+}
+
+impl PartialRows {
+    /// Bytes of memory held.
+    pub fn bytes(&self) -> usize {
+        self.keys.iter().chain(&self.partials).map(|column| column.get_array_memory_size()).sum()
+    }
 }
 
 /// Groups and their state.
@@ -182,6 +189,11 @@ impl Grouped {
         results.evaluate(&self.accumulators, ids, heads, cycle)
     }
 
+    /// Bytes of memory held.
+    pub fn bytes(&self) -> usize {
+        self.groups.bytes() + bytes(&self.accumulators)
+    }
+
     /// The numbers of all groups.
     pub fn all(&self) -> Vec<u32> {
         (0..self.groups.len() as u32).collect()
@@ -201,7 +213,7 @@ impl Grouped {
 
     /// Merges what [`snapshot`](Grouped::snapshot) wrote.
     pub fn restore(&mut self, reader: &mut SnapshotReader<'_>, spec_types: &StateTypes) -> Result<(), Cause> {
-        let (rows, mut keys) = read_columns(reader, &[&*spec_types.keys, &*spec_types.partials].concat())?;
+        let (rows, mut keys) = read_columns(reader, &spec_types.columns)?;
         let partials = keys.split_off(spec_types.keys.len());
         self.merge(&PartialRows { keys, partials, rows }, &mut Vec::new())
     }
@@ -212,14 +224,14 @@ impl Grouped {
 pub(crate) struct StateTypes {
     /// The keys.
     pub keys: Vec<DataType>,
-    /// The partial results of all functions.
-    pub partials: Vec<DataType>,
+    /// The keys, and then the partial results of all functions.
+    columns: StateColumns,
 }
 
 impl StateTypes {
     /// The types for a specification.
     pub fn new(spec: &AggregateSpec) -> StateTypes {
-        StateTypes { keys: spec.key_types(), partials: spec.partial_types() }
+        StateTypes { keys: spec.key_types(), columns: spec.state_columns(spec.key_types()) }
     }
 }
 
@@ -245,9 +257,14 @@ pub(crate) fn update(
 fn filter_of(columns: &[ArrayRef], filter: Option<usize>) -> Result<Option<&BooleanArray>, Cause> {
     let boolean = |filter: usize| {
         let column = columns[filter].as_boolean_opt();
-        column.ok_or_else(|| Cause::bug("the filter of an aggregate function is no boolean"))
+        column.ok_or_else(|| Cause::bug("the filter of an aggregate function is not a boolean"))
     };
     filter.map(boolean).transpose()
+}
+
+/// Bytes of memory held.
+pub(crate) fn bytes(accumulators: &[Box<dyn Accumulator>]) -> usize {
+    accumulators.iter().map(|accumulator| accumulator.bytes()).sum()
 }
 
 /// Adds the partial results of all functions.

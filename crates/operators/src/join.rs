@@ -51,7 +51,7 @@ pub(crate) fn condition(
     let holds = condition.evaluate(pairs, cut)?;
     let Some(holds) = holds.as_boolean_opt().filter(|holds| holds.len() == pairs.num_rows()) else {
         let found = holds.data_type();
-        return Err(Cause::bug(format!("a join's condition must give a Boolean for each pair, not {found}")));
+        return Err(Cause::bug(format!("the condition of a join must be a Boolean, not {found}")));
     };
     Ok(match holds.null_count() {
         0 => holds.clone(),

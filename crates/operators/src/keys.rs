@@ -72,7 +72,7 @@ impl KeyTable {
         match others.clone().eq(self.types.iter().cloned()) {
             true => Ok(()),
             false => Err(Cause::bug(format!(
-                "a join's keys must have equal types, not {:?} and {:?}",
+                "the keys of a join must have equal types, not {:?} and {:?}",
                 self.types,
                 others.collect::<Vec<_>>()
             ))),
@@ -112,6 +112,17 @@ impl KeyTable {
             }
         }
         Ok(numbers)
+    }
+
+    /// Bytes of memory held.
+    pub fn bytes(&self) -> usize {
+        match &self.keys {
+            Keys::Nothing => 0,
+            Keys::Word(words) => words.numbers.allocation_size(),
+            Keys::Bytes(bytes) => {
+                bytes.bytes.capacity() + 8 * bytes.ends.capacity() + bytes.numbers.allocation_size()
+            }
+        }
     }
 
     /// The number of each row's key; [`NO_KEY`] for keys that are not in the table.
@@ -176,7 +187,7 @@ impl KeyTable {
                 for number in 0..reader.u64()? {
                     words.intern(reader.u64()?, number == u64::from(null));
                     if u64::from(words.count) != number + 1 {
-                        return Err(damaged("it has a key twice"));
+                        return Err(damaged("it contains a key twice"));
                     }
                 }
             }
@@ -185,7 +196,7 @@ impl KeyTable {
                 let columns: Vec<usize> = (0..self.types.len()).collect();
                 self.intern(&rows, &columns)?;
                 if self.len() != rows.num_rows() {
-                    return Err(damaged("it has a key twice"));
+                    return Err(damaged("it contains a key twice"));
                 }
             }
         }
@@ -335,7 +346,7 @@ pub(crate) fn is_word(data_type: &DataType) -> bool {
 /// The values' bits, and which values are NULL.
 pub(crate) fn as_words(column: &ArrayRef) -> Result<(Vec<u64>, Option<NullBuffer>), Cause> {
     let width = word_type(column.data_type())
-        .ok_or_else(|| Cause::bug(format!("values of type {} are no words", column.data_type())))?;
+        .ok_or_else(|| Cause::bug(format!("values of type {} are not machine words", column.data_type())))?;
     let data = column.to_data();
     let (bits, offset, length) = (data.buffers()[0].clone(), data.offset(), data.len());
     let words = match width {

@@ -3,6 +3,7 @@
 //! They know nothing of SQL. The planner of a query (the `sql` crate, or an application) gives each of them rows whose
 //! columns are already computed, and assigns the roles of the columns.
 
+pub mod count_windows;
 pub mod event_order;
 pub mod forward;
 pub mod interval_join;
@@ -12,10 +13,12 @@ pub mod lookup;
 mod normal;
 pub mod over;
 pub mod regions;
+pub mod round_robin;
 mod row_store;
 pub mod scan;
 pub mod sort;
 mod stored_rows;
+pub mod sub_stream;
 pub mod table_join;
 pub mod top;
 pub mod until_end;
@@ -24,6 +27,7 @@ pub mod watermark;
 pub mod aggregate;
 mod arrow_bug;
 pub mod combine;
+pub mod cycle_aggregate;
 pub mod failed_results;
 mod grouped;
 pub mod groups;
@@ -38,6 +42,7 @@ pub mod window_spec;
 
 pub use aggregate::{Accumulator, Aggregate, AggregateCall, AggregateSpec};
 pub use combine::{Combine, combined_schema};
+pub use cycle_aggregate::CycleAggregate;
 pub use failed_results::FailedResults;
 pub use groups::Groups;
 pub use partition_limit::partition_limit;

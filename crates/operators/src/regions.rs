@@ -156,6 +156,10 @@ impl Operator for Regions {
         self.buffer.first_time().map(|time| self.watermark.timer(time.saturating_add(1)))
     }
 
+    fn state_bytes(&self) -> usize {
+        self.buffer.bytes()
+    }
+
     fn snapshot(&self, writer: &mut SnapshotWriter) {
         writer.u8(VERSION);
         self.watermark.snapshot(writer);

@@ -5,6 +5,7 @@ use arrow_schema::SchemaRef;
 use arrow_select::concat::concat_batches;
 use arrow_select::interleave::interleave;
 use tidemill_core::error::Cause;
+use tidemill_core::memory::bytes_of_rows;
 
 use crate::stored_rows::{kernel_error, with_schema};
 
@@ -22,12 +23,13 @@ pub(crate) struct RowStore {
     /// The number of each chunk's first row.
     starts: Vec<u64>,
     next: u64,
+    bytes: usize,
 }
 
 impl RowStore {
     /// Without rows.
     pub fn new(schema: SchemaRef) -> Self {
-        RowStore { schema, chunks: Vec::new(), starts: Vec::new(), next: 0 }
+        RowStore { schema, chunks: Vec::new(), starts: Vec::new(), next: 0, bytes: 0 }
     }
 
     /// The number of rows kept.
@@ -35,11 +37,17 @@ impl RowStore {
         self.next as usize
     }
 
+    /// Bytes of memory held.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Stores rows; returns the number of the first of them.
     pub fn append(&mut self, rows: RecordBatch) -> Result<u64, Cause> {
         let first = self.next;
         if rows.num_rows() > 0 {
             self.next += rows.num_rows() as u64;
+            self.bytes += bytes_of_rows(&rows);
             self.chunks.push(with_schema(&self.schema, rows)?);
             self.starts.push(first);
             self.merge_small_chunks()?;
@@ -114,6 +122,7 @@ impl RowStore {
         self.chunks.clear();
         self.starts.clear();
         self.next = 0;
+        self.bytes = 0;
         self.append(rows).map(|_| ())
     }
 }

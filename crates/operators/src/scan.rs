@@ -100,6 +100,10 @@ where
         (self.function)(rows, output.port(0))
     }
 
+    fn state_bytes(&self) -> usize {
+        self.keys.bytes() + self.states.capacity() * size_of::<S>()
+    }
+
     fn snapshot(&self, writer: &mut SnapshotWriter) {
         writer.u8(SNAPSHOT_VERSION);
         self.keys.snapshot(writer);

@@ -109,7 +109,7 @@ impl SessionAggregate {
     ) -> Result<Self, Cause> {
         session.check(&spec.input)?;
         if spec.partial_input {
-            return Err(Cause::bug("sessions cannot be made of combined rows"));
+            return Err(Cause::bug("sessions cannot be built from combined rows"));
         }
         Ok(SessionAggregate {
             layout: Layout::new(spec, Some(session.time))?,
@@ -350,6 +350,11 @@ impl Operator for SessionAggregate {
         self.due.peek().map(|Reverse((end, _))| self.watermark.timer(end.saturating_add(1)))
     }
 
+    fn state_bytes(&self) -> usize {
+        let sessions = self.sessions.capacity() * size_of::<Session>() + 4 * self.first_of_key.capacity();
+        sessions + 16 * self.due.capacity() + self.keys.bytes() + grouped::bytes(&self.accumulators)
+    }
+
     fn snapshot(&self, writer: &mut SnapshotWriter) {
         writer.u8(SNAPSHOT_VERSION);
         self.watermark.snapshot(writer);
@@ -367,8 +372,8 @@ impl Operator for SessionAggregate {
         self.watermark.restore(reader)?;
         self.closed = self.watermark.reached();
         let times = vec![DataType::Int64; 2];
-        let (_, mut keys) =
-            read_columns(reader, &[self.spec.key_types(), times, self.spec.partial_types()].concat())?;
+        let columns = self.spec.state_columns([self.spec.key_types(), times].concat());
+        let (_, mut keys) = read_columns(reader, &columns)?;
         let mut times = keys.split_off(self.spec.keys.len());
         let partials = times.split_off(2);
         let (starts, lasts) = (times[0].as_primitive::<Int64Type>(), times[1].as_primitive::<Int64Type>());

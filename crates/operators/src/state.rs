@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_buffer::Buffer;
 use arrow_cast::cast;
 use arrow_ipc::reader::StreamDecoder;
@@ -16,6 +16,36 @@ use tidemill_core::{Cause, SnapshotReader, SnapshotWriter};
 const COLUMNS: u8 = 1;
 /// Marks an error: [`Operator::snapshot`](tidemill_core::Operator::snapshot) cannot return one.
 const FAILED: u8 = 2;
+
+/// The columns of a state.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StateColumns {
+    /// The type of each.
+    pub types: Vec<DataType>,
+    /// The numbers of those that older versions did not write. They are NULL if the state was written by one.
+    pub added: Vec<usize>,
+}
+
+impl StateColumns {
+    /// The columns that these are, if the types fit those of this version or of an older one.
+    fn filled(&self, found: &[ArrayRef], rows: usize) -> Option<Vec<ArrayRef>> {
+        let is_older = found.len() != self.types.len();
+        let mut found = found.iter();
+        let mut columns = Vec::with_capacity(self.types.len());
+        for (number, wanted) in self.types.iter().enumerate() {
+            columns.push(match is_older && self.added.contains(&number) {
+                true => new_null_array(wanted, rows),
+                false => Arc::clone(found.next().filter(|column| holds(column.data_type(), wanted))?),
+            });
+        }
+        found.next().is_none().then_some(columns)
+    }
+}
+
+/// Whether a type can be read as another.
+fn holds(from: &DataType, to: &DataType) -> bool {
+    from == to || is_wider(from, to)
+}
 
 /// Writes columns of `rows` rows each, or the reason why they cannot be written, which then fails the restore.
 pub(crate) fn write_columns(writer: &mut SnapshotWriter, rows: usize, columns: Result<Vec<ArrayRef>, Cause>) {
@@ -32,10 +62,10 @@ pub(crate) fn write_columns(writer: &mut SnapshotWriter, rows: usize, columns: R
     }
 }
 
-/// Reads columns of these types, and their number of rows.
+/// Reads these columns, and their number of rows.
 pub(crate) fn read_columns(
     reader: &mut SnapshotReader<'_>,
-    types: &[DataType],
+    wanted: &StateColumns,
 ) -> Result<(usize, Vec<ArrayRef>), Cause> {
     match reader.u8()? {
         COLUMNS => {}
@@ -49,25 +79,24 @@ pub(crate) fn read_columns(
     }
     let rows = reader.u64()? as usize;
     let batch = batch_of_bytes(reader.bytes()?)?;
-    let found = batch.schema_ref().fields().iter().map(|field| field.data_type().clone()).collect::<Vec<_>>();
-    let holds = |(from, to): (&DataType, &DataType)| from == to || is_wider(from, to);
-    if found.len() != types.len() || !found.iter().zip(types).all(holds) {
+    let Some(columns) = wanted.filled(batch.columns(), batch.num_rows()) else {
+        let found = batch.columns().iter().map(|column| column.data_type().clone()).collect::<Vec<_>>();
         return Err(Cause::user(format!(
-            "the snapshot holds state of the types {}, but that of this query is {}: the query has changed, or an \
-             older version wrote the snapshot and meant another type; go on with what wrote it, or start \
-             over without it",
+            "the snapshot contains state of the types {}, but this query needs {}: either the query has \
+             changed, or an older version wrote the snapshot with another type; use the query or version that \
+             wrote it, or start over without the snapshot",
             listed(&found),
-            listed(types)
+            listed(&wanted.types)
         )));
-    }
+    };
     if batch.num_rows() != rows {
         return Err(damaged("rows are missing"));
     }
-    let widened = |(column, to): (&ArrayRef, &DataType)| match column.data_type() == to {
-        true => Ok(Arc::clone(column)),
-        false => cast(column, to).map_err(damaged),
+    let widened = |(column, to): (ArrayRef, &DataType)| match column.data_type() == to {
+        true => Ok(column),
+        false => cast(&column, to).map_err(damaged),
     };
-    Ok((rows, batch.columns().iter().zip(types).map(widened).collect::<Result<_, _>>()?))
+    Ok((rows, columns.into_iter().zip(&wanted.types).map(widened).collect::<Result<_, _>>()?))
 }
 
 /// Rows as an Arrow IPC stream with its schema.
@@ -85,7 +114,7 @@ pub(crate) fn batch_of_bytes(bytes: &[u8]) -> Result<RecordBatch, Cause> {
         let batch = StreamDecoder::new().decode(&mut bytes).map_err(damaged)?;
         batch.ok_or_else(|| damaged("rows are missing"))
     };
-    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err(damaged("its columns contradict themselves")))
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err(damaged("its columns are inconsistent")))
 }
 
 pub(crate) fn damaged(reason: impl Display) -> Cause {
@@ -124,7 +153,7 @@ mod tests {
     use super::*;
     use arrow_array::cast::AsArray;
     use arrow_array::types::{Decimal256Type, Float64Type, Int64Type};
-    use arrow_array::{Int64Array, ListArray};
+    use arrow_array::{Int64Array, ListArray, StringArray};
     use arrow_buffer::i256;
 
     fn list_of(values: DataType) -> DataType {
@@ -135,7 +164,8 @@ mod tests {
         let mut writer = SnapshotWriter::default();
         write_columns(&mut writer, columns[0].len(), Ok(columns));
         let bytes = writer.finish();
-        read_columns(&mut SnapshotReader::new(&bytes)?, types)
+        let wanted = StateColumns { types: types.to_vec(), added: Vec::new() };
+        read_columns(&mut SnapshotReader::new(&bytes)?, &wanted)
     }
 
     #[test]
@@ -153,6 +183,30 @@ mod tests {
     }
 
     #[test]
+    fn columns_that_an_older_version_did_not_have_are_null() {
+        let integers = || Arc::new(Int64Array::from(vec![1, 2])) as ArrayRef;
+        let texts = || Arc::new(StringArray::from(vec![Some("a"), None])) as ArrayRef;
+        // Two functions, each with a column that was added behind its older ones.
+        let types = vec![DataType::Int64, DataType::Utf8, DataType::Int64, DataType::Utf8];
+        let wanted = StateColumns { types, added: vec![1, 3] };
+        let read = |columns: Vec<ArrayRef>| {
+            let mut writer = SnapshotWriter::default();
+            write_columns(&mut writer, 2, Ok(columns));
+            let bytes = writer.finish();
+            read_columns(&mut SnapshotReader::new(&bytes).unwrap(), &wanted)
+        };
+        let (rows, older) = read(vec![integers(), integers()]).unwrap();
+        assert_eq!((rows, older.len()), (2, 4));
+        assert!([1, 3].iter().all(|added| older[*added].null_count() == 2));
+        assert!([0, 2].iter().all(|kept| older[*kept].as_ref() == integers().as_ref()));
+        let (_, newer) = read(vec![integers(), texts(), integers(), texts()]).unwrap();
+        assert_eq!(newer[3].as_ref(), texts().as_ref());
+        for other in [vec![integers(), texts(), integers()], vec![integers()], vec![texts(), integers()]] {
+            assert!(read(other).unwrap_err().to_string().contains("start over without the snapshot"));
+        }
+    }
+
+    #[test]
     fn another_state_is_refused_with_the_reason_and_a_way_out() {
         let values = vec![Some(vec![Some(1.5)])];
         let floats = Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(values)) as ArrayRef;
@@ -165,7 +219,7 @@ mod tests {
         ] {
             let refused = restored(vec![column], std::slice::from_ref(&to)).unwrap_err().to_string();
             assert!(
-                refused.contains(&to.to_string()) && refused.contains("start over without it"),
+                refused.contains(&to.to_string()) && refused.contains("start over without the snapshot"),
                 "{refused}"
             );
             assert!(!refused.contains("Field"), "{refused}");

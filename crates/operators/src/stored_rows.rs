@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
-use arrow_array::{Array, RecordBatch, RecordBatchOptions};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_buffer::{NullBuffer, ScalarBuffer};
-use arrow_schema::{ArrowError, DataType, SchemaRef, TimeUnit};
+use arrow_cast::cast;
+use arrow_schema::{ArrowError, DataType, FieldRef, SchemaRef, TimeUnit};
 use arrow_select::concat::concat;
 use tidemill_core::error::Cause;
 use tidemill_core::{Rows, SnapshotReader, SnapshotWriter};
@@ -15,7 +16,7 @@ use crate::state::{batch_of_bytes, bytes_of_batch};
 
 /// A failure of an Arrow kernel on columns whose types were checked before.
 pub(crate) fn kernel_error(error: ArrowError) -> Cause {
-    Cause::bug(format!("an operator gave an Arrow kernel columns that it cannot work on: {error}"))
+    Cause::bug(format!("an operator passed columns to an Arrow kernel that it does not support: {error}"))
         .with_source(error)
 }
 
@@ -89,8 +90,8 @@ pub(crate) fn check_limit(what: &str, rows: usize, rows_max: usize) -> Result<()
         return Ok(());
     }
     Err(Cause::resource(format!(
-        "{what} would hold {rows} rows in a partition, at most {rows_max} are allowed; \
-         raise max_state_rows, or let the query keep less (shorter bounds or windows, fewer keys)"
+        "{what} would hold {rows} rows in a partition, but at most {rows_max} are allowed; raise \
+         max_state_rows, or make the query keep fewer rows (shorter bounds or windows, fewer keys)"
     )))
 }
 
@@ -105,6 +106,29 @@ pub(crate) fn write_rows(writer: &mut SnapshotWriter, rows: Option<RecordBatch>)
 /// # Errors
 /// If the bytes are damaged, or the rows have different columns.
 pub(crate) fn read_rows(reader: &mut SnapshotReader<'_>, schema: &SchemaRef) -> Result<RecordBatch, Cause> {
-    with_schema(schema, batch_of_bytes(reader.bytes()?)?)
-        .map_err(|_| Cause::user("the snapshot's rows have other columns than this query's"))
+    with_schema(schema, batch_of_bytes(reader.bytes()?)?).map_err(|_| other_columns())
+}
+
+/// Reads rows of this schema, in which floating-point numbers may stand for integers.
+///
+/// # Errors
+/// As for [`read_rows`].
+pub(crate) fn read_rows_of_floats(
+    reader: &mut SnapshotReader<'_>,
+    schema: &SchemaRef,
+) -> Result<RecordBatch, Cause> {
+    let rows = batch_of_bytes(reader.bytes()?)?;
+    let number = |(column, field): (&ArrayRef, &FieldRef)| match field.data_type().is_integer()
+        && column.data_type().is_floating()
+    {
+        true => cast(column, field.data_type()).map_err(kernel_error),
+        false => Ok(Arc::clone(column)),
+    };
+    let columns = rows.columns().iter().zip(schema.fields()).map(number).collect::<Result<Vec<_>, _>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+    RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options).map_err(|_| other_columns())
+}
+
+fn other_columns() -> Cause {
+    Cause::user("the rows in the snapshot do not have the columns of this query")
 }

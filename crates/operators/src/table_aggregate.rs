@@ -133,6 +133,11 @@ impl Operator for TableAggregate {
         self.lacks_its_row().then_some(i64::MIN)
     }
 
+    fn state_bytes(&self) -> usize {
+        // Beside the groups: which of them were touched in the cycle.
+        self.state.bytes() + self.is_touched.capacity() + 4 * self.touched.capacity()
+    }
+
     fn snapshot(&self, writer: &mut SnapshotWriter) {
         writer.u8(SNAPSHOT_VERSION);
         self.state.snapshot(writer);

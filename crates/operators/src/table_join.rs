@@ -229,6 +229,10 @@ impl Operator for TableJoin {
         self.compact()
     }
 
+    fn state_bytes(&self) -> usize {
+        self.keys.bytes() + self.store.bytes() + 8 * self.current.capacity()
+    }
+
     fn snapshot(&self, writer: &mut SnapshotWriter) {
         writer.u8(VERSION);
         let kept: Vec<u64> = self.current.iter().copied().filter(|row| *row != NO_ROW).collect();

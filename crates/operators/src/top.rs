@@ -9,6 +9,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef, SortOptions};
 use arrow_select::concat::concat_batches;
 use arrow_select::take::{take_arrays, take_record_batch};
 use tidemill_core::error::Cause;
+use tidemill_core::memory::bytes_of_rows;
 use tidemill_core::{Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter};
 
 use crate::normal::normalise;
@@ -120,6 +121,7 @@ pub struct Top {
 struct Window {
     batches: Vec<RecordBatch>,
     rows: usize,
+    bytes: usize,
     /// The number of rows when those that cannot be among the first were last dropped.
     pruned_rows: usize,
 }
@@ -143,9 +145,8 @@ impl Top {
         let partition = spec.partition.iter().map(|column| field(*column, SortOptions::default())).collect();
         let order = spec.order.iter().map(|by| field(by.column, options(by))).collect();
         let converter = |fields| {
-            RowConverter::new(fields).map_err(|error| {
-                Cause::user(format!("rows cannot be put in order: {error}")).with_source(error)
-            })
+            RowConverter::new(fields)
+                .map_err(|error| Cause::user(format!("rows cannot be sorted: {error}")).with_source(error))
         };
         Ok(Top {
             schema: output_schema(&spec),
@@ -191,7 +192,7 @@ impl Top {
                 first.sort_unstable();
                 let kept = take_rows(&rows, &first)?;
                 self.rows -= window.rows - kept.num_rows();
-                *window = Window { rows: kept.num_rows(), pruned_rows: kept.num_rows(), batches: vec![kept] };
+                *window = Window { pruned_rows: kept.num_rows(), ..Window::of(kept) };
             }
         }
         self.windows = windows;
@@ -263,8 +264,15 @@ impl Top {
 }
 
 impl Window {
+    fn of(rows: RecordBatch) -> Window {
+        let mut window = Window::default();
+        window.push(rows);
+        window
+    }
+
     fn push(&mut self, rows: RecordBatch) {
         self.rows += rows.num_rows();
+        self.bytes += bytes_of_rows(&rows);
         self.batches.push(rows);
     }
 
@@ -303,6 +311,10 @@ impl Operator for Top {
         self.windows.keys().next().map(|end| self.watermark.timer(*end))
     }
 
+    fn state_bytes(&self) -> usize {
+        self.windows.values().map(|window| window.bytes).sum()
+    }
+
     fn snapshot(&self, writer: &mut SnapshotWriter) {
         writer.u8(VERSION);
         self.watermark.snapshot(writer);
@@ -322,7 +334,7 @@ impl Operator for Top {
             let (ends, _) = event_times(&rows, self.spec.window_end)?;
             let Some(end) = ends.first() else { continue };
             self.rows += rows.num_rows();
-            self.windows.insert(*end, Window { rows: rows.num_rows(), pruned_rows, batches: vec![rows] });
+            self.windows.insert(*end, Window { pruned_rows, ..Window::of(rows) });
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use arrow_select::concat::concat_batches;
 use tidemill_core::error::Cause;
+use tidemill_core::memory::bytes_of_rows;
 use tidemill_core::{Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter};
 
 use crate::stored_rows::{check_limit, kernel_error, read_rows, with_schema, write_rows};
@@ -49,6 +50,7 @@ pub struct UntilEnd {
     rows_max: usize,
     batches: Vec<RecordBatch>,
     rows: usize,
+    bytes: usize,
 }
 
 impl UntilEnd {
@@ -60,11 +62,13 @@ impl UntilEnd {
             rows_max: spec.rows_max,
             batches: Vec::new(),
             rows: 0,
+            bytes: 0,
         }
     }
 
     fn hold(&mut self, rows: RecordBatch) -> Result<(), Cause> {
         self.rows += rows.num_rows();
+        self.bytes += bytes_of_rows(&rows);
         self.batches.push(with_schema(&self.schema, rows)?);
         check_limit("a join that waits for the end of its input", self.rows, self.rows_max)
     }
@@ -79,7 +83,7 @@ impl Operator for UntilEnd {
         if self.watermark.advance(cut) < i64::MAX || self.rows == 0 {
             return Ok(());
         }
-        self.rows = 0;
+        (self.rows, self.bytes) = (0, 0);
         for rows in std::mem::take(&mut self.batches) {
             let positions = vec![output.end_position(); rows.num_rows()];
             output.port(0).push_batch(rows, &positions)?;
@@ -89,6 +93,10 @@ impl Operator for UntilEnd {
 
     fn next_timer(&self) -> Option<i64> {
         (self.rows > 0).then_some(i64::MAX)
+    }
+
+    fn state_bytes(&self) -> usize {
+        self.bytes
     }
 
     fn snapshot(&self, writer: &mut SnapshotWriter) {

@@ -80,6 +80,13 @@ struct Pane {
     partial_rows: Option<PartialRows>,
 }
 
+impl Pane {
+    /// Bytes of memory held.
+    fn bytes(&self) -> usize {
+        self.state.bytes() + self.partial_rows.as_ref().map_or(0, PartialRows::bytes)
+    }
+}
+
 /// The number of closed panes whose memory is kept.
 const SPARE_PANES_MAX: usize = 4;
 const SNAPSHOT_VERSION: u8 = 1;
@@ -202,8 +209,8 @@ impl WindowAggregate {
         match rows <= self.spec.groups_max {
             true => Ok(()),
             false => Err(Cause::resource(format!(
-                "hopping windows that close together have more than {} rows in a partition; raise max_groups, take a \
-                 longer slide, or group by fewer values",
+                "hopping windows that close together have more than {} rows in a partition; raise max_groups, \
+                 use a longer slide, or group by fewer values",
                 self.spec.groups_max
             ))),
         }
@@ -282,6 +289,11 @@ impl Operator for WindowAggregate {
         let (pane, _) = self.open.first_key_value()?;
         let start = self.panes.first_window(*pane, self.closed)?;
         Some(self.watermark.timer(self.panes.window_end(start)))
+    }
+
+    fn state_bytes(&self) -> usize {
+        let open = self.open.values().map(Pane::bytes).sum::<usize>();
+        open + self.spare.iter().map(Grouped::bytes).sum::<usize>() + self.merged.bytes()
     }
 
     fn snapshot(&self, writer: &mut SnapshotWriter) {

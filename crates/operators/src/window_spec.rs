@@ -43,8 +43,8 @@ impl WindowSpec {
         let windows = self.windows_of_row();
         if windows > WINDOWS_OF_ROW_MAX {
             return Err(Cause::user(format!(
-                "each row is in {windows} hopping windows, and {WINDOWS_OF_ROW_MAX} are allowed; take a longer slide \
-                 or a smaller size"
+                "each row is in {windows} hopping windows, but at most {WINDOWS_OF_ROW_MAX} are allowed; use a \
+                 longer slide or a smaller size"
             )));
         }
         time_type(input, self.time).map(|_| ())
@@ -81,7 +81,7 @@ pub(crate) fn time_type(input: &Schema, time: usize) -> Result<DataType, Cause> 
     match input.fields().get(time).map(|field| field.data_type()) {
         Some(found @ DataType::Timestamp(TimeUnit::Nanosecond, _)) => Ok(found.clone()),
         found => {
-            Err(Cause::bug(format!("windows need a column of Timestamp(ns), column {time} is {found:?}")))
+            Err(Cause::bug(format!("windows need a column of Timestamp(ns), but column {time} is {found:?}")))
         }
     }
 }

@@ -10,7 +10,7 @@ use arrow_cast::cast;
 use arrow_schema::DataType;
 use proptest::prelude::*;
 use tidemill_core::error::{Cause, Fault};
-use tidemill_core::{Cut, Expression, Transform};
+use tidemill_core::{Cut, Expression, MemoryBudget, Transform, Transformed};
 use tidemill_operators::lookup::{Dimension, Lookup, LookupColumn, LookupKind, LookupSpec};
 
 /// A row: a number, a name, and the row's place.
@@ -94,6 +94,7 @@ fn lookup(
     condition: bool,
 ) -> Lookup {
     Lookup::new(LookupSpec {
+        memory: MemoryBudget::unlimited(),
         stream: stream.schema(),
         dimension: Arc::new(Dimension::new(table, keys.to_vec()).unwrap()),
         keys: keys.to_vec(),
@@ -202,6 +203,7 @@ fn keys_of_different_types_are_refused() {
     let stream = batch(&row, &DataType::Int32, &DataType::Utf8);
     let table = batch(&row, &DataType::Int64, &DataType::Utf8);
     let spec = LookupSpec {
+        memory: MemoryBudget::unlimited(),
         stream: stream.schema(),
         dimension: Arc::new(Dimension::new(table, vec![0]).unwrap()),
         keys: vec![0],
@@ -219,6 +221,7 @@ fn zero_joins_negative_zero_and_nan_joins_nan() {
     let (stream, table) =
         (batch(vec![0.0, -0.0, f64::NAN, -f64::NAN, 1.0]), batch(vec![-0.0, f64::NAN, 2.0]));
     let mut lookup = Lookup::new(LookupSpec {
+        memory: MemoryBudget::unlimited(),
         stream: stream.schema(),
         dimension: Arc::new(Dimension::new(table, vec![0]).unwrap()),
         keys: vec![0],
@@ -228,4 +231,45 @@ fn zero_joins_negative_zero_and_nan_joins_nan() {
     })
     .unwrap();
     assert_eq!(lookup.apply(&stream, &Cut::first()).unwrap().causes, Some(vec![0, 1, 2, 3]));
+}
+
+/// A stream of 300 rows and a table of 2000, all with the same key: more pairs than are looked at at once.
+fn crossed(memory: MemoryBudget) -> Result<Transformed, Cause> {
+    let column = |values: std::ops::Range<i64>| Arc::new(Int64Array::from_iter_values(values)) as ArrayRef;
+    let same = |rows| Arc::new(Int64Array::from(vec![7; rows])) as ArrayRef;
+    let stream = RecordBatch::try_from_iter([("k", same(300)), ("a", column(0..300))]).unwrap();
+    let table = RecordBatch::try_from_iter([("k", same(2000)), ("b", column(0..2000))]).unwrap();
+    let mut lookup = Lookup::new(LookupSpec {
+        memory,
+        stream: stream.schema(),
+        dimension: Arc::new(Dimension::new(table, vec![0]).unwrap()),
+        keys: vec![0],
+        kind: LookupKind::Inner,
+        residual: None,
+        output: vec![LookupColumn::Stream(1), LookupColumn::Dimension(1)],
+    })
+    .unwrap();
+    lookup.apply(&stream, &Cut::first())
+}
+
+#[test]
+fn rows_that_find_very_many_are_joined_in_pieces() {
+    let joined = crossed(MemoryBudget::unlimited()).unwrap();
+    let expected = (0..300_i64).flat_map(|a| (0..2000_i64).map(move |b| (a, b)));
+    let (first, second): (Vec<i64>, Vec<i64>) = expected.unzip();
+    assert_eq!(joined.causes.unwrap(), first.iter().map(|a| *a as u32).collect::<Vec<_>>());
+    assert_eq!(joined.rows.column(0).as_ref(), &Int64Array::from(first));
+    assert_eq!(joined.rows.column(1).as_ref(), &Int64Array::from(second));
+}
+
+#[test]
+fn a_join_ends_at_its_memory_limit_and_gives_it_back() {
+    // All pairs take 12 MB.
+    let memory = MemoryBudget::new(6 << 20);
+    let refused = crossed(memory.query(None)).unwrap_err();
+    assert!(
+        refused.fault == Fault::Resource && refused.message.starts_with("a join would take"),
+        "{refused}"
+    );
+    assert_eq!(memory.held(), 0);
 }

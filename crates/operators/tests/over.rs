@@ -8,8 +8,8 @@ use std::sync::Arc;
 use arrow_array::Int64Array;
 use cycles::{DIVISIONS, Division, Event, batch, events, in_event_order, run, schema, show, show_events};
 use proptest::prelude::*;
-use tidemill_core::Operator;
 use tidemill_core::error::Fault;
+use tidemill_core::{Operator, SnapshotReader, SnapshotWriter};
 use tidemill_operators::over::{
     Frame, Function, FunctionSpec, Over, OverSpec, RunningAggregate, output_schema,
 };
@@ -237,6 +237,78 @@ fn a_sum_that_does_not_fit_is_an_error() {
     let make = || Box::new(Over::new(spec.clone()).unwrap()) as Box<dyn Operator>;
     let error = run(make, output_schema(&spec).unwrap(), &rows, ONE_CYCLE).unwrap_err();
     assert!(error.fault == Fault::User && error.message.contains("SUM"), "{error}");
+}
+
+/// The mean of `VALUE` over all rows so far.
+fn means(schema: arrow_schema::SchemaRef) -> OverSpec {
+    let mean = aggregate(RunningAggregate::Avg, Some(VALUE), Frame::Rows { preceding: None });
+    OverSpec { schema, ..spec(vec![], vec![mean], false) }
+}
+
+#[test]
+fn a_mean_of_integers_is_the_exact_sum_divided() {
+    // Added as floating-point numbers, the ones would be lost.
+    let large = 1 << 60;
+    let values = [large, 1, 1, 1, -large, 5];
+    let rows: Vec<Event> = (100..).zip(values).map(|(time, value)| event(time, value)).collect();
+    let spec = means(schema());
+    for division in [ONE_CYCLE, Division { cycle: 1, call: 1, restart_after: Some(3) }] {
+        let make = || Box::new(Over::new(spec.clone()).unwrap()) as Box<dyn Operator>;
+        let written = run(make, output_schema(&spec).unwrap(), &rows, division).unwrap();
+        let means: Vec<&str> = written.iter().map(|row| row.2.rsplit('|').next().unwrap()).collect();
+        assert_eq!(means[4..], ["0.6", "1.3333333333333333"], "{division:?}");
+    }
+}
+
+#[test]
+fn a_mean_continues_from_the_state_of_the_version_that_added_floats() {
+    let integers = schema();
+    let floats = integers.fields().iter().map(|field| match field.name().as_str() {
+        "value" => field.as_ref().clone().with_data_type(arrow_schema::DataType::Float64),
+        _ => field.as_ref().clone(),
+    });
+    let floats = means(Arc::new(arrow_schema::Schema::new(floats.collect::<Vec<_>>())));
+    let numbers = |events: &[Event]| batch(&events.iter().collect::<Vec<_>>());
+    let events: Vec<Event> = (100..).zip([7, 8, 3]).map(|(time, value)| event(time, value)).collect();
+    // The first two rows are in the sum, the third waits for the watermark.
+    let mut older = Over::new(floats.clone()).unwrap();
+    let rows = numbers(&events);
+    let value = arrow_cast::cast(rows.column(VALUE), &arrow_schema::DataType::Float64).unwrap();
+    let columns = [rows.columns()[..VALUE].to_vec(), vec![value]].concat();
+    let rows = arrow_array::RecordBatch::try_new(floats.schema.clone(), columns).unwrap();
+    let mut output = tidemill_core::Output::new(&[output_schema(&floats).unwrap()]);
+    cycle(&mut older, rows, 102, &mut output);
+    let mut now = SnapshotWriter::default();
+    older.snapshot(&mut now);
+    let now = now.finish();
+    // Its layout was the same, but for the version.
+    let (mut then, mut rest) = (SnapshotWriter::default(), SnapshotReader::new(&now).unwrap());
+    rest.u8().unwrap();
+    then.u8(1);
+    while !rest.is_empty() {
+        then.u8(rest.u8().unwrap());
+    }
+    let spec = means(schema());
+    let mut newer = Over::new(spec.clone()).unwrap();
+    newer.restore(&mut SnapshotReader::new(&then.finish()).unwrap()).unwrap();
+    let mut output = tidemill_core::Output::new(&[output_schema(&spec).unwrap()]);
+    let rest = cycle(&mut newer, numbers(&[event(103, 4)]), i64::MAX, &mut output);
+    let means: Vec<&str> = rest.iter().map(|row| row.rsplit('|').next().unwrap()).collect();
+    assert_eq!(means, ["6.0", "5.5"]);
+}
+
+fn cycle(
+    over: &mut Over,
+    rows: arrow_array::RecordBatch,
+    watermark: i64,
+    output: &mut tidemill_core::Output,
+) -> Vec<String> {
+    output.begin_cycle(rows.num_rows() as u32);
+    let positions: Vec<u32> = (0..rows.num_rows() as u32).collect();
+    over.rows(0, tidemill_core::Batch::from_source(rows, positions.into()).as_rows(), output).unwrap();
+    let cut = tidemill_core::Cut { watermarks: vec![watermark], ..tidemill_core::Cut::first() };
+    over.end_of_cycle(&cut, output).unwrap();
+    output.finish(0).map_or_else(Vec::new, |batch| show(&batch.rows))
 }
 
 #[test]

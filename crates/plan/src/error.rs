@@ -12,7 +12,7 @@ pub enum PlanError {
     #[error("query '{0}' needs at least one source and one sink")]
     Empty(String),
     /// A reader names a stream that no one writes, or that is written only by a later part.
-    #[error("'{reader}' reads stream {port} of {producer:?}, which is not there before it")]
+    #[error("'{reader}' reads stream {port} of {producer:?}; add that to the plan before its reader")]
     NoSuchStream {
         /// The operator or sink.
         reader: String,
@@ -32,7 +32,7 @@ pub enum PlanError {
         available: String,
     },
     /// An operator or a sink has no inputs.
-    #[error("'{0}' has no inputs; it needs at least 1, for its cycles come with them")]
+    #[error("operator '{0}' has no inputs; it needs at least 1, because its cycles arrive with its inputs")]
     NoInputs(String),
     /// Two operators have the same name.
     #[error("two operators are named '{0}'; snapshots are found by name, so names must differ")]
@@ -48,7 +48,7 @@ pub enum PlanError {
         error: SplitPlanError,
     },
     /// An operator is part of a process that does not exist.
-    #[error("operator '{operator}' is part of process {process}, but there are only {processes}")]
+    #[error("operator '{operator}' is part of process {process}, but the plan has only {processes}")]
     NoSuchProcess {
         /// The operator.
         operator: String,

@@ -1,4 +1,8 @@
-//! What to run, as data: the sources, operators and sinks of a query, and the settings of its cycles.
+//! What to run: the sources, operators and sinks of a query, and the settings of its cycles.
+//!
+//! A plan is data in its shape: names, schemas, streams, columns, numbers of partitions, splits, limits and cycles can be read
+//! and compared. What operators do is code: the factory that makes an operator for a partition, and the route that gives a
+//! row its partition. So a plan is built by a program in each process, and is not sent from one to another.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -36,7 +40,7 @@ pub use auto_split::AutoSplit;
 pub use contract::{CyclePolicy, Limits};
 pub use error::PlanError;
 pub use operator::{Factory, InputPlan, OperatorPlan};
-pub use plan::{Plan, SinkPlan, SourcePlan};
+pub use plan::{LeftOut, Plan, SinkPlan, SourcePlan};
 pub use process::{PlaceChoice, PlaceGroup, PlaceMember, StreamProcessPlan, places_of};
 pub use stream::{Producer, StreamRef};
 pub use transform::{TransformFactory, TransformPlan};

@@ -32,6 +32,8 @@ pub struct InputPlan {
 pub struct OperatorPlan {
     /// Its name. It must be stable, because snapshots find operators by name.
     pub name: String,
+    /// The names that it had before, under which older snapshots and journals know it.
+    pub former_names: Vec<String>,
     /// The number of logical partitions, fixed for the life of the query.
     pub partitions: u32,
     /// Makes the instances.
@@ -53,12 +55,33 @@ impl OperatorPlan {
     ) -> Self {
         OperatorPlan {
             name: name.into(),
+            former_names: Vec::new(),
             partitions,
             factory: Arc::new(factory),
             inputs: Vec::new(),
             outputs: Vec::new(),
             process: None,
         }
+    }
+
+    /// Adds a name that the operator had before. Its state in snapshots with that name is found, and a durable query
+    /// resumes from journals with that name.
+    #[must_use]
+    pub fn formerly(mut self, name: impl Into<String>) -> Self {
+        self.former_names.push(name.into());
+        self
+    }
+
+    /// Finds something by the operator's name, or else by one that it had before.
+    ///
+    /// ```
+    /// # use tidemill_plan::OperatorPlan;
+    /// # fn counter(_: u32) -> Box<dyn tidemill_core::Operator> { unimplemented!() }
+    /// let operator = OperatorPlan::new("count per car", 16, counter).formerly("count");
+    /// assert_eq!(operator.find(|name| (name == "count").then_some(7)), Some(7));
+    /// ```
+    pub fn find<T>(&self, by_name: impl Fn(&str) -> Option<T>) -> Option<T> {
+        by_name(&self.name).or_else(|| self.former_names.iter().find_map(|name| by_name(name)))
     }
 
     /// Adds an input with these columns of a stream.

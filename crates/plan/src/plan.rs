@@ -1,6 +1,10 @@
 //! The plan of a query.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
 use arrow_schema::SchemaRef;
+use tidemill_core::FaultLog;
 
 use crate::error::PlanError;
 use crate::operator::{InputPlan, OperatorPlan};
@@ -41,6 +45,26 @@ pub struct Plan {
     pub sinks: Vec<SinkPlan>,
     /// Its processes, each a set of operators that run in one place.
     pub processes: Vec<StreamProcessPlan>,
+    /// What its operators and transforms could not do.
+    pub left_out: LeftOut,
+}
+
+/// Where operators and transforms count what they leave out. They do so in every process of a query, and what the other
+/// processes count is added to these in process 0.
+///
+/// ```
+/// use tidemill_core::FaultLog;
+/// let mut plan = tidemill_plan::Plan::new("query");
+/// let log = FaultLog::default();
+/// plan.left_out.faults.push(log.clone());
+/// assert_eq!((plan.left_out.faults.len(), plan.left_out.rows.len()), (1, 0));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct LeftOut {
+    /// Faults, with examples.
+    pub faults: Vec<FaultLog>,
+    /// Counts of rows.
+    pub rows: Vec<Arc<AtomicU64>>,
 }
 
 impl Plan {

@@ -6,7 +6,7 @@ use std::fmt;
 
 use crate::error::PlanError;
 
-/// A part of a query with a place of its own, which holds all partitions of its operators.
+/// A part of a query with its own place, which holds all partitions of its operators.
 ///
 /// No result depends on the place.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Asks what a session waits for to end. Clones ask the same session.
+/// Cancels what a session waits for. Clones belong to the same session.
 ///
 /// ```
 /// use tidemill_service::Cancellation;
@@ -23,7 +23,7 @@ impl Cancellation {
         self.requests.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// How often it was asked since the session was opened. A query counts the requests from its own start.
+    /// The number of requests since the session was opened. A query counts the requests from its own start.
     pub fn requests(&self) -> u32 {
         self.requests.load(Ordering::SeqCst)
     }

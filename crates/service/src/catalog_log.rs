@@ -1,42 +1,43 @@
-//! Keeps the definitions of a catalogue.
+//! Keeps the definitions of a catalogue, and which queries run.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use tidemill_engine::{CatalogJournal, Cause, Disk};
-use tidemill_sql::Definition;
 
-/// Keeps the definitions of a catalogue, in order.
+use crate::catalog_record::CatalogRecord;
+
+/// Keeps the definitions of a catalogue and which queries run, in order.
 pub trait CatalogLog: Send {
-    /// The definitions that it has, in order.
+    /// The records that it has, in order.
     ///
     /// # Errors
     /// If they cannot be read, or one of them is none.
-    fn read(&mut self) -> Result<Vec<Arc<Definition>>, Cause>;
+    fn read(&mut self) -> Result<Vec<CatalogRecord>, Cause>;
 
-    /// Adds a definition. When this returns, it is as durable as the log promises.
+    /// Adds a record. When this returns, it is as durable as the log promises.
     ///
     /// # Errors
     /// If it cannot be kept.
-    fn append(&mut self, definition: &Definition) -> Result<(), Cause>;
+    fn append(&mut self, record: &CatalogRecord) -> Result<(), Cause>;
 }
 
-/// Keeps definitions as long as the process runs: the catalogue itself has them.
+/// Keeps nothing: the runtime has everything as long as the process runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MemoryCatalogLog;
 
 impl CatalogLog for MemoryCatalogLog {
-    fn read(&mut self) -> Result<Vec<Arc<Definition>>, Cause> {
+    fn read(&mut self) -> Result<Vec<CatalogRecord>, Cause> {
         Ok(Vec::new())
     }
 
-    fn append(&mut self, _definition: &Definition) -> Result<(), Cause> {
+    fn append(&mut self, _record: &CatalogRecord) -> Result<(), Cause> {
         Ok(())
     }
 }
 
-/// Keeps definitions in a folder: each is synced before its statement is answered. The process may be killed at any point;
-/// what it left of an incomplete definition is cut off. A folder that the log creates is readable by its owner only,
+/// Keeps records in a folder: each is synced before its statement is answered. The process may be killed at any point;
+/// what it left of an incomplete record is cut off. A folder that the log creates is readable by its owner only,
 /// because statements may contain passwords.
 ///
 /// ```
@@ -61,13 +62,13 @@ impl FileCatalogLog {
     /// Opens the log in a folder, or creates it.
     ///
     /// # Errors
-    /// If another process has it, a definition is damaged, or the disk fails.
+    /// If another process has it, a record is damaged, or the disk fails.
     pub fn open(folder: &Path) -> Result<FileCatalogLog, Cause> {
         create_private(folder)?;
         Ok(FileCatalogLog { journal: CatalogJournal::open(Arc::new(Disk), folder)? })
     }
 
-    /// How many bytes of an incompletely written definition were cut off when the log was opened.
+    /// How many bytes of an incompletely written record were cut off when the log was opened.
     pub fn torn_bytes(&self) -> u64 {
         self.journal.torn_bytes()
     }
@@ -81,18 +82,18 @@ fn create_private(folder: &Path) -> Result<(), Cause> {
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     let created = builder.create(folder);
     created.map_err(|error| {
-        let message = format!("the folder '{}' for the catalogue cannot be made: {error}", folder.display());
+        let message = format!("cannot create the folder '{}' for the catalogue: {error}", folder.display());
         Cause::operation(message).with_source(error)
     })
 }
 
 impl CatalogLog for FileCatalogLog {
-    fn read(&mut self) -> Result<Vec<Arc<Definition>>, Cause> {
+    fn read(&mut self) -> Result<Vec<CatalogRecord>, Cause> {
         let decode = |(index, bytes): (usize, Vec<u8>)| {
-            Definition::decode(&bytes).map(Arc::new).ok_or_else(|| {
+            CatalogRecord::decode(&bytes).ok_or_else(|| {
                 let number = index + 1;
                 Cause::operation(format!(
-                    "definition {number} of the catalogue's log is none that this version of Tidemill knows; use the \
+                    "this version of Tidemill cannot read record {number} of the catalogue's log; use the \
                      version that wrote it"
                 ))
             })
@@ -100,7 +101,7 @@ impl CatalogLog for FileCatalogLog {
         self.journal.read()?.into_iter().enumerate().map(decode).collect()
     }
 
-    fn append(&mut self, definition: &Definition) -> Result<(), Cause> {
-        self.journal.append(&definition.encode())
+    fn append(&mut self, record: &CatalogRecord) -> Result<(), Cause> {
+        self.journal.append(&record.encode())
     }
 }

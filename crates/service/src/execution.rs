@@ -111,10 +111,9 @@ impl Execution {
         if phase == Phase::Abandoned {
             return Ok(QueryEnd::Abandoned);
         }
-        // On a thread of its own, because the wait itself cannot be interrupted.
+        // On its own thread, because the wait itself cannot be interrupted.
         let waiting = thread::Builder::new().name("last results".into()).spawn(move || running.wait());
-        let waiting =
-            waiting.map_err(|error| Cause::resource(format!("no thread can be started: {error}")))?;
+        let waiting = waiting.map_err(|error| Cause::resource(format!("cannot start a thread: {error}")))?;
         while !waiting.is_finished() {
             look();
             if cancellation.requests() > followed {

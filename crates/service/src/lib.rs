@@ -28,18 +28,37 @@
 
 mod cancellation;
 mod catalog_log;
+mod catalog_record;
+mod dataflow;
+mod entry;
 mod error;
 mod execution;
+mod kept_catalog;
+mod outputs;
+mod patience;
 mod query;
+mod query_state;
+mod readers;
+mod recovery;
+mod report;
 mod row_stream;
 mod runtime;
 mod session;
+mod subscription;
+mod superfluous;
+mod user;
+mod users;
 
 pub use self::cancellation::Cancellation;
 pub use self::catalog_log::{CatalogLog, FileCatalogLog, MemoryCatalogLog};
+pub use self::catalog_record::{CatalogRecord, StartedQuery};
+pub use self::dataflow::{Dataflow, DataflowPart, PartKind};
 pub use self::error::Error;
 pub use self::execution::{Execution, Phase, QueryEnd};
-pub use self::query::QueryState;
+pub use self::query_state::QueryState;
+pub use self::report::{Observed, QueryReport};
 pub use self::row_stream::RowStream;
 pub use self::runtime::Runtime;
 pub use self::session::{Query, Reply, Session};
+pub use self::subscription::Subscription;
+pub use self::user::{Role, UnknownRole, User};

@@ -1,30 +1,21 @@
 //! A query that runs by name, without anybody who waits for it.
 
 use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use tidemill_engine::{Cause, Recovered};
+use tidemill_engine::{Cause, QueryPosition, Recovered};
 use tidemill_sql::{QueryStatus, RunningQuery, ViewHandle};
 
-/// How often a query's thread looks whether the query has ended.
-const LOOK: Duration = Duration::from_millis(5);
-/// How many of these looks pass until it looks whether everything was done as it was asked for.
-const LOOKS_STRICT: u32 = 10;
+use crate::dataflow::Dataflow;
+use crate::patience::Patience;
+use crate::query_state::QueryState;
+use crate::report::{QueryReport, Watched, progress};
 
-/// How far a query is that runs by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QueryState {
-    /// It takes in rows.
-    Running,
-    /// It has taken in everything, or was told to stop, and answers the rest.
-    Ending,
-    /// It has ended.
-    Ended,
-    /// It has failed; [`Runtime::wait`](crate::Runtime::wait) says why.
-    Failed,
-}
+/// How long a query's thread waits before it looks whether everything was done as it was asked for.
+const LOOK_STRICT: Duration = Duration::from_millis(50);
 
 enum Life {
     /// Boxed, because it is much larger than the others.
@@ -34,40 +25,79 @@ enum Life {
     Ended(Result<QueryStatus, Cause>),
 }
 
-/// A query that runs by name. A thread of its own waits for its end.
+/// A query that runs by name. Its own thread waits for its end.
 pub(crate) struct NamedQuery {
     life: Mutex<Life>,
     ended: Condvar,
+    /// Tells the query's thread that the query was told to stop.
+    told: Condvar,
+    /// Whether it ends only because its database is closed, and is to run again with it.
+    is_closed: AtomicBool,
     /// The names of its outputs.
     pub outputs: Vec<String>,
     pub views: Vec<ViewHandle>,
     pub recovered: Option<Recovered>,
+    pub begins_after: Option<u64>,
+    pub position: Option<QueryPosition>,
     pub max_latency: Option<Duration>,
+    /// Its plan, as it was when it started.
+    pub explained: String,
+    pub dataflow: Arc<Dataflow>,
+    watched: Mutex<Watched>,
 }
+
+/// What is done when a query has ended by itself or in order.
+type AtEnd = Box<dyn FnOnce() + Send>;
 
 impl NamedQuery {
     pub fn start(
         name: &str,
-        running: RunningQuery,
+        (explained, running): (String, RunningQuery),
         outputs: Vec<String>,
         is_strict: bool,
+        at_end: AtEnd,
     ) -> Result<Arc<NamedQuery>, Cause> {
+        let observer = running.observer();
         let query = Arc::new(NamedQuery {
             outputs,
+            dataflow: Arc::new(Dataflow::of(observer.plan())),
+            watched: Mutex::new(Watched::Live(observer)),
             views: running.views().to_vec(),
             recovered: running.recovered().cloned(),
+            begins_after: running.begins_after(),
+            position: running.position().cloned(),
             max_latency: running.max_latency(),
+            explained,
             life: Mutex::new(Life::Running(Box::new(running))),
             ended: Condvar::new(),
+            told: Condvar::new(),
+            is_closed: AtomicBool::new(false),
         });
         let watched = Arc::clone(&query);
         let thread = thread::Builder::new().name(format!("query {name}"));
-        match thread.spawn(move || watched.watch(is_strict)) {
+        match thread.spawn(move || watched.watch(is_strict, at_end)) {
             Ok(_) => Ok(query),
-            Err(error) => {
-                Err(Cause::resource(format!("no thread can be started for query '{name}': {error}")))
-            }
+            Err(error) => Err(Cause::resource(format!("cannot start a thread for query '{name}': {error}"))),
         }
+    }
+
+    /// A query that could not be started.
+    pub fn failed(outputs: Vec<String>, cause: Cause) -> Arc<NamedQuery> {
+        Arc::new(NamedQuery {
+            outputs,
+            views: Vec::new(),
+            recovered: None,
+            begins_after: None,
+            position: None,
+            max_latency: None,
+            explained: String::new(),
+            dataflow: Arc::default(),
+            watched: Mutex::new(Watched::Last(None)),
+            life: Mutex::new(Life::Ended(Err(cause))),
+            ended: Condvar::new(),
+            told: Condvar::new(),
+            is_closed: AtomicBool::new(false),
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Life> {
@@ -75,26 +105,34 @@ impl NamedQuery {
     }
 
     /// Waits for the end of the query, and keeps its outcome.
-    fn watch(&self, is_strict: bool) {
-        let mut looks = 0;
+    fn watch(&self, is_strict: bool, at_end: AtEnd) {
+        let mut patience = Patience::new();
+        let mut life = self.lock();
         let running = loop {
-            {
-                let mut life = self.lock();
-                let Life::Running(running) = &*life else { return };
-                if running.has_ended() {
-                    let last = running.status();
-                    let Life::Running(running) = mem::replace(&mut *life, Life::Ending(last)) else { return };
-                    break running;
-                }
-                let is_due = is_strict && looks % LOOKS_STRICT == 0;
-                if is_due && running.status().is_some_and(|status| !status.is_exact()) {
-                    running.stop();
-                }
+            let Life::Running(running) = &*life else { return };
+            if running.has_ended() {
+                let last = running.status();
+                let Life::Running(running) = mem::replace(&mut *life, Life::Ending(last)) else { return };
+                drop(life);
+                break running;
             }
-            looks += 1;
-            thread::sleep(LOOK);
+            if is_strict && running.status().is_some_and(|status| !status.is_exact()) {
+                running.stop();
+            }
+            let wait = if is_strict { patience.wait().min(LOOK_STRICT) } else { patience.wait() };
+            let waited = self.told.wait_timeout(life, wait).unwrap_or_else(PoisonError::into_inner);
+            life = waited.0;
+            if !waited.1.timed_out() {
+                patience = Patience::new();
+            }
         };
         let outcome = running.wait().map(|(status, _)| status);
+        Watched::end(&self.watched);
+        // Before others learn that it has ended, so that they can rely on it.
+        let is_over = outcome.is_ok() && !self.is_closed.load(Ordering::SeqCst);
+        if is_over && matches!(&*self.lock(), Life::Ending(_)) {
+            at_end();
+        }
         let mut life = self.lock();
         // It may have been abandoned meanwhile.
         if let Life::Ending(_) = &*life {
@@ -109,6 +147,19 @@ impl NamedQuery {
         if let Life::Running(running) = &*self.lock() {
             running.stop();
         }
+        self.told.notify_all();
+    }
+
+    /// As [`stop`](NamedQuery::stop), because its database is closed: what is done at its end is left undone, unless it had
+    /// taken in everything before.
+    pub fn close(&self) {
+        if let Life::Running(running) = &*self.lock()
+            && !running.has_ended()
+        {
+            self.is_closed.store(true, Ordering::SeqCst);
+            running.stop();
+        }
+        self.told.notify_all();
     }
 
     /// Ends it at once. Its remaining results are lost.
@@ -117,16 +168,21 @@ impl NamedQuery {
         if let Life::Ended(_) = &*life {
             return;
         }
-        let cause = Cause::operation("the query was ended at once; what it had not answered is lost");
+        let cause =
+            Cause::operation("the query was stopped at once; the answers that it had not yet given are lost");
         let before = mem::replace(&mut *life, Life::Ended(Err(cause)));
         drop(life);
+        self.told.notify_all();
         // Its threads are joined without the lock.
         drop(before);
+        Watched::end(&self.watched);
         self.ended.notify_all();
     }
 
     pub fn state(&self) -> QueryState {
         match &*self.lock() {
+            // Its thread may not have noticed yet.
+            Life::Running(running) if running.has_ended() => QueryState::Ending,
             Life::Running(_) => QueryState::Running,
             Life::Ending(_) => QueryState::Ending,
             Life::Ended(Ok(_)) => QueryState::Ended,
@@ -140,6 +196,34 @@ impl NamedQuery {
             Life::Running(running) => running.status(),
             Life::Ending(last) => last.clone(),
             Life::Ended(outcome) => outcome.as_ref().ok().cloned(),
+        }
+    }
+
+    /// Its plan, and what it has done.
+    pub fn explain(&self) -> String {
+        let status = self.watched.lock().unwrap_or_else(PoisonError::into_inner).status();
+        let done = status.map_or(String::new(), |status| status.describe());
+        format!("{}{done}", self.explained)
+    }
+
+    /// What is reported about it.
+    pub fn report(&self, name: &str) -> QueryReport {
+        let problem = match &*self.lock() {
+            Life::Ended(Err(cause)) => Some(cause.to_string()),
+            _ => None,
+        };
+        let status = self.watched.lock().unwrap_or_else(PoisonError::into_inner).status();
+        let (cycle, lag) = progress(status.as_ref(), self.position.as_ref());
+        QueryReport {
+            name: name.to_owned(),
+            state: Some(self.state()),
+            outputs: self.outputs.clone(),
+            status,
+            cycle,
+            lag,
+            max_latency: self.max_latency,
+            problem,
+            dataflow: Arc::clone(&self.dataflow),
         }
     }
 

@@ -14,11 +14,12 @@ use tidemill_engine::{Cause, CycleOutput, Sink};
 use tidemill_sql::{Output, Prepared};
 
 use crate::execution::{Execution, Phase, QueryEnd};
+use crate::patience::Patience;
 
-/// Batches that may wait for the reader. The query waits when there are so many.
+/// Batches that may wait for the reader. The query waits when there are this many.
 const BATCHES_MAX: usize = 16;
-/// How often a waiting reader looks whether the query was cancelled or has ended.
-const LOOK: Duration = Duration::from_millis(2);
+/// A waiting reader notices at most this late that the query was cancelled or has ended.
+const LOOK_MAX: Duration = Duration::from_millis(50);
 
 /// The rows of a query as they come, whole cycles only. It is an iterator that ends with the query. A reader that is slow
 /// slows the query down; dropping the stream ends the query at once.
@@ -76,7 +77,7 @@ impl RowStream {
         }
         let Stage::Running(execution) = mem::replace(&mut self.stage, Stage::Ended) else { return Ok(()) };
         let ending = thread::Builder::new().name("end of a stream".into()).spawn(move || execution.finish());
-        let ending = ending.map_err(|error| Cause::resource(format!("no thread can be started: {error}")))?;
+        let ending = ending.map_err(|error| Cause::resource(format!("cannot start a thread: {error}")))?;
         self.stage = Stage::Ending(ending);
         Ok(())
     }
@@ -104,6 +105,7 @@ impl Iterator for RowStream {
     type Item = Result<RecordBatch, Cause>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        let patience = Patience::up_to(LOOK_MAX);
         loop {
             if let Err(cause) = self.advance() {
                 self.batches = None;
@@ -115,12 +117,12 @@ impl Iterator for RowStream {
                 Stage::Ended => true,
             };
             let Some(batches) = &self.batches else { return self.last() };
-            match batches.recv_timeout(LOOK) {
+            match batches.recv_timeout(patience.wait()) {
                 Ok(batch) => return Some(Ok(batch)),
                 Err(_) if is_over => return self.last(),
                 Err(RecvTimeoutError::Timeout) => {}
                 // A query that is answered at its end has no sink.
-                Err(RecvTimeoutError::Disconnected) => thread::sleep(LOOK),
+                Err(RecvTimeoutError::Disconnected) => thread::sleep(patience.wait()),
             }
         }
     }
@@ -146,7 +148,7 @@ impl Sink for StreamSink {
             && cycles.contains(cycle)
         {
             for batch in self.prepared.pop_front().into_iter().flat_map(|(_, batches)| batches) {
-                self.sender.send(batch).map_err(|_| Cause::operation("the reader of the rows has gone"))?;
+                self.sender.send(batch).map_err(|_| Cause::operation("the rows are no longer being read"))?;
             }
         }
         Ok(())

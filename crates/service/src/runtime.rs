@@ -1,18 +1,31 @@
 //! A catalogue, and the queries that run under it, by name.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
 
-use tidemill_engine::{Cause, Recovered};
-use tidemill_sql::{Catalog, Opened, Pipeline, Planner, QueryStatus, Settings, ViewHandle, closest};
+use tidemill_engine::{Cause, DatabaseClock, Recovered, set_aside};
+use tidemill_sql::{Catalog, Pipeline, Planner, QueryStatus, Settings, StatementKind, ViewHandle, closest};
 
 use crate::catalog_log::{CatalogLog, MemoryCatalogLog};
+use crate::catalog_record::StartedQuery;
+use crate::entry::Entry;
 use crate::error::Error;
-use crate::query::{NamedQuery, QueryState};
+use crate::execution::Execution;
+use crate::kept_catalog::{KeptCatalog, Start, lock};
+use crate::query::NamedQuery;
+use crate::query_state::QueryState;
+use crate::readers::Readers;
+use crate::report::{Observed, QueryReport};
+use crate::user::Users;
 
-/// A catalogue, and the queries that run under it, by name. Clones refer to the same one; when the last one and all
-/// sessions are dropped, the queries end at once.
+/// A catalogue, and the queries that run under it, by name. Clones refer to the same one, and any thread may use them; when
+/// the last one and all sessions are dropped, the queries end at once.
+///
+/// With a log that outlives the process ([`FileCatalogLog`](crate::FileCatalogLog)), [`Runtime::open`] brings back the
+/// definitions and starts the queries that ran.
 ///
 /// See the [crate](crate).
 #[derive(Clone)]
@@ -21,140 +34,283 @@ pub struct Runtime {
 }
 
 struct RuntimeState {
-    catalog: Mutex<KeptCatalog>,
+    catalog: KeptCatalog,
     /// The settings with which sessions begin.
     defaults: Settings,
     queries: Mutex<BTreeMap<String, Entry>>,
-}
-
-/// The newest version of the catalogue, and what keeps its definitions.
-struct KeptCatalog {
-    catalog: Catalog,
-    log: Box<dyn CatalogLog>,
-}
-
-/// What a name of a query stands for.
-enum Entry {
-    /// A query with these outputs is being opened under this name.
-    Starting(Vec<String>),
-    Started(Arc<NamedQuery>),
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Closes the cycles of the queries that run by name.
+    clock: DatabaseClock,
+    /// Queries that somebody waits for, and that are reported nevertheless.
+    observed: Mutex<Vec<Weak<Observed>>>,
+    /// Whether nothing may be started any more.
+    is_closing: AtomicBool,
+    /// The queries over tables and views that sessions wait for.
+    readers: Arc<Readers>,
 }
 
 impl Runtime {
     /// A runtime that begins with the catalogue of a planner: with its functions, operators and definitions. A
     /// [`Session`](crate::Session) begins with its settings.
     pub fn new(planner: Planner) -> Runtime {
-        Runtime::with(planner, Box::new(MemoryCatalogLog))
+        Runtime::with(planner, Box::new(MemoryCatalogLog), Users::new(), DatabaseClock::default())
     }
 
-    /// A runtime that begins with the definitions of a log, which keeps those to come. The planner has registered what they
-    /// call, and has no definitions of its own. See [`FileCatalogLog`](crate::FileCatalogLog).
-    ///
-    /// # Errors
-    /// If the log cannot be read, or one of its definitions gives an error in this program.
-    pub fn open(mut planner: Planner, mut log: Box<dyn CatalogLog>) -> Result<Runtime, Cause> {
-        planner.replay(&log.read()?)?;
-        Ok(Runtime::with(planner, log))
-    }
-
-    fn with(planner: Planner, log: Box<dyn CatalogLog>) -> Runtime {
+    pub(crate) fn with(
+        planner: Planner,
+        log: Box<dyn CatalogLog>,
+        users: Users,
+        clock: DatabaseClock,
+    ) -> Runtime {
         let defaults = planner.settings().clone();
-        let catalog = Mutex::new(KeptCatalog { catalog: planner.into_catalog(), log });
-        Runtime { shared: Arc::new(RuntimeState { catalog, defaults, queries: Mutex::default() }) }
+        let catalog = KeptCatalog::new(planner.into_catalog(), log, users);
+        Runtime {
+            shared: Arc::new(RuntimeState {
+                catalog,
+                defaults,
+                queries: Mutex::default(),
+                clock,
+                observed: Mutex::default(),
+                is_closing: AtomicBool::new(false),
+                readers: Arc::default(),
+            }),
+        }
     }
 
-    /// The newest version of the catalogue.
+    /// The newest version of the catalogue. Queries that name a materialized view which runs read its rows.
     pub fn catalog(&self) -> Catalog {
-        lock(&self.shared.catalog).catalog.clone()
+        self.shared.catalog.readable()
+    }
+
+    /// The newest version of the catalogue, as its definitions give it: what is planned against it means the same
+    /// whatever runs.
+    pub fn defined_catalog(&self) -> Catalog {
+        self.shared.catalog.defined()
+    }
+
+    /// The clock of its queries that run by name.
+    pub fn clock(&self) -> &DatabaseClock {
+        &self.shared.clock
+    }
+
+    pub(crate) fn kept_catalog(&self) -> &KeptCatalog {
+        &self.shared.catalog
+    }
+
+    pub(crate) fn readers(&self) -> &Arc<Readers> {
+        &self.shared.readers
     }
 
     pub(crate) fn defaults(&self) -> &Settings {
         &self.shared.defaults
     }
 
-    /// Makes the next version of the catalogue out of the newest one; nobody else does meanwhile. It counts once its
-    /// definitions are in the log.
+    /// Makes the next version of the catalogue out of the newest one. It counts once its definitions are in the log. `plan`
+    /// is called again if another session was faster.
     pub(crate) fn define<T>(
         &self,
-        define: impl FnOnce(Catalog) -> Result<(T, Catalog), Error>,
+        kind: &StatementKind,
+        plan: impl FnMut(Catalog) -> Result<(T, Catalog), Error>,
     ) -> Result<T, Error> {
-        let mut kept = lock(&self.shared.catalog);
-        let (defined, next) = define(kept.catalog.clone())?;
-        for definition in &next.definitions()[kept.catalog.definitions().len()..] {
-            kept.log.append(definition)?;
+        let dropped = match kind {
+            StatementKind::Drop { name, .. } => Some(name.as_str()),
+            _ => None,
+        };
+        let check = |_: &T| dropped.map_or(Ok(Vec::new()), |name| self.queries_that_end_with(name));
+        let (defined, ended) = self.shared.catalog.define(plan, check)?;
+        for name in &ended {
+            let entry = lock(&self.shared.queries).remove(name);
+            if let Some(Entry::Started(query)) = entry {
+                query.abandon();
+            }
+            self.clock().forget(name);
         }
-        kept.catalog = next;
+        if let Some(dropped) = dropped {
+            ended.iter().map(String::as_str).chain([dropped]).for_each(|query| self.remove_folder(query));
+            self.remove_streams();
+        }
         Ok(defined)
+    }
+
+    /// The queries that end if this sink or view is dropped: those that write to nothing else.
+    fn queries_that_end_with(&self, output: &str) -> Result<Vec<String>, Cause> {
+        let queries = lock(&self.shared.queries);
+        let mut ended = Vec::new();
+        for (name, entry) in queries.iter() {
+            match entry.outputs() {
+                [only] if only == output => match entry {
+                    Entry::Starting(_) => return Err(is_starting(name)),
+                    Entry::Started(_) => ended.push(name.clone()),
+                },
+                outputs if outputs.iter().any(|other| other == output) && !entry.is_over() => {
+                    return Err(Cause::user(format!(
+                        "query '{name}' writes '{output}' together with others; stop that query first"
+                    )));
+                }
+                _ => {}
+            }
+        }
+        Ok(ended)
     }
 
     /// Opens and starts a pipeline under a name. From then on, queries of all sessions that name one of its materialized
     /// views read the rows that the view has. If it `is_strict`, it stops at the first row that cannot be used, result
     /// that does not fit, or row that a sink rejects.
     ///
+    /// That it runs is in the catalogue's log when this returns.
+    ///
     /// # Errors
     /// If a query of this name runs, if another one writes to one of its outputs, or if it cannot be opened or started.
     pub fn start(&self, name: &str, pipeline: Pipeline, is_strict: bool) -> Result<(), Cause> {
         let outputs: Vec<String> = pipeline.outputs().iter().map(|output| output.name.clone()).collect();
-        let before = self.reserve(name, &outputs)?;
-        let started = pipeline.open().and_then(Opened::start);
-        let started = started.and_then(|running| NamedQuery::start(name, running, outputs, is_strict));
-        let mut queries = lock(&self.shared.queries);
+        let settings = pipeline.settings().encode_beside(self.defaults());
+        let kept = StartedQuery { name: name.to_owned(), outputs, settings, is_strict };
+        self.start_with(kept, (pipeline, true), |kept| self.shared.catalog.started(kept))
+    }
+
+    /// As [`start`](Runtime::start). A query that is not new continues where it was, if it is durable. `keep` sees to it that the log has the query, once it runs.
+    pub(crate) fn start_with(
+        &self,
+        kept: StartedQuery,
+        (pipeline, is_new): (Pipeline, bool),
+        keep: impl FnOnce(StartedQuery) -> Result<Start, Cause>,
+    ) -> Result<(), Cause> {
+        let StartedQuery { name, outputs, is_strict, .. } = kept.clone();
+        let before = self.reserve(&name, &outputs)?;
+        let explained = pipeline.explain();
+        let opened = pipeline.open_under(self.clock(), is_new);
+        let started = opened.and_then(|opened| opened.start_under(Some((self.clock(), &name))));
+        let started = started.and_then(|running| {
+            let start = keep(kept)?;
+            let hook = self.at_end_of(&name, running.views().is_empty(), start);
+            let query = NamedQuery::start(&name, (explained, running), outputs, is_strict, hook);
+            // What the log says to start again would not have started here.
+            query.inspect_err(|_| drop(self.shared.catalog.ended(&name, start)))
+        });
         match started {
             Ok(query) => {
-                queries.insert(name.to_owned(), Entry::Started(Arc::clone(&query)));
-                drop(queries);
-                let catalog = &mut lock(&self.shared.catalog).catalog;
-                query.views.iter().for_each(|view| catalog.attach_view(view));
+                self.shared.catalog.attach(&query.views);
+                let mut queries = lock(&self.shared.queries);
+                if self.shared.is_closing.load(Ordering::SeqCst) {
+                    query.close();
+                }
+                queries.insert(name, Entry::Started(query));
                 Ok(())
             }
             Err(cause) => {
+                if is_new {
+                    self.clock().forget(&name);
+                }
+                let mut queries = lock(&self.shared.queries);
                 match before {
-                    Some(ended) => queries.insert(name.to_owned(), ended),
-                    None => queries.remove(name),
+                    Some(ended) => queries.insert(name, ended),
+                    None => queries.remove(&name),
                 };
                 Err(cause)
             }
         }
     }
 
+    /// What is done when a query has ended by itself. One that only writes to sinks has done its work, and must not write
+    /// the same rows again after a restart; views are filled again.
+    fn at_end_of(&self, name: &str, has_no_views: bool, start: Start) -> Box<dyn FnOnce() + Send> {
+        let (runtime, name): (Weak<RuntimeState>, String) = (Arc::downgrade(&self.shared), name.to_owned());
+        Box::new(move || {
+            if let Some(runtime) = runtime.upgrade().filter(|_| has_no_views) {
+                // If the log has failed, the next definition says so.
+                let _ = runtime.catalog.ended(&name, start);
+                runtime.clock.forget(&name);
+            }
+        })
+    }
+
+    /// Sets the folder of a query aside, unless there is a query of this name.
+    pub(crate) fn set_aside(&self, query: &str, folder: &Path) -> Result<Option<PathBuf>, Cause> {
+        // Meanwhile, none is started.
+        let queries = lock(&self.shared.queries);
+        if queries.contains_key(query) { Ok(None) } else { set_aside::set_aside(folder) }
+    }
+
+    /// Makes known that a query does not run, and why.
+    pub(crate) fn note_failed(&self, name: String, outputs: Vec<String>, cause: Cause) {
+        lock(&self.shared.queries).insert(name, Entry::Started(NamedQuery::failed(outputs, cause)));
+    }
+
+    pub(crate) fn note_started(&self, name: &str) -> Start {
+        self.shared.catalog.note_started(name.to_owned())
+    }
+
     /// Takes a name for a query that is to be opened; returns what it stood for.
     fn reserve(&self, name: &str, outputs: &[String]) -> Result<Option<Entry>, Cause> {
         let mut queries = lock(&self.shared.queries);
-        for (other, entry) in queries.iter() {
-            let is_over = match entry {
-                Entry::Starting(_) => false,
-                Entry::Started(query) => matches!(query.state(), QueryState::Ended | QueryState::Failed),
-            };
-            if is_over {
-                continue;
-            }
+        if self.shared.is_closing.load(Ordering::SeqCst) {
+            return Err(Cause::operation(format!(
+                "the database is being closed, so query '{name}' is not started; start it in the next run"
+            )));
+        }
+        for (other, entry) in queries.iter().filter(|(_, entry)| !entry.is_over()) {
             if other == name {
-                return Err(Cause::user(format!("query '{name}' runs already; stop it first")));
+                return Err(Cause::user(format!("query '{name}' is already running; stop it first")));
             }
-            let theirs = match entry {
-                Entry::Starting(outputs) => outputs,
-                Entry::Started(query) => &query.outputs,
-            };
+            let theirs = entry.outputs();
             if let Some(output) = outputs.iter().find(|output| theirs.contains(output)) {
                 return Err(Cause::user(format!(
-                    "'{output}' is written by query '{other}', which runs; stop that one first"
+                    "query '{other}' is running and writes to '{output}'; stop that query first"
                 )));
             }
         }
         Ok(queries.insert(name.to_owned(), Entry::Starting(outputs.to_vec())))
     }
 
-    fn query(&self, name: &str) -> Result<Arc<NamedQuery>, Cause> {
+    /// Closes the database: starts no query any more, tells all queries to stop, and waits up to a time until they have
+    /// ended. What they have taken in is answered, sinks commit it, and durable queries take a snapshot. The log still says
+    /// that they run, so the next [`open`](Runtime::open) starts them again.
+    ///
+    /// Returns the names of the queries that have not ended by then. Call it again to wait longer; dropping the runtime ends
+    /// them at once.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tidemill_service::{FileCatalogLog, QueryState, Runtime, Session};
+    /// use tidemill_sql::{Planner, parse};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("catalogue");
+    /// let open = || Runtime::open(Planner::new(), Box::new(FileCatalogLog::open(&path).unwrap())).unwrap();
+    /// let runtime = open();
+    /// let mut session = Session::new(&runtime);
+    /// let view = "CREATE MATERIALIZED VIEW n AS SELECT count(*) AS n FROM sequence(rate => 100)";
+    /// session.execute(&parse(view, "example").unwrap()[0]).unwrap();
+    /// let pipeline = session.pipeline_of(&["n"]).unwrap();
+    /// runtime.start("n", pipeline, false).unwrap();
+    /// assert!(runtime.close(Duration::from_secs(60)).is_empty());
+    /// assert_eq!(runtime.state("n"), Ok(QueryState::Ended));
+    /// drop((session, runtime));
+    ///
+    /// assert_eq!(open().state("n"), Ok(QueryState::Running));
+    /// ```
+    pub fn close(&self, time: Duration) -> Vec<String> {
+        let until = Instant::now() + time;
+        let queries: Vec<(String, Option<Arc<NamedQuery>>)> = {
+            let queries = lock(&self.shared.queries);
+            self.shared.is_closing.store(true, Ordering::SeqCst);
+            queries.iter().map(|(name, entry)| (name.clone(), entry.started())).collect()
+        };
+        // All are told before one is waited for: they end beside each other.
+        queries.iter().filter_map(|(_, query)| query.as_ref()).for_each(|query| query.close());
+        let has_ended = |query: &Arc<NamedQuery>| {
+            query.wait_for(until.saturating_duration_since(Instant::now())).is_some()
+        };
+        queries
+            .into_iter()
+            .filter(|(_, query)| !query.as_ref().is_some_and(has_ended))
+            .map(|(name, _)| name)
+            .collect()
+    }
+
+    pub(crate) fn query(&self, name: &str) -> Result<Arc<NamedQuery>, Cause> {
         let queries = lock(&self.shared.queries);
         match queries.get(name) {
             Some(Entry::Started(query)) => Ok(Arc::clone(query)),
-            Some(Entry::Starting(_)) => {
-                Err(Cause::operation(format!("query '{name}' is being started; try again")))
-            }
+            Some(Entry::Starting(_)) => Err(is_starting(name)),
             None => {
                 let hint = closest(name, queries.keys().map(String::as_str));
                 let hint = hint.map_or(String::new(), |meant| format!("; did you mean '{meant}'?"));
@@ -171,6 +327,39 @@ impl Runtime {
             Entry::Starting(_) => None,
         });
         states.collect()
+    }
+
+    /// What is known about the queries: those that run by name, those that are being opened, and those that are
+    /// [observed](Runtime::observe).
+    pub fn reports(&self) -> Vec<QueryReport> {
+        // A report takes time, and is made without the lock.
+        let (mut reports, mut started) = (Vec::new(), Vec::new());
+        for (name, entry) in lock(&self.shared.queries).iter() {
+            match entry {
+                Entry::Started(query) => started.push((name.clone(), Arc::clone(query))),
+                Entry::Starting(outputs) => reports.push(QueryReport::starting(name, outputs)),
+            }
+        }
+        reports.extend(started.iter().map(|(name, query)| query.report(name)));
+        reports.sort_by(|one, other| one.name.cmp(&other.name));
+        let mut observed = lock(&self.shared.observed);
+        observed.retain(|observed| observed.strong_count() > 0);
+        reports.extend(observed.iter().filter_map(Weak::upgrade).map(|observed| observed.report()));
+        reports
+    }
+
+    /// Reports a query that somebody waits for under a name, as long as the result is kept.
+    pub fn observe(&self, name: &str, execution: &Execution) -> Arc<Observed> {
+        let observed = Arc::new(Observed::new(name, execution));
+        lock(&self.shared.observed).push(Arc::downgrade(&observed));
+        observed
+    }
+
+    /// The query that writes to this sink or view; `Some(None)`: it is being opened.
+    pub(crate) fn query_of_output(&self, output: &str) -> Option<Option<Arc<NamedQuery>>> {
+        let queries = lock(&self.shared.queries);
+        let writer = queries.values().find(|entry| entry.outputs().iter().any(|other| other == output))?;
+        Some(writer.started())
     }
 
     /// How far a query is.
@@ -197,6 +386,14 @@ impl Runtime {
         Ok(self.query(name)?.recovered.clone())
     }
 
+    /// The cycle of the [clock](Runtime::clock) after which a query begins; `None`: it has all cycles, or a clock of its own.
+    ///
+    /// # Errors
+    /// If there is none of this name.
+    pub fn begins_after(&self, name: &str) -> Result<Option<u64>, Cause> {
+        Ok(self.query(name)?.begins_after)
+    }
+
     /// The materialized views of a query. Their rows stay when it has ended.
     ///
     /// # Errors
@@ -205,31 +402,28 @@ impl Runtime {
         Ok(self.query(name)?.views.clone())
     }
 
-    /// The bound on the time from arrival to result of a query.
+    /// Tells the sources of a query to stop, and returns as soon as the catalogue's log says so: the query does not start
+    /// again by itself. What was taken in is answered; [`wait`](Runtime::wait) waits for that.
     ///
     /// # Errors
-    /// If there is none of this name.
-    pub fn max_latency(&self, name: &str) -> Result<Option<Duration>, Cause> {
-        Ok(self.query(name)?.max_latency)
-    }
-
-    /// Tells the sources of a query to stop, and returns at once. What was taken in is answered; [`wait`](Runtime::wait)
-    /// waits for that.
-    ///
-    /// # Errors
-    /// If there is none of this name.
+    /// If there is none of this name, or if the log cannot keep it; the query stops nevertheless.
     pub fn stop(&self, name: &str) -> Result<(), Cause> {
-        self.query(name)?.stop();
-        Ok(())
+        let query = self.query(name)?;
+        let kept = self.shared.catalog.stopped(name);
+        query.stop();
+        kept
     }
 
-    /// Ends a query at once. What it has not answered is lost, unless it is durable and runs again.
+    /// Ends a query at once. What it has not answered is lost, unless it is durable and runs again. It does not start again
+    /// by itself.
     ///
     /// # Errors
-    /// If there is none of this name.
+    /// As [`stop`](Runtime::stop).
     pub fn abandon(&self, name: &str) -> Result<(), Cause> {
-        self.query(name)?.abandon();
-        Ok(())
+        let query = self.query(name)?;
+        let kept = self.shared.catalog.stopped(name);
+        query.abandon();
+        kept
     }
 
     /// Waits for the end of a query; returns its last status.
@@ -253,21 +447,24 @@ impl Runtime {
         self.query(name)?.wait_for(time).transpose()
     }
 
-    /// Forgets a query that has ended, with its outcome.
+    /// Forgets a query that has ended, with its outcome. It does not start again by itself. The rows of its views stay
+    /// readable until the views are dropped.
     ///
     /// # Errors
-    /// If there is none of this name, or it still runs.
+    /// If there is none of this name, it still runs, or the log cannot keep that.
     pub fn forget(&self, name: &str) -> Result<(), Cause> {
-        match self.query(name)?.state() {
-            QueryState::Running | QueryState::Ending => {
-                Err(Cause::user(format!("query '{name}' runs; stop it first")))
-            }
-            QueryState::Ended | QueryState::Failed => {
-                lock(&self.shared.queries).remove(name);
-                Ok(())
-            }
+        if matches!(self.query(name)?.state(), QueryState::Running | QueryState::Ending) {
+            return Err(Cause::user(format!("query '{name}' is running; stop it first")));
         }
+        self.shared.catalog.stopped(name)?;
+        lock(&self.shared.queries).remove(name);
+        self.clock().forget(name);
+        Ok(())
     }
+}
+
+fn is_starting(name: &str) -> Cause {
+    Cause::operation(format!("query '{name}' is being started; try again"))
 }
 
 impl Drop for RuntimeState {

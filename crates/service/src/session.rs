@@ -1,16 +1,19 @@
 //! One connection: its settings, its prepared statements, its cancellation.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use tidemill_engine::arrow::array::RecordBatch;
+use tidemill_engine::arrow::schema::SchemaRef;
 use tidemill_engine::{Cause, Sink};
 use tidemill_sql::{
-    Explained, Opened, OptionGroup, Output, Pipeline, Planner, Prepared, Reply as Planned, Settings,
-    ShowKind, Statement, closest,
+    Catalog, Explained, Name, Opened, OptionGroup, Output, ParameterType, Pipeline, Planner, Prepared,
+    Problem, Reply as Planned, Settings, ShowKind, Statement, StatementKind, Turns, ViewHandle, closest,
 };
 
 use crate::execution::Execution;
 use crate::row_stream::RowStream;
+use crate::subscription::Subscription;
 use crate::{Cancellation, Error, Runtime};
 
 /// The most prepared statements of a session.
@@ -28,6 +31,8 @@ pub enum Reply {
     Query(Query),
     /// A query to be started, and then described with its measurements (`EXPLAIN ANALYZE`).
     Analyze(Query),
+    /// The changes of a materialized view, as they come.
+    Changes(Box<Subscription>),
 }
 
 /// One connection to a [`Runtime`]: its settings, its prepared statements, its cancellation. Definitions are seen by all
@@ -57,18 +62,53 @@ pub struct Session {
     cancellation: Cancellation,
     /// Whether its queries stop at what cannot be done as it was asked for.
     is_strict: bool,
+    transaction: Transaction,
+}
+
+/// Whether queries read the views as they are, or as the first of them found them.
+enum Transaction {
+    None,
+    /// Nothing was read in it yet.
+    Begun,
+    /// The views at the cycle that all its queries read.
+    Reading(Box<Catalog>),
 }
 
 impl Session {
     /// Opens a connection to a runtime.
     pub fn new(runtime: &Runtime) -> Session {
-        let planner = Planner::at(runtime.catalog(), runtime.defaults().clone());
+        let cancellation = Cancellation::default();
+        let mut planner = Planner::at(runtime.catalog(), runtime.defaults().clone());
+        planner.set_turns(runtime.turns(&cancellation));
         Session {
             runtime: runtime.clone(),
             planner,
             prepared: BTreeMap::new(),
-            cancellation: Cancellation::default(),
+            cancellation,
             is_strict: false,
+            transaction: Transaction::None,
+        }
+    }
+
+    /// From here on, until [`end_transaction`](Session::end_transaction), all queries read the materialized views at one cycle:
+    /// the newest that all views have when the first of them is planned. Definitions are not part of transactions.
+    pub fn begin_transaction(&mut self) {
+        self.transaction = Transaction::Begun;
+    }
+
+    /// Queries read the views as they are again.
+    pub fn end_transaction(&mut self) {
+        self.transaction = Transaction::None;
+    }
+
+    /// The catalogue against which the next query is planned: the newest version, or that of the transaction.
+    pub fn catalog(&mut self) -> Catalog {
+        if let Transaction::Begun = self.transaction {
+            self.transaction = Transaction::Reading(Box::new(self.runtime.catalog().at_one_cycle()));
+        }
+        match &self.transaction {
+            Transaction::Reading(catalog) => catalog.as_ref().clone(),
+            _ => self.runtime.catalog(),
         }
     }
 
@@ -88,7 +128,7 @@ impl Session {
     }
 
     /// Whether its queries stop at the first row that cannot be used, result that does not fit, or row that a sink rejects.
-    /// Otherwise these are counted, and the query goes on.
+    /// Otherwise these are counted, and the query continues.
     pub fn set_strict(&mut self, is_strict: bool) {
         self.is_strict = is_strict;
     }
@@ -96,6 +136,22 @@ impl Session {
     /// See [`set_strict`](Session::set_strict).
     pub fn is_strict(&self) -> bool {
         self.is_strict
+    }
+
+    /// Whether its queries may name files of this machine in place of relations; see
+    /// [`Planner::set_opens_files`](tidemill_sql::Planner::set_opens_files).
+    pub fn set_opens_files(&mut self, opens_files: bool) {
+        self.planner.set_opens_files(opens_files);
+    }
+
+    /// See [`set_opens_files`](Session::set_opens_files).
+    pub fn opens_files(&self) -> bool {
+        self.planner.opens_files()
+    }
+
+    /// The turns of its queries that are answered at once, with those of all sessions; for a planner that works for it.
+    pub fn turns(&self) -> Arc<dyn Turns> {
+        self.runtime.turns(&self.cancellation)
     }
 
     /// Cancels the query that it waits for, from any thread.
@@ -109,6 +165,16 @@ impl Session {
     /// # Errors
     /// The error, with its place.
     pub fn execute(&mut self, statement: &Statement) -> Result<Reply, Error> {
+        if let StatementKind::ExplainOutput(name) = &statement.kind
+            && let Some(text) = self.runtime.explain_output(name.as_str())
+        {
+            return Ok(Reply::Text(text));
+        }
+        if let StatementKind::Subscribe(name) = &statement.kind {
+            let view = self.subscribed(name, statement)?;
+            let changes = Subscription::new(&self.runtime, view, self.cancellation());
+            return Ok(Reply::Changes(Box::new(changes)));
+        }
         let planned = match statement.kind.is_definition() {
             false => {
                 self.refresh();
@@ -116,7 +182,7 @@ impl Session {
             }
             true => {
                 let planner = &mut self.planner;
-                self.runtime.define(|catalog| {
+                self.runtime.define(&statement.kind, |catalog| {
                     planner.set_catalog(catalog);
                     let planned = planner.execute(statement)?;
                     Ok((planned, planner.catalog().clone()))
@@ -132,13 +198,60 @@ impl Session {
         })
     }
 
+    /// The types of a statement's parameters: those that are given, otherwise those that the statement implies, otherwise
+    /// texts.
+    pub fn parameter_types(
+        &mut self,
+        statement: &Statement,
+        given: &[Option<ParameterType>],
+    ) -> Vec<ParameterType> {
+        self.refresh();
+        self.planner.parameter_types(statement, given)
+    }
+
+    /// The columns of the rows that a statement gives, whose parameters have values; `None` if it gives no rows.
+    ///
+    /// # Errors
+    /// The error, with its place.
+    pub fn columns(&mut self, statement: &Statement) -> Result<Option<SchemaRef>, Error> {
+        if let StatementKind::Subscribe(name) = &statement.kind {
+            let view = self.subscribed(name, statement)?;
+            return Ok(Some(SchemaRef::clone(view.changes().schema())));
+        }
+        self.refresh();
+        Ok(self.planner.columns(statement)?)
+    }
+
+    /// The view that a statement subscribes to.
+    fn subscribed(&self, name: &Name, statement: &Statement) -> Result<ViewHandle, Error> {
+        if let Some(view) = self.runtime.running_view(name.as_str()) {
+            return Ok(view);
+        }
+        let names = self.runtime.catalog().names();
+        if names.iter().any(|known| known == name.as_str()) {
+            let message =
+                format!("`{name}` is not a materialized view that runs, so it has no changes to follow");
+            let error = statement.error(name.span, message);
+            let hint = "keep its rows: CREATE MATERIALIZED VIEW name AS SELECT ...; SUBSCRIBE TO name";
+            return Err(error.with_hint(hint).into());
+        }
+        let error = statement.error(name.span, format!("there is no view `{name}`"));
+        let mut error = match closest(name.as_str(), names.iter().map(String::as_str)) {
+            Some(meant) => error.with_hint(format!("did you mean {meant}?")),
+            None => error.with_hint("SHOW VIEWS"),
+        };
+        error.problem = Problem::UnknownRelation;
+        Err(error.into())
+    }
+
     fn query(&self, prepared: Prepared) -> Query {
         Query { prepared, cancellation: self.cancellation(), is_strict: self.is_strict }
     }
 
-    /// Plans against the newest version of the catalogue from here on.
+    /// Plans against the newest version of the catalogue from here on, or against that of the transaction.
     fn refresh(&mut self) {
-        self.planner.set_catalog(self.runtime.catalog());
+        let catalog = self.catalog();
+        self.planner.set_catalog(catalog);
     }
 
     /// Keeps a statement under a name, to be executed any number of times. It is planned each time, against the version of
@@ -149,7 +262,7 @@ impl Session {
     pub fn prepare(&mut self, name: &str, statement: Statement) -> Result<(), Error> {
         if self.prepared.len() >= PREPARED_MAX && !self.prepared.contains_key(name) {
             let message =
-                format!("the session has {PREPARED_MAX} prepared statements; deallocate some first");
+                format!("the session already has {PREPARED_MAX} prepared statements; deallocate some first");
             return Err(Cause::resource(message).into());
         }
         self.prepared.insert(name.to_owned(), statement);
@@ -180,7 +293,7 @@ impl Session {
     /// # Errors
     /// If the queries cannot run together.
     pub fn pipeline(&mut self) -> Result<Option<Pipeline>, Error> {
-        self.refresh();
+        self.planner.set_catalog(self.runtime.defined_catalog());
         Ok(self.planner.pipeline()?)
     }
 
@@ -189,7 +302,7 @@ impl Session {
     /// # Errors
     /// If there is no such sink or view, or the queries cannot run together.
     pub fn pipeline_of(&mut self, names: &[&str]) -> Result<Pipeline, Error> {
-        self.refresh();
+        self.planner.set_catalog(self.runtime.defined_catalog());
         Ok(self.planner.pipeline_of(names)?)
     }
 

@@ -48,7 +48,7 @@ fn a_restart_brings_back_every_definition() {
     assert!(execute(&mut session, "CREATE VIEW wrong AS SELECT nothing FROM a").is_err());
     let before = runtime.catalog();
     assert_eq!(before.version(), 4, "a statement that is wrong defines nothing");
-    assert!(open(&path).is_err_and(|error| error.contains("another process has the catalogue")));
+    assert!(open(&path).is_err_and(|error| error.contains("another process is using the catalogue")));
     drop((session, runtime));
 
     let runtime = open(&path).unwrap();

@@ -1,15 +1,18 @@
 //! Several queries under one catalogue, and several sessions over it.
 
+mod statements;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use self::statements::{define, execute, numbers, numbers_of};
 use tidemill_engine::arrow::array::{Int64Array, RecordBatch};
 use tidemill_engine::arrow::schema::{DataType, Field, Schema, SchemaRef};
 use tidemill_engine::{Cause, Polled, Source};
 use tidemill_service::{Error, QueryState, Reply, Runtime, Session};
-use tidemill_sql::{Planner, Projected, SourceDefinition, parse};
+use tidemill_sql::{Generator, Planner, Projected, SourceDefinition, parse};
 
 /// The longest that anything here may take.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -18,32 +21,6 @@ fn runtime() -> Runtime {
     let mut planner = Planner::new();
     planner.settings_mut().workers = 1;
     Runtime::new(planner)
-}
-
-fn execute(session: &mut Session, script: &str) -> Result<Reply, Error> {
-    let mut last = Reply::Text(String::new());
-    for statement in parse(script, "test.sql").unwrap_or_else(|error| panic!("{error}")) {
-        last = session.execute(&statement)?;
-    }
-    Ok(last)
-}
-
-fn define(session: &mut Session, script: &str) {
-    execute(session, script).unwrap_or_else(|error| panic!("{error}"));
-}
-
-/// The numbers in the first column.
-fn of(batch: &RecordBatch) -> Vec<i64> {
-    batch.column(0).as_any().downcast_ref::<Int64Array>().expect("BIGINT").values().to_vec()
-}
-
-/// The numbers in the first column of a query's answer.
-fn numbers(session: &mut Session, query: &str) -> Vec<i64> {
-    match execute(session, query).unwrap_or_else(|error| panic!("{error}")) {
-        Reply::Rows(rows) => of(&rows),
-        Reply::Query(query) => query.stream().unwrap().flat_map(|batch| of(&batch.unwrap())).collect(),
-        _ => panic!("no query: {query}"),
-    }
 }
 
 fn start(session: &mut Session, name: &str) -> Result<(), Cause> {
@@ -82,7 +59,7 @@ fn register_failing(planner: &mut Planner) -> Arc<AtomicBool> {
     let fails = Arc::new(AtomicBool::new(false));
     let of_source = Arc::clone(&fails);
     let schema = Arc::new(Schema::new(vec![Field::new("value", DataType::Int64, false)]));
-    let generator = move |_: &tidemill_sql::Arguments| {
+    let generator = move |_: &tidemill_sql::DeclaredValues| {
         let (schema, fails) = (Arc::clone(&schema), Arc::clone(&of_source));
         let of_rows = Arc::clone(&schema);
         let open = move |columns: Option<&[usize]>| {
@@ -90,7 +67,7 @@ fn register_failing(planner: &mut Planner) -> Arc<AtomicBool> {
         };
         Ok(SourceDefinition::new("failing", schema, Arc::new(open)))
     };
-    planner.register_generator("failing", Arc::new(generator));
+    planner.register_generator("failing", Generator::new("rows of a test", &[], generator));
     fails
 }
 
@@ -115,10 +92,10 @@ fn queries_run_beside_each_other_by_name() {
     assert_eq!(runtime.wait_for("endless", Duration::ZERO).unwrap().map(drop), None, "it has no end");
 
     let twice = start(&mut session, "endless").unwrap_err().to_string();
-    assert_eq!(twice, "query 'endless' runs already; stop it first");
+    assert_eq!(twice, "query 'endless' is already running; stop it first");
     let pipeline = session.pipeline_of(&["endless"]).unwrap();
     let shared = runtime.start("other", pipeline, false).unwrap_err().to_string();
-    assert_eq!(shared, "'endless' is written by query 'endless', which runs; stop that one first");
+    assert_eq!(shared, "query 'endless' is running and writes to 'endless'; stop that query first");
     assert!(runtime.forget("endless").unwrap_err().to_string().contains("stop it first"));
 
     runtime.stop("endless").unwrap();
@@ -130,6 +107,7 @@ fn queries_run_beside_each_other_by_name() {
     start(&mut session, "few").unwrap();
     runtime.wait("few").unwrap();
     runtime.forget("few").unwrap();
+    assert_eq!(numbers(&mut session, "SELECT n FROM few"), [10], "what it wrote stays");
     let gone = runtime.state("fwe").unwrap_err().to_string();
     assert_eq!(gone, "there is no query 'fwe'");
     let meant = runtime.status("endles").unwrap_err().to_string();
@@ -152,7 +130,7 @@ fn sessions_share_definitions_and_have_settings_of_their_own() {
     let Err(Error::Statement(error)) = execute(&mut other, "CREATE VIEW v AS SELECT 1 AS a") else {
         panic!("the name is taken")
     };
-    assert!(error.to_string().contains("there is a 'v' already"), "{error}");
+    assert!(error.to_string().contains("'v' already exists"), "{error}");
     define(&mut other, "DROP VIEW v");
     assert!(execute(&mut one, "SELECT * FROM v").is_err(), "the other session has dropped it");
     assert_eq!(runtime.catalog().version(), 2);
@@ -170,6 +148,46 @@ fn one_name_is_defined_once_however_many_sessions_try() {
         threads.into_iter().map(|thread| thread.join().unwrap()).filter(|done| *done).count()
     });
     assert_eq!((done, runtime.catalog().version()), (1, 1));
+}
+
+/// A generator whose planning waits until it is told to continue, and says how often it was begun.
+fn register_slow(planner: &mut Planner) -> (Arc<AtomicUsize>, Arc<AtomicBool>) {
+    let (begun, goes_on) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let told = (Arc::clone(&begun), Arc::clone(&goes_on));
+    let schema = Arc::new(Schema::new(vec![Field::new("value", DataType::Int64, false)]));
+    let generator = move |_: &tidemill_sql::DeclaredValues| {
+        told.0.fetch_add(1, Ordering::SeqCst);
+        until("nobody lets it go on", || told.1.load(Ordering::SeqCst));
+        let never = |_: Option<&[usize]>| Err(Cause::bug("it is never opened"));
+        Ok(SourceDefinition::new("slow", Arc::clone(&schema), Arc::new(never)))
+    };
+    planner.register_generator("slow", Generator::new("rows of a test", &[], generator));
+    (begun, goes_on)
+}
+
+#[test]
+fn a_definition_that_is_planned_slowly_does_not_hold_up_other_sessions() {
+    let mut planner = Planner::new();
+    planner.settings_mut().workers = 1;
+    let (begun, goes_on) = register_slow(&mut planner);
+    let runtime = Runtime::new(planner);
+    let slow = {
+        let mut session = Session::new(&runtime);
+        thread::spawn(move || execute(&mut session, "CREATE VIEW v AS SELECT value FROM slow()").map(drop))
+    };
+    until("it is not planned", || begun.load(Ordering::SeqCst) > 0);
+    // Others define, ask and start meanwhile; one of them takes the name.
+    let mut other = Session::new(&runtime);
+    define(&mut other, "CREATE VIEW v AS SELECT value FROM sequence(count => 3)");
+    define(&mut other, "CREATE MATERIALIZED VIEW w AS SELECT count(*) AS n FROM v");
+    assert_eq!(numbers(&mut other, "SELECT value FROM v ORDER BY 1"), [0, 1, 2]);
+    start(&mut other, "w").unwrap();
+    runtime.wait("w").unwrap();
+    assert_eq!(numbers(&mut other, "SELECT n FROM w"), [3]);
+    goes_on.store(true, Ordering::SeqCst);
+    let error = slow.join().unwrap().unwrap_err().to_string();
+    assert!(error.contains("'v' already exists"), "{error}");
+    assert_eq!(runtime.catalog().version(), 2);
 }
 
 #[test]
@@ -194,7 +212,7 @@ fn a_view_is_read_from_another_session_while_it_runs() {
     assert_eq!(numbers(&mut other, "SELECT n FROM growing ORDER BY n"), [0, 1]);
     runtime.abandon("growing").unwrap();
     let lost = runtime.wait("growing").unwrap_err().to_string();
-    assert_eq!(lost, "the query was ended at once; what it had not answered is lost");
+    assert_eq!(lost, "the query was stopped at once; the answers that it had not yet given are lost");
 }
 
 #[test]
@@ -206,7 +224,7 @@ fn a_cancelled_query_answers_what_it_took_in_and_then_nothing() {
     let Ok(Reply::Query(query)) = execute(&mut session, query) else { panic!("it is a query") };
     let mut next = 0;
     for batch in query.stream().unwrap() {
-        for value in of(&batch.unwrap()) {
+        for value in numbers_of(&batch.unwrap()) {
             assert_eq!(value, next, "each row once, in order");
             next += 1;
         }
@@ -262,7 +280,7 @@ fn dropping_a_stream_ends_its_query() {
     let of_source = Arc::clone(&closed);
     let mut planner = Planner::new();
     let schema = Arc::new(Schema::new(vec![Field::new("value", DataType::Int64, false)]));
-    let generator = move |_: &tidemill_sql::Arguments| {
+    let generator = move |_: &tidemill_sql::DeclaredValues| {
         let (schema, closed) = (Arc::clone(&schema), Arc::clone(&of_source));
         let of_rows = Arc::clone(&schema);
         let open = move |columns: Option<&[usize]>| {
@@ -270,13 +288,13 @@ fn dropping_a_stream_ends_its_query() {
         };
         Ok(SourceDefinition::new("endless", schema, Arc::new(open)))
     };
-    planner.register_generator("endless", Arc::new(generator));
+    planner.register_generator("endless", Generator::new("rows of a test", &[], generator));
     let mut session = Session::new(&Runtime::new(planner));
     let Ok(Reply::Query(query)) = execute(&mut session, "SELECT value FROM endless()") else {
         panic!("it is a query")
     };
     let mut rows = query.stream().unwrap();
-    assert_eq!(of(&rows.next().unwrap().unwrap())[0], 1);
+    assert_eq!(numbers_of(&rows.next().unwrap().unwrap())[0], 1);
     // By now the queue of rows may be full, with the sink waiting for room.
     thread::sleep(Duration::from_millis(50));
     assert!(!closed.load(Ordering::SeqCst));

@@ -11,7 +11,7 @@ pub struct Sorter {
 /// Below this many keys per row, counting is cheaper than comparing.
 const KEYS_PER_ROW_FOR_COUNTING: usize = 8;
 
-/// Whether there are so many keys and so few rows that comparing is cheaper than counting.
+/// Whether the keys are so numerous and the rows so few that comparing is cheaper than counting.
 pub(crate) fn is_sparse(rows: usize, key_count: usize) -> bool {
     key_count > rows.saturating_mul(KEYS_PER_ROW_FOR_COUNTING)
 }

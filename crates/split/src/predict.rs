@@ -84,7 +84,7 @@ pub fn name_of_level(level: usize, levels: usize) -> String {
     if levels == 1 { SPLITTERS.into() } else { format!("splitters of level {level}") }
 }
 
-/// What the model predicts for a plan with this many workers, each with a core of its own.
+/// What the model predicts for a plan with this many workers, each with its own core.
 ///
 /// ```
 /// use tidemill_split::cost::{Proportions, RouterCosts, SplitterCosts};
@@ -99,7 +99,7 @@ pub fn name_of_level(level: usize, levels: usize) -> String {
 /// assert_eq!(text, "\
 /// tree of fan-outs 2, 4 to 8 partitions (p = 1, q = 8, W = 8192 rows): 41.0 ns per event, 39.2 M events/s
 ///   window router            1 of    1.0 ns per event, 1000.0 M events/s
-///   splitters of level 1     1 of   10.0 ns per event,  100.0 M events/s  <- busy first
+///   splitters of level 1     1 of   10.0 ns per event,  100.0 M events/s  <- bottleneck
 ///   splitters of level 2     2 of    5.0 ns per event,  200.0 M events/s
 ///   query                    8 of    2.5 ns per event,  400.0 M events/s");
 /// ```
@@ -179,7 +179,7 @@ impl fmt::Display for Prediction {
             let rate = millions(stage.rate_max());
             write!(f, "\n  {name:<22} {processes:>3} of {cost_ns:>6.1} ns per event, {rate:>6} M events/s")?;
             if first == Some(name) {
-                write!(f, "  <- busy first")?;
+                write!(f, "  <- bottleneck")?;
             }
         }
         Ok(())
@@ -211,7 +211,7 @@ mod tests {
         let processes: Vec<u32> = prediction.stages.iter().map(|stage| stage.processes).collect();
         assert_eq!(processes, [1, 1, 2, 8]);
         assert_eq!(prediction.bottleneck().unwrap().name, "splitters of level 1");
-        // Each splitter has a worker of its own.
+        // Each splitter has its own worker.
         assert_eq!((prediction.rate_max, prediction.total_ns), (1e8, 20.0));
         // On one worker all share it.
         assert_eq!(predict(SplitPlan::exptree(8), &profile(0.0, 0.0), 1).rate_max, 5e7);

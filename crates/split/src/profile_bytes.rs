@@ -39,24 +39,25 @@ impl SplitProfile {
     /// If the bytes are damaged or of another version, or describe impossible costs.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Cause> {
         let mut reader = SnapshotReader::new(bytes)?;
-        let damaged =
-            |what: &str| Cause::operation(format!("a stored profile has {what}; let it be measured again"));
+        let damaged = |what: &str| {
+            Cause::operation(format!("a stored profile cannot be used: {what}; measure it again"))
+        };
         if reader.u8()? != VERSION {
-            return Err(damaged("a version that this program does not know"));
+            return Err(damaged("this program does not know its version"));
         }
         let mut number = || {
             let number = f64::from_bits(reader.u64()?);
             let is_cost = number.is_finite() && number >= 0.0;
-            if is_cost { Ok(number) } else { Err(damaged("a cost that is none")) }
+            if is_cost { Ok(number) } else { Err(damaged("a cost is negative or not a number")) }
         };
         let splitter = SplitterCosts { consume_ns: number()?, process_ns: number()?, emit_ns: number()? };
         let router = RouterCosts { read_ns: number()?, split_ns: number()?, emit_ns: number()? };
         let parts =
-            Proportions::new(number()?, number()?).map_err(|_| damaged("parts of more than a whole"))?;
+            Proportions::new(number()?, number()?).map_err(|_| damaged("its parts add up to more than 1"))?;
         let query_ns = number()?;
         match reader.is_empty() {
             true => Ok(SplitProfile { splitter, router, parts, query_ns }),
-            false => Err(damaged("bytes after its end")),
+            false => Err(damaged("it has bytes after its end")),
         }
     }
 }

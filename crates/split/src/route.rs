@@ -21,7 +21,7 @@ pub enum RouteError {
     /// It sent a row to a partition that does not exist.
     #[error(
         "the routing function sent row {row} to {}, but there are only {partitions}; the row is {values}",
-        match *destination { NO_NUMBER => "no partition's number".into(), number => format!("partition {number}") }
+        match *destination { NO_NUMBER => "no partition".into(), number => format!("partition {number}") }
     )]
     NoSuchPartition {
         /// The row's number in its batch.

@@ -48,7 +48,7 @@ pub struct SplitPlan {
 pub enum SplitPlanError {
     /// Something is zero.
     #[error(
-        "a split plan needs at least 1 of each: partitions, splitters, outputs of a splitter, rows of a window"
+        "a split plan needs at least 1 partition, 1 splitter, 1 output of each splitter and 1 row in a window"
     )]
     Zero,
     /// The tree has too few leaves.
@@ -196,10 +196,11 @@ impl SplitPlan {
     /// If the bytes are damaged or of another version, or the plan cannot run.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Cause> {
         let mut reader = SnapshotReader::new(bytes)?;
-        let damaged =
-            |what: &str| Cause::operation(format!("a stored split plan has {what}; plan the query again"));
+        let damaged = |what: &str| {
+            Cause::operation(format!("a stored split plan cannot be used: {what}; plan the query again"))
+        };
         if reader.u8()? != VERSION {
-            return Err(damaged("a version that this program does not know"));
+            return Err(damaged("this program does not know its version"));
         }
         let (partitions, window_rows) = (reader.u32()?, reader.u32()?);
         let shape = match reader.u8()? {
@@ -207,16 +208,16 @@ impl SplitPlan {
             1 => {
                 let levels = reader.u32()? as usize;
                 if levels > LEVELS_MAX {
-                    return Err(damaged("too many levels"));
+                    return Err(damaged("it has too many levels"));
                 }
                 Shape::Tree { fan_outs: (0..levels).map(|_| reader.u32()).collect::<Result<_, _>>()? }
             }
             2 => Shape::Lattice { splitters: reader.u32()? },
-            _ => return Err(damaged("an unknown shape")),
+            _ => return Err(damaged("its shape is unknown")),
         };
         let plan = SplitPlan { shape, partitions, window_rows };
-        plan.validate(partitions).map_err(|error| damaged(&format!("no sense ({error})")))?;
-        if reader.is_empty() { Ok(plan) } else { Err(damaged("bytes after its end")) }
+        plan.validate(partitions).map_err(|error| damaged(&format!("{error}")))?;
+        if reader.is_empty() { Ok(plan) } else { Err(damaged("it has bytes after its end")) }
     }
 }
 

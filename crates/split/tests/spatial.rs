@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use tidemill_core::{SnapshotReader, SnapshotWriter};
 use tidemill_split::spatial::{AdaptiveRegions, Cuts, KdTree, Method, PointQuad, Regions, RoundRobin};
 
-/// Points in so many dimensions, of which most are near one of three places.
+/// Points in this many dimensions, of which most are near one of three places.
 fn skewed(count: usize, dimensions: usize) -> impl Strategy<Value = Vec<Vec<f64>>> {
     let place = (0..3usize, prop::collection::vec(-1.0..1.0f64, dimensions));
     let point = place.prop_map(|(place, offsets)| {
@@ -74,7 +74,7 @@ proptest! {
         points in prop::collection::vec(prop::collection::vec(prop::num::f64::ANY, 3), 0..40),
         asked in prop::collection::vec(prop::num::f64::ANY, 3), least in prop::num::f64::ANY, levels in 0..9u32
     ) {
-        for cuts in [Cuts::Median, Cuts::Sparse { least }] {
+        for cuts in [Cuts::Median, Cuts::Sparse { least }, Cuts::Weighed { imbalance: least }] {
             let tree = KdTree::from_points(&points, levels, cuts);
             prop_assert!(tree.region(&asked) < tree.count());
             prop_assert!(points.iter().all(|point| tree.region(point) < tree.count()));
@@ -108,7 +108,7 @@ proptest! {
                 while renewals <= time { renewals += 300; }
             }
             if number == at {
-                // What is restored goes on as if nothing had happened.
+                // What is restored continues as if nothing had happened.
                 let mut writer = SnapshotWriter::default();
                 adaptive.snapshot(&mut writer);
                 adaptive = new();
@@ -159,4 +159,34 @@ fn turns_are_even() {
     let mut counts = [0; 7];
     (0..700).for_each(|_| counts[turns.next_region() as usize] += 1);
     assert_eq!(counts, [100; 7]);
+}
+
+/// Two thirds of the points around 10 and one third around 30, few between them.
+fn two_hills() -> Vec<[f64; 1]> {
+    let hill = |middle: f64, count: i32| {
+        (0..count).map(move |i| {
+            let part = f64::from(i) / f64::from(count) * 2.0 - 1.0;
+            [middle + 9.5 * part * part * part]
+        })
+    };
+    hill(10.0, 2000).chain(hill(30.0, 1000)).collect()
+}
+
+#[test]
+fn a_weighed_cut_is_in_the_valley_or_near_the_median_as_the_weight_says() {
+    let split = |imbalance| KdTree::from_points(&two_hills(), 1, Cuts::Weighed { imbalance }).splits()[0];
+    // The hills are steep at their tops, which are at 10 and 30.
+    assert!((17.0..25.0).contains(&split(0.0)), "{}", split(0.0));
+    assert!((17.0..25.0).contains(&split(0.5)), "{}", split(0.5));
+    let median = KdTree::from_points(&two_hills(), 1, Cuts::Median).splits()[0];
+    assert!((split(1e9) - median).abs() < 0.1, "{} {median}", split(1e9));
+}
+
+#[test]
+fn a_weighed_cut_leaves_each_side_an_eighth() {
+    // The only sparse place is at the edge.
+    let points: Vec<[f64; 1]> = (0..1000).map(|i| [f64::from(i) + if i < 20 { 0.0 } else { 1e6 }]).collect();
+    let tree = KdTree::from_points(&points, 1, Cuts::Weighed { imbalance: 0.0 });
+    let below = points.iter().filter(|point| tree.region(*point) == 0).count();
+    assert!((125..=875).contains(&below), "{below}");
 }

@@ -125,27 +125,50 @@ impl Arguments {
     pub fn finish(&self, known: &[&str]) -> Result<(), Cause> {
         if let Some(value) = self.positional.first() {
             return Err(Cause::user(format!(
-                "{}() takes its arguments by name, such as {} => {value}",
+                "{}() takes its arguments by name; write {} => {value}",
                 self.function,
                 known.first().unwrap_or(&"name")
             )));
         }
+        self.check_names(known)
+    }
+
+    /// Checks that no argument has another name.
+    ///
+    /// # Errors
+    /// If there is one.
+    pub fn check_names(&self, known: &[&str]) -> Result<(), Cause> {
         match self.named.iter().find(|(name, _)| !known.contains(&name.as_str())) {
             None => Ok(()),
             Some((name, _)) => {
-                let hint = crate::suggest::closest(name, known.iter().copied());
+                let hint = crate::closest(name, known.iter().copied());
                 let hint = hint.map_or(String::new(), |name| format!("; did you mean {name}?"));
                 let known = known.join(", ");
-                Err(Cause::user(format!("{}() has no argument {name}, only {known}{hint}", self.function)))
+                Err(Cause::user(format!("{}() has no argument {name}; it has {known}{hint}", self.function)))
             }
         }
     }
 
-    fn get(&self, name: &str) -> Option<&Value> {
+    /// The same arguments, where the only one without a name gets this one.
+    pub(crate) fn with_first_named(&self, name: &str) -> Arguments {
+        let mut arguments = self.clone();
+        if let ([value], None) = (self.positional.as_slice(), self.get(name)) {
+            arguments.named.push((name.to_owned(), value.clone()));
+            arguments.positional.clear();
+        }
+        arguments
+    }
+
+    /// An error in the call.
+    pub(crate) fn error(&self, message: &str) -> Cause {
+        Cause::user(format!("{}(): {message}", self.function))
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&Value> {
         self.named.iter().find(|(given, _)| given == name).map(|(_, value)| value)
     }
 
-    fn wrong(&self, name: &str, value: &Value, expected: &str) -> Cause {
+    pub(crate) fn wrong(&self, name: &str, value: &Value, expected: &str) -> Cause {
         Cause::user(format!("{}(): {name} must be {expected}, found {value}", self.function))
     }
 }
@@ -170,39 +193,8 @@ pub(crate) fn value_of(expression: &ast::Expr) -> Result<Value, Cause> {
             _ => Err(wrong()),
         },
         ast::Expr::Interval(interval) => {
-            crate::duration::interval_ns(interval).map(Value::Interval).map_err(Cause::user)
+            crate::text::duration::interval_ns(interval).map(Value::Interval).map_err(Cause::user)
         }
         _ => Err(wrong()),
-    }
-}
-
-impl Arguments {
-    /// The options of a statement as arguments, except for some.
-    pub(crate) fn from_options(
-        function: &str,
-        options: &crate::statement::Options,
-        without: &[&str],
-    ) -> Result<Self, Cause> {
-        use crate::statement::OptionValue;
-        let others = options.iter().filter(|entry| !without.contains(&entry.name.as_str()));
-        let named = others.map(|entry| {
-            let value = match &entry.value {
-                OptionValue::Text(text) => match crate::duration::parse_duration_ns(text) {
-                    Ok(length_ns) => Value::Interval(length_ns),
-                    Err(_) => Value::Text(text.clone()),
-                },
-                OptionValue::Boolean(value) => Value::Boolean(*value),
-                OptionValue::Interval(length_ns) => Value::Interval(*length_ns),
-                OptionValue::Number(digits) => match digits.parse() {
-                    Ok(whole) => Value::Integer(whole),
-                    Err(_) => {
-                        let wrong = || Cause::user(format!("'{digits}' is no number"));
-                        Value::Float(digits.parse().map_err(|_| wrong())?)
-                    }
-                },
-            };
-            Ok((entry.name.value.clone(), value))
-        });
-        Ok(Arguments::new(function, Vec::new(), named.collect::<Result<_, Cause>>()?))
     }
 }

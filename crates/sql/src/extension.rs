@@ -8,10 +8,7 @@ use datafusion::arrow::datatypes::SchemaRef;
 use tidemill_engine::{Cause, Operator};
 
 use crate::arguments::Arguments;
-use crate::definition::SourceDefinition;
-
-/// Makes the definition of a source from the arguments of a call in FROM.
-pub type Generator = dyn Fn(&Arguments) -> Result<SourceDefinition, Cause> + Send + Sync;
+use crate::generator::Generator;
 
 /// An operator of the user's, callable in FROM: `SELECT * FROM name(TABLE(input), argument => value)`.
 pub trait TableOperator: Send + Sync {

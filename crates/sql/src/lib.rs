@@ -1,70 +1,58 @@
 //! Continuous queries in SQL.
 
+mod aggregates;
 mod arguments;
 mod catalog;
 mod connectors;
-mod definition;
-mod dictionary;
-mod discard;
-mod distinct_arguments;
-mod duration;
-mod explain;
-mod expression;
+mod expressions;
 mod extension;
-mod finish;
-mod first_rows;
-mod foreign_aggregate;
-mod fourier;
-mod limited;
+mod generator;
+mod kept_settings;
 mod logical;
-mod mending;
-mod named_relations;
-mod opened;
-mod own_accumulator;
-mod own_aggregate;
-mod pair_condition;
-mod pipeline;
 mod planner;
-mod prepared;
-mod process;
-mod projected;
+mod pool_definition;
+mod query;
 mod refusal;
-mod running;
+mod relations;
 mod settings;
 mod split_profiles;
 mod statement;
-mod steps;
-mod suggest;
-mod suspects;
-mod text_error;
+mod store;
+mod text;
 mod translate;
-mod view;
-mod windows;
+mod turns;
 
 pub use self::arguments::{Arguments, Value};
-pub use self::catalog::{Catalog, Definition};
+pub use self::catalog::{Catalog, Definition, FailedDefinition, ListedRelation};
+pub use self::connectors::discard_sink::DiscardSink;
 pub use self::connectors::{
     DefinedSource, Formats, InputFormat, Liveness, OpenSink, OutputFormat, RowFormat, SinkConnector,
     SinkRequest, SinkUse, SourceConnector, SourceRequest,
 };
-pub use self::definition::{DurableStream, Open, SourceDefinition};
-pub use self::discard::Discard;
-pub use self::duration::{parse_bytes, parse_duration_ns};
-pub use self::explain::Explained;
-pub use self::extension::{BoundOperator, Generator, TableOperator};
-pub use self::opened::Opened;
-pub use self::pipeline::Pipeline;
-pub use self::planner::{Planner, Reply};
-pub use self::prepared::{Output, Prepared};
-pub use self::projected::Projected;
-pub use self::running::{QueryStatus, RunningQuery};
+pub use self::extension::{BoundOperator, TableOperator};
+pub use self::generator::Generator;
+pub use self::logical::Names;
+pub use self::planner::{
+    EmbeddedQueries, EmbeddedQuery, EmbeddedSource, PlanStream, Planner, Reply, Surroundings,
+};
+pub use self::query::explain::Explained;
+pub use self::query::opened::Opened;
+pub use self::query::pipeline::Pipeline;
+pub use self::query::prepared::{Output, Prepared};
+pub use self::query::running::RunningQuery;
+pub use self::query::status::{QueryObserver, QueryStatus};
+pub use self::query::view::ViewHandle;
+pub use self::query::view_changes::ViewChanges;
+pub use self::relations::projected::Projected;
+pub use self::relations::source_definition::{DurableStream, OpenSource, SourceDefinition};
 pub use self::settings::Settings;
 pub use self::statement::declared::{
-    ListedOption, OptionDefault, OptionDefinition, OptionError, OptionGroup, OptionKind, OptionOwner,
-    OptionValues,
+    DeclaredValues, ListedOption, OptionDefault, OptionDefinition, OptionError, OptionGroup, OptionKind,
+    OptionOwner, OptionValues,
 };
 pub use self::statement::*;
-pub use self::suggest::closest;
-pub use self::text_error::{Names, TextError};
-pub use self::view::ViewHandle;
+pub use self::text::duration::{parse_bytes, parse_duration_ns};
+pub use self::text::{MAX_SCRIPT_BYTES, Problem, Script, ScriptLocation, Span, TextError, masked};
+pub use self::turns::{Turn, Turns};
+pub use tidemill_connect::closest;
 pub use tidemill_operators::{Accumulator, Aggregate};

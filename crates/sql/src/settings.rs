@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tidemill_engine::FeedSettings;
+use tidemill_engine::{Bytes, FeedSettings, MemoryBudget, machine_memory_bytes};
 
 use crate::statement::Options;
 use crate::statement::declared::{
     ListedOption, OptionDefault, OptionDefinition, OptionGroup, OptionKind, OptionOwner, OptionValues,
 };
-use crate::text_error::TextError;
+use crate::text::TextError;
 
 /// How queries of a session run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +30,10 @@ pub struct Settings {
     pub max_groups: usize,
     /// The most rows that a join, a running function or a buffer may hold.
     pub max_state_rows: usize,
+    /// The memory of the process, which all queries with clones of these settings share. Not available to `SET`.
+    pub memory: MemoryBudget,
+    /// The most bytes of memory that a query may hold, if not all of [`memory`](Settings::memory).
+    pub memory_limit: Option<u64>,
     /// The most rows of a result that is shown when the query has ended.
     pub max_result_rows: usize,
     /// After this long without rows a source no longer holds back the watermark; zero: it always does.
@@ -59,6 +63,8 @@ impl Default for Settings {
             cycle_fixed: false,
             max_groups: 10_000_000,
             max_state_rows: 20_000_000,
+            memory: memory_of_process(),
+            memory_limit: None,
             max_result_rows: 10_000_000,
             idle_after: FeedSettings::IDLE_AFTER,
             max_latency: None,
@@ -68,6 +74,12 @@ impl Default for Settings {
             split_profiles: None,
         }
     }
+}
+
+/// Half of the memory that the machine or the control group has for this process: the rest is for what is in flight, and
+/// for what only counts when it is kept.
+fn memory_of_process() -> MemoryBudget {
+    machine_memory_bytes().map_or_else(MemoryBudget::unlimited, |bytes| MemoryBudget::new(bytes / 2))
 }
 
 /// A setting that `SET` changes.
@@ -101,7 +113,7 @@ const SETTINGS: &[Setting] = &[
         definition: setting(
             "cycle_events",
             OptionKind::Integer { least: 1, most: 1 << 28 },
-            "the most events in a cycle",
+            "the maximum number of events in a cycle",
         ),
         set: |settings, value, name| value.set_integer(name, &mut settings.cycle_events),
         show: |settings| settings.cycle_events.to_string(),
@@ -119,8 +131,8 @@ const SETTINGS: &[Setting] = &[
         definition: setting(
             "max_groups",
             ROWS,
-            "groups of an aggregation, distinct values of a `count(DISTINCT ...)`, rows of hopping windows that close \
-             together; if exceeded, the query stops with that reason",
+            "groups of an aggregation, distinct values of a `count(DISTINCT ...)`, rows of hopping windows \
+             that close together; if there are more, the query stops with that reason",
         ),
         set: |settings, value, name| value.set_integer(name, &mut settings.max_groups),
         show: |settings| settings.max_groups.to_string(),
@@ -131,6 +143,19 @@ const SETTINGS: &[Setting] = &[
         show: |settings| settings.max_state_rows.to_string(),
     },
     Setting {
+        definition: setting(
+            "memory_limit",
+            OptionKind::Bytes,
+            "the memory that a query may hold: the state of its operators, the tables that it reads, and an answer \
+             that is computed at the end; a query that needs more ends with an error that names the part; \
+             `0`: as much as the whole process (`--memory`)",
+        ),
+        set: |settings, value, name| settings.memory_limit = value.bytes(name).filter(|limit| *limit > 0),
+        show: |settings| {
+            settings.memory_limit.map_or("that of the process".into(), |bytes| Bytes(bytes).to_string())
+        },
+    },
+    Setting {
         definition: setting("max_result_rows", ROWS, "rows of an answer that is computed at the end"),
         set: |settings, value, name| value.set_integer(name, &mut settings.max_result_rows),
         show: |settings| settings.max_result_rows.to_string(),
@@ -139,7 +164,8 @@ const SETTINGS: &[Setting] = &[
         definition: setting(
             "idle_after",
             OptionKind::Duration,
-            "after this long without rows, a source no longer holds back the watermark; `'0 s'`: it always does",
+            "after this time without rows, a source no longer holds back the watermark; `'0 s'`: it always \
+             does",
         ),
         set: |settings, value, name| settings.idle_after = value.duration(name).unwrap_or_default(),
         show: |settings| shown(settings.idle_after),
@@ -148,7 +174,7 @@ const SETTINGS: &[Setting] = &[
         definition: setting(
             "max_latency",
             OptionKind::Duration,
-            "the bound on the time from arrival to result, for queries that state none; `'0 s'`: none",
+            "the bound on the time from arrival to result, for queries that set none; `'0 s'`: no bound",
         ),
         set: |settings, value, name| {
             settings.max_latency = value.duration(name).filter(|bound| !bound.is_zero());
@@ -167,7 +193,7 @@ const SETTINGS: &[Setting] = &[
         definition: setting(
             "snapshot_every",
             OptionKind::Duration,
-            "how often the state of a durable pipeline is snapshotted",
+            "the interval between snapshots of the state of a durable pipeline",
         ),
         set: |settings, value, name| {
             settings.snapshot_every = value.duration(name).unwrap_or_default().max(Duration::from_millis(10));
@@ -188,10 +214,15 @@ impl OptionDefinition {
 }
 
 fn shown(length: Duration) -> String {
-    crate::duration::display_ns(length.as_nanos() as i64)
+    crate::text::duration::display_ns(length.as_nanos() as i64)
 }
 
 impl Settings {
+    /// The memory of one query with these settings.
+    pub(crate) fn memory_of_query(&self) -> MemoryBudget {
+        self.memory.query(self.memory_limit)
+    }
+
     /// Executes `SET name = value`.
     pub(crate) fn set(&mut self, name: &str, value: &Options) -> Result<(), TextError> {
         let values = OptionValues::read(value, SETTINGS.iter().map(|setting| &setting.definition))?;

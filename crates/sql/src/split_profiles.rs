@@ -29,7 +29,7 @@ pub(crate) struct AskedSplit {
 }
 
 /// The texts of inputs that are split by hand, by the operator's name and the input's number.
-pub(crate) type Texts = BTreeMap<(String, usize), String>;
+pub(crate) type SplitTexts = BTreeMap<(String, usize), String>;
 /// The same with what is known about them.
 pub(crate) type AskedSplits = BTreeMap<(String, usize), AskedSplit>;
 
@@ -102,7 +102,7 @@ impl SplitProfiles {
 
 /// The inputs of a plan for which a query requests a split, by operator and number, with their texts. Known profiles
 /// are passed to inputs for which the engine chooses.
-pub(crate) fn asked(plan: &mut Plan, texts: Texts, path: Option<&Path>) -> AskedSplits {
+pub(crate) fn asked(plan: &mut Plan, texts: SplitTexts, path: Option<&Path>) -> AskedSplits {
     if texts.is_empty() {
         return AskedSplits::new();
     }

@@ -18,10 +18,14 @@ mod memory_source;
 mod running;
 #[path = "against_batch/streaming.rs"]
 mod streaming;
+#[path = "against_batch/sub_streams.rs"]
+mod sub_streams;
 #[path = "against_batch/tables.rs"]
 mod tables;
 #[path = "against_batch/windows.rs"]
 mod windows;
+#[path = "against_batch/windows_by_count.rs"]
+mod windows_by_count;
 
 /// A test for each query: `name: "query"`, or `name: "query" => "query for batches"`.
 macro_rules! cases {

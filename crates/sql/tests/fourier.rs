@@ -12,7 +12,7 @@ use datafusion::arrow::datatypes::{Float64Type, Int64Type};
 use memory_source::Batches;
 use tidemill_connect::memory::MemorySink;
 use tidemill_engine::EventTime;
-use tidemill_sql::{Planner, Projected, Reply, SourceDefinition, parse};
+use tidemill_sql::{Generator, Planner, Projected, Reply, SourceDefinition, parse};
 
 /// Vectors of this many pseudo-random numbers each.
 fn signals(lengths: &[usize]) -> Vec<Vec<f64>> {
@@ -49,7 +49,7 @@ fn spectra(signals: &[Vec<f64>], script: &str) -> Vec<Option<(Vec<f64>, Vec<f64>
         let event_time = Some(EventTime { column: 1, delay_ns: 0 });
         Ok(SourceDefinition { is_finite: true, event_time, ..definition })
     };
-    planner.register_generator("signals", Arc::new(generator));
+    planner.register_generator("signals", Generator::new("rows of a test", &[], generator));
     for statement in parse(script, "test.sql").unwrap() {
         let reply = planner.execute(&statement).unwrap_or_else(|error| panic!("{error}"));
         let Reply::Query(query) = reply else { continue };

@@ -19,7 +19,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use memory_source::Batches;
 use tidemill_connect::memory::MemorySink;
 use tidemill_engine::{Cause, Source};
-use tidemill_sql::{Planner, Reply, SourceDefinition, parse};
+use tidemill_sql::{Generator, Planner, Reply, SourceDefinition, parse};
 
 fn rows() -> RecordBatch {
     let second_ns = 1_000_000_000;
@@ -70,7 +70,7 @@ fn planner() -> Planner {
         let definition = SourceDefinition::new("odd", schema, Arc::new(open));
         Ok(SourceDefinition { is_finite: true, ..definition })
     };
-    planner.register_generator("odd", Arc::new(generator));
+    planner.register_generator("odd", Generator::new("rows of a test", &[], generator));
     planner
 }
 
@@ -147,7 +147,7 @@ fn calls_answer_what_they_answer_in_batch() {
         let ours = streamed(&mut planner, &sql("odd()"));
         if let Some(refusal) = call.strip_prefix("refused: ") {
             match streamed(&mut planner, &format!("SELECT id, {refusal} AS value FROM odd()")) {
-                Err(text) if text.contains("another value in every run") => {}
+                Err(text) if text.contains("different values in every run") => {}
                 other => wrong.push(format!("{name}: {refusal} is not refused: {other:?}")),
             }
             continue;
@@ -158,7 +158,7 @@ fn calls_answer_what_they_answer_in_batch() {
                     wrong.push(format!("{name}: {call}: {text}"));
                 }
             }
-            // On streams each row that fails is left out, be it all of them.
+            // On streams each row that fails is left out, even if all rows fail.
             (Ok(ours), Err(_)) if ours.num_rows() == 0 => {}
             (Ok(_), Err(text)) => wrong.push(format!("{name}: {call}: in batch {text}")),
             (Err(text), _) => wrong.push(format!("{name}: {call}: {text}")),

@@ -113,7 +113,7 @@ fn plan_without_places(script: &str) -> String {
         if let Reply::Query(prepared) = planner.execute(&statement).unwrap_or_else(|error| panic!("{error}"))
         {
             let plan = prepared.explain();
-            let parts: Vec<&str> = plan.split(" at worker ").collect();
+            let parts: Vec<&str> = plan.split(" on worker ").collect();
             assert!(parts.len() > 4, "{plan}");
             return parts
                 .iter()

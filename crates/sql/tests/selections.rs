@@ -165,7 +165,7 @@ fn what_is_carried_must_be_in_the_output_and_in_all_inputs() {
             "SELECT * FROM numbered((SELECT {input} FROM (SELECT value AS key, value FROM sequence(9))))"
         );
         let error = planner.execute(&parse(&query, "test.sql").unwrap().remove(0)).err().unwrap().to_string();
-        assert!(error.contains(&format!("numbered() says that it carries '{carried}'")), "{error}");
+        assert!(error.contains(&format!("numbered() declares that it carries '{carried}'")), "{error}");
     }
 }
 

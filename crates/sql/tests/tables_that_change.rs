@@ -10,7 +10,7 @@ use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, T
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use tidemill_connect::memory::{MemoryRows, MemorySink};
 use tidemill_engine::{Cause, EventTime, Sink, Source};
-use tidemill_sql::{Planner, Reply, SourceDefinition, parse};
+use tidemill_sql::{Generator, Planner, Reply, SourceDefinition, parse};
 
 use memory_source::Batches;
 
@@ -55,7 +55,8 @@ fn planner(given: Given, workers: usize, events: u32) -> Planner {
         is_repeatable: true,
         ..SourceDefinition::new("t", rows().schema(), Arc::new(open))
     };
-    planner.register_generator("t_rows", Arc::new(move |_: &_| Ok(definition.clone())));
+    planner
+        .register_generator("t_rows", Generator::new("rows of a test", &[], move |_| Ok(definition.clone())));
     execute(&mut planner, "CREATE VIEW t AS SELECT * FROM t_rows()");
     planner
 }

@@ -230,6 +230,7 @@ impl WindowedStream {
 /// Results that are never final.
 pub(crate) fn running(keyed: &KeyedStream, calls: &[Aggregation]) -> Stream {
     let Some(spec) = spec(keyed, calls, &[]) else { return keyed.stream.clone() };
+    let table_key = keyed.key_names();
     let name = name(keyed, calls);
     let planned = combined(keyed, spec, None).and_then(|(keyed, spec)| {
         TableAggregate::new(&spec)?;
@@ -240,10 +241,11 @@ pub(crate) fn running(keyed: &KeyedStream, calls: &[Aggregation]) -> Stream {
         Err(cause) => return keyed.failed(format!("{name}: {cause}")),
     };
     let failed = keyed.stream.build.borrow().failed.clone();
-    keyed.operator(&name, &output, move |_| {
+    let results = keyed.operator(&name, &output, move |_| {
         let table = TableAggregate::new(&spec).expect("checked when it was planned");
         Box::new(table.failed_results(FailedResults::Null(failed.clone())))
-    })
+    });
+    Stream { table_key: Some(table_key), ..results }
 }
 
 /// Results of windows, emitted when the windows close.
@@ -283,7 +285,8 @@ fn regular(
     let closed =
         keyed.operator(name, &output, move |_| Box::new(instance().expect("checked when it was planned")));
     // A row is emitted when its window has ended, so the window's start lies that far back.
-    Ok(Stream { delay_ns: keyed.stream.delay_ns.saturating_add(window.size_ns), ..closed })
+    let delay_ns = keyed.stream.delay_ns.saturating_add(window.size_ns);
+    Ok(Stream { delay_ns, times: vec![WINDOW_START.to_owned(), WINDOW_END.to_owned()], ..closed })
 }
 
 fn sessions(
@@ -302,7 +305,10 @@ fn sessions(
     instance()?;
     let closed =
         keyed.operator(name, &output, move |_| Box::new(instance().expect("checked when it was planned")));
-    Ok(Stream { unbounded: Some(WINDOW_START.to_owned()), ..closed })
+    // A session is known to be over one instant after its end.
+    let delay_ns = keyed.stream.delay_ns.saturating_add(1);
+    let (times, unbounded) = (vec![WINDOW_END.to_owned()], Some(WINDOW_START.to_owned()));
+    Ok(Stream { delay_ns, times, unbounded, ..closed })
 }
 
 fn faults(keyed: &KeyedStream) -> (FaultLog, Arc<AtomicU64>) {

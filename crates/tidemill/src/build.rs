@@ -5,26 +5,45 @@ use std::sync::Arc;
 
 use arrow_schema::{Schema, SchemaRef};
 use tidemill_engine::{
-    FaultLog, FeedSettings, Operator, OperatorPlan, Plan, Sink, Source, StreamRef, Transform, TransformPlan,
-    route_by_hash,
+    Cause, FaultLog, FeedSettings, Operator, OperatorPlan, Plan, Sink, Source, StreamRef, StreamSettings,
+    SyncPolicy, Transform, TransformPlan, route_by_hash,
 };
 use tidemill_operators::partition_limit;
 use tidemill_operators::watermark::LateRows;
+
+use crate::sinks::SinkOpening;
 
 /// The parts of a query so far.
 pub(crate) struct Build {
     pub plan: Plan,
     pub sources: Vec<SourceBuild>,
-    pub sinks: Vec<Box<dyn Sink>>,
+    pub sinks: Vec<SinkBuild>,
     pub partitions: u32,
     pub keys_max: usize,
     pub late: LateRows,
     pub failed: FaultLog,
+    /// The queries in SQL that it contains. A run that continues must have the same ones.
+    #[cfg(feature = "sql")]
+    pub texts: Vec<String>,
+    /// How many of the sources can be read by queries in SQL. From then on, they have the event time that they have.
+    #[cfg(feature = "sql")]
+    pub sources_named: usize,
     /// Where the journal is, if the query is durable.
     pub journal: Option<PathBuf>,
     /// The first fault.
     pub fault: Option<String>,
 }
+
+/// A sink of a query. It is opened when the query starts.
+pub(crate) struct SinkBuild {
+    pub schema: SchemaRef,
+    /// The columns by which a row replaces the previous one, if it does.
+    pub key: Vec<String>,
+    pub open: Box<OpenSink>,
+}
+
+/// Opens a sink.
+pub(crate) type OpenSink = dyn FnOnce(&SinkOpening<'_>) -> Result<Box<dyn Sink>, Cause>;
 
 /// A source of a query.
 pub(crate) struct SourceBuild {
@@ -32,6 +51,10 @@ pub(crate) struct SourceBuild {
     pub feed: FeedSettings,
     /// Where its rows come from; `None`: the program pushes them.
     pub source: Option<Box<dyn Source>>,
+    /// The limits of its journal, if the query is durable.
+    pub stream: StreamSettings,
+    /// When its journal is synced.
+    pub sync: SyncPolicy,
 }
 
 /// An input of an operator.
@@ -42,7 +65,31 @@ pub(crate) struct BuildInput<'a> {
     pub keys: &'a [usize],
 }
 
+impl SourceBuild {
+    /// A source that is journaled like any other if the query is durable.
+    pub fn new(schema: SchemaRef, feed: FeedSettings, source: Option<Box<dyn Source>>) -> SourceBuild {
+        SourceBuild { schema, feed, source, stream: StreamSettings::default(), sync: SyncPolicy::AtOnce }
+    }
+}
+
 impl Build {
+    /// Whether a query in SQL may have been planned with what is known about a source.
+    pub fn is_fixed(&self, _source: usize) -> bool {
+        #[cfg(feature = "sql")]
+        return _source < self.sources_named;
+        #[cfg(not(feature = "sql"))]
+        false
+    }
+
+    /// What a durable run that continues must have in common with this one, beside the plan.
+    pub fn description(&self) -> String {
+        let name = format!("typed streams: {}", self.plan.name);
+        #[cfg(feature = "sql")]
+        return std::iter::once(&name).chain(&self.texts).map(String::as_str).collect::<Vec<_>>().join("\n");
+        #[cfg(not(feature = "sql"))]
+        name
+    }
+
     /// Keeps the fault, unless there was one before.
     pub fn fail(&mut self, reason: String) {
         self.fault.get_or_insert(reason);

@@ -23,7 +23,8 @@ pub enum Error {
     /// Rows that were pushed with a number are not taken in, because a later number of the same client was: they may have
     /// been before, or come too late.
     #[error(
-        "request {sequence} of '{client}' is not taken in, for its request {last} was: go on behind that"
+        "request {sequence} of '{client}' is refused because its request {last} was already accepted; \
+         continue with a higher number"
     )]
     Behind {
         /// The client.
@@ -33,8 +34,8 @@ pub enum Error {
         /// The last number of this client that was taken in.
         last: u64,
     },
-    /// The source has ended, or the query has stopped, and takes no more rows. [`Run::join`](crate::Run::join) says
+    /// The source has ended, or the query has stopped, and accepts no more rows. [`Run::join`](crate::Run::join) says
     /// why.
-    #[error("the source has ended or the query has stopped, and takes no more rows")]
+    #[error("the source has ended or the query has stopped, and accepts no more rows")]
     Stopped,
 }

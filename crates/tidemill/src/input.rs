@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
-use tidemill_engine::{Faults, FeedSettings, Gateway, Intake, Interrupt, Request};
+use tidemill_engine::{ChunkBuilder, Faults, FeedSettings, Gateway, Interrupt, Request};
 
 use crate::error::Error;
 use crate::functions::batch;
@@ -46,7 +46,7 @@ struct State {
 struct Entry {
     /// `None` once the source has ended.
     gateway: Option<Gateway>,
-    intake: Intake,
+    chunks: ChunkBuilder,
 }
 
 impl Input {
@@ -57,10 +57,10 @@ impl Input {
         feed: &FeedSettings,
         gateway: Gateway,
     ) -> Input {
-        let intake = Intake::new(feed, std::slice::from_ref(schema));
+        let chunks = ChunkBuilder::new(feed, std::slice::from_ref(schema));
         let state = State {
             interrupt: gateway.interrupt(),
-            entry: Mutex::new(Entry { gateway: Some(gateway), intake }),
+            entry: Mutex::new(Entry { gateway: Some(gateway), chunks }),
             is_closed: AtomicBool::new(false),
             late: AtomicU64::new(0),
             faults: Mutex::default(),
@@ -102,7 +102,8 @@ impl Input {
     pub fn push_once(&self, client: &str, sequence: u64, rows: RecordBatch) -> Result<(), Error> {
         self.check(rows.schema_ref())?;
         match &self.target {
-            Target::Gateway(_) => Err(self.fault("only durable queries remember numbers; call durable()")),
+            Target::Gateway(_) => Err(self
+                .fault("only durable queries remember the numbers of requests; call durable() on the query")),
             Target::Journal(pusher) => {
                 self.journal(pusher, rows, Some(Request { client: client.to_owned(), sequence }))
             }
@@ -138,10 +139,7 @@ impl Input {
     pub fn idle(&self) -> Result<(), Error> {
         match &self.target {
             Target::Gateway(state) => state.idle(),
-            Target::Journal(_) => {
-                Err(self
-                    .fault("a durable source is idle after a time without rows; set it with idle_after()"))
-            }
+            Target::Journal(pusher) => pusher.idle().ok_or(Error::Stopped),
         }
     }
 
@@ -198,23 +196,23 @@ impl Input {
 impl State {
     fn push(&self, rows: &RecordBatch) -> Result<(), Error> {
         let mut entry = self.entry();
-        let Entry { gateway: Some(gateway), intake } = &mut *entry else { return Err(Error::Stopped) };
+        let Entry { gateway: Some(gateway), chunks } = &mut *entry else { return Err(Error::Stopped) };
         if self.is_closed.load(Ordering::SeqCst) {
             return Err(Error::Stopped);
         }
         if rows.num_rows() == 0 {
             return Ok(());
         }
-        let chunk = intake.take(rows)?;
-        self.late.store(intake.late(), Ordering::Relaxed);
-        lock(&self.faults).merge(intake.faults());
+        let chunk = chunks.take(rows)?;
+        self.late.store(chunks.late(), Ordering::Relaxed);
+        lock(&self.faults).merge(chunks.faults());
         gateway.push(chunk).map_err(|_| Error::Stopped)
     }
 
     fn idle(&self) -> Result<(), Error> {
         let entry = self.entry();
-        let Entry { gateway: Some(gateway), intake } = &*entry else { return Err(Error::Stopped) };
-        gateway.push(intake.idle()).map_err(|_| Error::Stopped)
+        let Entry { gateway: Some(gateway), chunks } = &*entry else { return Err(Error::Stopped) };
+        gateway.push(chunks.idle()).map_err(|_| Error::Stopped)
     }
 
     fn leave(&self) {

@@ -114,7 +114,8 @@ impl KeyedStream {
             Ok((stream, schema)) => {
                 let behind_ns = low_ns.saturating_neg().max(high_ns);
                 let delay_ns = both.delay_ns.saturating_add(behind_ns);
-                Stream { stream, schema, delay_ns, ..both }
+                let times = self.stream.times.iter().chain(&right.stream.times).cloned().collect();
+                Stream { stream, schema, times, delay_ns, ..both }
             }
         }
     }
@@ -141,7 +142,7 @@ impl KeyedStream {
         let output = output_schema(&spec);
         if let Some(twice) = duplicate(&output) {
             return Err(Cause::user(format!(
-                "both streams have a column '{twice}'; rename one with map(), or leave it out with select()"
+                "both streams have a column '{twice}'; rename one with map(), or remove it with select()"
             )));
         }
         IntervalJoin::new(spec.clone())?;

@@ -161,7 +161,8 @@ impl KeyedStream {
         let mut build = self.stream.build.borrow_mut();
         let stream = build.operator(name, &[self.stream.input(&self.keys)], output, factory);
         drop(build);
-        Stream { stream, schema: Arc::clone(output), ..self.stream.clone() }
+        let schema = Arc::clone(output);
+        Stream { stream, schema, times: Vec::new(), table_key: None, ..self.stream.clone() }
     }
 
     pub(crate) fn failed(&self, reason: String) -> Stream {

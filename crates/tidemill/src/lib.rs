@@ -21,7 +21,7 @@
 //! # Ok::<(), tidemill::Error>(())
 //! ```
 //!
-//! This one computes a sum for each key, with an operator of its own:
+//! This one computes a sum for each key, with its own operator:
 //!
 //! ```
 //! use std::{collections::BTreeMap, sync::Arc};
@@ -74,11 +74,13 @@
 //!
 //! Below this interface is [`engine`]: a plan as data, durable queries, runs over several processes, split plans.
 //! [`operators`] has the operators of which queries are made, and [`connect`] has the sources and sinks. With the
-//! feature `sql`, the module `sql` runs queries written as text, which can call your own functions and operators.
+//! feature `sql`, the module `sql` runs queries written as text, which can call your own functions and operators, and the
+//! module `service` is a database in a program: definitions that are kept, and queries that run by name.
 
 pub mod aggregate;
 mod build;
-mod callback;
+#[cfg(feature = "sql")]
+mod embedded_sql;
 mod error;
 mod functions;
 mod input;
@@ -90,6 +92,7 @@ mod query;
 mod row;
 mod row_source;
 mod run;
+pub mod sinks;
 pub mod sources;
 mod stream;
 mod value;
@@ -112,6 +115,8 @@ pub use tidemill_engine::{
     SnapshotReader, SnapshotWriter, Source, State, Transform, Transformed, arrow,
 };
 pub use tidemill_operators as operators;
+#[cfg(feature = "sql")]
+pub use tidemill_service as service;
 #[cfg(feature = "sql")]
 pub use tidemill_sql as sql;
 pub use value::{Scalar, Timestamp, Value};

@@ -22,10 +22,14 @@ pub(crate) enum Outcome {
     Behind(u64),
 }
 
-struct Push {
-    rows: RecordBatch,
-    request: Option<Request>,
-    reply: SyncSender<Outcome>,
+enum Push {
+    Rows {
+        rows: RecordBatch,
+        request: Option<Request>,
+        reply: SyncSender<Outcome>,
+    },
+    /// No rows are to be expected for now.
+    Idle,
 }
 
 /// Gives the rows that the program pushes.
@@ -33,9 +37,8 @@ pub(crate) struct PushedRows {
     schema: SchemaRef,
     queue: Receiver<Push>,
     is_left: Arc<AtomicBool>,
-    /// The number of rows that were given, and the request of the last ones.
+    /// The number of rows that were given.
     given: u64,
-    request: Option<Request>,
     /// Who waits until this many rows are safe.
     unanswered: VecDeque<(u64, SyncSender<Outcome>, Outcome)>,
 }
@@ -52,7 +55,7 @@ pub(crate) fn pushed_rows(schema: &SchemaRef) -> (PushedRows, Pusher) {
     let is_left = Arc::new(AtomicBool::new(false));
     let pusher = Pusher { sender: Mutex::new(Some(sender)), is_left: Arc::clone(&is_left) };
     let unanswered = VecDeque::new();
-    (PushedRows { schema: Arc::clone(schema), queue, is_left, given: 0, request: None, unanswered }, pusher)
+    (PushedRows { schema: Arc::clone(schema), queue, is_left, given: 0, unanswered }, pusher)
 }
 
 impl Pusher {
@@ -61,9 +64,15 @@ impl Pusher {
     pub fn push(&self, rows: RecordBatch, request: Option<Request>) -> Option<Outcome> {
         let sender = lock(&self.sender).clone()?;
         let (reply, outcome) = sync_channel(1);
-        sender.send(Push { rows, request, reply }).ok()?;
+        sender.send(Push::Rows { rows, request, reply }).ok()?;
         drop(sender);
         outcome.recv().ok()
+    }
+
+    /// Says that no rows are to be expected for now; `None`: the source has ended, or the query has stopped.
+    pub fn idle(&self) -> Option<()> {
+        let sender = lock(&self.sender).clone()?;
+        sender.send(Push::Idle).ok()
     }
 
     /// Ends the source behind the pushes that have begun.
@@ -89,20 +98,19 @@ impl Source for PushedRows {
 
     fn poll(&mut self, wait: Duration) -> Result<Polled, Cause> {
         match self.queue.recv_timeout(wait) {
-            Ok(Push { rows, request, reply }) => {
+            Ok(Push::Rows { rows, request, reply }) => {
                 self.given += rows.num_rows() as u64;
-                self.request = request;
                 self.unanswered.push_back((self.given, reply, Outcome::Safe));
-                Ok(Polled::Rows(rows))
+                Ok(match request {
+                    Some(request) => Polled::Request { rows, request },
+                    None => Polled::Rows(rows),
+                })
             }
+            Ok(Push::Idle) => Ok(Polled::Idle),
             Err(RecvTimeoutError::Timeout) => Ok(Polled::Nothing),
             Err(RecvTimeoutError::Disconnected) if self.is_left.load(Ordering::SeqCst) => Ok(Polled::Left),
             Err(RecvTimeoutError::Disconnected) => Ok(Polled::Ended),
         }
-    }
-
-    fn request(&mut self) -> Option<Request> {
-        self.request.clone()
     }
 
     fn acknowledge(&mut self, rows: u64) {

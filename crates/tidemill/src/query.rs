@@ -8,6 +8,8 @@ use std::sync::Arc;
 use arrow_schema::{Schema, SchemaRef};
 use tidemill_engine::{Engine, FaultLog, FeedSettings, Launch, Plan, Source};
 use tidemill_operators::watermark::LateRows;
+#[cfg(feature = "sql")]
+use tidemill_sql::EmbeddedQueries;
 
 use crate::build::{Build, SourceBuild, duplicate};
 use crate::error::Error;
@@ -25,23 +27,38 @@ use crate::stream::Stream;
 /// See the [crate's examples](crate).
 pub struct Query {
     pub(crate) build: Rc<RefCell<Build>>,
+    /// The queries in SQL among its operators.
+    #[cfg(feature = "sql")]
+    pub(crate) queries: EmbeddedQueries,
 }
 
 impl Query {
     /// A query that has no sources and sinks yet. Each operator has 16 partitions and at most ten million keys.
     pub fn new(name: impl Into<String>) -> Query {
+        let (late, failed) = (LateRows::default(), FaultLog::default());
+        let mut plan = Plan::new(name);
+        plan.left_out.faults.push(failed.clone());
+        plan.left_out.rows.push(late.counter());
         let build = Build {
-            plan: Plan::new(name),
+            plan,
             sources: Vec::new(),
             sinks: Vec::new(),
             partitions: 16,
             keys_max: 10_000_000,
-            late: LateRows::default(),
-            failed: FaultLog::default(),
+            late,
+            failed,
+            #[cfg(feature = "sql")]
+            texts: Vec::new(),
+            #[cfg(feature = "sql")]
+            sources_named: 0,
             journal: None,
             fault: None,
         };
-        Query { build: Rc::new(RefCell::new(build)) }
+        Query {
+            build: Rc::new(RefCell::new(build)),
+            #[cfg(feature = "sql")]
+            queries: EmbeddedQueries::new(),
+        }
     }
 
     /// Sets the number of logical partitions of each operator with keys. Choose several for each core that the query
@@ -104,10 +121,7 @@ impl Query {
 
     /// Adds a source whose rows the program pushes; see [`Run::input`].
     pub fn source(&mut self, name: &str, schema: &SchemaRef) -> Stream {
-        self.add_source(
-            name,
-            SourceBuild { schema: Arc::clone(schema), feed: FeedSettings::default(), source: None },
-        )
+        self.add_source(name, SourceBuild::new(Arc::clone(schema), FeedSettings::default(), None))
     }
 
     /// Adds a source whose rows the program pushes as tuples.
@@ -138,7 +152,7 @@ impl Query {
     /// that.
     pub fn read(&mut self, name: &str, source: impl Source + 'static) -> Stream {
         let feed = FeedSettings::usual_of(&source);
-        self.add_source(name, SourceBuild { schema: source.schema(), feed, source: Some(Box::new(source)) })
+        self.add_source(name, SourceBuild::new(source.schema(), feed, Some(Box::new(source))))
     }
 
     fn add_source(&mut self, name: &str, source: SourceBuild) -> Stream {
@@ -150,7 +164,16 @@ impl Query {
         let stream = build.plan.source(name, [Arc::clone(&schema)])[0];
         let sources = vec![build.sources.len()];
         build.sources.push(source);
-        Stream { build: Rc::clone(&self.build), stream, schema, sources, delay_ns: 0, unbounded: None }
+        Stream {
+            build: Rc::clone(&self.build),
+            stream,
+            schema,
+            sources,
+            times: Vec::new(),
+            delay_ns: 0,
+            unbounded: None,
+            table_key: None,
+        }
     }
 }
 

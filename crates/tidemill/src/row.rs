@@ -75,14 +75,14 @@ macro_rules! rows {
 
             fn fields(names: &[String]) -> Result<Vec<Field>, String> {
                 if names.len() != $count {
-                    return Err(format!("rows of {} values need as many names, not {}", $count, names.len()));
+                    return Err(format!("rows of {} values need one name per value, not {}", $count, names.len()));
                 }
                 Ok(vec![$(Field::new(&names[$index], $name::Scalar::data_type(), $name::NULLABLE)),*])
             }
 
             fn check(schema: &Schema, columns: &[usize]) -> Result<(), String> {
                 if columns.len() != $count {
-                    return Err(format!("rows of {} values need as many columns, not {}", $count, columns.len()));
+                    return Err(format!("rows of {} values need one column per value, not {}", $count, columns.len()));
                 }
                 $(check_column::<$name>(schema.field(columns[$index]))?;)*
                 Ok(())

@@ -3,16 +3,17 @@
 use std::path::Path;
 
 use tidemill_engine::{
-    Durability, DurableRun, DurableSource, Engine, FaultLog, Faults, Feed, Journal, Maintenance, Producer,
-    Recovered, Running, Status, StreamSettings, SyncPolicy,
+    Durability, DurableRun, DurableSource, Engine, FaultLog, Faults, Feed, Journal, Maintenance, Plan,
+    Producer, Recovered, Running, Sink, Status,
 };
 use tidemill_operators::watermark::LateRows;
 
-use crate::build::{Build, SourceBuild};
+use crate::build::{Build, SinkBuild, SourceBuild};
 use crate::error::Error;
 use crate::input::Input;
 use crate::pushed_source::pushed_rows;
 use crate::row_source::PushedSource;
+use crate::sinks::SinkOpening;
 
 /// A running [`Query`](crate::Query). Dropping it stops the query at once.
 pub struct Run {
@@ -59,6 +60,7 @@ impl Run {
         let Build { plan, sources, sinks, late, failed, .. } = build;
         let query = plan.name.clone();
         let names: Vec<String> = plan.sources.iter().map(|source| source.name.clone()).collect();
+        let sinks = open_sinks(&plan, sinks, false)?;
         let mut running = engine.run(plan, sinks)?;
         let (mut inputs, mut feeds) = (Vec::new(), Vec::new());
         for (index, source) in sources.into_iter().enumerate() {
@@ -78,11 +80,13 @@ impl Run {
     }
 
     fn start_durable(build: Build, engine: Engine, folder: &Path) -> Result<Run, Error> {
+        // What functions compute cannot be compared. Sources, operators and sinks are, by the engine.
+        let durability = Durability::new(build.description());
         let Build { plan, sources, sinks, late, failed, .. } = build;
         let query = plan.name.clone();
         let (mut inputs, mut read) = (Vec::new(), Vec::new());
         for (source, planned) in sources.into_iter().zip(&plan.sources) {
-            let SourceBuild { schema, feed, source } = source;
+            let SourceBuild { schema, feed, source, stream, sync } = source;
             let source = match source {
                 Some(source) => {
                     inputs.push(None);
@@ -94,16 +98,11 @@ impl Run {
                     Box::new(rows)
                 }
             };
-            read.push(DurableSource {
-                source,
-                feed,
-                stream: StreamSettings::default(),
-                sync: SyncPolicy::AtOnce,
-            });
+            read.push(DurableSource { source, feed, stream, sync });
         }
+        // The journal first: opening a sink may end an earlier run, and only one run at a time has the journal.
         let journal = Journal::open(folder)?;
-        // What functions compute cannot be compared. Sources, operators and sinks are, by the engine.
-        let durability = Durability::new(format!("typed streams: {query}"));
+        let sinks = open_sinks(&plan, sinks, true)?;
         let started = engine.run_durable(plan, sinks, read, journal, &durability)?;
         let DurableRun { feeds, running, maintenance, recovered } = started;
         Ok(Run { query, inputs, feeds, running, late, failed, durable: Some((maintenance, recovered)) })
@@ -126,9 +125,8 @@ impl Run {
         };
         let input = input.ok_or_else(|| Error::Query {
             query: self.query.clone(),
-            reason:
-                "rows are pushed to streams that source() or rows() of this query returned, and to no others"
-                    .to_owned(),
+            reason: "rows can be pushed only to streams that source() or rows() of this query returned"
+                .to_owned(),
         })?;
         Ok(source.typed(input))
     }
@@ -174,6 +172,18 @@ impl Run {
     pub fn status(&self) -> Summary {
         summary(self.running.status(), &self.inputs, &self.feeds, &self.late, &self.failed)
     }
+}
+
+/// Opens the sinks, in the plan's order.
+fn open_sinks(plan: &Plan, sinks: Vec<SinkBuild>, resume: bool) -> Result<Vec<Box<dyn Sink>>, Error> {
+    let mut opened = Vec::new();
+    for (planned, sink) in plan.sinks.iter().zip(sinks) {
+        let SinkBuild { schema, key, open } = sink;
+        let (query, name) = (plan.name.as_str(), planned.name.as_str());
+        let sink = open(&SinkOpening { query, name, schema: &schema, key: &key, resume });
+        opened.push(sink.map_err(|cause| cause.map_message(|text| format!("sink '{name}': {text}")))?);
+    }
+    Ok(opened)
 }
 
 fn summary(

@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use tidemill_connect::memory::{MemoryRows, MemorySink};
+use tidemill_connect::memory::{CallbackSink, MemoryRows, MemorySink};
 use tidemill_engine::{Cause, EventTime, FeedSettings, Producer, Sink, StreamRef, Transform};
 use tidemill_operators::forward::{Forward, ForwardSpec};
 use tidemill_operators::watermark::WatermarkSpec;
 
-use crate::build::{Build, BuildInput, duplicate};
-use crate::callback::Callback;
+use crate::build::{Build, BuildInput, OpenSink, SinkBuild, duplicate};
 use crate::functions::{Filter, FlatMap, Map, Select};
 use crate::names::Names;
 use crate::row::Row;
+use crate::sinks::{IntoSink, SinkOpening};
 
 /// A stream of a [`Query`](crate::Query): a sequence of rows with the same columns.
 ///
@@ -31,10 +31,14 @@ pub struct Stream {
     pub(crate) schema: SchemaRef,
     /// The sources from which its rows come.
     pub(crate) sources: Vec<usize>,
+    /// The columns that are known to be event times.
+    pub(crate) times: Vec<String>,
     /// How far its rows may be behind the event time of its sources.
     pub(crate) delay_ns: i64,
     /// A time column that cannot be event time, because nothing bounds how late its rows come.
     pub(crate) unbounded: Option<String>,
+    /// If a row replaces the previous one with the same key: the columns of the key.
+    pub(crate) table_key: Option<Vec<String>>,
 }
 
 impl Stream {
@@ -50,8 +54,22 @@ impl Stream {
     #[must_use]
     pub fn event_time(self, column: &str, delay: Duration) -> Stream {
         let delay_ns = i64::try_from(delay.as_nanos()).unwrap_or(i64::MAX);
-        let column = self.time_column(column);
-        self.with_source(|source| source.event_time = column.map(|column| EventTime { column, delay_ns }))
+        let index = self.time_column(column);
+        let set = |source: &mut FeedSettings| {
+            source.event_time = index.map(|column| EventTime { column, delay_ns });
+        };
+        Stream { times: vec![column.to_owned()], ..self.with_source(set) }
+    }
+
+    /// Says that a column which a function has written is event time: its values are never earlier than the event time
+    /// of the rows that caused them. Queries in [SQL](crate::Query::define) can then use it for windows and joins. The
+    /// typed operators are told the column where they need it.
+    #[must_use]
+    pub fn timed_by(&self, column: &str) -> Stream {
+        let Some(_) = self.time_column(column) else { return self.clone() };
+        let mut timed = self.clone();
+        timed.times.push(column.to_owned());
+        timed
     }
 
     /// Sets after how long without rows a source no longer holds event time back. With `None` it always does.
@@ -76,6 +94,10 @@ impl Stream {
         {
             let build = &mut *self.build.borrow_mut();
             match (self.stream.producer, self.sources.as_slice()) {
+                (Producer::Source(_), [source]) if build.is_fixed(*source) => build.fail(
+                    "event time, idleness and the limit ahead of the clock are set before sql() or define() is called"
+                        .to_owned(),
+                ),
                 (Producer::Source(_), [source]) => set(&mut build.sources[*source].feed),
                 _ => build.fail(
                     "event time, idleness and the limit ahead of the clock belong to a source: set them on the \
@@ -148,14 +170,15 @@ impl Stream {
         let kept = if keeps_all { self.schema.fields().to_vec() } else { Vec::new() };
         let Some(schema) = self.written::<O>(name, &kept, output) else { return self.clone() };
         let (function, output) = (Arc::new(function), Arc::clone(&schema));
-        self.transformed(name, &schema, move || {
+        let mapped = self.transformed(name, &schema, move || {
             Box::new(Map::<R, O, F>::new(
                 columns.clone(),
                 Arc::clone(&output),
                 keeps_all,
                 Arc::clone(&function),
             ))
-        })
+        });
+        if keeps_all { mapped } else { mapped.rewritten() }
     }
 
     /// Turns each row into any number of rows: those that the function returns.
@@ -173,6 +196,7 @@ impl Stream {
         self.transformed("flat_map", &schema, move || {
             Box::new(FlatMap::<R, I, F>::new(columns.clone(), Arc::clone(&output), Arc::clone(&function)))
         })
+        .rewritten()
     }
 
     /// Keeps these columns, in this order.
@@ -203,7 +227,7 @@ impl Stream {
     where
         T: Transform + 'static,
     {
-        self.transformed(name, output, move || Box::new(factory()))
+        self.transformed(name, output, move || Box::new(factory())).rewritten()
     }
 
     /// The rows of this stream and of another one with the same columns, in one partition.
@@ -247,36 +271,62 @@ impl Stream {
             &schema,
             move |_| Box::new(Forward::new(spec.clone())),
         );
-        Stream { stream, schema, ..self.with_time_of(other) }
+        let times = self.times.iter().filter(|time| other.times.contains(time)).cloned().collect();
+        Stream { stream, schema, times, ..self.with_time_of(other) }
     }
 
-    /// Sends the rows to a sink.
-    pub fn to(&self, name: &str, sink: impl Sink + 'static) {
-        let mut build = self.build.borrow_mut();
-        build.plan.sink(name, [self.stream]);
-        build.sinks.push(Box::new(sink));
+    /// Sends the rows to a sink: one that the program has made, or one of [`sinks`](crate::sinks), which is opened when the
+    /// query starts.
+    ///
+    /// ```
+    /// use tidemill::{Engine, Query, sinks};
+    /// # let folder = std::env::temp_dir().join(format!("tidemill-to-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder).unwrap();
+    /// let mut query = Query::new("copy");
+    /// let numbers = query.rows::<(i64,)>("numbers", "number");
+    /// # let path = folder.join("numbers.csv");
+    /// numbers.to("file", sinks::file(&path));
+    /// let run = Engine::new().start(query)?;
+    /// run.input(&numbers)?.push([(1,), (2,)])?;
+    /// run.finish()?;
+    /// assert_eq!(std::fs::read_to_string(&path).unwrap(), "number\n1\n2\n");
+    /// # std::fs::remove_dir_all(&folder).unwrap();
+    /// # Ok::<(), tidemill::Error>(())
+    /// ```
+    pub fn to(&self, name: &str, sink: impl IntoSink) {
+        self.add_sink(name, Box::new(|opening: &SinkOpening<'_>| sink.into_sink(opening)));
     }
 
-    /// Sends the rows to a sink that must know their columns before it can be made, such as one of
-    /// [`connect::sinks`](crate::connect::sinks).
+    /// Sends the rows to a sink that must know their columns before it can be made, such as those of
+    /// [`connect`](crate::connect). It is made when the query starts. If the query is durable, it should be one that
+    /// resumes.
     ///
     /// ```
     /// use tidemill::Query;
-    /// use tidemill::connect::file::{FileFormat, FileSink, FileSinkSettings};
-    /// # let folder = std::env::temp_dir().join(format!("tidemill-to-with-{}", std::process::id()));
-    /// # std::fs::create_dir_all(&folder).unwrap();
+    /// use tidemill::connect::file::{DirectorySink, DirectorySinkSettings, FileFormat};
     /// let mut query = Query::new("copy");
     /// let rows = query.rows::<(i64,)>("rows", "value");
-    /// let path = folder.join("rows.csv");
-    /// rows.to_with("file", |schema| FileSink::create(&path, schema, &FileSinkSettings::new(FileFormat::csv())));
-    /// # drop(query);
-    /// # std::fs::remove_dir_all(&folder).unwrap();
+    /// let settings = DirectorySinkSettings { rows_max: 1000, ..DirectorySinkSettings::new(FileFormat::csv()) };
+    /// rows.to_with("folder", move |schema| DirectorySink::create("rows".as_ref(), schema, &settings));
     /// ```
-    pub fn to_with<S: Sink + 'static>(&self, name: &str, make: impl FnOnce(&SchemaRef) -> Result<S, Cause>) {
-        match make(&self.schema) {
-            Ok(sink) => self.to(name, sink),
-            Err(cause) => self.fail(format!("sink '{name}': {cause}")),
-        }
+    pub fn to_with<S: Sink + 'static>(
+        &self,
+        name: &str,
+        make: impl FnOnce(&SchemaRef) -> Result<S, Cause> + 'static,
+    ) {
+        self.add_sink(name, Box::new(|opening: &SinkOpening<'_>| Ok(Box::new(make(opening.schema)?))));
+    }
+
+    fn add_sink(&self, name: &str, open: Box<OpenSink>) {
+        let names = self.table_key.iter().flatten();
+        let key = if names.clone().all(|name| self.schema.index_of(name).is_ok()) {
+            names.cloned().collect()
+        } else {
+            Vec::new()
+        };
+        let mut build = self.build.borrow_mut();
+        build.plan.sink(name, [self.stream]);
+        build.sinks.push(SinkBuild { schema: Arc::clone(&self.schema), key, open });
     }
 
     /// Keeps the rows in memory. A query that has more than `rows_max` rows stops. Returns the handle that reads the
@@ -308,7 +358,7 @@ impl Stream {
     where
         F: FnMut(&RecordBatch) -> Result<(), Cause> + Send + 'static,
     {
-        self.to(name, Callback::new(function));
+        self.to(name, CallbackSink::new(&self.schema, function));
     }
 
     /// The stream as the input of an operator.
@@ -321,6 +371,7 @@ impl Stream {
         let mut both = self.clone();
         both.sources.extend(other.sources.iter().filter(|source| !self.sources.contains(source)));
         both.delay_ns = self.delay_ns.max(other.delay_ns);
+        both.table_key = None;
         both.unbounded = self.unbounded.clone().or_else(|| other.unbounded.clone());
         both
     }
@@ -339,7 +390,7 @@ impl Stream {
         let column = |name: String| {
             let found = self.schema.index_of(&name);
             found.map_err(|_| {
-                format!("{what}: there is no column '{name}'; there are {}", describe(&self.schema))
+                format!("{what}: there is no column '{name}'; the columns are {}", describe(&self.schema))
             })
         };
         let columns = names.names().into_iter().map(column).collect::<Result<Vec<_>, _>>();
@@ -358,8 +409,8 @@ impl Stream {
         }
         if self.unbounded.as_deref() == Some(name) {
             self.fail(format!(
-                "event time: '{name}' is the start of a session, which may lie any time back when the session is \
-                 closed; take window_end"
+                "event time: '{name}' is the start of a session, which can be arbitrarily old when the session \
+                 closes; use window_end"
             ));
             return None;
         }
@@ -395,7 +446,7 @@ impl Stream {
         let schema =
             Schema::new(kept.iter().cloned().chain(fields.into_iter().map(Arc::new)).collect::<Vec<_>>());
         if let Some(twice) = duplicate(&schema) {
-            self.fail(format!("{what}: two columns would be named '{twice}'; give one another name"));
+            self.fail(format!("{what}: two columns would be named '{twice}'; rename one of them"));
             return None;
         }
         Some(Arc::new(schema))
@@ -409,7 +460,14 @@ impl Stream {
         is_same
     }
 
-    fn transformed(
+    /// Without what is known about the meaning of its columns, for a function has written them.
+    fn rewritten(self) -> Stream {
+        // Rows of a table still replace others, by a key that is no longer known.
+        let table_key = self.table_key.map(|_| Vec::new());
+        Stream { times: Vec::new(), table_key, ..self }
+    }
+
+    pub(crate) fn transformed(
         &self,
         name: &str,
         output: &SchemaRef,

@@ -184,5 +184,5 @@ impl Scalar for Timestamp {
 
 #[cold]
 fn unexpected<S: Scalar>(array: &dyn Array) -> Cause {
-    Cause::bug(format!("a column of {} was checked to be {}", array.data_type(), S::data_type()))
+    Cause::bug(format!("a column that was checked to be {1} is {0}", array.data_type(), S::data_type()))
 }

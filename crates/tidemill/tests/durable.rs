@@ -1,4 +1,4 @@
-//! Durable queries of typed streams: a run goes on where the one before it stopped, or was killed.
+//! Durable queries of typed streams: a run continues where the one before it stopped, or was killed.
 //!
 //! The process that is killed is this test's own executable.
 
@@ -6,8 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use tidemill::connect::file::{FileFormat, FileSink, FileSinkSettings};
-use tidemill::{Engine, Error, Query, RowSource, Run, Timestamp, Window, aggregate};
+use tidemill::{Engine, Error, Query, RowSource, Run, Timestamp, Window, aggregate, sinks};
 
 const KEYS: u64 = 3;
 const FOLDER: &str = "TIDEMILL_TEST_DURABLE_FOLDER";
@@ -18,14 +17,13 @@ const TO: &str = "TIDEMILL_TEST_DURABLE_TO";
 fn sums(folder: &Path) -> (Query, RowSource<(u64, u64)>) {
     let mut query = Query::new("sums").partitions(2).durable(folder.join("journal"));
     let numbers = query.rows::<(u64, u64)>("numbers", ["key", "number"]);
-    let settings = FileSinkSettings { resume: true, ..FileSinkSettings::new(FileFormat::csv()) };
     numbers
         .key_by("key")
         .scan("sum", ["key", "number"], ["key", "sum"], |sum: &mut u64, (key, number): (u64, u64)| {
             *sum += number;
             [(key, *sum)]
         })
-        .to_with("file", |schema| FileSink::create(&folder.join("sums.csv"), schema, &settings));
+        .to("file", sinks::file(folder.join("sums.csv")));
     (query, numbers)
 }
 
@@ -148,6 +146,44 @@ fn a_window_stays_open_over_a_stop_and_is_closed_by_the_end() {
     assert_eq!(run(&[1, 2], false), []);
     assert_eq!(run(&[3, 12], false), [(Some(3),)]);
     assert_eq!(run(&[], true), [(Some(1),)]);
+}
+
+#[test]
+fn an_idle_source_does_not_hold_windows_back_until_it_has_rows_again() {
+    let folder = tempfile::tempdir().unwrap();
+    for durable in [false, true] {
+        let query = Query::new("idle");
+        let mut query = if durable { query.durable(folder.path()) } else { query };
+        let zero = std::time::Duration::ZERO;
+        let left = query.rows::<(Timestamp,)>("left", "time").event_time("time", zero);
+        let right = query.rows::<(Timestamp,)>("right", "time").event_time("time", zero);
+        let window = Window::tumbling("time", std::time::Duration::from_nanos(10));
+        let counts = left.union(&right).key_by(()).window(window).aggregate([aggregate::count()]);
+        let counts = counts.collect("counts", 10);
+        let run = Engine::new().start(query).unwrap();
+        let (left, right) = (run.input(&left).unwrap(), run.input(&right).unwrap());
+        let until = |windows: usize| {
+            while counts.len() < windows {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        };
+        right.push([(Timestamp(1),)]).unwrap();
+        right.idle().unwrap();
+        right.idle().unwrap();
+        left.push([(Timestamp(2),), (Timestamp(15),)]).unwrap();
+        // Without the other source: it is idle, and would hold the window open otherwise.
+        until(1);
+        // It is active again, and holds the next window open for its own rows, until it is idle again.
+        right.push([(Timestamp(16),)]).unwrap();
+        left.push([(Timestamp(25),)]).unwrap();
+        right.push([(Timestamp(17),)]).unwrap();
+        right.idle().unwrap();
+        until(2);
+        let summary = run.finish().unwrap();
+        assert_eq!(summary.late, 0);
+        let counts = tidemill::rows_of::<(Option<i64>,)>(&counts.read().unwrap(), "count").unwrap();
+        assert_eq!(counts, [(Some(2),), (Some(3),), (Some(1),)], "durable: {durable}");
+    }
 }
 
 #[test]

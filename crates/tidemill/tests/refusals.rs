@@ -1,4 +1,4 @@
-//! What is wrong with a query is told when it starts, with the place, the reason and the remedy.
+//! What is wrong with a query is reported when it starts, with the place, the reason and the remedy.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,16 +22,17 @@ fn columns_and_types_are_checked() {
     let text = refused(|query| rows(query).filter("valeu", |(value,): (f64,)| value > 0.0));
     assert_eq!(
         text,
-        "query 'q': filter: there is no column 'valeu'; there are key (Int64), value (Float64), time (Timestamp(ns))"
+        "query 'q': filter: there is no column 'valeu'; the columns are key (Int64), \
+         value (Float64), time (Timestamp(ns))"
     );
     let text = refused(|query| rows(query).filter("value", |(value,): (f64,)| value > 0.0));
     assert_eq!(text, "query 'q': filter: column 'value' may be NULL; read it as Option<f64>");
     let text = refused(|query| rows(query).map("key", "text", |(key,): (String,)| (key,)));
     assert_eq!(text, "query 'q': map: column 'key' is Int64, which cannot be read as String");
     let text = refused(|query| rows(query).map("key", ["a", "b"], |(key,): (i64,)| (key,)));
-    assert_eq!(text, "query 'q': map: rows of 1 values need as many names, not 2");
+    assert_eq!(text, "query 'q': map: rows of 1 values need one name per value, not 2");
     let text = refused(|query| rows(query).with("key", "value", |(key,): (i64,)| (key,)));
-    assert_eq!(text, "query 'q': with: two columns would be named 'value'; give one another name");
+    assert_eq!(text, "query 'q': with: two columns would be named 'value'; rename one of them");
     let text = refused(|query| rows(query).key_by("kye").aggregate([count()]));
     assert!(text.contains("key_by: there is no column 'kye'"), "{text}");
 }
@@ -59,7 +60,7 @@ fn windows_need_event_time() {
             .window(Window::tumbling("window_start", minute))
             .aggregate([count().named("sessions")])
     });
-    assert!(text.contains("take window_end"), "{text}");
+    assert!(text.contains("use window_end"), "{text}");
     let text = refused(|query| {
         let visits = query.rows::<(i64, Timestamp)>("visits", ["id", "at"]).event_time("at", minute);
         let visits = visits.key_by("id").window(Window::session("at", minute)).aggregate([count()]);
@@ -67,7 +68,7 @@ fn windows_need_event_time() {
         let joined = timed(query).key_by("key").join("joined", &visits.key_by("id"), &within);
         joined.key_by(()).window(Window::tumbling("window_start", minute)).aggregate([sum("count")])
     });
-    assert!(text.contains("take window_end"), "{text}");
+    assert!(text.contains("use window_end"), "{text}");
 }
 
 #[test]
@@ -108,7 +109,7 @@ fn only_what_a_source_expects_can_be_pushed() {
     let doubled = source.map("key", "key", |(key,): (i64,)| (2 * key,));
     doubled.for_each_batch("ignored", |_| Ok(()));
     let run = Engine::new().start(query).unwrap();
-    assert!(run.input(&doubled).err().unwrap().to_string().contains("and to no others"));
+    assert!(run.input(&doubled).err().unwrap().to_string().contains("can be pushed only to streams"));
     let wrong = Arc::new(Int32Array::from(vec![1])) as _;
     let wrong = RecordBatch::try_from_iter([("key", wrong)]).unwrap();
     let text = run.input(&source).unwrap().push(wrong).unwrap_err().to_string();

@@ -3,7 +3,7 @@
 //! The modules below one parent are the nodes, and everything below such a module belongs to it. There is an edge from
 //! one to another if a file of the first names something of the second: with `use`, or with a path in the code, tests
 //! excepted. A name that a module only passes on (`pub use`) counts for the module that defines it. The parent's own
-//! file (`mod.rs`, `lib.rs`) is no node among its children: in Rust they see what it defines, and it sees them.
+//! file (`mod.rs`, `lib.rs`) is not a node among its children: in Rust they see what it defines, and it sees them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,29 +30,20 @@ struct Modules {
 type Edges = BTreeMap<(String, String), (String, usize)>;
 
 /// Checks all crates among the files; each file is its path and its text.
-pub fn check(files: &[(String, String)], known: &[(&str, &[&str])]) -> Vec<Finding> {
+pub fn check(files: &[(String, String)]) -> Vec<Finding> {
     let mut folders: BTreeSet<&str> = BTreeSet::new();
     for (path, _) in files {
         let folder = path.strip_suffix("/lib.rs").or(path.strip_suffix("/main.rs"));
         folders.extend(folder.filter(|folder| folder.ends_with("/src")));
     }
     let mut findings = Vec::new();
-    let mut circles: BTreeMap<String, Vec<BTreeSet<String>>> = BTreeMap::new();
     for folder in folders {
         for (parent, edges) in Modules::read(folder, files).edges() {
             let place = [&[folder.to_owned()], &parent[..]].concat().join("/");
-            for circle in circles_of(&edges) {
-                let is_known = known.iter().any(|(folder, names)| {
-                    *folder == place && circle.iter().all(|name| names.contains(&name.as_str()))
-                });
-                if !is_known {
-                    findings.push(circle_found(&place, &circle, &edges));
-                }
-                circles.entry(place.clone()).or_default().push(circle);
-            }
+            let circles = circles_of(&edges);
+            findings.extend(circles.iter().map(|circle| circle_found(&place, circle, &edges)));
         }
     }
-    findings.extend(known.iter().filter_map(|(folder, names)| stale(folder, names, circles.get(*folder))));
     findings
 }
 
@@ -226,30 +217,14 @@ fn circle_found(place: &str, circle: &BTreeSet<String>, edges: &Edges) -> Findin
     }
 }
 
-/// A known circle of which some modules are in none any more.
-fn stale(folder: &str, names: &[&str], circles: Option<&Vec<BTreeSet<String>>>) -> Option<Finding> {
-    let is_in_circle = |name: &&&str| circles.into_iter().flatten().any(|circle| circle.contains(**name));
-    let free: Vec<&str> = names.iter().filter(|name| !is_in_circle(name)).copied().collect();
-    (!free.is_empty()).then(|| Finding {
-        file: folder.to_owned(),
-        line: 0,
-        rule: "cycles",
-        found: format!("in no circle any more: {}", free.join(", ")),
-        remedy: "take them out of `KNOWN` in tests/tidy/src/known_cycles.rs".to_owned(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn found(files: &[(&str, &str)], known: &[(&str, &[&str])]) -> Vec<String> {
+    fn found(files: &[(&str, &str)]) -> Vec<String> {
         let file = |(path, text): &(&str, &str)| (format!("crates/x/src/{path}"), (*text).to_owned());
         let files: Vec<(String, String)> = files.iter().map(file).collect();
-        check(&files, known)
-            .into_iter()
-            .map(|finding| format!("{}: {}", finding.file, finding.found))
-            .collect()
+        check(&files).into_iter().map(|finding| format!("{}: {}", finding.file, finding.found)).collect()
     }
 
     #[test]
@@ -262,8 +237,8 @@ mod tests {
         ];
         let expected = "crates/x/src: 3 modules import each other (a, b, c); shortest: a -> c (crates/x/src/a.rs:3), \
                         c -> a (crates/x/src/c.rs:1)";
-        assert_eq!(found(&files, &[]), [expected]);
-        assert_eq!(found(&files[..3], &[]), [""; 0], "c was the one that led back");
+        assert_eq!(found(&files), [expected]);
+        assert_eq!(found(&files[..3]), [""; 0], "c was the one that led back");
     }
 
     #[test]
@@ -274,7 +249,7 @@ mod tests {
             ("a/b.rs", "use super::C;"),
             ("a/c.rs", "use crate::a::b;"),
         ];
-        let found = found(&files, &[]);
+        let found = found(&files);
         assert_eq!(found.len(), 1);
         assert!(found[0].starts_with("crates/x/src/a: 2 modules import each other (b, c)"), "{found:?}");
     }
@@ -288,7 +263,7 @@ mod tests {
             ("d.rs", "mod e;"),
             ("d/e.rs", "use crate::a;"),
         ];
-        assert!(found(&files, &[])[0].starts_with("crates/x/src: 2 modules import each other (a, d)"));
+        assert!(found(&files)[0].starts_with("crates/x/src: 2 modules import each other (a, d)"));
     }
 
     #[test]
@@ -300,21 +275,6 @@ mod tests {
             ("g.rs", "#[cfg(test)]\nmod tests { use crate::a; }"),
             ("samples.rs", "use crate::a; use crate::g;"),
         ];
-        assert_eq!(found(&files, &[]), [""; 0]);
-    }
-
-    #[test]
-    fn the_list_of_known_circles_may_only_become_shorter() {
-        let files = [("lib.rs", ""), ("a.rs", "use crate::b;"), ("b.rs", "use crate::a;"), ("c.rs", "")];
-        assert_eq!(found(&files, &[("crates/x/src", &["a", "b"])]), [""; 0]);
-        assert_eq!(
-            found(&files, &[("crates/x/src", &["a", "b", "c"])]),
-            ["crates/x/src: in no circle any more: c"]
-        );
-        assert_eq!(found(&files, &[("crates/x/src", &["a"])]).len(), 1);
-        assert_eq!(
-            found(&files[2..], &[("crates/y/src", &["a"])]),
-            ["crates/y/src: in no circle any more: a"]
-        );
+        assert_eq!(found(&files), [""; 0]);
     }
 }

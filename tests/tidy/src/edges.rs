@@ -10,13 +10,21 @@ pub const ALLOWED: &[(&str, &[&str])] = &[
     ("tidemill-core", &[]),
     ("tidemill-split", &["tidemill-core"]),
     ("tidemill-plan", &["tidemill-core", "tidemill-split"]),
-    ("tidemill-flow", &["tidemill-core", "tidemill-split", "tidemill-plan"]),
+    ("tidemill-flow", &["tidemill-core", "tidemill-split", "tidemill-plan", "tidemill-realtime"]),
     ("tidemill-operators", &["tidemill-core", "tidemill-split"]),
     ("tidemill-connect", &["tidemill-core"]),
     ("tidemill-journal", &["tidemill-core"]),
+    ("tidemill-store", &["tidemill-core"]),
     (
         "tidemill-engine",
-        &["tidemill-core", "tidemill-split", "tidemill-plan", "tidemill-flow", "tidemill-journal"],
+        &[
+            "tidemill-core",
+            "tidemill-split",
+            "tidemill-plan",
+            "tidemill-flow",
+            "tidemill-journal",
+            "tidemill-realtime",
+        ],
     ),
     (
         "tidemill-sql",
@@ -25,29 +33,37 @@ pub const ALLOWED: &[(&str, &[&str])] = &[
             "tidemill-split",
             "tidemill-plan",
             "tidemill-operators",
+            "tidemill-store",
             "tidemill-connect",
             "tidemill-engine",
         ],
     ),
     ("tidemill-service", &["tidemill-engine", "tidemill-sql"]),
-    ("tidemill", &["tidemill-engine", "tidemill-operators", "tidemill-connect", "tidemill-sql"]),
+    ("tidemill-server", &["tidemill-connect", "tidemill-engine", "tidemill-service", "tidemill-sql"]),
+    (
+        "tidemill",
+        &["tidemill-engine", "tidemill-operators", "tidemill-connect", "tidemill-sql", "tidemill-service"],
+    ),
     ("tidemill-allocator", &[]),
+    ("tidemill-realtime", &[]),
     (
         "tidemill-cli",
         &[
             "tidemill-allocator",
+            "tidemill-bench-realtime",
             "tidemill-bench-split",
             "tidemill-engine",
             "tidemill-connect",
             "tidemill-sql",
             "tidemill-service",
+            "tidemill-server",
             "apps/*",
         ],
     ),
 ];
 
-/// What an application may depend on: the public API only, like a user's own.
-pub const APPS_ALLOWED: &[&str] = &["tidemill-engine", "tidemill-connect"];
+/// What an application may depend on: the public API only, like a user's own, and charts for its benchmarks.
+pub const APPS_ALLOWED: &[&str] = &["tidemill-engine", "tidemill-connect", "tidemill-charts"];
 
 /// Foreign packages that one of ours alone may name: rule, prefix of their names, our package.
 pub const SOLE_USERS: &[(&str, &str, &str)] =
@@ -130,7 +146,7 @@ pub fn allowed(packages: &[Package]) -> Vec<Finding> {
                 package,
                 "edges",
                 format!("{} depends on {}", package.name, dependency.name),
-                format!("it may depend on {allowed:?} only: move the code, or decide anew (docs/decisions)"),
+                format!("it may depend on {allowed:?} only: move the code, or decide again (docs/decisions)"),
             ));
         }
     }

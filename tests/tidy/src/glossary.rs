@@ -28,7 +28,7 @@ pub fn check(glossary: &str, files: &[(String, String)], exists: impl Fn(&str) -
     for row in rows(terms, 0) {
         for place in row.cells.last().into_iter().flat_map(|cell| quoted(cell)) {
             if !is_there(place, &code, &exists) {
-                let found = format!("`{place}` is no public item, and no path");
+                let found = format!("`{place}` is neither a public item nor a path");
                 findings.push(finding(row.line, found, "name what is there, or remove the term"));
             }
         }

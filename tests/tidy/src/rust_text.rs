@@ -20,6 +20,30 @@ pub fn code_only(text: &str) -> String {
     code
 }
 
+/// The string literals of a text, each with the line where it begins. A backslash at the end of a line joins it with the next
+/// one, as in Rust.
+pub fn string_literals(text: &str) -> Vec<(usize, String)> {
+    let chars: Vec<char> = text.chars().collect();
+    let (mut literals, mut at, mut line) = (Vec::new(), 0, 1);
+    while at < chars.len() {
+        let end = (at + skipped(&chars, at).max(1)).min(chars.len());
+        if matches!(chars[at], '"' | 'r') && end > at + 1 {
+            literals.push((line, joined(&chars[at..end])));
+        }
+        line += chars[at..end].iter().filter(|c| **c == '\n').count();
+        at = end;
+    }
+    literals
+}
+
+/// A literal without the line breaks that backslashes hide.
+fn joined(literal: &[char]) -> String {
+    let text: String = literal.iter().collect();
+    let mut parts = text.split("\\\n");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |joined, part| joined + part.trim_start())
+}
+
 /// The code before the first `#[cfg(test)]` that stands alone on its line: modules of tests stand at the end.
 pub fn before_tests(code: &str) -> &str {
     let mut end = 0;
@@ -114,6 +138,13 @@ mod tests {
     fn names_that_end_in_r_begin_no_raw_string() {
         assert_eq!(code_only("for r in color\"x\" r#type"), "for r in color    r#type");
         assert_eq!(code_only("br\"\\\" + x"), "b     + x");
+    }
+
+    #[test]
+    fn string_literals_are_found_with_their_lines() {
+        let text = "a // \"b\"\nc(\"d\", 'e', '\"',\n  \"f \\\n     g\", r#\"h \"i\"\"#)\nr \"j\"";
+        let expected = [(2, "\"d\""), (3, "\"f g\""), (4, "r#\"h \"i\"\"#"), (5, "\"j\"")];
+        assert_eq!(string_literals(text), expected.map(|(line, literal)| (line, literal.to_owned())));
     }
 
     #[test]

@@ -105,7 +105,7 @@ fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Cause {
             "; choose a folder that may be written to"
         }
         std::io::ErrorKind::AlreadyExists | std::io::ErrorKind::NotADirectory => {
-            "; a file is where the folder should be: choose another name"
+            "; a file already has the folder's name: choose another name"
         }
         _ => "",
     };

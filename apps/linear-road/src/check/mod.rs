@@ -62,16 +62,16 @@ pub enum CheckError {
         name: String,
     },
     /// A file exists both plain and compressed.
-    #[error("{plain}: is there also as .zst, and which of the two counts is unclear; remove one")]
+    #[error("{plain}: exists as .zst, too, and it is unclear which of the two counts; remove one")]
     TwoFiles {
         /// The plain one.
         plain: PathBuf,
     },
     /// A line of the expected answers is wrong.
-    #[error("{0}; the expected answers are damaged: make or copy them anew")]
+    #[error("{0}; the expected answers are damaged: create or copy them again")]
     BadExpected(BadLine),
     /// An answer is expected twice.
-    #[error("{path}: {key} is there twice; the expected answers are damaged: make or copy them anew")]
+    #[error("{path}: {key} occurs twice; the expected answers are damaged: create or copy them again")]
     ExpectedTwice {
         /// The file.
         path: PathBuf,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use tidemill_engine::{Counter, Engine, Running, Status, WorkerProcess, WorkerProcesses};
+use tidemill_engine::{Counter, Engine, Pool, Running, Status, WorkerProcess, WorkerProcesses};
 
 use super::control::Control;
 use super::error::RunError;
@@ -82,8 +82,8 @@ impl Run {
     /// The input is opened and its beginning read before the files of an earlier run are replaced.
     ///
     /// # Errors
-    /// If the input or the history cannot be read, the answer files cannot be created, or the settings are invalid; in
-    /// a strict run also at a bad line of the history.
+    /// If the input or the history cannot be read, the answer files cannot be created, the system refuses the priority,
+    /// or the settings are invalid; in a strict run also at a bad line of the history.
     pub fn start(options: RunOptions, stop: Arc<AtomicBool>) -> Result<Run, RunError> {
         options.pace.check()?;
         check_not_replaced(&options)?;
@@ -93,16 +93,21 @@ impl Run {
         let history_rows = history.len() as u64;
         let history_bad_lines = control.bad_lines().total();
         let first = reader.next(&control)?;
+        let pool = options.pool().map(Pool::start).transpose()?;
 
         let tally = Tally::default();
         let files = AnswerFiles::create(&options.out, tally.clone()).map_err(RunError::Answers)?;
         let plan = query::plan(options.partitions, history);
         let processes = WorkerProcesses::new(options.processes);
         let engine = Engine::new().workers(options.workers).processes(processes).cycles(options.cycles);
+        let engine = match &pool {
+            Some(pool) => engine.pool(pool),
+            None => engine,
+        };
         let mut running = engine.run(plan, vec![Box::new(files)])?;
         let gateway = running.gateway(0).expect("the plan has one source, and its gateway was not taken yet");
         let feeder = Feeder::new(gateway, options.pace, Arc::clone(&control));
-        let intake = IntakeThread::start(reader, first, feeder, &control)?;
+        let intake = IntakeThread::start(reader, first, feeder, &control, pool)?;
         Ok(Run { running, intake, control, tally, input: options.input, history_rows, history_bad_lines })
     }
 

@@ -3,7 +3,7 @@
 use std::io;
 
 use tidemill_connect::LineFileError;
-use tidemill_engine::{Cause, Fault, FlowError};
+use tidemill_engine::{Cause, Fault, FlowError, PoolError};
 
 use super::options::PaceError;
 use crate::bad_lines::BadLine;
@@ -17,7 +17,7 @@ pub enum RunError {
     #[error(transparent)]
     File(#[from] LineFileError),
     /// A file of the input has no line.
-    #[error("{path}: there is nothing in it; name a file of Linear Road input, or generate one")]
+    #[error("{path}: the file is empty; name a file of Linear Road input, or generate one")]
     EmptyInput {
         /// The file.
         path: String,
@@ -47,7 +47,7 @@ pub enum RunError {
         first: String,
     },
     /// A bad line in a strict run.
-    #[error("{0}; a strict run ends here: mend the line, or count bad lines and go on")]
+    #[error("{0}; a strict run stops here: correct the line, or let the run count bad lines and continue")]
     BadLine(#[from] BadLine),
     /// Such traffic cannot be generated.
     #[error(transparent)]
@@ -55,8 +55,13 @@ pub enum RunError {
     /// Such a pace is not possible.
     #[error(transparent)]
     Pace(#[from] PaceError),
+    /// The system refuses the priority.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
     /// A file that is read would be replaced by answers.
-    #[error("{path}: this file is read, and answers would be written to it; choose another folder for them")]
+    #[error(
+        "{path}: the run reads this file and would overwrite it with answers; choose another folder for the answers"
+    )]
     WouldReplace {
         /// The file.
         path: String,
@@ -86,7 +91,8 @@ impl RunError {
             | RunError::BadLine(_)
             | RunError::WouldReplace { .. }
             | RunError::Generator(_)
-            | RunError::Pace(_) => Fault::User,
+            | RunError::Pace(_)
+            | RunError::Pool(_) => Fault::User,
             RunError::Answers(cause) => cause.fault,
             RunError::Query(error) => error.fault(),
             RunError::Thread(_) => Fault::Resource,

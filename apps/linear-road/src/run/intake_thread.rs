@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use tidemill_engine::{Pool, Role};
+
 use super::control::Control;
 use super::error::RunError;
 use super::feeder::{Ended, Feeder};
@@ -21,10 +23,17 @@ impl IntakeThread {
         first: Next,
         feeder: Feeder,
         control: &Arc<Control>,
+        pool: Option<Arc<Pool>>,
     ) -> Result<IntakeThread, RunError> {
-        let intake = Intake { reader, feeder, control: Arc::clone(control), parser: InputParser::default() };
+        let intake =
+            InputLoop { reader, feeder, control: Arc::clone(control), parser: InputParser::default() };
         let builder = std::thread::Builder::new().name("intake".into());
-        let thread = builder.spawn(move || intake.run(first)).map_err(RunError::Thread)?;
+        let thread = builder.spawn(move || {
+            // An event that is taken in late is answered late.
+            let _member = pool.as_ref().map(|pool| pool.join(Role::Receiver)).transpose()?;
+            intake.run(first)
+        });
+        let thread = thread.map_err(RunError::Thread)?;
         Ok(IntakeThread { control: Arc::clone(control), thread: Some(thread) })
     }
 
@@ -45,7 +54,7 @@ impl Drop for IntakeThread {
     }
 }
 
-struct Intake {
+struct InputLoop {
     reader: Reader,
     feeder: Feeder,
     control: Arc<Control>,
@@ -70,7 +79,7 @@ impl<E: Into<RunError>> From<E> for Halt {
     }
 }
 
-impl Intake {
+impl InputLoop {
     /// Whatever was fed is answered, however this ends: dropping the feeder ends the source normally.
     fn run(mut self, first: Next) -> Result<(), RunError> {
         match self.take_all(first) {

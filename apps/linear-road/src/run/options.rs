@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use tidemill_engine::CyclePolicy;
+use tidemill_engine::{CyclePolicy, Policy, PoolSettings};
 
 use crate::generator::GeneratorConfig;
 use crate::query::Partitions;
@@ -92,6 +92,8 @@ pub struct RunOptions {
     pub cycles: CyclePolicy,
     /// Logical partitions.
     pub partitions: Partitions,
+    /// The real-time priority of the workers, the intake and the writing of answers, 1 to 99. `None`: they are ordinary threads.
+    pub priority: Option<u32>,
 }
 
 impl RunOptions {
@@ -107,6 +109,13 @@ impl RunOptions {
             strict: false,
             cycles: CyclePolicy::default(),
             partitions: Partitions::default(),
+            priority: None,
         }
+    }
+
+    /// The pool that the run asks for.
+    pub(super) fn pool(&self) -> Option<PoolSettings> {
+        let policy = Policy::Fifo { priority: self.priority? };
+        Some(PoolSettings { workers: self.workers, policy, ..PoolSettings::new("linear-road") })
     }
 }

@@ -70,7 +70,7 @@ impl Reader {
     pub fn start(input: &Input) -> Result<Reader, RunError> {
         let (sender, messages) = sync_channel(PARCELS_AHEAD);
         let (used, spare) = channel();
-        let outbox = Outbox { sender, spare };
+        let outbox = ParcelSender { sender, spare };
         let body: Box<dyn FnOnce() + Send> = match input {
             Input::Files(paths) => {
                 let paths = paths.clone();
@@ -127,12 +127,12 @@ impl Message {
 }
 
 /// The reader's end.
-struct Outbox {
+struct ParcelSender {
     sender: SyncSender<Message>,
     spare: Receiver<Parcel>,
 }
 
-impl Outbox {
+impl ParcelSender {
     /// False if nobody needs more.
     fn send(&self, parcel: Parcel) -> bool {
         self.sender.send(Message::Parcel(parcel)).is_ok()
@@ -146,7 +146,7 @@ impl Outbox {
 
 /// All files are opened first, so that a missing one is reported before anything is answered. Opening reads a file's
 /// first bytes and so may have to wait for them, which is one more reason for a separate thread.
-fn read_files(paths: &[PathBuf], outbox: &Outbox) -> Result<(), RunError> {
+fn read_files(paths: &[PathBuf], outbox: &ParcelSender) -> Result<(), RunError> {
     let files = paths.iter().map(LineFile::open).collect::<Result<Vec<_>, _>>()?;
     for mut file in files {
         let name: Arc<str> = file.name().into();
@@ -173,7 +173,7 @@ fn read_files(paths: &[PathBuf], outbox: &Outbox) -> Result<(), RunError> {
     Ok(())
 }
 
-fn generate(mut generator: Generator, outbox: &Outbox) -> Result<(), RunError> {
+fn generate(mut generator: Generator, outbox: &ParcelSender) -> Result<(), RunError> {
     loop {
         let mut events = match outbox.spare.try_recv() {
             Ok(Parcel::Events(events)) => events,

@@ -11,7 +11,7 @@ const REPORT_INTERVAL_S: u16 = 30;
 
 /// The exact place where a car stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct StopLocation {
     /// Direction.
     pub dir: u8,
     /// Lane.
@@ -23,14 +23,14 @@ pub struct Standing {
 #[derive(Clone, Copy, Debug)]
 struct StoppedCar {
     vid: u32,
-    standing: Standing,
+    standing: StopLocation,
     last_report: u16,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct StoppedReport {
     vid: u32,
-    standing: Standing,
+    standing: StopLocation,
     seg: u8,
 }
 
@@ -49,7 +49,7 @@ pub struct Accidents {
 
 impl Accidents {
     /// A stopped car reports again from its place, or for the fourth time.
-    pub fn stands(&mut self, vid: u32, standing: Standing, seg: u8, time: u16) {
+    pub fn stands(&mut self, vid: u32, standing: StopLocation, seg: u8, time: u16) {
         self.finish_second(time);
         match self.stopped.iter_mut().find(|car| car.vid == vid) {
             Some(car) => *car = StoppedCar { vid, standing, last_report: time },
@@ -139,12 +139,12 @@ impl Accidents {
     }
 }
 
-fn write_standing(writer: &mut SnapshotWriter, standing: Standing) {
+fn write_standing(writer: &mut SnapshotWriter, standing: StopLocation) {
     writer.u8(standing.dir);
     writer.u8(standing.lane);
     writer.u32(standing.pos);
 }
 
-fn read_standing(reader: &mut SnapshotReader<'_>) -> Result<Standing, Cause> {
-    Ok(Standing { dir: reader.u8()?, lane: reader.u8()?, pos: reader.u32()? })
+fn read_standing(reader: &mut SnapshotReader<'_>) -> Result<StopLocation, Cause> {
+    Ok(StopLocation { dir: reader.u8()?, lane: reader.u8()?, pos: reader.u32()? })
 }

@@ -118,7 +118,7 @@ impl Bucket {
 
 /// Where a car is in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct CarSlot {
     bucket: u32,
     slot: u32,
 }
@@ -154,7 +154,7 @@ impl CarTable {
 
     /// The car's place and entry, or its place and `None` if it had no entry; one was created then.
     #[inline]
-    pub fn find_or_insert(&mut self, vid: u32, now: u16) -> (Place, Option<Car>) {
+    pub fn find_or_insert(&mut self, vid: u32, now: u16) -> (CarSlot, Option<Car>) {
         let home = self.home(vid);
         let bucket = &self.buckets[home];
         let slots = bucket.slots_of(vid);
@@ -162,19 +162,19 @@ impl CarTable {
             return self.search(home, vid, now);
         }
         let slot = slots.trailing_zeros();
-        (Place { bucket: home as u32, slot }, Some(bucket.cars[slot as usize % CARS_PER_BUCKET]))
+        (CarSlot { bucket: home as u32, slot }, Some(bucket.cars[slot as usize % CARS_PER_BUCKET]))
     }
 
     /// Replaces the entry at a place.
     #[inline]
-    pub fn set(&mut self, place: Place, car: Car) {
+    pub fn set(&mut self, place: CarSlot, car: Car) {
         self.buckets[place.bucket as usize].cars[place.slot as usize % CARS_PER_BUCKET] = car;
     }
 
     /// Replaces the toll that the car was notified of and not yet charged, and returns the previous one. The toll is
     /// twice the square of this number.
     #[inline]
-    pub fn replace_toll_root(&mut self, place: Place, toll_root: u32) -> u32 {
+    pub fn replace_toll_root(&mut self, place: CarSlot, toll_root: u32) -> u32 {
         let slot = place.slot as usize % CARS_PER_BUCKET;
         std::mem::replace(&mut self.buckets[place.bucket as usize].toll_roots[slot], toll_root)
     }
@@ -211,7 +211,7 @@ impl CarTable {
 
     /// The car is not in its home bucket.
     #[cold]
-    fn search(&mut self, home: usize, vid: u32, now: u16) -> (Place, Option<Car>) {
+    fn search(&mut self, home: usize, vid: u32, now: u16) -> (CarSlot, Option<Car>) {
         let mut free = None;
         let mut at = home;
         loop {
@@ -219,10 +219,10 @@ impl CarTable {
             let slots = bucket.slots_of(vid);
             if slots != 0 {
                 let slot = slots.trailing_zeros();
-                return (Place { bucket: at as u32, slot }, Some(bucket.cars[slot as usize]));
+                return (CarSlot { bucket: at as u32, slot }, Some(bucket.cars[slot as usize]));
             }
             let expired = |slot: &usize| bucket.vids[*slot] != EMPTY && bucket.cars[*slot].has_expired(now);
-            let place = |slot: usize| Place { bucket: at as u32, slot: slot as u32 };
+            let place = |slot: usize| CarSlot { bucket: at as u32, slot: slot as u32 };
             free = free.or_else(|| (0..CARS_PER_BUCKET).find(expired).map(place));
             let empty = bucket.slots_of(EMPTY);
             if empty != 0 {
@@ -232,7 +232,7 @@ impl CarTable {
         }
     }
 
-    fn claim(&mut self, expired: Option<Place>, empty: Place, vid: u32, now: u16) -> Place {
+    fn claim(&mut self, expired: Option<CarSlot>, empty: CarSlot, vid: u32, now: u16) -> CarSlot {
         if expired.is_none() {
             // One slot in four stays empty: searches end, and end soon.
             if (self.used + 1) * 4 > self.buckets.len() * CARS_PER_BUCKET * 3 {

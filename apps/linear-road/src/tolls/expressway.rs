@@ -2,8 +2,8 @@
 
 use tidemill_engine::{Cause, SnapshotReader, SnapshotWriter};
 
-use super::accidents::{Accidents, STOPPED_REPORTS, Standing};
-use super::car_table::{Car, CarFields, CarTable, Place, TRIP_GAP_MAX_S};
+use super::accidents::{Accidents, STOPPED_REPORTS, StopLocation};
+use super::car_table::{Car, CarFields, CarSlot, CarTable, TRIP_GAP_MAX_S};
 use super::segments::{Notice, Segments};
 use super::statistics::REPORTS_MAX;
 use crate::event::{EXIT_LANE, Report, SEGMENTS};
@@ -93,7 +93,7 @@ impl Expressway {
     }
 
     /// The car enters a segment (sections 4 and 6).
-    fn enter(&mut self, place: Place, on_trip: bool, report: &Report) -> Effect {
+    fn enter(&mut self, place: CarSlot, on_trip: bool, report: &Report) -> Effect {
         let Report { dir, seg, .. } = *report;
         let accident = || self.accidents.nearest_downstream(dir, seg);
         let notice = (report.lane != EXIT_LANE)
@@ -131,7 +131,7 @@ impl Expressway {
             _ => 1,
         };
         if same_place == STOPPED_REPORTS {
-            let standing = Standing { dir: report.dir, lane: report.lane, pos: report.pos };
+            let standing = StopLocation { dir: report.dir, lane: report.lane, pos: report.pos };
             self.accidents.stands(report.vid, standing, report.seg, report.time);
         } else if before.is_some_and(|car| car.same_place == STOPPED_REPORTS) {
             self.accidents.moves(report.vid, report.time);

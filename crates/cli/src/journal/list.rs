@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use tidemill_engine::inspect::{self, LogListing};
 
+use super::database;
 use crate::exit::Exit;
 use crate::{quantity, terminal};
 
@@ -29,13 +30,24 @@ impl List {
             self.describe(&what, "positions", stream, &mut text);
         }
         self.describe("cuts", "cycles", &listing.cuts, &mut text);
+        if let Some(sources) = database::sources(&self.folder)? {
+            let _ = writeln!(
+                text,
+                "it is the journal of a database: snapshots and commits are in the folders of its queries"
+            );
+            for loss in database::losses(&listing.epochs, &sources) {
+                let _ = writeln!(text, "{loss}");
+            }
+            terminal::show(text.trim_end())?;
+            return Ok(Exit::Done);
+        }
         let snapshots: Vec<String> = listing.snapshots.iter().map(u64::to_string).collect();
         let _ = writeln!(text, "snapshots after cycles: {}", shown(&snapshots));
         let commits = listing.commits.iter().map(|(sink, cycle)| format!("{sink} up to cycle {cycle}"));
         let commits: Vec<String> = commits.collect();
-        let _ = writeln!(text, "commits noted here: {}", shown(&commits));
+        let _ = writeln!(text, "commits recorded here: {}", shown(&commits));
         for (stream, positions) in &listing.skips {
-            let _ = writeln!(text, "left out of {stream} by `tidemill journal skip`: position {positions}");
+            let _ = writeln!(text, "skipped in {stream} by `tidemill journal skip`: position {positions}");
         }
         terminal::show(text.trim_end())?;
         Ok(Exit::Done)

@@ -1,6 +1,7 @@
 //! `tidemill journal`: inspects the journal of a durable pipeline, checks whether it is intact, replays its past, repairs
 //! sinks that are behind every state from which it could begin, and skips rows that it cannot get past.
 
+mod database;
 mod list;
 mod repair;
 mod replay;

@@ -2,23 +2,28 @@
 
 use std::path::{Path, PathBuf};
 
-use tidemill_engine::Repair as Found;
+use tidemill_engine::Repair as RepairPlan;
 
+use super::database;
 use crate::exit::Exit;
 use crate::sql::{SessionOptions, repair_script};
 use crate::terminal;
 
-/// Bring sinks that are behind every state of a journal up to the oldest state, and print what this loses
+/// What helps where no sink can be advanced.
+const INSTEAD: &str = "A query that cannot resume says why in SHOW QUERIES, and does not hold up others: DROP it, and \
+                       create it again with start = 'earliest' or 'now'";
+
+/// Advance sinks that are behind every state in the journal to the oldest state, and show what is lost
 #[derive(Debug, clap::Args)]
 #[command(after_help = exit_codes!())]
 pub(crate) struct Repair {
     /// The journal's folder
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// The script of the pipeline, which must not be running; its sinks are asked how far they are
+    /// The script of the pipeline, which must not be running; its sinks report how far they are
     #[arg(value_name = "FILE")]
     script: PathBuf,
-    /// Only print what would be done
+    /// Only show what would be done
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -27,9 +32,10 @@ pub(crate) struct Repair {
 
 impl Repair {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        database::refuse(&self.folder, INSTEAD)?;
         let Some(found) = repair_script(&self.script, self.options.planner(), &self.folder, !self.dry_run)?
         else {
-            terminal::tell("the pipeline can go on as it is; there is nothing to repair");
+            terminal::tell("the pipeline can resume as it is; there is nothing to repair");
             return Ok(Exit::Done);
         };
         tell(&found);
@@ -37,12 +43,12 @@ impl Repair {
             true => {
                 let (folder, script) = (self.folder.display(), self.script.display());
                 terminal::tell(&format!(
-                    "nothing was changed; `tidemill journal repair {folder} {script}` does it"
+                    "nothing was changed; run `tidemill journal repair {folder} {script}` to do this"
                 ));
                 Ok(Exit::Differences)
             }
             false => {
-                terminal::tell("done: the next run goes on from there");
+                terminal::tell("done: the next run resumes from that state");
                 Ok(Exit::Done)
             }
         }
@@ -50,32 +56,31 @@ impl Repair {
 }
 
 /// What is wrong, what is done about it, and what is lost by that.
-fn tell(found: &Found) {
-    terminal::tell(&format!("the pipeline cannot go on: {}", found.reason));
+fn tell(found: &RepairPlan) {
+    terminal::tell(&format!("the pipeline cannot resume: {}", found.reason));
     let last = found.snapshot;
-    terminal::tell(&format!(
-        "the oldest state that is left is that after cycle {last}; to go on from there:"
-    ));
+    terminal::tell(&format!("the oldest remaining state is the one after cycle {last}; to resume from it:"));
     for (sink, has) in &found.behind {
         let (known, first) = match has {
-            Some(cycle) => (format!("has noted cycle {cycle}"), cycle + 1),
-            None => ("has noted no cycle".to_string(), 0),
+            Some(cycle) => (format!("has recorded cycle {cycle}"), cycle + 1),
+            None => ("has recorded no cycle".to_string(), 0),
         };
         terminal::tell(&format!(
-            "  sink '{sink}' {known} and counts as having cycle {last}: rows that cycles {first} to {last} had for it \
-             are lost, if it does not have them already"
+            "  sink '{sink}' {known} and will be treated as if it had committed cycle {last}; its rows of \
+             cycles {first} to {last} are lost, unless it already has them"
         ));
     }
-    terminal::tell("no row comes twice, and nothing else is lost");
+    terminal::tell("no row is written twice, and nothing else is lost");
 }
 
 /// The same as a check: whether the pipeline of a script could resume.
 pub(super) fn check(folder: &Path, script: &Path, options: &SessionOptions) -> anyhow::Result<Exit> {
+    database::refuse(folder, INSTEAD)?;
     let Some(found) = repair_script(script, options.planner(), folder, false)? else {
-        terminal::tell("the pipeline can go on");
+        terminal::tell("the pipeline can resume");
         return Ok(Exit::Done);
     };
     tell(&found);
-    terminal::tell("`tidemill journal repair` does it");
+    terminal::tell("run `tidemill journal repair` to do this");
     Ok(Exit::Differences)
 }

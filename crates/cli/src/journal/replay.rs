@@ -2,8 +2,13 @@
 
 use std::path::PathBuf;
 
+use super::database;
 use crate::exit::Exit;
 use crate::sql::{RowOptions, SessionOptions, run_script};
+
+/// What replays there.
+const INSTEAD: &str =
+    "A view or sink that is created with start = 'earliest' begins with the first rows that it still has";
 
 /// Run a script with its durable sources read from their journals, from the beginning to the end
 #[derive(Debug, clap::Args)]
@@ -12,7 +17,7 @@ pub(crate) struct Replay {
     /// The journal's folder
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// The script; - reads standard input. Its sinks are written, so use other sinks than the running pipeline
+    /// The script; - reads standard input. Its sinks are written, so do not use those of the running pipeline
     #[arg(value_name = "FILE")]
     script: PathBuf,
     #[command(flatten)]
@@ -23,6 +28,7 @@ pub(crate) struct Replay {
 
 impl Replay {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        database::refuse(&self.folder, INSTEAD)?;
         let mut planner = self.options.planner();
         planner.settings_mut().replay = Some(self.folder.clone());
         run_script(&self.script, planner, self.rows)

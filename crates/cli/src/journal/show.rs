@@ -10,11 +10,12 @@ use tidemill_engine::arrow::schema::SchemaRef;
 use tidemill_engine::inspect::{self, Records};
 use tidemill_engine::{Cut, Positions, SplitChange, SplitPlan};
 
+use super::database;
 use crate::exit::Exit;
 use crate::sql::{RowFormat, user_error};
 use crate::terminal;
 
-/// Show the rows of a stream, or the cuts
+/// Show the rows of a stream, or the logged cuts
 #[derive(Debug, clap::Args)]
 #[command(after_help = exit_codes!())]
 pub(crate) struct Show {
@@ -30,10 +31,10 @@ pub(crate) struct Show {
     /// The first position to show, or with --cuts the first cycle
     #[arg(long, value_name = "POSITION", default_value_t = 0)]
     from: u64,
-    /// At most this many rows, or cuts
+    /// Show at most this many rows or cuts
     #[arg(long, value_name = "ROWS", default_value_t = 20)]
     limit: usize,
-    /// How rows are shown
+    /// How to show rows
     #[arg(long, value_enum, default_value_t)]
     format: RowFormat,
 }
@@ -57,7 +58,7 @@ impl Show {
             && !positions.is_empty()
         {
             terminal::tell(&format!(
-                "(left out of every run by `tidemill journal skip`: position {positions})"
+                "(skipped in every run by `tidemill journal skip`: position {positions})"
             ));
         }
         Ok(Exit::Done)
@@ -65,13 +66,23 @@ impl Show {
 
     fn show_cuts(&self) -> anyhow::Result<()> {
         let cuts = inspect::cuts(&self.folder)?;
+        if let Some(sources) = database::sources(&self.folder)? {
+            terminal::tell(&format!("(the positions are those of {})", sources.join(", ")));
+            let listing = inspect::list(&self.folder)?;
+            database::losses(&listing.epochs, &sources)
+                .iter()
+                .for_each(|loss| terminal::tell(&format!("({loss})")));
+        }
         let mut cuts = cuts.into_iter().filter(|cut| cut.cycle >= self.from);
         let mut output = std::io::stdout().lock();
         for cut in cuts.by_ref().take(self.limit) {
             writeln!(output, "{}", cut_text(&cut))?;
         }
         if cuts.next().is_some() {
-            terminal::tell(&format!("(the first {}; --limit and --from show others)", self.limit));
+            terminal::tell(&format!(
+                "(only the first {} are shown; --limit and --from show others)",
+                self.limit
+            ));
         }
         Ok(())
     }
@@ -93,7 +104,10 @@ impl Show {
         }
         self.format.show(&whole(&schema, &batches)?)?;
         if left == 0 {
-            terminal::tell(&format!("(the first {}; --limit and --from show others)", self.limit));
+            terminal::tell(&format!(
+                "(only the first {} are shown; --limit and --from show others)",
+                self.limit
+            ));
         }
         Ok(next)
     }
@@ -126,7 +140,7 @@ pub(super) fn rows(
 
 fn whole(schema: &SchemaRef, batches: &[RecordBatch]) -> anyhow::Result<RecordBatch> {
     let rows = arrow_select::concat::concat_batches(schema, batches);
-    rows.context("the rows are more than can be shown at once")
+    rows.context("there are more rows than can be shown at once; use --limit")
 }
 
 fn cut_text(cut: &Cut) -> String {
@@ -140,8 +154,9 @@ fn cut_text(cut: &Cut) -> String {
         text += &format!("; idle sources: {idle}");
     }
     for SplitChange { operator, input, plan } in &cut.splits {
-        let plan = SplitPlan::from_bytes(plan).map_or("of another version".into(), |plan| plan.to_string());
-        text += &format!("; from here on operator '{operator}', input {input}: {plan}");
+        let plan =
+            SplitPlan::from_bytes(plan).map_or("written by another version".into(), |plan| plan.to_string());
+        text += &format!("; from here on, operator '{operator}', input {input}: {plan}");
     }
     if cut.snapshot {
         text += "; snapshot";
@@ -160,7 +175,9 @@ fn time_text(time_ns: u64) -> String {
 
 fn ambiguous(folder: &str, names: &[&str]) -> String {
     match names {
-        [] => format!("'{folder}' has no stream; is it the journal of a pipeline?"),
-        names => format!("'{folder}' has several streams; say --stream {}", names.join(" or ")),
+        [] => format!("'{folder}' contains no stream; is it the journal of a pipeline?"),
+        names => {
+            format!("'{folder}' contains several streams; choose one with --stream {}", names.join(" or "))
+        }
     }
 }

@@ -2,35 +2,39 @@
 
 use std::path::PathBuf;
 
-use tidemill_engine::{Positions, Skip as Found};
+use tidemill_engine::{Positions, Skip as SkipPlan};
 
-use super::show;
+use super::{database, show};
 use crate::exit::Exit;
 use crate::sql::{RowFormat, SessionOptions, skip_script};
 use crate::{quantity, terminal};
 
-/// More rows than this are not left out at once: it is meant for single ones.
+/// What helps where no row can be skipped.
+const INSTEAD: &str = "Other queries read its rows, too, so none can be skipped. If a query stops because of a row, \
+                       DROP the query, and create it again with a WHERE that leaves out such rows, or with \
+                       start = 'now'";
+/// More rows than this cannot be skipped at once: the command is meant for single rows.
 const POSITIONS_MAX: u64 = 10_000;
 /// More of them are not shown.
 const SHOWN_MAX: usize = 20;
 
-/// Leave rows that the pipeline cannot get past out of it from now on, and say what that means
+/// Skip rows that stop the pipeline, in every run from now on, and show what that changes
 #[derive(Debug, clap::Args)]
 #[command(after_help = exit_codes!())]
 pub(crate) struct Skip {
     /// The journal's folder
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// The script of the pipeline, which must not run: its sinks are asked how far they are
+    /// The script of the pipeline, which must not be running; its sinks report how far they are
     #[arg(value_name = "FILE")]
     script: PathBuf,
     /// The stream; needed only if there are several
     #[arg(long, value_name = "NAME")]
     stream: Option<String>,
-    /// The rows: 120, or 120..123 (both are left out), or several with commas between
+    /// The rows to skip: 120, or 120..123 (both included), or several separated by commas
     #[arg(long, value_name = "POSITIONS", value_parser = parse_positions)]
     positions: Positions,
-    /// Only say what would be done
+    /// Only show what would be done
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -39,11 +43,12 @@ pub(crate) struct Skip {
 
 impl Skip {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        database::refuse(&self.folder, INSTEAD)?;
         let asked = (self.stream.as_deref(), &self.positions);
         let found = skip_script(&self.script, self.options.planner(), &self.folder, asked, !self.dry_run)?;
         if found.positions.is_empty() {
             terminal::tell(&format!(
-                "position {} of '{}' is left out already; there is nothing to do",
+                "position {} of '{}' is already skipped; there is nothing to do",
                 self.positions, found.stream
             ));
             return Ok(Exit::Done);
@@ -52,18 +57,18 @@ impl Skip {
         tell(&found);
         match self.dry_run {
             true => {
-                terminal::tell("nothing was changed; without --dry-run it is done");
+                terminal::tell("nothing was changed; run the command without --dry-run to do this");
                 Ok(Exit::Differences)
             }
             false => {
-                terminal::tell("done: no run has these rows any more");
+                terminal::tell("done: every run skips these rows from now on");
                 Ok(Exit::Done)
             }
         }
     }
 
-    /// The rows that are left out.
-    fn show(&self, found: &Found) -> anyhow::Result<()> {
+    /// Shows the rows to skip.
+    fn show(&self, found: &SkipPlan) -> anyhow::Result<()> {
         let rows = show::rows(&self.folder, &found.stream, &found.positions, SHOWN_MAX)?;
         RowFormat::default().show(&rows)?;
         let more = found.positions.count().saturating_sub(rows.num_rows() as u64);
@@ -74,24 +79,24 @@ impl Skip {
     }
 }
 
-/// What leaving them out means.
-fn tell(found: &Found) {
+/// Tells what skipping them changes.
+fn tell(found: &SkipPlan) {
     let rows = quantity::counted(found.positions.count(), "row");
     let known = match found.known {
         0 => String::new(),
-        known => format!("; {} of those named are left out already", quantity::count(known)),
+        known => format!("; {} of them are already skipped", quantity::count(known)),
     };
     let (stream, positions) = (&found.stream, &found.positions);
-    terminal::tell(&format!("leaving out {rows} of '{stream}', at position {positions}{known}"));
+    terminal::tell(&format!("skipping {rows} of '{stream}', at position {positions}{known}"));
     match found.of_cycles {
-        None => terminal::tell("  no cycle has them yet"),
+        None => terminal::tell("  no cycle contains them yet"),
         Some((first, last)) if first == last => terminal::tell(&format!("  they are in cycle {first}")),
         Some((first, last)) => terminal::tell(&format!("  they are in cycles {first} to {last}")),
     }
     for sink in &found.kept_by {
         terminal::tell(&format!(
-            "  sink '{sink}' has committed such a cycle: what the rows gave there stays; results behind it are without \
-             them"
+            "  sink '{sink}' has already committed results of such a cycle: those stay, and later results are \
+             computed without the rows"
         ));
     }
     let from = match found.snapshot {
@@ -99,10 +104,10 @@ fn tell(found: &Found) {
         None => "from the beginning".into(),
     };
     let cycles = quantity::counted(found.cycles, "cycle");
-    terminal::tell(&format!("  the next run goes on {from} and makes {cycles} again without them"));
+    terminal::tell(&format!("  the next run resumes {from} and recomputes {cycles} without them"));
     if !found.states.is_empty() {
-        let states = quantity::counted(found.states.len() as u64, "later state");
-        terminal::tell(&format!("  {states} that may have them {} removed", are(found.states.len())));
+        let states = quantity::counted(found.states.len() as u64, "later snapshot");
+        terminal::tell(&format!("  {states} that may contain them {} removed", are(found.states.len())));
     }
 }
 
@@ -113,7 +118,7 @@ fn are(count: usize) -> &'static str {
 /// `120`, `120..123`, `120,130..132`.
 fn parse_positions(text: &str) -> Result<Positions, String> {
     let number = |text: &str| {
-        text.trim().parse::<u64>().map_err(|_| format!("'{text}' is no position; write 120, or 120..123"))
+        text.trim().parse::<u64>().map_err(|_| format!("'{text}' is not a position; write 120 or 120..123"))
     };
     let mut positions = Positions::default();
     for part in text.split(',') {
@@ -122,10 +127,10 @@ fn parse_positions(text: &str) -> Result<Positions, String> {
             None => (number(part)?, number(part)?),
         };
         if last < first {
-            return Err(format!("{first} comes behind {last}; write {last}..{first}"));
+            return Err(format!("{first} is after {last}; write {last}..{first}"));
         }
         if last - first >= POSITIONS_MAX || positions.count() + (last - first) >= POSITIONS_MAX {
-            return Err(format!("more than {POSITIONS_MAX} rows; leave out fewer at once"));
+            return Err(format!("these are more than {POSITIONS_MAX} rows; skip fewer at a time"));
         }
         let end = last.checked_add(1).ok_or_else(|| format!("there is no position {last}"))?;
         positions.add(first..end);

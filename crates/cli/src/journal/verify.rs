@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use tidemill_engine::inspect::{self, Listing};
 
+use super::database;
 use super::repair::check;
 use crate::exit::Exit;
 use crate::sql::SessionOptions;
@@ -16,7 +17,7 @@ pub(crate) struct Verify {
     /// The journal's folder
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// The script of the pipeline, which must not be running; its sinks are asked whether it could resume
+    /// The script of the pipeline, which must not be running; also checks with its sinks whether it could resume
     #[arg(value_name = "FILE")]
     script: Option<PathBuf>,
     #[command(flatten)]
@@ -28,8 +29,11 @@ impl Verify {
         let found = inspect::verify(&self.folder)?;
         for finding in &found.findings {
             let (path, offset, reason) = (finding.path.display(), finding.offset, &finding.reason);
-            let kind =
-                if finding.is_torn_end { "torn end, which is cut off at the next start" } else { "damage" };
+            let kind = if finding.is_torn_end {
+                "incomplete last record, which the next start cuts off"
+            } else {
+                "damage"
+            };
             let place = format!("{path}, byte {offset}: ");
             // A cause that comes from reading the file names the place itself.
             let place = if reason.starts_with(&place) { "" } else { place.as_str() };
@@ -53,10 +57,12 @@ impl Verify {
         for (stream, positions) in &listing.skips {
             let rows = quantity::counted(positions.count(), "row");
             terminal::tell(&format!(
-                "{rows} of '{stream}' left out by `tidemill journal skip`: position {positions}"
+                "{rows} of '{stream}' skipped by `tidemill journal skip`: position {positions}"
             ));
         }
-        let stuck = stuck(&listing);
+        // From which states the queries of a database resume is in their own folders.
+        let is_database = database::sources(&self.folder)?.is_some();
+        let stuck = if is_database { Vec::new() } else { stuck(&listing) };
         stuck.iter().try_for_each(|text| terminal::show(text))?;
         if damaged > 0 || !stuck.is_empty() {
             return Ok(Exit::Differences);
@@ -71,13 +77,13 @@ fn stuck(listing: &Listing) -> Vec<String> {
     let Some(gone) = listing.streams.iter().find(|stream| stream.first > 0) else { return Vec::new() };
     let gone = format!("rows of '{}' before position {} are gone", gone.name, quantity::count(gone.first));
     let Some(oldest) = listing.snapshots.first() else {
-        return vec![format!("{gone}, and there is no state to go on from: no run can start")];
+        return vec![format!("{gone}, and there is no state to resume from, so no run can start")];
     };
     let behind = listing.commits.iter().filter(|(_, cycle)| *cycle < oldest);
     let text = |(sink, cycle): (&String, &u64)| {
         format!(
-            "{gone}, and the oldest state is that after cycle {oldest}, but sink '{sink}' is noted at cycle {cycle}: \
-             no run can start; `tidemill journal repair` helps"
+            "{gone}, and the oldest state is the one after cycle {oldest}, but sink '{sink}' is recorded at \
+             cycle {cycle}, so no run can start; run `tidemill journal repair`"
         )
     };
     behind.map(text).collect()

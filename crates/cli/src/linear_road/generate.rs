@@ -76,7 +76,7 @@ impl Generate {
             quantity::count(rows)
         ))?;
         if seconds < u64::from(config.duration_s()) {
-            terminal::tell(&format!("interrupted: the files hold the first {seconds} s, complete"));
+            terminal::tell(&format!("interrupted: the files contain the first {seconds} s, complete"));
             return Ok(Exit::Interrupted);
         }
         Ok(Exit::Done)

@@ -2,9 +2,9 @@
 
 mod check;
 mod generate;
-mod live;
 mod rate;
 mod run;
+mod run_progress;
 mod summary;
 mod traffic;
 

@@ -36,7 +36,7 @@ pub(crate) struct Rate {
     /// Worker threads [default: the number of cores]
     #[arg(long, value_name = "N", value_parser = super::parse_workers)]
     workers: Option<usize>,
-    /// Number of expressways that are generated; the others are copies of them
+    /// Number of expressways to generate; the others are copies of them
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     base: u16,
     /// Seed of the generated traffic
@@ -57,11 +57,11 @@ pub(crate) struct Rate {
     /// Maximum number of expressways to try [default: as many as fit into memory]
     #[arg(long, value_name = "L", value_parser = clap::value_parser!(u16).range(1..))]
     to: Option<u16>,
-    /// Do not search; try only this many, rounded up to a multiple of --base
+    /// Try only this many expressways, rounded up to a multiple of --base, instead of searching
     #[arg(long, value_name = "L", conflicts_with_all = ["from", "to"],
         value_parser = clap::value_parser!(u16).range(1..=65_000))]
     only: Option<u16>,
-    /// End the search when the rating is known to within this fraction
+    /// Stop searching when the rating is known to within this fraction
     #[arg(long, value_name = "SHARE", default_value_t = 0.03,
         value_parser = parse_precision, allow_negative_numbers = true)]
     precision: f64,
@@ -79,14 +79,14 @@ pub(crate) struct Rate {
 fn parse_precision(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(share) if share > 0.0 && share < 1.0 => Ok(share),
-        _ => Err("it is a share above 0 and below 1, such as 0.03".to_owned()),
+        _ => Err("it must be greater than 0 and less than 1, such as 0.03".to_owned()),
     }
 }
 
 impl Rate {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         if self.minutes_before + self.minutes > 180 {
-            let text = "a run has 180 minutes: --minutes-before and --minutes are more together";
+            let text = "a run has 180 minutes; --minutes-before and --minutes must not exceed that together";
             return Err(RatingError::Options(text.into()).into());
         }
         let stop = interrupt::flag()?;
@@ -126,7 +126,7 @@ impl Rate {
                 Ok(if result.is_valid() { Exit::Done } else { Exit::Differences })
             }
             None => {
-                terminal::show("No number of expressways that was tried was served in time.")?;
+                terminal::show("None of the numbers of expressways tried was served in time.")?;
                 Ok(Exit::Differences)
             }
         }
@@ -137,7 +137,9 @@ impl Rate {
         let is_hardest_part = self.minutes >= 10 && self.minutes_before + self.minutes == 180;
         let expressways = result.expressways;
         match result.is_valid() {
-            false => format!("\n{expressways} expressways were NOT served: answers are late or wrong\n\n"),
+            false => {
+                format!("\n{expressways} expressways were NOT served: some answers were late or wrong\n\n")
+            }
             true if self.only.is_none() && is_hardest_part => format!(
                 "\nL-rating: {expressways} (the last {} of 180 minutes, from the cloned state of {} expressways)\n\n",
                 self.minutes, self.base
@@ -294,7 +296,7 @@ fn report(result: &TrialResult, workers: usize, budget: &MemoryBudget) -> String
         quantity::count(result.status.get(Counter::CyclesCommitted)),
         result.events as f64 / result.status.get(Counter::CyclesCommitted).max(1) as f64
     );
-    text += &format!("  driver late at most    {}\n", time(result.driver_late_max));
+    text += &format!("  driver delay at most   {}\n", time(result.driver_late_max));
     text += &format!(
         "  memory                 {} at the peak; {:.1} bytes per car on the road, {:.1} per account ({} accounts)\n",
         quantity::bytes(result.memory_peak_bytes),

@@ -9,13 +9,13 @@ use tidemill_engine::{CyclePolicy, WorkerProcess};
 use tidemill_linear_road::query::Partitions;
 use tidemill_linear_road::run::{FailedRun, Input, Pace, Run, RunOptions, RunSummary};
 
-use super::live::Live;
+use super::run_progress::RunProgress;
 use super::summary;
 use super::traffic::Traffic;
 use crate::exit::Exit;
 use crate::{interrupt, terminal};
 
-/// Answer the events of files, or generated traffic: writes type0.csv to type3.csv
+/// Answer the events in files or generated traffic, and write type0.csv to type3.csv
 ///
 /// Shows progress on standard error and a summary on standard output at the end. Bad lines are counted and shown, and
 /// all good lines are answered. Files may be plain or compressed with zstd.
@@ -33,7 +33,7 @@ pub(crate) struct RunArguments {
     /// File of tolls paid earlier, for queries of type 3; generated traffic includes its own
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
-    /// Folder for the answers, created if it does not exist; answers of an earlier run in it are replaced
+    /// Folder for the answers, created if it does not exist; answers of an earlier run are replaced
     #[arg(long, value_name = "DIR", default_value = "answers")]
     out: PathBuf,
     /// Worker threads [default: one per core]
@@ -42,7 +42,7 @@ pub(crate) struct RunArguments {
     /// Processes on this machine; --workers counts the threads of each
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     processes: u16,
-    /// Speed: max, real (one second of the input per second), or a multiple of real
+    /// Speed: max, real (one second of input per second), or a multiple of real
     #[arg(long, value_name = "max|real|X", default_value = "max", allow_negative_numbers = true)]
     pace: Pace,
     /// Stop at the first bad line
@@ -57,6 +57,9 @@ pub(crate) struct RunArguments {
     /// Number of logical partitions, for expressways and for vehicles alike [default: 256 and 64]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     partitions: Option<u32>,
+    /// Runs in threads of this real-time priority (SCHED_FIFO), which needs the privilege for it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99), conflicts_with = "processes")]
+    priority: Option<u32>,
     #[command(flatten)]
     traffic: Traffic,
 }
@@ -71,12 +74,15 @@ impl RunArguments {
         let stop = interrupt::flag()?;
         terminal::tell(&self.describe(&options));
         if self.history.is_none() && self.is_long_traffic() {
-            terminal::tell("note: first the history is made, which such long traffic takes a while for");
+            terminal::tell(
+                "note: the history is generated first, which takes a while for traffic of this \
+                length",
+            );
         }
         let run = Run::start(options.clone(), stop.clone())?;
         if run.history_rows() == 0 && !self.input.is_empty() {
             terminal::tell(
-                "note: the history is empty, so queries of type 3 get no answers (--history FILE)",
+                "note: the history is empty, so queries of type 3 get no answers; give it with --history FILE",
             );
         }
         match watch(run, &stop, self.end_s()) {
@@ -109,6 +115,7 @@ impl RunArguments {
             strict: self.strict,
             cycles: self.cycles(),
             partitions,
+            priority: self.priority,
             ..RunOptions::new(input, &self.out)
         }
     }
@@ -161,14 +168,14 @@ impl RunArguments {
 
 /// Shows the run until its end.
 fn watch(run: Run, stop: &AtomicBool, end_s: Option<u32>) -> Result<RunSummary, Box<FailedRun>> {
-    let mut live = Live::new(end_s);
+    let mut live = RunProgress::new(end_s);
     let mut told = false;
     while !run.is_done() {
-        thread::sleep(Live::LOOK);
+        thread::sleep(RunProgress::LOOK);
         live.look(&run);
         if !told && stop.load(Ordering::Relaxed) {
             told = true;
-            live.tell("interrupted: answering what was taken in; once more to end at once");
+            live.tell("interrupted: answering what was taken in; interrupt again to end at once");
         }
     }
     live.end();

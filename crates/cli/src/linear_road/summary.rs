@@ -25,7 +25,7 @@ pub(crate) fn of_failed(failed: &FailedRun, options: &RunOptions) -> String {
     let mut text = format!("failed: {}", body(&failed.summary, options));
     // Whatever else ends a run, everything taken in before is answered.
     if matches!(failed.error, RunError::Query(_)) {
-        text += "\n                the last of them may be missing there";
+        text += "\n                the last ones may be missing there";
     }
     text
 }

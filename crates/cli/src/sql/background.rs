@@ -10,8 +10,8 @@ use super::{of_service, summary, user_error};
 use crate::exit::Exit;
 use crate::terminal;
 
-/// Its name in the runtime.
-const NAME: &str = "pipeline";
+/// Its name in the runtime. No sink and no view has this name, so no other query has it.
+pub(super) const BACKGROUND_QUERY: &str = "background of the prompt";
 /// How often to check for its end.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -21,14 +21,14 @@ impl Executor {
         self.check_background(true)?;
         let Some(pipeline) = self.session.pipeline().map_err(of_service)? else {
             return Err(user_error(
-                "there is nothing to start: define a materialized view (CREATE MATERIALIZED VIEW name AS SELECT ...) \
-                 or a sink first"
+                "there is nothing to start; first define a materialized view (CREATE MATERIALIZED VIEW name AS \
+                 SELECT ...) or a sink"
                     .into(),
             ));
         };
         let names: Vec<String> = pipeline.outputs().iter().map(|output| output.name.clone()).collect();
-        self.runtime().start(NAME, pipeline, self.session.is_strict())?;
-        terminal::tell(&format!("{} running in the background; \\stop ends it in order", names.join(", ")));
+        self.runtime().start(BACKGROUND_QUERY, pipeline, self.session.is_strict())?;
+        terminal::tell(&format!("{} running in the background; \\stop ends it cleanly", names.join(", ")));
         Ok(Exit::Done)
     }
 
@@ -36,23 +36,25 @@ impl Executor {
     pub fn stop(&mut self) -> anyhow::Result<Exit> {
         match self.has_background() {
             true => self.end_background(true).map(|()| Exit::Done),
-            false => Err(user_error("nothing runs in the background; \\start starts it".into())),
+            false => {
+                Err(user_error("nothing is running in the background; \\start starts the pipeline".into()))
+            }
         }
     }
 
     /// Whether a pipeline runs in the background, or has ended without a report.
     pub fn has_background(&self) -> bool {
-        self.runtime().state(NAME).is_ok()
+        self.runtime().state(BACKGROUND_QUERY).is_ok()
     }
 
     /// Reports the outcome of a pipeline that has ended by itself; an error if one runs and none `may` run.
     pub fn check_background(&mut self, must_be_free: bool) -> anyhow::Result<()> {
-        if self.runtime().state(NAME).is_ok_and(|state| state != QueryState::Running) {
-            terminal::tell("what ran in the background has ended:");
+        if self.runtime().state(BACKGROUND_QUERY).is_ok_and(|state| state != QueryState::Running) {
+            terminal::tell("the background pipeline has ended:");
             self.end_background(false)?;
         }
         match self.has_background() && must_be_free {
-            true => Err(user_error("a pipeline runs in the background already; \\stop ends it".into())),
+            true => Err(user_error("a pipeline is already running in the background; \\stop ends it".into())),
             false => Ok(()),
         }
     }
@@ -65,12 +67,12 @@ impl Executor {
     /// that nobody waits for that.
     fn end_background(&self, heeds_interrupt: bool) -> anyhow::Result<()> {
         let runtime = self.runtime();
-        let bound = runtime.max_latency(NAME)?;
-        runtime.stop(NAME)?;
+        let bound = runtime.max_latency(BACKGROUND_QUERY)?;
+        runtime.stop(BACKGROUND_QUERY)?;
         let ended = loop {
-            match runtime.wait_for(NAME, LOOK) {
+            match runtime.wait_for(BACKGROUND_QUERY, LOOK) {
                 Ok(None) if heeds_interrupt && self.interrupt.is_asked() => {
-                    runtime.abandon(NAME)?;
+                    runtime.abandon(BACKGROUND_QUERY)?;
                     break Ok(None);
                 }
                 Ok(None) => {}
@@ -78,9 +80,9 @@ impl Executor {
                 Err(cause) => break Err(cause),
             }
         };
-        runtime.forget(NAME)?;
+        runtime.forget(BACKGROUND_QUERY)?;
         let Some(status): Option<QueryStatus> = ended? else {
-            terminal::tell("ended at once; what was not answered by then is lost");
+            terminal::tell("ended at once; everything not answered by then is lost");
             return Ok(());
         };
         summary::whole(&status, bound);

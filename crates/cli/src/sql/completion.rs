@@ -4,29 +4,29 @@ use tidemill_service::Session;
 use tidemill_sql::{OptionGroup, keywords};
 
 use super::client_command;
-use super::option_words::{Place, place};
+use super::option_context::{OptionContext, option_context};
 
 /// All words that can be completed, sorted.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Words {
+pub(crate) struct CompletionWords {
     keywords: &'static [&'static str],
     names: Vec<String>,
     options: Vec<OptionGroup>,
 }
 
-impl Words {
+impl CompletionWords {
     /// The words of a session in its current state.
-    pub fn of(session: &Session) -> Words {
+    pub fn of(session: &Session) -> CompletionWords {
         let mut names = session.names();
         names.extend(session.column_names());
         names.extend(session.setting_names());
-        Words { options: session.option_groups(), ..Words::new(keywords(), names) }
+        CompletionWords { options: session.option_groups(), ..CompletionWords::new(keywords(), names) }
     }
 
-    fn new(keywords: &'static [&'static str], mut names: Vec<String>) -> Words {
+    fn new(keywords: &'static [&'static str], mut names: Vec<String>) -> CompletionWords {
         names.sort();
         names.dedup();
-        Words { keywords, names, options: Vec::new() }
+        CompletionWords { keywords, names, options: Vec::new() }
     }
 
     /// Where the word under the cursor starts, and its possible completions. Keywords follow the user's style: in lower
@@ -41,7 +41,9 @@ impl Words {
             .rfind(|char| !is_part(char))
             .map_or(0, |at| at + before[at..].chars().next().map_or(0, char::len_utf8));
         let word = &before[start..];
-        if let Some(Place::Name(names) | Place::Value(names)) = place(before, &self.options) {
+        if let Some(OptionContext::Name(names) | OptionContext::Value(names)) =
+            option_context(before, &self.options)
+        {
             return (start, sorted(starting_with(word, names)));
         }
         if word.is_empty() {
@@ -59,7 +61,8 @@ impl Words {
 
     /// Whether the cursor is within a quoted text where any file name can be.
     pub fn is_in_file_name(&self, before: &str) -> bool {
-        is_in_quotes(before) && !matches!(place(before, &self.options), Some(Place::Value(_)))
+        is_in_quotes(before)
+            && !matches!(option_context(before, &self.options), Some(OptionContext::Value(_)))
     }
 }
 
@@ -89,9 +92,9 @@ fn starting_with<'a>(word: &str, all: impl IntoIterator<Item = &'a str>) -> Vec<
 mod tests {
     use super::*;
 
-    fn words() -> Words {
+    fn words() -> CompletionWords {
         let names = ["clicks", "campaign", "count", "Señor", "campaign"].map(str::to_owned).to_vec();
-        Words::new(&["CASE", "FROM", "SELECT"], names)
+        CompletionWords::new(&["CASE", "FROM", "SELECT"], names)
     }
 
     fn completed(line: &str) -> Vec<String> {

@@ -1,10 +1,9 @@
 //! A sink that counts the rows that pass it.
 
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidemill_engine::{Cause, CycleOutput, Sink};
+use tidemill_engine::{Cause, CycleOutput, DelegatingSink, Sink};
 
 /// The rows of all sinks created with it.
 #[derive(Clone, Debug, Default)]
@@ -27,22 +26,18 @@ struct CountingSink {
     counted: Counted,
 }
 
-impl Sink for CountingSink {
+impl DelegatingSink for CountingSink {
+    fn inner(&self) -> &dyn Sink {
+        self.sink.as_ref()
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Sink {
+        self.sink.as_mut()
+    }
+
     fn prepare(&mut self, output: CycleOutput) -> Result<(), Cause> {
         let rows: usize = output.streams.iter().flatten().map(|batch| batch.len()).sum();
         self.counted.0.fetch_add(rows as u64, Ordering::Relaxed);
         self.sink.prepare(output)
-    }
-
-    fn commit(&mut self, cycles: RangeInclusive<u64>) -> Result<(), Cause> {
-        self.sink.commit(cycles)
-    }
-
-    fn finish(&mut self) -> Result<(), Cause> {
-        self.sink.finish()
-    }
-
-    fn may_block(&self) -> bool {
-        self.sink.may_block()
     }
 }

@@ -1,4 +1,4 @@
-//! The line editor of the prompt: several lines, history, completion.
+//! The line editor of the prompt: history, completion, and a mark before each further line of an unfinished statement.
 
 use std::path::PathBuf;
 
@@ -9,13 +9,13 @@ use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
 use rustyline::history::FileHistory;
-use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::validate::Validator;
 use rustyline::{Context, Helper};
 use tidemill_sql::is_complete;
 
 use super::client_command::ClientCommand;
-use super::completion::Words;
-use super::history;
+use super::completion::CompletionWords;
+use super::{history, unfinished};
 use crate::terminal;
 
 const PROMPT: &str = "tidemill> ";
@@ -23,7 +23,7 @@ const PROMPT: &str = "tidemill> ";
 const HISTORY_MAX: usize = 10_000;
 
 /// Input from the user.
-pub(crate) enum Typed {
+pub(crate) enum PromptInput {
     /// Whole statements, or a command.
     Text(String),
     /// Ctrl-C: the line is discarded.
@@ -48,11 +48,11 @@ impl Editor {
             .behavior(behavior)
             .max_history_size(HISTORY_MAX)
             .and_then(|config| config.history_ignore_dups(true))
-            .context("the line editor's settings")?;
+            .context("cannot apply the line editor's settings")?;
         let config = config.build();
         let mut editor = rustyline::Editor::with_history(config.clone(), FileHistory::with_config(&config))
             .context(
-            "the terminal cannot be used for editing; give statements with -c, -f or through a pipe",
+            "the terminal cannot be used for editing; pass statements with -c, with -f or through a pipe",
         )?;
         editor.set_helper(Some(Assistant::default()));
         let history = history::file();
@@ -60,27 +60,80 @@ impl Editor {
             && path.exists()
             && editor.load_history(path).is_err()
         {
-            // A broken history is no reason to have no prompt.
+            // Even with a broken history there is a prompt.
             terminal::tell(&format!("note: the history in '{}' cannot be read", path.display()));
         }
         Ok(Editor { editor, history })
     }
 
     /// Waits until statements or a command have been typed.
-    pub fn read(&mut self, words: Words) -> anyhow::Result<Typed> {
+    pub fn read(&mut self, words: CompletionWords) -> anyhow::Result<PromptInput> {
         if let Some(assistant) = self.editor.helper_mut() {
             assistant.words = words;
         }
-        match self.editor.readline(PROMPT) {
-            Ok(text) => {
+        loop {
+            let typed = match self.unfinished() {
+                "" => self.editor.readline(PROMPT),
+                text => {
+                    let mark = unfinished::mark(text);
+                    self.editor.readline(&format!("{mark:>width$} ", width = PROMPT.len() - 1))
+                }
+            };
+            let line = match typed {
+                Ok(line) => line,
+                // The window was resized, or a signal came: what was typed before stays.
+                Err(ReadlineError::Signal(_)) => return Ok(PromptInput::Cancelled),
+                Err(ReadlineError::Interrupted) => {
+                    self.take_unfinished();
+                    return Ok(PromptInput::Cancelled);
+                }
+                Err(ReadlineError::Eof) => {
+                    self.take_unfinished();
+                    return Ok(PromptInput::Ended);
+                }
+                Err(error) => return Err(error).context("the terminal cannot be read"),
+            };
+            if let Some(text) = self.whole(&line) {
                 self.remember(&text);
-                Ok(Typed::Text(text))
+                return Ok(PromptInput::Text(text));
             }
-            Err(ReadlineError::Interrupted) => Ok(Typed::Cancelled),
-            Err(ReadlineError::Eof) => Ok(Typed::Ended),
-            // The window was resized, or a signal came: the line is unchanged.
-            Err(ReadlineError::Signal(_)) => Ok(Typed::Cancelled),
-            Err(error) => Err(error).context("the terminal cannot be read"),
+        }
+    }
+
+    /// The text that this line completes, or the command that it is: a command may stand between the lines of a statement.
+    fn whole(&mut self, line: &str) -> Option<String> {
+        let before = self.unfinished();
+        // `help` and `exit` may be names there.
+        let may_be_command = before.is_empty() || line.trim_start().starts_with('\\');
+        if may_be_command && !unfinished::is_in_quotes(before) && ClientCommand::read(line).is_some() {
+            return Some(line.to_owned());
+        }
+        let text = if before.is_empty() {
+            line.to_owned()
+        } else {
+            format!(
+                "{before}
+{line}"
+            )
+        };
+        if text.trim().is_empty() || is_complete(&text) {
+            self.take_unfinished();
+            return Some(text);
+        }
+        if let Some(assistant) = self.editor.helper_mut() {
+            assistant.unfinished = text;
+        }
+        None
+    }
+
+    /// The lines of the statement so far.
+    fn unfinished(&self) -> &str {
+        self.editor.helper().map_or("", |assistant| &assistant.unfinished)
+    }
+
+    fn take_unfinished(&mut self) {
+        if let Some(assistant) = self.editor.helper_mut() {
+            assistant.unfinished.clear();
         }
     }
 
@@ -100,7 +153,9 @@ impl Editor {
 /// Helps while typing.
 #[derive(Default)]
 struct Assistant {
-    words: Words,
+    words: CompletionWords,
+    /// The earlier lines of a statement.
+    unfinished: String,
     files: FilenameCompleter,
 }
 
@@ -108,22 +163,20 @@ impl Completer for Assistant {
     type Candidate = Pair;
 
     fn complete(&self, line: &str, cursor: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<Pair>)> {
-        if self.words.is_in_file_name(&line[..cursor]) {
+        let text = if self.unfinished.is_empty() { String::new() } else { format!("{}\n", self.unfinished) };
+        let before = text.len();
+        let text = text + &line[..cursor];
+        if self.words.is_in_file_name(&text) {
             return self.files.complete_path(line, cursor);
         }
-        let (start, words) = self.words.complete(line, cursor);
+        let (start, words) = self.words.complete(&text, text.len());
         let pairs = words.into_iter().map(|word| Pair { display: word.clone(), replacement: word });
-        Ok((start, pairs.collect()))
+        Ok((start.saturating_sub(before), pairs.collect()))
     }
 }
 
-impl Validator for Assistant {
-    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
-        let text = context.input();
-        let is_whole = text.trim().is_empty() || ClientCommand::read(text).is_some() || is_complete(text);
-        Ok(if is_whole { ValidationResult::Valid(None) } else { ValidationResult::Incomplete })
-    }
-}
+/// Each line is taken as it is: [`Editor::read`] asks for the next one.
+impl Validator for Assistant {}
 
 impl Hinter for Assistant {
     type Hint = String;

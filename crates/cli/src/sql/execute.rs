@@ -1,8 +1,9 @@
 //! Executes statements: definitions, immediate answers, and queries from start to end with their rows on standard
 //! output.
 
+use std::path::PathBuf;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tidemill_connect::standard_streams::is_output_closed;
 use tidemill_engine::Sink;
@@ -10,12 +11,12 @@ use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_service::{Execution, Phase, Query, QueryEnd, Reply, Session};
 use tidemill_sql::{Output, QueryStatus, Statement, StatementKind};
 
-use super::changing::Changing;
 use super::counted::Counted;
-use super::live::Live;
 use super::notices::Notices;
+use super::query_progress::QueryProgress;
 use super::rows::RowFormat;
-use super::{of_service, summary, user_error};
+use super::table_display::TableDisplay;
+use super::{of_service, pager, summary, user_error};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::{quantity, terminal};
@@ -25,7 +26,7 @@ type Sinks = Vec<Box<dyn Sink>>;
 
 /// Where statements come from, which determines what is printed besides the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Manner {
+pub(crate) enum StatementOrigin {
     /// A script for `tidemill run`: definitions print nothing.
     Script,
     /// `-c`, `-f` or a pipe: definitions are reported.
@@ -39,7 +40,13 @@ pub(crate) struct Executor {
     pub session: Session,
     pub format: RowFormat,
     pub interrupt: Interrupt,
-    pub manner: Manner,
+    pub origin: StatementOrigin,
+    /// The folder in which definitions are kept.
+    pub database: Option<PathBuf>,
+    /// Whether a prompt shows the time that a statement took.
+    pub shows_time: bool,
+    /// Whether a prompt shows long results in a pager.
+    pub pages: bool,
 }
 
 /// The result of a query: its last status, and its answer if that comes at the end.
@@ -52,12 +59,19 @@ impl Executor {
         match self.session.execute(statement).map_err(of_service)? {
             Reply::Done(text) => self.done(&text, &statement.kind),
             Reply::Rows(rows) => {
-                self.format.show(&rows)?;
-                self.took(rows.num_rows() as u64, start);
+                // Before somebody reads them in a pager.
+                let elapsed = start.elapsed();
+                self.show(&self.format.all(&rows)?)?;
+                self.took(rows.num_rows() as u64, elapsed);
             }
-            Reply::Text(text) => terminal::show(text.trim_end())?,
+            Reply::Text(text) => self.show(format!("{}\n", text.trim_end()).as_bytes())?,
             Reply::Query(query) => return self.query(query, start),
             Reply::Analyze(query) => return self.analyze(query),
+            Reply::Changes(_) => {
+                let message = "a prompt does not show changes as they come; SUBSCRIBE with psql to a server \
+                               (`tidemill serve`), or SELECT from the view's query";
+                return Err(user_error(message.to_owned()));
+            }
         }
         Ok(Exit::Done)
     }
@@ -69,23 +83,32 @@ impl Executor {
                 | StatementKind::InsertInto { .. }
                 | StatementKind::CreateMaterializedView(_)
         );
-        match self.manner {
-            Manner::Script => {}
-            Manner::Prompt if starts && self.session.has_pipeline() => {
+        match self.origin {
+            StatementOrigin::Script => {}
+            StatementOrigin::Prompt if starts && self.session.has_pipeline() => {
                 terminal::tell(&format!("{text}; \\start runs it in the background"));
             }
             _ => terminal::tell(text),
         }
     }
 
+    /// Shows a whole result; at a prompt, a long one in a pager.
+    pub fn show(&self, text: &[u8]) -> anyhow::Result<()> {
+        match self.origin == StatementOrigin::Prompt && self.pages {
+            true => pager::show(text),
+            false => terminal::write(text).map(|_| ()),
+        }
+    }
+
     /// At a prompt: the number of rows and the time taken.
-    fn took(&self, rows: u64, start: Instant) {
-        if self.manner == Manner::Prompt {
-            terminal::tell(&format!(
-                "({} in {})",
-                quantity::counted(rows, "row"),
-                quantity::time(start.elapsed())
-            ));
+    fn took(&self, rows: u64, elapsed: Duration) {
+        let rows = quantity::counted(rows, "row");
+        match (self.origin, self.shows_time) {
+            (StatementOrigin::Prompt, true) => {
+                terminal::tell(&format!("({rows} in {})", quantity::time(elapsed)));
+            }
+            (StatementOrigin::Prompt, false) => terminal::tell(&format!("({rows})")),
+            _ => {}
         }
     }
 
@@ -96,18 +119,19 @@ impl Executor {
         let counted = Counted::default();
         let (sinks, mut changing) = self.sinks(query.outputs(), &counted)?;
         let mut execution = query.start(sinks).map_err(of_service)?;
-        let is_read = self.watch(&mut execution, &mut Live::of_query(streams), changing.as_mut())?;
+        let is_read = self.watch(&mut execution, &mut QueryProgress::of_query(streams), changing.as_mut())?;
         let (exit, left) = self.finish(execution, is_read)?;
         let Some((status, answer)) = left else { return Ok(exit) };
         self.check_strict(&status)?;
+        let elapsed = start.elapsed();
         if let Some(rows) = &answer {
-            self.format.show(rows)?;
+            self.show(&self.format.all(rows)?)?;
         }
         let rows = match changing {
-            Some(changing) => changing.end()?,
+            Some(changing) => changing.end(|text| self.show(text))?,
             None => answer.map_or(counted.rows(), |rows| rows.num_rows() as u64),
         };
-        self.took(rows, start);
+        self.took(rows, elapsed);
         match bound {
             Some(_) => summary::whole(&status, bound),
             None => summary::left_out(&status),
@@ -116,10 +140,10 @@ impl Executor {
     }
 
     /// The sinks of a query whose rows are shown; and the display for them, if they form a table that changes.
-    fn sinks(&self, outputs: &[Output], counted: &Counted) -> anyhow::Result<(Sinks, Option<Changing>)> {
-        if let [Output { table_key: Some(Some(key)), schema, .. }] = outputs {
+    fn sinks(&self, outputs: &[Output], counted: &Counted) -> anyhow::Result<(Sinks, Option<TableDisplay>)> {
+        if let [output @ Output { table_key: Some(Some(key)), .. }] = outputs {
             let rows_max = self.session.settings().max_result_rows;
-            let (sink, changing) = Changing::new(self.format, schema, key, rows_max)?;
+            let (sink, changing) = TableDisplay::new(self.format, output, key, rows_max)?;
             return Ok((vec![sink], Some(changing)));
         }
         let sinks = outputs.iter().map(|output| Ok(counted.sink(self.format.sink(&output.schema)?)));
@@ -130,14 +154,14 @@ impl Executor {
     fn analyze(&self, query: Query) -> anyhow::Result<Exit> {
         let bound = query.prepared().max_latency();
         let explained = query.prepared().explained();
-        let discard = |_| Box::new(tidemill_sql::Discard) as Box<dyn tidemill_engine::Sink>;
+        let discard = |_| Box::new(tidemill_sql::DiscardSink) as Box<dyn tidemill_engine::Sink>;
         let sinks = query.outputs().iter().map(discard).collect();
         let mut execution = query.start(sinks).map_err(of_service)?;
-        let is_read = self.watch(&mut execution, &mut Live::of_query(false), None)?;
+        let is_read = self.watch(&mut execution, &mut QueryProgress::of_query(false), None)?;
         let (exit, left) = self.finish(execution, is_read)?;
         if let Some((status, _)) = left {
             self.check_strict(&status)?;
-            terminal::show(explained.with(&status).trim_end())?;
+            self.show(format!("{}\n", explained.with(&status).trim_end()).as_bytes())?;
             summary::whole(&status, bound);
         }
         Ok(exit)
@@ -145,19 +169,29 @@ impl Executor {
 
     /// Runs the sinks and materialized views of the session until their end; `None` if there are none.
     pub fn pipeline(&mut self) -> anyhow::Result<Option<Exit>> {
+        self.pipeline_observed(|_| ())
+    }
+
+    /// As [`pipeline`](Executor::pipeline). What `observe` gives when the pipeline runs is kept until its end.
+    pub fn pipeline_observed<T>(
+        &mut self,
+        observe: impl FnOnce(&Execution) -> T,
+    ) -> anyhow::Result<Option<Exit>> {
         let Some(pipeline) = self.session.pipeline().map_err(of_service)? else { return Ok(None) };
         let bound = pipeline.max_latency();
         let names: Vec<&str> = pipeline.outputs().iter().map(|output| output.name.as_str()).collect();
         let journal = pipeline.journal().map(|folder| format!(", journal in {}", folder.display()));
         let journal = journal.unwrap_or_default();
-        let notice = format!("running {}{journal}; Ctrl-C ends it in order", names.join(", "));
+        let notice = format!("running {}{journal}; Ctrl-C ends it cleanly", names.join(", "));
         let opened = pipeline.open()?;
-        terminal::tell(&notice);
+        // Whether it can resume from its journal is known only when it runs.
         let mut execution = self.session.run(opened).map_err(of_service)?;
+        terminal::tell(&notice);
+        let _observed = observe(&execution);
         if let Some(recovered) = execution.running().recovered() {
             summary::recovered(recovered);
         }
-        let mut live = Live::of_pipeline(self.session.writes_to_standard_output());
+        let mut live = QueryProgress::of_pipeline(self.session.writes_to_standard_output());
         let is_read = self.watch(&mut execution, &mut live, None)?;
         let (exit, left) = self.finish(execution, is_read)?;
         if let Some((status, _)) = left {
@@ -180,8 +214,8 @@ impl Executor {
     fn watch(
         &self,
         execution: &mut Execution,
-        live: &mut Live,
-        mut changing: Option<&mut Changing>,
+        live: &mut QueryProgress,
+        mut changing: Option<&mut TableDisplay>,
     ) -> anyhow::Result<bool> {
         let cancellation = self.session.cancellation();
         let mut notices = Notices::default();
@@ -197,7 +231,7 @@ impl Executor {
             }
             live.look(|| execution.running().status());
             notices.look(live, || execution.running().status());
-            thread::sleep(Live::LOOK);
+            thread::sleep(QueryProgress::LOOK);
         }
         live.end();
         if let Some(changing) = changing {
@@ -220,14 +254,14 @@ impl Executor {
         });
         match ended {
             Ok(QueryEnd::Abandoned) => {
-                terminal::tell("ended at once; what was not answered by then is lost");
+                terminal::tell("ended at once; everything not answered by then is lost");
                 Ok((Exit::Interrupted, None))
             }
             Ok(QueryEnd::Finished { status, answer, is_interrupted: false }) => {
                 Ok((Exit::Done, Some((*status, answer))))
             }
             Ok(QueryEnd::Finished { status, answer, is_interrupted: true }) => {
-                terminal::tell("interrupted; what was taken in by then is answered");
+                terminal::tell("interrupted; everything taken in before is answered");
                 Ok((Exit::Interrupted, Some((*status, answer))))
             }
             // The reader of the rows has seen enough.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use tidemill_sql::{Planner, Reply, Statement, StatementKind};
+use tidemill_sql::{Planner, Reply, Statement, StatementKind, masked};
 
 use super::{SessionOptions, script, user_error};
 use crate::exit::Exit;
@@ -32,8 +32,8 @@ impl ExplainPipeline {
         }
         if plans.is_empty() {
             return Err(user_error(format!(
-                "'{}' only defines sources and views, which have no plan until something asks for them; add CREATE \
-                 SINK ... FROM ..., or a SELECT",
+                "'{}' only defines sources and views, which have no plan until something reads them; add \
+                 CREATE SINK ... FROM ... or a SELECT",
                 script.name
             )));
         }
@@ -48,10 +48,10 @@ fn plan(planner: &mut Planner, statement: &Statement) -> Result<Option<String>, 
         Reply::Query(prepared) | Reply::Analyze(prepared) => prepared.explain(),
         Reply::Text(text) => text,
         Reply::Rows(_) if matches!(statement.kind, StatementKind::Query(..)) => {
-            "reads tables only, and is answered at once".into()
+            "reads only tables, and is answered at once".into()
         }
         Reply::Rows(_) | Reply::Done(_) => return Ok(None),
     };
-    let text: Vec<String> = statement.text.lines().map(|line| format!("-- {line}")).collect();
+    let text: Vec<String> = masked(&statement.text).lines().map(|line| format!("-- {line}")).collect();
     Ok(Some(format!("{}\n{}", text.join("\n"), explained.trim_end())))
 }

@@ -1,24 +1,33 @@
 //! `tidemill sql`, `run`, `explain`, `validate`: continuous queries in SQL.
 
 mod background;
-mod changing;
 mod client_command;
 mod completion;
 mod counted;
+mod database;
 mod editor;
 mod execute;
 mod explain;
+mod group_trips;
 mod history;
-mod live;
+mod listing;
 mod notices;
-mod option_words;
+mod option_context;
+mod pager;
 mod piped;
 mod pipeline;
 mod prompt;
+mod query_progress;
 mod register;
 mod rows;
 mod script;
+mod serve;
+mod status;
+mod status_client;
+mod status_table;
 mod summary;
+mod table_display;
+mod unfinished;
 mod user_folders;
 mod validate;
 
@@ -26,11 +35,13 @@ pub(crate) use explain::ExplainPipeline;
 pub(crate) use pipeline::{RunPipeline, repair_script, run_script, skip_script};
 pub(crate) use prompt::Prompt;
 pub(crate) use rows::RowFormat;
+pub(crate) use serve::Serve;
+pub(crate) use status::{ShowStatus, Top};
 pub(crate) use validate::ValidatePipeline;
 
 use std::path::Path;
 
-use tidemill_engine::{Cause, WorkerProcess, chain};
+use tidemill_engine::{Cause, MemoryBudget, WorkerProcess, chain};
 use tidemill_service::{Error, Runtime, Session};
 use tidemill_sql::Planner;
 
@@ -45,6 +56,17 @@ pub(crate) struct SessionOptions {
     /// Processes on this machine for each query; --workers counts the threads of each
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub processes: u16,
+    /// Memory that all queries of this process together may hold, such as '4 GB' [default: half of what the machine or
+    /// its control group has]
+    #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
+    pub memory: Option<u64>,
+}
+
+fn parse_memory(text: &str) -> Result<u64, String> {
+    match tidemill_sql::parse_bytes(text)? {
+        0 => Err("at least one byte".to_owned()),
+        bytes => Ok(bytes),
+    }
 }
 
 /// Options of the commands that show rows.
@@ -76,6 +98,9 @@ impl SessionOptions {
         let settings = planner.settings_mut();
         settings.processes = self.processes.into();
         settings.split_profiles = user_folders::cache().map(|folder| folder.join("split-profiles"));
+        if let Some(bytes) = self.memory {
+            settings.memory = MemoryBudget::new(bytes);
+        }
         if let Some(workers) = self.workers {
             settings.workers = workers;
         }
@@ -83,9 +108,9 @@ impl SessionOptions {
     }
 }
 
-/// The only connection to a runtime of its own, which begins with what the planner knows.
-fn session(planner: Planner, is_strict: bool) -> Session {
-    let mut session = Session::new(&Runtime::new(planner));
+/// The only connection to a runtime.
+fn session(runtime: &Runtime, is_strict: bool) -> Session {
+    let mut session = Session::new(runtime);
     session.set_strict(is_strict);
     session
 }

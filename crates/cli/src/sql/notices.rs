@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tidemill_sql::QueryStatus;
 
-use super::live::Live;
+use super::query_progress::QueryProgress;
 
 /// How often to check.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -19,7 +19,7 @@ pub(crate) struct Notices {
 
 impl Notices {
     /// Reports what is new, if a check is due.
-    pub fn look(&mut self, live: &Live, status: impl FnOnce() -> Option<QueryStatus>) {
+    pub fn look(&mut self, live: &QueryProgress, status: impl FnOnce() -> Option<QueryStatus>) {
         let now = Instant::now();
         if self.next.is_some_and(|next| now < next) {
             return;

@@ -20,7 +20,7 @@ const LINES_COUNTED_MAX: usize = 10_000;
 
 /// The next item from a pipe.
 #[derive(Debug)]
-pub(crate) enum Next {
+pub(crate) enum PipedInput {
     /// One or more whole statements, or a command.
     Text(ScriptText),
     Ended,
@@ -45,31 +45,30 @@ impl PipedStatements {
                 }
             }
         };
-        thread::Builder::new()
-            .name("standard input".into())
-            .spawn(read)
-            .context("no thread can be started")?;
+        thread::Builder::new().name("standard input".into()).spawn(read).context("cannot start a thread")?;
         Ok(PipedStatements { lines, lines_read: 0 })
     }
 
     /// Waits for the next item, or until `interrupted`.
-    pub fn next(&mut self, interrupted: impl Fn() -> bool) -> anyhow::Result<Next> {
+    pub fn next(&mut self, interrupted: impl Fn() -> bool) -> anyhow::Result<PipedInput> {
         let mut text = String::new();
         let first_line = self.lines_read;
         loop {
             let line = match self.lines.recv_timeout(LOOK) {
-                Err(RecvTimeoutError::Timeout) if interrupted() => return Ok(Next::Interrupted),
+                Err(RecvTimeoutError::Timeout) if interrupted() => return Ok(PipedInput::Interrupted),
                 Err(RecvTimeoutError::Timeout) => continue,
-                Err(RecvTimeoutError::Disconnected) if text.trim().is_empty() => return Ok(Next::Ended),
+                Err(RecvTimeoutError::Disconnected) if text.trim().is_empty() => {
+                    return Ok(PipedInput::Ended);
+                }
                 // The last statement needs no ; at its end.
-                Err(RecvTimeoutError::Disconnected) => return Ok(Next::Text(whole(&text, first_line))),
+                Err(RecvTimeoutError::Disconnected) => return Ok(PipedInput::Text(whole(&text, first_line))),
                 Ok(line) => line.map_err(|error| self.unreadable(&error))?,
             };
             self.lines_read += 1;
             text.push_str(&line);
             text.push('\n');
             if is_whole(&text, &line) || text.len() > MAX_SCRIPT_BYTES {
-                return Ok(Next::Text(whole(&text, first_line)));
+                return Ok(PipedInput::Text(whole(&text, first_line)));
             }
         }
     }
@@ -77,7 +76,7 @@ impl PipedStatements {
     fn unreadable(&self, error: &std::io::Error) -> anyhow::Error {
         let line = self.lines_read + 1;
         super::user_error(match error.kind() {
-            ErrorKind::InvalidData => format!("standard input, line {line}: this is no text in UTF-8"),
+            ErrorKind::InvalidData => format!("standard input, line {line}: this is not UTF-8 text"),
             _ => format!("standard input, line {line}: {error}"),
         })
     }

@@ -1,22 +1,32 @@
 //! `tidemill run pipeline.sql`
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use tidemill_engine::{Positions, Repair, Skip, WorkerProcess, inspect};
+use tidemill_server::{HttpOptions, HttpServer};
+use tidemill_service::Runtime;
 use tidemill_sql::{Pipeline, Planner, StatementKind};
 
-use super::execute::{Executor, Manner};
+use super::execute::{Executor, StatementOrigin};
 use super::{RowOptions, SessionOptions, script, user_error};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
+use crate::terminal;
 
-/// Run the sinks of a script until their input ends or Ctrl-C is pressed
+/// Run the sinks of a script, or of a database, until their input ends or Ctrl-C is pressed
 #[derive(Debug, clap::Args)]
 #[command(after_help = exit_codes!())]
 pub(crate) struct RunPipeline {
     /// The script; - reads standard input
-    #[arg(value_name = "FILE")]
-    script: PathBuf,
+    #[arg(value_name = "FILE", required_unless_present = "database", conflicts_with = "database")]
+    script: Option<PathBuf>,
+    /// Run what is defined in this folder; tidemill sql --database FOLDER defines it
+    #[arg(long, value_name = "FOLDER")]
+    database: Option<PathBuf>,
+    /// Serve metrics and status by HTTP while it runs, such as on 127.0.0.1:8087; an address of this machine alone
+    #[arg(long, value_name = "ADDRESS")]
+    http: Option<SocketAddr>,
     #[command(flatten)]
     rows: RowOptions,
     #[command(flatten)]
@@ -25,8 +35,69 @@ pub(crate) struct RunPipeline {
 
 impl RunPipeline {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
-        run_script(&self.script, self.options.planner_of(&self.script), self.rows)
+        match (&self.script, &self.database) {
+            (Some(script), _) => {
+                run_script_with(script, self.options.planner_of(script), self.rows, self.http)
+            }
+            (None, Some(folder)) => run_database(folder, self.options.planner(), self.rows, self.http),
+            (None, None) => Err(user_error("name the script, or the folder of a database".into())),
+        }
     }
+}
+
+/// Runs the sinks and materialized views of a database; or this process's part of that.
+fn run_database(
+    folder: &Path,
+    planner: Planner,
+    rows: RowOptions,
+    http: Option<SocketAddr>,
+) -> anyhow::Result<Exit> {
+    // Before anything reads standard input.
+    if let Some(member) = WorkerProcess::from_environment()? {
+        return Ok(super::run_member(planner, member));
+    }
+    let http = http.map(serve_http).transpose()?;
+    let runtime = super::database::open_existing(folder, planner)?;
+    let mut executor = executor(&runtime, rows)?;
+    pipeline(&mut executor, folder, http.as_ref())?.ok_or_else(|| {
+        let folder = folder.display();
+        user_error(format!(
+            "the database in '{folder}' has no sink and no materialized view, so there is nothing to run; add one: \
+             tidemill sql --database {folder} -c \"CREATE SINK ...\""
+        ))
+    })
+}
+
+/// Serves metrics and status while something runs.
+fn serve_http(address: SocketAddr) -> anyhow::Result<HttpServer> {
+    let http = HttpServer::start(address, HttpOptions::default())?;
+    terminal::tell(&super::serve::where_http_is(&http));
+    Ok(http)
+}
+
+/// Runs the sinks and materialized views of a script or database, which is reported under its name.
+fn pipeline(executor: &mut Executor, path: &Path, http: Option<&HttpServer>) -> anyhow::Result<Option<Exit>> {
+    let name = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    let runtime = executor.session.runtime().clone();
+    executor.pipeline_observed(|execution| {
+        let http = http?;
+        let observed = runtime.observe(&name, execution);
+        // It listens on this machine only, where nobody is asked.
+        http.serve(&runtime).ok()?;
+        Some(observed)
+    })
+}
+
+fn executor(runtime: &Runtime, rows: RowOptions) -> anyhow::Result<Executor> {
+    Ok(Executor {
+        session: super::session(runtime, rows.strict),
+        format: rows.format,
+        interrupt: Interrupt::of_command()?,
+        origin: StatementOrigin::Script,
+        database: None,
+        shows_time: false,
+        pages: false,
+    })
 }
 
 /// Whether the durable pipeline of a script can resume with the journal in a folder; if not, what a repair would do,
@@ -68,16 +139,23 @@ fn durable_pipeline(path: &Path, mut planner: Planner, folder: &Path) -> anyhow:
 
 /// Runs the statements of a script, then its sinks; or this process's part of a query of another process.
 pub(crate) fn run_script(path: &Path, planner: Planner, rows: RowOptions) -> anyhow::Result<Exit> {
+    run_script_with(path, planner, rows, None)
+}
+
+fn run_script_with(
+    path: &Path,
+    planner: Planner,
+    rows: RowOptions,
+    http: Option<SocketAddr>,
+) -> anyhow::Result<Exit> {
     // Before anything reads standard input.
     if let Some(member) = WorkerProcess::from_environment()? {
         return Ok(super::run_member(planner, member));
     }
     let script = script::read(path)?;
     let statements = script.statements()?;
-    let interrupt = Interrupt::of_command()?;
-    let RowOptions { format, strict } = rows;
-    let mut executor =
-        Executor { session: super::session(planner, strict), format, interrupt, manner: Manner::Script };
+    let http = http.map(serve_http).transpose()?;
+    let mut executor = executor(&Runtime::new(planner), rows)?;
     for statement in &statements {
         let exit = executor.statement(statement)?;
         if exit != Exit::Done {
@@ -85,12 +163,12 @@ pub(crate) fn run_script(path: &Path, planner: Planner, rows: RowOptions) -> any
         }
     }
     let answers = statements.iter().any(|statement| !is_definition(&statement.kind));
-    match executor.pipeline()? {
+    match pipeline(&mut executor, path, http.as_ref())? {
         Some(exit) => Ok(exit),
         None if answers => Ok(Exit::Done),
         None => Err(user_error(format!(
-            "'{}' defines no sink, no materialized view and asks nothing, so there is nothing to run; add CREATE \
-             SINK ... FROM ..., or a SELECT",
+            "'{}' has no sink, no materialized view and no query, so there is nothing to run; add CREATE SINK \
+             ... FROM ... or a SELECT",
             script.name
         ))),
     }
@@ -102,6 +180,8 @@ fn is_definition(kind: &StatementKind) -> bool {
         StatementKind::Query(..)
             | StatementKind::Show(_)
             | StatementKind::Describe(_)
+            | StatementKind::Subscribe(_)
+            | StatementKind::ExplainOutput(_)
             | StatementKind::Explain { .. }
     )
 }

@@ -4,16 +4,16 @@ use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use tidemill_engine::WorkerProcess;
-use tidemill_sql::ShowKind;
 
 use super::client_command::{ClientCommand, HELP};
-use super::completion::Words;
-use super::editor::{Editor, Typed};
-use super::execute::{Executor, Manner};
-use super::piped::{Next, PipedStatements};
+use super::completion::CompletionWords;
+use super::database::DatabaseOption;
+use super::editor::{Editor, PromptInput};
+use super::execute::{Executor, StatementOrigin};
+use super::piped::{PipedInput, PipedStatements};
 use super::rows::RowFormat;
 use super::script::{self, ScriptText};
-use super::{RowOptions, SessionOptions, user_error};
+use super::{RowOptions, SessionOptions, listing, user_error};
 use crate::exit::{self, Exit};
 use crate::interrupt::Interrupt;
 use crate::terminal;
@@ -22,9 +22,10 @@ use crate::terminal;
 #[derive(Debug, clap::Args)]
 #[command(after_help = concat!(
     "Examples:\n  tidemill sql -c \"SELECT campaign, count(*) FROM 'clicks.csv' GROUP BY campaign\"\n  \
-     tidemill sql -c \"SELECT value FROM sequence(rate => 10) LIMIT 5\"\n  \
-     tidemill sql                  a prompt; \\h shows its help\n  \
-     tidemill sql < statements     each as it comes; goes on after an error\n\n",
+     tidemill sql -c \"SELECT value FROM sequence(rate => 10) LIMIT 5\"\n  tidemill sql daily.sql        the \
+     statements of a file\n  tidemill sql                  an \
+     interactive prompt; \\h shows help\n  tidemill sql --database shop  a prompt with definitions that stay\n  \
+     tidemill sql < statements     run each as it arrives; continue after an error\n\n",
     exit_codes!()
 ))]
 pub(crate) struct Prompt {
@@ -34,8 +35,13 @@ pub(crate) struct Prompt {
     /// A file with statements to execute; - reads all of standard input first
     #[arg(short = 'f', long, value_name = "FILE", conflicts_with = "command")]
     file: Option<PathBuf>,
+    /// The same as --file
+    #[arg(value_name = "FILE", conflicts_with_all = ["command", "file"])]
+    script: Option<PathBuf>,
     #[command(flatten)]
     rows: RowOptions,
+    #[command(flatten)]
+    database: DatabaseOption,
     #[command(flatten)]
     options: SessionOptions,
 }
@@ -46,7 +52,7 @@ impl Prompt {
         if let Some(member) = WorkerProcess::from_environment()? {
             return Ok(super::run_member(self.options.planner(), member));
         }
-        let text = match (&self.command, &self.file) {
+        let text = match (&self.command, self.file.as_ref().or(self.script.as_ref())) {
             (Some(text), _) => {
                 Some(ScriptText { name: "query".into(), text: text.clone(), is_standard_input: false })
             }
@@ -54,35 +60,38 @@ impl Prompt {
             (None, None) => None,
         };
         match text {
-            Some(text) => all(&mut self.executor(Manner::Command)?, &text),
+            Some(text) => all(&mut self.executor(StatementOrigin::Command)?, &text),
             None if io::stdin().is_terminal() => self.at_prompt(),
             None => self.read_pipe(),
         }
     }
 
-    fn executor(&self, manner: Manner) -> anyhow::Result<Executor> {
-        let interrupt = match manner {
-            Manner::Prompt => Interrupt::of_prompt()?,
+    fn executor(&self, origin: StatementOrigin) -> anyhow::Result<Executor> {
+        let interrupt = match origin {
+            StatementOrigin::Prompt => Interrupt::of_prompt()?,
             _ => Interrupt::of_command()?,
         };
         Ok(Executor {
-            session: super::session(self.options.planner(), self.rows.strict),
+            session: super::session(&self.database.runtime(self.options.planner())?, self.rows.strict),
             format: self.rows.format,
             interrupt,
-            manner,
+            origin,
+            database: self.database.database.clone(),
+            shows_time: true,
+            pages: true,
         })
     }
 
     /// Executes statements from a pipe; continues after an error, whose code becomes that of the end.
     fn read_pipe(&self) -> anyhow::Result<Exit> {
-        let mut executor = self.executor(Manner::Command)?;
+        let mut executor = self.executor(StatementOrigin::Command)?;
         let mut input = PipedStatements::open()?;
         let mut exit = Exit::Done;
         loop {
             let text = match input.next(|| executor.interrupt.is_asked())? {
-                Next::Text(text) => text,
-                Next::Ended => return leave(&mut executor).map(|ended| worse(exit, ended)),
-                Next::Interrupted => return Ok(Exit::Interrupted),
+                PipedInput::Text(text) => text,
+                PipedInput::Ended => return leave(&mut executor).map(|ended| worse(exit, ended)),
+                PipedInput::Interrupted => return Ok(Exit::Interrupted),
             };
             let ended = match command(&mut executor, &text.text) {
                 Some(Ok(None)) => return leave(&mut executor).map(|ended| worse(exit, ended)),
@@ -100,14 +109,14 @@ impl Prompt {
 
     /// Executes what is typed at a terminal.
     fn at_prompt(&self) -> anyhow::Result<Exit> {
-        let mut executor = self.executor(Manner::Prompt)?;
+        let mut executor = self.executor(StatementOrigin::Prompt)?;
         let mut editor = Editor::new(io::stdout().is_terminal())?;
         let version = env!("CARGO_PKG_VERSION");
         terminal::tell(&format!("Tidemill {version}. A statement ends with ;  \\h shows help, \\q leaves."));
         loop {
-            let words = Words::of(&executor.session);
+            let words = CompletionWords::of(&executor.session);
             let typed = match executor.interrupt.must_leave() {
-                true => Ok(Typed::Ended),
+                true => Ok(PromptInput::Ended),
                 false => executor.interrupt.while_waiting(|| editor.read(words)),
             };
             if executor.interrupt.must_leave() {
@@ -116,9 +125,9 @@ impl Prompt {
                 return leave(&mut executor).map(|_| Exit::Interrupted);
             }
             let text = match typed? {
-                Typed::Text(text) => text,
-                Typed::Cancelled => continue,
-                Typed::Ended => return leave(&mut executor),
+                PromptInput::Text(text) => text,
+                PromptInput::Cancelled => continue,
+                PromptInput::Ended => return leave(&mut executor),
             };
             // A Ctrl-C that came before the statement is not meant for it.
             executor.interrupt.is_asked();
@@ -166,10 +175,14 @@ fn all(executor: &mut Executor, text: &ScriptText) -> anyhow::Result<Exit> {
         }
         defines |= !had && executor.session.has_pipeline();
     }
-    if defines && executor.manner == Manner::Command {
-        let way = if text.is_standard_input { "\\start on a line of its own" } else { "tidemill run FILE" };
+    if defines && executor.origin == StatementOrigin::Command {
+        let way = match &executor.database {
+            _ if text.is_standard_input => "\\start on its own line".to_owned(),
+            Some(folder) => format!("tidemill run --database {}", folder.display()),
+            None => "tidemill run FILE".to_owned(),
+        };
         terminal::tell(&format!(
-            "note: sinks and materialized views are defined but do not run yet; {way} runs them"
+            "note: sinks and materialized views are defined, but not running yet; {way} runs them"
         ));
     }
     Ok(Exit::Done)
@@ -183,26 +196,40 @@ fn command(executor: &mut Executor, text: &str) -> Option<anyhow::Result<Option<
     };
     Some(match command {
         ClientCommand::Quit => Ok(None),
-        ClientCommand::Help => terminal::show(HELP).map(|()| Some(Exit::Done)),
+        ClientCommand::Help => executor.show(format!("{HELP}\n").as_bytes()).map(|()| Some(Exit::Done)),
         ClientCommand::Run => run(executor).map(Some),
         ClientCommand::Start => executor.start().map(Some),
         ClientCommand::Stop => executor.stop().map(Some),
-        ClientCommand::Describe(None) => relations(executor).map(Some),
+        ClientCommand::Describe(None) => listing::all(executor).map(Some),
         ClientCommand::Describe(Some(name)) => {
             let text = format!("DESCRIBE {name}");
             all(executor, &ScriptText { name: "query".into(), text, is_standard_input: true }).map(Some)
         }
         ClientCommand::Include(path) => include(executor, &path).map(Some),
-        ClientCommand::Expanded => {
-            executor.format = match executor.format {
-                RowFormat::Expanded => RowFormat::Table,
-                _ => RowFormat::Expanded,
-            };
-            let is_on = executor.format == RowFormat::Expanded;
-            terminal::tell(if is_on { "a line for each value" } else { "a line for each row" });
-            Ok(Some(Exit::Done))
+        ClientCommand::List(kind) => listing::of(executor, kind).map(Some),
+        ClientCommand::Expanded(wanted) => {
+            let is_on = wanted.unwrap_or(executor.format != RowFormat::Expanded);
+            executor.format = if is_on { RowFormat::Expanded } else { RowFormat::Table };
+            told(if is_on {
+                "rows are shown with one line per value"
+            } else {
+                "rows are shown with one line per row"
+            })
+        }
+        ClientCommand::Timing(wanted) => {
+            executor.shows_time = wanted.unwrap_or(!executor.shows_time);
+            told(if executor.shows_time { "times are shown" } else { "times are not shown" })
+        }
+        ClientCommand::Pager(wanted) => {
+            executor.pages = wanted.unwrap_or(!executor.pages);
+            told(if executor.pages { "long results are shown in a pager" } else { "no pager is used" })
         }
     })
+}
+
+fn told(text: &str) -> anyhow::Result<Option<Exit>> {
+    terminal::tell(text);
+    Ok(Some(Exit::Done))
 }
 
 fn run(executor: &mut Executor) -> anyhow::Result<Exit> {
@@ -210,8 +237,8 @@ fn run(executor: &mut Executor) -> anyhow::Result<Exit> {
     match executor.pipeline()? {
         Some(exit) => Ok(exit),
         None => Err(user_error(
-            "there is nothing to run: define a sink (CREATE SINK name FROM view WITH (path = 'out.csv')) or a \
-             materialized view first"
+            "there is nothing to run; first define a sink (CREATE SINK name FROM view WITH (path = 'out.csv')) \
+             or a materialized view"
                 .into(),
         )),
     }
@@ -223,31 +250,4 @@ fn include(executor: &mut Executor, path: &Path) -> anyhow::Result<Exit> {
     }
     // The commands come from there, whatever the file says.
     all(executor, &ScriptText { is_standard_input: true, ..script::read(path)? })
-}
-
-/// Shows all definitions, one table for each kind.
-fn relations(executor: &Executor) -> anyhow::Result<Exit> {
-    let kinds = [
-        ("sources", ShowKind::Sources),
-        ("tables", ShowKind::Tables),
-        ("views", ShowKind::Views),
-        ("processes", ShowKind::Processes),
-        ("places", ShowKind::Places),
-        ("sinks", ShowKind::Sinks),
-    ];
-    let mut is_empty = true;
-    for (title, kind) in kinds {
-        let rows = executor.session.show(kind);
-        if rows.num_rows() > 0 {
-            terminal::show(title)?;
-            executor.format.show(&rows)?;
-            is_empty = false;
-        }
-    }
-    if is_empty {
-        terminal::tell(
-            "nothing is defined yet; files can be queried by name: SELECT * FROM 'clicks.csv' LIMIT 5;",
-        );
-    }
-    Ok(Exit::Done)
 }

@@ -46,8 +46,8 @@ pub(crate) fn reads_standard_input(statement: &Statement) -> Option<TextError> {
     };
     let connector = create.options.text("connector").ok().flatten()?;
     connector.eq_ignore_ascii_case("stdin").then(|| {
-        let message = "standard input is where the statements come from, so no source can read it";
-        create.options.error("connector", message).with_hint("give the statements as a file, or with -c")
+        let message = "the statements come from standard input, so no source can read it";
+        create.options.error("connector", message).with_hint("pass the statements in a file or with -c")
     })
 }
 
@@ -65,13 +65,15 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<ScriptText> {
         return Err(user_error(most));
     }
     let Ok(text) = String::from_utf8(bytes) else {
-        return Err(user_error(format!("'{name}' is no text in UTF-8; is it a script?")));
+        return Err(user_error(format!("'{name}' is not UTF-8 text; is it a script?")));
     };
     if text.contains('\0') {
-        return Err(user_error(format!("'{name}' is no text: it has zero bytes; is it a script?")));
+        return Err(user_error(format!("'{name}' is not text: it contains zero bytes; is it a script?")));
     }
     if text.trim().is_empty() {
-        return Err(user_error(format!("'{name}' is empty; a script has statements, each ending with ;")));
+        return Err(user_error(format!(
+            "'{name}' is empty; a script consists of statements, each ending with ;"
+        )));
     }
     Ok(ScriptText { name, text, is_standard_input })
 }
@@ -94,8 +96,11 @@ fn read_some(input: impl Read) -> io::Result<Vec<u8>> {
 fn unreadable(name: &str, error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => format!("there is no file '{name}'; is the path right?"),
-        io::ErrorKind::IsADirectory => format!("'{name}' is a folder; name the script in it"),
-        io::ErrorKind::PermissionDenied => format!("'{name}' may not be read; see its permissions"),
+        io::ErrorKind::IsADirectory => format!("'{name}' is a folder; give the path of a script in it"),
+        io::ErrorKind::PermissionDenied => format!(
+            "'{name}' cannot be read: permission denied; check its \
+            permissions"
+        ),
         _ => format!("'{name}' cannot be read: {error}"),
     }
 }

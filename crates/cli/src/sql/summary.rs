@@ -50,8 +50,8 @@ fn met(share: f64, bound: Duration) -> String {
 pub(crate) fn left_out(status: &QueryStatus) {
     if status.late > 0 {
         terminal::tell(&format!(
-            "{} came too late and {} left out of every result, with windows or without; late(TABLE(source)) has them, \
-             and a longer INTERVAL in WATERMARK FOR waits for them",
+            "{} came too late and {} excluded from every result, with or without windows; late(TABLE(source)) \
+             returns them, and a longer INTERVAL in WATERMARK FOR waits for them",
             quantity::counted(status.late, "row"),
             were(status.late)
         ));
@@ -59,7 +59,7 @@ pub(crate) fn left_out(status: &QueryStatus) {
     if status.skipped > 0 {
         let rows = quantity::counted(status.skipped, "row");
         terminal::tell(&format!(
-            "{rows} {} left out as `tidemill journal skip` was told",
+            "{rows} {} skipped, as requested with `tidemill journal skip`",
             were(status.skipped)
         ));
     }
@@ -70,13 +70,17 @@ pub(crate) fn left_out(status: &QueryStatus) {
 /// NULL, rows that a sink refused.
 fn undone(status: &QueryStatus) -> Vec<String> {
     let kinds: [(&Faults, &dyn Fn(u64) -> String); 3] = [
-        (&status.faults, &|count| format!("{} and {} left out", unusable(&status.faults), were(count))),
+        (&status.faults, &|count| format!("{} and {} skipped", unusable(&status.faults), were(count))),
         (&status.null_results, &|count| {
-            format!("{} did not fit and {} NULL", quantity::counted(count, "result"), is_now(count))
+            format!(
+                "{} did not fit the result type and {} NULL",
+                quantity::counted(count, "result"),
+                is_now(count)
+            )
         }),
         (&status.refused, &|count| {
             format!(
-                "{} {} refused by a sink and {} among its dead letters",
+                "{} {} refused by a sink and {} in its file of dead letters",
                 quantity::counted(count, "row"),
                 were(count),
                 is_now(count)
@@ -140,20 +144,18 @@ pub(crate) fn recovered(recovered: &Recovered) {
         return;
     }
     let state = match snapshot {
-        Some(cycle) => format!("from its state after cycle {cycle}"),
+        Some(cycle) => format!("from the state after cycle {cycle}"),
         None => "from the beginning".into(),
     };
     let (cycles, events) = (quantity::counted(*cycles, "cycle"), quantity::counted(*events, "event"));
-    terminal::tell(&format!(
-        "going on {state}: {events} in the journal behind it, {cycles} to be made again"
-    ));
+    terminal::tell(&format!("resuming {state}: {events} in the journal after it, {cycles} to recompute"));
     if *cuts_forgotten > 0 {
         let cycles = quantity::counted(*cuts_forgotten, "cycle");
-        terminal::tell(&format!("{cycles} had not reached the disk and no sink; they are made anew"));
+        terminal::tell(&format!("{cycles} had reached neither the disk nor a sink and will be recomputed"));
     }
     for (stream, positions) in skips {
         terminal::tell(&format!(
-            "leaving out {} of '{stream}', as `tidemill journal skip` was told: position {positions}",
+            "skipping {} of '{stream}', as requested with `tidemill journal skip`: position {positions}",
             quantity::counted(positions.count(), "row")
         ));
     }

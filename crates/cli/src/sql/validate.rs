@@ -24,11 +24,11 @@ impl ValidatePipeline {
         let script = script::read(&self.script)?;
         let (statements, errors) = script.parse();
         let mut planner = self.options.planner_of(&self.script);
-        let mut found = Found { errors, ..Found::default() };
+        let mut found = Findings { errors, ..Findings::default() };
         for statement in &statements {
             found.check(&mut planner, statement);
         }
-        let Found { mut errors, not_checked, .. } = found;
+        let Findings { mut errors, not_checked, .. } = found;
         if errors.is_empty() {
             planner.pipeline()?;
             terminal::tell(&format!(
@@ -42,7 +42,7 @@ impl ValidatePipeline {
         let mut said = format!("{} in {}", quantity::counted(errors.len() as u64, "error"), script.name);
         if not_checked > 0 {
             let noun = quantity::counted(not_checked, "statement");
-            said.push_str(&format!("; {noun} not checked, for what they use is wrong itself"));
+            said.push_str(&format!("; {noun} not checked, because what they use is wrong"));
         }
         terminal::tell(&format!("error: {}\n\n{said}", script::Wrong(errors)));
         Ok(Exit::BadInput)
@@ -51,14 +51,14 @@ impl ValidatePipeline {
 
 /// The findings so far.
 #[derive(Default)]
-struct Found {
+struct Findings {
     errors: Vec<TextError>,
     /// The names of what could not be defined. Reporting them as missing would repeat the same error.
     undefined: Vec<String>,
     not_checked: u64,
 }
 
-impl Found {
+impl Findings {
     fn check(&mut self, planner: &mut Planner, statement: &Statement) {
         if self.undefined.iter().any(|name| statement.find_name(name).is_some()) {
             self.not_checked += 1;

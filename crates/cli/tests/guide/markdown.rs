@@ -10,7 +10,7 @@ pub enum Item {
         what: String,
         text: String,
     },
-    /// A marker before something that is no block.
+    /// A marker before something that is not a block.
     Idle {
         line: usize,
     },
@@ -86,7 +86,7 @@ pub fn items(page: &str) -> Vec<Item> {
     items
 }
 
-/// The markers of a comment; a reason goes on to its end.
+/// The markers of a comment; a reason continues to its end.
 fn divided(said: &str) -> Vec<String> {
     let mut markers = Vec::new();
     let mut rest = said.trim();

@@ -235,7 +235,7 @@ fn of_users(command: &str) -> String {
     command.replace("target/release/tidemill", "tidemill")
 }
 
-/// Commands and what is shown below each. A command goes on as long as a quote is open, or `\` ends its line.
+/// Commands and what is shown below each. A command continues as long as a quote is open, or `\` ends its line.
 fn steps(text: &str) -> Vec<(String, String)> {
     let mut steps: Vec<(String, String)> = Vec::new();
     let mut goes_on = false;

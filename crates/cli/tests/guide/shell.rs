@@ -30,6 +30,8 @@ pub fn run(folder: &Path, command: &str, interrupted_at: Option<&str>) -> Ended 
         .current_dir(folder)
         .env("PATH", format!("{}:{path}", tools.display()))
         .env("XDG_CACHE_HOME", folder.join(".cache"))
+        // A run warns of bad rows after some seconds: on a slow machine only.
+        .env("TIDEMILL_LOG", "off")
         .stdin(Stdio::null())
         // Of its own, so that all that the command has started can be ended.
         .process_group(0)

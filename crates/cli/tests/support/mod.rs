@@ -87,7 +87,7 @@ pub fn ended(folder: &Path, arguments: &[&str]) -> Ended {
 /// Runs it to its end with a text on standard input.
 pub fn ended_with_input(folder: &Path, arguments: &[&str], input: &str) -> Ended {
     let mut child = child::start(tidemill(folder, arguments));
-    // A command that ends before it has read everything is no failure here.
+    // A command that ends before it has read everything is not a failure here.
     let _ = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
     child::end(child)
 }

@@ -31,6 +31,14 @@ pub struct DeadLetterFile {
     last_earlier: u64,
 }
 
+impl Drop for DeadLetterFile {
+    fn drop(&mut self) {
+        // A child process that was just started has the file open, too, until it executes its program: closing it here
+        // would not end the lock.
+        let _ = self.file.unlock();
+    }
+}
+
 impl DeadLetterFile {
     /// Opens or creates the file for this sink. With `resume`, the lines that are there are the beginning of what this
     /// run writes; otherwise, of what other runs have written.
@@ -44,7 +52,11 @@ impl DeadLetterFile {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(unusable(path, "another sink or another run writes to it; give each a file"));
+                return Err(unusable(
+                    path,
+                    "another sink or another run is writing to it; give each its own \
+                    file",
+                ));
             }
             Err(TryLockError::Error(error)) => return Err(unusable(path, &error.to_string())),
         }
@@ -86,8 +98,8 @@ impl DeadLetterFile {
         let bytes = self.bytes + text.len() as u64;
         if bytes > BYTES_MAX {
             return Err(Cause::resource(format!(
-                "dead letters '{}' have reached {} MiB: find out why so many rows are refused, move the file away, and \
-                 start again",
+                "the file of dead letters '{}' has reached {} MiB; find out why so many rows are refused, move \
+                 the file away, and start the query again",
                 self.path.display(),
                 BYTES_MAX >> 20
             )));
@@ -183,7 +195,10 @@ fn cycle_of(line: &[u8]) -> Option<(u64, String)> {
 }
 
 fn other_content(path: &Path, line: usize) -> Cause {
-    unusable(path, &format!("line {line} is no dead letter that this version can read; name another file"))
+    unusable(
+        path,
+        &format!("line {line} is not a dead letter that this version can read; choose another file"),
+    )
 }
 
 fn unusable(path: &Path, reason: &str) -> Cause {
@@ -191,7 +206,7 @@ fn unusable(path: &Path, reason: &str) -> Cause {
 }
 
 fn unwritten(path: &Path, error: &std::io::Error) -> Cause {
-    Cause::operation(format!("dead letters '{}' cannot be written: {error}", path.display()))
+    Cause::operation(format!("cannot write dead letters to '{}': {error}", path.display()))
 }
 
 #[cfg(test)]
@@ -222,7 +237,7 @@ mod tests {
         let path = folder.path().join("refused.ndjson");
         let mut letters = DeadLetterFile::open(&path, "s", true).unwrap();
         let second = DeadLetterFile::open(&path, "s", true).err().unwrap();
-        assert!(second.fault == Fault::User && second.message.contains("another run writes"), "{second}");
+        assert!(second.fault == Fault::User && second.message.contains("another run is writing"), "{second}");
         // Two rows that one event has caused.
         letters.write(&[letter(3, 1), letter(3, 1), letter(4, 0)]).unwrap();
         drop(letters);
@@ -232,7 +247,7 @@ mod tests {
         letters.write(&[letter(6, 0)]).unwrap();
         drop(letters);
         assert_eq!(places(&path), [(3, 1), (3, 1), (4, 0), (3, 2), (5, 0), (6, 0)]);
-        // A run that does not resume has cycles of its own.
+        // A run that does not resume has its own cycles.
         let mut letters = DeadLetterFile::open(&path, "s", false).unwrap();
         letters.write(&[letter(3, 1)]).unwrap();
         assert_eq!(places(&path).len(), 7);
@@ -272,7 +287,10 @@ mod tests {
         for text in ["id,price\n1,2\n", "x", "{\"cycle\":1}\n", &newer, &format!("{one}x\n{one}")] {
             std::fs::write(&path, text).unwrap();
             let refused = DeadLetterFile::open(&path, "s", true).err().unwrap();
-            assert!(refused.fault == Fault::User && refused.message.contains("no dead letter"), "{refused}");
+            assert!(
+                refused.fault == Fault::User && refused.message.contains("not a dead letter"),
+                "{refused}"
+            );
             assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
         }
     }

@@ -1,10 +1,10 @@
 //! Rows that a target refuses. They are kept separately, with the reason, so that the others can continue.
 
+mod dead_letter_sink;
 mod file;
-mod sifting;
 
+pub use dead_letter_sink::DeadLetterSink;
 pub use file::DeadLetterFile;
-pub use sifting::Sifted;
 
 use std::fmt::Write;
 
@@ -36,7 +36,7 @@ impl DeadLetter {
     /// The error of a sink that does not keep refused rows.
     pub(crate) fn unkept(&self) -> Cause {
         let text = format!(
-            "{}; the row is {}; with dead_letters = 'FILE' the sink keeps such rows there and continues",
+            "{}; the row is {}; with dead_letters = 'FILE', the sink writes such rows there and continues",
             self.reason,
             self.shown_row()
         );

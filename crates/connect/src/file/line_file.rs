@@ -1,30 +1,30 @@
 //! Reads text files in large chunks of complete lines: the source of every line format.
 //!
-//! A file is plain or compressed with zstd, which is recognised by its first bytes and not by its name. The path `-` is
+//! A file is plain or compressed with zstd or gzip, which is recognised by its first bytes and not by its name. The path `-` is
 //! standard input. Memory is bounded by the buffer (1 MiB) plus zstd's window, whatever the file contains.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use crate::file::gzip_read::{GzipReader, begins_gzip};
 use crate::file::lines::{LINE_LIMIT_BYTES, LineChunk};
 use crate::file::zstd_read::{ZstdError, ZstdReader, begins_zstd};
 
 const BUFFER_BYTES: usize = 1024 * 1024;
-const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// Why a file of lines could not be read. The message says which file, why, and what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LineFileError {
     /// There is no file of that name.
-    #[error("{path}: no such file; check the path (and for a compressed file its ending, such as .zst)")]
+    #[error("{path}: no such file; check the path (and the extension, such as .zst for a compressed file)")]
     NotFound {
         /// The file.
         path: String,
     },
     /// The path names a directory.
-    #[error("{path}: is a directory; name a file in it")]
+    #[error("{path}: this is a directory; choose a file in it")]
     IsDirectory {
         /// The directory.
         path: String,
@@ -35,12 +35,24 @@ pub enum LineFileError {
         /// The file.
         path: String,
     },
-    /// The file's bytes are no valid zstd.
+    /// The file's bytes are not valid zstd.
     #[error(
-        "{path}: damaged zstd file at byte {offset}: {detail}; copy it or compress it again (`zstd -t` tests a \
-         file), and if it is plain text, rename it without .zst"
+        "{path}: damaged zstd file at byte {offset}: {detail}; copy or compress it again (`zstd -t` tests a \
+         file); if it is plain text, rename it without .zst"
     )]
     CorruptZstd {
+        /// The file.
+        path: String,
+        /// Bytes of the compressed file that were read up to the error.
+        offset: u64,
+        /// What is wrong there.
+        detail: String,
+    },
+    /// The file's bytes are not valid gzip.
+    #[error(
+        "{path}: damaged gzip file at byte {offset}: {detail}; copy or compress it again (`gzip -t` tests a file)"
+    )]
+    CorruptGzip {
         /// The file.
         path: String,
         /// Bytes of the compressed file that were read up to the error.
@@ -75,6 +87,7 @@ type ByteSource = Box<dyn Read + Send>;
 enum Content {
     Plain { source: ByteSource, offset: u64 },
     Zstd(Box<ZstdReader<ByteSource>>),
+    Gzip(Box<GzipReader<ByteSource>>),
 }
 
 /// A text file, read in chunks of complete lines.
@@ -102,7 +115,7 @@ pub struct LineFile {
 }
 
 impl LineFile {
-    /// Opens a file, plain or zstd; `-` is standard input (a file of that name is `./-`).
+    /// Opens a file, plain, zstd or gzip; `-` is standard input (a file of that name is `./-`).
     ///
     /// An empty file is fine and has no chunks. But an empty file named `.zst` is damaged, like any file with that
     /// ending that does not begin like zstd.
@@ -139,11 +152,7 @@ impl LineFile {
         let mut magic = [0; 4];
         let count = read_full(&mut source, &mut magic).map_err(|error| io_error(&name, 0, error))?;
         let magic = magic[..count].to_vec();
-        let is_zstd = begins_zstd(&magic);
-        if magic.starts_with(&GZIP_MAGIC) {
-            let detail = "it is compressed with gzip, and only zstd is supported".to_owned();
-            return Err(LineFileError::UnsupportedCompression { path: name, detail });
-        }
+        let (is_zstd, is_gzip) = (begins_zstd(&magic), begins_gzip(&magic));
         if named_zstd && !is_zstd {
             let detail = if count == 0 { "the file is empty" } else { "it does not begin with a zstd frame" };
             return Err(LineFileError::CorruptZstd { path: name, offset: 0, detail: detail.to_owned() });
@@ -151,6 +160,7 @@ impl LineFile {
         let source: ByteSource = Box::new(io::Cursor::new(magic).chain(source));
         let content = match is_zstd {
             true => Content::Zstd(Box::new(ZstdReader::new(source))),
+            false if is_gzip => Content::Gzip(Box::new(GzipReader::new(source))),
             false => Content::Plain { source, offset: 0 },
         };
         let buffer = vec![0; BUFFER_BYTES].into_boxed_slice();
@@ -239,6 +249,10 @@ impl LineFile {
                 Ok(count) => count,
                 Err(error) => return Err(zstd_error(&self.name, reader.offset(), error)),
             },
+            Content::Gzip(reader) => match reader.read(free) {
+                Ok(count) => count,
+                Err(error) => return Err(zstd_error(&self.name, reader.offset(), error)),
+            },
         };
         self.at_end = count == 0;
         self.end += count;
@@ -271,6 +285,7 @@ fn zstd_error(name: &str, read_so_far: u64, error: ZstdError) -> LineFileError {
     match error {
         ZstdError::Io(source) => io_error(name, read_so_far, source),
         ZstdError::Corrupt { offset, detail } => LineFileError::CorruptZstd { path, offset, detail },
+        ZstdError::CorruptGzip { offset, detail } => LineFileError::CorruptGzip { path, offset, detail },
         ZstdError::Unsupported { detail } => LineFileError::UnsupportedCompression { path, detail },
     }
 }

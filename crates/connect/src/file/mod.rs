@@ -1,5 +1,6 @@
 //! Files: rows from one file or many, read once or followed, and rows to one file or to a directory of them.
 
+mod gzip_read;
 mod line_file;
 mod lines;
 #[cfg(feature = "tables")]
@@ -13,4 +14,4 @@ pub use lines::{LINE_LIMIT_BYTES, Line, LineChunk, Lines};
 #[cfg(feature = "tables")]
 pub use sink::{DirectorySink, DirectorySinkSettings, FileFormat, FileSink, FileSinkSettings, SyncPolicy};
 #[cfg(feature = "tables")]
-pub use source::{FileSettings, FileSource};
+pub use source::{FileSettings, FileSource, first_file};

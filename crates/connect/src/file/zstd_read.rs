@@ -27,6 +27,8 @@ pub(crate) enum ZstdError {
     Io(io::Error),
     /// The bytes before `offset` of the compressed file are not valid zstd.
     Corrupt { offset: u64, detail: String },
+    /// The bytes before `offset` of the compressed file are not valid gzip.
+    CorruptGzip { offset: u64, detail: String },
     /// Valid, but requires what this decoder refuses: a dictionary or a huge window.
     Unsupported { detail: String },
 }
@@ -149,14 +151,14 @@ impl<R: Read> ZstdReader<R> {
         }
         match error {
             FrameDecoderError::WindowSizeTooBig { requested, max } => ZstdError::Unsupported {
-                detail: format!("it needs a window of {requested} bytes, at most {max} are allowed"),
+                detail: format!("it needs a window of {requested} bytes, but at most {max} are allowed"),
             },
             FrameDecoderError::DictNotProvided { dict_id } => {
                 ZstdError::Unsupported { detail: format!("it needs the dictionary {dict_id}") }
             }
             _ if self.source.hit_end => self.corrupt("the file ends in the middle of a frame"),
             FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::BadMagicNumber(_)) => {
-                self.corrupt("something that is no zstd frame follows")
+                self.corrupt("something other than a zstd frame follows")
             }
             other => self.corrupt(&other.to_string()),
         }

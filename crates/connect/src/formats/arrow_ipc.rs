@@ -83,5 +83,5 @@ fn is_file(file: &mut File) -> Result<bool, Cause> {
 }
 
 fn explain(place: &str, error: &ArrowError) -> Cause {
-    Cause::user(format!("{place}: cannot be read as Arrow IPC: {error}; rewrite it, or leave it out"))
+    Cause::user(format!("{place}: cannot be read as Arrow IPC: {error}; rewrite the file, or exclude it"))
 }

@@ -65,7 +65,7 @@ impl BadRows {
 
 /// The message for a missing required value.
 pub(super) fn no_value(field: &Field) -> String {
-    format!("column '{}' is NOT NULL, but there is no value", field.name())
+    format!("column '{}' is NOT NULL, but has no value", field.name())
 }
 
 /// Why a text is not a value of a column.
@@ -78,6 +78,9 @@ pub(super) fn mismatch(field: &Field, text: &str) -> String {
     let is_number = Float64Type::parse(text.trim_ascii()).is_some();
     match field.data_type().is_integer() && is_number {
         true => format!("column '{}': {shown} does not fit into {name}", field.name()),
-        false => format!("column '{}': '{}' is not a {name}", field.name(), shown.escape_debug()),
+        false => {
+            let article = if name.starts_with(['A', 'I']) { "an" } else { "a" };
+            format!("column '{}': '{}' is not {article} {name}", field.name(), shown.escape_debug())
+        }
     }
 }

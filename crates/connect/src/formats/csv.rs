@@ -238,7 +238,7 @@ impl CsvDecoder {
         let mut bad = BadRows::default();
         self.records.check_bytes(&mut self.buffer, start, end, &mut bad);
         let Ok(text) = std::str::from_utf8(&self.buffer[start..end]) else {
-            return Err(Cause::bug(format!("{}: a block that is not UTF-8 was not found out", self.place)));
+            return Err(Cause::bug(format!("{}: a block that is not UTF-8 was not detected", self.place)));
         };
         let mut columns = Vec::with_capacity(self.schema.fields().len());
         for (slot, column) in self.looked_at.iter().enumerate() {
@@ -303,7 +303,7 @@ impl RecordDecoder for CsvDecoder {
         self.layout.is_some()
     }
 
-    fn go_on(&mut self, line: u64) {
+    fn resume_at(&mut self, line: u64) {
         self.buffer.clear();
         self.line = line;
         self.at_start = false;
@@ -331,7 +331,8 @@ fn check_characters(delimiter: u8, quote: u8) -> Result<(), Cause> {
     match is_usable(delimiter) && is_usable(quote) && delimiter != quote {
         true => Ok(()),
         false => Err(Cause::user(format!(
-            "delimiter '{}' and quote '{}' of a CSV must be two different ASCII characters, and no line ends",
+            "delimiter '{}' and quote '{}' of a CSV must be two different ASCII characters other than line \
+             ends",
             delimiter.escape_ascii(),
             quote.escape_ascii()
         ))),
@@ -342,7 +343,7 @@ fn check_types(schema: &Arc<Schema>) -> Result<(), Cause> {
     match schema.fields().iter().find(|field| !values::is_supported(field.data_type())) {
         None => Ok(()),
         Some(field) => Err(Cause::user(format!(
-            "column '{}': a CSV has no values of type {}; declare it as VARCHAR, or use json",
+            "column '{}': a CSV cannot contain values of type {}; declare it as VARCHAR, or use json",
             field.name(),
             sql_type(field.data_type())
         ))),

@@ -7,6 +7,7 @@ use tidemill_core::error::Cause;
 
 use super::bad_rows::{BadRows, Texts};
 use super::csv_records::Span;
+use super::epoch::Epoch;
 use super::fit::missing_column;
 use super::values;
 
@@ -80,7 +81,9 @@ pub(super) fn is_header_of(first: &[String], declared: &Schema) -> bool {
         return true;
     }
     let looks_named = first.iter().all(|text| is_name(text));
-    let fits = |(field, text): (&std::sync::Arc<Field>, &String)| has_type(text, field.data_type());
+    let fits = |(field, text): (&std::sync::Arc<Field>, &String)| {
+        has_type(text, field.data_type()) || Epoch::of(field).is_some_and(|epoch| epoch.parse(text).is_some())
+    };
     looks_named && !declared.fields().iter().zip(first).all(fits)
 }
 
@@ -92,8 +95,8 @@ pub(crate) fn is_name(text: &str) -> bool {
 
 /// Whether a text is a value of a type, or NULL.
 pub(crate) fn has_type(text: &str, data_type: &DataType) -> bool {
-    struct One<'a>(&'a str);
-    impl Texts for One<'_> {
+    struct SingleText<'a>(&'a str);
+    impl Texts for SingleText<'_> {
         fn rows(&self) -> usize {
             1
         }
@@ -102,7 +105,7 @@ pub(crate) fn has_type(text: &str, data_type: &DataType) -> bool {
         }
     }
     let mut bad = BadRows::default();
-    let array = values::column(&Field::new("", data_type.clone(), true), &One(text), &mut bad);
+    let array = values::column(&Field::new("", data_type.clone(), true), &SingleText(text), &mut bad);
     array.is_ok() && bad.good().is_none()
 }
 

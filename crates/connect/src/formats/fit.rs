@@ -9,8 +9,10 @@ use tidemill_core::error::Cause;
 use tidemill_core::source::Faults;
 
 use super::bad_rows::{BadRows, no_value};
+use super::text_length::{characters_max, check_length};
 use super::values::good_rows;
-use super::{close_match, project, sql_type};
+use super::{project, sql_type};
+use crate::suggest::closest;
 
 /// The batches of a file that knows its own columns.
 pub(crate) type BatchReader = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>;
@@ -44,8 +46,8 @@ impl Fit {
             if !is_lossless(is, wanted) {
                 let (name, is, wanted) = (field.name(), sql_type(is), sql_type(wanted));
                 return Err(Cause::user(format!(
-                    "{place}: column '{name}' is {is}, but {wanted} is wanted; declare it as {is} and CAST \
-                     it, or leave the file out"
+                    "{place}: column '{name}' is {is}, but declared as {wanted}; declare it as {is} and CAST \
+                     it, or exclude the file"
                 )));
             }
             found.push(at);
@@ -102,6 +104,7 @@ impl Fit {
                     }
                 }
             }
+            check_length(field, &cast, &mut bad);
             columns.push(cast);
         }
         columns.truncate(self.schema.fields().len());
@@ -119,7 +122,7 @@ fn position(schema: &Schema, name: &str) -> Option<usize> {
 
 /// A declared column does not exist in a file.
 pub(crate) fn missing_column(place: &str, name: &str, names: &[String]) -> Cause {
-    let hint = close_match(name, names.iter().map(String::as_str));
+    let hint = closest(name, names.iter().map(String::as_str));
     let hint = hint.map_or(String::new(), |hint| format!("; did you mean '{hint}'?"));
     let names = names.join(", ");
     Cause::user(format!("{place}: there is no column '{name}'; the columns are {names}{hint}"))
@@ -127,7 +130,8 @@ pub(crate) fn missing_column(place: &str, name: &str, names: &[String]) -> Cause
 
 /// Whether a column of a file may have values that the declared type does not have.
 fn can_mismatch(is: &Field, wanted: &Field) -> bool {
-    is.data_type() != wanted.data_type() || (is.is_nullable() && !wanted.is_nullable())
+    let may_lack = is.is_nullable() && !wanted.is_nullable();
+    is.data_type() != wanted.data_type() || may_lack || characters_max(wanted).is_some()
 }
 
 /// Whether a cast preserves every value that it does not reject.

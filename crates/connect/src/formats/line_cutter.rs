@@ -22,8 +22,8 @@ impl LineCutter {
         LineCutter { begun: Vec::new(), is_too_long: false, next_number: 1 }
     }
 
-    /// A new input begins, or the current one goes on elsewhere, with the line of this number.
-    pub(super) fn go_on(&mut self, line: u64) {
+    /// A new input begins, or the current one continues elsewhere, with the line of this number.
+    pub(super) fn resume_at(&mut self, line: u64) {
         self.begun.clear();
         self.is_too_long = false;
         self.next_number = line;

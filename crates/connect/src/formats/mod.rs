@@ -10,6 +10,7 @@ mod csv_block;
 mod csv_header;
 mod csv_records;
 pub mod encode;
+mod epoch;
 mod fit;
 pub mod infer;
 mod line_cutter;
@@ -21,6 +22,7 @@ mod own;
 pub mod parquet;
 mod parsed_lines;
 mod sql_type;
+mod text_length;
 pub mod text_lines;
 mod times;
 mod values;
@@ -35,11 +37,14 @@ use tidemill_core::source::Faults;
 
 pub(crate) use csv_header::{different_names, is_name, text as field_text};
 pub(crate) use csv_records::{Step, next_record};
+pub use epoch::with_epoch_unit;
 pub(crate) use fit::{BatchReader, Fit};
 pub(crate) use ndjson_keys::outermost_keys;
 pub use own::{DecoderFactory, OwnDecoding};
 pub use parsed_lines::{LineParser, ParsedLines, ParsedRow};
 pub use sql_type::sql_type;
+pub use text_length::with_characters_max;
+pub use times::timestamp_ns;
 pub(crate) use times::{is_date, is_timestamp};
 
 /// The longest record of a text format, in bytes; a longer one is a fault.
@@ -88,10 +93,9 @@ impl Format {
         }
     }
 
-    /// The format named by a path's ending; a final `.zst` is ignored.
+    /// The format named by a path's ending; a final `.zst` or `.gz` is ignored.
     pub fn of_path(path: &str) -> Option<Format> {
-        let path = path.strip_suffix(".zst").unwrap_or(path);
-        Format::named(path.rsplit_once('.')?.1)
+        Format::named(ending(path)?)
     }
 
     /// Whether it is text, which a [`RecordDecoder`] reads.
@@ -101,6 +105,22 @@ impl Format {
             Format::Parquet | Format::ArrowIpc => false,
         }
     }
+}
+
+/// The ending of a path that names a format: what follows its last dot, without `.zst` or `.gz`.
+///
+/// ```
+/// assert_eq!(tidemill_connect::formats::ending("logs/app.logfmt.gz"), Some("logfmt"));
+/// assert_eq!(tidemill_connect::formats::ending("logs/today"), None);
+/// ```
+pub fn ending(path: &str) -> Option<&str> {
+    let name = without_compression(path).rsplit('/').next()?;
+    Some(name.rsplit_once('.')?.1)
+}
+
+/// A path without the ending of a compression.
+pub(crate) fn without_compression(path: &str) -> &str {
+    path.strip_suffix(".zst").or_else(|| path.strip_suffix(".gz")).unwrap_or(path)
 }
 
 /// How a CSV is written.
@@ -196,7 +216,7 @@ pub trait RecordDecoder: Send {
 
     /// Continues elsewhere in the current input, where a record begins whose line has this number. What waited is
     /// dropped.
-    fn go_on(&mut self, line: u64);
+    fn resume_at(&mut self, line: u64);
 
     /// The input has ended: takes a last record that has no line end.
     ///
@@ -242,45 +262,4 @@ pub(crate) fn project(schema: &Schema, columns: &[usize]) -> Result<SchemaRef, C
         .project(columns)
         .map(Into::into)
         .map_err(|error| Cause::bug(format!("projection: {error}")).with_source(error))
-}
-
-/// The most similar one of `names`, if one is similar: for "did you mean".
-pub(crate) fn close_match<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let wanted = name.to_lowercase();
-    let limit = 1 + wanted.chars().count() / 3;
-    names
-        .into_iter()
-        .map(|candidate| (edit_distance(&wanted, &candidate.to_lowercase()), candidate))
-        .filter(|(distance, _)| *distance <= limit)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| candidate)
-}
-
-/// The Levenshtein distance in characters.
-fn edit_distance(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (i, a) in left.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in right.iter().enumerate() {
-            let replaced = diagonal + usize::from(a != *b);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[right.len()]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_distance_counts_insertions_deletions_and_replacements() {
-        assert_eq!(edit_distance("kitten", "sitting"), 3);
-        assert_eq!(edit_distance("", "abc"), 3);
-        assert_eq!(close_match("evnt_time", ["ad", "event_time", "user"]), Some("event_time"));
-        assert_eq!(close_match("price", ["ad", "event_time"]), None);
-    }
 }

@@ -23,6 +23,7 @@ use tidemill_core::source::Faults;
 use super::bad_rows::{BadRows, Texts, no_value};
 use super::ndjson_fields::{is_direct, raw_field};
 use super::ndjson_keys as keys;
+use super::text_length::check_length;
 use super::values::{self, good_rows};
 use super::{DecoderSettings, RECORD_LIMIT_BYTES, RecordDecoder, Waiting, project};
 
@@ -74,20 +75,20 @@ pub struct NdjsonDecoder {
 
 /// A line that is not empty: its location in the buffer, and its number.
 #[derive(Clone, Copy)]
-struct Line {
+struct LineRange {
     begin: usize,
     end: usize,
     number: u64,
 }
 
 /// The rows of a block that could be decoded, and their line numbers.
-struct Kept<'a> {
+struct DecodedParts<'a> {
     parts: &'a mut Vec<RecordBatch>,
     lines: &'a mut Vec<u64>,
 }
 
-impl Kept<'_> {
-    fn keep(&mut self, lines: &[Line], batch: RecordBatch) {
+impl DecodedParts<'_> {
+    fn keep(&mut self, lines: &[LineRange], batch: RecordBatch) {
         self.lines.extend(lines.iter().map(|line| line.number));
         self.parts.push(batch);
     }
@@ -103,7 +104,7 @@ impl NdjsonDecoder {
         for field in schema.fields() {
             let raw = Schema::new(vec![raw_field(field, field.name())]);
             ReaderBuilder::new(Arc::new(raw)).build_decoder().map_err(|error| {
-                Cause::user(format!("column '{}': JSON has no such values: {error}", field.name()))
+                Cause::user(format!("column '{}': JSON cannot contain such values: {error}", field.name()))
                     .with_source(error)
             })?;
         }
@@ -161,7 +162,7 @@ impl NdjsonDecoder {
             let base = *start;
             move |at| base + at
         }) {
-            let line = Line { begin: *start, end: newline, number: self.line };
+            let line = LineRange { begin: *start, end: newline, number: self.line };
             *start = newline + 1;
             self.line += 1;
             if std::mem::take(&mut self.discarding) {
@@ -210,7 +211,7 @@ impl NdjsonDecoder {
     fn emit(
         &mut self,
         buffer: &[u8],
-        lines: &[Line],
+        lines: &[LineRange],
         batches: &mut VecDeque<RecordBatch>,
     ) -> Result<(), Cause> {
         if lines.is_empty() {
@@ -219,7 +220,13 @@ impl NdjsonDecoder {
         let mut parts = Vec::new();
         let mut kept = Vec::with_capacity(lines.len());
         let raw = self.raw.clone();
-        self.decode_lines(&raw, false, buffer, lines, &mut Kept { parts: &mut parts, lines: &mut kept });
+        self.decode_lines(
+            &raw,
+            false,
+            buffer,
+            lines,
+            &mut DecodedParts { parts: &mut parts, lines: &mut kept },
+        );
         if kept.is_empty() {
             return Ok(());
         }
@@ -245,8 +252,8 @@ impl NdjsonDecoder {
         raw: &SchemaRef,
         are_alike: bool,
         buffer: &[u8],
-        lines: &[Line],
-        kept: &mut Kept<'_>,
+        lines: &[LineRange],
+        kept: &mut DecodedParts<'_>,
     ) {
         match decode_block(raw, buffer, lines) {
             Ok(batch) if are_alike => kept.keep(lines, batch),
@@ -265,9 +272,9 @@ impl NdjsonDecoder {
         &mut self,
         raw: &SchemaRef,
         buffer: &[u8],
-        lines: &[Line],
+        lines: &[LineRange],
         batch: &RecordBatch,
-        kept: &mut Kept<'_>,
+        kept: &mut DecodedParts<'_>,
     ) {
         let text = |row: usize| &buffer[lines[row].begin..lines[row].end];
         let mut done = 0;
@@ -359,7 +366,7 @@ impl RecordDecoder for NdjsonDecoder {
         (!self.discarding).then_some(Waiting { bytes: self.buffer.len() as u64, line: self.line })
     }
 
-    fn go_on(&mut self, line: u64) {
+    fn resume_at(&mut self, line: u64) {
         self.buffer.clear();
         self.line = line;
         self.at_start = false;
@@ -399,8 +406,9 @@ impl Texts for Strings<'_> {
     }
 }
 
-/// Marks the rows of a column made by Arrow that lack a required value.
+/// Marks the rows of a column made by Arrow that lack a required value, or whose text is too long.
 fn check_direct(field: &Field, values: &ArrayRef, bad: &mut BadRows) {
+    check_length(field, values, bad);
     if !field.is_nullable() {
         for row in (0..values.len()).filter(|row| values.is_null(*row)) {
             bad.mark(row, values.len(), || no_value(field));
@@ -409,7 +417,7 @@ fn check_direct(field: &Field, values: &ArrayRef, bad: &mut BadRows) {
 }
 
 /// Decodes lines each of which must be one object.
-fn decode_block(schema: &SchemaRef, buffer: &[u8], lines: &[Line]) -> Result<RecordBatch, String> {
+fn decode_block(schema: &SchemaRef, buffer: &[u8], lines: &[LineRange]) -> Result<RecordBatch, String> {
     let builder =
         ReaderBuilder::new(schema.clone()).with_batch_size(lines.len() + 1).with_coerce_primitive(true);
     let mut decoder = builder.build_decoder().map_err(explain)?;

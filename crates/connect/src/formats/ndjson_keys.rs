@@ -17,7 +17,7 @@ pub(super) fn as_declared(declared: &Schema) -> SchemaRef {
 }
 
 /// Consecutive rows whose objects have the same keys.
-pub(super) struct Run {
+pub(super) struct KeyRun {
     pub(super) rows: Range<usize>,
     /// How they write them; the reason if two of their keys could be the same column.
     pub(super) keys: Result<SchemaRef, String>,
@@ -32,11 +32,11 @@ pub(super) fn written_otherwise<'a>(
     declared: &Schema,
     batch: &RecordBatch,
     text_of: impl Fn(usize) -> &'a [u8],
-) -> Vec<Run> {
+) -> Vec<KeyRun> {
     let is_respelled = |column: usize| raw.field(column).name() != declared.field(column).name();
     let may_differ = |column: &usize| is_respelled(*column) || batch.column(*column).null_count() > 0;
     let columns: Vec<usize> = (0..batch.num_columns()).filter(may_differ).collect();
-    let mut runs: Vec<Run> = Vec::new();
+    let mut runs: Vec<KeyRun> = Vec::new();
     if columns.is_empty() {
         return runs;
     }
@@ -53,7 +53,7 @@ pub(super) fn written_otherwise<'a>(
         match runs.last_mut() {
             _ if keys.as_ref().is_ok_and(|own| own.as_ref() == raw) => {}
             Some(run) if run.rows.end == row && run.keys == keys => run.rows.end += 1,
-            _ => runs.push(Run { rows: row..row + 1, keys }),
+            _ => runs.push(KeyRun { rows: row..row + 1, keys }),
         }
     }
     runs

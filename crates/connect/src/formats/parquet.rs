@@ -59,5 +59,5 @@ pub(crate) fn open(
 }
 
 fn explain(place: &str, error: &ParquetError) -> Cause {
-    Cause::user(format!("{place}: cannot be read as Parquet: {error}; rewrite it, or leave it out"))
+    Cause::user(format!("{place}: cannot be read as Parquet: {error}; rewrite the file, or exclude it"))
 }

@@ -20,7 +20,7 @@ pub trait LineParser: Send {
     /// Puts the values of a line, which comes without its end, into `row`.
     ///
     /// # Errors
-    /// Why the line is no record. It is left out, counted, and shown with its place.
+    /// Why the line is not a record. It is skipped, counted, and shown with its place.
     fn parse<'line>(&mut self, line: &'line str, row: &mut ParsedRow<'line, '_>) -> Result<(), String>;
 }
 
@@ -41,7 +41,7 @@ impl<'line> ParsedRow<'line, '_> {
         }
     }
 
-    /// The line is no record, and that is no fault: a comment, an empty line.
+    /// The line is not a record, and that is not a fault: a comment, an empty line.
     pub fn leave_out(&mut self) {
         self.is_left_out = true;
     }
@@ -108,7 +108,7 @@ impl<P: LineParser> ParsedLines<P> {
         let DecoderSettings { schema, batch_rows, .. } = settings;
         if let Some(field) = schema.fields().iter().find(|field| !values::is_supported(field.data_type())) {
             return Err(Cause::user(format!(
-                "column '{}': no text is a value of type {}; declare it as VARCHAR",
+                "column '{}': text cannot be converted into {}; declare it as VARCHAR",
                 field.name(),
                 super::sql_type(field.data_type())
             )));
@@ -273,7 +273,7 @@ impl<P: LineParser> RecordDecoder for ParsedLines<P> {
 
     fn begin(&mut self, place: &str) {
         place.clone_into(&mut self.place);
-        self.lines.go_on(1);
+        self.lines.resume_at(1);
     }
 
     fn decode(&mut self, bytes: &[u8], batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause> {
@@ -286,8 +286,8 @@ impl<P: LineParser> RecordDecoder for ParsedLines<P> {
         self.lines.waiting()
     }
 
-    fn go_on(&mut self, line: u64) {
-        self.lines.go_on(line);
+    fn resume_at(&mut self, line: u64) {
+        self.lines.resume_at(line);
     }
 
     fn finish(&mut self, batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause> {

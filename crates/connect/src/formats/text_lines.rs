@@ -15,6 +15,7 @@ use tidemill_core::source::Faults;
 #[cfg(doc)]
 use super::RECORD_LIMIT_BYTES;
 use super::line_cutter::{Cut, LineCutter};
+use super::text_length::refuse_lengths;
 use super::{DecoderSettings, RecordDecoder, Waiting, project};
 
 const NUMBER: &str = "line_number";
@@ -77,11 +78,12 @@ impl LinesDecoder {
                 known.field_with_name(field.name()).is_ok_and(|own| own.data_type() == field.data_type());
             if !is_known {
                 return Err(Cause::user(format!(
-                    "column '{}': lines have the columns line_number BIGINT and line VARCHAR only",
+                    "column '{}': lines have only the columns line_number BIGINT and line VARCHAR",
                     field.name()
                 )));
             }
         }
+        refuse_lengths(&settings.schema, "lines")?;
         Ok(LinesDecoder {
             declared: Arc::clone(&settings.schema),
             schema: settings.schema,
@@ -119,7 +121,7 @@ impl Rows {
 }
 
 /// What a line passes through.
-struct Taking<'a> {
+struct LineConsumer<'a> {
     schema: &'a SchemaRef,
     batch_rows: usize,
     place: &'a str,
@@ -127,7 +129,7 @@ struct Taking<'a> {
     faults: &'a mut Faults,
 }
 
-impl Taking<'_> {
+impl LineConsumer<'_> {
     fn take(&mut self, number: u64, line: Cut<'_>, batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause> {
         match line {
             Ok(line) => self.rows.push(number, line),
@@ -139,9 +141,9 @@ impl Taking<'_> {
 
 impl LinesDecoder {
     /// The cutter, and what it passes lines on to.
-    fn parts(&mut self) -> (&mut LineCutter, Taking<'_>) {
+    fn parts(&mut self) -> (&mut LineCutter, LineConsumer<'_>) {
         let LinesDecoder { schema, batch_rows, place, cutter, rows, faults, .. } = self;
-        (cutter, Taking { schema, batch_rows: *batch_rows, place, rows, faults })
+        (cutter, LineConsumer { schema, batch_rows: *batch_rows, place, rows, faults })
     }
 }
 
@@ -157,7 +159,7 @@ impl RecordDecoder for LinesDecoder {
 
     fn begin(&mut self, place: &str) {
         place.clone_into(&mut self.place);
-        self.cutter.go_on(1);
+        self.cutter.resume_at(1);
     }
 
     fn decode(&mut self, bytes: &[u8], batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause> {
@@ -170,8 +172,8 @@ impl RecordDecoder for LinesDecoder {
         self.cutter.waiting()
     }
 
-    fn go_on(&mut self, line: u64) {
-        self.cutter.go_on(line);
+    fn resume_at(&mut self, line: u64) {
+        self.cutter.resume_at(line);
     }
 
     fn finish(&mut self, batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause> {

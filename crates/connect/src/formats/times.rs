@@ -5,6 +5,8 @@ use arrow_array::types::Date32Type;
 use arrow_cast::parse::{Parser, string_to_datetime, string_to_time_nanoseconds};
 use tidemill_core::error::Cause;
 
+use super::epoch::Epoch;
+
 const NANOSECONDS: i64 = 1_000_000_000;
 
 /// Reads ISO 8601 timestamps, with `T` or a blank, with or without fraction and zone. A text without a zone has the
@@ -12,6 +14,7 @@ const NANOSECONDS: i64 = 1_000_000_000;
 pub(crate) struct TimestampParser {
     zone: Tz,
     is_utc: bool,
+    epoch: Option<Epoch>,
 }
 
 impl TimestampParser {
@@ -24,11 +27,19 @@ impl TimestampParser {
         let zone = name
             .parse()
             .map_err(|error| Cause::user(format!("time zone '{name}': {error}")).with_source(error))?;
-        Ok(TimestampParser { zone, is_utc: name == "+00:00" })
+        Ok(TimestampParser { zone, is_utc: name == "+00:00", epoch: None })
+    }
+
+    /// The same, which also reads numbers.
+    pub(crate) fn or_numbers(self, epoch: Option<Epoch>) -> TimestampParser {
+        TimestampParser { epoch, ..self }
     }
 
     /// Seconds since 1970 and nanoseconds within the second.
     fn parse(&self, text: &str) -> Option<(i64, u32)> {
+        if let Some(found) = self.epoch.and_then(|epoch| epoch.parse(text)) {
+            return Some(found);
+        }
         if self.is_utc
             && let Some(found) = common(text.as_bytes())
         {
@@ -83,9 +94,22 @@ pub(crate) fn is_date(text: &str) -> bool {
     text.len() == 10 && parse_date(text).is_some()
 }
 
+/// A time as nanoseconds since 1970: `2026-01-31`, `2026-01-31 23:59:59.5`, `2026-01-31T23:59:59Z`. Without a zone it is
+/// UTC.
+///
+/// ```
+/// use tidemill_connect::formats::timestamp_ns;
+/// assert_eq!(timestamp_ns("1970-01-01 00:00:01"), Some(1_000_000_000));
+/// assert_eq!(timestamp_ns("soon"), None);
+/// ```
+#[must_use]
+pub fn timestamp_ns(text: &str) -> Option<i64> {
+    TimestampParser::new(None).ok()?.nanoseconds(text)
+}
+
 /// Whether a text is a time that fits into nanoseconds.
 pub(crate) fn is_timestamp(text: &str) -> bool {
-    TimestampParser::new(None).is_ok_and(|parser| parser.nanoseconds(text).is_some())
+    timestamp_ns(text).is_some()
 }
 
 /// The usual form of a time, `2026-01-31T23:59:59[.123][Z]`; anything else is left to Arrow.

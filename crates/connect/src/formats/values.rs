@@ -17,7 +17,9 @@ use arrow_select::filter::filter;
 use tidemill_core::error::Cause;
 
 use super::bad_rows::{BadRows, Texts, mismatch, no_value};
+use super::epoch::Epoch;
 use super::sql_type::sql_type;
+use super::text_length::{characters_max, check_length};
 use super::times::{TimestampParser, parse_date, parse_time};
 use super::vectors;
 
@@ -38,6 +40,7 @@ pub(crate) fn is_supported(data_type: &DataType) -> bool {
 /// Makes a column. Bad values become NULL in rows that are marked; so do NULLs where none are allowed.
 pub(crate) fn column(field: &Field, texts: &impl Texts, bad: &mut BadRows) -> Result<ArrayRef, Cause> {
     let array = typed(field, texts, bad)?;
+    check_length(field, &array, bad);
     if !field.is_nullable() && array.logical_null_count() > 0 {
         for row in (0..array.len()).filter(|row| array.is_null(*row)) {
             bad.mark(row, array.len(), || no_value(field));
@@ -48,7 +51,7 @@ pub(crate) fn column(field: &Field, texts: &impl Texts, bad: &mut BadRows) -> Re
 
 /// Marks the rows that [`column`] would mark, for a column that nobody reads.
 pub(crate) fn check(field: &Field, texts: &impl Texts, bad: &mut BadRows) -> Result<(), Cause> {
-    if !is_plain_text(field.data_type()) {
+    if !is_plain_text(field.data_type()) || characters_max(field).is_some() {
         return column(field, texts, bad).map(drop);
     }
     if !field.is_nullable() {
@@ -61,7 +64,7 @@ pub(crate) fn check(field: &Field, texts: &impl Texts, bad: &mut BadRows) -> Res
 
 /// Whether some texts are not values of a column.
 pub(crate) fn can_mismatch(field: &Field) -> bool {
-    !field.is_nullable() || !is_plain_text(field.data_type())
+    !field.is_nullable() || !is_plain_text(field.data_type()) || characters_max(field).is_some()
 }
 
 fn is_plain_text(data_type: &DataType) -> bool {
@@ -93,7 +96,7 @@ fn typed(field: &Field, texts: &impl Texts, bad: &mut BadRows) -> Result<ArrayRe
         DataType::Date32 => primitive!(Date32Type, parse_date),
         DataType::Time64(TimeUnit::Nanosecond) => primitive!(Time64NanosecondType, parse_time),
         DataType::Timestamp(unit, zone) => {
-            let parser = TimestampParser::new(zone.as_deref())?;
+            let parser = TimestampParser::new(zone.as_deref())?.or_numbers(Epoch::of(field));
             match unit {
                 TimeUnit::Second => primitive!(TimestampSecondType, |text| parser.seconds(text)),
                 TimeUnit::Millisecond => {

@@ -35,7 +35,7 @@ pub(super) fn column(
         DataType::List(item) => lists::<i32>(field, item, texts, bad, items),
         DataType::LargeList(item) => lists::<i64>(field, item, texts, bad, items),
         DataType::FixedSizeList(item, size) => fixed(field, item, *size, texts, bad, items),
-        other => Err(Cause::bug(format!("{other} is no list"))),
+        other => Err(Cause::bug(format!("{other} is not a list"))),
     }
 }
 

@@ -5,7 +5,11 @@
 
 use std::time::{Duration, Instant};
 
+use arrow_array::RecordBatch;
 use tidemill_core::error::Cause;
+use tidemill_core::source::{Polled, Progress};
+
+use super::BATCH_ROWS;
 
 /// The events per second of event time if no rate is set: one event per microsecond.
 pub const ASSUMED_RATE: u64 = 1_000_000;
@@ -64,6 +68,24 @@ impl Pace {
         count as usize
     }
 
+    /// Takes the events of the next poll of a generator that emits `total` events, or endlessly many.
+    pub(super) fn next(&mut self, total: Option<u64>, wait: Duration) -> NextEvents {
+        let first = self.given;
+        let left = total.map_or(u64::MAX, |total| total - first);
+        if left == 0 {
+            return NextEvents::Ended;
+        }
+        match self.take(left.min(BATCH_ROWS as u64) as usize, wait) {
+            0 => NextEvents::NotDue,
+            count => NextEvents::Due { first, count },
+        }
+    }
+
+    /// How far such a generator is.
+    pub(super) fn progress(&self, total: Option<u64>) -> Progress {
+        Progress { done: self.given, total }
+    }
+
     /// How many events have been taken.
     pub fn given(&self) -> u64 {
         self.given
@@ -75,11 +97,35 @@ impl Pace {
     }
 }
 
+/// The events that a generator emits when it is polled.
+pub(super) enum NextEvents {
+    /// This many, from this number on.
+    Due { first: u64, count: usize },
+    /// None is due yet.
+    NotDue,
+    /// All have been emitted.
+    Ended,
+}
+
+impl NextEvents {
+    /// The outcome of the poll; `rows` makes the events.
+    pub(super) fn polled(
+        self,
+        rows: impl FnOnce(u64, usize) -> Result<RecordBatch, Cause>,
+    ) -> Result<Polled, Cause> {
+        match self {
+            NextEvents::Due { first, count } => rows(first, count).map(Polled::Rows),
+            NextEvents::NotDue => Ok(Polled::Nothing),
+            NextEvents::Ended => Ok(Polled::Ended),
+        }
+    }
+}
+
 pub(crate) fn check_rate(rate: Option<u64>) -> Result<(), Cause> {
     match rate {
         Some(given) if given == 0 || given > RATE_MAX => Err(Cause::user(format!(
-            "rate = {given}: a generator makes 1 to {RATE_MAX} events per second; without a rate it makes as \
-             many as it can"
+            "rate = {given}: choose 1 to {RATE_MAX} events per second, or remove the rate to generate as many \
+             as possible"
         ))),
         _ => Ok(()),
     }
@@ -162,7 +208,7 @@ impl EventTimes {
     fn too_late(&self) -> Cause {
         Cause::user(format!(
             "the event times end in the year 2262: {} events per second from {} ns since 1970 go beyond it; \
-             take an earlier start time or a smaller count",
+             use an earlier start time or a smaller count",
             self.rate, self.start_ns
         ))
     }

@@ -8,7 +8,6 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use tidemill_core::error::Cause;
 use tidemill_core::source::{Polled, Progress, Source};
 
-use super::BATCH_ROWS;
 use super::pace::{EventTimes, Pace};
 
 /// The settings of a [`Sequence`].
@@ -84,8 +83,8 @@ impl Sequence {
         let value = i128::from(start) + i128::from(step) * i128::from(event);
         i64::try_from(value).map_err(|_| {
             Cause::user(format!(
-                "sequence: value {event} from {start} in steps of {step} is {value}, which is no BIGINT; \
-                 give a smaller count or step"
+                "sequence: value {event} from {start} in steps of {step} is {value}, which does not fit into \
+                 BIGINT; use a smaller count or step"
             ))
         })
     }
@@ -110,19 +109,11 @@ impl Source for Sequence {
     }
 
     fn poll(&mut self, wait: Duration) -> Result<Polled, Cause> {
-        let first = self.pace.given();
-        let left = self.config.count.map_or(u64::MAX, |count| count - first);
-        if left == 0 {
-            return Ok(Polled::Ended);
-        }
-        match self.pace.take(left.min(BATCH_ROWS as u64) as usize, wait) {
-            0 => Ok(Polled::Nothing),
-            count => self.rows(first, count).map(Polled::Rows),
-        }
+        self.pace.next(self.config.count, wait).polled(|first, count| self.rows(first, count))
     }
 
     fn progress(&self) -> Progress {
-        Progress { done: self.pace.given(), total: self.config.count }
+        self.pace.progress(self.config.count)
     }
 
     fn is_finite(&self) -> bool {

@@ -16,7 +16,6 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use tidemill_core::error::Cause;
 use tidemill_core::source::{Polled, Progress, Source};
 
-use super::BATCH_ROWS;
 use super::pace::{EventTimes, Pace};
 
 /// The values of `ad_type`, with equal frequency.
@@ -112,7 +111,7 @@ impl Column {
 pub(super) fn check_ads(campaigns: u32, ads_per_campaign: u32) -> Result<u32, Cause> {
     campaigns.checked_mul(ads_per_campaign).filter(|ads| *ads > 0).ok_or_else(|| {
         Cause::user(format!(
-            "campaigns = {campaigns}, ads_per_campaign = {ads_per_campaign}: there are 1 to {} ads in all",
+            "campaigns = {campaigns}, ads_per_campaign = {ads_per_campaign}: choose 1 to {} ads in all",
             u32::MAX
         ))
     })
@@ -158,7 +157,7 @@ impl YahooEvents {
         let ads = check_ads(config.campaigns, config.ads_per_campaign)?;
         for (name, given) in [("users", config.users), ("pages", config.pages)] {
             if given == 0 {
-                return Err(Cause::user(format!("{name} = 0: take at least 1")));
+                return Err(Cause::user(format!("{name} = 0: choose at least 1")));
             }
         }
         let times = EventTimes::new(config.start_time_ns, config.rate)?;
@@ -167,7 +166,7 @@ impl YahooEvents {
         }
         let out_of_order_ns = i64::from(config.out_of_order_ms) * 1_000_000;
         if config.start_time_ns.checked_sub(out_of_order_ns).is_none() {
-            let text = "start time: the event times begin before the year 1677; take a later start time";
+            let text = "start time: the event times begin before the year 1677; use a later start time";
             return Err(Cause::user(text.to_owned()));
         }
         Ok(YahooEvents {
@@ -251,19 +250,11 @@ impl Source for YahooEvents {
     }
 
     fn poll(&mut self, wait: Duration) -> Result<Polled, Cause> {
-        let first = self.pace.given();
-        let left = self.config.count.map_or(u64::MAX, |count| count - first);
-        if left == 0 {
-            return Ok(Polled::Ended);
-        }
-        match self.pace.take(left.min(BATCH_ROWS as u64) as usize, wait) {
-            0 => Ok(Polled::Nothing),
-            count => self.range(first, count).map(Polled::Rows),
-        }
+        self.pace.next(self.config.count, wait).polled(|first, count| self.range(first, count))
     }
 
     fn progress(&self) -> Progress {
-        Progress { done: self.pace.given(), total: self.config.count }
+        self.pace.progress(self.config.count)
     }
 
     fn is_finite(&self) -> bool {

@@ -1,5 +1,7 @@
 //! Answers, with errors in InfluxDB's form.
 
+use std::time::Duration;
+
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -33,15 +35,27 @@ pub(super) fn json(status: StatusCode, value: &serde_json::Value) -> Answer {
 pub(super) struct Refusal {
     status: StatusCode,
     message: String,
+    retry_after: Option<Duration>,
 }
 
 impl Refusal {
     pub(super) fn new(status: StatusCode, message: impl Into<String>) -> Refusal {
-        Refusal { status, message: message.into() }
+        Refusal { status, message: message.into(), retry_after: None }
+    }
+
+    /// The client may send again after this time.
+    pub(super) fn too_many(wait: Duration, message: impl Into<String>) -> Refusal {
+        Refusal { retry_after: Some(wait), ..Refusal::new(StatusCode::TOO_MANY_REQUESTS, message) }
     }
 
     pub(super) fn answer(self) -> Answer {
-        error(self.status, &self.message)
+        let mut answer = error(self.status, &self.message);
+        if let Some(wait) = self.retry_after {
+            // Whole seconds, and none too few.
+            let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+            answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        answer
     }
 }
 
@@ -61,6 +75,7 @@ pub(super) fn error(status: StatusCode, message: &str) -> Answer {
         StatusCode::PAYLOAD_TOO_LARGE => "request too large",
         StatusCode::UNSUPPORTED_MEDIA_TYPE => "unsupported media type",
         StatusCode::REQUEST_TIMEOUT => "request timeout",
+        StatusCode::TOO_MANY_REQUESTS => "too many requests",
         StatusCode::SERVICE_UNAVAILABLE => "unavailable",
         StatusCode::INTERNAL_SERVER_ERROR => "internal error",
         _ => "invalid",
@@ -84,7 +99,7 @@ pub(super) fn written(rows: usize, faults: &Faults) -> Answer {
     let more = if faults.count > faults.samples.len() as u64 { "; ..." } else { "" };
     let what = if rows == 0 { "nothing was written" } else { "partial write" };
     let message = format!(
-        "{what}: {rows} row{} written, {} line{} left out: {}{more}",
+        "{what}: {rows} row{} written, {} line{} skipped: {}{more}",
         if rows == 1 { "" } else { "s" },
         faults.count,
         if faults.count == 1 { "" } else { "s" },
@@ -96,8 +111,8 @@ pub(super) fn written(rows: usize, faults: &Faults) -> Answer {
 /// A numbered request behind one that was accepted before: its client may have restarted its counter.
 pub(super) fn behind(last: u64) -> Answer {
     let message = format!(
-        "nothing was written: the number is behind {last}, the last one that was taken of this client. Go on behind \
-         it; if the counter started over, take another X-Tidemill-Client"
+        "nothing was written: the number is less than {last}, the last one accepted from this client. Continue \
+         after it; if the counter has started over, use another X-Tidemill-Client"
     );
     json(StatusCode::CONFLICT, &json!({ "code": "conflict", "message": message, "last": last }))
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use flate2::read::MultiGzDecoder;
 use http_body_util::BodyExt;
 use hyper::StatusCode;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
+use tidemill_core::error::chain;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
@@ -31,11 +32,17 @@ pub(super) async fn read(
     room: &Arc<Semaphore>,
 ) -> Result<Body, Refusal> {
     let most = settings.body_bytes_max;
+    // What the header announces: there is no need to wait for the bytes.
+    if incoming.size_hint().lower() > most as u64 {
+        return Err(too_large(most));
+    }
     let mut body = Body { bytes: Vec::new(), room: take_room(room, 0, settings.queue_wait).await? };
     let reading = async {
         while let Some(frame) = incoming.frame().await {
-            let frame =
-                frame.map_err(|cause| Refusal::new(StatusCode::BAD_REQUEST, format!("body: {cause}")))?;
+            let frame = frame.map_err(|error| {
+                let reason = chain(&error).join(": ");
+                Refusal::new(StatusCode::BAD_REQUEST, format!("the body cannot be read: {reason}"))
+            })?;
             let Some(data) = frame.data_ref() else { continue };
             if body.bytes.len() + data.len() > most {
                 return Err(too_large(most));
@@ -67,7 +74,7 @@ async fn inflate(
     let mut piece = vec![0; 64 * 1024];
     loop {
         let count = decoder.read(&mut piece).map_err(|cause| {
-            Refusal::new(StatusCode::BAD_REQUEST, format!("the body is no gzip: {cause}"))
+            Refusal::new(StatusCode::BAD_REQUEST, format!("the body is not valid gzip: {cause}"))
         })?;
         if count == 0 {
             return Ok(());

@@ -1,11 +1,13 @@
-//! HTTP: agents and programs post rows while the query runs, as they do to InfluxDB.
+//! HTTP: agents and programs post rows while the query runs, as they do to InfluxDB; and [`HttpSink`] posts rows, as to a
+//! webhook. The source accepts:
 //!
 //! - `POST /api/v2/write` and `POST /write`: line protocol, in the [`Precision`] of the parameter `precision`.
-//! - `POST /write` with `Content-Type: application/x-ndjson` (or `application/json`): one JSON object per line.
+//! - `POST /write` with `Content-Type: application/x-ndjson`: one JSON object per line. With `application/json`, also an
+//!   array of objects, and objects over several lines.
 //! - `GET /health` and `GET /ping`, which need no token.
 //!
 //! Bodies may be compressed with gzip. They wait in one queue, limited in bytes, until the query takes them. While it
-//! is full, requests are answered 503 with `Retry-After`. **The answer comes when the rows are safe**: with
+//! is full, requests are answered 503 with `Retry-After`; a client that has used up its [`Quotas`] is answered 429. **The answer comes when the rows are safe**: with
 //! [`HttpSettings::acknowledge`] when the query has acknowledged them, otherwise when the query has taken them.
 //!
 //! A request with bad lines is written in part, as in InfluxDB 3: the good lines count, and 400 says which were left
@@ -14,26 +16,36 @@
 //! A client that sends `X-Tidemill-Client` and `X-Tidemill-Sequence` (ascending) can repeat a request if it got no
 //! answer: in a durable query its rows count once. The rows of such a request come in one batch of their own.
 //!
-//! hyper implements the protocol, on a thread of its own with a single-threaded runtime: a slow client delays nobody
+//! hyper implements the protocol, on its own thread with a single-threaded runtime: a slow client delays nobody
 //! else.
 
 mod answer;
+mod answer_stream;
 mod body;
+mod connections;
+mod json_body;
 mod server;
 mod service;
+mod sink;
 mod source;
+mod tokens;
 mod waiting;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tidemill_core::error::Cause;
 
+pub use answer_stream::AnswerStream;
+pub use sink::{HttpSink, HttpSinkSettings, PostBody};
 pub use source::HttpSource;
 
 use crate::formats::line_protocol::LineProtocolSettings;
 #[cfg(doc)]
 use crate::formats::line_protocol::Precision;
 use crate::formats::{DecoderSettings, Format};
+use crate::quotas::Quotas;
+use crate::tls::TlsServerSettings;
 
 /// Where to listen for requests, and how they are read.
 ///
@@ -53,8 +65,14 @@ pub struct HttpSettings {
     pub address: String,
     /// Whether addresses that other machines can reach are accepted.
     pub allow_remote: bool,
+    /// The certificate that is shown to clients, and whose certificates they must show; `None`: no TLS. What does not
+    /// speak it is cut off, and counted as a fault.
+    pub tls: Option<TlsServerSettings>,
     /// The token that a client must send as `Authorization: Token ...` or `Bearer ...`; `None`: none needed.
     pub token: Option<String>,
+    /// In place of `token`: a file with a name and a token on each line, which only its user may read. It is read again
+    /// within a second after it has changed; the name appears in messages about the client's rows.
+    pub token_file: Option<PathBuf>,
     /// LineProtocol, Json, or both; or a format of the program's own, in which every body then is.
     pub formats: Vec<Format>,
     /// The columns.
@@ -63,8 +81,13 @@ pub struct HttpSettings {
     pub line_protocol: LineProtocolSettings,
     /// Whether requests are answered only after the query has acknowledged their rows: for durable queries.
     pub acknowledge: bool,
-    /// The most connections at a time; a further one waits.
+    /// The most connections at a time. A further one takes the place of the one that has kept the server waiting for the
+    /// longest, of the client that has the most; if the server waits for none, the further one waits.
     pub connections_max: usize,
+    /// The most connections of one client, which is an address; requests over a further one are answered 429.
+    pub connections_per_client: usize,
+    /// What each client may send; requests beyond it are answered 429.
+    pub quotas: Quotas,
     /// The largest body in bytes, even after decompression.
     pub body_bytes_max: usize,
     /// The most lines of a body.
@@ -79,21 +102,28 @@ pub struct HttpSettings {
     pub body_timeout: Duration,
     /// How long to wait until rows are taken or acknowledged, before their request is answered 503.
     pub answer_timeout: Duration,
+    /// How long a client may take nothing of an answer before its connection is closed.
+    pub write_timeout: Duration,
 }
 
 impl HttpSettings {
     /// The defaults: both formats, no token, answers when rows are taken; 1024 connections, bodies of 16 MiB and
-    /// 100,000 lines, a queue of 64 MiB; 1 s for room, 30 s for a header, 30 s for a body, 60 s for an answer.
+    /// 100,000 lines, a queue of 64 MiB; 1 s for room, 30 s for a header, 30 s for a body, 60 s until there is an answer, 30 s
+    /// without reading any of it.
     pub fn new(address: &str, decoder: DecoderSettings) -> HttpSettings {
         HttpSettings {
             address: address.to_owned(),
             allow_remote: false,
+            tls: None,
             token: None,
+            token_file: None,
             formats: vec![Format::LineProtocol, Format::Json],
             decoder,
             line_protocol: LineProtocolSettings::default(),
             acknowledge: false,
             connections_max: 1024,
+            connections_per_client: usize::MAX,
+            quotas: Quotas::default(),
             body_bytes_max: 16 << 20,
             lines_max: 100_000,
             queue_bytes: 64 << 20,
@@ -101,28 +131,34 @@ impl HttpSettings {
             head_timeout: Duration::from_secs(30),
             body_timeout: Duration::from_secs(30),
             answer_timeout: Duration::from_secs(60),
+            write_timeout: Duration::from_secs(30),
         }
     }
 
     fn check(&self) -> Result<(), Cause> {
         let refuse = |text: String| Err(Cause::user(format!("http {}: {text}", self.address)));
+        if self.connections_per_client == 0 {
+            return refuse("connections_per_client must be at least 1".to_owned());
+        }
         if self.connections_max == 0 || self.lines_max == 0 || self.body_bytes_max == 0 {
             return refuse("connections_max, lines_max and body_bytes_max must be at least 1".to_owned());
         }
         if self.body_bytes_max > 256 << 20 || self.queue_bytes > 16 << 30 {
-            return refuse("body_bytes_max may be 256 MiB at most, queue_bytes 16 GiB".to_owned());
+            return refuse(
+                "body_bytes_max may be at most 256 MiB, and queue_bytes at most 16 GiB".to_owned(),
+            );
         }
         if self.queue_bytes < self.body_bytes_max {
-            return refuse(format!("queue_bytes must be body_bytes_max ({}) at least", self.body_bytes_max));
+            return refuse(format!("queue_bytes must be at least body_bytes_max ({})", self.body_bytes_max));
         }
         if let [Format::Own(_)] = self.formats.as_slice() {
             return Ok(());
         }
         let others = |format: &&Format| !matches!(format, Format::LineProtocol | Format::Json);
         match self.formats.iter().find(others) {
-            Some(other) => refuse(format!("{other:?} cannot be posted; take line_protocol or json")),
+            Some(other) => refuse(format!("{other:?} cannot be posted; use line_protocol or json")),
             None if self.formats.is_empty() => {
-                refuse("there is no format; take line_protocol or json".to_owned())
+                refuse("the format is missing; use line_protocol or json".to_owned())
             }
             None => Ok(()),
         }

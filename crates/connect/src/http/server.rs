@@ -2,18 +2,24 @@
 
 use std::convert::Infallible;
 use std::net::TcpListener;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tidemill_core::error::Cause;
+use tidemill_core::error::{Cause, chain};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
+use tokio_rustls::TlsAcceptor;
+use tracing::debug;
 
-use super::service::Service;
+use super::answer_stream::AnswerStream;
+use super::connections::Connections;
+use super::service::{Peer, Service};
+use crate::tls::{HANDSHAKE_TIMEOUT, failure};
 
 /// The largest header of a request.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
@@ -63,15 +69,20 @@ impl Drop for Server {
 
 /// Accepts as long as there is room; further connections wait in the system's queue.
 async fn accept(listener: tokio::net::TcpListener, service: Arc<Service>) {
-    let connections = Arc::new(Semaphore::new(service.settings.connections_max));
+    let settings = &service.settings;
+    let connections = Connections::new(settings.connections_max, settings.connections_per_client);
     loop {
-        let Ok(permit) = Arc::clone(&connections).acquire_owned().await else { return };
         match listener.accept().await {
-            Ok((stream, peer)) => {
+            Ok((stream, address)) => {
+                let Some(slot) = connections.slot(address.ip()).await else { continue };
+                let peer = Peer { name: address.to_string(), slot: Arc::new(slot) };
                 let service = Arc::clone(&service);
                 tokio::spawn(async move {
-                    serve(stream, peer.to_string(), service).await;
-                    drop(permit);
+                    let slot = Arc::clone(&peer.slot);
+                    tokio::select! {
+                        () = shake_hands_and_serve(stream, peer, service) => {}
+                        () = slot.closed() => {}
+                    }
                 });
             }
             // Mostly: no more file descriptors.
@@ -80,8 +91,27 @@ async fn accept(listener: tokio::net::TcpListener, service: Arc<Service>) {
     }
 }
 
-async fn serve(stream: TcpStream, peer: String, service: Arc<Service>) {
+async fn shake_hands_and_serve(stream: TcpStream, peer: Peer, service: Arc<Service>) {
+    let name = peer.name.clone();
+    let Some(tls) = &service.tls else { return serve(stream, peer, service).await };
+    let accepted = TlsAcceptor::from(tls.config()).accept(stream);
+    let failed = match tokio::time::timeout(HANDSHAKE_TIMEOUT, accepted).await {
+        Ok(Ok(stream)) => return serve(stream, peer, service).await,
+        Ok(Err(error)) => failure(&error).unwrap_or_else(|| format!("the TLS handshake failed: {error}")),
+        Err(_) => "the TLS handshake took too long".to_owned(),
+    };
+    let mut faults = service.faults.lock().unwrap_or_else(PoisonError::into_inner);
+    faults.add(format!("http peer {name}: closed: {failed}"));
+}
+
+async fn serve<S>(stream: S, peer: Peer, service: Arc<Service>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let head_timeout = service.settings.head_timeout;
+    let slot = Arc::clone(&peer.slot);
+    // From then on the server waits for the client.
+    let stream = AnswerStream::new(stream, service.settings.write_timeout, move || slot.flushed());
     let answer = service_fn(move |request| {
         let (service, peer) = (Arc::clone(&service), peer.clone());
         async move { Ok::<_, Infallible>(service.answer(request, peer).await) }
@@ -93,5 +123,8 @@ async fn serve(stream: TcpStream, peer: String, service: Arc<Service>) {
         .max_headers(HEADERS_MAX)
         .serve_connection(TokioIo::new(stream), answer);
     // Errors are the client's; it has its answer, or is gone.
-    let _ = connection.await;
+    if let Err(error) = connection.await {
+        let reason = chain(&error).join(": ");
+        debug!(reason, "an HTTP connection broke");
+    }
 }

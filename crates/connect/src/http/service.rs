@@ -1,23 +1,30 @@
 //! Answers requests.
 
-use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hyper::body::Incoming;
-use hyper::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
-use hyper::{Method, Request, StatusCode};
+use hyper::header::{
+    AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, HeaderValue,
+};
+use hyper::{Method, Request, StatusCode, Version};
 use serde_json::json;
-use tidemill_core::source::Request as Numbered;
+use tidemill_core::source::{Faults, Request as Numbered};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
 use super::HttpSettings;
 use super::answer::{Answer, Refusal, behind, empty, error, json, not_allowed, written};
 use super::body::read;
-use super::waiting::{Kind, Outcome, Posted};
+use super::connections::ConnectionSlot;
+use super::json_body::{NotJson, make_lines};
+use super::tokens::Tokens;
+use super::waiting::{BodyFormat, Outcome, PendingRequest};
 use crate::formats::Format;
 use crate::formats::line_protocol::Precision;
+use crate::quotas::ClientQuotas;
+use crate::tls::TlsServer;
 
 /// The longest name of a client in bytes.
 const CLIENT_BYTES_MAX: usize = 256;
@@ -26,41 +33,91 @@ const CLIENT_BYTES_MAX: usize = 256;
 pub(super) struct Service {
     pub(super) settings: HttpSettings,
     pub(super) room: Arc<Semaphore>,
-    pub(super) queue: Sender<Posted>,
+    pub(super) queue: Sender<PendingRequest>,
+    pub(super) tokens: Tokens,
+    pub(super) tls: Option<TlsServer>,
+    /// Connections that were cut off before there was a request to answer.
+    pub(super) faults: Arc<Mutex<Faults>>,
+    pub(super) quotas: Option<ClientQuotas>,
+}
+
+/// Whose request it is.
+#[derive(Clone)]
+pub(super) struct Peer {
+    /// The name of the client in messages.
+    pub(super) name: String,
+    pub(super) slot: Arc<ConnectionSlot>,
 }
 
 impl Service {
-    pub(super) async fn answer(&self, request: Request<Incoming>, peer: String) -> Answer {
+    /// Answers, and notes whose turn it is meanwhile.
+    pub(super) async fn answer(&self, request: Request<Incoming>, peer: Peer) -> Answer {
+        let slot = Arc::clone(&peer.slot);
+        slot.requested();
+        let answer = match slot.is_refused {
+            true => self.too_many_connections(),
+            false => self.answer_of(request, peer).await,
+        };
+        slot.answered();
+        answer
+    }
+
+    fn too_many_connections(&self) -> Answer {
+        let most = self.settings.connections_per_client;
+        let text = format!("this client has {most} connections already; close some, or reuse them");
+        let mut answer = Refusal::too_many(Duration::from_secs(1), text).answer();
+        answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        answer
+    }
+
+    async fn answer_of(&self, request: Request<Incoming>, peer: Peer) -> Answer {
+        if let Err(refusal) = check_host(&request) {
+            return refusal.answer();
+        }
         match (request.uri().path(), request.method()) {
             ("/api/v2/write" | "/write", &Method::POST) => {
                 self.write(request, peer).await.unwrap_or_else(Refusal::answer)
             }
-            ("/api/v2/write" | "/write", _) => not_allowed("POST", "rows are sent with POST"),
+            ("/api/v2/write" | "/write", _) => not_allowed("POST", "send rows with POST"),
             ("/health", &Method::GET | &Method::HEAD) => {
                 let health = json!({ "name": "tidemill", "message": "ready for writes", "status": "pass" });
                 json(StatusCode::OK, &health)
             }
             ("/ping", &Method::GET | &Method::HEAD) => empty(StatusCode::NO_CONTENT),
-            ("/health" | "/ping", _) => not_allowed("GET, HEAD", "ask with GET"),
-            _ => error(StatusCode::NOT_FOUND, "there are /api/v2/write, /write, /health and /ping"),
+            ("/health" | "/ping", _) => not_allowed("GET, HEAD", "use GET"),
+            _ => error(StatusCode::NOT_FOUND, "the paths are /api/v2/write, /write, /health and /ping"),
         }
     }
 
-    async fn write(&self, request: Request<Incoming>, peer: String) -> Result<Answer, Refusal> {
+    async fn write(&self, request: Request<Incoming>, peer: Peer) -> Result<Answer, Refusal> {
         let (head, incoming) = request.into_parts();
-        self.authorize(&head.headers)?;
+        let client = self.authorize(&head.headers)?;
+        self.check_quota(&peer)?;
         let kind = self.kind(head.uri.path(), head.uri.query().unwrap_or_default(), &head.headers)?;
         let request = numbered(&head.headers)?;
         let is_gzip = is_gzip(&head.headers)?;
         let arrival = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let arrival_ns = i64::try_from(arrival.as_nanos()).unwrap_or(i64::MAX);
-        let body = read(incoming, is_gzip, &self.settings, &self.room).await?;
-        if memchr::memchr_iter(b'\n', &body.bytes).count() > self.settings.lines_max {
+        let mut body = read(incoming, is_gzip, &self.settings, &self.room).await?;
+        let is_json = self.settings.formats.contains(&Format::Json)
+            && kind == BodyFormat::Records
+            && content_type(&head.headers) == "application/json";
+        let kind = match is_json && divided(&mut body.bytes)? {
+            true => BodyFormat::Objects,
+            false => kind,
+        };
+        let lines = memchr::memchr_iter(b'\n', &body.bytes).count();
+        if let Some(quotas) = &self.quotas {
+            quotas.spend(peer.slot.client, lines.max(1) as u64, body.bytes.len() as u64, Instant::now());
+        }
+        if lines > self.settings.lines_max {
             let text = format!("the body has more than {} lines; send fewer", self.settings.lines_max);
             return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, text));
         }
         let (outcome, answered) = oneshot::channel();
-        let posted = Posted { body, kind, request, arrival_ns, peer, outcome };
+        let name = if client.is_empty() { peer.name } else { format!("{} ({client})", peer.name) };
+        let posted = PendingRequest { body, kind, request, arrival_ns, peer: name, outcome };
+        peer.slot.passed_on();
         let gone = || Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the query has ended");
         self.queue.send(posted).map_err(|_| gone())?;
         match timeout(self.settings.answer_timeout, answered).await {
@@ -69,39 +126,48 @@ impl Service {
             Ok(Err(_)) => Err(gone()),
             Err(_) => Err(Refusal::new(
                 StatusCode::SERVICE_UNAVAILABLE,
-                "the rows were taken, but are not yet safe; sent again without a number they may count twice",
+                "the rows were accepted, but are not safe yet; if they are sent again without a number, they \
+                 may count twice",
             )),
         }
     }
 
-    fn authorize(&self, headers: &HeaderMap) -> Result<(), Refusal> {
-        let Some(token) = &self.settings.token else { return Ok(()) };
+    /// A client that has used up its quota is sent away before its body is read.
+    fn check_quota(&self, peer: &Peer) -> Result<(), Refusal> {
+        let Some(quotas) = &self.quotas else { return Ok(()) };
+        match quotas.wait(peer.slot.client, Instant::now()) {
+            Duration::ZERO => Ok(()),
+            wait => Err(Refusal::too_many(
+                wait,
+                "this client has used up its quota (rows_per_second, bytes_per_second); send again after Retry-After",
+            )),
+        }
+    }
+
+    /// The name of whoever sends this token.
+    fn authorize(&self, headers: &HeaderMap) -> Result<String, Refusal> {
         let given = headers.get(AUTHORIZATION).map(|value| value.as_bytes()).unwrap_or_default();
         let given = given.strip_prefix(b"Token ").or_else(|| given.strip_prefix(b"Bearer "));
-        match given.is_some_and(|given| is_same(given, token.as_bytes())) {
-            true => Ok(()),
-            false => Err(Refusal::new(
-                StatusCode::UNAUTHORIZED,
-                "the token is missing or wrong: Authorization: Token ...",
-            )),
-        }
+        self.tokens.name_of(given).ok_or_else(|| {
+            let text = "the token is missing or wrong; send Authorization: Token ...";
+            Refusal::new(StatusCode::UNAUTHORIZED, text)
+        })
     }
 
-    fn kind(&self, path: &str, query: &str, headers: &HeaderMap) -> Result<Kind, Refusal> {
+    fn kind(&self, path: &str, query: &str, headers: &HeaderMap) -> Result<BodyFormat, Refusal> {
         if let [Format::Own(_)] = self.settings.formats.as_slice() {
-            return Ok(Kind::Records);
+            return Ok(BodyFormat::Records);
         }
-        let content = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let content = content.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let content = content_type(headers);
         let (kind, format) = match content.as_str() {
             "application/x-ndjson" | "application/ndjson" | "application/jsonl" | "application/json"
                 if path == "/write" =>
             {
-                (Kind::Records, Format::Json)
+                (BodyFormat::Records, Format::Json)
             }
             // The content type that curl sends by default is accepted too.
             "" | "text/plain" | "application/octet-stream" | "application/x-www-form-urlencoded" => {
-                (Kind::LineProtocol(precision(query)?), Format::LineProtocol)
+                (BodyFormat::LineProtocol(precision(query)?), Format::LineProtocol)
             }
             _ => return Err(self.unsupported(&content)),
         };
@@ -113,12 +179,38 @@ impl Service {
 
     fn unsupported(&self, content: &str) -> Refusal {
         let names = self.settings.formats.iter().map(|format| match format {
-            Format::Json => "JSON lines (application/x-ndjson, sent to /write)",
+            Format::Json => "JSON (application/x-ndjson or application/json, sent to /write)",
             _ => "line protocol (text/plain)",
         });
         let names = names.collect::<Vec<_>>().join(" and ");
-        let text = format!("'{content}' is not taken here; this source takes {names}");
+        let text = format!("'{content}' is not accepted; this source accepts {names}");
         Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, text)
+    }
+}
+
+/// The content type without its parameters.
+fn content_type(headers: &HeaderMap) -> String {
+    let content = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    content.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// Divides JSON that is not written line by line; returns whether it is so.
+fn divided(body: &mut [u8]) -> Result<bool, Refusal> {
+    make_lines(body).map_err(|NotJson(why)| {
+        let text = format!(
+            "nothing was written: the body is not valid JSON: {why}; send an array, or one object per line"
+        );
+        Refusal::new(StatusCode::BAD_REQUEST, text)
+    })
+}
+
+/// HTTP/1.1 demands one `Host`. A request without it, or with two, was not written by a client but by somebody who tries
+/// what a proxy and we understand differently.
+fn check_host(request: &Request<Incoming>) -> Result<(), Refusal> {
+    let hosts = request.headers().get_all(HOST).iter().count();
+    match hosts == 1 || (hosts == 0 && request.version() < Version::HTTP_11) {
+        true => Ok(()),
+        false => Err(Refusal::new(StatusCode::BAD_REQUEST, "a request must have one Host header")),
     }
 }
 
@@ -128,22 +220,28 @@ fn precision(query: &str) -> Result<Option<Precision>, Refusal> {
     };
     match Precision::named(name) {
         Some(precision) => Ok(Some(precision)),
-        None => Err(Refusal::new(StatusCode::BAD_REQUEST, "the precision is none of ns, us, ms and s")),
+        None => Err(Refusal::new(StatusCode::BAD_REQUEST, "the precision must be ns, us, ms or s")),
     }
 }
 
 fn numbered(headers: &HeaderMap) -> Result<Option<Numbered>, Refusal> {
     let bad = |text| Err(Refusal::new(StatusCode::BAD_REQUEST, text));
+    let is_twice = |name: &&str| headers.get_all(*name).iter().count() > 1;
+    if ["x-tidemill-client", "x-tidemill-sequence"].iter().any(is_twice) {
+        return bad("X-Tidemill-Client and X-Tidemill-Sequence must be sent once each");
+    }
     let (client, sequence) = (headers.get("x-tidemill-client"), headers.get("x-tidemill-sequence"));
     let (client, sequence) = match (client, sequence) {
         (None, None) => return Ok(None),
         (Some(client), Some(sequence)) => (client.to_str().ok(), sequence.to_str().ok()),
-        _ => return bad("X-Tidemill-Client and X-Tidemill-Sequence come together"),
+        _ => return bad("X-Tidemill-Client and X-Tidemill-Sequence must be sent together"),
     };
     let client = client.filter(|client| !client.is_empty() && client.len() <= CLIENT_BYTES_MAX);
     match (client, sequence.and_then(|sequence| sequence.parse().ok())) {
         (Some(client), Some(sequence)) => Ok(Some(Numbered { client: client.to_owned(), sequence })),
-        _ => bad("X-Tidemill-Client is 1 to 256 ASCII characters, X-Tidemill-Sequence a whole number"),
+        _ => {
+            bad("X-Tidemill-Client must be 1 to 256 ASCII characters, and X-Tidemill-Sequence a whole number")
+        }
     }
 }
 
@@ -151,12 +249,6 @@ fn is_gzip(headers: &HeaderMap) -> Result<bool, Refusal> {
     match headers.get(CONTENT_ENCODING).map(|value| value.as_bytes()) {
         None | Some(b"identity") => Ok(false),
         Some(b"gzip") => Ok(true),
-        Some(_) => Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "bodies are plain or gzip")),
+        Some(_) => Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "bodies must be plain or gzip")),
     }
-}
-
-/// Takes equally long for any wrong token of the right length.
-fn is_same(left: &[u8], right: &[u8]) -> bool {
-    let differences = left.iter().zip(right).fold(0, |all, (a, b)| std::hint::black_box(all | (a ^ b)));
-    left.len() == right.len() && differences == 0
 }

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
@@ -19,9 +19,12 @@ use super::answer::line_of;
 use super::body::ROOM_BYTES;
 use super::server::Server;
 use super::service::Service;
-use super::waiting::{Kind, Outcome, Posted};
+use super::tokens::Tokens;
+use super::waiting::{BodyFormat, Outcome, PendingRequest};
 use crate::formats::line_protocol::LineProtocolDecoder;
 use crate::formats::{BATCH_ROWS, Format, RecordDecoder, project, text_decoder};
+use crate::quotas::ClientQuotas;
+use crate::tls::TlsServer;
 
 /// Rows that were posted over HTTP.
 ///
@@ -55,9 +58,9 @@ pub struct HttpSource {
     /// JSON lines, or a format of the program's own.
     records: Option<Box<dyn RecordDecoder>>,
     address: SocketAddr,
-    queue: Receiver<Posted>,
+    queue: Receiver<PendingRequest>,
     /// Taken out of the queue, but belongs to the next batch.
-    next: Option<Posted>,
+    next: Option<PendingRequest>,
     /// Rows of a large request that are still to be returned.
     held: Option<RecordBatch>,
     /// Clients that wait for an answer, with the number of rows that must be safe.
@@ -65,10 +68,11 @@ pub struct HttpSource {
     /// The rows that were made, and how many of them were returned.
     made: u64,
     given: u64,
-    request: Option<Request>,
     /// Decides which rows may come in, if this source has taken over that task.
     admission: Option<Box<dyn Admission>>,
     faults: Faults,
+    /// Connections that were cut off before they sent a request.
+    cut_off: Arc<Mutex<Faults>>,
     _server: Server,
 }
 
@@ -93,7 +97,16 @@ impl HttpSource {
         let (sender, queue) = channel();
         // The queue itself is unbounded: what is in it has taken its share of the room.
         let room = Arc::new(Semaphore::new(settings.queue_bytes / ROOM_BYTES + settings.connections_max));
-        let service = Service { settings: settings.clone(), room, queue: sender };
+        let cut_off = Arc::<Mutex<Faults>>::default();
+        let service = Service {
+            room,
+            queue: sender,
+            tls: settings.tls.clone().map(TlsServer::open).transpose()?,
+            faults: Arc::clone(&cut_off),
+            quotas: ClientQuotas::new(settings.quotas),
+            tokens: Tokens::open(settings.token.clone(), settings.token_file.clone())?,
+            settings: settings.clone(),
+        };
         Ok(HttpSource {
             schema: Arc::clone(&settings.decoder.schema),
             line_protocol,
@@ -105,9 +118,9 @@ impl HttpSource {
             unanswered: VecDeque::new(),
             made: 0,
             given: 0,
-            request: None,
             admission: None,
             faults: Faults::default(),
+            cut_off,
             _server: Server::start(listener, service)?,
             settings,
         })
@@ -130,8 +143,9 @@ impl HttpSource {
         self.records.as_mut().map_or(Ok(()), |decoder| decoder.set_projection(columns))
     }
 
-    /// Takes requests until there are enough rows; waits only for the first ones.
-    fn gather(&mut self, until: Instant) -> Result<Vec<RecordBatch>, Cause> {
+    /// Takes requests until there are enough rows; waits only for the first ones. The rows of a numbered request are
+    /// alone.
+    fn gather(&mut self, until: Instant) -> Result<(Vec<RecordBatch>, Option<Request>), Cause> {
         let (mut batches, mut rows) = (Vec::new(), 0);
         while rows < BATCH_ROWS {
             let Some(posted) = self.take(if rows == 0 { until } else { Instant::now() }) else { break };
@@ -144,14 +158,13 @@ impl HttpSource {
             rows += made.iter().map(RecordBatch::num_rows).sum::<usize>();
             batches.extend(made);
             if request.is_some() && rows > 0 {
-                self.request = request;
-                break;
+                return Ok((batches, request));
             }
         }
-        Ok(batches)
+        Ok((batches, None))
     }
 
-    fn take(&mut self, until: Instant) -> Option<Posted> {
+    fn take(&mut self, until: Instant) -> Option<PendingRequest> {
         if let Some(posted) = self.next.take() {
             return Some(posted);
         }
@@ -159,17 +172,17 @@ impl HttpSource {
     }
 
     /// The rows of a request; its client is answered when they are safe.
-    fn decode(&mut self, posted: Posted) -> Result<VecDeque<RecordBatch>, Cause> {
+    fn decode(&mut self, posted: PendingRequest) -> Result<VecDeque<RecordBatch>, Cause> {
         let mut batches = VecDeque::new();
         let decoder: &mut dyn RecordDecoder = match (posted.kind, &mut self.line_protocol, &mut self.records)
         {
-            (Kind::LineProtocol(precision), Some(decoder), _) => {
+            (BodyFormat::LineProtocol(precision), Some(decoder), _) => {
                 decoder.set_precision(precision.unwrap_or(self.settings.line_protocol.precision));
                 decoder.set_arrival(Some(posted.arrival_ns));
                 decoder
             }
-            (Kind::Records, _, Some(decoder)) => decoder.as_mut(),
-            _ => return Err(Cause::bug("a request in a format that is not taken")),
+            (BodyFormat::Records | BodyFormat::Objects, _, Some(decoder)) => decoder.as_mut(),
+            _ => return Err(Cause::bug("a request in a format that is not accepted")),
         };
         decoder.begin("request");
         decoder.decode(&posted.body.bytes, &mut batches)?;
@@ -179,14 +192,21 @@ impl HttpSource {
             self.faults.add(format!("http {}: {name}", posted.peer));
         }
         let mut faults = match posted.kind {
-            Kind::LineProtocol(_) => self.line_protocol.as_mut().map(LineProtocolDecoder::take_faults),
-            Kind::Records => self.records.as_mut().map(|decoder| decoder.faults()),
+            BodyFormat::LineProtocol(_) => self.line_protocol.as_mut().map(LineProtocolDecoder::take_faults),
+            BodyFormat::Records | BodyFormat::Objects => {
+                self.records.as_mut().map(|decoder| decoder.faults())
+            }
         }
         .unwrap_or_default();
         for sample in &mut faults.samples {
             *sample = sample.strip_prefix("request, ").unwrap_or(sample).to_owned();
         }
         self.admit(posted.kind, &mut batches, &mut faults)?;
+        if posted.kind == BodyFormat::Objects {
+            for sample in &mut faults.samples {
+                *sample = sample.replacen("line", "object", 1);
+            }
+        }
         let places = faults.samples.iter().map(|sample| format!("http {}, {sample}", posted.peer)).collect();
         self.faults.merge(Faults { count: faults.count, samples: places, ..Faults::default() });
         let rows = batches.iter().map(RecordBatch::num_rows).sum();
@@ -203,14 +223,18 @@ impl HttpSource {
     /// Leaves out the rows that may not come in, and reports their lines.
     fn admit(
         &mut self,
-        kind: Kind,
+        kind: BodyFormat,
         batches: &mut VecDeque<RecordBatch>,
         faults: &mut Faults,
     ) -> Result<(), Cause> {
         let Some(admission) = &mut self.admission else { return Ok(()) };
         let lines = match kind {
-            Kind::LineProtocol(_) => self.line_protocol.as_mut().map(LineProtocolDecoder::take_row_lines),
-            Kind::Records => self.records.as_mut().map(|decoder| decoder.take_row_lines()),
+            BodyFormat::LineProtocol(_) => {
+                self.line_protocol.as_mut().map(LineProtocolDecoder::take_row_lines)
+            }
+            BodyFormat::Records | BodyFormat::Objects => {
+                self.records.as_mut().map(|decoder| decoder.take_row_lines())
+            }
         }
         .unwrap_or_default();
         let (mut left_out, mut first) = (0, 0);
@@ -236,17 +260,22 @@ impl HttpSource {
         Ok(())
     }
 
-    /// Returns rows, and keeps those beyond a batch of the usual size, unless they belong to a numbered request.
+    /// Returns rows, and keeps those beyond a batch of the usual size.
     fn give(&mut self, rows: RecordBatch) -> RecordBatch {
-        let usual = if self.request.is_some() { rows.num_rows() } else { BATCH_ROWS.min(rows.num_rows()) };
+        let usual = BATCH_ROWS.min(rows.num_rows());
         if usual < rows.num_rows() {
             self.held = Some(rows.slice(usual, rows.num_rows() - usual));
         }
-        self.given += usual as u64;
+        self.count(rows.slice(0, usual))
+    }
+
+    /// Returns rows, which are no longer here.
+    fn count(&mut self, rows: RecordBatch) -> RecordBatch {
+        self.given += rows.num_rows() as u64;
         if !self.settings.acknowledge {
             self.answer(self.given);
         }
-        rows.slice(0, usual)
+        rows
     }
 
     fn answer(&mut self, safe: u64) {
@@ -263,22 +292,20 @@ impl Source for HttpSource {
     }
 
     fn poll(&mut self, wait: Duration) -> Result<Polled, Cause> {
-        self.request = None;
         if let Some(rows) = self.held.take() {
             return Ok(Polled::Rows(self.give(rows)));
         }
-        let mut batches = self.gather(Instant::now() + wait)?;
+        let (mut batches, request) = self.gather(Instant::now() + wait)?;
         let rows = match batches.len() {
             0 => return Ok(Polled::Nothing),
             1 => batches.swap_remove(0),
             _ => concat_batches(&self.schema, &batches)
                 .map_err(|error| Cause::bug(error.to_string()).with_source(error))?,
         };
-        Ok(Polled::Rows(self.give(rows)))
-    }
-
-    fn request(&mut self) -> Option<Request> {
-        self.request.clone()
+        Ok(match request {
+            Some(request) => Polled::Request { rows: self.count(rows), request },
+            None => Polled::Rows(self.give(rows)),
+        })
     }
 
     fn acknowledge(&mut self, rows: u64) {
@@ -286,7 +313,7 @@ impl Source for HttpSource {
     }
 
     fn refuse(&mut self, last: u64) {
-        // A numbered request is a batch of its own, and nothing is decoded behind it before the next poll.
+        // A numbered request is its own batch, and nothing is decoded behind it before the next poll.
         if let Some((_, _, outcome)) = self.unanswered.back_mut() {
             outcome.refused_for = Some(last);
         }
@@ -304,6 +331,8 @@ impl Source for HttpSource {
     }
 
     fn faults(&mut self) -> Faults {
+        let cut_off = std::mem::take(&mut *self.cut_off.lock().unwrap_or_else(PoisonError::into_inner));
+        self.faults.merge(cut_off);
         std::mem::take(&mut self.faults)
     }
 
@@ -327,21 +356,22 @@ fn bind(settings: &HttpSettings) -> Result<TcpListener, Cause> {
     let found: Vec<SocketAddr> = address
         .to_socket_addrs()
         .map_err(|error| {
-            Cause::user(format!("http '{address}': no address: {error}; write host:port")).with_source(error)
+            Cause::user(format!("http '{address}': not a valid address: {error}; write host:port"))
+                .with_source(error)
         })?
         .collect();
     if let (Some(remote), false) =
         (found.iter().find(|found| !found.ip().is_loopback()), settings.allow_remote)
     {
         return Err(Cause::user(format!(
-            "http {address}: other machines can reach {remote}, and everyone who does can send rows; listen at \
-             127.0.0.1, or set allow_remote (and a token)"
+            "http {address}: other machines can reach {remote} and send rows; listen at 127.0.0.1, or set \
+             allow_remote (and a token)"
         )));
     }
     TcpListener::bind(found.as_slice())
         .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
         .map_err(|error| {
-            Cause::operation(format!("http {address}: cannot listen: {error}; take another port"))
+            Cause::operation(format!("http {address}: cannot listen: {error}; choose another port"))
                 .with_source(error)
         })
 }

@@ -8,16 +8,18 @@ use crate::formats::line_protocol::Precision;
 
 /// The format of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum BodyFormat {
     LineProtocol(Option<Precision>),
     /// The other format that the source takes: JSON lines, or one of the program's own.
     Records,
+    /// JSON that was not written line by line: the objects are counted, not the lines.
+    Objects,
 }
 
 /// A request whose rows the query is to take.
-pub(super) struct Posted {
+pub(super) struct PendingRequest {
     pub(super) body: Body,
-    pub(super) kind: Kind,
+    pub(super) kind: BodyFormat,
     /// The client and number, if it is numbered.
     pub(super) request: Option<Request>,
     /// When it came, in nanoseconds since 1970.

@@ -104,8 +104,9 @@ impl Messages {
 fn texts(rows: &RecordBatch, column: usize) -> Result<Vec<Option<String>>, Cause> {
     let values = rows.column(column);
     let options = FormatOptions::default();
-    let formatter = ArrayFormatter::try_new(values, &options)
-        .map_err(|error| Cause::user(format!("keys have no text: {error}; cast them to VARCHAR")))?;
+    let formatter = ArrayFormatter::try_new(values, &options).map_err(|error| {
+        Cause::user(format!("keys cannot be written as text: {error}; cast them to VARCHAR"))
+    })?;
     let text = |row: usize| values.is_valid(row).then(|| formatter.value(row).to_string());
     Ok((0..values.len()).map(text).collect())
 }

@@ -1,9 +1,9 @@
 //! Kafka: rows from a topic ([`KafkaSource`]), rows to a topic ([`KafkaSink`]); with the feature `kafka`.
 //!
-//! Both talk to the brokers through librdkafka, which reads ahead and writes on threads of its own. Connections are
+//! Both talk to the brokers through librdkafka, which reads ahead and writes on its own threads. Connections are
 //! neither encrypted nor authenticated.
 
-mod gathered;
+mod message_batches;
 mod messages;
 mod producer;
 mod sink;
@@ -62,13 +62,17 @@ fn partitions<C: ClientContext>(client: &Client<C>, brokers: &str, topic: &str) 
 
 fn unreachable_brokers(brokers: &str, error: &KafkaError) -> Cause {
     Cause::operation(format!(
-        "kafka {brokers}: no broker has answered: {error}; are they running, and is the address host:port right?"
-    )).with_source(error.clone())
+        "kafka {brokers}: no broker has answered: {error}; check that they are running and that the address \
+         host:port is right"
+    ))
+    .with_source(error.clone())
 }
 
 /// The error for a client that could not be created from its settings.
 fn unusable(brokers: &str, error: &KafkaError) -> Cause {
     Cause::user(format!(
-        "kafka {brokers}: no client can be made of these settings: {error}; write brokers = 'host:port,host:port'"
-    )).with_source(error.clone())
+        "kafka {brokers}: a client cannot be created with these settings: {error}; write brokers = \
+         'host:port,host:port'"
+    ))
+    .with_source(error.clone())
 }

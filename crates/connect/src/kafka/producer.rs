@@ -56,12 +56,12 @@ fn refusal(error: &KafkaError, bytes: usize) -> Option<String> {
     let KafkaError::MessageProduction(code) = error else { return None };
     match code {
         RDKafkaErrorCode::MessageSizeTooLarge | RDKafkaErrorCode::MessageBatchTooLarge => {
-            Some(format!("the message has {bytes} bytes, more than the topic takes"))
+            Some(format!("the message has {bytes} bytes, which is more than the topic accepts"))
         }
         RDKafkaErrorCode::InvalidRecord
         | RDKafkaErrorCode::InvalidDifferentRecord
         | RDKafkaErrorCode::InvalidMessage => Some(format!(
-            "the topic does not take the message ({code}); a compacted topic wants a key in each message"
+            "the topic does not accept the message ({code}); a compacted topic needs a key in each message"
         )),
         _ => None,
     }

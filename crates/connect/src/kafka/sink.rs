@@ -14,9 +14,9 @@ use super::messages::{Encoding, Message, Messages};
 use super::producer::{Deliveries, MessageProducer};
 use super::{partitions, unusable};
 use crate::dead_letter::{DeadLetter, DeadLetterFile};
-use crate::formats::close_match;
 use crate::formats::encode::{NdjsonEncoder, TextEncoder, TextFormat};
 use crate::pending::PendingBatches;
+use crate::suggest::closest;
 
 /// Where rows go, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,7 +87,9 @@ impl KafkaSink {
     /// if no broker answers within 10 s.
     pub fn connect(schema: &SchemaRef, settings: KafkaSinkSettings) -> Result<KafkaSink, Cause> {
         if matches!(settings.format, TextFormat::Table(_)) {
-            return Err(Cause::user("a table is for people; use csv or json in a topic".to_owned()));
+            return Err(Cause::user(
+                "the format table is meant for people; use csv or json for a topic".to_owned(),
+            ));
         }
         let is_ndjson = settings.format == TextFormat::Ndjson;
         let encoder: Box<dyn TextEncoder> = match is_ndjson {
@@ -187,7 +189,7 @@ impl KafkaSink {
         match cause.fault {
             Fault::Operation => cause.map_message(|reason| {
                 format!(
-                    "kafka {}, topic '{}': a message was not taken: {reason}",
+                    "kafka {}, topic '{}': a message was not accepted: {reason}",
                     self.settings.brokers, self.settings.topic
                 )
             }),
@@ -218,7 +220,7 @@ impl Sink for KafkaSink {
 fn key_column(name: &str, schema: &SchemaRef) -> Result<usize, Cause> {
     schema.index_of(name).map_err(|_| {
         let names = schema.fields().iter().map(|field| field.name().as_str());
-        let hint = close_match(name, names).map_or(String::new(), |meant| format!("; did you mean {meant}?"));
-        Cause::user(format!("key = '{name}': the rows have no such column{hint}"))
+        let hint = closest(name, names).map_or(String::new(), |meant| format!("; did you mean {meant}?"));
+        Cause::user(format!("key = '{name}': the rows do not have this column{hint}"))
     })
 }

@@ -12,8 +12,9 @@ use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use rdkafka::types::RDKafkaErrorCode;
 use tidemill_core::error::Cause;
 use tidemill_core::source::{Faults, Polled, Progress, Source};
+use tracing::{info, warn};
 
-use super::gathered::Gathered;
+use super::message_batches::MessageBatches;
 use super::{ANSWER_WAIT, partitions, unreachable_brokers, unusable};
 use crate::formats::{BATCH_ROWS, DecoderSettings, Format, text_decoder};
 
@@ -84,7 +85,7 @@ pub struct KafkaSource {
     schema: SchemaRef,
     consumer: BaseConsumer,
     partitions: BTreeMap<i32, Partition>,
-    gathered: Gathered,
+    gathered: MessageBatches,
     rows: u64,
     /// Since when all brokers are unreachable.
     gone: Option<Instant>,
@@ -155,19 +156,19 @@ impl KafkaSource {
             match self.consumer.poll(wait) {
                 None => break,
                 Some(Ok(message)) => {
-                    self.gone = None;
+                    back(&mut self.gone, &self.settings.brokers);
                     let (number, offset) = (message.partition(), message.offset());
                     let Some(partition) = self.partitions.get_mut(&number) else { continue };
                     if !partition.is_done() {
                         partition.next = offset + 1;
-                        // A message beyond the end: the last ones before it are no messages (markers of transactions).
+                        // A message beyond the end: the last ones before it are not messages (but markers of transactions).
                         if partition.end.is_none_or(|end| offset < end) {
                             self.gathered.push((number, offset), message.payload())?;
                         }
                     }
                 }
                 Some(Err(KafkaError::PartitionEOF(number))) => {
-                    self.gone = None;
+                    back(&mut self.gone, &self.settings.brokers);
                     if let Some(partition) = self.partitions.get_mut(&number) {
                         partition.next = partition.end.unwrap_or(partition.next).max(partition.next);
                     }
@@ -195,13 +196,17 @@ impl KafkaSource {
         };
         match error {
             KafkaError::MessageConsumption(RDKafkaErrorCode::AllBrokersDown) => {
-                self.gone.get_or_insert_with(Instant::now);
+                if self.gone.is_none() {
+                    warn!(brokers = self.settings.brokers, %error, "Kafka: no broker can be reached; reading waits");
+                    self.gone = Some(Instant::now());
+                }
                 Ok(())
             }
             KafkaError::MessageConsumption(
                 RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange,
             ) => failed(
-                "messages were deleted before they were read; let the topic keep them for longer, or begin again"
+                "messages were deleted before they were read; let the topic retain them longer, or start from \
+                 scratch"
                     .to_owned(),
             ),
             KafkaError::MessageConsumption(
@@ -209,8 +214,8 @@ impl KafkaSource {
                 | RDKafkaErrorCode::UnknownTopicOrPartition
                 | RDKafkaErrorCode::UnknownPartition
                 | RDKafkaErrorCode::TopicAuthorizationFailed),
-            ) => failed(format!("{code}; is the topic still there, and may it be read?")),
-            KafkaError::MessageConsumptionFatal(code) => failed(format!("reading failed for good: {code}")),
+            ) => failed(format!("{code}; check that the topic still exists and that you may read it")),
+            KafkaError::MessageConsumptionFatal(code) => failed(format!("reading failed permanently: {code}")),
             _ => Ok(()),
         }
     }
@@ -224,6 +229,13 @@ impl KafkaSource {
             self.consumer.fetch_metadata(Some(&self.settings.topic), wait.max(Duration::from_millis(100)));
         self.gone = None;
         answer.map(|_| ()).map_err(|error| unreachable_brokers(&self.settings.brokers, &error))
+    }
+}
+
+/// Notes that a broker answers.
+fn back(gone: &mut Option<Instant>, brokers: &str) {
+    if let Some(since) = gone.take() {
+        info!(brokers, after = ?since.elapsed(), "Kafka is back; reading continues");
     }
 }
 
@@ -281,12 +293,12 @@ impl std::fmt::Debug for KafkaSource {
     }
 }
 
-fn gathered(settings: &KafkaSourceSettings, columns: Option<&[usize]>) -> Result<Gathered, Cause> {
+fn gathered(settings: &KafkaSourceSettings, columns: Option<&[usize]>) -> Result<MessageBatches, Cause> {
     let mut decoder = text_decoder(settings.format.clone(), settings.decoder.clone())?;
     if let Some(columns) = columns {
         decoder.set_projection(columns)?;
     }
-    Ok(Gathered::new(&settings.topic, settings.format.clone(), settings.decoder.csv.quote, decoder))
+    Ok(MessageBatches::new(&settings.topic, settings.format.clone(), settings.decoder.csv.quote, decoder))
 }
 
 fn consumer(brokers: &str) -> Result<BaseConsumer, Cause> {

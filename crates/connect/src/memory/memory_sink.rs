@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use arrow_select::concat::concat_batches;
-use tidemill_core::{Cause, CycleOutput, Sink};
+use tidemill_core::memory::bytes_of_rows;
+use tidemill_core::{Cause, CycleOutput, MemoryAccount, Sink};
 
 use crate::pending::PendingRows;
 
@@ -36,29 +37,41 @@ pub struct MemorySink {
     schema: SchemaRef,
     rows_max: usize,
     pending: PendingRows,
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Mutex<CollectedRows>>,
 }
 
 /// Reads what a [`MemorySink`] has received, from any thread, while the query runs and after.
 #[derive(Clone)]
 pub struct MemoryRows {
     schema: SchemaRef,
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Mutex<CollectedRows>>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct CollectedRows {
     commits: Vec<MemoryCommit>,
     rows: usize,
+    /// The last cycle that was committed.
+    cycle: Option<u64>,
+    account: MemoryAccount,
     is_finished: bool,
 }
 
 impl MemorySink {
     /// A sink for at most `rows_max` rows, and the handle to read them.
     pub fn new(schema: &SchemaRef, rows_max: usize) -> (MemorySink, MemoryRows) {
-        let shared = Arc::<Mutex<Shared>>::default();
+        let shared = Arc::<Mutex<CollectedRows>>::default();
         let rows = MemoryRows { schema: schema.clone(), shared: shared.clone() };
         (MemorySink { schema: schema.clone(), rows_max, pending: PendingRows::default(), shared }, rows)
+    }
+}
+
+impl MemorySink {
+    /// The memory that its rows count against, as long as somebody can read them.
+    #[must_use]
+    pub fn memory(self, account: MemoryAccount) -> MemorySink {
+        lock(&self.shared).account = account;
+        self
     }
 }
 
@@ -73,11 +86,23 @@ impl MemoryRows {
     /// # Errors
     /// [`Cause::resource`] if they are too many for one batch, for example with more than 2 GiB of text in a column.
     pub fn read(&self) -> Result<RecordBatch, Cause> {
-        let commits = self.commits();
+        self.read_with_cycle().map(|(rows, _)| rows)
+    }
+
+    /// The same, with the last cycle that was committed; `None`: there was none.
+    ///
+    /// # Errors
+    /// As for [`read`](MemoryRows::read).
+    pub fn read_with_cycle(&self) -> Result<(RecordBatch, Option<u64>), Cause> {
+        let (commits, cycle) = {
+            let shared = lock(&self.shared);
+            (shared.commits.clone(), shared.cycle)
+        };
         let batches = commits.iter().flat_map(|commit| &commit.batches);
-        concat_batches(&self.schema, batches).map_err(|error| {
+        let rows = concat_batches(&self.schema, batches).map_err(|error| {
             Cause::resource(format!("the rows do not fit into one batch: {error}")).with_source(error)
-        })
+        })?;
+        Ok((rows, cycle))
     }
 
     /// The number of rows so far.
@@ -111,11 +136,15 @@ impl Sink for MemorySink {
         let rows = shared.rows + batches.iter().map(RecordBatch::num_rows).sum::<usize>();
         if rows > self.rows_max {
             return Err(Cause::resource(format!(
-                "{rows} rows in memory, {} are allowed; raise max_result_rows, or write to a file",
+                "the result has {rows} rows in memory, but at most {} are allowed; raise max_result_rows, or \
+                 write to a file",
                 self.rows_max
             )));
         }
+        let bytes = batches.iter().map(|rows| bytes_of_rows(rows) as u64).sum();
+        shared.account.grow("the result in memory", bytes)?;
         shared.rows = rows;
+        shared.cycle = Some(*cycles.end());
         if !batches.is_empty() {
             shared.commits.push(MemoryCommit { cycles, batches });
         }
@@ -129,6 +158,6 @@ impl Sink for MemorySink {
 }
 
 /// A panic elsewhere leaves whole commits behind, so they may be read.
-fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+fn lock(shared: &Mutex<CollectedRows>) -> MutexGuard<'_, CollectedRows> {
     shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

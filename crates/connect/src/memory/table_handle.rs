@@ -23,9 +23,9 @@ pub struct TableVersion {
 /// a copy of the table, so ask no more often than the answer is needed. The lock is held only to copy one number per
 /// key.
 #[derive(Clone)]
-pub struct TableHandle(pub(crate) Arc<TableShared>);
+pub struct TableHandle(pub(crate) Arc<PublishedTable>);
 
-pub(crate) struct TableShared {
+pub(crate) struct PublishedTable {
     pub schema: SchemaRef,
     pub key_columns: Vec<usize>,
     state: Mutex<TableState>,
@@ -38,12 +38,14 @@ pub(crate) struct TableState {
     /// For each key, in the order in which they first came, the number of its last row in the log.
     pub rows: Vec<u64>,
     pub version: u64,
+    /// The last cycle that was committed.
+    pub cycle: Option<u64>,
     latest: Option<TableVersion>,
 }
 
-impl TableShared {
-    pub fn new(schema: &SchemaRef, key_columns: Vec<usize>) -> TableShared {
-        TableShared { schema: schema.clone(), key_columns, state: Mutex::default() }
+impl PublishedTable {
+    pub fn new(schema: &SchemaRef, key_columns: Vec<usize>) -> PublishedTable {
+        PublishedTable { schema: schema.clone(), key_columns, state: Mutex::default() }
     }
 
     /// Locks the state. It is always changed in one step, so even a panic elsewhere leaves whole commits behind.
@@ -92,11 +94,23 @@ impl TableHandle {
     /// # Errors
     /// As for [`read`](TableHandle::read).
     pub fn version(&self) -> Result<TableVersion, Cause> {
-        let (log, rows, number) = {
+        self.version_and_cycle().map(|(version, _)| version)
+    }
+
+    /// The table after the last cycle that was committed, with that cycle; `None`: there was none.
+    ///
+    /// # Errors
+    /// As for [`read`](TableHandle::read).
+    pub fn read_with_cycle(&self) -> Result<(RecordBatch, Option<u64>), Cause> {
+        self.version_and_cycle().map(|(version, cycle)| (version.rows.as_ref().clone(), cycle))
+    }
+
+    fn version_and_cycle(&self) -> Result<(TableVersion, Option<u64>), Cause> {
+        let (log, rows, number, cycle) = {
             let state = self.0.lock();
             match &state.latest {
-                Some(latest) if latest.number == state.version => return Ok(latest.clone()),
-                _ => (state.log.clone(), state.rows.clone(), state.version),
+                Some(latest) if latest.number == state.version => return Ok((latest.clone(), state.cycle)),
+                _ => (state.log.clone(), state.rows.clone(), state.version, state.cycle),
             }
         };
         let version = TableVersion { number, rows: Arc::new(log.gather(&self.0.schema, &rows)?) };
@@ -104,6 +118,6 @@ impl TableHandle {
         if state.latest.as_ref().is_none_or(|latest| latest.number < number) {
             state.latest = Some(version.clone());
         }
-        Ok(version)
+        Ok((version, cycle))
     }
 }

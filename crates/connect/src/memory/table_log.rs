@@ -7,6 +7,7 @@ use arrow_schema::SchemaRef;
 use arrow_select::concat::concat_batches;
 use arrow_select::interleave::interleave_record_batch;
 use tidemill_core::Cause;
+use tidemill_core::memory::bytes_of_rows;
 
 /// Smaller neighbours are merged up to this many rows.
 const SEGMENT_ROWS: usize = 1 << 16;
@@ -16,6 +17,7 @@ const SEGMENT_ROWS: usize = 1 << 16;
 pub(crate) struct TableLog {
     segments: Vec<Segment>,
     end: u64,
+    bytes: u64,
 }
 
 #[derive(Clone)]
@@ -35,11 +37,17 @@ impl TableLog {
         self.segments.len()
     }
 
+    /// Bytes of memory held.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Appends rows. Like in a binary counter, a segment is merged with its neighbour until that has at least twice its
     /// size. So each row is copied at most some 16 times, and there are few segments to search.
     pub fn push(&mut self, rows: RecordBatch) -> Result<(), Cause> {
         let mut last = Segment { first: self.end, rows: Arc::new(rows) };
         self.end += last.rows.num_rows() as u64;
+        self.bytes += bytes_of_rows(&last.rows) as u64;
         while let Some(before) = self.segments.last() {
             let (length_before, length) = (before.rows.num_rows(), last.rows.num_rows());
             if length_before >= 2 * length || length_before + length > SEGMENT_ROWS {

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use arrow_schema::SchemaRef;
-use tidemill_core::{Cause, CycleOutput, Sink};
+use tidemill_core::{Cause, CycleOutput, MemoryAccount, Sink};
 
 use super::table_handle::TableHandle;
 use super::table_store::TableStore;
@@ -45,6 +45,14 @@ impl TableSink {
     }
 }
 
+impl TableSink {
+    /// The memory that the table counts against, as long as it is written.
+    #[must_use]
+    pub fn memory(self, account: MemoryAccount) -> TableSink {
+        TableSink { store: self.store.memory(account), ..self }
+    }
+}
+
 impl Sink for TableSink {
     fn prepare(&mut self, output: CycleOutput) -> Result<(), Cause> {
         self.pending.push(output, &self.schema)
@@ -52,6 +60,6 @@ impl Sink for TableSink {
 
     fn commit(&mut self, cycles: RangeInclusive<u64>) -> Result<(), Cause> {
         let rows = self.pending.take(*cycles.end());
-        self.store.upsert(&rows)
+        self.store.upsert_to(&rows, Some(*cycles.end()))
     }
 }

@@ -6,13 +6,15 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_row::{RowConverter, SortField};
 use arrow_schema::SchemaRef;
-use tidemill_core::Cause;
+use tidemill_core::{Cause, MemoryAccount};
 
-use super::table_handle::{TableHandle, TableShared};
+use super::table_handle::{PublishedTable, TableHandle};
 use super::table_log::TableLog;
 
 /// The log is rewritten when it has twice as many rows as there are keys, plus this many.
 const SPARE_ROWS: u64 = 1 << 16;
+/// What a key takes besides its bytes.
+const KEY_BYTES: usize = 40;
 
 /// Keeps the last row of each key. [`TableHandle`]s read it from other threads.
 ///
@@ -41,7 +43,10 @@ pub struct TableStore {
     converter: Option<RowConverter>,
     /// For each key its index among the keys. Never iterated over, so its hash seed is not visible anywhere.
     places: HashMap<Box<[u8]>, usize>,
-    shared: Arc<TableShared>,
+    /// Of the keys, with their places.
+    key_bytes: u64,
+    account: MemoryAccount,
+    shared: Arc<PublishedTable>,
 }
 
 impl TableStore {
@@ -66,8 +71,22 @@ impl TableStore {
                     .with_source(error)
             })?),
         };
-        let shared = Arc::new(TableShared::new(schema, key_columns));
-        Ok(TableStore { rows_max, converter, places: HashMap::new(), shared })
+        let shared = Arc::new(PublishedTable::new(schema, key_columns));
+        Ok(TableStore {
+            rows_max,
+            converter,
+            places: HashMap::new(),
+            key_bytes: 0,
+            account: MemoryAccount::default(),
+            shared,
+        })
+    }
+
+    /// The memory that the table counts against, as long as it is written.
+    #[must_use]
+    pub fn memory(mut self, account: MemoryAccount) -> TableStore {
+        self.account = account;
+        self
     }
 
     /// A handle to read the table.
@@ -80,7 +99,13 @@ impl TableStore {
     /// # Errors
     /// [`Cause::resource`] if there are too many keys; [`Cause::bug`] if the rows have a different schema.
     pub fn upsert(&mut self, batches: &[RecordBatch]) -> Result<(), Cause> {
+        self.upsert_to(batches, None)
+    }
+
+    /// As [`upsert`](TableStore::upsert). These are the rows of the cycles up to this one.
+    pub(crate) fn upsert_to(&mut self, batches: &[RecordBatch], cycle: Option<u64>) -> Result<(), Cause> {
         if batches.iter().all(|rows| rows.num_rows() == 0) {
+            self.shared.lock().cycle = cycle;
             return Ok(());
         }
         // Only this method changes the state, so it may read it, work without the lock, and then change it.
@@ -93,6 +118,8 @@ impl TableStore {
         for rows in batches {
             log.push(rows.clone()).inspect_err(|_| self.forget_keys_from(key_count))?;
         }
+        self.account.set(self.key_bytes + log.bytes());
+        self.account.check("the table in memory").inspect_err(|_| self.forget_keys_from(key_count))?;
         let mut state = self.shared.lock();
         state.rows.resize(self.key_count(), 0);
         for (place, number) in updates {
@@ -100,6 +127,7 @@ impl TableStore {
         }
         state.log = log;
         state.version += 1;
+        state.cycle = cycle;
         drop(state);
         self.drop_outdated()
     }
@@ -141,6 +169,7 @@ impl TableStore {
             )));
         }
         self.places.insert(key.into(), place);
+        self.key_bytes += (key.len() + KEY_BYTES) as u64;
         Ok(place)
     }
 

@@ -54,7 +54,7 @@ pub(super) fn type_name(name: &str, data_type: &DataType) -> Result<String, Caus
 }
 
 fn unsupported(name: &str, data_type: &DataType) -> Cause {
-    Cause::user(format!("column '{name}' has type {data_type}, which no column of PostgreSQL takes; cast it"))
+    Cause::user(format!("column '{name}' has type {data_type}, which PostgreSQL cannot store; cast it"))
 }
 
 /// How values of this type are written to a column of that type.
@@ -62,8 +62,8 @@ pub(super) fn encoding(name: &str, data_type: &DataType, column: &Type) -> Resul
     let expected = type_name(name, data_type)?;
     choose(data_type, column).ok_or_else(|| {
         Cause::user(format!(
-            "column '{name}' is of type {column} in the table, which cannot take {data_type}; make it {expected}, or \
-             cast the values"
+            "column '{name}' has type {column} in the table, which cannot store {data_type}; change it to \
+             {expected}, or cast the values"
         ))
     })
 }

@@ -96,7 +96,8 @@ impl CopyEncoder {
             if self.key_columns.contains(&index) && column.array().is_null(row) {
                 return Err(cannot(
                     self.schema.field(index),
-                    &"a key that is NULL finds no row again; filter such rows out, or use coalesce",
+                    &"the key is NULL, so a later row could not replace this one; filter such rows out, or use \
+                        coalesce",
                 ));
             }
             column.write(row, out).map_err(|reason| cannot(self.schema.field(index), &reason))?;
@@ -179,7 +180,7 @@ impl Values {
                     DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
                         item
                     }
-                    other => return Err(ArrowError::CastError(format!("{other} is no list"))),
+                    other => return Err(ArrowError::CastError(format!("{other} is not a list"))),
                 };
                 let list = as_type(column, &DataType::List(item.clone()))?.as_list::<i32>().clone();
                 let values = Values::new(list.values(), element)?;
@@ -267,7 +268,7 @@ fn set_length(out: &mut [u8], start: usize) {
 }
 
 fn write_integer(value: i64, bytes: usize, out: &mut Vec<u8>) -> Result<(), String> {
-    let does_not_fit = |name| format!("{value} does not fit {name}; make the table's column wider");
+    let does_not_fit = |name| format!("{value} does not fit into {name}; widen the column of the table");
     match bytes {
         2 => field(out, &i16::try_from(value).map_err(|_| does_not_fit("smallint"))?.to_be_bytes()),
         4 => field(out, &i32::try_from(value).map_err(|_| does_not_fit("integer"))?.to_be_bytes()),
@@ -279,8 +280,8 @@ fn write_integer(value: i64, bytes: usize, out: &mut Vec<u8>) -> Result<(), Stri
 fn write_text(text: &str, out: &mut Vec<u8>) -> Result<(), String> {
     if memchr::memchr(0, text.as_bytes()).is_some() {
         return Err(
-            "a text has a character of code 0, which PostgreSQL cannot store; remove it in the query, or \
-                    write the column as binary"
+            "a string contains the character with code 0, which PostgreSQL cannot store; remove it in the \
+             query, or write the column as binary"
                 .to_owned(),
         );
     }
@@ -317,5 +318,8 @@ fn timestamp_us(time: i64, unit: TimeUnit) -> Option<i64> {
 }
 
 fn out_of_range(kind: &str, value: &dyn std::fmt::Display) -> String {
-    format!("{kind} {value} (since 1970) is outside of what PostgreSQL can store; correct it in the query")
+    format!(
+        "{kind} {value} (since 1970) is outside the range that PostgreSQL can store; correct it in the \
+        query"
+    )
 }

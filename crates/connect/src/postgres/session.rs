@@ -5,15 +5,17 @@ use futures_util::SinkExt;
 use tidemill_core::Cause;
 use tokio::task::JoinHandle;
 use tokio_postgres::types::Type;
-use tokio_postgres::{Client, Config, Error, NoTls, SimpleQueryMessage, Statement};
+use tokio_postgres::{Client, Error, SimpleQueryMessage, Statement};
 
+use super::database::Database;
 use super::failure::Failure;
 use super::statements::{CREATE_COMMITS, SETTINGS, Statements, quoted};
+use super::tls::MakeTls;
 use crate::dead_letter::DeadLetter;
 
 /// What the database has recorded about a sink.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Noted {
+pub(super) struct RecordedCommit {
     /// The run that may write.
     pub run: i64,
     /// The last cycle that is committed.
@@ -36,8 +38,8 @@ impl Drop for Session {
 }
 
 impl Session {
-    pub async fn connect(config: &Config) -> Result<Session, Error> {
-        let (client, connection) = config.connect(NoTls).await?;
+    pub async fn connect(database: &Database) -> Result<Session, Error> {
+        let (client, connection) = database.config.connect(MakeTls(database.tls.clone())).await?;
         let connection = tokio::spawn(async move {
             // Threads that wait for an answer are told.
             let _ = connection.await;
@@ -82,9 +84,9 @@ impl Session {
     }
 
     /// Returns what is recorded, with a statement that returns both values.
-    pub async fn noted(&self, query: &str) -> Result<Option<Noted>, Error> {
+    pub async fn noted(&self, query: &str) -> Result<Option<RecordedCommit>, Error> {
         let row = self.client.query_opt(query, &[]).await?;
-        Ok(row.map(|row| Noted { run: row.get(0), cycle: row.get(1) }))
+        Ok(row.map(|row| RecordedCommit { run: row.get(0), cycle: row.get(1) }))
     }
 
     /// Begins a transaction; returns whether this run may write.

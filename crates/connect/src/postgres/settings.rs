@@ -7,6 +7,11 @@ use std::time::Duration;
 #[derive(Clone, PartialEq, Eq)]
 pub struct PostgresSinkSettings {
     /// `postgres://user:password@host:port/database`, or `host=... user=... dbname=...`. It is never shown.
+    ///
+    /// TLS is chosen by `sslmode`, `sslrootcert`, `sslcert` and `sslkey`, which mean what they mean to PostgreSQL's own
+    /// programs: without them, TLS is used if the server offers it, and nobody's certificate is checked; `verify-full`
+    /// checks that an authority has issued the server's certificate for its name. Without `sslrootcert`, the
+    /// system's authorities are trusted.
     pub url: String,
     /// `table` or `schema.table`, with exact spelling, including capitals.
     pub table: String,
@@ -16,7 +21,7 @@ pub struct PostgresSinkSettings {
     pub key: Vec<String>,
     /// Whether a missing table is created.
     pub create: bool,
-    /// Whether to continue behind the last cycle committed under this name. If not, cycles are counted from the
+    /// Whether to continue after the last cycle committed under this name. If not, cycles are counted from the
     /// beginning, and existing rows of the table stay.
     pub resume: bool,
     /// The table for rows that the database refuses, `table` or `schema.table`; it is created if it does not exist.

@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use arrow_schema::SchemaRef;
 use tidemill_core::{Cause, CycleOutput, Fault, FaultLog, Guarantee, Sink};
 use tokio::runtime::Builder;
-use tokio_postgres::Config;
-use tokio_postgres::config::Host;
 use tokio_postgres::types::Type;
 
-use super::column::encoding;
+use super::column::{Encoding, encoding};
 use super::copy::CopyEncoder;
+use super::database::Database;
+use super::doing::Doing;
+use super::failure::Failure;
 use super::prepared::PreparedRows;
-use super::session::{Noted, Session};
 use super::settings::PostgresSinkSettings;
 use super::statements::Statements;
 use super::stop::PostgresStop;
@@ -48,7 +48,11 @@ const WITHOUT_ROWS_INTERVAL: Duration = Duration::from_secs(1);
 pub struct PostgresSink {
     writer: Writer,
     schema: SchemaRef,
-    encoder: CopyEncoder,
+    key_columns: Vec<usize>,
+    /// `None` before the server was reached.
+    encoder: Option<CopyEncoder>,
+    /// Why the server could not be reached when the sink was opened, as long as it has not arrived.
+    away: Option<Cause>,
     pending: PreparedRows,
     last_committed: Option<u64>,
     without_rows: Option<u64>,
@@ -65,9 +69,38 @@ impl PostgresSink {
     /// [`Cause::user`] if the URL, the user, the database, the table, its columns or its key are invalid;
     /// [`Cause::operation`] if the server cannot be reached.
     pub fn connect(schema: &SchemaRef, settings: PostgresSinkSettings) -> Result<PostgresSink, Cause> {
-        // The caller's thread may be one on which no runtime can be run.
-        let opened = std::thread::scope(|scope| scope.spawn(|| open(schema, settings)).join());
-        opened.unwrap_or_else(|_| Err(Cause::bug("opening a sink to PostgreSQL panicked")))
+        let sink = PostgresSink::open(schema, settings)?;
+        match sink.away {
+            Some(cause) => Err(cause),
+            None => Ok(sink),
+        }
+    }
+
+    /// As [`connect`](PostgresSink::connect), but succeeds if the server is away, or not ready yet: the sink is then
+    /// [`away`](Sink::away), and connects when it [arrives](Sink::arrive), within
+    /// [`retry_for`](PostgresSinkSettings::retry_for).
+    ///
+    /// # Errors
+    /// [`Cause::user`] as for `connect`.
+    pub fn open(schema: &SchemaRef, settings: PostgresSinkSettings) -> Result<PostgresSink, Cause> {
+        on_own_thread(|| {
+            let mut sink = unconnected(schema, settings)?;
+            match open(&mut sink.writer, schema) {
+                Ok(encodings) => sink.reached(encodings),
+                Err(failure @ Failure::Lost(_)) => {
+                    sink.away = Some(failure.into_cause(&sink.writer.database.server));
+                }
+                Err(failure) => return Err(failure.into_cause(&sink.writer.database.server)),
+            }
+            Ok(sink)
+        })
+    }
+
+    /// The server was reached, and writes the columns like this.
+    fn reached(&mut self, encodings: Vec<Encoding>) {
+        self.encoder = Some(CopyEncoder::new(&self.schema, encodings, self.key_columns.clone()));
+        self.last_committed = self.writer.cycle.and_then(|cycle| u64::try_from(cycle).ok());
+        self.away = None;
     }
 
     /// A handle to end its waiting.
@@ -96,7 +129,9 @@ impl Sink for PostgresSink {
 
     fn prepare(&mut self, output: CycleOutput) -> Result<(), Cause> {
         let (cycle, batches) = batches_of(output, &self.schema)?;
-        let refused = self.pending.push(cycle, batches, &self.encoder);
+        let encoder =
+            self.encoder.as_ref().ok_or_else(|| Cause::bug("rows for a sink that has not arrived"))?;
+        let refused = self.pending.push(cycle, batches, encoder);
         if let (Some((row, reason)), None) = (refused, &self.writer.settings.dead_letters) {
             let text = format!("table '{}', {reason}", self.writer.settings.table);
             return Err(Cause::user(text).with_source(row));
@@ -104,7 +139,7 @@ impl Sink for PostgresSink {
         match self.pending.bytes() > PENDING_BYTES_MAX {
             false => Ok(()),
             true => Err(Cause::resource(format!(
-                "more than {} MiB of rows wait for a commit of cycle {cycle}; make cycles smaller",
+                "more than {} MiB of rows are waiting for the commit of cycle {cycle}; use smaller cycles",
                 PENDING_BYTES_MAX >> 20
             ))),
         }
@@ -132,6 +167,17 @@ impl Sink for PostgresSink {
         Ok(self.last_committed)
     }
 
+    fn away(&self) -> Option<Cause> {
+        self.away.clone()
+    }
+
+    fn arrive(&mut self) -> Result<(), Cause> {
+        let schema = SchemaRef::clone(&self.schema);
+        let encodings = self.writer.with_retries(Doing::Open, |writer| open(writer, &schema))?;
+        self.reached(encodings);
+        Ok(())
+    }
+
     fn unrecorded(&self) -> Option<u64> {
         self.without_rows?;
         Some(self.writer.cycle.map_or(0, |cycle| cycle.unsigned_abs() + 1))
@@ -149,15 +195,21 @@ impl Sink for PostgresSink {
     }
 }
 
-fn open(schema: &SchemaRef, settings: PostgresSinkSettings) -> Result<PostgresSink, Cause> {
+/// Connects, and checks the table.
+fn open(writer: &mut Writer, schema: &SchemaRef) -> Result<Vec<Encoding>, Failure> {
+    let name = writer.settings.table.clone();
+    writer.open(|table| encodings(schema, table, &name))
+}
+
+/// A sink that is not connected.
+fn unconnected(schema: &SchemaRef, settings: PostgresSinkSettings) -> Result<PostgresSink, Cause> {
     let key_columns = key_columns(&settings, schema)?;
     let statements = Statements::new(&settings, schema)?;
-    let (config, server) = config_of(&settings.url)?;
+    let database = Database::parse(&settings.url)?;
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    let mut writer = Writer {
+    let writer = Writer {
         runtime: Some(runtime),
-        config,
-        server,
+        database,
         settings,
         statements,
         session: None,
@@ -165,20 +217,14 @@ fn open(schema: &SchemaRef, settings: PostgresSinkSettings) -> Result<PostgresSi
         cycle: None,
         stop: PostgresStop::default(),
     };
-    let mut session = writer.open_step(Session::connect(&writer.config))?;
-    let table = writer.open_step(session.tables(&writer.statements, writer.settings.create))?;
-    let encodings = encodings(schema, &table, &writer.settings.table)?;
-    writer.open_step(session.prepare(&writer.statements))?;
-    let take_over = writer.statements.take_over(writer.settings.resume);
-    let Noted { run, cycle } = writer.open_step(session.noted(&take_over))?.unwrap_or_default();
-    (writer.session, writer.run, writer.cycle) = (Some(session), run, cycle);
-    let last_committed = cycle.and_then(|cycle| u64::try_from(cycle).ok());
     Ok(PostgresSink {
         writer,
         schema: schema.clone(),
-        encoder: CopyEncoder::new(schema, encodings, key_columns),
+        key_columns,
+        encoder: None,
+        away: None,
         pending: PreparedRows::default(),
-        last_committed,
+        last_committed: None,
         without_rows: None,
         written_at: Instant::now(),
         failed: None,
@@ -186,26 +232,31 @@ fn open(schema: &SchemaRef, settings: PostgresSinkSettings) -> Result<PostgresSi
     })
 }
 
+/// Runs it on a thread of its own: the caller's thread may be one on which no runtime can be run.
+fn on_own_thread<T: Send>(opening: impl FnOnce() -> Result<T, Cause> + Send) -> Result<T, Cause> {
+    let opened = std::thread::scope(|scope| scope.spawn(opening).join());
+    opened.unwrap_or_else(|_| Err(Cause::bug("opening a sink to PostgreSQL panicked")))
+}
+
 fn key_columns(settings: &PostgresSinkSettings, schema: &SchemaRef) -> Result<Vec<usize>, Cause> {
     let column = |name: &String| {
         schema.index_of(name).map_err(|_| {
             let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-            Cause::user(format!("there is no column '{name}' for the key; there are {}", names.join(", ")))
+            Cause::user(format!(
+                "there is no column '{name}' for the key; the columns are {}",
+                names.join(", ")
+            ))
         })
     };
     settings.key.iter().map(column).collect()
 }
 
-fn encodings(
-    schema: &SchemaRef,
-    table: &[(String, Type)],
-    table_name: &str,
-) -> Result<Vec<super::column::Encoding>, Cause> {
+fn encodings(schema: &SchemaRef, table: &[(String, Type)], table_name: &str) -> Result<Vec<Encoding>, Cause> {
     let encoding_of = |field: &Arc<arrow_schema::Field>| {
         let Some((_, column)) = table.iter().find(|(name, _)| name == field.name()) else {
             let names: Vec<&str> = table.iter().map(|(name, _)| name.as_str()).collect();
             return Err(Cause::user(format!(
-                "table '{table_name}' has no column '{}'; it has {}; add it, or name the column as there (AS)",
+                "table '{table_name}' has no column '{}'; it has {}; add the column, or rename yours with AS",
                 field.name(),
                 names.join(", ")
             )));
@@ -216,33 +267,4 @@ fn encodings(
         })
     };
     schema.fields().iter().map(encoding_of).collect()
-}
-
-/// Parses the URL; also returns the server's address, for messages. Errors do not show the invalid part, because it may
-/// belong to the password.
-fn config_of(url: &str) -> Result<(Config, String), Cause> {
-    let mut config: Config = url.parse().map_err(|_| {
-        Cause::user(
-            "the URL of the database cannot be read; write postgres://user:password@host:port/database, with %-codes \
-             for special characters",
-        )
-    })?;
-    let ports = config.get_ports();
-    let hosts = config.get_hosts().iter().enumerate().map(|(index, host)| {
-        let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
-        match host {
-            Host::Tcp(name) => format!("{name}:{port}"),
-            Host::Unix(path) => format!("{}:{port}", path.display()),
-        }
-    });
-    let server = hosts.collect::<Vec<String>>().join(",");
-    if config.get_connect_timeout().is_none() {
-        config.connect_timeout(Duration::from_secs(10));
-    }
-    if config.get_application_name().is_none() {
-        config.application_name("tidemill");
-    }
-    config.keepalives_idle(Duration::from_secs(15)).keepalives_interval(Duration::from_secs(5));
-    config.keepalives_retries(4);
-    Ok((config, server))
 }

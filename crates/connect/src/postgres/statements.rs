@@ -43,7 +43,8 @@ fn checked(name: &str) -> Result<&str, Cause> {
     match name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains('\0') {
         false => Ok(name),
         true => Err(Cause::user(format!(
-            "'{name}' cannot be a name in PostgreSQL, which has 1 to {NAME_BYTES_MAX} bytes; choose another (AS)"
+            "'{name}' cannot be a name in PostgreSQL, because names have 1 to {NAME_BYTES_MAX} bytes; choose \
+             another with AS"
         ))),
     }
 }
@@ -61,7 +62,7 @@ pub(super) struct Statements {
 }
 
 /// The name of a table in quotes, with its schema if one is given.
-fn table_name(name: &str) -> Result<String, Cause> {
+pub(super) fn table_name(name: &str) -> Result<String, Cause> {
     let parts = name.splitn(2, '.').map(|part| checked(part).map(quoted));
     Ok(parts.collect::<Result<Vec<String>, Cause>>()?.join("."))
 }

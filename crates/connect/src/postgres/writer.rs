@@ -6,14 +6,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tidemill_core::Cause;
+use tidemill_core::{Cause, Outage};
 use tokio::runtime::Runtime;
-use tokio_postgres::{Config, Error};
-use tracing::{info, warn};
+use tokio_postgres::Error;
+use tokio_postgres::types::Type;
+use tracing::warn;
 
+use super::database::Database;
+use super::doing::Doing;
 use super::failure::{Failure, open_failure, refused};
 use super::prepared::{EncodedRow, PreparedRows, halves, messages_of};
-use super::session::{Noted, Session};
+use super::session::{RecordedCommit, Session};
 use super::settings::PostgresSinkSettings;
 use super::statements::Statements;
 use super::stop::PostgresStop;
@@ -21,6 +24,8 @@ use crate::dead_letter::DeadLetter;
 
 /// How often a waiting call checks whether it should stop.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+/// An answer may take this long before it is told.
+const SILENCE_PATIENCE: Duration = Duration::from_secs(5);
 const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_LONGEST: Duration = Duration::from_secs(5);
 
@@ -28,8 +33,7 @@ const RETRY_LONGEST: Duration = Duration::from_secs(5);
 pub(super) struct Writer {
     /// `None` only while it is being dropped.
     pub runtime: Option<Runtime>,
-    pub config: Config,
-    pub server: String,
+    pub database: Database,
     pub settings: PostgresSinkSettings,
     pub statements: Statements,
     pub session: Option<Session>,
@@ -51,41 +55,67 @@ impl Drop for Writer {
 impl Writer {
     /// Commits, with as many attempts as necessary; returns the rows that were refused and are now dead letters.
     pub fn write(&mut self, rows: &PreparedRows, cycle: u64) -> Result<Vec<DeadLetter>, Cause> {
-        let cycle =
+        let number =
             i64::try_from(cycle).map_err(|_| Cause::bug(format!("cycle {cycle} is not to be reached")))?;
-        let (since, mut wait) = (Instant::now(), RETRY_FIRST);
         let mut letters = Vec::new();
+        self.with_retries(Doing::Commit { cycle }, |writer| writer.attempt(rows, number, &mut letters))?;
+        self.cycle = Some(number);
+        Ok(letters)
+    }
+
+    /// Repeats what fails because the server is away, until it works or the time for it is over.
+    pub fn with_retries<T>(
+        &mut self,
+        doing: Doing,
+        mut attempt: impl FnMut(&mut Writer) -> Result<T, Failure>,
+    ) -> Result<T, Cause> {
+        let (since, mut wait) = (Instant::now(), RETRY_FIRST);
+        let mut outage = Outage::default();
         loop {
-            let reason = match self.attempt(rows, cycle, &mut letters) {
-                Ok(()) => {
-                    if wait > RETRY_FIRST {
-                        info!(server = self.server, cycle, "PostgreSQL is back; the rows are committed");
+            let reason = match attempt(self) {
+                Ok(done) => {
+                    if let Some(report) = outage.over(Instant::now()) {
+                        doing.tell_over(&self.database.server, report);
                     }
-                    self.cycle = Some(cycle);
-                    return Ok(letters);
+                    return Ok(done);
                 }
                 Err(Failure::Lost(reason)) => reason,
-                Err(failure) => return Err(failure.into_cause(&self.server)),
+                Err(failure) => return Err(failure.into_cause(&self.database.server)),
             };
             self.session = None;
-            warn!(server = self.server, cycle, %reason, retry_in = ?wait, "PostgreSQL: a commit has failed");
-            if since.elapsed() + wait >= self.settings.retry_for {
-                return Err(Cause::operation(format!(
-                    "PostgreSQL at {}: {reason}; tried for {} s (retry_for)",
-                    self.server,
-                    since.elapsed().as_secs()
-                )));
+            if let Some(report) = outage.failed(Instant::now()) {
+                doing.tell_failed(&self.database.server, report, &reason, self.settings.retry_for);
             }
-            self.sleep(wait).map_err(|failure| failure.into_cause(&self.server))?;
+            if since.elapsed() + wait >= self.settings.retry_for {
+                let cause = Cause::operation(format!(
+                    "PostgreSQL at {}: {reason}; gave up after {} s (retry_for)",
+                    self.database.server,
+                    since.elapsed().as_secs()
+                ));
+                return Err(reason.explains(cause));
+            }
+            self.sleep(wait).map_err(|failure| failure.into_cause(&self.database.server))?;
             wait = (wait * 2).min(RETRY_LONGEST);
         }
     }
 
     fn sleep(&self, wait: Duration) -> Result<(), Failure> {
-        self.wait_for(self.settings.answer_wait + wait, async {
-            tokio::time::sleep(wait).await;
-            Ok(())
-        })
+        let start = Instant::now();
+        while start.elapsed() < wait {
+            if self.stop.is_stopped() {
+                return Err(self.stopped());
+            }
+            std::thread::sleep(LOOK_INTERVAL.min(wait));
+        }
+        Ok(())
+    }
+
+    fn stopped(&self) -> Failure {
+        let text = format!(
+            "PostgreSQL at {}: the query was stopped before the database answered",
+            self.database.server
+        );
+        Failure::Final(Cause::operation(text))
     }
 
     /// `letters` receives the refused rows; it stays unchanged if an earlier attempt had gone through.
@@ -98,22 +128,24 @@ impl Writer {
         if self.session.is_none() {
             let (session, found) = self.reconnect()?;
             self.session = Some(session);
-            if found == Some(Noted { run: self.run, cycle: Some(cycle) }) {
+            if found == Some(RecordedCommit { run: self.run, cycle: Some(cycle) }) {
                 // The commit had gone through, only the answer was lost.
                 return Ok(());
             }
-            if found != Some(Noted { run: self.run, cycle: self.cycle }) {
+            if found != Some(RecordedCommit { run: self.run, cycle: self.cycle }) {
                 return Err(Failure::Final(self.fenced()));
             }
         }
-        let Some(session) = &self.session else { return Err(Failure::Lost("not connected".to_owned())) };
+        let Some(session) = &self.session else {
+            return Err(Failure::Lost("not connected".to_owned().into()));
+        };
         self.transaction(session, rows, cycle, letters)
     }
 
     /// A new connection, and what the database has recorded about this sink.
-    fn reconnect(&self) -> Result<(Session, Option<Noted>), Failure> {
+    fn reconnect(&self) -> Result<(Session, Option<RecordedCommit>), Failure> {
         self.wait_for(self.settings.answer_wait, async {
-            let mut session = Session::connect(&self.config).await?;
+            let mut session = Session::connect(&self.database).await?;
             // Waits for the transaction of the lost connection, if it still exists.
             let found = session.noted(&self.statements.look()).await?;
             session.prepare(&self.statements).await?;
@@ -203,10 +235,10 @@ impl Writer {
             self.execute(session, "ROLLBACK TO SAVEPOINT tidemill_part; RELEASE SAVEPOINT tidemill_part")?;
             match range.len() {
                 0 | 1 if self.statements.dead_letters.is_none() => {
-                    let row = rows[range].first().map(|row| row.refused(&reason).refused_row());
-                    return Err(Failure::Final(refused(&reason, row)));
+                    let row = rows[range].first().map(|row| row.refused(&reason.to_string()).refused_row());
+                    return Err(Failure::Final(refused(reason, row)));
                 }
-                0 | 1 => letters.extend(rows[range].iter().map(|row| row.refused(&reason))),
+                0 | 1 => letters.extend(rows[range].iter().map(|row| row.refused(&reason.to_string()))),
                 _ => left.extend(halves(&range)),
             }
         }
@@ -225,11 +257,14 @@ impl Writer {
         let made = async { Ok(session.create_absent(&exists, &create).await?) };
         self.wait_for(self.settings.answer_wait, made).map_err(|failure| match failure {
             Failure::Lost(reason) => Failure::Lost(reason),
-            other => Failure::Final(Cause::user(format!(
-                "a row was refused, and the table {table} that would keep it is not there and cannot be created ({}); \
-                 create it: {create}",
-                other.into_cause(&self.server)
-            ))),
+            other => {
+                let cause = other.into_cause(&self.database.server);
+                let text = format!(
+                    "a row was refused, and the table {table} for such rows does not exist and cannot be \
+                     created ({cause}); create it with: {create}"
+                );
+                Failure::Final(Cause::user(text).with_source(cause))
+            }
         })
     }
 
@@ -248,9 +283,9 @@ impl Writer {
 
     fn fenced(&self) -> Cause {
         Cause::user(format!(
-            "another run writes to this sink: '{}' in tidemill_commits of PostgreSQL at {} was taken over or changed; \
-             end one of them, or give each sink a name of its own",
-            self.settings.sink, self.server
+            "another run is writing to this sink: '{}' in tidemill_commits of PostgreSQL at {} was taken over \
+             or changed; end one of the runs, or give each sink its own name",
+            self.settings.sink, self.database.server
         ))
     }
 
@@ -269,32 +304,58 @@ impl Writer {
         progress: &AtomicU64,
         step: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
-        let Some(runtime) = &self.runtime else { return Err(Failure::Lost("closed".to_owned())) };
+        let Some(runtime) = &self.runtime else { return Err(Failure::Lost("closed".to_owned().into())) };
         runtime.block_on(async {
             let mut step = pin!(step);
             let (mut since, mut seen) = (Instant::now(), 0);
+            let mut silence = Outage::longer_than(SILENCE_PATIENCE);
             loop {
                 if let Ok(done) = tokio::time::timeout(LOOK_INTERVAL, &mut step).await {
+                    if let (Some(told), Ok(_)) = (silence.over(Instant::now()), &done) {
+                        warn!(server = self.database.server, after = ?told.lasted, "PostgreSQL has answered");
+                    }
                     return done;
+                }
+                if let Some(told) = silence.failed(Instant::now()) {
+                    warn!(
+                        server = self.database.server, lasted = ?told.lasted,
+                        "PostgreSQL does not answer; the sink waits (is the table locked?)"
+                    );
                 }
                 let now = progress.load(Ordering::Relaxed);
                 if now != seen {
                     (since, seen) = (Instant::now(), now);
+                    silence = Outage::longer_than(SILENCE_PATIENCE);
                 }
                 if self.stop.is_stopped() {
-                    let text = format!("PostgreSQL at {}: stopped while it had not answered", self.server);
-                    return Err(Failure::Final(Cause::operation(text)));
+                    return Err(self.stopped());
                 }
                 if since.elapsed() >= limit {
-                    return Err(Failure::Lost(format!("no answer for {} s", limit.as_secs_f64())));
+                    return Err(Failure::Lost(format!("no answer for {} s", limit.as_secs_f64()).into()));
                 }
             }
         })
     }
 
+    /// Opens the first session: creates missing tables, and takes over the sink's name from an earlier run, once the
+    /// table's columns have passed the `check`.
+    pub fn open<T>(
+        &mut self,
+        check: impl FnOnce(&[(String, Type)]) -> Result<T, Cause>,
+    ) -> Result<T, Failure> {
+        let mut session = self.open_step(Session::connect(&self.database))?;
+        let table = self.open_step(session.tables(&self.statements, self.settings.create))?;
+        let checked = check(&table).map_err(Failure::Final)?;
+        self.open_step(session.prepare(&self.statements))?;
+        let take_over = self.statements.take_over(self.settings.resume);
+        let RecordedCommit { run, cycle } = self.open_step(session.noted(&take_over))?.unwrap_or_default();
+        (self.session, self.run, self.cycle) = (Some(session), run, cycle);
+        Ok(checked)
+    }
+
     /// Waits for one of the steps that open the sink.
-    pub fn open_step<T>(&self, step: impl Future<Output = Result<T, Error>>) -> Result<T, Cause> {
-        let step = async { step.await.map_err(|error| Failure::Final(open_failure(&error, &self.server))) };
-        self.wait_for(self.settings.answer_wait, step).map_err(|failure| failure.into_cause(&self.server))
+    pub fn open_step<T>(&self, step: impl Future<Output = Result<T, Error>>) -> Result<T, Failure> {
+        let step = async { step.await.map_err(|error| open_failure(error, &self.database.server)) };
+        self.wait_for(self.settings.answer_wait, step)
     }
 }

@@ -57,7 +57,7 @@ impl StreamSettings {
 /// ```
 pub struct StandardInput {
     name: String,
-    blocks: Receiver<Block>,
+    blocks: Receiver<InputBlock>,
     decoder: Box<dyn RecordDecoder>,
     ready: VecDeque<RecordBatch>,
     faults: Faults,
@@ -67,7 +67,7 @@ pub struct StandardInput {
     ended: bool,
 }
 
-enum Block {
+enum InputBlock {
     Bytes(Vec<u8>),
     Failed(String),
 }
@@ -91,7 +91,10 @@ impl StandardInput {
         mut settings: StreamSettings,
     ) -> Result<StandardInput, Cause> {
         if !settings.format.is_text() {
-            return Err(Cause::user(format!("{name}: {:?} is no text; use csv or json", settings.format)));
+            return Err(Cause::user(format!(
+                "{name}: {:?} is not a text format; use csv or json",
+                settings.format
+            )));
         }
         let (sender, blocks) = sync_channel(BLOCKS_MAX);
         let thread = std::thread::Builder::new().name(name.to_owned());
@@ -136,7 +139,7 @@ struct Sample {
 
 impl Sample {
     /// Waits for the first line, and then a little for more.
-    fn read(name: &str, blocks: &Receiver<Block>) -> Result<Sample, Cause> {
+    fn read(name: &str, blocks: &Receiver<InputBlock>) -> Result<Sample, Cause> {
         let mut bytes: Vec<u8> = Vec::new();
         while bytes.len() < SAMPLE_BYTES {
             let received = match memchr::memchr(b'\n', &bytes) {
@@ -144,8 +147,8 @@ impl Sample {
                 None => blocks.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             match received {
-                Ok(Block::Bytes(more)) => bytes.extend(more),
-                Ok(Block::Failed(reason)) => return Err(failed(name, &reason)),
+                Ok(InputBlock::Bytes(more)) => bytes.extend(more),
+                Ok(InputBlock::Failed(reason)) => return Err(failed(name, &reason)),
                 Err(RecvTimeoutError::Timeout) => break,
                 Err(RecvTimeoutError::Disconnected) => return Ok(Sample { bytes, is_whole: true }),
             }
@@ -166,8 +169,8 @@ impl Source for StandardInput {
         }
         while self.ready.is_empty() && !self.ended {
             match self.blocks.recv_timeout(wait.saturating_sub(start.elapsed())) {
-                Ok(Block::Bytes(bytes)) => self.decode(&bytes)?,
-                Ok(Block::Failed(reason)) => return Err(failed(&self.name, &reason)),
+                Ok(InputBlock::Bytes(bytes)) => self.decode(&bytes)?,
+                Ok(InputBlock::Failed(reason)) => return Err(failed(&self.name, &reason)),
                 Err(RecvTimeoutError::Timeout) => return Ok(Polled::Nothing),
                 Err(RecvTimeoutError::Disconnected) => {
                     self.ended = true;
@@ -206,16 +209,16 @@ fn failed(name: &str, reason: &str) -> Cause {
 }
 
 /// Passes on what is read, until the end or until nobody needs it.
-fn read_blocks(mut reader: impl Read, sender: &SyncSender<Block>) {
+fn read_blocks(mut reader: impl Read, sender: &SyncSender<InputBlock>) {
     let mut buffer = vec![0; BLOCK_BYTES];
     loop {
         let block = match reader.read(&mut buffer) {
             Ok(0) => return,
-            Ok(count) => Block::Bytes(buffer[..count].to_vec()),
+            Ok(count) => InputBlock::Bytes(buffer[..count].to_vec()),
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            Err(error) => Block::Failed(error.to_string()),
+            Err(error) => InputBlock::Failed(error.to_string()),
         };
-        let is_last = matches!(block, Block::Failed(_));
+        let is_last = matches!(block, InputBlock::Failed(_));
         if sender.send(block).is_err() || is_last {
             return;
         }

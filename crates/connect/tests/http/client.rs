@@ -8,7 +8,7 @@ use std::time::Duration;
 use tidemill_connect::formats::DecoderSettings;
 use tidemill_connect::http::{HttpSettings, HttpSource};
 use tidemill_core::arrow::schema::{DataType, Field, Schema};
-use tidemill_core::source::{Polled, Source};
+use tidemill_core::source::{Polled, Request, Source};
 
 pub const WAIT: Duration = Duration::from_secs(20);
 
@@ -68,7 +68,15 @@ pub fn send(address: SocketAddr, request: &[u8]) -> (u16, String, String) {
 /// The number of rows of the next batch.
 pub fn rows(source: &mut HttpSource) -> usize {
     match source.poll(WAIT).expect("polled") {
-        Polled::Rows(rows) => rows.num_rows(),
+        Polled::Rows(rows) | Polled::Request { rows, .. } => rows.num_rows(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The number of rows of the next batch, which is a numbered request, and that request.
+pub fn request_of(source: &mut HttpSource) -> (usize, Request) {
+    match source.poll(WAIT).expect("polled") {
+        Polled::Request { rows, request } => (rows.num_rows(), request),
         other => panic!("{other:?}"),
     }
 }

@@ -2,5 +2,6 @@
 #![cfg(feature = "tables")]
 
 mod client;
+mod many;
 mod refused;
 mod written;

@@ -1,13 +1,15 @@
 //! What is not written, and with which answer.
 
+use std::fs::Permissions;
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::thread;
 use std::time::Duration;
 
 use tidemill_connect::http::{HttpSettings, HttpSource};
 use tidemill_core::source::{Polled, Source};
 
-use super::client::{connect, listen, post, rows, send, settings};
+use super::client::{answer, connect, listen, post, rows, send, settings};
 
 #[test]
 fn paths_methods_and_contents_are_checked() {
@@ -28,6 +30,28 @@ fn paths_methods_and_contents_are_checked() {
 }
 
 #[test]
+fn what_two_readers_could_understand_differently_is_refused() {
+    let (mut source, address) = listen(settings());
+    let status = |headers: &str| {
+        let request = format!("POST /write HTTP/1.1\r\n{headers}Content-Length: 12\r\n\r\ncpu usage=1\n");
+        send(address, request.as_bytes()).0
+    };
+    assert_eq!(status(""), 400);
+    assert_eq!(status("Host: a\r\nHost: b\r\n"), 400);
+    let sequence = "Host: a\r\nX-Tidemill-Sequence: 1\r\nX-Tidemill-Client: a\r\n";
+    assert_eq!(status(&format!("{sequence}X-Tidemill-Client: b\r\n")), 400);
+    assert_eq!(status(&format!("{sequence}X-Tidemill-Sequence: 2\r\n")), 400);
+    assert!(matches!(source.poll(Duration::ZERO), Ok(Polled::Nothing)));
+}
+
+#[test]
+fn a_body_that_is_announced_too_long_is_refused_without_a_byte_of_it() {
+    let (_source, address) = listen(settings());
+    let request = b"POST /write HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000000\r\n\r\n";
+    assert_eq!(send(address, request).0, 413);
+}
+
+#[test]
 fn a_wrong_token_is_refused() {
     let (mut source, address) = listen(HttpSettings { token: Some("secret".into()), ..settings() });
     for headers in [
@@ -42,6 +66,55 @@ fn a_wrong_token_is_refused() {
     let sender = thread::spawn(move || send(address, &request));
     assert_eq!(rows(&mut source), 1);
     assert_eq!(sender.join().expect("sent").0, 204);
+}
+
+#[test]
+fn tokens_of_a_file_have_names_and_change_while_it_listens() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("tokens");
+    let write = |text: &str| {
+        let new = folder.path().join("new");
+        std::fs::write(&new, text).expect("written");
+        std::fs::set_permissions(&new, Permissions::from_mode(0o600)).expect("set");
+        std::fs::rename(&new, &path).expect("renamed");
+    };
+    let settings = HttpSettings { token_file: Some(path.clone()), acknowledge: true, ..settings() };
+    write("a one two\n");
+    let cause = HttpSource::listen(settings.clone()).expect_err("refused").to_string();
+    assert!(cause.contains("line 1") && !cause.contains("two"), "{cause}");
+    write("# agents\nwell 7bucket7\n\nriver 9bank9\n");
+    let (mut source, address) = listen(settings);
+    // Nothing is acknowledged, so only a refusal is answered at once.
+    let post_with = |token: &str| {
+        let mut stream = connect(address);
+        let headers = format!("Authorization: Token {token}\r\n");
+        stream.write_all(&post("/write", &headers, b"cpu usage=1\nrubbish\n")).expect("sent");
+        stream
+    };
+    assert_eq!(answer(&mut post_with("7bucket")).0, 401);
+    let mut stream = post_with("9bank9");
+    assert_eq!(rows(&mut source), 1);
+    let faults = source.faults();
+    assert!(faults.samples[0].contains("(river), line 2"), "{:?}", faults.samples);
+    source.acknowledge(1);
+    assert_eq!(answer(&mut stream).0, 400);
+
+    write("well 7bucket7\nriver another\n");
+    let is_refused = || {
+        let ping = post("/write?precision=h", "Authorization: Token 9bank9\r\n", b"");
+        send(address, &ping).0 == 401
+    };
+    assert!((0..600).any(|_| is_refused() || {
+        thread::sleep(Duration::from_millis(50));
+        false
+    }));
+    // A file that cannot be used changes nothing.
+    write("nonsense\n");
+    thread::sleep(Duration::from_millis(1100));
+    let with = |token: &str| {
+        send(address, &post("/write?precision=h", &format!("Authorization: Bearer {token}\r\n"), b"")).0
+    };
+    assert_eq!((with("another"), with("7bucket7"), with("nonsense")), (400, 400, 401));
 }
 
 #[test]

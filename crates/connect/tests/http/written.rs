@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidemill_connect::http::HttpSettings;
 use tidemill_core::source::{Polled, Request, Source};
 
-use super::client::{WAIT, answer, connect, listen, post, rows, send, settings};
+use super::client::{WAIT, answer, connect, listen, post, request_of, rows, send, settings};
 
 #[test]
 fn an_answer_comes_when_the_rows_were_taken() {
@@ -16,7 +16,6 @@ fn an_answer_comes_when_the_rows_were_taken() {
     let sender = thread::spawn(move || send(address, &post("/api/v2/write?precision=s&bucket=x", "", body)));
     assert_eq!(rows(&mut source), 2);
     assert_eq!(sender.join().expect("sent").0, 204);
-    assert_eq!(source.request(), None);
 }
 
 #[test]
@@ -49,12 +48,11 @@ fn a_numbered_request_is_one_batch_however_often_it_comes() {
         post("/write", "X-Tidemill-Client: agent-7\r\nX-Tidemill-Sequence: 12\r\n", lines.as_bytes());
     let plain = thread::spawn(move || send(address, &post("/write", "", b"cpu usage=1\n")));
     assert_eq!(rows(&mut source), 1);
-    assert_eq!(source.request(), None);
     for attempt in 1..=2 {
         let request = request.clone();
         let sender = thread::spawn(move || send(address, &request));
-        assert_eq!(rows(&mut source), 20_000);
-        assert_eq!(source.request(), Some(Request { client: "agent-7".into(), sequence: 12 }));
+        let agent = Request { client: "agent-7".into(), sequence: 12 };
+        assert_eq!(request_of(&mut source), (20_000, agent));
         source.acknowledge(1 + attempt * 20_000);
         assert_eq!(sender.join().expect("sent").0, 204);
     }
@@ -83,7 +81,7 @@ fn a_number_behind_another_is_a_conflict_once_that_one_is_safe() {
     let (status, _, body) = answer(&mut second);
     let body: serde_json::Value = serde_json::from_str(&body).expect("JSON");
     assert_eq!((status, &body["code"], &body["last"]), (409, &"conflict".into(), &12.into()));
-    assert!(body["message"].as_str().expect("a text").contains("behind 12"), "{body}");
+    assert!(body["message"].as_str().expect("a text").contains("less than 12"), "{body}");
 }
 
 #[test]
@@ -98,7 +96,7 @@ fn good_lines_count_and_bad_ones_are_told() {
     assert_eq!((&body["code"], &body["line"]), (&"invalid".into(), &2.into()));
     let message = body["message"].as_str().expect("a text");
     assert!(
-        message.starts_with("partial write: 2 rows written, 2 lines left out: line 2: 'x' is no value"),
+        message.starts_with("partial write: 2 rows written, 2 lines skipped: line 2: 'x' is not a value"),
         "{message}"
     );
     let faults = source.faults();
@@ -142,4 +140,42 @@ fn one_connection_serves_many_requests_and_many_send_at_once() {
     }
     senders.into_iter().for_each(|sender| sender.join().expect("sent"));
     assert!(matches!(source.poll(Duration::ZERO), Ok(Polled::Nothing)));
+}
+
+#[test]
+fn arrays_and_objects_over_several_lines_are_taken() {
+    let (mut source, address) = listen(settings());
+    let bodies = [
+        (r#"[{"host": "a", "usage": 1}, {"host": "b", "usage": "x"}, {"host": "c", "usage": 3}]"#, 2),
+        ("{\n  \"host\": \"d\",\n  \"usage\": 4\n}\n{\n  \"host\": \"e\",\n  \"usage\": 5\n}\n", 2),
+        ("[{\"host\": \"f\"}", 0),
+        ("{\"host\": \"g\", \"usage\": 6}\n", 1),
+    ];
+    let client = std::thread::spawn(move || {
+        let mut stream = connect(address);
+        bodies.map(|(body, _)| {
+            let request =
+                post("/write", "Content-Type: application/json; charset=utf-8\r\n", body.as_bytes());
+            std::io::Write::write_all(&mut stream, &request).unwrap();
+            let (status, _, body) = answer(&mut stream);
+            (status, body)
+        })
+    });
+    let mut rows = 0;
+    while !client.is_finished() {
+        if let Polled::Rows(batch) = source.poll(std::time::Duration::from_millis(5)).unwrap() {
+            rows += batch.num_rows();
+        }
+    }
+    let answers = client.join().unwrap();
+    assert_eq!(rows, bodies.iter().map(|(_, rows)| rows).sum::<usize>());
+    assert_eq!(answers.each_ref().map(|(status, _)| *status), [400, 204, 400, 204]);
+    assert!(
+        answers[0].1.contains("partial write: 2 rows written, 1 line skipped: object 2: column 'usage'"),
+        "{answers:?}"
+    );
+    assert!(
+        answers[2].1.contains("the body is not valid JSON: the array has no end; send an array"),
+        "{answers:?}"
+    );
 }

@@ -75,7 +75,7 @@ fn a_bad_line_leaves_nothing_behind_and_says_why() {
         [
             "agent, line 2: column 'integer': '1.5' is not a BIGINT",
             "agent, line 3: column 'boolean' has two values",
-            "agent, line 4: tag 'host=' has no value; leave the tag out",
+            "agent, line 4: tag 'host=' has no value; remove the tag",
             "agent, line 5: tag 'host=': a '=' in the value must be written '\\='",
         ]
     );
@@ -95,8 +95,8 @@ fn an_undeclared_name_is_told_once_and_other_measurements_are_left_out() {
     assert_eq!(
         faults.samples,
         [
-            "input: tag 'rack' is left out, for no column has this name",
-            "input: field 'idle' is left out, for no column has this name"
+            "input: tag 'rack' is ignored because no column has this name",
+            "input: field 'idle' is ignored because no column has this name"
         ]
     );
     // Those that are declared and not chosen are not told.
@@ -114,6 +114,6 @@ fn columns_that_cannot_be_served_are_refused() {
         LineProtocolDecoder::new(decoder, Default::default()).expect_err("refused").to_string()
     };
     assert!(refused("at", DataType::Date32).contains("line protocol has no DATE"));
-    assert!(refused("time", DataType::Int64).contains("make it a TIMESTAMP"));
-    assert!(refused("measurement", DataType::Int64).contains("make it a VARCHAR"));
+    assert!(refused("time", DataType::Int64).contains("declare it as TIMESTAMP"));
+    assert!(refused("measurement", DataType::Int64).contains("declare it as VARCHAR"));
 }

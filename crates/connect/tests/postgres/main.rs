@@ -1,9 +1,13 @@
 //! The sink for PostgreSQL against a real server.
 
+#[path = "../tls/authority.rs"]
+mod authority;
 mod noise;
 mod proxy;
+mod reading;
 mod refused_rows;
 mod server;
+mod tls;
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -160,14 +164,14 @@ fn columns_that_are_there_take_what_fits() {
     let large = one("c", Arc::new(Int64Array::from(vec![1_i64 << 40])));
     let text = user_error(sink.prepare(cycle(1, &large)));
     assert!(
-        text.contains("'narrow'") && text.contains("'c'") && text.contains("does not fit integer"),
+        text.contains("'narrow'") && text.contains("'c'") && text.contains("does not fit into integer"),
         "{text}"
     );
     let text = user_error(PostgresSink::connect(&schema(), settings(server, "narrow")));
     assert!(text.contains("no column 'key'; it has id, c, extra"), "{text}");
     let other = one("c", Arc::new(StringArray::from(vec!["x"])));
     let text = user_error(PostgresSink::connect(&other.schema(), settings(server, "narrow")));
-    assert!(text.contains("is of type int4") && text.contains("make it text"), "{text}");
+    assert!(text.contains("has type int4") && text.contains("change it to text"), "{text}");
 }
 
 #[test]
@@ -285,6 +289,16 @@ fn sessions_that_are_terminated_are_replaced() {
     assert_eq!(server.query("SELECT * FROM terminated"), "a|4");
 }
 
+/// Waits until somebody holds the table `held`.
+fn wait_until_held(server: &Server) {
+    let held = "SELECT count(*) FROM pg_locks WHERE relation = 'held'::regclass AND granted \
+                AND mode = 'ShareRowExclusiveLock'";
+    let start = std::time::Instant::now();
+    while server.query(held) != "1" {
+        assert!(start.elapsed() < Duration::from_secs(60), "nobody holds it");
+    }
+}
+
 #[test]
 fn a_server_that_does_not_answer_is_given_up_and_a_stop_ends_the_waiting() {
     let Some(server) = server() else { return };
@@ -295,11 +309,11 @@ fn a_server_that_does_not_answer_is_given_up_and_a_stop_ends_the_waiting() {
         ..settings(server, "held")
     };
     // Holds the table until it is told to go.
-    let hold = "BEGIN; LOCK TABLE held IN SHARE ROW EXCLUSIVE MODE; SELECT pg_sleep(1.5)";
+    let hold = "BEGIN; LOCK TABLE held IN SHARE ROW EXCLUSIVE MODE; SELECT pg_sleep(4)";
     std::thread::scope(|scope| {
         let mut sink = PostgresSink::connect(&schema(), impatient(Duration::from_millis(500))).unwrap();
         let holder = scope.spawn(|| server.query(hold));
-        std::thread::sleep(Duration::from_millis(300));
+        wait_until_held(server);
         let failed = commit(&mut sink, 0, &rows(&[("a", 1)]));
         assert!(
             matches!(&failed, Err(Cause { fault: Fault::Operation, message, .. }) if message.contains("retry_for")),
@@ -312,7 +326,7 @@ fn a_server_that_does_not_answer_is_given_up_and_a_stop_ends_the_waiting() {
         let mut sink = PostgresSink::connect(&schema(), impatient(Duration::from_secs(600))).unwrap();
         let stop = sink.stop_handle();
         let holder = scope.spawn(|| server.query(hold));
-        std::thread::sleep(Duration::from_millis(300));
+        wait_until_held(server);
         scope.spawn(move || {
             std::thread::sleep(Duration::from_millis(300));
             stop.stop();
@@ -327,7 +341,7 @@ fn a_server_that_does_not_answer_is_given_up_and_a_stop_ends_the_waiting() {
     std::thread::scope(|scope| {
         let mut sink = PostgresSink::connect(&schema(), impatient(Duration::from_secs(600))).unwrap();
         let holder = scope.spawn(|| server.query(hold));
-        std::thread::sleep(Duration::from_millis(300));
+        wait_until_held(server);
         commit(&mut sink, 0, &rows(&[("slow", 1)])).unwrap();
         holder.join().unwrap();
     });
@@ -356,7 +370,7 @@ fn the_last_row_of_a_key_counts() {
     let text = user_error(PostgresSink::connect(&schema(), keyed(server, "keyless")));
     assert!(text.contains("unique index"), "{text}");
     let unknown = PostgresSinkSettings { key: vec!["nobody".to_owned()], ..settings(server, "upserted") };
-    assert!(user_error(PostgresSink::connect(&schema(), unknown)).contains("there are key, Value"));
+    assert!(user_error(PostgresSink::connect(&schema(), unknown)).contains("the columns are key, Value"));
 }
 
 #[test]
@@ -366,7 +380,7 @@ fn an_earlier_run_under_the_same_name_is_shut_out() {
     commit(&mut first, 0, &rows(&[("first", 0)])).unwrap();
     let mut second = PostgresSink::connect(&schema(), settings(server, "fenced")).unwrap();
     let text = user_error(commit(&mut first, 1, &rows(&[("first", 1)])));
-    assert!(text.contains("another run writes to this sink"), "{text}");
+    assert!(text.contains("another run is writing to this sink"), "{text}");
     assert_eq!(second.last_committed(), Ok(Some(0)));
     commit(&mut second, 1, &rows(&[("second", 1)])).unwrap();
     assert_eq!(server.query("SELECT * FROM fenced ORDER BY 2"), "first|0\nsecond|1");

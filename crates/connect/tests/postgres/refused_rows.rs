@@ -1,6 +1,7 @@
 //! Rows that the database refuses, among good ones: they are kept with the reason, and the good ones are written.
 
-use tidemill_core::Faults;
+use tidemill_core::error::chain;
+use tidemill_core::{Faults, RefusedRow};
 
 use super::noise::noise;
 use super::*;
@@ -64,7 +65,7 @@ fn each_kind_of_refusal_costs_its_row_alone() {
             "CREATE TABLE ranged (key text, \"Value\" integer)",
             Some("x"),
             Some(1 << 40),
-            "does not fit integer",
+            "does not fit into integer",
         ),
         (
             "short",
@@ -107,7 +108,7 @@ fn each_kind_of_refusal_costs_its_row_alone() {
         let named =
             |table: &str| PostgresSinkSettings { sink: format!("{name} sink's"), ..settings(server, table) };
         let mut sink = PostgresSink::connect(&schema(), named(table)).unwrap();
-        // The bad row stands in the middle of the second of three cycles, which one transaction writes.
+        // The bad row is in the middle of the second of three cycles, which one transaction writes.
         let good: Vec<String> = (0..30).map(|row| format!("g{row}")).collect();
         let mut all: Vec<(Option<&str>, Option<i64>)> =
             good.iter().enumerate().map(|(row, key)| (Some(key.as_str()), Some(row as i64))).collect();
@@ -129,7 +130,7 @@ fn each_kind_of_refusal_costs_its_row_alone() {
         assert_eq!(letters(server, name, "row_json->>'Value'"), value.unwrap().to_string(), "{name}");
         let told = refused(&sink);
         assert!(told.count == 1 && told.samples[0].contains("cycle 1, position 4"), "{told:?}");
-        // It goes on as if nothing had been.
+        // It continues as if nothing had happened.
         commit(&mut sink, 3, &rows(&[("later", 40)])).unwrap();
         assert_eq!(server.query(&format!("SELECT count(*) FROM {table}")), "31", "{name}");
     }
@@ -214,7 +215,7 @@ fn what_is_no_rows_fault_ends_the_query() {
     assert!(text.contains("check constraint"), "{text}");
     assert_eq!(server.query("SELECT count(*) FROM strict"), "0");
 
-    // Who may not create the table is told how it is made.
+    // A user who may not create the table learns how to create it.
     server.query("CREATE ROLE writer LOGIN; CREATE TABLE theirs (key text, \"Value\" bigint)");
     server.query("GRANT INSERT, SELECT ON theirs TO writer; GRANT ALL ON tidemill_commits TO writer");
     let url = format!("postgres://writer@127.0.0.1:{}/postgres", server.port);
@@ -234,6 +235,47 @@ fn what_is_no_rows_fault_ends_the_query() {
     commit(&mut sink, 1, &rows(&[("b", 2), ("c\0", 3)])).unwrap();
     assert_eq!(server.query("SELECT * FROM theirs"), "a|1\nb|2");
     assert_eq!(server.query("SELECT row_json->>'Value' FROM letters_of_writer"), "3");
+}
+
+/// What the server says of an error beside its message is among the sources, and so is the error of a connection.
+#[test]
+fn an_error_keeps_its_sources() {
+    let Some(server) = server() else { return };
+    server.query("CREATE TABLE chained (key text, \"Value\" bigint CHECK (\"Value\" >= 0))");
+    let mut sink = PostgresSink::connect(&schema(), strict(server, "chained")).unwrap();
+    let failed = commit(&mut sink, 0, &rows(&[("a", 1), ("b", -2)])).expect_err("a row is refused");
+    assert_eq!(RefusedRow::of(&failed), Some(RefusedRow { cycle: 0, event: 1 }));
+    let texts = chain(&failed);
+    assert!(texts[0].starts_with("PostgreSQL refuses the rows: new row for relation"), "{texts:?}");
+    assert_eq!(texts[1], "event 1 of cycle 0 caused the row");
+    assert_eq!(
+        texts[2].split(", where: ").next(),
+        Some("SQLSTATE 23514, table: chained, constraint: chained_Value_check")
+    );
+    assert!(texts[3].starts_with("ERROR: new row for relation") && texts.len() == 4, "{texts:?}");
+
+    // An error of the statement, not of a row.
+    drop(sink);
+    server.query("DROP TABLE chained");
+    let mut sink = PostgresSink::connect(&schema(), settings(server, "chained")).unwrap();
+    server.query("DROP TABLE chained");
+    let texts = chain(&commit(&mut sink, 0, &rows(&[("a", 1)])).expect_err("the table is gone"));
+    assert!(texts.iter().any(|text| text.starts_with("SQLSTATE 42P01")), "{texts:?}");
+
+    // While it opens: a role that does not exist, and a server that does not listen.
+    let open = |url: String| {
+        let settings = PostgresSinkSettings { url, ..settings(server, "chained") };
+        PostgresSink::connect(&schema(), settings).err().expect("it cannot be opened")
+    };
+    let texts = chain(&open(format!("postgres://nobody@127.0.0.1:{}/postgres", server.port)));
+    assert!(texts.iter().any(|text| text.starts_with("SQLSTATE 28000")), "{texts:?}");
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let refused = open(format!("postgres://postgres@127.0.0.1:{port}/postgres"));
+    let mut source = std::error::Error::source(&refused);
+    while let Some(error) = source.filter(|error| !error.is::<std::io::Error>()) {
+        source = error.source();
+    }
+    assert!(source.is_some(), "the error of the socket is lost: {refused:?}");
 }
 
 #[test]

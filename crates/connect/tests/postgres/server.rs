@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 /// A running server.
 pub struct Server {
     programs: PathBuf,
-    folder: PathBuf,
+    pub folder: PathBuf,
     pub port: u16,
     /// When it closes, the server ends and its folder is removed.
     _alive: ChildStdin,
@@ -23,7 +23,7 @@ fn programs() -> Option<PathBuf> {
     programs.filter(|programs| programs.join("initdb").exists()).max()
 }
 
-fn is_root() -> bool {
+pub fn is_root() -> bool {
     Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n")
 }
 
@@ -37,7 +37,7 @@ fn command(program: &Path) -> Command {
     command
 }
 
-fn run(command: &mut Command) -> String {
+pub fn run(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?}: {errors}");
@@ -80,7 +80,7 @@ impl Server {
         Some(server)
     }
 
-    fn control(&self, arguments: &[&str]) {
+    pub fn control(&self, arguments: &[&str]) {
         let mut pg_ctl = command(&self.programs.join("pg_ctl"));
         pg_ctl.arg("-D").arg(self.folder.join("data")).arg("-l").arg(self.folder.join("log")).arg("-w");
         let status = pg_ctl.args(arguments).current_dir("/").stdout(Stdio::null()).status().unwrap();
@@ -112,6 +112,6 @@ impl Server {
 }
 
 /// Overwrites a file that is there, so that it keeps its owner.
-fn write_as_owner(path: &Path, text: &str) {
+pub fn write_as_owner(path: &Path, text: &str) {
     std::fs::write(path, text).unwrap();
 }

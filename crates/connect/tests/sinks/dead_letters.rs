@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{Date32Array, Int64Array, RecordBatch};
-use tidemill_connect::dead_letter::{DeadLetterFile, Sifted};
+use tidemill_connect::dead_letter::{DeadLetterFile, DeadLetterSink};
 use tidemill_connect::file::{FileFormat, FileSink, FileSinkSettings, SyncPolicy};
 use tidemill_connect::formats::encode::TextFormat;
 use tidemill_connect::memory::MemorySink;
@@ -33,13 +33,13 @@ fn is_bad(id: i64) -> bool {
     id % 5 == 3
 }
 
-fn open(place: &Path, format: FileFormat) -> Sifted {
+fn open(place: &Path, format: FileFormat) -> DeadLetterSink {
     let schema = rows_of(0).schema();
     let settings =
         FileSinkSettings { resume: true, sync: SyncPolicy::EveryCommit, ..FileSinkSettings::new(format) };
     let file = FileSink::create(&place.join("rows"), &schema, &settings).unwrap();
     let letters = DeadLetterFile::open(&place.join("refused"), "s", true).unwrap();
-    Sifted::new(Box::new(file), &schema, Some(letters))
+    DeadLetterSink::new(Box::new(file), &schema, Some(letters))
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn without_letters_such_a_row_is_named() {
         assert!(refused.fault == Fault::User && refused.message.contains("column 'day'"), "{refused}");
         assert_eq!(text, b"");
     }
-    let mut sink = Sifted::new(Box::new(MemorySink::new(&rows.schema(), 10).0), &rows.schema(), None);
+    let mut sink = DeadLetterSink::new(Box::new(MemorySink::new(&rows.schema(), 10).0), &rows.schema(), None);
     let refused = sink.prepare(cycle(4, Some(rows))).expect_err("a day has no text");
     assert_eq!(RefusedRow::of(&refused), Some(RefusedRow { cycle: 4, event: 0 }));
     assert!(refused.message.contains("{\"id\":28,"), "{refused}");

@@ -191,7 +191,7 @@ fn two_columns_of_one_name_are_refused_as_json() {
     let schema = Arc::new(Schema::new(vec![field.clone(), field]));
     let refused = TextFormat::Ndjson.encoder(&schema).err().unwrap();
     assert_eq!(refused.fault, Fault::User);
-    assert!(refused.message.contains("give one another name with AS"), "{refused}");
+    assert!(refused.message.contains("rename one of them with AS"), "{refused}");
 }
 
 fn text_and_number(texts: Vec<Option<&str>>, numbers: Vec<Option<i64>>) -> RecordBatch {

@@ -91,7 +91,7 @@ fn folders_and_missing_folders_are_refused() {
     for format in [FileFormat::csv(), FileFormat::Parquet] {
         assert!(user_error(create(folder.path(), format.clone())).contains("is a folder"));
         let missing = folder.path().join("missing/out");
-        assert!(user_error(create(&missing, format)).contains("no such folder"));
+        assert!(user_error(create(&missing, format)).contains("its folder does not exist"));
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }

@@ -159,7 +159,7 @@ fn what_cannot_be_gone_on_with_is_refused() {
     let settings = file_settings(FileFormat::csv());
     let refused = FileSink::create(&path, &schema(), &settings).err();
     assert!(
-        matches!(refused, Some(Cause { fault: Fault::User, message, .. }) if message.contains("exists already"))
+        matches!(refused, Some(Cause { fault: Fault::User, message, .. }) if message.contains("already exists"))
     );
     assert_eq!(fs::read_to_string(&path).unwrap(), "someone else's");
     fs::remove_file(&path).unwrap();
@@ -179,7 +179,7 @@ fn what_cannot_be_gone_on_with_is_refused() {
     );
     let parquet = FileSink::create(&path, &schema(), &file_settings(FileFormat::Parquet)).err();
     assert!(
-        matches!(parquet, Some(Cause { fault: Fault::User, message, .. }) if message.contains("connector for folders"))
+        matches!(parquet, Some(Cause { fault: Fault::User, message, .. }) if message.contains("connector directory"))
     );
     let device = FileSink::create(Path::new("/dev/null"), &schema(), &settings).err();
     assert!(matches!(device, Some(Cause { fault: Fault::User, message, .. }) if message.contains("device")));

@@ -166,7 +166,7 @@ fn changes_are_the_last_row_of_each_key_since_they_were_taken() {
     assert_eq!(changes.take().unwrap(), None);
     commit_one(&mut sink, 0, rows(&[("a", 1), ("b", 1), ("a", 2)])).unwrap();
     commit_one(&mut sink, 1, rows(&[("a", 3)])).unwrap();
-    // What is not committed is no change yet.
+    // What is not committed is not a change yet.
     sink.prepare(cycle(2, Some(rows(&[("c", 1)])))).unwrap();
     assert_eq!(changes.take().unwrap(), Some(rows(&[("a", 3), ("b", 1)])));
     assert_eq!(changes.take().unwrap(), None);

@@ -34,7 +34,7 @@ fn it_connects_again_after_the_server_has_gone() {
     });
     let received = poll_until(&mut lines, |received| received.rows.len() == 3 && received.faults.count == 1);
     assert_eq!(received.rows, [(0, 1), (1, 1), (2, 1)]);
-    assert!(received.fault().starts_with(&format!("tcp {address}: was closed in the middle")));
+    assert!(received.fault().starts_with(&format!("tcp {address}: the connection was closed in the middle")));
     serving.join().unwrap();
 }
 

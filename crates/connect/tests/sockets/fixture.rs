@@ -63,7 +63,8 @@ pub fn poll_until(source: &mut impl Source, condition: impl Fn(&Received) -> boo
                 let column = |index: usize| rows.column(index).as_primitive::<Int64Type>().values();
                 received.rows.extend(column(0).iter().copied().zip(column(1).iter().copied()));
             }
-            Polled::Nothing => {}
+            Polled::Nothing | Polled::Idle => {}
+            Polled::Request { .. } => panic!("these rows have no number"),
             Polled::Ended | Polled::Left => received.ended = true,
         }
         received.faults.merge(source.faults());

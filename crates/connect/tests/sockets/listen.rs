@@ -2,8 +2,9 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use tidemill_connect::Quotas;
 use tidemill_connect::formats::Format;
 use tidemill_connect::socket::{SocketSettings, TcpLines};
 use tidemill_core::source::{Polled, Source};
@@ -73,6 +74,29 @@ fn one_connection_too_many_is_closed_and_counted() {
 }
 
 #[test]
+fn the_idlest_connection_makes_room_for_another() {
+    let patient = SocketSettings { connections_max: 2, ..settings(Format::Json) };
+    let mut lines = listen(SocketSettings { idle_for_another: Duration::ZERO, ..patient });
+    let (mut first, mut second) = (connect(&lines), connect(&lines));
+    send(&mut first, 1, 0);
+    poll_until(&mut lines, rows(1));
+    send(&mut second, 2, 0);
+    poll_until(&mut lines, rows(1));
+    // More come than there is room for, and none of those before says a word. One that has just spoken may not be waiting yet.
+    for sender in 3..20 {
+        let is_heard = (0..1000).any(|_| {
+            let mut another = connect(&lines);
+            send(&mut another, sender, 0);
+            let heard =
+                poll_until(&mut lines, |received| !received.rows.is_empty() || received.faults.count > 0);
+            !heard.rows.is_empty()
+        });
+        assert!(is_heard, "sender {sender}");
+    }
+    assert!(matches!(first.read(&mut [0]), Ok(0) | Err(_)), "it is closed");
+}
+
+#[test]
 fn an_idle_connection_is_closed() {
     let idle_timeout = Some(Duration::from_millis(50));
     let mut lines = listen(SocketSettings { idle_timeout, ..settings(Format::Json) });
@@ -138,4 +162,52 @@ fn columns_can_be_chosen() {
     send(&mut connect(&lines), 1, 7);
     let Polled::Rows(rows) = lines.poll(Duration::from_secs(20)).unwrap() else { panic!("there are rows") };
     assert_eq!(rows.schema(), lines.schema());
+}
+
+#[test]
+fn a_client_has_no_more_connections_than_its_share() {
+    let limits = SocketSettings { connections_per_client: 2, ..settings(Format::Json) };
+    let mut lines = listen(limits);
+    let (mut first, _second) = (connect(&lines), connect(&lines));
+    send(&mut first, 1, 0);
+    poll_until(&mut lines, rows(1));
+    let mut third = connect(&lines);
+    let received = poll_until(&mut lines, faults(1));
+    assert!(received.fault().contains("connections_per_client"), "{}", received.fault());
+    assert!(matches!(third.read(&mut [0]), Ok(0) | Err(_)), "it is closed");
+}
+
+#[test]
+fn a_client_beyond_its_quota_is_held_back_and_loses_nothing() {
+    let quotas = Quotas { rows_per_second: Some(2000), bytes_per_second: None };
+    let mut lines = listen(SocketSettings { quotas, ..settings(Format::Json) });
+    let mut stream = connect(&lines);
+    let start = Instant::now();
+    let all: String = (0..6000).map(|value| format!("{{\"sender\": 1, \"value\": {value}}}\n")).collect();
+    let sender = std::thread::spawn(move || stream.write_all(all.as_bytes()).map(|()| stream));
+    assert_eq!(poll_until(&mut lines, rows(6000)).rows.len(), 6000);
+    // One second's worth was saved up, and the last read counts when it has come.
+    assert!(start.elapsed() >= Duration::from_secs(1), "{:?}", start.elapsed());
+    sender.join().unwrap().unwrap();
+}
+
+#[test]
+fn who_never_says_a_word_makes_room_before_the_others() {
+    let mut lines = listen(SocketSettings { connections_max: 2, ..settings(Format::Json) });
+    let mut speaker = connect(&lines);
+    send(&mut speaker, 1, 0);
+    poll_until(&mut lines, rows(1));
+    let mut silent = connect(&lines);
+    // Refused until the silent one has been there for a second.
+    let is_heard = (0..3000).any(|_| {
+        let mut another = connect(&lines);
+        send(&mut another, 2, 0);
+        !poll_until(&mut lines, |received| !received.rows.is_empty() || received.faults.count > 0)
+            .rows
+            .is_empty()
+    });
+    assert!(is_heard);
+    assert!(matches!(silent.read(&mut [0]), Ok(0) | Err(_)), "it is closed");
+    send(&mut speaker, 1, 1);
+    assert!(poll_until(&mut lines, rows(1)).rows.contains(&(1, 1)), "the other one is not");
 }

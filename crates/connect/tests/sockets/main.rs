@@ -5,6 +5,7 @@
 mod client;
 mod fixture;
 mod listen;
+mod queue;
 mod read_ahead;
 mod senders;
 mod stamps;

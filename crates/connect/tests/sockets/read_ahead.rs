@@ -35,7 +35,7 @@ fn a_connection_is_not_read_far_ahead_of_the_query() {
     // The system's buffer of a Unix socket has some 200 KB; two reads of 128 KiB, and one that waits for room.
     assert!(taken < 1024 * 1024, "{taken} bytes were taken");
 
-    // It goes on as the query does, and nothing is lost.
+    // It proceeds as the query does, and nothing is lost.
     drop(stream);
     let mut rows = 0;
     while rows < taken / LINE.len() {

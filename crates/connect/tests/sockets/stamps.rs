@@ -1,4 +1,4 @@
-//! Points without a time get theirs in the order in which they go on.
+//! Points without a time get theirs in the order in which they are passed on.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -53,7 +53,8 @@ fn no_point_without_a_time_is_earlier_than_one_before_it_whoever_sends_and_howev
                     }
                     count += rows.num_rows();
                 }
-                Polled::Nothing => {}
+                Polled::Nothing | Polled::Idle => {}
+                Polled::Request { .. } => panic!("these rows have no number"),
                 Polled::Ended | Polled::Left => break,
             }
         }

@@ -46,7 +46,10 @@ fn a_file_that_is_in_use_is_left_alone() {
     let path = folder.path().join("rows");
     let mut first = UnixLines::listen(&path, settings(Format::Json)).unwrap();
     let second = UnixLines::listen(&path, settings(Format::Json)).unwrap_err();
-    assert!(second.fault == Fault::User && second.message.contains("another program listens"), "{second}");
+    assert!(
+        second.fault == Fault::User && second.message.contains("another program is listening"),
+        "{second}"
+    );
     send(&mut UnixStream::connect(&path).unwrap(), 1, 1);
     assert_eq!(poll_until(&mut first, rows(1)).rows, [(1, 1)]);
 }

@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use tidemill_core::error::Cause;
-use tidemill_plan::Plan;
+use tidemill_journal::database;
+use tidemill_plan::{Plan, SourcePlan};
 
 use super::{Durability, DurableSource};
 
@@ -14,21 +15,32 @@ use super::{Durability, DurableSource};
 const HEAD: &str = "description 2";
 
 /// See the module.
-pub(super) struct Description {
+pub(crate) struct Description {
     text: String,
     /// The text in the format before [`HEAD`], without the meaning of rows.
     first_version: String,
+    /// Lines with former names of operators, and what they are now.
+    renamed: Vec<(String, String)>,
 }
 
 impl Description {
     pub fn new(plan: &Plan, sources: &[DurableSource], durability: &Durability) -> Description {
-        let (mut meaning, mut parts) = (String::new(), String::new());
-        for (source, planned) in sources.iter().zip(&plan.sources) {
-            let Some(event_time) = source.feed.event_time else { continue };
+        let event_time = |(source, planned): (&DurableSource, &SourcePlan)| {
+            let event_time = source.feed.event_time?;
             let fields = planned.streams.first().map(|schema| schema.fields());
             let column = fields.and_then(|fields| fields.get(event_time.column));
-            let column = column.map_or("?", |field| field.name());
-            let behind = Duration::from_nanos(event_time.delay_ns.unsigned_abs());
+            Some((column.map_or("?", |field| field.name()).to_owned(), event_time.delay_ns))
+        };
+        let event_times: Vec<_> = sources.iter().zip(&plan.sources).map(event_time).collect();
+        Description::of(plan, &event_times, durability)
+    }
+
+    /// The same for sources of which the column with the event time is known, and how far a row may be behind.
+    pub fn of(plan: &Plan, event_times: &[Option<(String, i64)>], durability: &Durability) -> Description {
+        let (mut meaning, mut parts) = (String::new(), String::new());
+        for (event_time, planned) in event_times.iter().zip(&plan.sources) {
+            let Some((column, delay_ns)) = event_time else { continue };
+            let behind = Duration::from_nanos(delay_ns.unsigned_abs());
             let _ = writeln!(meaning, "event time of {}: '{column}', {behind:?} behind", planned.name);
         }
         durability.meaning.iter().for_each(|line| {
@@ -37,14 +49,23 @@ impl Description {
         for source in &plan.sources {
             let _ = writeln!(parts, "source {}", source.name);
         }
+        let mut renamed = Vec::new();
         for operator in &plan.operators {
-            let _ = writeln!(parts, "operator {} in {} partitions", operator.name, operator.partitions);
+            let line = |name: &str| format!("operator {name} in {} partitions", operator.partitions);
+            let _ = writeln!(parts, "{}", line(&operator.name));
+            renamed.extend(operator.former_names.iter().map(|name| (line(name), line(&operator.name))));
         }
         for sink in &plan.sinks {
             let _ = writeln!(parts, "sink {}", sink.name);
         }
         parts.push_str(&durability.query);
-        Description { text: format!("{HEAD}\n{meaning}{parts}"), first_version: parts }
+        Description { text: format!("{HEAD}\n{meaning}{parts}"), first_version: parts, renamed }
+    }
+
+    /// Of a query whose rows and cuts are in the journal of a database, where its sources have these names.
+    pub fn under_clock<'a>(self, streams: impl Iterator<Item = &'a str>) -> Description {
+        let streams: String = streams.map(database::line_of).collect();
+        Description { text: self.text.replacen('\n', &format!("\n{streams}"), 1), ..self }
     }
 
     /// The text that is stored with journals and snapshots.
@@ -59,19 +80,33 @@ impl Description {
     pub fn check(&self, stored: &str) -> Result<(), Cause> {
         let is_of_first_version = stored.lines().next() != Some(HEAD);
         let now = if is_of_first_version { &self.first_version } else { &self.text };
+        let stored = &self.with_names_of_today(stored);
         if stored == now {
             return Ok(());
         }
-        let differing = |of: &str, other: &str| {
+        let lacking = |of: &'_ str, other: &str| {
             let line = of.lines().find(|line| !other.lines().any(|known| known == *line));
-            line.map_or("nothing".to_owned(), |line| format!("'{line}'"))
+            line.map(|line| format!("'{line}'"))
         };
-        let (before, after) = (differing(stored, now), differing(now, stored));
+        let difference = match (lacking(stored, now), lacking(now, stored)) {
+            (Some(before), Some(after)) => format!("its query had {before}, and this one has {after}"),
+            (Some(before), None) => format!("its query had {before}, and this one does not"),
+            (None, Some(after)) => format!("this query has {after}, and its query did not"),
+            (None, None) => "both have the same parts, but in a different order".to_owned(),
+        };
         Err(Cause::user(format!(
-            "the query is not the one whose rows, cycles and state are in the journal: it had {before} where now is \
-             {after}. What was taken in before would be computed in another way than it was. Undo the change and run \
-             the query as it was, or start anew in another journal folder"
+            "the journal belongs to a different query: {difference}. Rows taken in earlier would be computed \
+             differently. Undo the change and run the query as it was, or start from scratch with another \
+             journal folder"
         )))
+    }
+}
+
+impl Description {
+    /// What was stored, with operators under the names that they have now.
+    fn with_names_of_today(&self, stored: &str) -> String {
+        let now = |line| self.renamed.iter().find(|(former, _)| *former == line).map(|(_, now)| now.as_str());
+        stored.split('\n').map(|line| now(line).unwrap_or(line)).collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -80,6 +115,8 @@ mod tests {
     use tidemill_core::arrow::schema::{DataType, Field, Schema, SchemaRef};
     use tidemill_core::{Polled, Source};
     use tidemill_journal::StreamSettings;
+    use tidemill_plan::OperatorPlan;
+    use tidemill_split::Route;
 
     use super::*;
     use crate::durable::SyncPolicy;
@@ -120,11 +157,40 @@ mod tests {
         before.check(before.text()).unwrap();
         let refused = |now: Description| now.check(before.text()).unwrap_err().to_string();
         let text = refused(described(5_000_000_000, &["column cents of clicks: price * 100"]));
-        assert!(text.contains("'event time of clicks: 'time', 1s behind' where now is 'event"), "{text}");
+        assert!(
+            text.contains("'event time of clicks: 'time', 1s behind', and this one has 'event"),
+            "{text}"
+        );
         assert!(text.contains("5s behind"), "{text}");
         let text = refused(described(1_000_000_000, &["column cents of clicks: price * 10"]));
-        assert!(text.contains("had 'column cents of clicks: price * 100' where"), "{text}");
-        assert!(refused(described(1_000_000_000, &[])).contains("where now is nothing"));
+        assert!(text.contains("had 'column cents of clicks: price * 100', and"), "{text}");
+        assert!(refused(described(1_000_000_000, &[])).contains("price * 100', and this one does not"));
+        let more =
+            described(1_000_000_000, &["column cents of clicks: price * 100", "column n of clicks: 1"]);
+        assert!(refused(more).contains("this query has 'column n of clicks: 1', and its query did not"));
+        let two = |first, second| described(1, &[first, second]);
+        let reordered = two("b", "a").check(two("a", "b").text()).unwrap_err().to_string();
+        assert!(reordered.contains("in a different order"), "{reordered}");
+    }
+
+    #[test]
+    fn an_operator_may_have_another_name_than_before() {
+        let described = |operator: OperatorPlan| {
+            let mut plan = Plan::new("a query");
+            let stream = plan.source("clicks", [Nothing.schema()]);
+            let route: Box<Route> = Box::new(|_, _| ());
+            plan.operator(operator.input(stream[0], &[], route).output(Nothing.schema()));
+            Description::new(&plan, &[], &Durability::new("SELECT time"))
+        };
+        let operator = |name: &str| OperatorPlan::new(name, 4, |_| unreachable!("it is only described"));
+        let before = described(operator("1 regions anew every 10 s"));
+        let now = described(operator("1 regions every 10 s").formerly("1 regions anew every 10 s"));
+        now.check(before.text()).unwrap();
+        now.check(&before.first_version).unwrap();
+        now.check(now.text()).unwrap();
+        assert!(before.check(now.text()).is_err());
+        let other = described(operator("1 regions every 20 s").formerly("1 regions anew every 20 s"));
+        assert!(other.check(before.text()).is_err());
     }
 
     #[test]

@@ -13,14 +13,14 @@ use super::DurableSource;
 use super::feed_start::FeedStart;
 use super::forward::Forwarder;
 use super::protocol::Forwarding;
-use super::write::{Told, Writer};
-use crate::entrance::{Entrance, Entry};
+use super::write::{Writer, WriterReport};
 use crate::feed::{Feed, spawn};
+use crate::feed_entry::{ChunkReceiver, FeedEntry};
 use crate::feed_state::FeedState;
 use crate::source_reader::SourceReader;
 
 /// How many batches may be handed on without being read from the journal again.
-const BATCHES_HANDED_ON: usize = 64;
+pub(crate) const BATCHES_HANDED_ON: usize = 64;
 
 /// Starts to feed a durable source into its gateway.
 pub(super) fn start(
@@ -30,29 +30,40 @@ pub(super) fn start(
     start: FeedStart,
 ) -> Result<Feed, Cause> {
     let (streams, name) = (gateway.streams().to_vec(), gateway.source().to_owned());
-    let (writer, forwarder) = parts(source, stream, (gateway, &streams), BATCHES_HANDED_ON, start);
-    let state = Arc::clone(&forwarder.state);
+    let pools = [gateway.pool_entry(), gateway.pool_entry()];
+    let state = Arc::new(FeedState::default());
+    let handed_on = (BATCHES_HANDED_ON, &state);
+    let (writer, forwarder) = parts(source, stream, (gateway, &streams), handed_on, start);
     state.set_source(&name);
-    let threads = vec![spawn("intake", move || writer.run())?, spawn("forward", move || forwarder.run())?];
+    let [of_writer, of_forwarder] = pools;
+    let intake = spawn("intake", move || {
+        let _member = of_writer.join();
+        writer.run();
+    })?;
+    let forward = spawn("forward", move || {
+        let _member = of_forwarder.join();
+        forwarder.run();
+    })?;
+    let threads = vec![intake, forward];
     Ok(Feed::of(state, threads))
 }
 
-/// The two halves of a feed, which hand on at most this many batches.
-pub(super) fn parts<E: Entrance>(
+/// The two halves of a feed, which hand on at most this many batches, and report to a state.
+pub(crate) fn parts<E: ChunkReceiver>(
     source: DurableSource,
     (writer, reader): (StreamWriter, StreamReader),
     (gateway, streams): (E, &[SchemaRef]),
-    batches_handed_on: usize,
+    (batches_handed_on, state): (usize, &Arc<FeedState>),
     start: FeedStart,
 ) -> (Writer, Forwarder<E>) {
-    let state = Arc::new(FeedState::default());
-    let told = Arc::new(Told::default());
+    let state = Arc::clone(state);
+    let told = Arc::new(WriterReport::default());
     let (sender, queue) = bounded(batches_handed_on);
     let forwarder = Forwarder {
         journal: reader,
         progress: writer.progress(),
         queue,
-        entry: Entry::new((gateway, streams), &source.feed, start.watermark, start.now),
+        entry: FeedEntry::new((gateway, streams), &source.feed, start.watermark, start.now),
         forwarding: Forwarding::from(start.position),
         replay_end: start.replay_end,
         skipped: start.skipped.clone(),

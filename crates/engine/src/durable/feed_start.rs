@@ -7,7 +7,7 @@ use tidemill_core::Clock;
 use tidemill_journal::Positions;
 
 /// What a feed begins with.
-pub(super) struct FeedStart {
+pub(crate) struct FeedStart {
     pub position: u64,
     pub watermark: i64,
     /// The position behind the cuts that are replayed.

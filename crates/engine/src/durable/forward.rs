@@ -9,27 +9,27 @@ use tidemill_flow::{Gateway, Stopped, guard};
 use tidemill_journal::{Positions, Record, StreamProgress, StreamReader};
 
 use super::protocol::Forwarding;
-use super::write::Told;
-use crate::entrance::{End, Entrance, Entry};
+use super::write::WriterReport;
+use crate::feed_entry::{ChunkReceiver, End, EndReceiver, FeedEntry};
 use crate::feed_state::FeedState;
 use crate::source_reader::POLL_WAIT;
 
-pub(super) struct Forwarder<E = Gateway> {
+pub(crate) struct Forwarder<E = Gateway> {
     pub journal: StreamReader,
     pub progress: Arc<StreamProgress>,
     /// Batches that were just journaled. They have gaps where the writer found no room in the queue.
     pub queue: Receiver<Record>,
-    pub entry: Entry<E>,
+    pub entry: FeedEntry<E>,
     pub forwarding: Forwarding,
     /// The end of the cuts that are replayed: a stop does not take effect before it.
     pub replay_end: u64,
     /// The positions that are left out.
     pub skipped: Positions,
     pub state: Arc<FeedState>,
-    pub told: Arc<Told>,
+    pub told: Arc<WriterReport>,
 }
 
-impl Forwarder {
+impl<E: ChunkReceiver + EndReceiver> Forwarder<E> {
     pub fn run(mut self) {
         let end = guard(|| self.forward()).and_then(|end| {
             // What was taken in is forwarded. Whether more would come, only the taking in knows.
@@ -46,14 +46,14 @@ impl Forwarder {
                 return Ok(end);
             }
             let now = Instant::now();
-            if let Err(stopped) = self.look_ahead(now).and_then(|()| self.entry.look_idle(now)) {
+            if let Err(stopped) = self.look_ahead(now).and_then(|()| self.look_idle(now)) {
                 return Ok(stopped.into());
             }
         }
     }
 }
 
-impl<E: Entrance> Forwarder<E> {
+impl<E: ChunkReceiver> Forwarder<E> {
     /// Forwards what came through the queue, and what is in the journal before it.
     pub fn step(&mut self, received: Result<Record, RecvTimeoutError>) -> Result<Option<End>, Cause> {
         if self.is_stopped() {
@@ -90,7 +90,7 @@ impl<E: Entrance> Forwarder<E> {
             }
             let Some(record) = self.journal.read(self.forwarding.next())? else {
                 let (next, end) = (self.forwarding.next(), self.progress.end());
-                return Err(Cause::bug(format!("the journal ends at {end} and has nothing at {next}")));
+                return Err(Cause::bug(format!("the journal ends at {end}, so it has nothing at {next}")));
             };
             if let Err(stopped) = self.push(&record)? {
                 return Ok(Some(stopped.into()));
@@ -106,7 +106,7 @@ impl<E: Entrance> Forwarder<E> {
         };
         let end = record.start + record.rows.num_rows() as u64;
         let skipped = self.skipped.within(record.start..end);
-        let taken = guard(|| self.entry.intake.take_without(record, &skipped));
+        let taken = guard(|| self.entry.chunks.take_without(record, &skipped));
         let mut chunk = taken.map_err(|cause| self.with_positions(cause, record, &skipped))?;
         self.state.add_skipped(skipped.within(record.start + known..end).count());
         // The clock of the run that took it in may have been ahead of this one's: do not wait for that.
@@ -122,7 +122,7 @@ impl<E: Entrance> Forwarder<E> {
             let range = record.start + start as u64..record.start + end as u64;
             let rows = record.rows.slice(start, end - start);
             // Rows that are left out are asked for their time only, and may fail.
-            skipped.within(range).is_empty() && guard(|| self.entry.intake.check(&rows)).is_err()
+            skipped.within(range).is_empty() && guard(|| self.entry.chunks.check(&rows)).is_err()
         };
         while end - start > 1 {
             let middle = start + (end - start) / 2;
@@ -137,11 +137,20 @@ impl<E: Entrance> Forwarder<E> {
         match cause.fault {
             Fault::User | Fault::Bug => cause.map_message(|text| {
                 format!(
-                    "{text} (at position {positions} of its journal; `tidemill journal skip` leaves rows out)"
+                    "{text} (at position {positions} of its journal; `tidemill journal skip` can skip rows)"
                 )
             }),
             // Not for what the rows are.
             Fault::Operation | Fault::Resource => cause,
+        }
+    }
+
+    /// Tells the gateway that the source is idle: because it has said so, and all rows before that are forwarded, or
+    /// because it has been silent for long enough.
+    pub fn look_idle(&mut self, now: Instant) -> Result<(), Stopped> {
+        match self.told.idle_from() == Some(self.forwarding.next()) {
+            true => self.entry.set_idle(),
+            false => self.entry.look_idle(now),
         }
     }
 

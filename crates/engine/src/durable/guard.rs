@@ -5,41 +5,43 @@ use std::time::Duration;
 
 use tidemill_core::error::Cause;
 use tidemill_core::{CommitGuard, Cut};
-use tidemill_journal::{CommitFile, CutJournal, StreamProgress};
+use tidemill_journal::{CommitFile, CutJournal, Journal, StreamProgress};
 
-use super::protocol::{Commits, Durable, Missing, SinkPlace};
+use super::protocol::{AwaitedSync, Commits, SyncTargets};
 
 /// How long to wait for a disk before asking whether the query still runs.
 const WAIT: Duration = Duration::from_millis(50);
 
-pub(super) struct Guard {
+pub(crate) struct JournalGuard {
     streams: Vec<Arc<StreamProgress>>,
     cuts: CutJournal,
-    durable: Durable,
+    durable: SyncTargets,
     commits: Mutex<Commits>,
     file: CommitFile,
+    away: CommitFile,
 }
 
-impl Guard {
+impl JournalGuard {
     /// For each stream, `waits` says whether a commit waits for its sync.
     pub fn new(
         streams: Vec<Arc<StreamProgress>>,
         waits: Vec<bool>,
         cuts: CutJournal,
-        file: CommitFile,
-        sinks: Vec<SinkPlace>,
+        journal: &Journal,
+        commits: Commits,
     ) -> Self {
-        let (durable, commits) = (Durable::new(waits), Mutex::new(Commits::new(sinks)));
-        Guard { streams, cuts, durable, commits, file }
+        let (durable, commits) = (SyncTargets::new(waits), Mutex::new(commits));
+        JournalGuard { streams, cuts, durable, commits, file: journal.commits(), away: journal.away() }
     }
 
-    /// The last cycle that a run that began now would find committed by all sinks, if there is one.
+    /// The last cycle that a run that began now would find committed by all sinks, and that this run has passed, if there
+    /// is one.
     pub fn committed(&self) -> Option<u64> {
         self.lock().by_all()
     }
 
     /// What a commit up to this cut still waits for.
-    pub fn missing(&self, cut: &Cut) -> Option<Missing> {
+    pub fn missing(&self, cut: &Cut) -> Option<AwaitedSync> {
         self.durable.missing(cut, |stream| self.streams[stream].synced(), self.cuts.synced())
     }
 
@@ -48,12 +50,12 @@ impl Guard {
     }
 }
 
-impl CommitGuard for Guard {
+impl CommitGuard for JournalGuard {
     fn before_commit(&self, cut: &Cut, is_stopped: &dyn Fn() -> bool) -> Result<(), Cause> {
         while let Some(missing) = self.missing(cut) {
             match missing {
-                Missing::Cuts => self.cuts.sync()?,
-                Missing::Rows { stream, position } => {
+                AwaitedSync::Cuts => self.cuts.sync()?,
+                AwaitedSync::Rows { stream, position } => {
                     let progress = &self.streams[stream];
                     let synced = progress.wait_synced(position, WAIT);
                     match progress.failure() {
@@ -69,6 +71,7 @@ impl CommitGuard for Guard {
 
     fn after_commit(&self, sink: usize, cycle: u64, recorded: Option<u64>) -> Result<(), Cause> {
         let mut commits = self.lock();
+        commits.passed(sink, cycle);
         let Some(noted) = commits.to_note(sink, cycle) else {
             commits.recorded(sink, recorded);
             return Ok(());
@@ -78,5 +81,21 @@ impl CommitGuard for Guard {
         self.file.write(&noted)?;
         commits.recorded(sink, Some(cycle));
         Ok(())
+    }
+
+    fn passed(&self, sink: usize, cycle: u64) {
+        self.lock().passed(sink, cycle);
+    }
+
+    fn arrived(&self, sink: usize, last_committed: Option<u64>) -> Result<u64, Cause> {
+        let mut commits = self.lock();
+        let (place, away) = commits.arriving(sink, last_committed)?;
+        // Before its first commit: from then on it has cycles that the journal did not have at the start.
+        if self.away.read()? != away {
+            self.away.write(&away)?;
+        }
+        let first_new = place.committed.map_or(0, |cycle| cycle + 1);
+        commits.arrived(sink, place);
+        Ok(first_new)
     }
 }

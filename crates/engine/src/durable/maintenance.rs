@@ -5,14 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use tidemill_core::Cut;
 use tidemill_core::error::{Cause, Fault, chain};
 use tidemill_core::snapshot::Snapshot;
 use tidemill_flow::{Failure, Snapshots};
 use tidemill_journal::{CutJournal, Journal, Skips, StoredSnapshot, StreamProgress};
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::Durability;
-use super::guard::Guard;
+use super::guard::JournalGuard;
 use super::protocol::{Release, Retention};
 use super::suspects::Suspects;
 use crate::feed::spawn;
@@ -20,23 +21,40 @@ use crate::feed::spawn;
 /// How often it checks.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
+/// The part of a durable query in the journal of the clock under which it runs.
+pub(crate) trait ClockPart: Send + Sync {
+    /// The last cycle that the query was given in this run.
+    fn last_cycle(&self) -> Option<u64>;
+
+    /// The cut of a cycle, for the query's sources.
+    fn cut(&self, cycle: u64) -> Result<Option<Cut>, Cause>;
+
+    /// The query does not need any more what is before this.
+    fn release(&self, release: &Release);
+}
+
 /// The parts of a durable query that maintenance looks after.
-pub(super) struct Maintained {
+pub(crate) struct Maintained {
     pub journal: Journal,
     pub cuts: CutJournal,
     pub progress: Vec<Arc<StreamProgress>>,
-    pub guard: Arc<Guard>,
+    pub guard: Arc<JournalGuard>,
     pub retention: Retention,
     /// The query's description.
     pub text: String,
     /// The newest snapshot of this run.
     pub snapshot_cycle: Option<u64>,
+    /// If the rows and cuts are those of a clock.
+    pub part: Option<Arc<dyn ClockPart>>,
 }
 
 impl Maintained {
     /// Whether there were cycles since the last snapshot.
     pub fn wants_snapshot(&self) -> bool {
-        let newest = self.cuts.last().map(|cut| cut.cycle);
+        let newest = match &self.part {
+            None => self.cuts.last().map(|cut| cut.cycle),
+            Some(part) => part.last_cycle(),
+        };
         newest.is_some() && newest != self.snapshot_cycle
     }
 
@@ -47,7 +65,10 @@ impl Maintained {
             self.snapshot_cycle = Some(cycle);
             return Ok(true);
         }
-        let cut = self.cuts.cut(cycle)?;
+        let cut = match &self.part {
+            None => self.cuts.cut(cycle)?,
+            Some(part) => part.cut(cycle)?,
+        };
         let cut = cut.ok_or_else(|| Cause::bug(format!("the cut of cycle {cycle} was not logged")))?;
         let (stored, plan) = (cut.clone(), self.text.clone());
         match self.journal.snapshots().write(&StoredSnapshot { cut, plan, state }) {
@@ -55,10 +76,14 @@ impl Maintained {
                 info!(cycle, "snapshot taken");
                 self.retention.stored(&stored);
                 self.snapshot_cycle = Some(cycle);
+                if let Some(surplus) = self.retention.surplus() {
+                    self.journal.snapshots().remove(surplus)?;
+                }
             }
             // Without it, more is replayed. There may be room for the next one.
             Err(cause) if cause.fault == Fault::Resource => {
-                warn!(cycle, causes = ?chain(&cause), "there is no room for a snapshot; the next one is tried");
+                warn!(cycle, causes = ?chain(&cause), "there is no space for a snapshot; skipped until the \
+                    next one is due");
                 return Ok(false);
             }
             Err(cause) => return Err(cause),
@@ -69,13 +94,23 @@ impl Maintained {
     /// Removes what a run that resumes from the commits would not need.
     pub fn release(&mut self) -> Result<(), Cause> {
         let Some(release) = self.retention.release(self.guard.committed()) else { return Ok(()) };
-        let Release { positions, snapshot } = release;
-        for (progress, position) in self.progress.iter().zip(positions) {
-            progress.release(position);
+        self.journal.snapshots().remove_before(release.snapshot)?;
+        match &self.part {
+            None => self.release_own(&release),
+            Some(part) => part.release(&release),
         }
-        self.journal.snapshots().remove_before(snapshot)?;
-        self.cuts.release(snapshot);
+        let Release { positions, snapshot } = release;
+        debug!(snapshot, ?positions, "no recovery needs what is before this snapshot; it is removed");
         Ok(())
+    }
+}
+
+impl Maintained {
+    fn release_own(&self, release: &Release) {
+        for (progress, position) in self.progress.iter().zip(&release.positions) {
+            progress.release(*position);
+        }
+        self.cuts.release(release.snapshot);
     }
 }
 
@@ -83,17 +118,19 @@ impl Maintained {
 pub struct Maintenance {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
-    suspects: Suspects,
+    /// `None`: they cannot be skipped, because others read them, too.
+    suspects: Option<Suspects>,
 }
 
 impl Maintenance {
-    pub(super) fn start(
+    pub(crate) fn start(
         kept: Maintained,
         snapshots: Snapshots,
         durability: &Durability,
         streams: Vec<String>,
     ) -> Result<Maintenance, Cause> {
         let suspects = Suspects { cuts: kept.cuts.clone(), snapshots: kept.journal.snapshots(), streams };
+        let suspects = kept.part.is_none().then_some(suspects);
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, every) = (Arc::clone(&stop), durability.snapshot_every);
         let body = move || {
@@ -109,7 +146,7 @@ impl Maintenance {
     /// in which it failed, or those of the cycle that a sink rejected. The cause is one of them or an earlier one.
     /// Empty if rows are not the cause, or if it is not known which.
     pub fn suspects(&self, failure: &Failure) -> Skips {
-        self.suspects.of(failure)
+        self.suspects.as_ref().map_or(Skips::new(), |suspects| suspects.of(failure))
     }
 }
 

@@ -13,7 +13,7 @@ mod reach;
 mod recovery;
 mod repair;
 mod skip;
-mod standing;
+mod stopped_query;
 mod suspects;
 mod write;
 
@@ -29,8 +29,15 @@ use tidemill_plan::Plan;
 use crate::engine::Engine;
 use crate::feed::Feed;
 use crate::feed_settings::FeedSettings;
+pub(crate) use description::Description;
+pub(crate) use feed::{BATCHES_HANDED_ON, parts};
+pub(crate) use feed_start::FeedStart;
+pub(crate) use guard::JournalGuard;
 pub use maintenance::Maintenance;
+pub(crate) use maintenance::{ClockPart, Maintained};
 use opening::Opened;
+pub(crate) use protocol::{Commits, Release, Retention, SinkCommit};
+pub(crate) use reach::{keep_away, places};
 pub use recovery::Recovered;
 pub use repair::{Repair, find_repair};
 pub use skip::{Skip, find_skip};
@@ -113,12 +120,13 @@ impl Engine {
         check(&plan, &sinks, &sources)?;
         let streams_of_plan = plan.sources.iter().map(|source| source.name.clone()).collect();
         let opened = opening::open(journal, &plan, durability, &mut sinks, &mut sources)?;
-        let clock = self.clock_of();
+        let engine = self.clock_of_all_runs();
+        let clock = engine.clock_of();
         let start = |source| opened.start_of(source, Instant::now(), &clock);
         let starts: Vec<_> = (0..sources.len()).map(start).collect();
         let Opened { streams, kept, resume, state, recovered, .. } = opened;
         let guard = Arc::clone(&kept.guard) as _;
-        let engine = self.cut_log(kept.cuts.clone()).resume(resume).commit_guard(guard);
+        let engine = engine.cut_log(kept.cuts.clone()).resume(resume).commit_guard(guard);
         let mut engine = engine.snapshot_at_end();
         if let Some(state) = state {
             engine = engine.state(Arc::new(state));
@@ -139,7 +147,7 @@ fn check(plan: &Plan, sinks: &[Box<dyn Sink>], sources: &[DurableSource]) -> Res
         let (sinks, sources) = (sinks.len(), sources.len());
         let (planned_sinks, planned_sources) = (plan.sinks.len(), plan.sources.len());
         return Err(Cause::user(format!(
-            "{sinks} sinks and {sources} sources were given, the plan has {planned_sinks} and {planned_sources}"
+            "got {sinks} sinks and {sources} sources, but the plan has {planned_sinks} and {planned_sources}"
         )));
     }
     Ok(())

@@ -12,8 +12,9 @@ use tidemill_plan::Plan;
 
 use super::description::Description;
 use super::feed_start::FeedStart;
-use super::guard::Guard;
+use super::guard::JournalGuard;
 use super::maintenance::Maintained;
+use super::protocol::Commits;
 use super::recovery::{self, Recovered, Recovery};
 use super::{Durability, DurableSource, SyncPolicy};
 
@@ -56,8 +57,8 @@ pub(super) fn open(
     let mut streams = Vec::new();
     for (source, planned) in sources.iter_mut().zip(&plan.sources) {
         let stream = journal.stream(&planned.name, source.source.schema(), &source.stream)?;
-        if !stream.0.places().is_empty() {
-            source.source.go_on(stream.0.places())?;
+        if !stream.0.offsets().is_empty() {
+            source.source.resume(stream.0.offsets())?;
         }
         streams.push(stream);
     }
@@ -66,7 +67,7 @@ pub(super) fn open(
     let names: Vec<String> = plan.sinks.iter().map(|sink| sink.name.clone()).collect();
     let description = Description::new(plan, sources, durability);
     let found = recovery::find(&journal, &cuts, &description, &names, sinks, &progress)?;
-    let Recovery { resume, state, sinks, retention, mut recovered } = found;
+    let Recovery { resume, last, state, sinks, retention, mut recovered } = found;
     let stream_names: Vec<&str> = plan.sources.iter().map(|source| source.name.as_str()).collect();
     let skips = skips(&journal, &stream_names, &progress)?;
     let starts =
@@ -75,7 +76,8 @@ pub(super) fn open(
     let ahead = stream_names.iter().zip(ahead).filter(|(_, positions)| !positions.is_empty());
     recovered.skips = ahead.map(|(name, positions)| ((*name).to_owned(), positions)).collect();
     let waits = sources.iter().map(|source| source.sync != SyncPolicy::Never).collect();
-    let guard = Arc::new(Guard::new(progress.clone(), waits, cuts.clone(), journal.commits(), sinks));
+    let commits = Commits::new(sinks, resume.after.as_ref().map(|cut| cut.cycle), last);
+    let guard = Arc::new(JournalGuard::new(progress.clone(), waits, cuts.clone(), &journal, commits));
     let kept = Maintained {
         journal,
         cuts,
@@ -84,6 +86,7 @@ pub(super) fn open(
         retention,
         text: description.text().to_owned(),
         snapshot_cycle: None,
+        part: None,
     };
     Ok(Opened { streams, kept, resume, state, recovered, skips })
 }

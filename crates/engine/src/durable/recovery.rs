@@ -10,8 +10,8 @@ use tidemill_journal::{CutJournal, Journal, Skips, StoredSnapshot, StreamProgres
 use tracing::info;
 
 use super::description::Description;
-use super::protocol::{Reach, RecoveryInput, Retention, SinkPlace};
-use super::reach::{places, reach};
+use super::protocol::{JournaledRange, RecoveryInput, Retention, SinkCommit};
+use super::reach::{keep_away, places, reach};
 use super::repair::{self, Repair};
 
 /// What was found from earlier runs.
@@ -32,8 +32,10 @@ pub struct Recovered {
 /// How a run resumes.
 pub(super) struct Recovery {
     pub resume: Resume,
+    /// The last cycle that the journal has.
+    pub last: Option<u64>,
     pub state: Option<Snapshot>,
-    pub sinks: Vec<SinkPlace>,
+    pub sinks: Vec<SinkCommit>,
     pub retention: Retention,
     pub recovered: Recovered,
 }
@@ -56,8 +58,10 @@ pub(super) fn find(
         }
         None => journal.set_query(description.text())?,
     }
-    let sinks = places(&journal.commits().read()?, names, sinks)?;
+    let sinks = places(journal, names, sinks)?;
+    let reaches: Vec<JournaledRange> = streams.iter().map(reach).collect();
     let stored = match RecoveryInput::snapshot_max(&sinks) {
+        _ if sinks.iter().any(|place| place.is_away) => earliest(journal, cuts.start(), &reaches)?,
         Some(cycle) => journal.snapshots().newest(Some(cycle))?,
         None => None,
     };
@@ -65,7 +69,6 @@ pub(super) fn find(
         description.check(&stored.plan)?;
     }
     let snapshot = stored.as_ref().map(|stored| &stored.cut);
-    let reaches: Vec<Reach> = streams.iter().map(reach).collect();
     let left = RecoveryInput {
         sinks: &sinks,
         snapshot,
@@ -75,6 +78,7 @@ pub(super) fn find(
     };
     let plan = left.plan().map_err(|cause| with_remedy(cause, &sinks, &reaches, journal, cuts))?;
     forget_repair(journal, &sinks)?;
+    keep_away(journal, &sinks, plan.last)?;
     forget_behind(plan.last, journal, cuts)?;
     let retention = retention(journal, snapshot, &plan.replay)?;
     let events = |(stream, start): (&Arc<StreamProgress>, &u64)| stream.end().saturating_sub(*start);
@@ -90,11 +94,25 @@ pub(super) fn find(
         cycles = recovered.cycles,
         events = recovered.events,
         cuts_forgotten = recovered.cuts_forgotten,
-        "journal opened; later cycles than the snapshot are computed again"
+        "the journal is open; cycles after the snapshot are recomputed"
     );
     let (after, state) = stored.map(|StoredSnapshot { cut, state, .. }| (cut, state)).unzip();
     let resume = Resume { after, replay: plan.replay, sinks: plan.first_new };
-    Ok(Recovery { resume, state, sinks, retention, recovered })
+    Ok(Recovery { resume, last: plan.last, state, sinks, retention, recovered })
+}
+
+/// The first state with which a run can begin; `None`: it can begin at the beginning.
+fn earliest(
+    journal: &Journal,
+    cuts_start: u64,
+    streams: &[JournaledRange],
+) -> Result<Option<StoredSnapshot>, Cause> {
+    match RecoveryInput::can_begin_at(None, cuts_start, streams) {
+        true => Ok(None),
+        false => {
+            journal.snapshots().oldest(|cut| RecoveryInput::can_begin_at(Some(cut), cuts_start, streams))
+        }
+    }
 }
 
 /// Removes the cuts and snapshots of later cycles: their events are lost, and other cycles will have their numbers.
@@ -113,16 +131,16 @@ fn retention(journal: &Journal, snapshot: Option<&Cut>, replay: &[Cut]) -> Resul
 /// Adds a hint if a repair would help.
 fn with_remedy(
     cause: Cause,
-    sinks: &[SinkPlace],
-    reaches: &[Reach],
+    sinks: &[SinkCommit],
+    reaches: &[JournaledRange],
     journal: &Journal,
     cuts: &CutJournal,
 ) -> Cause {
     match (cause, repair::candidate(sinks, reaches, journal, cuts, "")) {
         (cause, Ok(Some(Repair { snapshot, .. }))) if cause.fault == Fault::Operation => cause.map_message(|text| {
             format!(
-                "{text}. There is a state of cycle {snapshot}: `tidemill journal repair` says what going on from it \
-                 would lose, and does it"
+                "{text}. The state after cycle {snapshot} still exists: `tidemill journal repair` shows what \
+                 would be lost by resuming from it, and does it"
             )
         }),
         (cause, _) => cause,
@@ -131,7 +149,7 @@ fn with_remedy(
 
 /// Removes the record of a repair that has served its purpose: the sink itself has come that far. The record must not
 /// outlive the sink's data, which may be removed to start over.
-fn forget_repair(journal: &Journal, sinks: &[SinkPlace]) -> Result<(), Cause> {
+fn forget_repair(journal: &Journal, sinks: &[SinkCommit]) -> Result<(), Cause> {
     let mut noted = journal.commits().read()?;
     let count = noted.len();
     noted.retain(|name, _| {

@@ -6,8 +6,8 @@ use tidemill_core::error::Cause;
 use tidemill_journal::{CutJournal, Journal};
 use tidemill_plan::Plan;
 
-use super::protocol::{Reach, SinkPlace};
-use super::standing::{Standing, plan_from};
+use super::protocol::{JournaledRange, SinkCommit};
+use super::stopped_query::{StoppedQuery, plan_from};
 use super::{Durability, DurableSource};
 
 /// How sinks are brought to a remaining state.
@@ -33,9 +33,9 @@ pub fn find_repair(
     journal: &Journal,
     durability: &Durability,
 ) -> Result<Option<Repair>, Cause> {
-    let standing = Standing::of(plan, sinks, sources, journal, durability)?;
-    let Err(reason) = standing.plan_from(standing.usable()?) else { return Ok(None) };
-    let Standing { cuts, reaches, sinks, .. } = &standing;
+    let stopped = StoppedQuery::of(plan, sinks, sources, journal, durability)?;
+    let Err(reason) = stopped.plan_from(stopped.usable()?) else { return Ok(None) };
+    let StoppedQuery { cuts, reaches, sinks, .. } = &stopped;
     match candidate(sinks, reaches, journal, cuts, &reason.to_string())? {
         Some(repair) => Ok(Some(repair)),
         None => Err(reason),
@@ -44,19 +44,19 @@ pub fn find_repair(
 
 /// The oldest state from which a run could resume if sinks were brought to it. Without that it cannot, for this reason.
 pub(super) fn candidate(
-    sinks: &[SinkPlace],
-    streams: &[Reach],
+    sinks: &[SinkCommit],
+    streams: &[JournaledRange],
     journal: &Journal,
     cuts: &CutJournal,
     reason: &str,
 ) -> Result<Option<Repair>, Cause> {
     for cycle in journal.snapshots().cycles()? {
-        let is_behind = |place: &&SinkPlace| place.committed < Some(cycle);
+        let is_behind = |place: &&SinkCommit| place.committed < Some(cycle);
         let behind: Vec<_> =
             sinks.iter().filter(is_behind).map(|place| (place.name.clone(), place.committed)).collect();
         let brought =
-            |place: &SinkPlace| SinkPlace { committed: place.committed.max(Some(cycle)), ..place.clone() };
-        let brought: Vec<SinkPlace> = sinks.iter().map(brought).collect();
+            |place: &SinkCommit| SinkCommit { committed: place.committed.max(Some(cycle)), ..place.clone() };
+        let brought: Vec<SinkCommit> = sinks.iter().map(brought).collect();
         if !behind.is_empty() && plan_from(Some(cycle), &brought, streams, journal, cuts).is_ok() {
             return Ok(Some(Repair { snapshot: cycle, behind, reason: reason.to_owned() }));
         }

@@ -3,7 +3,7 @@
 //!
 //! All replays must agree for ever afterwards, so no state may stay that has one of the rows while a later run makes the
 //! same cycles without it. States that have them are removed before the note is written: a crash between the two leaves a
-//! query that goes on from an older state, and nothing left out.
+//! query that continues from an older state, and nothing left out.
 
 use std::ops::Range;
 
@@ -12,8 +12,8 @@ use tidemill_core::{Cut, Sink};
 use tidemill_journal::{Journal, Positions};
 use tidemill_plan::Plan;
 
-use super::protocol::{Reach, RecoveryPlan};
-use super::standing::Standing;
+use super::protocol::{JournaledRange, RecoveryPlan};
+use super::stopped_query::StoppedQuery;
 use super::{Durability, DurableSource};
 
 /// More ranges than this of one stream are not kept.
@@ -28,7 +28,7 @@ pub struct Skip {
     pub positions: Positions,
     /// How many of the rows that were named are left out already.
     pub known: u64,
-    /// The cycle of the state that the next run goes on from; `None`: it begins at the beginning.
+    /// The cycle of the state that the next run continues from; `None`: it begins at the beginning.
     pub snapshot: Option<u64>,
     /// The cycles of the states that have some of the rows, and are removed.
     pub states: Vec<u64>,
@@ -43,7 +43,7 @@ pub struct Skip {
 /// Finds out what it takes to leave out the rows at some positions of a stream.
 ///
 /// # Errors
-/// If there is no such stream or no such row, or if every state that a run could go on from has one of the rows.
+/// If there is no such stream or no such row, or if every state that a run could continue from has one of the rows.
 pub fn find_skip(
     plan: &Plan,
     sinks: &mut [Box<dyn Sink>],
@@ -52,28 +52,29 @@ pub fn find_skip(
     durability: &Durability,
     (stream, positions): (&str, &Positions),
 ) -> Result<Skip, Cause> {
-    let mut standing = Standing::of(plan, sinks, sources, journal, durability)?;
-    let index = standing.streams.iter().position(|(name, _)| name == stream);
+    let mut stopped = StoppedQuery::of(plan, sinks, sources, journal, durability)?;
+    let index = stopped.streams.iter().position(|(name, _)| name == stream);
     let index = index.ok_or_else(|| Cause::user(format!("the pipeline has no stream '{stream}'")))?;
-    check_there(stream, positions, standing.reaches[index])?;
+    check_there(stream, positions, stopped.reaches[index])?;
     // A row that the machine could still lose would leave its position to another one.
-    standing.streams[index].1.sync()?;
+    stopped.streams[index].1.sync()?;
     let skips = journal.skips()?;
     let known = skips.get(stream).cloned().unwrap_or_default();
     let new = without(positions, &known);
     let first = new.ranges().first().map_or(u64::MAX, |range| range.start);
-    let (snapshot, way) =
-        start_before(&standing, index, first)?.ok_or_else(|| covered(stream, first, &standing))?;
+    let (snapshot, recovery) =
+        start_before(&stopped, index, first)?.ok_or_else(|| covered(stream, first, &stopped))?;
     let newer = journal.snapshots().cycles()?;
     let states: Vec<u64> =
         newer.into_iter().filter(|cycle| !new.is_empty() && Some(*cycle) > snapshot).collect();
-    let of_cycles = cycles_of(&new, index, &way.replay);
+    let of_cycles = cycles_of(&new, index, &recovery.replay);
     let has_rows = |committed: Option<u64>| of_cycles.is_some_and(|(first, _)| committed >= Some(first));
-    let kept_by = standing.sinks.iter().filter(|place| has_rows(place.committed));
+    let kept_by = stopped.sinks.iter().filter(|place| has_rows(place.committed));
     let all: Positions = known.ranges().iter().chain(new.ranges()).cloned().collect();
     if all.ranges().len() > RANGES_MAX {
         return Err(Cause::user(format!(
-            "more than {RANGES_MAX} ranges of '{stream}' would be left out; mend what the rows cannot do instead"
+            "more than {RANGES_MAX} ranges of '{stream}' would be skipped; change the query so that it can \
+             process such rows"
         )));
     }
     Ok(Skip {
@@ -82,7 +83,7 @@ pub fn find_skip(
         positions: new,
         snapshot,
         states,
-        cycles: way.replay.len() as u64,
+        cycles: recovery.replay.len() as u64,
         of_cycles,
         kept_by: kept_by.map(|place| place.name.clone()).collect(),
     })
@@ -108,55 +109,60 @@ impl Skip {
 }
 
 /// Whether the journal has all of the rows.
-fn check_there(stream: &str, positions: &Positions, Reach { first, end }: Reach) -> Result<(), Cause> {
+fn check_there(
+    stream: &str,
+    positions: &Positions,
+    JournaledRange { first, end }: JournaledRange,
+) -> Result<(), Cause> {
     let (Some(lowest), Some(highest)) = (positions.ranges().first(), positions.ranges().last()) else {
-        return Err(Cause::user("no position is named"));
+        return Err(Cause::user("no position is given"));
     };
     let there = match first == end {
-        true => "the journal has none of its rows".to_owned(),
+        true => "the journal contains none of its rows".to_owned(),
         false => format!("the journal has positions {first} to {}", end - 1),
     };
     match () {
         () if lowest.start < first && lowest.start < end => Err(Cause::user(format!(
-            "position {} of '{stream}' is no longer there, for all sinks have what came of it: {there}",
+            "position {} of '{stream}' no longer exists, because all sinks have its results: {there}",
             lowest.start
         ))),
         () if highest.end > end => {
             let absent = highest.start.max(end);
-            Err(Cause::user(format!("there is no position {absent} of '{stream}': {there}")))
+            Err(Cause::user(format!("position {absent} of '{stream}' does not exist: {there}")))
         }
         () => Ok(()),
     }
 }
 
-/// The newest state that has no row from a position of a stream on, and how a run goes on from there.
+/// The newest state that has no row from a position of a stream on, and how a run continues from there.
 fn start_before(
-    standing: &Standing<'_>,
+    stopped: &StoppedQuery<'_>,
     stream: usize,
     first: u64,
 ) -> Result<Option<(Option<u64>, RecoveryPlan)>, Cause> {
-    let committed = standing.usable()?;
-    // The way of a run as things are: if there is none, no row is the reason.
-    standing.plan_from(committed)?;
-    let older = standing.journal.snapshots().cycles()?;
+    let committed = stopped.usable()?;
+    // The recovery of a run as things are: if there is none, no row is the reason.
+    stopped.plan_from(committed)?;
+    let older = stopped.journal.snapshots().cycles()?;
     let older = older.into_iter().rev().filter(|cycle| Some(*cycle) <= committed).map(Some);
     for snapshot in older.chain([None]) {
-        let Ok(way) = standing.plan_from(snapshot) else { continue };
-        if way.positions[stream] <= first {
-            return Ok(Some((snapshot, way)));
+        let Ok(recovery) = stopped.plan_from(snapshot) else { continue };
+        if recovery.positions[stream] <= first {
+            return Ok(Some((snapshot, recovery)));
         }
     }
     Ok(None)
 }
 
-fn covered(stream: &str, position: u64, standing: &Standing<'_>) -> Cause {
-    let oldest = standing.journal.snapshots().cycles().ok().and_then(|cycles| cycles.first().copied());
+fn covered(stream: &str, position: u64, stopped: &StoppedQuery<'_>) -> Cause {
+    let oldest = stopped.journal.snapshots().cycles().ok().and_then(|cycles| cycles.first().copied());
     let oldest =
         oldest.map_or(String::new(), |cycle| format!(" (the oldest is the one after cycle {cycle})"));
     Cause::user(format!(
-        "position {position} of '{stream}' is part of every state that is left{oldest}, and the rows before these \
-         states are gone, so what this row did cannot be undone. If the pipeline stops because of it, change the query \
-         so that it gets past it, and run that with another journal folder (SET journal = 'folder')"
+        "position {position} of '{stream}' is part of every remaining state{oldest}, and the rows before these \
+         states are gone, so the effect of this row cannot be undone. If the pipeline stops because of it, \
+         change the query so that it can process the row, and run it with another journal folder (SET journal \
+         = 'folder')"
     ))
 }
 

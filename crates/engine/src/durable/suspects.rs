@@ -67,7 +67,7 @@ impl Suspects {
 
     fn end_of(&self, cycle: u64) -> Option<Vec<u64>> {
         let logged = self.cuts.cut(cycle).ok().flatten();
-        // The cut of the state that a run goes on from is no longer needed.
+        // The cut of the state that a run continues from is no longer needed.
         let cut = logged.or_else(|| self.snapshots.read(cycle).ok().map(|stored| stored.cut));
         cut.map(|cut| cut.positions)
     }

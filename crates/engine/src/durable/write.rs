@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Sender;
 use tidemill_core::arrow::array::RecordBatch;
 use tidemill_core::error::{Cause, Fault};
-use tidemill_core::{Clock, Faults, Place, Polled, Request, Stretch};
+use tidemill_core::{Clock, Faults, Outage, OutageReport, Polled, Request, SourceOffset, Stretch};
 use tidemill_flow::guard;
 use tidemill_journal::{Record, StreamWriter};
+use tracing::warn;
 
 use super::SyncPolicy;
 use super::feed_start::FeedStart;
-use super::protocol::{Settle, Taking};
+use super::protocol::{AcknowledgeStep, IntakeProgress};
 use crate::feed_state::FeedState;
 use crate::source_reader::{POLL_WAIT, SourceReader};
 
@@ -23,19 +24,27 @@ const ROOM_WAIT: Duration = Duration::from_millis(5);
 /// The same on a full disk, where each time is an attempt to write.
 const DISK_WAIT: Duration = Duration::from_secs(1);
 
+/// A journal that is full for a moment only keeps up with its sinks.
+const FULL_JOURNAL_PATIENCE: Duration = Duration::from_secs(1);
+
 /// What the taking in tells the forwarder, which has the gateway.
-pub(super) struct Told {
+pub(crate) struct WriterReport {
     end: Mutex<Option<Result<bool, Cause>>>,
     reached: Mutex<(u64, i64)>,
+    idle_from: Mutex<Option<u64>>,
 }
 
-impl Default for Told {
+impl Default for WriterReport {
     fn default() -> Self {
-        Told { end: Mutex::default(), reached: Mutex::new((0, i64::MIN)) }
+        WriterReport {
+            end: Mutex::default(),
+            reached: Mutex::new((0, i64::MIN)),
+            idle_from: Mutex::default(),
+        }
     }
 }
 
-impl Told {
+impl WriterReport {
     /// True: the source has ended; false: it was stopped before.
     pub fn get(&self) -> Result<bool, Cause> {
         self.lock().clone().unwrap_or(Ok(false))
@@ -45,6 +54,15 @@ impl Told {
     /// this time or a later one.
     pub fn reached(&self) -> (u64, i64) {
         *self.reached.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The position from which the source has said to be idle. It is not idle any more if something is written behind it.
+    pub fn idle_from(&self) -> Option<u64> {
+        *self.idle_from.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn is_idle_from(&self, position: u64) {
+        *self.idle_from.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(position);
     }
 
     fn reach(&self, position: u64, time_ns: i64) {
@@ -58,7 +76,7 @@ impl Told {
 
 /// The outcome of one step of taking in.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(crate) enum Step {
     Next,
     /// There is no room: the next step can wait.
     Wait(Duration),
@@ -66,24 +84,28 @@ pub(super) enum Step {
     Ended(bool),
 }
 
-pub(super) struct Writer {
+pub(crate) struct Writer {
     reader: SourceReader,
     journal: StreamWriter,
-    taking: Taking,
+    taking: IntakeProgress,
     /// Rows for which the disk had no room.
-    held: Option<Held>,
-    /// The places of the source that have changed since the last record.
-    places: BTreeMap<u64, Option<Vec<u8>>>,
+    held: Option<UnwrittenRows>,
+    /// The offsets of the source that have changed since the last record.
+    offsets: BTreeMap<u64, Option<Vec<u8>>>,
     /// Batches that are handed on directly instead of through the journal, as long as there is room.
     queue: Sender<Record>,
     clock: Arc<dyn Clock>,
     state: Arc<FeedState>,
-    told: Arc<Told>,
+    told: Arc<WriterReport>,
     synced_at: Instant,
+    /// The disk has no room.
+    full_disk: Outage,
+    /// The journal has no room: rows that some sink has not committed fill it.
+    full_journal: Outage,
 }
 
 /// Rows on their way into the journal.
-struct Held {
+struct UnwrittenRows {
     rows: RecordBatch,
     request: Option<Request>,
     stretches: Vec<Stretch>,
@@ -95,24 +117,26 @@ impl Writer {
         journal: StreamWriter,
         policy: SyncPolicy,
         queue: Sender<Record>,
-        (state, told): (Arc<FeedState>, Arc<Told>),
+        (state, told): (Arc<FeedState>, Arc<WriterReport>),
         start: FeedStart,
     ) -> Self {
-        // A source that has places continues behind its rows by itself.
-        let gives_all_again = reader.source.is_repeatable() && journal.places().is_empty();
-        let taking = Taking::new(policy, gives_all_again, journal.end());
+        // A source that has offsets continues after its rows by itself.
+        let gives_all_again = reader.source.is_repeatable() && journal.offsets().is_empty();
+        let taking = IntakeProgress::new(policy, gives_all_again, journal.end());
         let FeedStart { clock, now: synced_at, .. } = start;
         Writer {
             reader,
             journal,
             taking,
             held: None,
-            places: BTreeMap::new(),
+            offsets: BTreeMap::new(),
             queue,
             clock,
             state,
             told,
             synced_at,
+            full_disk: Outage::default(),
+            full_journal: Outage::longer_than(FULL_JOURNAL_PATIENCE),
         }
     }
 
@@ -150,14 +174,23 @@ impl Writer {
         if !self.journal.has_room() {
             // What is no longer needed is removed with the next sync.
             self.sync(now)?;
+            self.tell_of_full_journal(now);
             return Ok(Step::Wait(ROOM_WAIT));
+        }
+        if let Some(told) = self.full_journal.over(now) {
+            warn!(source = self.state.source(), after = ?told.lasted, "the journal has room again; intake continues");
         }
         let polled = self.reader.poll(self.poll_wait(now), &self.state)?;
         match polled {
-            Polled::Rows(rows) => self.take(rows, now),
-            Polled::Nothing => {
-                self.reader.hear_nothing(now);
+            Polled::Rows(rows) => self.take(rows, None, now),
+            Polled::Request { rows, request } => self.take(rows, Some(request), now),
+            Polled::Nothing | Polled::Idle => {
+                let is_idle = matches!(polled, Polled::Idle);
+                self.reader.hear_nothing(now, is_idle);
                 self.tell_reached();
+                if is_idle {
+                    self.told.is_idle_from(self.journal.end());
+                }
                 self.settle(now, false)
             }
             Polled::Ended | Polled::Left => {
@@ -173,17 +206,16 @@ impl Writer {
         until_sync.map_or(POLL_WAIT, |wait| wait.min(POLL_WAIT))
     }
 
-    fn take(&mut self, rows: RecordBatch, now: Instant) -> Result<Step, Cause> {
+    fn take(&mut self, rows: RecordBatch, request: Option<Request>, now: Instant) -> Result<Step, Cause> {
         self.reader.rows_came(now);
-        let request = self.reader.source.request();
         let last = request.as_ref().and_then(|request| self.journal.last_of(&request.client));
         let place = request.as_ref().zip(last).map(|(request, last)| request.sequence.cmp(&last));
         if let (Some(Ordering::Less), Some(last)) = (place, last) {
             self.reader.source.refuse(last);
         }
         let is_repeated = matches!(place, Some(Ordering::Less | Ordering::Equal));
-        let places = self.reader.source.places();
-        self.places.extend(places.into_iter().map(|place| (place.part, place.at)));
+        let offsets = self.reader.source.offsets();
+        self.offsets.extend(offsets.into_iter().map(|offset| (offset.part, offset.at)));
         let known = self.taking.given(rows.num_rows() as u64, is_repeated);
         // Before it is journaled: a replay must not decide again what depends on the clock.
         let known_rows = known.map_or(rows.num_rows(), |known| known as usize);
@@ -196,7 +228,7 @@ impl Writer {
             self.tell_reached();
             return self.settle(now, true);
         }
-        self.held = Some(Held { rows, request, stretches });
+        self.held = Some(UnwrittenRows { rows, request, stretches });
         self.write(now)
     }
 
@@ -209,22 +241,28 @@ impl Writer {
 
     /// Writes the rows that are held. A full disk holds back the senders, as a full journal does.
     fn write(&mut self, now: Instant) -> Result<Step, Cause> {
-        let Some(Held { rows, request, stretches }) = self.held.take() else { return Ok(Step::Next) };
+        let Some(UnwrittenRows { rows, request, stretches }) = self.held.take() else {
+            return Ok(Step::Next);
+        };
         let (start, arrived_ns) = (self.journal.end(), self.clock.now_ns());
-        let changed = |(part, at): (&u64, &Option<Vec<u8>>)| Place { part: *part, at: at.clone() };
-        let places: Vec<Place> = self.places.iter().map(changed).collect();
-        match self.journal.append_from(&rows, arrived_ns, request.as_ref(), &places, &stretches) {
-            Ok(_) => self.places.clear(),
+        let changed = |(part, at): (&u64, &Option<Vec<u8>>)| SourceOffset { part: *part, at: at.clone() };
+        let offsets: Vec<SourceOffset> = self.offsets.iter().map(changed).collect();
+        match self.journal.append_from(&rows, arrived_ns, request.as_ref(), &offsets, &stretches) {
+            Ok(_) => self.offsets.clear(),
             Err(Cause { fault: Fault::Resource, message: reason, .. }) if !self.state.is_stopped() => {
-                self.held = Some(Held { rows, request, stretches });
-                self.tell_of_full_disk(&reason);
+                self.held = Some(UnwrittenRows { rows, request, stretches });
+                self.tell_of_full_disk(&reason, now);
                 self.settle(now, false)?;
                 return Ok(Step::Wait(DISK_WAIT));
             }
             Err(cause) => return Err(cause),
         }
+        if let Some(told) = self.full_disk.over(now) {
+            let (source, OutageReport { attempts, lasted }) = (self.state.source(), told);
+            warn!(source, attempts, after = ?lasted, "the journal's disk has space again; intake continues");
+        }
         self.taking.written();
-        self.state.add_rows(rows.num_rows());
+        self.state.add_rows(&rows);
         // If there is no room, the forwarder reads it from the journal.
         let _ = self.queue.try_send(Record { start, rows, arrived_ns, request: None, stretches });
         self.tell_reached();
@@ -234,9 +272,9 @@ impl Writer {
     /// Syncs and acknowledges, if it is time.
     fn settle(&mut self, now: Instant, has_more: bool) -> Result<Step, Cause> {
         match self.taking.settle(now.saturating_duration_since(self.synced_at), has_more) {
-            Settle::Nothing => {}
-            Settle::Sync => self.sync(now)?,
-            Settle::Acknowledge => {
+            AcknowledgeStep::Nothing => {}
+            AcknowledgeStep::Sync => self.sync(now)?,
+            AcknowledgeStep::Acknowledge => {
                 self.journal.check_there()?;
                 self.acknowledge();
             }
@@ -255,10 +293,32 @@ impl Writer {
         self.reader.source.acknowledge(self.taking.acknowledge());
     }
 
-    fn tell_of_full_disk(&self, reason: &str) {
-        let mut faults = Faults::default();
-        faults.add(format!("nothing is taken in until there is room: {reason}"));
-        self.state.add_faults(faults);
+    fn tell_of_full_disk(&mut self, reason: &str, now: Instant) {
+        if let Some(OutageReport { attempts, lasted }) = self.full_disk.failed(now) {
+            let source = self.state.source();
+            warn!(
+                source,
+                attempts,
+                ?lasted,
+                reason,
+                "intake pauses, because the journal's disk has no space"
+            );
+            if attempts == 1 {
+                let notices = vec![format!("intake pauses until there is space: {reason}")];
+                self.state.add_faults(Faults { notices, ..Faults::default() });
+            }
+        }
+    }
+
+    fn tell_of_full_journal(&mut self, now: Instant) {
+        if let Some(OutageReport { lasted, .. }) = self.full_journal.failed(now) {
+            warn!(
+                source = self.state.source(),
+                ?lasted,
+                "intake pauses, because the journal is full (journal_max); it has room again when all sinks have \
+                 committed more"
+            );
+        }
     }
 }
 
@@ -269,17 +329,17 @@ mod tests {
     use crossbeam_channel::bounded;
     use tidemill_core::arrow::array::Int64Array;
     use tidemill_core::arrow::schema::{DataType, Field, Schema, SchemaRef};
-    use tidemill_core::{ManualClock, Places, Source};
+    use tidemill_core::{ManualClock, Source, SourceOffsets};
     use tidemill_journal::{Journal, Positions, StreamSettings, inspect};
 
     use super::*;
     use crate::feed_settings::FeedSettings;
 
-    /// Returns numbers two by two and, if it `has_places`, its place after each batch.
+    /// Returns numbers two by two and, if it `has_offsets`, its offset after each batch.
     struct Numbers {
         next: i64,
         end: i64,
-        has_places: bool,
+        has_offsets: bool,
     }
 
     impl Source for Numbers {
@@ -295,15 +355,15 @@ mod tests {
             let rows = RecordBatch::try_new(self.schema(), vec![numbers]);
             rows.map(Polled::Rows).map_err(|error| Cause::bug(error.to_string()).with_source(error))
         }
-        fn places(&mut self) -> Vec<Place> {
+        fn offsets(&mut self) -> Vec<SourceOffset> {
             let at = self.next.to_le_bytes().to_vec();
             // The part of each hundred.
-            let place = Place { part: (self.next as u64 - 2) / 100, at: Some(at) };
-            if self.has_places { vec![place] } else { Vec::new() }
+            let offset = SourceOffset { part: (self.next as u64 - 2) / 100, at: Some(at) };
+            if self.has_offsets { vec![offset] } else { Vec::new() }
         }
-        fn go_on(&mut self, places: &Places) -> Result<(), Cause> {
+        fn resume(&mut self, offsets: &SourceOffsets) -> Result<(), Cause> {
             let last =
-                places.values().filter_map(|at| at.first_chunk()).map(|at| i64::from_le_bytes(*at)).max();
+                offsets.values().filter_map(|at| at.first_chunk()).map(|at| i64::from_le_bytes(*at)).max();
             self.next = last.unwrap_or(0);
             Ok(())
         }
@@ -315,15 +375,15 @@ mod tests {
         }
     }
 
-    /// Runs a source into its journal, for at most this many steps; returns the places there.
-    fn run(folder: &Path, mut source: Numbers, steps: usize) -> Places {
+    /// Runs a source into its journal, for at most this many steps; returns the offsets there.
+    fn run(folder: &Path, mut source: Numbers, steps: usize) -> SourceOffsets {
         let journal = Journal::open(folder).unwrap();
         let (stream, _reader) = journal.stream("n", source.schema(), &StreamSettings::default()).unwrap();
-        if !stream.places().is_empty() {
-            source.go_on(stream.places()).unwrap();
+        if !stream.offsets().is_empty() {
+            source.resume(stream.offsets()).unwrap();
         }
         let (sender, _queue) = bounded(1);
-        let shared = (Arc::new(FeedState::default()), Arc::new(Told::default()));
+        let shared = (Arc::new(FeedState::default()), Arc::new(WriterReport::default()));
         let now = Instant::now();
         let clock = Arc::new(ManualClock::default());
         let replay_watermark = i64::MIN;
@@ -345,7 +405,7 @@ mod tests {
                 break;
             }
         }
-        writer.journal.places().clone()
+        writer.journal.offsets().clone()
     }
 
     fn journaled(folder: &Path) -> Vec<i64> {
@@ -357,30 +417,30 @@ mod tests {
         rows.flatten().collect()
     }
 
-    fn places(expected: &[(u64, i64)]) -> Places {
+    fn offsets(expected: &[(u64, i64)]) -> SourceOffsets {
         expected.iter().map(|(part, at)| (*part, at.to_le_bytes().to_vec())).collect()
     }
 
     #[test]
-    fn a_source_with_places_goes_on_behind_what_is_journaled() {
+    fn a_source_with_offsets_resumes_after_what_is_journaled() {
         let folder = tempfile::tempdir().unwrap();
-        let numbers = || Numbers { next: 0, end: 120, has_places: true };
-        assert_eq!(run(folder.path(), numbers(), 7), places(&[(0, 14)]));
-        assert_eq!(run(folder.path(), numbers(), 1), places(&[(0, 16)]));
-        assert_eq!(run(folder.path(), numbers(), 1000), places(&[(0, 100), (1, 120)]));
+        let numbers = || Numbers { next: 0, end: 120, has_offsets: true };
+        assert_eq!(run(folder.path(), numbers(), 7), offsets(&[(0, 14)]));
+        assert_eq!(run(folder.path(), numbers(), 1), offsets(&[(0, 16)]));
+        assert_eq!(run(folder.path(), numbers(), 1000), offsets(&[(0, 100), (1, 120)]));
         assert_eq!(journaled(folder.path()), (0..120).collect::<Vec<i64>>());
     }
 
     #[test]
-    fn a_journal_without_places_is_gone_on_with_by_its_rows_and_has_them_from_then_on() {
+    fn a_journal_without_offsets_is_resumed_by_its_rows_and_has_offsets_from_then_on() {
         let folder = tempfile::tempdir().unwrap();
-        let numbers = |end, has_places| Numbers { next: 0, end, has_places };
-        assert_eq!(run(folder.path(), numbers(110, false), 1000), Places::new());
+        let numbers = |end, has_offsets| Numbers { next: 0, end, has_offsets };
+        assert_eq!(run(folder.path(), numbers(110, false), 1000), SourceOffsets::new());
         // Nothing new, so nothing is recorded either.
-        assert_eq!(run(folder.path(), numbers(110, true), 1000), Places::new());
-        // The first new record has the places of everything that was left out.
-        assert_eq!(run(folder.path(), numbers(112, true), 1000), places(&[(0, 100), (1, 112)]));
-        assert_eq!(run(folder.path(), numbers(120, true), 1000), places(&[(0, 100), (1, 120)]));
+        assert_eq!(run(folder.path(), numbers(110, true), 1000), SourceOffsets::new());
+        // The first new record has the offsets of everything that was left out.
+        assert_eq!(run(folder.path(), numbers(112, true), 1000), offsets(&[(0, 100), (1, 112)]));
+        assert_eq!(run(folder.path(), numbers(120, true), 1000), offsets(&[(0, 100), (1, 120)]));
         assert_eq!(journaled(folder.path()), (0..120).collect::<Vec<i64>>());
     }
 }

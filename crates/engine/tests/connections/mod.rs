@@ -16,9 +16,9 @@ use tidemill_core::error::Cause;
 use tidemill_core::{Heard, Polled, Source, Stretch};
 use tidemill_flow::Chunk;
 
+use crate::chunk_builder::ChunkBuilder;
 use crate::connection_times::ConnectionTimes;
 use crate::feed_settings::{EventTime, FeedSettings};
-use crate::intake::Intake;
 
 fn schema() -> SchemaRef {
     let time = DataType::Timestamp(TimeUnit::Nanosecond, None);
@@ -80,7 +80,7 @@ struct Taken {
 
 struct Run {
     connections: ConnectionTimes,
-    intake: Intake,
+    intake: ChunkBuilder,
     oracle: Oracle,
     /// Which connections are open, and the number of each.
     open: Vec<Option<u64>>,
@@ -98,8 +98,8 @@ fn settings(delay_ns: i64) -> FeedSettings {
     FeedSettings { event_time: Some(EventTime { column: 1, delay_ns }), ..FeedSettings::default() }
 }
 
-fn intake(delay_ns: i64) -> Intake {
-    Intake::new(&settings(delay_ns), &[schema(), schema()])
+fn intake(delay_ns: i64) -> ChunkBuilder {
+    ChunkBuilder::new(&settings(delay_ns), &[schema(), schema()])
 }
 
 fn batch_of(rows: &[(u64, i64)]) -> RecordBatch {

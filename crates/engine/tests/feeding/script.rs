@@ -14,7 +14,7 @@ use tidemill_journal::{Journal, Positions, StreamSettings};
 
 use crate::durable::feed_start::FeedStart;
 use crate::durable::{DurableSource, SyncPolicy, feed, write};
-use crate::entrance::{End, Entrance};
+use crate::feed_entry::{ChunkReceiver, End};
 use crate::feed_settings::{EventTime, FeedSettings};
 use crate::feed_state::FeedState;
 use crate::feeder::Feeder;
@@ -32,7 +32,7 @@ pub enum Event {
     Of(u64, i64),
     Closes(u64),
     FallsSilent(u64),
-    /// Nothing comes for so many milliseconds.
+    /// Nothing comes for this many milliseconds.
     Waits(u64),
     /// The source is left, without having ended.
     Leaves,
@@ -158,7 +158,7 @@ struct Kept {
     push_takes: Duration,
 }
 
-impl Entrance for Kept {
+impl ChunkReceiver for Kept {
     fn push(&self, chunk: Chunk) -> Result<(), Stopped> {
         self.time.goes_on(self.push_takes);
         self.chunks.lock().unwrap().push(chunk);
@@ -202,8 +202,8 @@ pub fn fed_directly(script: &Script) -> Vec<Fed> {
     let (source, events, kept, time) = parts(script);
     let streams = [schema(), schema()];
     let state = Arc::new(FeedState::default());
-    let entrance = (kept.clone(), &streams[..]);
-    let mut feeder = Feeder::new(source, entrance, &settings(), time.now(), state);
+    let receiver = (kept.clone(), &streams[..]);
+    let mut feeder = Feeder::new(source, receiver, &settings(), time.now(), state);
     loop {
         time.waits(&events);
         if let Some(end) = feeder.step(|| time.now()).unwrap() {
@@ -231,7 +231,8 @@ pub fn fed_through_a_journal(script: &Script) -> Vec<Fed> {
         now: time.now(),
         clock: Arc::clone(&time.clock) as _,
     };
-    let (writer, mut forwarder) = feed::parts(source, ends, (kept.clone(), &streams[..]), 4, start);
+    let (writer, mut forwarder) =
+        feed::parts(source, ends, (kept.clone(), &streams[..]), (4, &Arc::default()), start);
     let mut writer = Some(writer);
     loop {
         time.waits(&events);

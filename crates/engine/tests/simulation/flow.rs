@@ -15,7 +15,7 @@ use tidemill_journal::CutJournal;
 
 use super::fault_disk::Random;
 use super::oracle::{Out, State};
-use crate::entrance::Entrance;
+use crate::feed_entry::ChunkReceiver;
 
 /// A gateway: chunks that no cycle has.
 #[derive(Clone)]
@@ -24,7 +24,7 @@ pub struct Gateway {
     pub clock: Arc<ManualClock>,
 }
 
-impl Entrance for Gateway {
+impl ChunkReceiver for Gateway {
     fn push(&self, chunk: Chunk) -> Result<(), Stopped> {
         self.chunks.lock().unwrap().push_back(chunk);
         Ok(())
@@ -119,6 +119,8 @@ pub struct Flow {
     /// Cycles that are closed and not processed.
     closed: VecDeque<(Cut, Vec<Vec<Event>>)>,
     state: State,
+    /// The first cycle of the run.
+    first: u64,
     pub sinks: Vec<SinkFlow>,
     /// Whether the next cycle is to be snapshotted, and the result.
     pub wants_snapshot: bool,
@@ -139,12 +141,13 @@ impl Flow {
         };
         let sinks = resume.sinks.iter().map(sink).collect();
         let replay = Replay::new(resume);
-        let intake = |(index, gateway): (usize, &Gateway)| {
+        let chunks = |(index, gateway): (usize, &Gateway)| {
             let (position, watermark, is_idle) = replay.start_of(index);
             Intake { gateway: gateway.clone(), position, watermark, is_idle }
         };
         Flow {
-            intakes: gateways.iter().enumerate().map(intake).collect(),
+            intakes: gateways.iter().enumerate().map(chunks).collect(),
+            first,
             next_cycle: first,
             log,
             clock: Arc::clone(&gateways[0].clock),
@@ -161,12 +164,12 @@ impl Flow {
     /// Makes the next logged cut again, once its events are here; returns whether there is one.
     pub fn replay(&mut self) -> bool {
         let Some(cut) = self.replay.next() else { return false };
-        let shares = self.intakes.iter().zip(&cut.positions).map(|(intake, end)| end - intake.position);
+        let shares = self.intakes.iter().zip(&cut.positions).map(|(chunks, end)| end - chunks.position);
         let shares: Vec<u64> = shares.collect();
-        if self.intakes.iter().zip(&shares).all(|(intake, share)| intake.pending() >= *share) {
+        if self.intakes.iter().zip(&shares).all(|(chunks, share)| chunks.pending() >= *share) {
             let events = self.take(&shares);
-            for (index, intake) in self.intakes.iter_mut().enumerate() {
-                (intake.watermark, intake.is_idle) = (cut.watermarks[index], cut.idle[index]);
+            for (index, chunks) in self.intakes.iter_mut().enumerate() {
+                (chunks.watermark, chunks.is_idle) = (cut.watermarks[index], cut.idle[index]);
             }
             self.replay.advance();
             let snapshot = std::mem::take(&mut self.wants_snapshot);
@@ -177,9 +180,9 @@ impl Flow {
 
     /// Closes a new cycle over some of what waits, and logs its cut; over nothing only if `may_be_empty`.
     pub fn cut(&mut self, random: &mut Random, may_be_empty: bool) -> Result<Option<Cut>, Cause> {
-        let share = |intake: &Intake| match random.below(3) {
-            0 => intake.pending(),
-            _ => random.below(intake.pending() + 1),
+        let share = |chunks: &Intake| match random.below(3) {
+            0 => chunks.pending(),
+            _ => random.below(chunks.pending() + 1),
         };
         let shares: Vec<u64> = self.intakes.iter().map(share).collect();
         let is_empty = shares.iter().sum::<u64>() == 0;
@@ -200,13 +203,13 @@ impl Flow {
         let events = self.take(shares);
         let cut = Cut {
             cycle: self.next_cycle,
-            positions: self.intakes.iter().map(|intake| intake.position).collect(),
+            positions: self.intakes.iter().map(|chunks| chunks.position).collect(),
             watermarks: self
                 .intakes
                 .iter()
-                .map(|intake| if at_end_of_time { i64::MAX } else { intake.watermark })
+                .map(|chunks| if at_end_of_time { i64::MAX } else { chunks.watermark })
                 .collect(),
-            idle: self.intakes.iter().map(|intake| intake.is_idle).collect(),
+            idle: self.intakes.iter().map(|chunks| chunks.is_idle).collect(),
             closed_at_ns: self.clock.now_ns(),
             snapshot: std::mem::take(&mut self.wants_snapshot),
             last: self.has_ended,
@@ -218,7 +221,7 @@ impl Flow {
     }
 
     fn take(&mut self, shares: &[u64]) -> Vec<Vec<Event>> {
-        self.intakes.iter_mut().zip(shares).map(|(intake, share)| intake.take(*share)).collect()
+        self.intakes.iter_mut().zip(shares).map(|(chunks, share)| chunks.take(*share)).collect()
     }
 
     fn introduce(&mut self, cut: Cut, events: Vec<Vec<Event>>) {
@@ -242,6 +245,12 @@ impl Flow {
             sink.waiting.push_back((cut.clone(), outputs.clone()));
         }
         true
+    }
+
+    /// A sink that was away is there, and has the cycles before this one. Returns how many of those it has not to be given.
+    pub fn arrived(&mut self, sink: usize, first_new: u64) -> u64 {
+        self.sinks[sink].progress = SinkProgress::new(self.first, first_new);
+        first_new.saturating_sub(self.first)
     }
 
     /// Whether everything that was closed is committed.

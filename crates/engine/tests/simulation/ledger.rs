@@ -35,6 +35,8 @@ pub struct Ledger {
     pub being_skipped: Option<(usize, BTreeSet<u64>)>,
     /// How many of the results of each sink were checked before others were left out.
     checked: Vec<usize>,
+    /// Whether cycles that a sink has committed were lost while it was away. It must never be given others in their place.
+    lost_while_away: Vec<bool>,
     /// Up to where the journals and the cuts claimed to be synced when the process ended.
     claims: Option<(Vec<u64>, Option<u64>)>,
     /// Whether the machine has lost power since the query ran last, and whether it ever has.
@@ -58,6 +60,7 @@ impl Ledger {
             skipped: vec![BTreeSet::new(); sources],
             being_skipped: None,
             checked: vec![0; sinks],
+            lost_while_away: vec![false; sinks],
             claims: None,
             power_is_lost: false,
             power_was_lost: false,
@@ -173,11 +176,24 @@ impl Ledger {
         }
     }
 
+    /// Whether a sink has cycles that are lost, and was away when a run found that out.
+    pub fn has_lost_while_away(&self) -> bool {
+        self.lost_while_away.contains(&true)
+    }
+
+    /// The target of a sink is there now, and the run continues with it.
+    pub fn arrived(&self, sink: usize) {
+        assert!(!self.lost_while_away[sink], "a committed cycle of sink {sink} is lost, and nobody says so");
+    }
+
     /// Whether the disk lacks rows or cuts of committed cycles, as it may if a source is never synced.
     pub fn has_lost_commits(&self, disk: &FaultDisk, settings: &Settings) -> bool {
         let world = self.world();
         let is_never = |source: &SourceWorld| source.sync == SyncPolicy::Never;
         assert!(self.power_was_lost && world.sources.iter().any(is_never), "nothing can be lost");
+        if self.has_lost_while_away() {
+            return true;
+        }
         let journal = Journal::open_on(Arc::new(disk.clone()), Path::new(FOLDER)).unwrap();
         let cuts_end = journal.cuts_in_segments(settings.cut_segment_bytes).unwrap().end();
         let end = |source: usize| {
@@ -219,15 +235,13 @@ impl Ledger {
                 .find(|cycle| self.is_there(*cycle, u64::MAX, &ends));
             assert_eq!(lost, None, "a cut that was synced is lost");
         }
-        let remembered: Vec<u64> = self
-            .world()
-            .sinks
-            .iter()
-            .filter(|sink| sink.remembers)
-            .filter_map(|sink| sink.committed)
-            .collect();
-        let lost = remembered.into_iter().find(|cycle| !self.is_there(*cycle, cuts_end, &ends));
-        assert_eq!(lost, None, "a committed cycle is lost, and nobody says so");
+        for (index, sink) in self.world.lock().unwrap().sinks.iter().enumerate() {
+            let committed = sink.committed.filter(|_| sink.remembers);
+            let is_lost = committed.is_some_and(|cycle| !self.is_there(cycle, cuts_end, &ends));
+            self.lost_while_away[index] |= is_lost;
+            let is_told = sink.is_away || !self.lost_while_away[index];
+            assert!(is_told, "a committed cycle of sink {index} is lost, and nobody says so");
+        }
         self.forget(&ends, cuts_end);
         self.check_skipped(process);
         for (source, times) in self.times.iter_mut().enumerate() {
@@ -262,7 +276,8 @@ impl Ledger {
         check_watermarks(&self.rows, &late, &self.cuts);
         let expected = expected(&self.rows, &late, &self.skipped, &self.cuts);
         for (index, sink) in world.sinks.iter().enumerate() {
-            let may_differ = self.may_differ(world, sink);
+            // One that has what is lost gets nothing more.
+            let may_differ = self.may_differ(world, sink) || self.lost_while_away[index];
             let given = sink.cycles[self.checked[index]..].iter();
             for (cycle, given) in given.filter(|_| !may_differ) {
                 let due = expected.get(*cycle as usize).map(|results| sink.rows_of(results));
@@ -285,7 +300,7 @@ impl Ledger {
         }
         let world = Arc::clone(&self.world);
         let mut world = world.lock().unwrap();
-        world.sinks.iter_mut().for_each(SinkWorld::reopened);
+        world.sinks.iter_mut().for_each(|sink| sink.reopened(false));
         self.check_given(&world);
         self.checked = world.sinks.iter().map(|sink| sink.cycles.len()).collect();
         true

@@ -3,7 +3,7 @@
 //! maintenance, recovery and the journal, on a disk that loses what was not synced. Only the dataflow between them is a
 //! different one.
 //!
-//! `TIDEMILL_SIMULATION_SEED=n` runs one schedule, as a failure says; `TIDEMILL_SIMULATION_SCHEDULES=n` so many.
+//! `TIDEMILL_SIMULATION_SEED=n` runs one schedule, as a failure says; `TIDEMILL_SIMULATION_SCHEDULES=n` that number of schedules.
 
 #[path = "../../../journal/tests/journal/support/fault_disk.rs"]
 #[allow(dead_code)]
@@ -26,7 +26,7 @@ use schedule::{Counts, Schedule};
 const SCHEDULES: u64 = 2000;
 
 /// What the schedules must come by, or they show nothing.
-const SEEN: [&str; 24] = [
+const SEEN: [&str; 27] = [
     "commits that waited for rows",
     "crashes of a start",
     "crashes while rows are left out",
@@ -39,6 +39,9 @@ const SEEN: [&str; 24] = [
     "refused numbers",
     "refused, for rows are lost that nobody synced",
     "schedules that came to their end",
+    "sinks that came later",
+    "sinks that came later, and had some cycles",
+    "sinks that came later, and had what is lost",
     "snapshots",
     "snapshots without room",
     "starts from a snapshot",
@@ -58,7 +61,7 @@ fn number(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
 }
 
-/// Runs a schedule. If it fails, it runs again, which gives the same, and its steps are told.
+/// Runs a schedule. If it fails, it runs again, which gives the same, and its steps are printed.
 fn simulate(seed: u64) -> Counts {
     let mut schedule = Schedule::new(seed, false);
     if catch_unwind(AssertUnwindSafe(|| schedule.run())).is_ok() {

@@ -11,7 +11,7 @@ use super::world::Row;
 /// A row is late if it is more than this behind the largest time before it.
 pub const DELAY_NS: i64 = 10;
 
-/// A row of the result. What stands in `order` depends on everything that came before it, and on the cuts.
+/// A row of the result. The value of `order` depends on everything that came before it, and on the cuts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Out {
     pub source: Option<usize>,

@@ -12,7 +12,7 @@ use tidemill_plan::Plan;
 use super::fault_disk::{FaultDisk, Random};
 use super::flow::{Flow, Gateway};
 use super::oracle::DELAY_NS;
-use super::world::{SimulatedSink, SimulatedSource, SinkWorld, World, schema};
+use super::world::{SimulatedSink, SimulatedSource, World, schema};
 use crate::durable::forward::Forwarder;
 use crate::durable::maintenance::Maintained;
 use crate::durable::opening::{self, Opened};
@@ -58,7 +58,7 @@ impl Settings {
 }
 
 pub struct Process {
-    /// `None`: the source has come to its end.
+    /// `None`: the source has ended.
     pub writers: Vec<Option<Writer>>,
     pub forwarders: Vec<Option<Forwarder<Gateway>>>,
     pub flow: Flow,
@@ -73,16 +73,18 @@ pub fn moment(base: Instant, clock: &ManualClock) -> Instant {
 }
 
 impl Process {
-    /// Starts the query, or goes on with it. `look` is shown the journals before anything is done with them.
+    /// Starts the query, or continues with it; some sinks may be `away`. `look` is shown the journals before anything is done with them.
     pub fn start(
         disk: &FaultDisk,
         world: &Arc<Mutex<World>>,
         settings: &Settings,
         (base, clock): (Instant, &Arc<ManualClock>),
-        random: &mut Random,
+        (random, may_be_away): (&mut Random, bool),
         mut look: impl FnMut(usize, &mut StreamReader, (u64, u64)),
     ) -> Result<Process, Cause> {
-        world.lock().unwrap().sinks.iter_mut().for_each(SinkWorld::reopened);
+        for sink in &mut world.lock().unwrap().sinks {
+            sink.reopened(may_be_away && random.is_once_in(3));
+        }
         let journal = open_journal(disk, settings)?;
         let (plan, mut sinks, mut sources) = parts(world, settings, random);
         let mut opened =
@@ -109,7 +111,8 @@ impl Process {
         let (mut writers, mut forwarders) = (Vec::new(), Vec::new());
         for (index, ((source, stream), start)) in sources.into_iter().zip(streams).zip(starts).enumerate() {
             let gateway = (gateways[index].clone(), &[schema(), schema()][..]);
-            let parts = feed::parts(source, stream, gateway, settings.batches_handed_on, start);
+            let parts =
+                feed::parts(source, stream, gateway, (settings.batches_handed_on, &Arc::default()), start);
             writers.push(Some(parts.0));
             forwarders.push(Some(parts.1));
         }

@@ -1,6 +1,7 @@
 //! One schedule: steps of all parts in a random order, with faults and crashes between and within them; after each what
 //! must be true is checked, and in the end the results.
 
+mod arriving;
 mod ending;
 mod skipping;
 
@@ -18,7 +19,7 @@ use super::ledger::Ledger;
 use super::process::{Process, Settings, moment};
 use super::steps::{Crash, Step, tell};
 use super::world::{SinkWorld, SourceWorld, World};
-use crate::durable::protocol::Missing;
+use crate::durable::protocol::AwaitedSync;
 use crate::durable::write;
 
 /// How often something has happened, so that it is seen that the schedules come by.
@@ -38,7 +39,7 @@ pub struct Schedule {
     is_full: bool,
     sink_fails: bool,
     has_faults: bool,
-    /// Whether a part has failed, and others go on for a moment: what it began may lie about.
+    /// Whether a part has failed, and others continue for a moment: what it began may lie about.
     has_failed: bool,
     /// Whether the last process was stopped in order, with all that was taken in answered.
     is_stopped_whole: bool,
@@ -223,7 +224,8 @@ impl Schedule {
         self.note(|| format!("  failed: {cause:?}"));
         let is_full = self.is_full && cause.fault == Fault::Resource;
         let sync_failed = self.fails_sync && self.disk.has_failed_sync();
-        let excused = self.disk.is_halted() || sync_failed || is_full || self.sink_fails;
+        let is_lost = cause.fault == Fault::Operation && self.ledger.has_lost_while_away();
+        let excused = self.disk.is_halted() || sync_failed || is_full || self.sink_fails || is_lost;
         assert!(excused && cause.fault != Fault::Bug, "without a reason: {cause:?}");
         self.count(if is_full { "stopped by a full disk" } else { "stopped by a failure" });
         // What a failed sync leaves behind is anyone's guess.
@@ -312,6 +314,9 @@ impl Schedule {
     }
 
     fn sink(&mut self, process: &mut Process, index: usize) -> Result<(), Cause> {
+        if self.world().sinks[index].is_away {
+            return self.arrive(process, index);
+        }
         let sink = &mut process.flow.sinks[index];
         if let Some(cycle) = sink.unnoted {
             let recorded = self.recorded(index, cycle, sink.progress.must_record());
@@ -329,9 +334,10 @@ impl Schedule {
         let Some(cycles) = sink.progress.due(cut.cycle) else {
             sink.progress.done(cut.cycle);
             sink.last = None;
+            process.kept.guard.passed(index, cut.cycle);
             return Ok(());
         };
-        if let Some(Missing::Rows { .. }) = process.kept.guard.missing(&cut) {
+        if let Some(AwaitedSync::Rows { .. }) = process.kept.guard.missing(&cut) {
             self.count("commits that waited for rows");
             return Ok(());
         }
@@ -397,6 +403,9 @@ impl Schedule {
                 self.note(|| format!("* the machine halts after {after} changes of the disk"));
             }
             let mut random = Random(self.random.next());
+            // Without faults, one that lacks cycles is not waited for.
+            let may_be_away = random.is_once_in(2) && (self.has_faults || !self.ledger.has_lost_while_away());
+            let random = (&mut random, may_be_away);
             let clock = (self.base, &self.clock);
             let (ledger, looks) = (&self.ledger, self.random.is_once_in(4));
             let look = |source: usize, reader: &mut StreamReader, range| {
@@ -404,12 +413,13 @@ impl Schedule {
                     ledger.check_journal(source, reader, range);
                 }
             };
-            match Process::start(&self.disk, &self.world, &self.settings, clock, &mut random, look) {
+            match Process::start(&self.disk, &self.world, &self.settings, clock, random, look) {
                 Ok(process) => {
                     self.tell_start(&process);
                     let replayed = process.recovered.cycles;
+                    let is_one_away = self.world().sinks.iter().any(|sink| sink.is_away);
                     assert!(
-                        !self.is_stopped_whole || replayed == 0,
+                        !self.is_stopped_whole || replayed == 0 || is_one_away,
                         "{replayed} cycles after a stop in order"
                     );
                     self.is_stopped_whole = false;

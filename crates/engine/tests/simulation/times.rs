@@ -28,7 +28,7 @@ impl Default for Times {
 }
 
 impl Times {
-    /// A run begins, with so many rows in the journal, and its last cut says how far the source is at least.
+    /// A run begins, with this many rows in the journal, and its last cut says how far the source is at least.
     pub fn started(&mut self, rows: usize, cut_ns: i64, now: Instant) {
         self.rows.truncate(rows);
         let row_ns = self.rows.last().map_or(i64::MIN, |(_, time_ns)| *time_ns);

@@ -207,7 +207,7 @@ impl SourceWorld {
         *answer = Answer::Behind(last);
     }
 
-    /// Whether a source that has come to its end is in the journal as it must be: all of it, once, in its order. If
+    /// Whether a source that has ended is in the journal as it must be: all of it, once, in its order. If
     /// power `was_lost`, one that is never synced may lack what it has acknowledged.
     pub fn check_complete(&self, journal: &[Row], was_lost: bool) {
         let ids: Vec<u64> = journal.iter().map(|row| row.id).collect();
@@ -242,13 +242,22 @@ pub struct SinkWorld {
     pub recorded: Option<u64>,
     /// All that it was given, commit by commit.
     pub cycles: Vec<(u64, Vec<Out>)>,
+    /// Whether it is away: it says nothing, and takes nothing.
+    pub is_away: bool,
 }
 
 impl SinkWorld {
     pub fn random(random: &mut Random) -> SinkWorld {
         let remembers = !random.is_once_in(3);
         let rows_each = [1, 4, 60, u64::MAX][random.below(4) as usize];
-        SinkWorld { remembers, rows_each, committed: None, recorded: None, cycles: Vec::new() }
+        SinkWorld {
+            remembers,
+            rows_each,
+            committed: None,
+            recorded: None,
+            cycles: Vec::new(),
+            is_away: false,
+        }
     }
 
     /// What it is given of the results of all cycles.
@@ -257,7 +266,8 @@ impl SinkWorld {
     }
 
     /// The query restarts: what was not recorded comes again, and had no rows.
-    pub fn reopened(&mut self) {
+    pub fn reopened(&mut self, is_away: bool) {
+        self.is_away = is_away;
         if self.remembers {
             self.committed = self.recorded;
             let lost = self.cycles.extract_if(.., |(cycle, _)| Some(*cycle) > self.recorded);
@@ -278,6 +288,7 @@ impl SinkWorld {
         let given: Vec<u64> = results.iter().map(|(cycle, _)| *cycle).collect();
         assert_eq!(given, cycles.clone().collect::<Vec<_>>(), "what is committed was prepared");
         let rows: Vec<_> = results.into_iter().map(|(cycle, rows)| (cycle, self.rows_of(&rows))).collect();
+        assert!(!self.is_away, "a sink that is away is given something");
         self.committed = Some(*cycles.end());
         if rows.iter().any(|(_, rows)| !rows.is_empty()) || random.is_once_in(20) {
             self.record();
@@ -315,7 +326,7 @@ pub struct SimulatedSource {
 }
 
 impl SimulatedSource {
-    /// What is heard with so many rows: connections come, go and fall silent between them.
+    /// What is heard with this many rows: connections come, go and fall silent between them.
     fn hear(&mut self, rows: usize) -> Vec<Heard> {
         let mut heard = Vec::new();
         for row in 0..=rows {
@@ -370,16 +381,18 @@ impl Source for SimulatedSource {
             Some(rows) => {
                 source.last_given.clone_from(&rows);
                 source.given.push((rows, source.last_sender, Answer::Taken));
-                Ok(Polled::Rows(batch_of(&source.last_given)))
+                let rows = batch_of(&source.last_given);
+                Ok(match source.last_sender {
+                    None => Polled::Rows(rows),
+                    Some((client, sequence)) => {
+                        let request = Request { client: format!("client {client}"), sequence };
+                        Polled::Request { rows, request }
+                    }
+                })
             }
             None if has_ended => Ok(Polled::Ended),
             None => Ok(Polled::Nothing),
         }
-    }
-
-    fn request(&mut self) -> Option<Request> {
-        let sender = self.world.lock().unwrap().sources[self.index].last_sender;
-        sender.map(|(client, sequence)| Request { client: format!("client {client}"), sequence })
     }
 
     fn connections(&mut self) -> Vec<Heard> {
@@ -419,7 +432,14 @@ impl Sink for SimulatedSink {
     }
 
     fn last_committed(&mut self) -> Result<Option<u64>, Cause> {
-        Ok(self.world.lock().unwrap().sinks[self.index].recorded)
+        let sink = &self.world.lock().unwrap().sinks[self.index];
+        assert!(!sink.is_away, "a sink that is away is asked how far it is");
+        Ok(sink.recorded)
+    }
+
+    fn away(&self) -> Option<Cause> {
+        let is_away = self.world.lock().unwrap().sinks[self.index].is_away;
+        is_away.then(|| Cause::operation("the sink is away"))
     }
 
     fn prepare(&mut self, _output: CycleOutput) -> Result<(), Cause> {

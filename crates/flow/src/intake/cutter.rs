@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use crossbeam_channel::TryRecvError;
 use tidemill_core::counters::Counter;
@@ -12,7 +13,7 @@ use tidemill_core::{Cut, CutLog};
 use tidemill_plan::CyclePolicy;
 use tracing::debug;
 
-use crate::intake::cycle::{Cycle, SourceBatches};
+use crate::intake::cycle::{Cycle, SourceBatches, add_chunk};
 use crate::intake::gateway::{Chunk, GatewayQueue};
 use crate::intake::resume::Replay;
 use crate::panics::guard;
@@ -120,7 +121,7 @@ impl Cutter {
     }
 
     fn has_credit(&mut self) -> bool {
-        let stalled = !self.run_state.has_credit(self.next_cycle);
+        let stalled = !self.run_state.has_credit();
         if stalled && !self.stalled {
             self.run_state.counters.add(Counter::Stalls, 1);
         }
@@ -128,7 +129,9 @@ impl Cutter {
         !stalled
     }
 
-    /// Replays a logged cut, once all of its events have arrived.
+    /// Replays a logged cut, once all of its events have arrived. A queue is read only while events are missing. So if a
+    /// chunk without events is taken in here, events behind it belong to this cut, and their chunk says again how far
+    /// time is. One that is behind all events of the logged cuts stays in the queue for the first new cut.
     fn poll_replay(&mut self, cut: &Cut) -> Result<Decision, Cause> {
         let mut shares = Vec::with_capacity(self.buffers.len());
         let full = self.full();
@@ -188,15 +191,17 @@ impl Cutter {
             return (Some(Reason::Order), None);
         }
         let Some(oldest_ns) = self.oldest_arrival_ns() else { return (None, None) };
-        if self.policy.close_when_idle && self.run_state.progress.is_handed(self.next_cycle) {
-            return (Some(Reason::Idle), None);
-        }
-        match self.policy.wait_max {
-            None => (None, None),
-            Some(wait_max) => {
-                let wait_ns = u64::try_from(wait_max.as_nanos()).unwrap_or(u64::MAX);
-                let due_ns = oldest_ns.saturating_add(wait_ns);
-                if due_ns <= now_ns { (Some(Reason::Waited), None) } else { (None, Some(due_ns - now_ns)) }
+        let after =
+            |wait: Duration| oldest_ns.saturating_add(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX));
+        let is_idle = self.policy.close_when_idle && self.run_state.progress.is_handed(self.next_cycle);
+        let idle_ns = is_idle.then(|| after(self.run_state.idle_pause()));
+        let waited_ns = self.policy.wait_max.map(after);
+        match (idle_ns, waited_ns) {
+            (Some(due_ns), _) if due_ns <= now_ns => (Some(Reason::Idle), None),
+            (_, Some(due_ns)) if due_ns <= now_ns => (Some(Reason::Waited), None),
+            (idle_ns, waited_ns) => {
+                let due_ns = [idle_ns, waited_ns].into_iter().flatten().min();
+                (None, due_ns.map(|due_ns| due_ns - now_ns))
             }
         }
     }
@@ -239,11 +244,7 @@ impl Cutter {
     fn introduce(&mut self, cut: Cut, arrivals: Arrivals, streams: Vec<SourceBatches>) -> Cycle {
         self.next_cycle += 1;
         self.ended = cut.last;
-        self.run_state.snapshots.announce(&cut);
-        let splits = self.run_state.splits_at_cut(&cut);
-        let cycle = Cycle { cut: Arc::new(cut), arrivals: Arc::new(arrivals), splits, streams };
-        self.run_state.progress.closed(&cycle.cut, &cycle.arrivals);
-        cycle
+        Cycle::begin(cut, arrivals, streams, &self.run_state)
     }
 
     /// How many events of each gateway go into the next cycle: its share of the room, so that a busy gateway cannot
@@ -342,28 +343,24 @@ impl GatewayBuffer {
                 self.pending.push_front(rest);
             }
             let Some(chunk) = chunk else { break };
-            arrivals.chunks.push((arrivals.events, chunk.arrived_ns.unwrap_or(0)));
-            for (stream, batch) in streams.iter_mut().zip(chunk.streams) {
-                stream.extend(batch.filter(|batch| !batch.is_empty()).map(|batch| (arrivals.events, batch)));
-            }
-            arrivals.events += chunk.events;
             self.pending_events -= u64::from(chunk.events);
             self.position += u64::from(chunk.events);
             self.watermark = self.watermark.max(chunk.watermark);
             self.idle = chunk.idle;
+            add_chunk(chunk, &mut streams, arrivals);
         }
         streams
     }
 }
 
 fn too_long(cut: &Cut) -> Cause {
-    Cause::operation(format!("the logged cut of cycle {} holds more events than a cycle can have", cut.cycle))
+    Cause::operation(format!("the logged cut of cycle {} has more events than a cycle may have", cut.cycle))
 }
 
 fn ends_before(cut: &Cut, position: u64) -> Cause {
     let (cycle, positions) = (cut.cycle, &cut.positions);
     Cause::operation(format!(
-        "a source ends at position {position}, before the logged cut of cycle {cycle} at {positions:?}: events that \
-         were cut are gone"
+        "a source ends at position {position}, before the logged cut of cycle {cycle} at {positions:?}: events \
+         of logged cycles are missing"
     ))
 }

@@ -10,6 +10,7 @@ use tidemill_core::Batch;
 use tidemill_core::counters::Counter;
 use tidemill_core::error::Cause;
 use tidemill_plan::SourcePlan;
+use tidemill_realtime::{Member, Role};
 
 use crate::error::Failure;
 use crate::run_state::RunState;
@@ -73,7 +74,7 @@ impl Chunk {
 
 /// The query has stopped and accepts no more events; [`Running::join`](crate::Running::join) says why.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-#[error("the query has stopped and takes no more events")]
+#[error("the query has stopped and accepts no more events")]
 pub struct Stopped;
 
 /// Where a source's events enter. Dropping it ends the source normally.
@@ -120,7 +121,27 @@ pub(crate) fn gateway(
     (Gateway { source, sender: Some(sender), left, run_state, interrupted, interrupt }, queue)
 }
 
+/// Lets the thread that reads a source into the pool of its query: [`Gateway::pool_entry`].
+pub struct PoolEntry(Arc<RunState>);
+
+impl PoolEntry {
+    /// Makes the calling thread a member, if the query runs in a pool, until the membership is dropped. If that fails, the query
+    /// does.
+    pub fn join(&self) -> Option<Member> {
+        let joined = self.0.join_pool(Role::Receiver);
+        joined.unwrap_or_else(|failure| {
+            self.0.fail(failure);
+            None
+        })
+    }
+}
+
 impl Gateway {
+    /// For the thread that will push: with the query's priority it is not kept from running by the query's own workers.
+    pub fn pool_entry(&self) -> PoolEntry {
+        PoolEntry(Arc::clone(&self.run_state))
+    }
+
     /// Takes in events; waits while the gateway's queue is full. A chunk that does not fit the source stops the query,
     /// because its rows would be lost or wrong later.
     ///
@@ -222,12 +243,12 @@ fn check_batch(batch: &Batch, planned: &SchemaRef, events: u32) -> Result<(), St
         return Err(format!("its columns are {given}, but the plan says {planned}"));
     }
     if batch.positions.len() != batch.rows.num_rows() || !batch.origins.is_empty() {
-        return Err("a batch of a source has one position for each row, and no origins".into());
+        return Err("a batch of a source must have one position for each row, and no origins".into());
     }
     let (positions, after) = (&batch.positions[..], batch.positions.get(1..).unwrap_or_default());
     let ascending = positions.iter().zip(after).fold(true, |all, (position, next)| all & (position <= next));
     match batch.positions.last() {
-        _ if !ascending => Err("its positions do not ascend".into()),
+        _ if !ascending => Err("its positions are not ascending".into()),
         Some(last) if *last >= events => {
             Err(format!("a row has position {last}, but the chunk has {events} events"))
         }

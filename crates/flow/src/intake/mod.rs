@@ -3,4 +3,5 @@
 pub(crate) mod cutter;
 pub(crate) mod cycle;
 pub(crate) mod gateway;
+pub(crate) mod given;
 pub(crate) mod resume;

@@ -34,7 +34,7 @@ impl Resume {
     pub fn fault(&self, gateways: usize, sinks: usize) -> Option<String> {
         if self.sinks.len() != sinks {
             let given = self.sinks.len();
-            return Some(format!("a run goes on with {given} sinks, but the plan has {sinks}"));
+            return Some(format!("a run resumes with {given} sinks, but the plan has {sinks}"));
         }
         let mut positions = self.after.as_ref().map_or(vec![0; gateways], |cut| cut.positions.clone());
         for (next_cycle, cut) in (self.first_cycle()..).zip(&self.replay) {

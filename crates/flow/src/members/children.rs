@@ -50,7 +50,7 @@ impl ChildProcesses {
     pub fn check(&self) -> Result<(), (usize, Cause)> {
         for index in 1..=self.0.len() {
             if let Some(status) = self.status_of(index) {
-                error!(process = index, %status, "a worker process has ended before its query");
+                error!(process = index, %status, "a worker process ended before its query");
                 return Err((index, ended_early(status)));
             }
         }
@@ -67,11 +67,11 @@ impl ChildProcesses {
         loop {
             match self.status_of(index) {
                 Some(status) => {
-                    error!(process = index, %status, "a worker process has ended before its query");
+                    error!(process = index, %status, "a worker process ended before its query");
                     return ended_early(status);
                 }
                 None if Instant::now() < deadline => thread::sleep(Duration::from_millis(5)),
-                None => return Cause::operation("it hung up before the query's end"),
+                None => return Cause::operation("it closed its connection before the end of the query"),
             }
         }
     }
@@ -116,7 +116,7 @@ fn start_one(processes: &WorkerProcesses, index: usize) -> Result<ChildProcess, 
         Some(program) => program.clone(),
         None => std::env::current_exe().map_err(|error| {
             Cause::operation(format!(
-                "this program's file is not found, so it cannot be started again: {error}"
+                "the executable of this program cannot be found, so no worker process can be started: {error}"
             ))
             .with_source(error)
         })?,
@@ -138,8 +138,8 @@ fn start_one(processes: &WorkerProcesses, index: usize) -> Result<ChildProcess, 
 fn ended_early(status: ExitStatus) -> Cause {
     Cause::operation(match status.signal() {
         Some(signal) => {
-            format!("it was killed by signal {signal} before the query's end; start the query again")
+            format!("it was killed by signal {signal} before the end of the query; start the query again")
         }
-        None => format!("it ended before the query did ({status}); its standard error says why"),
+        None => format!("it ended before the query ({status}); its standard error says why"),
     })
 }

@@ -36,6 +36,8 @@ pub(crate) fn describe(plan: &Plan) -> String {
     for sink in &plan.sinks {
         line(&mut text, format_args!("sink {:?} of {:?}", sink.name, sink.inputs));
     }
+    let (faults, rows) = (plan.left_out.faults.len(), plan.left_out.rows.len());
+    line(&mut text, format_args!("counts faults in {faults} logs, and rows in {rows} counters"));
     text
 }
 

@@ -154,8 +154,8 @@ fn receive_join(control: &mut TcpStream, plan: &str, deadline: Instant) -> Resul
     match difference(plan, &other) {
         None => Ok(Some(port)),
         Some((own, other)) => Err(Cause::user(format!(
-            "its plan is another one than that of process 0: '{other}' instead of '{own}'; all processes must make \
-             the same plan"
+            "its plan differs from the plan of process 0: '{other}' instead of '{own}'; all processes must \
+             make the same plan"
         ))),
     }
 }
@@ -179,12 +179,12 @@ fn tell(
     control.send(&ToMember::Start(start).to_bytes())?;
     for (plan, placement) in topology.plan.operators.iter().zip(&topology.placements) {
         let (Some(state), operator) = (state, &plan.name) else { break };
-        if let Some(watermark) = state.watermark(operator) {
+        if let Some(watermark) = plan.find(|name| state.watermark(name)) {
             control.send(&ToMember::Watermark { operator: operator.clone(), watermark }.to_bytes())?;
         }
         for partition in topology.layout.workers_of(index).flat_map(|worker| placement.partitions_of(worker))
         {
-            if let Some(bytes) = state.partition(operator, *partition) {
+            if let Some(bytes) = plan.find(|name| state.partition(name, *partition)) {
                 let (operator, partition) = (operator.clone(), *partition);
                 control.send(&ToMember::State { operator, partition, bytes }.to_bytes())?;
             }
@@ -238,8 +238,8 @@ impl Members {
                 }
                 return fits;
             }
-            ToLeader::Contribution { operator, watermark, partitions } => {
-                self.run_state.snapshots.contribute(&operator, watermark, partitions);
+            ToLeader::Contribution { cycle, operator, watermark, partitions } => {
+                self.run_state.snapshots.contribute(cycle, &operator, watermark, partitions);
             }
             ToLeader::Failed(failure) => self.run_state.fail(named(index, failure)),
             ToLeader::Join { .. } | ToLeader::Ended => return false,
@@ -277,7 +277,7 @@ fn named(index: usize, failure: Failure) -> Failure {
         }
         Failure::Engine { .. } | Failure::Sink(_) => failure,
         Failure::Aborted => {
-            let cause = Cause::operation("it was told to stop");
+            let cause = Cause::operation("it was asked to stop");
             Failure::Engine { part: format!("process {index}"), cause }
         }
     }
@@ -292,5 +292,5 @@ fn failed(index: usize, cause: Cause) -> FlowError {
 }
 
 fn no_message() -> Cause {
-    Cause::bug("it says what no process of this version says")
+    Cause::bug("it sent a message that no process of this version sends")
 }

@@ -9,10 +9,10 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use tidemill_core::SystemClock;
 use tidemill_core::error::Cause;
 use tidemill_core::sink::Arrivals;
 use tidemill_core::snapshot::{Snapshot, StateSource};
+use tidemill_core::{MemoryBudget, SystemClock};
 use tidemill_plan::{Limits, Plan};
 
 use super::control::{self, ControlSender};
@@ -45,6 +45,7 @@ const REPORT_EVERY: Duration = Duration::from_millis(5);
 pub struct WorkerProcess {
     bootstrap: Bootstrap,
     parent: Arc<Parent>,
+    memory: MemoryBudget,
 }
 
 /// Whether the process that started this one is still alive.
@@ -75,14 +76,14 @@ impl WorkerProcess {
         };
         let Some(bootstrap) = bootstrap.ok().flatten().filter(of_run) else {
             return Err(FlowError::Settings(format!(
-                "{PROCESS_VARIABLE} is set to {index:?}, but no query has started this process; unset it, for only \
-                 queries over several processes set it"
+                "{PROCESS_VARIABLE} is set to {index:?}, but no query has started this process; unset it, \
+                 because only queries over several processes set it"
             )));
         };
         let parent = Arc::new(Parent::default());
         let watcher = Arc::clone(&parent);
         spawn("parent".into(), move || watcher.watch())?;
-        Ok(Some(WorkerProcess { bootstrap, parent }))
+        Ok(Some(WorkerProcess { bootstrap, parent, memory: MemoryBudget::unlimited() }))
     }
 
     /// Its number in the run, from 1.
@@ -95,6 +96,13 @@ impl WorkerProcess {
         &self.bootstrap.instructions
     }
 
+    /// The memory that the state of the query's operators in this process counts against.
+    #[must_use]
+    pub fn memory(mut self, memory: MemoryBudget) -> Self {
+        self.memory = memory;
+        self
+    }
+
     /// Runs this process's part of the query until the query ends. The plan must be the same as that of process 0. It
     /// needs no sources and no sinks.
     ///
@@ -102,7 +110,7 @@ impl WorkerProcess {
     /// If the query fails, here or elsewhere; process 0 reports why. It then returns within a second, even if an
     /// operator hangs, so that the process can end.
     pub fn run(self, plan: Plan) -> Result<(), FlowError> {
-        let WorkerProcess { bootstrap, parent } = self;
+        let WorkerProcess { bootstrap, parent, memory } = self;
         let Bootstrap { credentials, port, .. } = bootstrap;
         let mut acceptor = Acceptor::open(credentials.clone()).map_err(here)?;
         let mut control =
@@ -134,7 +142,8 @@ impl WorkerProcess {
         let called = called.map_err(|(process, cause)| failed(process, cause))?;
         sockets.extend(called.into_iter().map(Some));
         drop(acceptor);
-        run_workers(&topology, &start, state, sockets, (control, sender), &parent)
+        let limits = Limits { memory, ..Limits::default() };
+        run_workers(&topology, (&start, &limits), state, sockets, (control, sender), &parent)
     }
 }
 
@@ -164,7 +173,7 @@ enum Event {
 
 fn run_workers(
     topology: &Arc<Topology>,
-    start: &Start,
+    (start, limits): (&Start, &Limits),
     state: Snapshot,
     sockets: Vec<Option<TcpStream>>,
     (control, sender): (TcpStream, ControlSender),
@@ -172,8 +181,7 @@ fn run_workers(
 ) -> Result<(), FlowError> {
     let workers = start.workers as usize;
     let clock = Arc::new(SystemClock::new());
-    let run_state =
-        Arc::new(RunState::new(clock, &Limits::default(), workers, topology, start.first_cycle, Vec::new()));
+    let run_state = Arc::new(RunState::new(clock, limits, workers, topology, start.first_cycle, Vec::new()));
     let leader = Arc::new(LeaderConnection::new(sender));
     let uplink: Arc<dyn Uplink> = Arc::clone(&leader) as _;
     run_state.set_uplink(uplink);
@@ -223,6 +231,7 @@ fn wait(
         leader.send(&ToLeader::Ended);
         return Ok(());
     };
+    leader.report(run_state);
     leader.send(&ToLeader::Failed(failure.clone()));
     if matches!(first, Ok(Event::Stopped)) {
         // Those that hang in a user's code end with the process.
@@ -285,8 +294,8 @@ impl Uplink for LeaderConnection {
         }
     }
 
-    fn contribute(&self, operator: &str, watermark: i64, partitions: BTreeMap<u32, Vec<u8>>) {
-        self.send(&ToLeader::Contribution { operator: operator.to_string(), watermark, partitions });
+    fn contribute(&self, cycle: u64, operator: &str, watermark: i64, partitions: BTreeMap<u32, Vec<u8>>) {
+        self.send(&ToLeader::Contribution { cycle, operator: operator.to_string(), watermark, partitions });
     }
 }
 
@@ -333,7 +342,7 @@ impl LeaderConnection {
 }
 
 fn here(error: io::Error) -> FlowError {
-    let text = format!("this process cannot be one of several: {error}");
+    let text = format!("this process cannot join the query: {error}");
     FlowError::NotStarted(Cause::operation(text).with_source(error))
 }
 
@@ -346,7 +355,7 @@ fn failed(process: usize, cause: Cause) -> FlowError {
 }
 
 fn leader_failure() -> Failure {
-    let cause = Cause::operation("it has stopped the query, or has ended");
+    let cause = Cause::operation("it has stopped the query or ended");
     Failure::Engine { part: "process 0".into(), cause }
 }
 

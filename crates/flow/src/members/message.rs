@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tidemill_core::error::{Cause, Fault};
 use tidemill_core::fields;
 use tidemill_core::snapshot::{SnapshotReader, SnapshotWriter};
-use tidemill_core::{Cut, OperatorError, SinkError, SplitChange};
+use tidemill_core::{Cut, Faults, OperatorError, SinkError, SplitChange};
 
 use super::report::Report;
 use crate::error::Failure;
@@ -54,7 +54,7 @@ pub(crate) enum ToLeader {
     /// The work since the last report.
     Report(Report),
     /// One operator's partitions on one worker.
-    Contribution { operator: String, watermark: i64, partitions: BTreeMap<u32, Vec<u8>> },
+    Contribution { cycle: u64, operator: String, watermark: i64, partitions: BTreeMap<u32, Vec<u8>> },
     /// Its part of the query failed.
     Failed(Failure),
     /// Its part of the query has ended.
@@ -129,9 +129,12 @@ impl ToLeader {
                 to.i64(report.held_bytes);
                 put_all(&mut to, &report.counters, |to, value| to.u64(*value));
                 put_all(&mut to, &report.work, |to, value| to.u64(*value));
+                put_all(&mut to, &report.faults, put_faults);
+                put_all(&mut to, &report.left_out, |to, value| to.u64(*value));
             }
-            ToLeader::Contribution { operator, watermark, partitions } => {
+            ToLeader::Contribution { cycle, operator, watermark, partitions } => {
                 to.u8(4);
+                to.u64(*cycle);
                 to.bytes(operator.as_bytes());
                 to.i64(*watermark);
                 put_all(&mut to, partitions, |to, (partition, bytes)| {
@@ -157,8 +160,11 @@ impl ToLeader {
                 held_bytes: from.i64()?,
                 counters: take_all(from, SnapshotReader::u64)?,
                 work: take_all(from, SnapshotReader::u64)?,
+                faults: take_all(from, take_faults)?,
+                left_out: take_all(from, SnapshotReader::u64)?,
             })),
             4 => Ok(ToLeader::Contribution {
+                cycle: from.u64()?,
                 operator: from.text()?,
                 watermark: from.i64()?,
                 partitions: take_all(from, |from| Ok((from.u32()?, from.bytes()?.to_vec())))?
@@ -204,6 +210,20 @@ fn take_post(from: &mut SnapshotReader<'_>) -> Result<CycleNotice, Cause> {
         })?,
     };
     Ok(CycleNotice { cut, events: from.u32()?, committed: from.u64()? })
+}
+
+fn put_faults(to: &mut SnapshotWriter, faults: &Faults) {
+    to.u64(faults.count);
+    put_all(to, &faults.samples, |to, text| to.bytes(text.as_bytes()));
+    put_all(to, &faults.notices, |to, text| to.bytes(text.as_bytes()));
+}
+
+fn take_faults(from: &mut SnapshotReader<'_>) -> Result<Faults, Cause> {
+    Ok(Faults {
+        count: from.u64()?,
+        samples: take_all(from, SnapshotReader::text)?,
+        notices: take_all(from, SnapshotReader::text)?,
+    })
 }
 
 fn put_failure(to: &mut SnapshotWriter, failure: &Failure) {
@@ -298,7 +318,7 @@ fn parse<T>(bytes: &[u8], take: impl FnOnce(&mut SnapshotReader<'_>) -> Result<T
 }
 
 fn unknown() -> Cause {
-    Cause::operation("a control message is of no known kind")
+    Cause::operation("a control message is of an unknown kind")
 }
 
 #[cfg(test)]
@@ -347,8 +367,14 @@ mod tests {
         let others = [
             ToLeader::Join { port: 9, plan: "a\nb".into() },
             ToLeader::Ready,
-            ToLeader::Report(Report { held_bytes: -3, counters: vec![1, 2], work: vec![3] }),
-            ToLeader::Contribution { operator: "x".into(), watermark: i64::MAX, partitions },
+            ToLeader::Report(Report {
+                held_bytes: -3,
+                counters: vec![1, 2],
+                work: vec![3],
+                faults: vec![Faults { count: 9, samples: vec!["ä".into()], notices: Vec::new() }],
+                left_out: vec![4],
+            }),
+            ToLeader::Contribution { cycle: 7, operator: "x".into(), watermark: i64::MAX, partitions },
             ToLeader::Failed(Failure::Sink(sink)),
             ToLeader::Failed(Failure::Engine { part: "p".into(), cause: Cause::bug("b") }),
             ToLeader::Failed(Failure::Aborted),
@@ -382,7 +408,7 @@ mod tests {
                 );
             }
         }
-        // Well-formed bytes that announce more than there is.
+        // Well-formed bytes that announce more than they contain.
         let mut to = SnapshotWriter::default();
         to.u8(3);
         to.i64(0);

@@ -28,8 +28,9 @@ pub(crate) fn check_is_no_member() -> Result<(), FlowError> {
     match std::env::var(PROCESS_VARIABLE) {
         Err(_) => Ok(()),
         Ok(index) => Err(FlowError::Settings(format!(
-            "this process was started as process {index} of a query, and must not start one of its own; give its plan \
-             to WorkerProcess::run first of all, or unset {PROCESS_VARIABLE} if no query has started it"
+            "this process was started as process {index} of a query, so it must not start its own query; pass \
+             its plan to WorkerProcess::run before anything else, or unset {PROCESS_VARIABLE} if no query has \
+             started it"
         ))),
     }
 }

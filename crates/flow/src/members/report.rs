@@ -1,6 +1,9 @@
 //! The work of another process since its last report. Process 0 adds it to its own counts, so that the status covers
 //! the whole run.
 
+use std::sync::atomic::Ordering;
+
+use tidemill_core::Faults;
 use tidemill_core::counters::Counter;
 
 use crate::run_state::RunState;
@@ -14,14 +17,21 @@ pub(crate) struct Report {
     pub counters: Vec<u64>,
     /// The work of all parts of the plan.
     pub work: Vec<u64>,
+    /// What the plan's logs of faults have received. Each log keeps a few samples, so this is short.
+    pub faults: Vec<Faults>,
+    /// The plan's counts of rows that were left out.
+    pub left_out: Vec<u64>,
 }
 
 impl Report {
     fn now(run_state: &RunState) -> Report {
+        let left_out = &run_state.topology().plan.left_out;
         Report {
             held_bytes: run_state.credit.held_bytes(),
             counters: Counter::ALL.iter().map(|counter| run_state.counters.get(*counter)).collect(),
             work: run_state.work.values(),
+            faults: left_out.faults.iter().map(|log| log.read()).collect(),
+            left_out: left_out.rows.iter().map(|rows| rows.load(Ordering::Relaxed)).collect(),
         }
     }
 
@@ -31,20 +41,42 @@ impl Report {
         };
         let all =
             |now: &[u64], before: &[u64]| now.iter().enumerate().map(|one| difference(one, before)).collect();
+        let none = Faults::default();
+        let new_faults = |(index, now): (usize, &Faults)| {
+            let before = before.faults.get(index).unwrap_or(&none);
+            Faults {
+                count: now.count - before.count,
+                samples: now.samples[before.samples.len()..].to_vec(),
+                notices: now.notices[before.notices.len()..].to_vec(),
+            }
+        };
         Report {
             held_bytes: self.held_bytes - before.held_bytes,
             counters: all(&self.counters, &before.counters),
             work: all(&self.work, &before.work),
+            faults: self.faults.iter().enumerate().map(new_faults).collect(),
+            left_out: all(&self.left_out, &before.left_out),
         }
     }
 
     /// Adds it to process 0's own counts; `false` if it does not match them.
     pub fn add_to(&self, run_state: &RunState) -> bool {
-        if self.counters.len() != Counter::ALL.len() || !run_state.work.add_values(&self.work) {
+        let left_out = &run_state.topology().plan.left_out;
+        let fits = self.counters.len() == Counter::ALL.len()
+            && self.faults.len() == left_out.faults.len()
+            && self.left_out.len() == left_out.rows.len();
+        if !fits || !run_state.work.add_values(&self.work) {
             return false;
         }
         for (counter, amount) in Counter::ALL.iter().zip(&self.counters) {
             run_state.counters.add(*counter, *amount);
+        }
+        for (log, faults) in left_out.faults.iter().zip(&self.faults).filter(|(_, faults)| !faults.is_empty())
+        {
+            log.merge(faults.clone());
+        }
+        for (rows, amount) in left_out.rows.iter().zip(&self.left_out) {
+            rows.fetch_add(*amount, Ordering::Relaxed);
         }
         run_state.credit.hold(self.held_bytes);
         true

@@ -34,8 +34,8 @@ impl FirstFailure {
         if first.is_none() {
             match &failure {
                 // Also what ends a run that has ended by itself.
-                Failure::Aborted => debug!("the query is asked to stop at once"),
-                _ => error!(causes = ?chain(&failure), "the query fails: {failure}"),
+                Failure::Aborted => debug!("the query was asked to stop at once"),
+                _ => error!(causes = ?chain(&failure), "the query failed: {failure}"),
             }
         }
         first.get_or_insert(failure);

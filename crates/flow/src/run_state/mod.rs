@@ -1,8 +1,10 @@
 //! The state that the threads of a run share: counters, credit, progress, failure, snapshots, split plans. Touched per
 //! cycle, never per event.
 
+pub(crate) mod costs;
 pub(crate) mod credit;
 pub(crate) mod failure;
+pub(crate) mod misses;
 pub(crate) mod progress;
 pub(crate) mod snapshots;
 pub(crate) mod splits;
@@ -12,15 +14,20 @@ pub(crate) mod work;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use tidemill_core::clock::Clock;
 use tidemill_core::counters::{Counter, Counters};
+use tidemill_core::error::Cause;
 use tidemill_core::snapshot::Snapshot;
-use tidemill_core::{Cut, SplitChange};
+use tidemill_core::{Cut, MemoryBudget, SplitChange};
 use tidemill_plan::Limits;
+use tidemill_realtime::{Member, PoolQuery, Role};
 
+use self::costs::CostMeter;
 use self::credit::Credit;
 use self::failure::{FirstFailure, Stopper};
+use self::misses::Misses;
 use self::progress::Progress;
 use self::snapshots::SnapshotRequests;
 use self::splits::{CycleSplitPlans, SplitPlans};
@@ -40,6 +47,11 @@ pub(crate) struct RunState {
     pub snapshots: SnapshotRequests,
     pub splits: SplitPlans,
     pub work: WorkTable,
+    /// Where the threads of this run belong.
+    pub pool: Option<PoolQuery>,
+    pub misses: Misses,
+    pub costs: CostMeter,
+    pub memory: MemoryBudget,
     /// The first cycle of this run.
     pub first_cycle: u64,
     topology: Arc<Topology>,
@@ -67,6 +79,10 @@ impl RunState {
             snapshots: SnapshotRequests::default(),
             splits: SplitPlans::new(topology),
             work: WorkTable::new(topology),
+            pool: None,
+            misses: Misses::default(),
+            costs: CostMeter::default(),
+            memory: limits.memory.clone(),
             first_cycle,
             topology: Arc::clone(topology),
             failure: FirstFailure::new(stoppers),
@@ -105,12 +121,27 @@ impl RunState {
         self.wake_ups.wait_until_ready(workers, || self.is_stopped())
     }
 
+    // The pool.
+
+    /// Makes the calling thread a member of the pool, if there is one.
+    pub fn join_pool(&self, role: Role) -> Result<Option<Member>, Failure> {
+        let member = self.pool.as_ref().map(|pool| pool.join(role)).transpose();
+        member.map_err(|error| Failure::Engine {
+            part: format!("pool '{}'", error.pool),
+            cause: Cause::operation(error.reason.clone()).with_source(error),
+        })
+    }
+
     // The path of a cycle.
 
-    /// Whether one more cycle may be closed after `next_cycle` cycles.
-    pub fn has_credit(&self, next_cycle: u64) -> bool {
-        let in_flight = next_cycle - self.progress.committed_cycles();
-        self.credit.allows(in_flight, self.counters.get(Counter::UncommittedBytes))
+    /// Whether one more cycle may be closed.
+    pub fn has_credit(&self) -> bool {
+        self.credit.allows(self.progress.in_flight(), self.counters.get(Counter::UncommittedBytes))
+    }
+
+    /// How long an event waits for others although the workers are idle.
+    pub fn idle_pause(&self) -> Duration {
+        self.credit.idle_pause(self.progress.in_flight())
     }
 
     /// The changes that take effect at the next cut.
@@ -134,7 +165,13 @@ impl RunState {
 
     /// A sink has committed all cycles up to this one.
     pub fn cycles_committed(&self, sink: usize, last_cycle: u64) {
-        self.progress.committed(sink, last_cycle, self.clock.now_ns(), &self.counters);
+        let committed = self.progress.committed(sink, last_cycle, self.clock.now_ns(), &self.counters);
+        if committed.cycles > 0 {
+            self.costs.note(&committed, &self.counters);
+        }
+        if let Some(late) = committed.late {
+            self.misses.note(late, self.pool.as_ref());
+        }
         self.wake_ups.wake(0);
     }
 
@@ -148,11 +185,11 @@ impl RunState {
         self.snapshots.wait(turn, || self.is_stopped())
     }
 
-    /// One operator's partitions on one worker, for a snapshot.
-    pub fn contribute(&self, operator: &str, watermark: i64, partitions: BTreeMap<u32, Vec<u8>>) {
+    /// One operator's partitions on one worker at the end of a cycle, for a snapshot.
+    pub fn contribute(&self, cycle: u64, operator: &str, watermark: i64, partitions: BTreeMap<u32, Vec<u8>>) {
         match self.uplink.get() {
-            Some(uplink) => uplink.contribute(operator, watermark, partitions),
-            None => self.snapshots.contribute(operator, watermark, partitions),
+            Some(uplink) => uplink.contribute(cycle, operator, watermark, partitions),
+            None => self.snapshots.contribute(cycle, operator, watermark, partitions),
         }
     }
 

@@ -3,27 +3,67 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tidemill_core::Cut;
 use tidemill_core::counters::{Counter, Counters};
 use tidemill_core::latency::ResponseTimes;
 use tidemill_core::sink::Arrivals;
 
+use crate::run_state::misses::DeadlineMiss;
 use crate::sync::lock;
 
 pub(crate) struct Progress {
     /// Response times include only events that arrived after this moment. Events that an earlier run took in, and this
     /// one answers, had to wait for a start.
     pub counted_from_ns: u64,
+    /// Answers that took longer are counted as late.
+    pub deadline_ns: Option<u64>,
     /// For each sink, the first cycle that was not handed to it, and the first that it has not committed.
     handed: Vec<AtomicU64>,
     committed: Vec<AtomicU64>,
     completion: Mutex<Completion>,
 }
 
+/// How many cycles are closed that a sink has not committed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InFlight {
+    /// The sink that is furthest.
+    pub of_first: u64,
+    /// The sink that is furthest behind.
+    pub of_last: u64,
+}
+
+/// Cycles that all sinks have committed at one moment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Committed {
+    /// How many, the last of them, and their events.
+    pub cycles: u64,
+    pub cycle: u64,
+    pub events: u64,
+    /// How many are still in flight.
+    pub in_flight: u64,
+    /// The cycle with the latest answer, if answers were late.
+    pub late: Option<DeadlineMiss>,
+}
+
+impl Committed {
+    fn add(&mut self, pending: Option<&(u64, u64, Arc<Arrivals>)>) {
+        if let Some((cycle, _, arrivals)) = pending {
+            self.cycles += 1;
+            self.cycle = *cycle;
+            self.events += u64::from(arrivals.events);
+        }
+    }
+}
+
 /// Cycles in flight, and the response times of the completed ones.
 #[derive(Default)]
 struct Completion {
+    /// How many cycles this run has closed.
+    closed: u64,
+    /// The cut of the last closed cycle.
+    last: Option<Arc<Cut>>,
     /// Number, closing time, arrivals.
     pending: VecDeque<(u64, u64, Arc<Arrivals>)>,
     per_event: ResponseTimes,
@@ -33,7 +73,13 @@ struct Completion {
 impl Progress {
     pub fn new(sinks: usize, first_cycle: u64) -> Progress {
         let first = || (0..sinks).map(|_| AtomicU64::new(first_cycle)).collect();
-        Progress { counted_from_ns: 0, handed: first(), committed: first(), completion: Mutex::default() }
+        Progress {
+            counted_from_ns: 0,
+            deadline_ns: None,
+            handed: first(),
+            committed: first(),
+            completion: Mutex::default(),
+        }
     }
 
     /// Whether all cycles below this one were handed to all sinks.
@@ -52,9 +98,46 @@ impl Progress {
     }
 
     /// A cycle is in flight.
-    pub fn closed(&self, cut: &Cut, arrivals: &Arc<Arrivals>) {
+    pub fn closed(&self, cut: &Arc<Cut>, arrivals: &Arc<Arrivals>) {
         let entry = (cut.cycle, cut.closed_at_ns, Arc::clone(arrivals));
-        lock(&self.completion).pending.push_back(entry);
+        let mut completion = lock(&self.completion);
+        completion.pending.push_back(entry);
+        completion.closed += 1;
+        completion.last = Some(Arc::clone(cut));
+    }
+
+    /// How many cycles are closed and not committed.
+    pub fn in_flight(&self) -> InFlight {
+        let completion = lock(&self.completion);
+        let committed = self.committed.iter().map(|count| count.load(Ordering::Acquire)).max().unwrap_or(0);
+        let done = completion.pending.partition_point(|(cycle, ..)| *cycle < committed) as u64;
+        let of_last = completion.pending.len() as u64;
+        InFlight { of_first: of_last - done, of_last }
+    }
+
+    /// The cut of the last closed cycle.
+    pub fn last_cut(&self) -> Option<Arc<Cut>> {
+        lock(&self.completion).last.clone()
+    }
+
+    /// When the oldest event arrived whose cycle is closed and not committed; `None` if there is no such event.
+    pub fn oldest_ns(&self) -> Option<u64> {
+        let completion = lock(&self.completion);
+        completion.pending.iter().find_map(|(_, _, arrivals)| arrivals.chunks.first().map(|chunk| chunk.1))
+    }
+
+    /// For each sink, how many cycles of this run it has committed, and how many it was handed and has not committed. Numbers
+    /// of cycles may be left out, so these are counted.
+    pub fn of_sinks(&self) -> Vec<(u64, u64)> {
+        let completion = lock(&self.completion);
+        let counts = |(handed, committed): (&AtomicU64, &AtomicU64)| {
+            let (handed, committed) = (handed.load(Ordering::Acquire), committed.load(Ordering::Acquire));
+            let cycles = completion.pending.iter().map(|(cycle, ..)| *cycle);
+            let open = cycles.clone().filter(|cycle| *cycle >= committed).count() as u64;
+            let waiting = cycles.filter(|cycle| (committed..handed).contains(cycle)).count() as u64;
+            (completion.closed - open, waiting)
+        };
+        self.handed.iter().zip(&self.committed).map(counts).collect()
     }
 
     /// A sink has received a cycle's results.
@@ -62,15 +145,24 @@ impl Progress {
         self.handed[sink].store(cycle + 1, Ordering::Release);
     }
 
-    /// A sink has committed all cycles up to this one.
-    pub fn committed(&self, sink: usize, last_cycle: u64, now_ns: u64, counters: &Counters) {
+    /// A sink has committed all cycles up to this one. Returns those that all sinks have committed by that.
+    pub fn committed(&self, sink: usize, last_cycle: u64, now_ns: u64, counters: &Counters) -> Committed {
         self.committed[sink].store(last_cycle + 1, Ordering::Release);
         let mut completion = lock(&self.completion);
         // Read under the lock: of two sinks that commit at once, the second one sees both.
         let committed = self.committed_cycles();
+        let (mut latest, mut done): (Option<DeadlineMiss>, _) = (None, Committed::default());
         while completion.pending.front().is_some_and(|(cycle, ..)| *cycle < committed) {
-            completion.complete_first(now_ns, self.counted_from_ns, counters);
+            done.add(completion.pending.front());
+            let missed =
+                completion.complete_first(now_ns, (self.counted_from_ns, self.deadline_ns), counters);
+            let Some(missed) = missed else { continue };
+            let late = missed.late + latest.as_ref().map_or(0, |latest| latest.late);
+            let is_later = latest.as_ref().is_none_or(|latest| latest.latency < missed.latency);
+            latest = if is_later { Some(missed) } else { latest };
+            latest.iter_mut().for_each(|latest| latest.late = late);
         }
+        Committed { late: latest, in_flight: completion.pending.len() as u64, ..done }
     }
 
     /// The response times so far: per event and per cycle.
@@ -81,18 +173,32 @@ impl Progress {
 }
 
 impl Completion {
-    fn complete_first(&mut self, now_ns: u64, counted_from_ns: u64, counters: &Counters) {
-        let Some((_, closed_at_ns, arrivals)) = self.pending.pop_front() else { return };
+    fn complete_first(
+        &mut self,
+        now_ns: u64,
+        (counted_from_ns, deadline_ns): (u64, Option<u64>),
+        counters: &Counters,
+    ) -> Option<DeadlineMiss> {
+        let (cycle, closed_at_ns, arrivals) = self.pending.pop_front()?;
+        let (mut late, mut latest_ns) = (0, 0);
         for (arrived_ns, events) in
             arrivals.weighted().filter(|(arrived_ns, _)| *arrived_ns >= counted_from_ns)
         {
-            self.per_event.record(now_ns.saturating_sub(arrived_ns), events);
+            let latency_ns = now_ns.saturating_sub(arrived_ns);
+            self.per_event.record(latency_ns, events);
+            if deadline_ns.is_some_and(|deadline_ns| latency_ns > deadline_ns) {
+                late += events;
+                latest_ns = latest_ns.max(latency_ns);
+            }
         }
         if arrivals.events > 0 && closed_at_ns >= counted_from_ns {
             self.per_cycle.record(now_ns.saturating_sub(closed_at_ns), 1);
         }
         counters.add(Counter::CyclesCommitted, 1);
         counters.add(Counter::EventsCommitted, u64::from(arrivals.events));
+        counters.add(Counter::DeadlineMisses, late);
+        let latency = Duration::from_nanos(latest_ns);
+        (late > 0).then_some(DeadlineMiss { cycle, late, latency, what_ran: None })
     }
 }
 

@@ -41,13 +41,36 @@ impl Default for SnapshotRequests {
 
 #[derive(Default)]
 struct SnapshotState {
+    /// What a thread waits for.
+    requested: Option<Assembly>,
+    /// What is kept of the last cycle. The cycle before it may be the requested one, and its requester may be slow: so
+    /// there can be two.
+    of_end: Option<Assembly>,
+    /// Whether the last cycle was closed.
+    ended: bool,
+}
+
+/// A snapshot that is being put together.
+struct Assembly {
+    /// The cycle whose end it is of, once that is closed.
     cycle: Option<u64>,
     parts_missing: usize,
     snapshot: Snapshot,
-    /// Whether a thread waits for it.
-    is_asked: bool,
-    /// Whether the last cycle was closed.
-    ended: bool,
+}
+
+impl Assembly {
+    fn of_parts(parts_missing: usize) -> Assembly {
+        Assembly { cycle: None, parts_missing, snapshot: Snapshot::default() }
+    }
+
+    fn begin(&mut self, cycle: u64) {
+        self.cycle = Some(cycle);
+        self.snapshot.cycle = cycle;
+    }
+
+    fn is_complete(&self) -> bool {
+        self.cycle.is_some() && self.parts_missing == 0
+    }
 }
 
 impl SnapshotRequests {
@@ -64,7 +87,7 @@ impl SnapshotRequests {
         if state.ended {
             return None;
         }
-        *state = SnapshotState { parts_missing: parts, is_asked: true, ..SnapshotState::default() };
+        state.requested = Some(Assembly::of_parts(parts));
         self.wanted_after_events.store(events_in(), Ordering::Release);
         Some(turn)
     }
@@ -72,15 +95,17 @@ impl SnapshotRequests {
     /// Waits for the requested snapshot; `None` if the query ends or stops first.
     pub fn wait(&self, _turn: Turn<'_>, is_stopped: impl Fn() -> bool) -> Option<Snapshot> {
         let mut state = lock(&self.state);
-        while state.cycle.is_none() || state.parts_missing > 0 {
-            if is_stopped() || (state.ended && state.cycle.is_none()) {
+        loop {
+            if let Some(complete) = state.requested.take_if(|requested| requested.is_complete()) {
+                return Some(complete.snapshot);
+            }
+            let is_begun = state.requested.as_ref().is_some_and(|requested| requested.cycle.is_some());
+            if is_stopped() || (state.ended && !is_begun) {
                 return None;
             }
             let waited = self.changed.wait_timeout(state, Duration::from_millis(100));
             state = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
         }
-        (state.is_asked, state.cycle) = (false, None);
-        Some(std::mem::take(&mut state.snapshot))
     }
 
     /// Requests a snapshot at the end of the last cycle too, which takes this many contributions.
@@ -95,12 +120,8 @@ impl SnapshotRequests {
 
     /// The snapshot of the end, if it is complete and nobody has taken it.
     pub fn take_end(&self) -> Option<Snapshot> {
-        let mut state = lock(&self.state);
-        let is_complete = state.ended && !state.is_asked && state.cycle.is_some() && state.parts_missing == 0;
-        is_complete.then(|| {
-            state.cycle = None;
-            std::mem::take(&mut state.snapshot)
-        })
+        let complete = lock(&self.state).of_end.take_if(|of_end| of_end.is_complete());
+        complete.map(|complete| complete.snapshot)
     }
 
     /// Whether the cycle that reaches this number of events must be snapshotted.
@@ -115,33 +136,101 @@ impl SnapshotRequests {
     /// Announces which cycle is snapshotted, and that none follows the last one. Must not be called before its cut is
     /// logged: the snapshot of a query without state is complete with this call, and its requester looks up the cut.
     pub fn announce(&self, cut: &Cut) {
-        if cut.snapshot || cut.last {
-            let mut state = lock(&self.state);
-            state.ended = cut.last;
-            if let (true, false, Some(parts)) = (cut.snapshot, state.is_asked, self.parts_at_end) {
-                *state =
-                    SnapshotState { parts_missing: parts, ended: state.ended, ..SnapshotState::default() };
-            }
-            if cut.snapshot {
-                state.cycle = Some(cut.cycle);
-                state.snapshot.cycle = cut.cycle;
-            }
-            self.changed.notify_all();
+        if !(cut.snapshot || cut.last) {
+            return;
         }
+        let mut state = lock(&self.state);
+        state.ended = cut.last;
+        if cut.snapshot {
+            match (&mut state.requested, self.parts_at_end) {
+                (Some(requested), _) if requested.cycle.is_none() => requested.begin(cut.cycle),
+                (_, Some(parts)) if cut.last => {
+                    state.of_end.insert(Assembly::of_parts(parts)).begin(cut.cycle);
+                }
+                _ => {}
+            }
+        }
+        self.changed.notify_all();
     }
 
-    /// One operator's partitions on one worker.
-    pub fn contribute(&self, operator: &str, watermark: i64, partitions: BTreeMap<u32, Vec<u8>>) {
+    /// One operator's partitions on one worker at the end of a cycle.
+    pub fn contribute(&self, cycle: u64, operator: &str, watermark: i64, partitions: BTreeMap<u32, Vec<u8>>) {
         let mut state = lock(&self.state);
-        state.snapshot.operators.entry(operator.to_string()).or_default().extend(partitions);
+        let SnapshotState { requested, of_end, .. } = &mut *state;
+        let Some(assembly) = [requested, of_end].into_iter().flatten().find(|one| one.cycle == Some(cycle))
+        else {
+            return;
+        };
+        assembly.snapshot.operators.entry(operator.to_string()).or_default().extend(partitions);
         // All workers have seen the same cuts.
-        state.snapshot.watermarks.insert(operator.to_string(), watermark);
-        state.parts_missing = state.parts_missing.saturating_sub(1);
+        assembly.snapshot.watermarks.insert(operator.to_string(), watermark);
+        assembly.parts_missing = assembly.parts_missing.saturating_sub(1);
         self.changed.notify_all();
     }
 
     /// The query has stopped.
     pub fn wake(&self) {
         self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(cycle: u64, last: bool) -> Cut {
+        Cut { cycle, snapshot: true, last, ..Cut::first() }
+    }
+
+    fn contribute(requests: &SnapshotRequests, cycle: u64, state: u8) {
+        requests.contribute(cycle, "o", 0, BTreeMap::from([(0, vec![state])]));
+    }
+
+    fn state_of(snapshot: &Snapshot) -> (u64, u8) {
+        (snapshot.cycle, snapshot.operators["o"][&0][0])
+    }
+
+    /// One cycle is snapshotted on request, the next one because it is the last. However late the requester and the
+    /// parts come, each snapshot has the state of its own cycle.
+    #[test]
+    fn the_end_has_a_snapshot_of_its_own_while_another_is_under_way() {
+        for is_complete_first in [true, false] {
+            let mut requests = SnapshotRequests::default();
+            requests.keep_end(1);
+            let turn = requests.request(1, || 0).unwrap();
+            requests.announce(&cut(4, false));
+            if is_complete_first {
+                contribute(&requests, 4, 40);
+            }
+            requests.announce(&cut(5, true));
+            assert!(requests.take_end().is_none(), "nothing was contributed to it");
+            if !is_complete_first {
+                contribute(&requests, 4, 40);
+            }
+            contribute(&requests, 5, 50);
+            assert_eq!(state_of(&requests.wait(turn, || false).unwrap()), (4, 40));
+            assert_eq!(state_of(&requests.take_end().unwrap()), (5, 50));
+            assert!(requests.take_end().is_none() && requests.request(1, || 0).is_none());
+        }
+    }
+
+    /// The last cycle may be the requested one.
+    #[test]
+    fn who_requested_the_last_cycle_gets_it() {
+        let mut requests = SnapshotRequests::default();
+        requests.keep_end(1);
+        let turn = requests.request(1, || 0).unwrap();
+        requests.announce(&cut(5, true));
+        contribute(&requests, 5, 50);
+        assert_eq!(state_of(&requests.wait(turn, || false).unwrap()), (5, 50));
+        assert!(requests.take_end().is_none());
+    }
+
+    #[test]
+    fn an_end_that_is_not_snapshotted_ends_the_wait() {
+        let requests = SnapshotRequests::default();
+        let turn = requests.request(1, || 0).unwrap();
+        requests.announce(&Cut { snapshot: false, ..cut(5, true) });
+        assert!(requests.wait(turn, || false).is_none());
     }
 }

@@ -191,7 +191,7 @@ pub(crate) fn check(plan: &SplitPlan, partitions: u32, levels: usize) -> Result<
     let planned = plan.fan_outs().len();
     if planned > levels {
         return Err(format!(
-            "a tree of {planned} levels; a split that changes while it runs has at most {levels}"
+            "the tree has {planned} levels, but a split that changes while it runs has at most {levels}"
         ));
     }
     Ok(())

@@ -8,5 +8,5 @@ pub(crate) trait Uplink: Send + Sync {
     fn worker_stepped(&self);
 
     /// One operator's partitions on one worker, for a snapshot.
-    fn contribute(&self, operator: &str, watermark: i64, partitions: BTreeMap<u32, Vec<u8>>);
+    fn contribute(&self, cycle: u64, operator: &str, watermark: i64, partitions: BTreeMap<u32, Vec<u8>>);
 }

@@ -27,6 +27,8 @@ pub struct Work {
     pub rows_in: u64,
     /// Rows that it wrote.
     pub rows_out: u64,
+    /// About how many bytes of memory its state takes, see [`Operator::state_bytes`](tidemill_core::Operator::state_bytes).
+    pub state_bytes: u64,
 }
 
 /// The work of all parts. Written per batch, never per row.
@@ -42,6 +44,7 @@ struct Entry {
     time_ns: AtomicU64,
     rows_in: AtomicU64,
     rows_out: AtomicU64,
+    state_bytes: AtomicU64,
 }
 
 impl WorkTable {
@@ -74,6 +77,14 @@ impl WorkTable {
         entry.rows_out.fetch_add(rows_out, Ordering::Relaxed);
     }
 
+    /// The state of an operator on one worker has changed from this many bytes to this many; returns the bytes of all workers
+    /// of this process.
+    pub fn change_state(&self, operator: usize, from: u64, to: u64) -> u64 {
+        // A difference that wraps counts down.
+        let change = to.wrapping_sub(from);
+        self.operators[operator].state_bytes.fetch_add(change, Ordering::Relaxed).wrapping_add(change)
+    }
+
     /// The work of a part.
     pub fn read(&self, part: Part) -> Work {
         self.entry(part).read()
@@ -90,7 +101,7 @@ impl WorkTable {
 
     fn counts(&self) -> impl Iterator<Item = &AtomicU64> {
         let entries = self.transforms.iter().chain(&self.operators).chain(self.splits.iter().flatten());
-        entries.flat_map(|entry| [&entry.time_ns, &entry.rows_in, &entry.rows_out])
+        entries.flat_map(|entry| [&entry.time_ns, &entry.rows_in, &entry.rows_out, &entry.state_bytes])
     }
 
     /// All counts, for another process.
@@ -118,7 +129,13 @@ impl WorkTable {
 impl Entry {
     fn new(name: &str) -> Self {
         let zero = || AtomicU64::new(0);
-        Entry { name: name.to_string(), time_ns: zero(), rows_in: zero(), rows_out: zero() }
+        Entry {
+            name: name.to_string(),
+            time_ns: zero(),
+            rows_in: zero(),
+            rows_out: zero(),
+            state_bytes: zero(),
+        }
     }
 
     fn read(&self) -> Work {
@@ -127,6 +144,7 @@ impl Entry {
             time_ns: self.time_ns.load(Ordering::Relaxed),
             rows_in: self.rows_in.load(Ordering::Relaxed),
             rows_out: self.rows_out.load(Ordering::Relaxed),
+            state_bytes: self.state_bytes.load(Ordering::Relaxed),
         }
     }
 }

@@ -8,9 +8,11 @@ use crossbeam_channel::Receiver;
 use tidemill_core::counters::Counter;
 use tidemill_core::error::Cause;
 use tidemill_core::sink::Arrivals;
-use tidemill_core::{Batch, CommitGuard, Cut, CycleOutput, Sink, SinkError};
+use tidemill_core::{Batch, CommitGuard, Cut, CycleOutput, Guarantee, Sink, SinkError};
+use tidemill_realtime::Role;
 use tidemill_split::merge_by_position;
 use tidemill_split::order::Sorter;
+use tracing::debug;
 
 use crate::error::Failure;
 use crate::intake::resume::SinkProgress;
@@ -27,6 +29,8 @@ pub(crate) struct CycleResults {
 
 /// The most cycles that are committed together.
 const CYCLES_PER_COMMIT: u64 = 64;
+/// A commit with this many bytes of results takes no further cycle.
+const COMMIT_BYTES: u64 = 16 << 20;
 
 /// A sink, and how far it is.
 pub(crate) struct Committer {
@@ -55,8 +59,14 @@ impl Committer {
 
     /// A sink's thread: runs until the query has ended or failed.
     pub fn run(mut self, results: &Receiver<CycleResults>) {
-        let result = guard(|| self.take_all(results));
-        self.report(result);
+        match self.run_state.join_pool(Role::Receiver) {
+            Ok(_member) => {
+                self.run_state.costs.add_this_thread();
+                let result = guard(|| self.take_all(results));
+                self.report(result);
+            }
+            Err(failure) => self.run_state.fail(failure),
+        }
     }
 
     /// Processes one cycle of a sink that never blocks, and finishes after the last.
@@ -77,7 +87,23 @@ impl Committer {
         }
     }
 
+    /// Waits for a target that is away; then learns how far the sink is.
+    fn arrive(&mut self) -> Result<(), Cause> {
+        if self.sink.away().is_none() {
+            return Ok(());
+        }
+        self.sink.arrive()?;
+        if let Some(guard) = &self.guard {
+            let remembers = self.sink.guarantee() == Guarantee::ExactlyOnce;
+            let last = if remembers { self.sink.last_committed()? } else { None };
+            let first_new = guard.arrived(self.index, last)?;
+            self.progress = SinkProgress::new(self.run_state.first_cycle, first_new);
+        }
+        Ok(())
+    }
+
     fn take_all(&mut self, results: &Receiver<CycleResults>) -> Result<(), Cause> {
+        self.arrive()?;
         while let Ok(first) = results.recv() {
             if self.run_state.is_stopped() {
                 return Ok(());
@@ -85,7 +111,7 @@ impl Committer {
             let mut last = Arc::clone(&first.cut);
             let mut bytes = first.bytes;
             self.prepare(first)?;
-            while last.cycle - self.progress.next() + 1 < CYCLES_PER_COMMIT {
+            while last.cycle - self.progress.next() + 1 < CYCLES_PER_COMMIT && bytes < COMMIT_BYTES {
                 let Ok(next) = results.try_recv() else { break };
                 last = Arc::clone(&next.cut);
                 bytes += next.bytes;
@@ -118,10 +144,13 @@ impl Committer {
     fn commit(&mut self, cut: &Cut, bytes: u64) -> Result<(), Cause> {
         let start_ns = self.run_state.clock.now_ns();
         let last = cut.cycle;
-        if let Some(cycles) = self.progress.due(last)
-            && !self.commit_new(cut, cycles)?
-        {
-            return Ok(());
+        match self.progress.due(last) {
+            Some(cycles) => {
+                if !self.commit_new(cut, cycles)? {
+                    return Ok(());
+                }
+            }
+            None => self.guard.iter().for_each(|guard| guard.passed(self.index, last)),
         }
         self.run_state.counters.add(Counter::CommitTime, self.run_state.clock.now_ns() - start_ns);
         self.run_state.counters.subtract(Counter::UncommittedBytes, bytes);
@@ -139,7 +168,9 @@ impl Committer {
                 return Ok(false);
             }
         }
+        let first = *cycles.start();
         self.sink.commit(cycles)?;
+        debug!(sink = self.name, first, last = cut.cycle, "cycles are committed");
         if let Some(guard) = &self.guard {
             if self.progress.must_record() {
                 self.sink.record()?;

@@ -39,9 +39,18 @@ impl CycleInputs {
     }
 
     /// The next cycle, if all frontiers have passed it and the query continues.
-    pub fn next_complete(&self, complete_below: Option<u64>) -> Option<CycleInFlight> {
-        let is_complete = complete_below.is_none_or(|frontier| self.next_cycle < frontier);
-        if is_complete && !self.run_state.is_stopped() { self.cycles.get(self.next_cycle) } else { None }
+    pub fn next_complete(&mut self, complete_below: Option<u64>) -> Option<CycleInFlight> {
+        let is_complete = |cycle| complete_below.is_none_or(|frontier| cycle < frontier);
+        if !is_complete(self.next_cycle) || self.run_state.is_stopped() {
+            return None;
+        }
+        // Numbers may be left out: the next cycle is the first one from there on.
+        let next = self.cycles.first_from(self.next_cycle)?;
+        if !is_complete(next.cut.cycle) {
+            return None;
+        }
+        self.next_cycle = next.cut.cycle;
+        Some(next)
     }
 
     /// The number of the next cycle.

@@ -35,10 +35,10 @@ impl CyclesInFlight {
         all.push_back(in_flight);
     }
 
-    /// A cycle in flight that has not been removed.
-    pub fn get(&self, cycle: u64) -> Option<CycleInFlight> {
+    /// The first cycle in flight from this number on, for numbers may be left out.
+    pub fn first_from(&self, cycle: u64) -> Option<CycleInFlight> {
         let all = self.in_flight.borrow();
-        let first = all.front()?.cut.cycle;
-        all.get(usize::try_from(cycle.checked_sub(first)?).ok()?).cloned()
+        let index = all.partition_point(|in_flight| in_flight.cut.cycle < cycle);
+        all.get(index).cloned()
     }
 }

@@ -12,6 +12,7 @@ pub(crate) mod regroup;
 pub(crate) mod sink_stage;
 pub(crate) mod source;
 pub(crate) mod splitter_stage;
+pub(crate) mod state_meter;
 
 use std::sync::Arc;
 

@@ -24,6 +24,7 @@ use crate::run_state::work::Part;
 use crate::stages::cycles_in_flight::CycleInFlight;
 use crate::stages::partition_table::PartitionTable;
 use crate::stages::regroup::regroup;
+use crate::stages::state_meter::StateMeter;
 use crate::topology::Consumer;
 use crate::topology::InputOrder;
 use crate::transport::distribute::by_target;
@@ -56,7 +57,8 @@ pub(crate) fn build<'scope>(
     // Before the builder is made: Timely panics if one is dropped, which would hide the error.
     let partitions = topology.placements[operator].partitions_of(*worker as u32);
     let sources = topology.plan.sources_of_operator(operator);
-    let table = PartitionTable::new(plan, partitions, sources, state)?;
+    let meter = StateMeter::new(run_state, operator, partitions.len());
+    let table = PartitionTable::new(plan, partitions, sources, state, meter)?;
     let outlets = Outlets::new(topology, Producer::Operator(operator), plan.outputs.len(), *worker)?;
     let mut builder = OperatorBuilder::new(plan.name.clone(), scope);
     let mut orders = Vec::new();
@@ -105,6 +107,8 @@ pub(crate) fn build<'scope>(
                 for ((output, capability), mut parcels) in outputs.iter_mut().zip(&mut capabilities).zip(sent)
                 {
                     if !parcels.0.is_empty() {
+                        // Numbers may have been left out.
+                        capability.downgrade(&in_flight.cut.cycle);
                         output.activate().session_with_builder(capability).give_container(&mut parcels);
                     }
                     capability.downgrade(&stage.inputs.next_cycle());
@@ -131,11 +135,14 @@ impl OperatorStage {
             inputs.push(regrouped.map_err(|cause| self.too_large("input", cause))?);
         }
         self.output.begin_cycle(in_flight.arrivals.events);
+        let memory = &self.run_state.memory;
+        self.output.limit_bytes(memory.left(), memory.limit());
         self.table.run_cycle(&in_flight.cut, &inputs, &mut self.output)?;
         self.run_state.credit.release(held_bytes);
         if in_flight.cut.snapshot {
             let states = self.table.snapshot(in_flight.cut.cycle)?;
-            self.run_state.contribute(&self.name, self.table.watermark(), states);
+            let watermark = self.table.watermark();
+            self.run_state.contribute(in_flight.cut.cycle, &self.name, watermark, states);
         }
         let rows_in = inputs.iter().flatten().map(PartitionedBatch::rows_given).sum();
         let batches = guard_size(|| (0..self.ports).map(|port| self.output.finish(port)).collect::<Vec<_>>());

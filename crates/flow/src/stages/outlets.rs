@@ -150,7 +150,7 @@ fn caused(batch: &Batch, made: Transformed, declared: &SchemaRef) -> Result<Batc
     let Some(causes) = made.causes else {
         if rows != batch.len() {
             let given = batch.len();
-            return Err(Cause::bug(format!("it made {rows} rows of {given} and does not say of which")));
+            return Err(Cause::bug(format!("it made {rows} rows from {given} without stating from which")));
         }
         let (positions, origins) = (batch.positions.clone(), batch.origins.clone());
         return Ok(Batch { rows: made.rows, positions, origins });
@@ -174,9 +174,8 @@ fn as_declared(rows: RecordBatch, declared: &SchemaRef) -> Result<RecordBatch, C
     }
     let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
     let (_, columns, _) = rows.into_parts();
-    RecordBatch::try_new_with_options(Arc::clone(declared), columns, &options).map_err(|error| {
-        Cause::bug(format!("its rows are not as the plan declares them: {error}")).with_source(error)
-    })
+    RecordBatch::try_new_with_options(Arc::clone(declared), columns, &options)
+        .map_err(|error| Cause::bug(format!("its rows do not match the plan: {error}")).with_source(error))
 }
 
 fn failure(name: &str, cycle: u64, cause: Cause) -> Failure {

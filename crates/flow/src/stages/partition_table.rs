@@ -10,6 +10,7 @@ use tidemill_core::{
 use tidemill_plan::OperatorPlan;
 
 use crate::panics::guard;
+use crate::stages::state_meter::StateMeter;
 
 /// How many calls ahead an operator learns what comes.
 const PREFETCH_CALLS: usize = 2;
@@ -25,6 +26,7 @@ pub(crate) struct PartitionTable {
     sources: Vec<usize>,
     watermark: i64,
     calls: Vec<Call>,
+    meter: StateMeter,
 }
 
 /// One run of rows for one instance.
@@ -44,6 +46,7 @@ impl PartitionTable {
         partitions: &[u32],
         sources: Vec<usize>,
         state: Option<&dyn StateSource>,
+        mut meter: StateMeter,
     ) -> Result<Self, OperatorError> {
         let mut instances = Vec::with_capacity(partitions.len());
         let mut timers = Vec::with_capacity(partitions.len());
@@ -55,6 +58,7 @@ impl PartitionTable {
             instances.push(instance);
             timers.push(timer);
         }
+        meter.read_all(&instances);
         Ok(PartitionTable {
             operator: plan.name.clone(),
             partitions: partitions.to_vec(),
@@ -62,8 +66,9 @@ impl PartitionTable {
             instance_of,
             timers,
             sources,
-            watermark: state.and_then(|state| state.watermark(&plan.name)).unwrap_or(i64::MIN),
+            watermark: state.and_then(|state| plan.find(|name| state.watermark(name))).unwrap_or(i64::MIN),
             calls: Vec::new(),
+            meter,
         })
     }
 
@@ -76,6 +81,7 @@ impl PartitionTable {
     ) -> Result<(), OperatorError> {
         self.watermark = self.watermark.max(cut.watermark_of(self.sources.iter().copied()));
         self.list_calls(inputs);
+        self.meter.begin_cycle(inputs, &self.instances);
         let mut instance = 0;
         let result = guard(|| self.make_calls(cut, inputs, output, &mut instance));
         result.map_err(|cause| OperatorError {
@@ -142,10 +148,12 @@ impl PartitionTable {
             }
             if call.start < call.end {
                 self.instances[instance].rows(call.input as usize, rows_of(call), output)?;
+                self.meter.given(instance, call.input, call.batch, call.end - call.start);
             }
             if self.calls.get(index + 1).is_none_or(|next| next.instance != call.instance) {
                 self.instances[instance].end_of_cycle(cut, output)?;
                 self.timers[instance] = self.instances[instance].next_timer();
+                self.meter.read_if_due(instance, self.instances[instance].as_ref())?;
             }
         }
         Ok(())
@@ -178,7 +186,7 @@ fn make_instance(
     state: Option<&dyn StateSource>,
 ) -> Result<(Box<dyn Operator>, Option<i64>), Cause> {
     let mut instance = (plan.factory)(partition);
-    if let Some(bytes) = state.and_then(|state| state.partition(&plan.name, partition)) {
+    if let Some(bytes) = state.and_then(|state| plan.find(|name| state.partition(name, partition))) {
         instance.restore(&mut SnapshotReader::new(&bytes)?)?;
     }
     let timer = instance.next_timer();

@@ -85,11 +85,11 @@ impl SinkStage {
         let results = CycleResults { cut: in_flight.cut, arrivals: in_flight.arrivals, streams, bytes };
         match handover {
             SinkHandover::Direct(committer) => committer.take_one(results),
-            // Credits bound the cycles on their way, so there is room unless the thread is gone.
+            // Credits bound the cycles that wait there.
             SinkHandover::Thread(thread) => {
-                if thread.try_send(results).is_err() && !self.run_state.is_stopped() {
+                if thread.send(results).is_err() && !self.run_state.is_stopped() {
                     let part = format!("sink {}", self.sink);
-                    let cause = Cause::bug("its thread takes no results");
+                    let cause = Cause::bug("its thread accepts no results");
                     self.run_state.fail(Failure::Engine { part, cause });
                 }
             }

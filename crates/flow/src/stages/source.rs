@@ -67,6 +67,10 @@ impl Source {
         let in_flight = CycleInFlight { cut, arrivals, splits: Arc::clone(&cycle.splits) };
         self.cycles.add(in_flight, self.run_state.progress.committed_cycles());
         for (source, batches) in self.sources.iter_mut().zip(&cycle.streams) {
+            // Numbers may have been left out.
+            for input in source.inputs.iter_mut().filter(|input| *input.time() < cycle.cut.cycle) {
+                input.advance_to(cycle.cut.cycle);
+            }
             for (stream, batches) in batches.iter().enumerate() {
                 for (row, base, batch) in share(batches, self.worker, self.workers, cycle.cut.cycle) {
                     let context =

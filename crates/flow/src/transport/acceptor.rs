@@ -28,7 +28,7 @@ struct Caller {
     settled: Arc<AtomicBool>,
 }
 
-/// A listener on a port of its own, only on this machine. Closed when dropped.
+/// A listener on its own port, only on this machine. Closed when dropped.
 pub(crate) struct Acceptor {
     listener: TcpListener,
     credentials: Credentials,

@@ -1,5 +1,5 @@
 //! The content of a connection: frames with Timely's bytes, and frames with one message from the bulk channel each. Messages
-//! are written directly from their buffers, and read into memory of their own.
+//! are written directly from their buffers, and read into their own memory.
 //!
 //! A frame consists of two little-endian 64-bit numbers, its length and the number of the message (0 for Timely's
 //! bytes), followed by that many bytes.

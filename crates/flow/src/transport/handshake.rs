@@ -116,7 +116,7 @@ impl Credentials {
         let mut answer = [0; SECRET_BYTES];
         read_in_time(&mut stream, &mut answer, ANSWER_TIME)?;
         if !self.answer.is(&answer) {
-            return Err(io::Error::new(ErrorKind::PermissionDenied, "someone else listens there"));
+            return Err(io::Error::new(ErrorKind::PermissionDenied, "another program is listening there"));
         }
         make_ready(&stream)?;
         Ok(stream)

@@ -79,7 +79,7 @@ impl LinkGroup {
         while !self.run_state.is_stopped() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));
         }
-        let cause = Cause::operation("the connection to it broke off; start the query again");
+        let cause = Cause::operation("the connection to it was lost; start the query again");
         self.run_state.fail(Failure::Engine { part: format!("process {peer}"), cause });
     }
 }
@@ -287,7 +287,7 @@ mod tests {
             assert_eq!(near.link.write(&timely(8)).unwrap(), 56);
         }
         let failure = near.run_state.failure().unwrap().to_string();
-        assert!(failure.starts_with("process 1: the connection to it broke off"), "{failure}");
+        assert!(failure.starts_with("process 1: the connection to it was lost"), "{failure}");
         near.group.bulk.enqueue(1, piece());
         assert_eq!(near.link.write(&timely(8)).unwrap(), 56);
         assert!(near.group.bulk.of(1).take_outgoing().is_empty());

@@ -113,7 +113,7 @@ impl ContainerBytes for Parcels {
 }
 
 fn unreadable(ticket: BulkTicket) -> Failure {
-    let cause = Cause::bug(format!("parcel {} has not arrived, or not whole", ticket.number));
+    let cause = Cause::bug(format!("parcel {} has not arrived completely", ticket.number));
     Failure::Engine { part: format!("rows from process {}", ticket.process), cause }
 }
 
@@ -194,7 +194,7 @@ mod tests {
         let error = tickets[1].clone().arrived(&there).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "rows from process 0: this is a bug: parcel 2 has not arrived, or not whole"
+            "rows from process 0: this is a bug: parcel 2 has not arrived completely"
         );
     }
 

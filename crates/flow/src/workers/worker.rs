@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
-use tidemill_core::error::Cause;
 use tidemill_core::snapshot::StateSource;
+use tidemill_realtime::Role;
 use timely::worker::Worker;
 
 use crate::error::Failure;
 use crate::intake::cutter::{Cutter, Decision};
 use crate::intake::cycle::Cycle;
+use crate::intake::given::CycleTaker;
 use crate::run_state::RunState;
 use crate::stages::cycles_in_flight::CyclesInFlight;
 use crate::stages::sink_stage::SinkHandover;
@@ -38,9 +39,28 @@ pub(crate) struct WorkerParts {
 /// What another thread of this process does with a closed cycle.
 pub(crate) type PostCycle = Box<dyn Fn(&Cycle) + Send>;
 
-/// The cutter with the mailboxes of all workers.
+/// Who says which cycle comes next.
+pub(crate) enum Closing {
+    /// The query closes its own cycles.
+    Own(Box<Cutter>),
+    /// Cycles are closed outside of it.
+    Given(CycleTaker),
+}
+
+impl Closing {
+    fn poll(&mut self) -> Result<Decision, Failure> {
+        match self {
+            Closing::Own(cutter) => {
+                cutter.poll().map_err(|cause| Failure::Engine { part: "cut log".into(), cause })
+            }
+            Closing::Given(taker) => taker.poll(),
+        }
+    }
+}
+
+/// Where cycles come from, with the mailboxes of all workers.
 pub(crate) struct CycleSource {
-    pub cutter: Cutter,
+    pub cutter: Closing,
     pub mailboxes: Vec<Sender<Arc<Cycle>>>,
     /// Announces a cycle to the other processes, if there are any.
     pub post: Option<PostCycle>,
@@ -48,7 +68,7 @@ pub(crate) struct CycleSource {
 
 impl CycleSource {
     /// Closes a cycle if one is due. Returns how long to wait before asking again, if not for ever.
-    fn advance(&mut self, run_state: &RunState) -> Result<Step, Cause> {
+    fn advance(&mut self, run_state: &RunState) -> Result<Step, Failure> {
         match self.cutter.poll()? {
             Decision::Closed(cycle) => {
                 if let Some(post) = &self.post {
@@ -130,13 +150,18 @@ pub(crate) fn drop_dataflows(worker: &mut Worker) {
 
 fn run_dataflow(worker: &mut Worker, parts: &mut WorkerParts) -> Result<(), Failure> {
     let mut source = Some(build(worker, parts)?);
+    // Promoted last: building need not go before other threads.
+    let mut member = parts.run_state.join_pool(Role::Worker(worker.index()))?;
+    parts.run_state.costs.add_this_thread();
     parts.run_state.wake_ups.are_ready(1);
     let mut spin_wait = SpinWait { spin: parts.spin, until: None, asked: 0 };
     while worker.has_dataflows() && !parts.run_state.is_stopped() {
         let mut park = None;
+        if let Some(member) = &mut member {
+            member.between_activations(|| parts.run_state.is_stopped());
+        }
         if let Some(cycles) = &mut parts.cutter {
-            let step = cycles.advance(&parts.run_state);
-            match step.map_err(|cause| Failure::Engine { part: "cut log".into(), cause })? {
+            match cycles.advance(&parts.run_state)? {
                 Step::Again => {
                     park = Some(Duration::ZERO);
                     spin_wait.something_happened();

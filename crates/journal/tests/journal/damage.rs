@@ -191,7 +191,10 @@ fn a_record_that_another_one_took_the_place_of_is_told_of() {
         inspect::records_on(Box::new(disk), Path::new(FOLDER), "orders", 0).unwrap().collect();
     assert!(records.len() == 2 && records[0].is_ok(), "{}", records.len());
     let refused = records[1].as_ref().err().unwrap();
-    assert!(refused.fault == Fault::Operation && refused.message.contains("another position"), "{refused}");
+    assert!(
+        refused.fault == Fault::Operation && refused.message.contains("the expected position"),
+        "{refused}"
+    );
 }
 
 #[test]

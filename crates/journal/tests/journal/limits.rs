@@ -30,7 +30,7 @@ fn a_full_disk_is_a_limit_and_no_end() {
             Ok(_) => {}
             Err(Cause { fault: Fault::Resource, message: text, .. }) => {
                 refused += 1;
-                assert!(text.contains("make room"), "{text}");
+                assert!(text.contains("free space"), "{text}");
                 assert_eq!(writer.end(), start);
                 disk.limit(disk.bytes() + if round % 2 == 0 { 100 } else { 10_000 });
             }
@@ -67,7 +67,7 @@ fn the_limit_holds_rows_back_until_they_are_released() {
     writer.sync().unwrap();
     assert!(progress.first() > 50 && progress.bytes() < 15_000);
     let refused = reader.read(0).err().unwrap();
-    assert!(refused.fault == Fault::Operation && refused.message.contains("no longer there"), "{refused}");
+    assert!(refused.fault == Fault::Operation && refused.message.contains("no longer exists"), "{refused}");
     assert_eq!(reader.read(progress.first()).unwrap().unwrap().start, progress.first());
 }
 

@@ -8,10 +8,10 @@ use crate::support::fault_disk::{FaultDisk, Random};
 use crate::support::{request, rows};
 use arrow_array::RecordBatch;
 use tidemill_core::error::Cause;
-use tidemill_core::source::{Place, Places, Request};
+use tidemill_core::source::{Request, SourceOffset, SourceOffsets};
 use tidemill_journal::{Journal, StreamReader, StreamSettings, StreamWriter};
 
-/// So many runs; more with TIDEMILL_TEST_SEEDS.
+/// How many runs; more with TIDEMILL_TEST_SEEDS.
 const SEEDS: u64 = 1000;
 const CLIENTS: [&str; 3] =
     ["", "agent-1", "a client with a long name that takes more than one line of the record's head"];
@@ -20,8 +20,8 @@ const CLIENTS: [&str; 3] =
 #[derive(Clone, Default)]
 struct Model {
     records: Vec<(u64, RecordBatch, u64, Option<Request>)>,
-    /// The places that each record has changed, with its number.
-    places: Vec<(usize, Place)>,
+    /// The offsets that each record has changed, with its number.
+    offsets: Vec<(usize, SourceOffset)>,
     synced: u64,
 }
 
@@ -41,11 +41,11 @@ impl Model {
 }
 
 impl Model {
-    /// The last place of each part, without those that are known no more.
-    fn last_places(&self) -> Places {
-        let there = self.places.iter().filter(|(record, _)| *record < self.records.len());
+    /// The last offset of each part, without those that are known no more.
+    fn last_offsets(&self) -> SourceOffsets {
+        let there = self.offsets.iter().filter(|(record, _)| *record < self.records.len());
         let mut last = BTreeMap::new();
-        there.for_each(|(_, place)| _ = last.insert(place.part, place.at.clone()));
+        there.for_each(|(_, offset)| _ = last.insert(offset.part, offset.at.clone()));
         last.into_iter().filter_map(|(part, at)| Some((part, at?))).collect()
     }
 }
@@ -69,16 +69,16 @@ fn check(seed: u64, model: &Model, writer: &StreamWriter, reader: &mut StreamRea
         position = start + rows.num_rows() as u64;
     }
     assert_eq!(reader.read(position).unwrap(), None, "seed {seed}");
-    assert_eq!(*writer.places(), model.last_places(), "seed {seed}");
+    assert_eq!(*writer.offsets(), model.last_offsets(), "seed {seed}");
     for (client, last) in model.last_numbers() {
         assert!(writer.is_repeated(&request(&client, last)), "seed {seed}, client '{client}'");
         assert!(!writer.is_repeated(&request(&client, last + 1)), "seed {seed}, client '{client}'");
     }
 }
 
-fn place(random: &mut Random) -> Place {
+fn offset(random: &mut Random) -> SourceOffset {
     let at = (!random.is_once_in(4)).then(|| vec![random.below(256) as u8; random.below(200) as usize]);
-    Place { part: random.below(6), at }
+    SourceOffset { part: random.below(6), at }
 }
 
 /// One life of the journal; true if the disk failed.
@@ -98,10 +98,10 @@ fn live(seed: u64, random: &mut Random, model: &mut Model, writer: &mut StreamWr
         let request = random.is_once_in(3).then(|| request(client, random.below(100)));
         let arrived_ns = random.next();
         let start = model.end();
-        let places: Vec<Place> = (0..random.below(3)).map(|_| place(random)).collect();
-        match writer.append_from(&rows, arrived_ns, request.as_ref(), &places, &[]) {
+        let offsets: Vec<SourceOffset> = (0..random.below(3)).map(|_| offset(random)).collect();
+        match writer.append_from(&rows, arrived_ns, request.as_ref(), &offsets, &[]) {
             Ok(end) => {
-                model.places.extend(places.into_iter().map(|place| (model.records.len(), place)));
+                model.offsets.extend(offsets.into_iter().map(|offset| (model.records.len(), offset)));
                 model.records.push((start, rows, arrived_ns, request));
                 assert_eq!(end, model.end(), "seed {seed}");
             }
@@ -120,7 +120,7 @@ fn run(seed: u64) {
         let (mut writer, mut reader) = open(&disk).unwrap_or_else(|cause| panic!("seed {seed}: {cause}"));
         // What is there is a beginning of what was appended, and has all that was synced.
         model.records.retain(|(start, ..)| *start < writer.end());
-        model.places.retain(|(record, _)| *record < model.records.len());
+        model.offsets.retain(|(record, _)| *record < model.records.len());
         assert!(writer.end() >= model.synced, "seed {seed}: synced {}, there {}", model.synced, writer.end());
         check(seed, &model, &writer, &mut reader);
         model.synced = model.end();

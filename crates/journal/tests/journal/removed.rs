@@ -36,7 +36,7 @@ fn found_out(change: impl Fn(&Path)) {
     cuts.append(&cut(1)).unwrap();
     assert!(reason(writer.check_there()).contains("removed, moved or replaced"));
     let text = reason(writer.sync());
-    assert!(text.contains("query.journal/streams/numbers/") && text.contains("start anew"), "{text}");
+    assert!(text.contains("query.journal/streams/numbers/") && text.contains("start from scratch"), "{text}");
     assert_eq!(writer.progress().synced(), 3, "nothing more counts as safe");
     assert!(writer.append(&numbers, 0, None).is_err(), "it takes nothing more");
     assert!(reason(cuts.sync()).contains("query.journal/cuts/"));

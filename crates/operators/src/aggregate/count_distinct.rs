@@ -123,7 +123,7 @@ impl Distinct {
         match self.members.len() <= self.values_max {
             true => Ok(()),
             false => Err(Cause::resource(format!(
-                "count(distinct) keeps more than {} values in one partition; count an approximate number, or \
+                "count(distinct) keeps more than {} values in one partition; use an approximate count, or \
                  raise max_groups",
                 self.values_max
             ))),

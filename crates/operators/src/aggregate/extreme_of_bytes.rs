@@ -140,5 +140,5 @@ impl Accumulator for ExtremeBytes {
 
 fn text(bytes: &[u8]) -> Result<&str, Cause> {
     str::from_utf8(bytes)
-        .map_err(|error| Cause::bug(format!("a string is no longer text: {error}")).with_source(error))
+        .map_err(|error| Cause::bug(format!("a string is no longer valid UTF-8: {error}")).with_source(error))
 }

@@ -41,6 +41,12 @@ pub trait Aggregate: Send + Sync + Debug {
     /// The types of the columns of a partial result.
     fn partial_types(&self) -> Vec<DataType>;
 
+    /// How many of the last columns of a partial result did not exist in older versions. Older state is read with NULL
+    /// in their place.
+    fn partials_added(&self) -> usize {
+        0
+    }
+
     /// Whether merging partial results in any grouping and order gives bit-identical results: true for integers and
     /// extremes, false for sums of floating-point numbers.
     fn is_exact(&self) -> bool;
@@ -63,7 +69,9 @@ pub trait Accumulator: Send {
     /// [`resize`](Accumulator::resize). Rows for which `filter` is false or NULL do not count.
     ///
     /// # Errors
-    /// If an argument has a different type than declared (a bug), or a limit is reached.
+    /// If an argument has a different type than declared (a bug), or a limit is reached. An error ends the query. So if
+    /// only the values of a row are at fault, store that in the state of their group and return an error from
+    /// [`evaluate`](Accumulator::evaluate).
     fn update(
         &mut self,
         groups: &[u32],
@@ -99,7 +107,7 @@ pub trait Accumulator: Send {
 /// An argument or partial result has a different type than the function was made for.
 pub(crate) fn wrong_type(function: &str, expected: &str, given: Option<&ArrayRef>) -> Cause {
     let given = given.map_or("nothing".to_owned(), |column| column.data_type().to_string());
-    Cause::bug(format!("{function} was made for a column of {expected} and given {given}"))
+    Cause::bug(format!("{function} was created for a column of {expected}, but got {given}"))
 }
 
 /// There is no function of this name for this type.

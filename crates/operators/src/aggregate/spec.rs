@@ -6,6 +6,7 @@ use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use tidemill_core::Cause;
 
 use super::{Accumulator, Aggregate};
+use crate::state::StateColumns;
 
 /// A call of an aggregate function on columns of the input.
 #[derive(Clone, Debug)]
@@ -77,12 +78,22 @@ impl AggregateSpec {
         self.calls.iter().flat_map(|call| call.function.partial_types()).collect()
     }
 
+    /// The columns of a snapshot: these, and then the partial results.
+    pub(crate) fn state_columns(&self, mut types: Vec<DataType>) -> StateColumns {
+        let mut added = Vec::new();
+        for call in &self.calls {
+            types.extend(call.function.partial_types());
+            added.extend(types.len() - call.function.partials_added()..types.len());
+        }
+        StateColumns { types, added }
+    }
+
     /// The schema of keys, the given window columns, and results.
     pub(crate) fn results_schema(&self, window: &[DataType]) -> Result<SchemaRef, Cause> {
         let expected = self.keys.len() + window.len() + self.calls.len();
         if self.names.len() != expected {
             let given = self.names.len();
-            return Err(Cause::bug(format!("an aggregation of {expected} columns was given {given} names")));
+            return Err(Cause::bug(format!("an aggregation of {expected} columns got {given} names")));
         }
         let keys = self.keys.iter().map(|key| FieldRef::clone(&self.input.fields()[*key]));
         let window = window.iter().map(|bound| Arc::new(Field::new("", bound.clone(), false)));
@@ -103,7 +114,7 @@ impl AggregateSpec {
         for call in &self.calls {
             let filter = call.filter.map(|filter| self.input.field(filter).data_type());
             if filter.is_some_and(|data_type| *data_type != DataType::Boolean) {
-                return Err(Cause::bug(format!("the filter of {} is no boolean", call.function.name())));
+                return Err(Cause::bug(format!("the filter of {} is not a boolean", call.function.name())));
             }
         }
         Ok(())

@@ -157,5 +157,5 @@ fn overflow(function: &str, result: &DataType) -> Cause {
         DataType::Decimal128(_, _) => "cast the argument to DOUBLE, or to a DECIMAL of smaller scale",
         _ => "cast the argument to DECIMAL(38, 0)",
     };
-    Cause::user(format!("{function}: a result is too large for {result}; {remedy}"))
+    Cause::user(format!("{function}: a result does not fit into {result}; {remedy}"))
 }

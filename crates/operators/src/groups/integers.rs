@@ -197,7 +197,7 @@ impl IntegerTable {
     }
 
     fn unsupported(&self) -> Cause {
-        Cause::bug(format!("keys of {} are no numbers", self.data_type))
+        Cause::bug(format!("keys of {} are not numbers", self.data_type))
     }
 
     fn intern_values<K: Key>(&mut self, values: &[K], ids: &mut Vec<u32>) {

@@ -5,7 +5,7 @@
 //!
 //! Joins and running functions number their keys with `keys.rs` instead. They look keys up without adding them, remove
 //! single keys and renumber the others, and let NULL equal nothing. Groups do none of that: they are cleared as a whole and
-//! give their keys back as columns, so each kind of column has a table of its own here, without a branch for what
+//! give their keys back as columns, so each kind of column has its own table here, without a branch for what
 //! aggregates never ask.
 
 mod dictionary;
@@ -170,7 +170,7 @@ impl Groups {
             return Ok(());
         }
         let given = keys.iter().map(|column| column.data_type()).collect::<Vec<_>>();
-        Err(Cause::bug(format!("groups of keys of {:?} were given {given:?}", self.types)))
+        Err(Cause::bug(format!("groups with keys of {:?} got {given:?}", self.types)))
     }
 }
 

@@ -347,6 +347,11 @@ impl Operator for IntervalJoin {
         Some(self.watermark.timer(time.saturating_sub(self.spec.low_ns).saturating_add(1)))
     }
 
+    fn state_bytes(&self) -> usize {
+        let sides = self.sides.iter().map(Side::bytes).sum::<usize>();
+        sides + self.keys.bytes() + 16 * self.unmatched.capacity()
+    }
+
     fn snapshot(&self, writer: &mut SnapshotWriter) {
         writer.u8(VERSION);
         self.watermark.snapshot(writer);

@@ -32,6 +32,12 @@ impl Side {
         Side { store: RowStore::new(schema), entries: Vec::new(), rows: 0 }
     }
 
+    /// Bytes of memory held.
+    pub fn bytes(&self) -> usize {
+        let of_keys = self.entries.capacity() * size_of::<VecDeque<Entry>>();
+        self.store.bytes() + of_keys + self.rows * size_of::<Entry>()
+    }
+
     /// The rows of a key.
     pub fn entries(&self, key: u32) -> Option<&VecDeque<Entry>> {
         self.entries.get(key as usize)

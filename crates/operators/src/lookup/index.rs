@@ -89,7 +89,7 @@ impl Index {
                 Ok(keys.find(rows, columns)?.iter().map(entry).collect())
             }
             (_, [column]) => self.find_single(rows.column(*column)),
-            _ => Err(Cause::bug("an index of one column was given several")),
+            _ => Err(Cause::bug("an index of one column got several columns")),
         }
     }
 

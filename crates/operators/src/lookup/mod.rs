@@ -2,6 +2,7 @@
 
 mod dictionary;
 mod index;
+mod pieces;
 
 use std::sync::Arc;
 
@@ -11,10 +12,12 @@ use arrow_cast::cast;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::take::{take, take_arrays};
 use tidemill_core::error::Cause;
-use tidemill_core::{Cut, Expression, Transform, Transformed};
+use tidemill_core::memory::bytes_of_rows;
+use tidemill_core::{Cut, Expression, MemoryBudget, Transform, Transformed};
 
 use self::dictionary::DictionaryCache;
 use self::index::{Index, is_dictionary};
+use self::pieces::Pieces;
 use crate::join::{JoinKind, condition, joined_schema, right_field};
 use crate::keys::{KeyTable, NO_KEY, value_type};
 use crate::stored_rows::kernel_error;
@@ -34,6 +37,8 @@ pub struct LookupSpec {
     /// An additional condition: Boolean, over all of the stream's columns followed by all of the table's. NULL is not a
     /// match.
     pub residual: Option<Arc<dyn Expression>>,
+    /// The memory for joined rows.
+    pub memory: MemoryBudget,
     /// The columns of the output.
     pub output: Vec<LookupColumn>,
 }
@@ -99,12 +104,12 @@ impl Dimension {
     /// If there is no key, its types cannot be compared, or the table is too large.
     pub fn new(table: RecordBatch, keys: Vec<usize>) -> Result<Self, Cause> {
         if keys.is_empty() {
-            return Err(Cause::bug("a table to look up in has no key"));
+            return Err(Cause::bug("a lookup table has no key"));
         }
         if table.num_rows() >= NO_KEY as usize {
             let rows = table.num_rows();
             return Err(Cause::resource(format!(
-                "a table to look up in has {rows} rows, less than 2^32 may be"
+                "a lookup table has {rows} rows, but must have fewer than 2^32"
             )));
         }
         let table = without_dictionaries(table, &keys)?;
@@ -122,6 +127,25 @@ impl Dimension {
         let key_types = keys.iter().map(|key| table.column(*key).data_type().clone()).collect();
         let index = Index::new(&table, &keys, numbering, &entries)?;
         Ok(Dimension { table, keys, key_types, index, rows_of_keys })
+    }
+
+    /// Where to divide rows with these entries so that each piece has few enough pairs, or is one row.
+    fn piece_ends(&self, entries: &[u32], rows: &RecordBatch) -> Vec<usize> {
+        let Some(rows_of_keys) = &self.rows_of_keys else { return vec![entries.len()] };
+        let length = |rows: &RecordBatch| bytes_of_rows(rows) / rows.num_rows().max(1);
+        let pairs_at_once = pieces::pairs_at_once(length(rows) + length(&self.table));
+        let (mut ends, mut pairs) = (Vec::new(), 0);
+        for (row, entry) in entries.iter().enumerate() {
+            pairs += if *entry == NO_KEY { 1 } else { rows_of_keys.of(*entry).len() };
+            if pairs >= pairs_at_once {
+                ends.push(row + 1);
+                pairs = 0;
+            }
+        }
+        if pairs > 0 || ends.is_empty() {
+            ends.push(entries.len());
+        }
+        ends
     }
 
     /// The rows. Key columns that were dictionaries are replaced by their values.
@@ -168,7 +192,7 @@ impl RowsOfKeys {
 /// ```
 /// use std::sync::Arc;
 /// use tidemill_core::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-/// use tidemill_core::{Cut, Transform};
+/// use tidemill_core::{Cut, MemoryBudget, Transform};
 /// use tidemill_operators::lookup::{Dimension, Lookup, LookupColumn, LookupKind, LookupSpec};
 ///
 /// let column = |values: Vec<i64>| Arc::new(Int64Array::from(values)) as ArrayRef;
@@ -182,6 +206,7 @@ impl RowsOfKeys {
 ///     kind: LookupKind::Inner,
 ///     residual: None,
 ///     output: vec![LookupColumn::Stream(0), LookupColumn::Dimension(1)],
+///     memory: MemoryBudget::unlimited(),
 /// }).unwrap();
 /// let joined = lookup.apply(&stream, &Cut::first()).unwrap();
 /// assert_eq!(joined.causes, Some(vec![0, 2]));
@@ -211,7 +236,7 @@ impl Lookup {
         if given != spec.dimension.key_types {
             let wanted = &spec.dimension.key_types;
             return Err(Cause::bug(format!(
-                "a join's keys must have equal types, not {given:?} and {wanted:?}"
+                "the keys of a join must have equal types, not {given:?} and {wanted:?}"
             )));
         }
         Ok(Lookup { schema: output_schema(&spec), spec, dictionary: DictionaryCache::default() })
@@ -309,6 +334,28 @@ impl Lookup {
 impl Transform for Lookup {
     fn apply(&mut self, rows: &RecordBatch, cut: &Cut) -> Result<Transformed, Cause> {
         let entries = self.entries(rows)?;
+        let ends = self.spec.dimension.piece_ends(&entries, rows);
+        if ends.len() <= 1 {
+            return self.join(rows, entries, cut);
+        }
+        let mut pieces = Pieces::new(&self.schema, &self.spec.memory);
+        let mut start = 0;
+        for end in ends {
+            let piece = rows.slice(start, end - start);
+            pieces.add(
+                self.join(&piece, entries[start..end].to_vec(), cut)?,
+                start as u32,
+                piece.num_rows(),
+            )?;
+            start = end;
+        }
+        pieces.joined()
+    }
+}
+
+impl Lookup {
+    /// Joins rows whose index entries are known.
+    fn join(&self, rows: &RecordBatch, entries: Vec<u32>, cut: &Cut) -> Result<Transformed, Cause> {
         let mut pairs = self.pairs(entries);
         if let Some(residual) = self.spec.residual.clone() {
             pairs = self.filter(rows, residual.as_ref(), pairs, cut)?;

@@ -28,7 +28,11 @@ pub(super) fn make(input: Input, values: &DataType) -> Result<Box<dyn RunningFun
     Ok(match (values, &result) {
         (DataType::Decimal128(_, scale), DataType::Decimal128(_, result_scale)) => {
             let factor = 10_i128.pow((result_scale - scale).max(0) as u32);
-            Box::new(RunningFold::new(MeanOfDecimals { result: result.clone(), factor }, result, input))
+            let mean = MeanType::Decimal { data_type: result.clone(), factor };
+            Box::new(RunningFold::new(ExactMean { result: mean }, result, input))
+        }
+        (integer, _) if integer.is_integer() => {
+            Box::new(RunningFold::new(ExactMean { result: MeanType::Float }, result, input))
         }
         _ => Box::new(RunningFold::new(MeanOfFloats, result, input)),
     })
@@ -64,20 +68,24 @@ impl Fold for MeanOfFloats {
     }
 }
 
-/// Sum and number of values. The mean has four more decimals and is rounded half away from zero.
+/// Exact sum and number of values.
 #[derive(Debug)]
-struct MeanOfDecimals {
-    result: DataType,
-    factor: i128,
+struct ExactMean {
+    result: MeanType,
 }
 
-impl MeanOfDecimals {
-    fn overflow(&self) -> Cause {
-        Cause::user(format!("a running AVG does not fit {}; cast its values to DOUBLE", self.result))
-    }
+/// What a mean is given as.
+#[derive(Debug)]
+enum MeanType {
+    Float,
+    /// With more decimals than the values, rounded half away from zero: the sum is multiplied by `factor` first.
+    Decimal {
+        data_type: DataType,
+        factor: i128,
+    },
 }
 
-impl Fold for MeanOfDecimals {
+impl Fold for ExactMean {
     type State = (i128, u64);
 
     fn states(&self, column: Option<&ArrayRef>, _rows: usize) -> Result<Vec<(i128, u64)>, Cause> {
@@ -89,16 +97,20 @@ impl Fold for MeanOfDecimals {
     }
 
     fn finish(&self, results: &[Option<(i128, u64)>]) -> Result<ArrayRef, Cause> {
-        let mean = |(sum, count): (i128, u64)| {
-            let half = i128::from(count) / 2 * sum.signum();
-            let sum = Some(sum).filter(|sum| *sum != TOO_LARGE);
-            let scaled = sum.and_then(|sum| sum.checked_mul(self.factor));
-            let rounded = scaled.and_then(|scaled| scaled.checked_add(half));
-            rounded.map(|rounded| rounded / i128::from(count)).ok_or_else(|| self.overflow())
-        };
-        let means: Vec<Option<i128>> =
-            results.iter().map(|result| result.map(mean).transpose()).collect::<Result<_, _>>()?;
-        decimals(means.into_iter(), &self.result).map_err(|_| self.overflow())
+        match &self.result {
+            MeanType::Float => {
+                let mean =
+                    |result: &Option<(i128, u64)>| result.map(|(sum, count)| sum as f64 / count as f64);
+                Ok(Arc::new(results.iter().map(mean).collect::<Float64Array>()))
+            }
+            MeanType::Decimal { data_type, factor } => {
+                let mean =
+                    |(sum, count)| rounded_mean(sum, count, *factor).ok_or_else(|| too_large(data_type));
+                let means: Vec<Option<i128>> =
+                    results.iter().map(|result| result.map(mean).transpose()).collect::<Result<_, _>>()?;
+                decimals(means.into_iter(), data_type).map_err(|_| too_large(data_type))
+            }
+        }
     }
 
     fn write(&self, (sum, count): (i128, u64), writer: &mut SnapshotWriter) {
@@ -109,4 +121,23 @@ impl Fold for MeanOfDecimals {
     fn read(&self, reader: &mut SnapshotReader<'_>) -> Result<(i128, u64), Cause> {
         Ok((read_integer(reader)?, reader.u64()?))
     }
+
+    fn read_older(&self, reader: &mut SnapshotReader<'_>) -> Result<(i128, u64), Cause> {
+        match self.result {
+            // Older versions added floating-point numbers.
+            MeanType::Float => MeanOfFloats.read(reader).map(|(sum, count)| (sum as i128, count)),
+            MeanType::Decimal { .. } => self.read(reader),
+        }
+    }
+}
+
+/// `sum * factor / count`, rounded half away from zero; `None` if it cannot be computed in 128 bits.
+fn rounded_mean(sum: i128, count: u64, factor: i128) -> Option<i128> {
+    let half = i128::from(count) / 2 * sum.signum();
+    let sum = Some(sum).filter(|sum| *sum != TOO_LARGE)?;
+    Some(sum.checked_mul(factor)?.checked_add(half)? / i128::from(count))
+}
+
+fn too_large(result: &DataType) -> Cause {
+    Cause::user(format!("a running AVG does not fit into {result}; cast its values to DOUBLE"))
 }

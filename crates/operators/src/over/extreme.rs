@@ -126,6 +126,11 @@ impl RunningFunction for Extreme {
         self.values.len()
     }
 
+    fn bytes(&self, _keys: usize) -> usize {
+        // Each value is held once more as bytes that are compared.
+        2 * self.values.bytes()
+    }
+
     fn snapshot(&self, writer: &mut SnapshotWriter) {
         self.coordinates.snapshot(writer);
         self.values.snapshot(writer);

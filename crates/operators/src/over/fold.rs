@@ -32,7 +32,15 @@ pub(super) trait Fold: Send + Debug {
     fn write(&self, state: Self::State, writer: &mut SnapshotWriter);
 
     fn read(&self, reader: &mut SnapshotReader<'_>) -> Result<Self::State, Cause>;
+
+    /// Reads what the first version of the snapshot's format has.
+    fn read_older(&self, reader: &mut SnapshotReader<'_>) -> Result<Self::State, Cause> {
+        self.read(reader)
+    }
 }
+
+/// How the state of values is read.
+type Read<'a, S> = &'a dyn Fn(&mut SnapshotReader<'_>) -> Result<S, Cause>;
 
 /// A running aggregate.
 #[derive(Debug)]
@@ -68,6 +76,24 @@ impl<F: Fold> RunningFold<F> {
             keys: Vec::new(),
             rows_held: 0,
         }
+    }
+}
+
+impl<F: Fold> RunningFold<F> {
+    /// Reads the state of all keys.
+    fn frontiers(
+        &mut self,
+        reader: &mut SnapshotReader<'_>,
+        read: impl Fn(&F, &mut SnapshotReader<'_>) -> Result<F::State, Cause>,
+    ) -> Result<Vec<Frontier<F::State>>, Cause> {
+        self.coordinates.restore(reader)?;
+        let mut keys = Vec::new();
+        for _ in 0..reader.u64()? {
+            let frontier = Frontier::restore(&|reader| read(&self.fold, reader), reader)?;
+            self.rows_held += frontier.len();
+            keys.push(frontier);
+        }
+        Ok(keys)
     }
 }
 
@@ -128,12 +154,12 @@ impl<F: Fold> RunningFunction for RunningFold<F> {
     }
 
     fn restore(&mut self, reader: &mut SnapshotReader<'_>) -> Result<(), Cause> {
-        self.coordinates.restore(reader)?;
-        for _ in 0..reader.u64()? {
-            let frontier = Frontier::restore(&self.fold, reader)?;
-            self.rows_held += frontier.len();
-            self.keys.push(frontier);
-        }
+        self.keys = self.frontiers(reader, |fold, reader| fold.read(reader))?;
+        Ok(())
+    }
+
+    fn restore_older(&mut self, reader: &mut SnapshotReader<'_>) -> Result<(), Cause> {
+        self.keys = self.frontiers(reader, |fold, reader| fold.read_older(reader))?;
         Ok(())
     }
 }
@@ -208,17 +234,17 @@ impl<S: Copy> Frontier<S> {
         }
     }
 
-    fn restore<F: Fold<State = S>>(fold: &F, reader: &mut SnapshotReader<'_>) -> Result<Self, Cause> {
+    fn restore(read: Read<'_, S>, reader: &mut SnapshotReader<'_>) -> Result<Self, Cause> {
         let mut frontier = Frontier::default();
         let (older, younger) = (reader.u64()?, reader.u64()?);
         for _ in 0..older {
-            frontier.older.push((reader.i64()?, fold.read(reader)?));
+            frontier.older.push((reader.i64()?, read(reader)?));
         }
         for _ in 0..younger {
-            frontier.younger.push_back((reader.i64()?, fold.read(reader)?));
+            frontier.younger.push_back((reader.i64()?, read(reader)?));
         }
         if reader.u8()? != 0 {
-            frontier.younger_together = Some(fold.read(reader)?);
+            frontier.younger_together = Some(read(reader)?);
         }
         Ok(frontier)
     }

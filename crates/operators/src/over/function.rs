@@ -11,6 +11,9 @@ use super::spec::Frame;
 use crate::failed_results::FailedResults;
 use crate::stored_rows::kernel_error;
 
+/// About what a function holds for a key, or for a row of which it keeps a number.
+const STATE_BYTES: usize = 32;
+
 /// A function with its state.
 pub(super) trait RunningFunction: Send + Debug {
     /// Its results for these rows, which follow those of earlier calls.
@@ -21,11 +24,21 @@ pub(super) trait RunningFunction: Send + Debug {
         0
     }
 
+    /// About how many bytes it holds for this many keys.
+    fn bytes(&self, keys: usize) -> usize {
+        STATE_BYTES * (keys + self.rows_held())
+    }
+
     /// Writes its state.
     fn snapshot(&self, writer: &mut SnapshotWriter);
 
     /// Reads its state into a fresh function.
     fn restore(&mut self, reader: &mut SnapshotReader<'_>) -> Result<(), Cause>;
+
+    /// Reads the state that the first version of the snapshot's format has.
+    fn restore_older(&mut self, reader: &mut SnapshotReader<'_>) -> Result<(), Cause> {
+        self.restore(reader)
+    }
 }
 
 /// Rows in event-time order.

@@ -73,6 +73,12 @@ impl KeptValues {
         self.store.gather(numbers)?.pop().ok_or_else(|| Cause::bug("kept values have no column"))
     }
 
+    /// Bytes of memory held.
+    pub fn bytes(&self) -> usize {
+        let of_keys = self.keys.capacity() * size_of::<VecDeque<Kept>>();
+        self.store.bytes() + of_keys + self.count * size_of::<Kept>()
+    }
+
     /// The number of keys.
     pub fn key_count(&self) -> usize {
         self.keys.len()

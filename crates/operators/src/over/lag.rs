@@ -68,6 +68,10 @@ impl RunningFunction for Lag {
         self.values.len()
     }
 
+    fn bytes(&self, _keys: usize) -> usize {
+        self.values.bytes()
+    }
+
     fn snapshot(&self, writer: &mut SnapshotWriter) {
         self.values.snapshot(writer);
     }

@@ -34,7 +34,9 @@ use crate::keys::KeyTable;
 use crate::stored_rows::{CycleRows, check_limit, event_times, kernel_error, with_schema};
 use crate::watermark::Watermark;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// Means of integers were means of floating-point numbers, into which rows were converted before.
+const VERSION_OF_FLOATS: u8 = 1;
 
 /// The columns of the output: those of the rows, then one for each function.
 ///
@@ -193,6 +195,12 @@ impl Operator for Over {
         self.buffer.first_time().map(|time| self.watermark.timer(time.saturating_add(1)))
     }
 
+    fn state_bytes(&self) -> usize {
+        let in_functions =
+            self.functions.iter().map(|function| function.bytes(self.keys.len())).sum::<usize>();
+        self.buffer.bytes() + self.keys.bytes() + in_functions
+    }
+
     fn snapshot(&self, writer: &mut SnapshotWriter) {
         writer.u8(VERSION);
         self.watermark.snapshot(writer);
@@ -204,10 +212,16 @@ impl Operator for Over {
     }
 
     fn restore(&mut self, reader: &mut SnapshotReader<'_>) -> Result<(), Cause> {
-        reader.version(VERSION)?;
+        let is_older = reader.version_of(&[VERSION_OF_FLOATS, VERSION])? == VERSION_OF_FLOATS;
         self.watermark.restore(reader)?;
         self.keys.restore(reader)?;
-        self.buffer.restore(reader)?;
-        self.functions.iter_mut().try_for_each(|function| function.restore(reader))
+        match is_older {
+            false => self.buffer.restore(reader)?,
+            true => self.buffer.restore_older(reader)?,
+        }
+        self.functions.iter_mut().try_for_each(|function| match is_older {
+            false => function.restore(reader),
+            true => function.restore_older(reader),
+        })
     }
 }

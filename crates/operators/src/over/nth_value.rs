@@ -24,7 +24,7 @@ pub(super) struct NthValue {
 impl NthValue {
     pub fn new(column: usize, data_type: &DataType, n: usize, frame: Frame) -> Result<Self, Cause> {
         if n == 0 {
-            return Err(Cause::user("NTH_VALUE counts rows from 1, there is no row 0"));
+            return Err(Cause::user("NTH_VALUE counts rows from 1; there is no row 0"));
         }
         let (coordinates, values) = (Coordinates::new(frame), KeptValues::new(data_type));
         Ok(NthValue { column, n, frame, coordinates, values })
@@ -54,6 +54,10 @@ impl RunningFunction for NthValue {
 
     fn rows_held(&self) -> usize {
         self.values.len()
+    }
+
+    fn bytes(&self, _keys: usize) -> usize {
+        self.values.bytes()
     }
 
     fn snapshot(&self, writer: &mut SnapshotWriter) {

@@ -112,7 +112,10 @@ struct SumOfIntegers {
 
 impl SumOfIntegers {
     fn overflow(&self) -> Cause {
-        Cause::user(format!("a running SUM does not fit {}; cast its values to a wider type", self.result))
+        Cause::user(format!(
+            "a running SUM does not fit into {}; cast its values to a wider type",
+            self.result
+        ))
     }
 }
 
@@ -159,7 +162,7 @@ pub(super) fn decimals(
     data_type: &DataType,
 ) -> Result<ArrayRef, Cause> {
     let DataType::Decimal128(precision, scale) = *data_type else {
-        return Err(Cause::bug(format!("{data_type} is no decimal type of 128 bits")));
+        return Err(Cause::bug(format!("{data_type} is not a decimal type of 128 bits")));
     };
     let fit = |value: Option<i128>| {
         let checked = value.map(|value| Decimal128Type::validate_decimal_precision(value, precision, scale));

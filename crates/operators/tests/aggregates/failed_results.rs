@@ -1,4 +1,4 @@
-//! Sums that their type cannot hold: NULL, counted, told with their group, and there again when they fit.
+//! Sums that their type cannot hold: NULL, counted, reported with their group, and back when they fit.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -139,7 +139,7 @@ fn a_session_is_told_of_with_its_key_its_bounds_and_the_cycle() {
     let told = log.read();
     assert_eq!(told.count, 1);
     let expected = format!(
-        "total is NULL for text: a, window_start: {}, window_end: {}, cycle 9: sum: a result is too large for Int64",
+        "total is NULL for text: a, window_start: {}, window_end: {}, cycle 9: sum: a result does not fit into Int64",
         time(1),
         time(13)
     );

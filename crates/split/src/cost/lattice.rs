@@ -244,7 +244,7 @@ mod tests {
         // Measured on a shared machine: 2048 rows were slower than 1024, and 8192 nearly twice as fast.
         let noisy = measured(&[1.8, 3.6, 7.2, 13.6, 24.6, 23.5, 33.6, 43.6]);
         assert_eq!(window_rows(64, 8192, noisy), 8192);
-        // On a plateau, what is slower by noise is no reason to stop before the best.
+        // On a plateau, a step that is slower by noise must not stop the search before the best.
         let plateau = measured(&[10.0, 40.0, 39.0, 41.0, 40.5, 40.9, 39.5, 40.0]);
         assert_eq!(window_rows(64, 8192, plateau), 1024);
         // Without noise it is the papers' first step that gains too little.

@@ -2,36 +2,51 @@
 
 use std::sync::Arc;
 
-use tidemill_engine::fields::{Fields, Malformed, PutFields, TakeFields};
+use tidemill_engine::fields::{Fields, Malformed, PutFields, TakeFields, take_all};
 
 use super::Definition;
 
 /// The version of the bytes.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// What other processes of a query must know to have the same plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Instructions {
-    /// The statements that have changed settings, in order.
-    pub settings: Vec<String>,
+    /// The settings, see [`Settings::encode`](crate::Settings::encode).
+    pub settings: Vec<u8>,
     /// The catalogue.
     pub definitions: Vec<Arc<Definition>>,
-    /// The query; `None`: everything that the catalogue requests.
-    pub query: Option<String>,
+    pub requested: Requested,
+}
+
+/// What is to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Requested {
+    /// A query.
+    Query(String),
+    /// These sinks and materialized views.
+    Outputs(Vec<String>),
 }
 
 impl Instructions {
-    /// Version; number of settings, the statement of each; number of definitions, each; whether there is a query, and the
-    /// query.
+    /// Version; settings; number of definitions, each; 0 and a query, or 1, the number of outputs and the name of each.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         bytes.put_u32(VERSION);
-        bytes.put_u64(self.settings.len() as u64);
-        self.settings.iter().for_each(|statement| bytes.put_bytes(statement.as_bytes()));
+        bytes.put_bytes(&self.settings);
         bytes.put_u64(self.definitions.len() as u64);
         self.definitions.iter().for_each(|definition| definition.put(&mut bytes));
-        bytes.put_u8(self.query.is_some().into());
-        self.query.iter().for_each(|statement| bytes.put_bytes(statement.as_bytes()));
+        match &self.requested {
+            Requested::Query(query) => {
+                bytes.put_u8(0);
+                bytes.put_bytes(query.as_bytes());
+            }
+            Requested::Outputs(names) => {
+                bytes.put_u8(1);
+                bytes.put_u64(names.len() as u64);
+                names.iter().for_each(|name| bytes.put_bytes(name.as_bytes()));
+            }
+        }
         bytes
     }
 
@@ -41,16 +56,19 @@ impl Instructions {
         if fields.u32()? != VERSION {
             return Err(Malformed);
         }
-        let settings = (0..fields.u64()?).map(|_| fields.text()).collect::<Result<_, _>>()?;
+        let settings = fields.bytes()?.to_vec();
         let definitions = (0..fields.u64()?).map(|_| Definition::take(&mut fields).map(Arc::new));
         let definitions = definitions.collect::<Result<_, _>>()?;
-        let query = match fields.u8()? {
-            0 => None,
-            1 => Some(fields.text()?),
+        let requested = match fields.u8()? {
+            0 => Requested::Query(fields.text()?),
+            1 => {
+                let count = fields.u64()?;
+                Requested::Outputs(take_all(&mut fields, count, Fields::text)?)
+            }
             _ => return Err(Malformed),
         };
         match fields.0.is_empty() {
-            true => Ok(Instructions { settings, definitions, query }),
+            true => Ok(Instructions { settings, definitions, requested }),
             false => Err(Malformed),
         }
     }
@@ -68,11 +86,12 @@ mod tests {
             let idle_after = Duration::from_millis(version);
             Arc::new(Definition { version, statement: statement.to_owned(), idle_after })
         };
-        for query in [None, Some("SELECT ';' -- ;".to_owned())] {
+        let outputs = Requested::Outputs(vec!["one".to_owned(), "a; b".to_owned()]);
+        for requested in [outputs, Requested::Query("SELECT ';' -- ;".to_owned())] {
             let instructions = Instructions {
-                settings: vec!["SET workers = 2 -- not at its end".to_owned()],
+                settings: crate::Settings::default().encode(),
                 definitions: vec![definition(1, "CREATE VIEW a AS SELECT 1 --"), definition(2, "")],
-                query,
+                requested,
             };
             let bytes = instructions.encode();
             assert_eq!(Instructions::decode(&bytes), Ok(instructions));

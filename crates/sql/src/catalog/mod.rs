@@ -1,28 +1,41 @@
 //! The catalogue of a database: its definitions in order, and what they give.
 
 mod definition;
+mod failed;
 mod instructions;
+mod journals;
+mod listing;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use datafusion::logical_expr::LogicalPlan;
-use tidemill_engine::PlaceGroup;
+use tidemill_connect::memory::PushTarget;
+use tidemill_engine::{Beginning, PlaceGroup, PoolStatus};
 
 pub use self::definition::Definition;
-pub(crate) use self::instructions::Instructions;
+pub use self::failed::FailedDefinition;
+pub(crate) use self::failed::{defined, is_insert};
+pub(crate) use self::instructions::{Instructions, Requested};
+pub use self::listing::ListedRelation;
 use crate::connectors::{self, ConnectorTable, SinkDefinition};
 use crate::extension::Registry;
 use crate::logical::Functions;
-use crate::named_relations::{NamedRelations, Relation, ViewDefinition};
-use crate::view::ViewHandle;
+use crate::pool_definition::PoolDefinition;
+use crate::query::real_time::TimeContract;
+use crate::query::view::ViewHandle;
+use crate::relations::named_relations::{NamedRelations, Relation, ViewDefinition};
+use crate::relations::source_definition::SourceDefinition;
+use crate::statement::{RelationKind, Statement};
 
 /// A defined sink, and its input.
 #[derive(Clone)]
 pub(crate) struct SinkEntry {
     pub definition: SinkDefinition,
     pub max_latency: Option<Duration>,
+    pub contract: Option<TimeContract>,
+    pub beginning: Option<Beginning>,
     pub inputs: Vec<LogicalPlan>,
 }
 
@@ -50,6 +63,8 @@ pub struct Catalog {
     pub(crate) relations: NamedRelations,
     pub(crate) sinks: BTreeMap<String, SinkEntry>,
     pub(crate) places: BTreeMap<String, PlaceGroup>,
+    pub(crate) pools: BTreeMap<String, Arc<PoolDefinition>>,
+    failed: Vec<Arc<FailedDefinition>>,
     pub(crate) functions: Arc<Functions>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) connectors: Arc<ConnectorTable>,
@@ -59,13 +74,15 @@ pub struct Catalog {
 impl Catalog {
     /// Version 0: no definitions, the built-in generators and functions.
     pub(crate) fn empty() -> Catalog {
-        let mut registry = Registry::default();
-        connectors::register(&mut registry);
+        let generators = connectors::built_in_generators();
+        let registry = Registry { generators, ..Registry::default() };
         Catalog {
             definitions: Vec::new(),
             relations: NamedRelations::default(),
             sinks: BTreeMap::new(),
             places: BTreeMap::new(),
+            pools: BTreeMap::new(),
+            failed: Vec::new(),
             functions: Arc::default(),
             registry: Arc::new(registry),
             connectors: Arc::new(connectors::built_in()),
@@ -78,15 +95,76 @@ impl Catalog {
         self.definitions.len() as u64
     }
 
+    /// What each pool has done since it last started, by name; pools that no query has run in are left out.
+    pub fn pools(&self) -> Vec<(String, PoolStatus)> {
+        let pools = self.pools.iter();
+        pools.filter_map(|(name, pool)| Some((name.clone(), pool.status()?))).collect()
+    }
+
     /// Its definitions, in order.
     pub fn definitions(&self) -> &[Arc<Definition>] {
         &self.definitions
     }
 
     /// Adds a definition whose effect is in the catalogue.
-    pub(crate) fn note(&mut self, statement: &str, idle_after: Duration) {
-        let (version, statement) = (self.version() + 1, statement.to_owned());
-        self.definitions.push(Arc::new(Definition { version, statement, idle_after }));
+    pub(crate) fn note(&mut self, statement: &Statement, idle_after: Duration) {
+        let (version, text) = (self.version() + 1, statement.text.clone());
+        // `IF NOT EXISTS` leaves a failed definition as it is.
+        if let Some((kind, name)) = defined(statement)
+            && self.has(kind, name)
+        {
+            self.forget_failed(kind, name);
+        }
+        self.definitions.push(Arc::new(Definition { version, statement: text, idle_after }));
+    }
+
+    /// Adds a definition that has no effect, because it could not be executed again.
+    pub(crate) fn note_failed(&mut self, failed: FailedDefinition, is_insert: bool) {
+        match &failed.defines {
+            // What it would have replaced does not exist either; but a sink stays if its query fails.
+            Some((RelationKind::Places, name)) => drop(self.places.remove(name)),
+            Some((RelationKind::Pool, name)) => drop(self.pools.remove(name)),
+            Some((RelationKind::Sink, _)) if is_insert => {}
+            Some((RelationKind::Sink, name)) => drop(self.sinks.remove(name)),
+            Some((_, name)) => drop(self.relations.remove(name)),
+            None => {}
+        }
+        self.definitions.push(Arc::clone(&failed.definition));
+        self.failed.push(Arc::new(failed));
+    }
+
+    /// Whether there is something of this name. Places have names of their own; all other things share theirs.
+    fn has(&self, kind: RelationKind, name: &str) -> bool {
+        match kind {
+            RelationKind::Places => self.places.contains_key(name),
+            RelationKind::Pool => self.pools.contains_key(name),
+            RelationKind::Sink => self.sinks.contains_key(name),
+            _ => self.relations.get(name).is_some(),
+        }
+    }
+
+    /// The definitions that could not be executed again, and were neither dropped nor replaced since.
+    pub fn failed_definitions(&self) -> &[Arc<FailedDefinition>] {
+        &self.failed
+    }
+
+    /// The definition of a name that has failed.
+    pub(crate) fn failed(&self, kind: RelationKind, name: &str) -> Option<&FailedDefinition> {
+        self.failed.iter().find(|failed| failed.takes(kind, name)).map(Arc::as_ref)
+    }
+
+    /// The names that queries may use and whose definitions have failed, with the reasons.
+    pub(crate) fn failed_relations(&self) -> BTreeMap<&str, &str> {
+        let relations = self.failed.iter().filter_map(|failed| {
+            let (kind, name) = failed.defines.as_ref()?;
+            let is_relation = !matches!(kind, RelationKind::Places | RelationKind::Pool);
+            is_relation.then_some((name.as_str(), failed.reason.as_str()))
+        });
+        relations.collect()
+    }
+
+    pub(crate) fn forget_failed(&mut self, kind: RelationKind, name: &str) {
+        self.failed.retain(|failed| !failed.takes(kind, name));
     }
 
     /// From now on, queries that name this view read its rows as they are at that moment instead of computing it again.
@@ -109,6 +187,34 @@ impl Catalog {
         self.has_attached_views = true;
     }
 
+    /// The same version, in which the views that run stay as they are now: all of them after one cycle, the newest that they
+    /// have in common. A view that is too far behind the others cannot be read in it.
+    #[must_use]
+    pub fn at_one_cycle(&self) -> Catalog {
+        let stored = |(name, relation): (&str, &Relation)| {
+            let rows = match relation {
+                Relation::Source(rows) => rows,
+                Relation::View(view) => view.rows.as_ref()?,
+                Relation::Process(_) => return None,
+            };
+            Some((name.to_owned(), Arc::clone(rows), rows.stored.clone()?))
+        };
+        let views: Vec<_> = self.relations.iter().filter_map(stored).collect();
+        let stores: Vec<_> = views.iter().map(|(_, _, stored)| stored.clone()).collect();
+        let mut pinned = self.clone();
+        for ((name, rows, _), stored) in views.into_iter().zip(crate::store::pinned(&stores)) {
+            let rows = Arc::new(SourceDefinition { stored: Some(stored), ..rows.as_ref().clone() });
+            let relation = match self.relations.get(&name) {
+                Some(Relation::View(view)) => {
+                    Relation::View(Arc::new(ViewDefinition { rows: Some(rows), ..view.as_ref().clone() }))
+                }
+                _ => Relation::Source(rows),
+            };
+            pinned.relations.add(&name, relation);
+        }
+        pinned
+    }
+
     /// Whether queries may read rows that only this process has.
     pub(crate) fn has_attached_views(&self) -> bool {
         self.has_attached_views
@@ -117,6 +223,28 @@ impl Catalog {
     /// Whether a sink writes to standard output.
     pub fn writes_to_standard_output(&self) -> bool {
         self.sinks.values().any(|sink| sink.definition.connector == "stdout")
+    }
+
+    /// Where rows are put into a source that is given its rows (`connector = 'push'`); `None` if there is no such source.
+    pub fn push_target(&self, name: &str) -> Option<&PushTarget> {
+        match self.relations.get(name) {
+            Some(Relation::Source(source)) => source.push.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Whether there is a sink with an input, or a materialized view, of this name.
+    pub fn has_output(&self, name: &str) -> bool {
+        let is_materialized = match self.relations.get(name) {
+            Some(Relation::View(view)) => view.materialized.is_some(),
+            _ => false,
+        };
+        is_materialized || self.sinks.get(name).is_some_and(|sink| !sink.inputs.is_empty())
+    }
+
+    /// Whether this is a view of the catalogue: neither dropped nor replaced since it was started.
+    pub fn has_view(&self, view: &ViewHandle) -> bool {
+        matches!(self.relations.get(view.name()), Some(Relation::View(known)) if view.is_of(known))
     }
 
     /// Whether there are sinks or materialized views to run.

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::{Expr, ExprSchemable, cast};
 use datafusion::sql::sqlparser::ast;
+use tidemill_connect::formats::{with_characters_max, with_epoch_unit};
 use tidemill_engine::EventTime;
 
-use crate::logical::Provider;
-use crate::statement::{Column, CreateSource, Statement};
-use crate::text_error::TextError;
+use super::formats::TIMESTAMP_UNIT;
+use crate::logical::{Provider, check_independent_of_cycles};
+use crate::statement::{Column, CreateSource, Options, Statement, text_length};
+use crate::text::TextError;
 
 /// The columns that the source itself must have; `None`: any.
 pub(super) fn declared_columns(
@@ -24,13 +26,50 @@ pub(super) fn declared_columns(
             .data_type
             .as_ref()
             .ok_or_else(|| statement.error(column.span, format!("column '{}' has no type", column.name)))?;
-        let field = provider
-            .data_type(data_type)
-            .map_err(|error| statement.error(column.type_span, crate::expression::plain(&error)))?;
-        Ok(Field::new(column.name.as_str(), field, !column.not_null))
+        let characters_max = text_length(data_type);
+        let plain = characters_max.map(|_| ast::DataType::Varchar(None));
+        let field = provider.data_type(plain.as_ref().unwrap_or(data_type)).map_err(|error| {
+            statement.error(column.type_span, crate::expressions::compiled::plain(&error))
+        })?;
+        let field = Field::new(column.name.as_str(), field, !column.not_null);
+        Ok(match characters_max {
+            Some(characters_max) => with_characters_max(field, characters_max),
+            None => field,
+        })
     };
     let fields: Vec<Field> = stored.map(field).collect::<Result<_, TextError>>()?;
     Ok((!fields.is_empty()).then(|| Arc::new(Schema::new(fields))))
+}
+
+/// The columns whose times may be written as numbers of this unit (`timestamp_unit`).
+pub(super) fn with_timestamp_unit(
+    declared: Option<SchemaRef>,
+    options: &Options,
+) -> Result<Option<SchemaRef>, TextError> {
+    let name = TIMESTAMP_UNIT.name;
+    let unit = match options.choice(name, &["s", "ms", "us", "ns"])? {
+        None => return Ok(declared),
+        Some("s") => TimeUnit::Second,
+        Some("ms") => TimeUnit::Millisecond,
+        Some("us") => TimeUnit::Microsecond,
+        Some(_) => TimeUnit::Nanosecond,
+    };
+    let is_time = |field: &FieldRef| matches!(field.data_type(), DataType::Timestamp(..));
+    let Some(declared) = declared.filter(|columns| columns.fields().iter().any(is_time)) else {
+        let error = options.error(name, "no column is declared as a TIMESTAMP");
+        return Err(error.with_hint("declare the columns, as in (at TIMESTAMP, value DOUBLE)"));
+    };
+    let field = |field: &FieldRef| match is_time(field) {
+        true => with_epoch_unit(field.as_ref().clone(), unit),
+        false => field.as_ref().clone(),
+    };
+    Ok(Some(Arc::new(Schema::new(declared.fields().iter().map(field).collect::<Vec<_>>()))))
+}
+
+/// The columns without what only the source checks, such as the length of texts.
+pub(super) fn as_queries_see(columns: &SchemaRef) -> SchemaRef {
+    let plain = |field: &FieldRef| field.as_ref().clone().with_metadata(Default::default());
+    Arc::new(Schema::new(columns.fields().iter().map(plain).collect::<Vec<_>>()))
 }
 
 /// The columns that queries see, in the order of their declaration, and how they are computed.
@@ -58,6 +97,7 @@ pub(super) fn visible_columns(
             None => column(name),
             Some(computed) => provider
                 .expression(&with_declared_type(computed, declared.data_type.as_ref()), raw_schema)
+                .and_then(|expression| check_independent_of_cycles(name, expression))
                 .map_err(|error| provider.text_error(&error, statement))?,
         };
         let data_type =
@@ -96,7 +136,7 @@ pub(super) fn watermark(
     let Some(column) = fields.iter().position(|field| *field.name() == name) else {
         let names = fields.iter().map(|field| field.name().as_str());
         let error = statement.error(watermark.column.span, format!("there is no column '{name}'"));
-        return Err(match crate::suggest::closest(&name, names) {
+        return Err(match crate::closest(&name, names) {
             Some(meant) => error.with_hint(format!("did you mean {meant}?")),
             None => error,
         });

@@ -4,19 +4,66 @@ use std::sync::Arc;
 
 use super::formats::choose_output;
 use super::known_options::KnownOptions;
+use super::masked::MaskedSink;
 use super::sink_connector::{OpenSink, SinkRequest};
 use super::table::ConnectorTable;
 use crate::statement::Options;
 use crate::statement::declared::{OptionDefault, OptionDefinition, OptionKind};
-use crate::text_error::TextError;
+use crate::text::TextError;
 
 /// What all sinks have.
-pub(super) const COMMON: &[OptionDefinition] = &[OptionDefinition::new(
-    "max_latency",
-    OptionKind::Duration,
-    OptionDefault::Nothing("none"),
-    "the latency bound for this sink's rows; a pipeline uses the smallest bound of all its sinks",
-)];
+pub(super) const COMMON: &[OptionDefinition] = &[
+    OptionDefinition::new(
+        "max_latency",
+        OptionKind::Duration,
+        OptionDefault::Nothing("none"),
+        "the latency bound for this sink's rows; a pipeline uses the smallest bound of all its sinks",
+    ),
+    OptionDefinition::new(
+        "start",
+        OptionKind::Choice(&["now", "earliest"]),
+        OptionDefault::Nothing("`earliest` over files, `now` over others"),
+        "under `tidemill serve`, whether the sink begins with all rows that the journal of its durable sources has \
+         (`earliest`), or with those that come from now on (`now`)",
+    ),
+    OptionDefinition::new(
+        "pool",
+        OptionKind::Text,
+        OptionDefault::Nothing("ordinary threads"),
+        "the pool in which its query runs",
+    ),
+    OptionDefinition::new(
+        "deadline",
+        OptionKind::Duration,
+        OptionDefault::Nothing("none"),
+        "how late an answer may be; later ones are counted. \
+         With `min_gap` and `wcet`, a deadline that cannot be kept is refused",
+    ),
+    OptionDefinition::new(
+        "burst",
+        OptionKind::Integer { least: 1, most: 1_000_000 },
+        OptionDefault::Nothing("1"),
+        "the most events that arrive at once, for the analysis",
+    ),
+    OptionDefinition::new(
+        "min_gap",
+        OptionKind::Duration,
+        OptionDefault::Nothing("none"),
+        "the shortest time between two bursts, for the analysis",
+    ),
+    OptionDefinition::new(
+        "wcet",
+        OptionKind::Duration,
+        OptionDefault::Nothing("none"),
+        "the most processor time that an event takes, for the analysis",
+    ),
+    OptionDefinition::new(
+        "buffer_max",
+        OptionKind::Integer { least: 1, most: 1 << 30 },
+        OptionDefault::Nothing("from the analysis, or `cycle_events`"),
+        "the maximum number of events in a cycle",
+    ),
+];
 
 /// A target for rows. It is opened when the query starts, because only then are the columns known.
 #[derive(Clone)]
@@ -27,6 +74,20 @@ pub(crate) struct SinkDefinition {
 
 /// The definition that the options describe.
 pub(crate) fn define_sink(options: &Options, table: &ConnectorTable) -> Result<SinkDefinition, TextError> {
+    let (options, secrets) = options.resolved()?;
+    let mut defined = define(&options, table).map_err(|error| secrets.mask_error(error))?;
+    if !secrets.is_empty() {
+        let open = defined.open;
+        defined.open = Arc::new(move |of| {
+            let sink = open(of).map_err(|cause| secrets.mask_cause(cause))?;
+            Ok(Box::new(MaskedSink { sink, secrets: secrets.clone() }))
+        });
+    }
+    Ok(defined)
+}
+
+/// The definition that the options describe, in which values stand in place of names.
+fn define(options: &Options, table: &ConnectorTable) -> Result<SinkDefinition, TextError> {
     let (name, connector) = table.sink(options)?;
     let formats = connector.formats();
     let chosen = choose_output(options, &formats, &table.formats)?;

@@ -5,24 +5,22 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::DFSchema;
-use tidemill_engine::Cause;
 
-use super::columns::{declared_columns, visible_columns, watermark};
-use super::formats::{Formats, choose_input};
+use super::columns::{as_queries_see, declared_columns, visible_columns, watermark, with_timestamp_unit};
+use super::formats::{TIMESTAMP_UNIT, choose_input};
 use super::known_options::KnownOptions;
+use super::masked::MaskedSource;
 use super::max_ahead::MAX_AHEAD;
-use super::source_connector::{DefinedSource, SourceRequest};
-use super::systems::{journal, line_protocol};
+use super::source_connector::{DefinedSource, Liveness, SourceRequest};
+use super::systems::journal;
 use super::table::ConnectorTable;
 use super::{durable, max_ahead};
-use crate::arguments::Arguments;
-use crate::definition::SourceDefinition;
-use crate::extension::Registry;
 use crate::logical::Provider;
+use crate::relations::source_definition::SourceDefinition;
 use crate::settings::Settings;
 use crate::statement::declared::{OptionDefault, OptionDefinition, OptionKind};
-use crate::statement::{CreateSource, Statement};
-use crate::text_error::TextError;
+use crate::statement::{CreateSource, Options, Statement, text_length};
+use crate::text::TextError;
 
 /// What all sources have, besides what [`durable`] adds.
 pub(super) const COMMON: &[OptionDefinition] = &[
@@ -30,13 +28,13 @@ pub(super) const COMMON: &[OptionDefinition] = &[
         "ordered",
         OptionKind::Boolean,
         OptionDefault::Value("false"),
-        "declares that rows arrive in the order of event time",
+        "declares that rows arrive in order of event time",
     ),
     OptionDefinition::new(
         "idle_after",
         OptionKind::Duration,
         OptionDefault::Nothing("the setting, 5 s"),
-        "after this long without rows, the source no longer holds back the watermark",
+        "after this time without rows, the source no longer holds back the watermark",
     ),
     MAX_AHEAD,
 ];
@@ -47,53 +45,73 @@ pub(crate) fn define_source(
     is_table: bool,
     statement: &Statement,
     provider: &Provider<'_>,
-    registry: &Registry,
     table: &ConnectorTable,
     settings: &Settings,
 ) -> Result<SourceDefinition, TextError> {
-    let options = &create.options;
+    let (options, secrets) = create.options.resolved()?;
+    let defined = define(create, &options, is_table, statement, provider, table, settings);
+    let mut defined = defined.map_err(|error| secrets.mask_error(error))?;
+    if !secrets.is_empty() {
+        let open = defined.open;
+        defined.open = Arc::new(move |columns| {
+            let source = open(columns).map_err(|cause| secrets.mask_cause(cause))?;
+            Ok(Box::new(MaskedSource { source, secrets: secrets.clone() }))
+        });
+    }
+    Ok(defined)
+}
+
+/// The definition that a statement describes with these options, in which values stand in place of names.
+fn define(
+    create: &CreateSource,
+    options: &Options,
+    is_table: bool,
+    statement: &Statement,
+    provider: &Provider<'_>,
+    table: &ConnectorTable,
+    settings: &Settings,
+) -> Result<SourceDefinition, TextError> {
     let declared = declared_columns(create, statement, provider)?;
-    let (named, mut connector) = table.source(options)?;
-    if named == "generator" {
-        return generator(create, statement, registry);
-    }
-    let mut formats = connector.formats();
-    if named == "line_protocol" {
-        let name = line_protocol::connector_of(options)?;
-        let of_scheme = table
-            .source_named(name)
-            .ok_or_else(|| options.error("listen", format!("there is no connector '{name}' any more")))?;
-        (connector, formats) = (of_scheme, LINE_PROTOCOL);
-    }
+    let (named, connector) = table.source(options)?;
+    let own = connector.options_given(options).map_err(|error| error.placed_in(options))?;
+    let formats = connector.formats();
     let chosen = choose_input(options, &formats, &table.formats)?;
     durable::refuse_nodes(options)?;
     let known = KnownOptions {
         connector: named,
         common: COMMON.iter().chain(durable::OPTIONS).collect(),
-        own: connector.options(),
+        own: &own,
         formats,
         chosen: &chosen,
         others_with: &|option| table.sources_with(option),
     };
     let values = known.read(options)?;
     let durable = durable::durable(&values)?;
-    let opened = match settings.replay.as_deref().filter(|_| durable.is_some()) {
+    let mut opened = match settings.replay.as_deref().filter(|_| durable.is_some()) {
         Some(folder) => replayed(create, declared, folder)?,
         None => {
             let request = SourceRequest {
                 name: create.name.as_str(),
-                columns: declared,
+                columns: with_timestamp_unit(declared, options)?,
                 options: &values,
                 format: &chosen.input(&values).map_err(|error| values.placed(error))?,
                 is_durable: durable.is_some(),
+                is_table,
             };
             connector.define(&request).map_err(|error| values.placed(error))?
         }
     };
+    let mut types = create.columns.iter().filter_map(|column| column.data_type.as_ref());
+    if options.get(TIMESTAMP_UNIT.name).is_some() || types.any(|data_type| text_length(data_type).is_some()) {
+        opened.columns = as_queries_see(&opened.columns);
+    }
     let raw = DFSchema::try_from(opened.columns.as_ref().clone())
         .map_err(|error| statement.error(create.name.span, error.to_string()))?;
     let (mut schema, mut computed) = visible_columns(create, &opened.columns, &raw, statement, provider)?;
-    let event_time = watermark(create, &mut schema, &mut computed, &raw, statement)?;
+    let declared_time = watermark(create, &mut schema, &mut computed, &raw, statement)?;
+    // Who knows its event time says how far behind a row may be.
+    let in_order = declared_time.is_none() && opened.event_time.is_some_and(|known| known.delay_ns == 0);
+    let event_time = declared_time.or(opened.event_time);
     let idle_after = values.duration("idle_after").unwrap_or(settings.idle_after);
     let max_ahead = max_ahead::max_ahead(&values, opened.liveness, event_time.is_some())?;
     Ok(SourceDefinition {
@@ -102,26 +120,23 @@ pub(crate) fn define_source(
         schema: Arc::new(Schema::new(schema)),
         computed,
         event_time,
-        ordered: values.boolean("ordered"),
+        ordered: values.boolean("ordered") || in_order,
         idle_after: Some(idle_after).filter(|limit| !limit.is_zero()),
         // A replay must not decide again what was decided when the rows came.
         max_ahead: max_ahead.filter(|_| durable.is_none() || settings.replay.is_none()),
-        is_table,
+        is_table: is_table || opened.is_table,
         key: Vec::new(),
         is_finite: opened.is_finite,
         is_repeatable: opened.is_repeatable,
+        starts_over: opened.starts_over,
+        is_live: opened.liveness == Liveness::Live,
         // Its rows are in a journal already.
         durable: durable.filter(|_| settings.replay.is_none()),
+        stored: None,
+        push: opened.push,
         open: opened.open,
     })
 }
-
-/// What the connector `line_protocol` reads, by whatever protocol.
-const LINE_PROTOCOL: Formats = Formats {
-    names: &["line_protocol"],
-    default: OptionDefault::Value("line_protocol"),
-    without_options: &[],
-};
 
 /// A durable source is read from its journal if the past is replayed.
 fn replayed(
@@ -131,27 +146,4 @@ fn replayed(
 ) -> Result<DefinedSource, TextError> {
     let opened = journal::opened(folder, create.name.as_str(), declared);
     opened.map_err(|cause| create.options.error("durable", cause.to_string()))
-}
-
-/// `connector = 'generator', function = 'yahoo_events', rate = 1000`
-fn generator(
-    create: &CreateSource,
-    statement: &Statement,
-    registry: &Registry,
-) -> Result<SourceDefinition, TextError> {
-    let options = &create.options;
-    let function = options.required_text("function")?;
-    let Some(generator) = registry.generators.get(function) else {
-        let names: Vec<&str> = registry.generators.keys().map(String::as_str).collect();
-        return Err(options
-            .error("function", format!("'{function}' is no generator; there are {}", names.join(", "))));
-    };
-    if let Some(column) = create.columns.first() {
-        let error = statement.error(column.span, "a generator has its own columns");
-        return Err(error.with_hint("leave the columns out; SELECT those that you want in a view"));
-    }
-    let arguments = Arguments::from_options(function, options, &["connector", "function"]);
-    let failed = |cause: Cause| options.error("function", cause.to_string());
-    let definition = generator(&arguments.map_err(failed)?).map_err(failed)?;
-    Ok(SourceDefinition { name: create.name.value.clone(), ..definition })
 }

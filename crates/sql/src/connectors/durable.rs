@@ -2,10 +2,10 @@
 
 use tidemill_engine::{StreamSettings, SyncPolicy};
 
-use crate::definition::DurableStream;
+use crate::relations::source_definition::DurableStream;
 use crate::statement::declared::{OptionDefault, OptionDefinition, OptionKind, OptionValues};
 use crate::statement::{OptionValue, Options};
-use crate::text_error::TextError;
+use crate::text::TextError;
 
 /// The options that are read here.
 pub(super) const OPTIONS: &[OptionDefinition] = &[
@@ -19,16 +19,16 @@ pub(super) const OPTIONS: &[OptionDefinition] = &[
         "sync",
         OptionKind::DurationOr(&["every cycle", "every_cycle", "never"]),
         OptionDefault::Value("every cycle"),
-        "when rows are forced to disk, and therefore when senders get their answer: immediately (rows that wait \
-         together are synced together), at an interval (`'50 ms'`), or `'never'`, which survives the end of the \
-         process but not a crash of the machine",
+        "when rows are forced to disk, and therefore when senders are acknowledged: immediately (waiting rows \
+         are synced together), at an interval (`'50 ms'`), or `'never'`, which survives a crash of the process \
+         but not of the machine",
     )
     .only_with("durable"),
     OptionDefinition::new(
         "journal_max",
         OptionKind::Bytes,
         OptionDefault::Value("16 GB"),
-        "the most disk space for this stream; at the limit, senders are held back until sinks commit",
+        "the maximum disk space for this stream; at the limit, senders are held back until sinks commit",
     )
     .only_with("durable"),
     OptionDefinition::new(
@@ -66,16 +66,19 @@ pub(super) fn durable(options: &OptionValues<'_>) -> Result<Option<DurableStream
         (None, Some("never")) => SyncPolicy::Never,
         (None, _) => SyncPolicy::AtOnce,
     };
-    Ok(Some(DurableStream { stream, sync }))
+    Ok(Some(DurableStream { stream, sync, version: 0 }))
 }
 
 /// `durable = 3` is reserved for clusters.
 pub(super) fn refuse_nodes(options: &Options) -> Result<(), TextError> {
     match options.get("durable").map(|entry| &entry.value) {
         Some(OptionValue::Number(_)) => {
-            let error =
-                options.error("durable", "a number of nodes is for clusters, which are not there yet");
-            Err(error.with_hint("say durable = true, which is on this machine"))
+            let error = options.error(
+                "durable",
+                "a number of nodes needs a cluster, and clusters are not supported \
+                    yet",
+            );
+            Err(error.with_hint("write durable = true to journal on this machine"))
         }
         _ => Ok(()),
     }

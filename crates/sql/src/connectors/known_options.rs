@@ -4,7 +4,7 @@
 use super::formats::{Chosen, Formats};
 use crate::statement::Options;
 use crate::statement::declared::{OptionDefinition, OptionValues};
-use crate::text_error::TextError;
+use crate::text::TextError;
 
 /// Who knows the options of a statement.
 pub(super) struct KnownOptions<'a> {

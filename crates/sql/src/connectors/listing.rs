@@ -1,18 +1,28 @@
 //! The table of connectors and formats for people: for SHOW, for completion, for the guide.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use super::formats::BUILT_IN;
 use super::table::ConnectorTable;
 use super::{define_sink, define_source, durable};
+use crate::generator::Generator;
 use crate::statement::declared::{ListedOption, OptionDefinition, OptionGroup, OptionOwner};
 
 /// The options of everything in the table.
-pub(crate) fn option_groups(table: &ConnectorTable) -> Vec<OptionGroup> {
+pub(crate) fn option_groups(
+    table: &ConnectorTable,
+    generators: &BTreeMap<String, Arc<Generator>>,
+) -> Vec<OptionGroup> {
     let mut groups = vec![
         group(OptionOwner::Sources, "", "every source and table", define_source::COMMON),
         group(OptionOwner::DurableSources, "", "every source with a journal", durable::OPTIONS),
     ];
     for (name, connector) in table.sources() {
         groups.push(group(OptionOwner::Source, name, connector.doc(), connector.options()));
+    }
+    for (name, generator) in generators {
+        groups.push(group(OptionOwner::Generator, name, generator.doc(), generator.arguments()));
     }
     for format in BUILT_IN {
         let options = format.reading.into_iter().flatten();
@@ -48,7 +58,7 @@ fn group<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::connectors::built_in;
+    use crate::connectors::{built_in, built_in_generators};
     use crate::statement::OptionValue;
     use crate::statement::declared::OptionDefault;
 
@@ -59,9 +69,11 @@ mod tests {
         let sinks = table.sinks().flat_map(|(_, connector)| connector.options().to_vec());
         let formats =
             BUILT_IN.iter().flat_map(|format| [format.reading, format.writing]).flatten().flatten().cloned();
+        let generators = built_in_generators();
+        let arguments = generators.values().flat_map(|generator| generator.arguments().to_vec());
         let common = [define_source::COMMON, durable::OPTIONS, define_sink::COMMON].concat();
         let mut checked = 0;
-        for option in sources.chain(sinks).chain(formats).chain(common) {
+        for option in sources.chain(sinks).chain(formats).chain(arguments).chain(common) {
             let OptionDefault::Value(text) = option.default else { continue };
             let typed = option.kind.typed(option.name, &OptionValue::Text(text.to_owned()));
             assert!(typed.is_ok(), "{}: {typed:?}", option.name);
@@ -72,7 +84,7 @@ mod tests {
 
     #[test]
     fn no_option_is_declared_twice() {
-        for group in option_groups(&built_in()) {
+        for group in option_groups(&built_in(), &built_in_generators()) {
             let mut names: Vec<&str> = group.options.iter().map(|option| option.name).collect();
             names.sort_unstable();
             let declared = names.len();

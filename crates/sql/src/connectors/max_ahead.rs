@@ -6,13 +6,13 @@ use tidemill_engine::FeedSettings;
 
 use super::source_connector::Liveness;
 use crate::statement::declared::{OptionDefault, OptionDefinition, OptionKind, OptionValues};
-use crate::text_error::TextError;
+use crate::text::TextError;
 
 pub(super) const MAX_AHEAD: OptionDefinition = OptionDefinition::new(
     "max_ahead",
     OptionKind::DurationOr(&["none"]),
     OptionDefault::Nothing("1 hour for live sources, none for files that are read once"),
-    "rows whose event time is further ahead of the clock are refused; `'none'` removes the bound",
+    "rows whose event time is further ahead of the clock than this are refused; `'none'` removes the bound",
 );
 
 /// The bound of a source; `None` if there is none.
@@ -31,12 +31,12 @@ pub(super) fn max_ahead(
     if liveness == Liveness::Stored {
         let error = given.error(
             "max_ahead",
-            "this input has an end, and its result must not depend on the day on which it is read",
+            "this input is finite, and its result must not depend on the time at which it is read",
         );
-        return Err(error.with_hint("leave max_ahead out; WHERE leaves out rows of the far future"));
+        return Err(error.with_hint("remove max_ahead; exclude rows of the far future with WHERE"));
     }
     if !has_event_time {
-        let error = given.error("max_ahead", "'max_ahead' is about the event time, and this source has none");
+        let error = given.error("max_ahead", "'max_ahead' bounds the event time, but this source has none");
         return Err(error.with_hint("add WATERMARK FOR to the columns"));
     }
     Ok(options.duration("max_ahead"))

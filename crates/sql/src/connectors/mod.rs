@@ -4,11 +4,14 @@
 mod columns;
 mod define_sink;
 mod define_source;
+pub(crate) mod discard_sink;
 mod durable;
 mod formats;
 mod known_options;
 mod listing;
+mod masked;
 mod max_ahead;
+mod refused;
 mod sink_connector;
 mod source_connector;
 mod systems;
@@ -20,8 +23,9 @@ pub use formats::{Formats, InputFormat, OutputFormat, RowFormat};
 pub(crate) use listing::option_groups;
 pub use sink_connector::{OpenSink, SinkConnector, SinkRequest, SinkUse};
 pub use source_connector::{DefinedSource, Liveness, SourceConnector, SourceRequest};
-pub(crate) use systems::file::by_path;
-pub(crate) use systems::generators::register;
+pub(crate) use systems::add_generators;
+pub(crate) use systems::file::{by_path, refused_path};
+pub(crate) use systems::generators::built_in_generators;
 pub(crate) use table::ConnectorTable;
 
 /// The table of the built-in connectors.

@@ -52,6 +52,6 @@ pub struct SinkUse<'a> {
     pub schema: &'a SchemaRef,
     /// The names of the key's columns, if the rows form a table.
     pub key: Vec<String>,
-    /// Whether it continues behind what an earlier run has committed.
+    /// Whether it continues after what an earlier run has committed.
     pub resume: bool,
 }

@@ -1,11 +1,15 @@
 //! What a connector for sources is.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::SchemaRef;
+use tidemill_connect::memory::PushTarget;
+use tidemill_engine::EventTime;
 
 use super::formats::{Formats, InputFormat};
-use crate::definition::Open;
+use crate::relations::source_definition::OpenSource;
+use crate::statement::Options;
 use crate::statement::declared::{OptionDefinition, OptionError, OptionValues};
 
 /// Where the rows of sources come from: `CREATE SOURCE ... WITH (connector = 'name', ...)`.
@@ -18,6 +22,14 @@ pub trait SourceConnector: Send + Sync {
     /// Its own options. The options that all sources have, and those of formats, are added to them.
     fn options(&self) -> &[OptionDefinition] {
         &[]
+    }
+
+    /// Its options in a statement that gives these, where some belong to the value of another one.
+    ///
+    /// # Errors
+    /// If such a value is unknown.
+    fn options_given(&self, _given: &Options) -> Result<Cow<'_, [OptionDefinition]>, OptionError> {
+        Ok(self.options().into())
     }
 
     /// The formats that its rows may have. Without formats, it makes rows itself.
@@ -44,6 +56,8 @@ pub struct SourceRequest<'a> {
     pub format: &'a InputFormat,
     /// Whether its rows go into a journal, so that the source may let go of what was acknowledged.
     pub is_durable: bool,
+    /// Whether it is a table (`CREATE TABLE`), which is read to its end before the streams.
+    pub is_table: bool,
 }
 
 impl SourceRequest<'_> {
@@ -53,7 +67,10 @@ impl SourceRequest<'_> {
     /// If there are none. `what` names what is read, such as `a socket`.
     pub fn declared_columns(&self, what: &str) -> Result<SchemaRef, OptionError> {
         self.columns.clone().ok_or_else(|| {
-            let message = format!("{what} is read only while the query runs, so declare its columns");
+            let message = format!(
+                "{what} is read only while the query runs, so its columns cannot be \
+                inferred; declare them"
+            );
             OptionError::new("connector", message)
         })
     }
@@ -67,10 +84,37 @@ pub struct DefinedSource {
     pub is_finite: bool,
     /// Whether opening it again gives the same rows at once.
     pub is_repeatable: bool,
+    /// Whether opening it again gives all its rows again, although it may not end.
+    pub starts_over: bool,
     /// When its rows come.
     pub liveness: Liveness,
+    /// The event time that it knows itself; a WATERMARK in the statement replaces it. If nothing is late, the rows are in
+    /// order.
+    pub event_time: Option<EventTime>,
+    /// Whether it is a table even if the statement says that it is a source.
+    pub is_table: bool,
+    /// Where rows are put into it, if the program does that itself.
+    pub push: Option<PushTarget>,
     /// Opens it.
-    pub open: Arc<Open>,
+    pub open: Arc<OpenSource>,
+}
+
+impl DefinedSource {
+    /// A source of these columns that never ends, gives other rows each time it is opened, as they happen, and has no
+    /// event time. Override the fields that differ.
+    pub fn new(columns: SchemaRef, open: Arc<OpenSource>) -> DefinedSource {
+        DefinedSource {
+            columns,
+            is_finite: false,
+            is_repeatable: false,
+            starts_over: false,
+            liveness: Liveness::Live,
+            event_time: None,
+            is_table: false,
+            push: None,
+            open,
+        }
+    }
 }
 
 /// When the rows of a source come. Rows that come as they happen can be held against the clock, so a source of such rows

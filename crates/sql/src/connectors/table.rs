@@ -4,17 +4,18 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::formats::{OwnFormats, RowFormat};
+use super::refused::RefusedSink;
 use super::sink_connector::SinkConnector;
 use super::source_connector::SourceConnector;
 use crate::statement::declared::OptionDefinition;
 use crate::statement::{Options, did_you_mean};
-use crate::text_error::TextError;
+use crate::text::TextError;
 
 /// All connectors by name, in the order in which they were added.
 #[derive(Clone, Default)]
 pub(crate) struct ConnectorTable {
-    sources: Named<dyn SourceConnector>,
-    sinks: Named<dyn SinkConnector>,
+    sources: NamedConnectors<dyn SourceConnector>,
+    sinks: NamedConnectors<dyn SinkConnector>,
     /// The formats that a program has registered.
     pub formats: OwnFormats,
 }
@@ -30,6 +31,13 @@ impl ConnectorTable {
         self.sinks.add(name, connector);
     }
 
+    /// Refuses sinks of this connector from now on.
+    pub fn refuse_sink(&mut self, name: &str, reason: &str) {
+        if let Some((_, known)) = self.sinks.0.iter_mut().find(|(known, _)| known == name) {
+            *known = Arc::new(RefusedSink { connector: Arc::clone(known), reason: reason.to_owned() });
+        }
+    }
+
     /// Adds a format; it replaces one of the same name.
     pub fn add_format(&mut self, name: &str, format: Arc<dyn RowFormat>) {
         self.formats.add(name, format);
@@ -38,11 +46,6 @@ impl ConnectorTable {
     /// The connector that the options of a source name.
     pub fn source(&self, options: &Options) -> Result<(&str, &Arc<dyn SourceConnector>), TextError> {
         self.sources.of(options)
-    }
-
-    /// A connector for sources by its name.
-    pub fn source_named(&self, name: &str) -> Option<&Arc<dyn SourceConnector>> {
-        self.sources.get(name)
     }
 
     /// The connector that the options of a sink name.
@@ -88,18 +91,14 @@ impl fmt::Debug for ConnectorTable {
 }
 
 /// Connectors of one direction.
-struct Named<T: ?Sized>(Vec<(String, Arc<T>)>);
+struct NamedConnectors<T: ?Sized>(Vec<(String, Arc<T>)>);
 
-impl<T: ?Sized> Named<T> {
+impl<T: ?Sized> NamedConnectors<T> {
     fn add(&mut self, name: &str, connector: Arc<T>) {
         match self.0.iter_mut().find(|(known, _)| known == name) {
             Some((_, known)) => *known = connector,
             None => self.0.push((name.to_owned(), connector)),
         }
-    }
-
-    fn get(&self, name: &str) -> Option<&Arc<T>> {
-        self.0.iter().find(|(known, _)| known == name).map(|(_, connector)| connector)
     }
 
     fn names(&self) -> Vec<&str> {
@@ -110,7 +109,7 @@ impl<T: ?Sized> Named<T> {
     fn of(&self, options: &Options) -> Result<(&str, &Arc<T>), TextError> {
         let guessed = options.get("path").map(|_| "file");
         let Some(wanted) = options.text("connector")?.or(guessed) else {
-            let message = format!("say which connector: {}", self.names().join(", "));
+            let message = format!("name the connector: {}", self.names().join(", "));
             return Err(options.error("connector", message));
         };
         match self.0.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted)) {
@@ -123,14 +122,14 @@ impl<T: ?Sized> Named<T> {
     }
 }
 
-impl<T: ?Sized> Clone for Named<T> {
+impl<T: ?Sized> Clone for NamedConnectors<T> {
     fn clone(&self) -> Self {
-        Named(self.0.clone())
+        NamedConnectors(self.0.clone())
     }
 }
 
-impl<T: ?Sized> Default for Named<T> {
+impl<T: ?Sized> Default for NamedConnectors<T> {
     fn default() -> Self {
-        Named(Vec::new())
+        NamedConnectors(Vec::new())
     }
 }

@@ -15,7 +15,7 @@ use datafusion::sql::sqlparser::ast;
 use tidemill_engine::Cause;
 use tidemill_split::spatial::{Cuts, Method};
 
-use super::relations::external;
+use super::call_arguments::external;
 use crate::arguments::Arguments;
 
 const USAGE: &str = "adaptive_regions(TABLE(requests), event_time, x, y, every => INTERVAL '10 minutes')";
@@ -79,13 +79,18 @@ fn choice(arguments: &Arguments) -> std::result::Result<RegionsChoice, Cause> {
     let method = match (arguments.text("method")?.unwrap_or("point_quad"), levels, least) {
         ("point_quad", None, None) => Method::PointQuad,
         ("point_quad", ..) => return Err(wrong("a point quad has no levels")),
-        ("kd_tree", None, _) => return Err(wrong("say how many levels the tree has")),
+        ("kd_tree", None, _) => return Err(wrong("give the number of levels of the tree")),
         ("kd_tree", Some(levels), None) => Method::KdTree { levels, cuts: Cuts::Median },
         ("kd_tree", Some(levels), Some(least)) => Method::KdTree { levels, cuts: Cuts::Sparse { least } },
-        (other, ..) => return Err(wrong(&format!("'{other}' is no method; there are point_quad, kd_tree"))),
+        (other, ..) => {
+            return Err(wrong(&format!(
+                "'{other}' is not a method; the methods are point_quad and \
+            kd_tree"
+            )));
+        }
     };
     let every_ns =
-        arguments.interval_ns("every")?.ok_or_else(|| wrong("say how often regions are made anew"))?;
+        arguments.interval_ns("every")?.ok_or_else(|| wrong("state how often regions are recomputed"))?;
     let history_ns = arguments.interval_ns("history")?.unwrap_or(every_ns);
     if every_ns <= 0 || history_ns <= 0 {
         return Err(wrong("intervals must be longer than 0"));

@@ -28,7 +28,7 @@ pub(crate) fn with_checks(plan: LogicalPlan) -> Result<LogicalPlan> {
             _ => Ok(Transformed::no(expression)),
         },
         Expr::Negative(inner) if is_whole(inner, schema) => {
-            Ok(Transformed::yes(Checked::function("negative").call(vec![inner.as_ref().clone()])))
+            Ok(Transformed::yes(CheckedArithmetic::function("negative").call(vec![inner.as_ref().clone()])))
         }
         _ => Ok(Transformed::no(expression)),
     })
@@ -80,7 +80,7 @@ pub(super) fn rewrite(
 }
 
 fn is_checked(function: &ScalarUDF) -> bool {
-    (function.inner().as_ref() as &dyn Any).is::<Checked>()
+    (function.inner().as_ref() as &dyn Any).is::<CheckedArithmetic>()
 }
 
 fn is_whole(expression: &Expr, schema: &DFSchema) -> bool {
@@ -94,7 +94,7 @@ fn checked(operator: Operator) -> Option<ScalarUDF> {
         Operator::Multiply => "times",
         _ => return None,
     };
-    Some(Checked::function(name))
+    Some(CheckedArithmetic::function(name))
 }
 
 fn operator(name: &str) -> Option<Operator> {
@@ -108,14 +108,17 @@ fn operator(name: &str) -> Option<Operator> {
 
 /// `plus`, `minus`, `times` and `negative`. Queries cannot name them.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Checked {
+struct CheckedArithmetic {
     name: &'static str,
     signature: Signature,
 }
 
-impl Checked {
+impl CheckedArithmetic {
     fn function(name: &'static str) -> ScalarUDF {
-        ScalarUDF::new_from_impl(Checked { name, signature: Signature::variadic_any(Volatility::Immutable) })
+        ScalarUDF::new_from_impl(CheckedArithmetic {
+            name,
+            signature: Signature::variadic_any(Volatility::Immutable),
+        })
     }
 
     fn compute(&self, arguments: &[ArrayRef]) -> Result<ArrayRef, ArrowError> {
@@ -129,7 +132,7 @@ impl Checked {
     }
 }
 
-impl ScalarUDFImpl for Checked {
+impl ScalarUDFImpl for CheckedArithmetic {
     fn name(&self) -> &str {
         self.name
     }

@@ -13,8 +13,8 @@ use super::arithmetic::with_checks;
 use super::exact_totals::with_exact_totals;
 use super::floats::{as_key, with_one_nan};
 use super::opaque::{with_opaque, with_plain_keys};
-use crate::own_aggregate::OwnAggregate;
-use crate::translate::own_aggregate_of;
+use crate::aggregates::native_aggregate::native_aggregate;
+use crate::aggregates::own_aggregate::OwnAggregate;
 
 /// The plan, guarded against cases in which DataFusion has other semantics or is wrong.
 pub(crate) fn for_batch(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -101,7 +101,7 @@ fn own_call(call: &AggregateFunction, schema: &DFSchema) -> Result<Option<Aggreg
         _ => false,
     };
     let Some((function, args)) =
-        wanted.then(|| own_aggregate_of(call.func.name(), argument, schema)).transpose()?.flatten()
+        wanted.then(|| native_aggregate(call.func.name(), argument, schema)).transpose()?.flatten()
     else {
         return Ok(None);
     };

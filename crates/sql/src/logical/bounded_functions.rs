@@ -14,39 +14,45 @@ use datafusion::logical_expr::{
 const MADE_MAX: i128 = 10_000_000;
 
 /// The functions, and how the size of their output is determined.
-const BOUNDED: [(&str, Made); 7] = [
-    ("range", Made::Range),
-    ("generate_series", Made::Range),
-    ("array_repeat", Made::Number),
-    ("array_resize", Made::Number),
-    ("lpad", Made::Number),
-    ("rpad", Made::Number),
-    ("repeat", Made::Times),
+const BOUNDED: [(&str, ResultSize); 9] = [
+    ("range", ResultSize::Range),
+    ("generate_series", ResultSize::Range),
+    ("array_repeat", ResultSize::Times),
+    ("array_resize", ResultSize::Number),
+    ("lpad", ResultSize::Number),
+    ("rpad", ResultSize::Number),
+    ("repeat", ResultSize::Times),
+    ("replace", ResultSize::Replaced),
+    ("regexp_replace", ResultSize::ReplacedAnywhere),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Made {
+enum ResultSize {
     /// The integers, dates or times from the first argument to the second, in steps of the third.
     Range,
     /// As many as the second argument says.
     Number,
-    /// The first argument, repeated as often as the second says.
+    /// The first argument, repeated the number of times that the second one says.
     Times,
+    /// The first argument, in which each occurrence of the second becomes the third.
+    Replaced,
+    /// The first argument, in which what the second describes becomes the third: at most between all characters.
+    ReplacedAnywhere,
 }
 
 /// The function with its limit, if it is one of these.
 pub(super) fn bounded(function: &ScalarUDF) -> Option<ScalarUDF> {
     let (_, made) = BOUNDED.into_iter().find(|(name, _)| *name == function.name())?;
-    Some(ScalarUDF::new_from_impl(Bounded { function: function.clone(), made }))
+    Some(ScalarUDF::new_from_impl(BoundedFunction { function: function.clone(), made }))
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Bounded {
+struct BoundedFunction {
     function: ScalarUDF,
-    made: Made,
+    made: ResultSize,
 }
 
-impl ScalarUDFImpl for Bounded {
+impl ScalarUDFImpl for BoundedFunction {
     fn name(&self) -> &str {
         self.function.name()
     }
@@ -80,7 +86,7 @@ impl ScalarUDFImpl for Bounded {
         match made <= MADE_MAX {
             true => self.function.inner().invoke_with_args(arguments),
             false => exec_err!(
-                "{}() would make {made} elements or bytes, and {MADE_MAX} are allowed in a row",
+                "{}() would make {made} elements or bytes, but at most {MADE_MAX} are allowed per row",
                 self.name()
             ),
         }
@@ -88,13 +94,13 @@ impl ScalarUDFImpl for Bounded {
 }
 
 /// How much a call produces, as far as integers, dates and times determine it.
-fn made(made: Made, arguments: &ScalarFunctionArgs) -> Result<i128> {
+fn made(made: ResultSize, arguments: &ScalarFunctionArgs) -> Result<i128> {
     // Of constants alone it is one value, however many rows there are.
     let is_constant = arguments.args.iter().all(|argument| matches!(argument, ColumnarValue::Scalar(_)));
     let rows = if is_constant { 1 } else { arguments.number_rows };
     let columns = arguments.args.iter().map(|argument| argument.to_array(rows));
     let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
-    if let (Made::Range, [from, to, step]) = (made, &columns[..])
+    if let (ResultSize::Range, [from, to, step]) = (made, &columns[..])
         && let DataType::Interval(IntervalUnit::MonthDayNano) = step.data_type()
     {
         return range_of_times(from, to, step.as_primitive());
@@ -106,9 +112,14 @@ fn made(made: Made, arguments: &ScalarFunctionArgs) -> Result<i128> {
     };
     let made_in = |row: usize| -> i128 {
         match made {
-            Made::Number => number(1, row).unwrap_or(0).max(0),
-            Made::Times => bytes(&columns[0], row) * number(1, row).unwrap_or(0).max(0),
-            Made::Range => {
+            ResultSize::Number => number(1, row).unwrap_or(0).max(0),
+            ResultSize::Times => bytes(&columns[0], row) * number(1, row).unwrap_or(0).max(0),
+            ResultSize::Replaced => replaced(&columns, row, bytes(&columns[1], row).max(1)),
+            ResultSize::ReplacedAnywhere => {
+                // Each match may also put in what it has found, by its number.
+                replaced(&columns, row, 1) + bytes(&columns[0], row)
+            }
+            ResultSize::Range => {
                 let (from, to) = match columns.len() {
                     1 => (Some(0), number(0, row)),
                     _ => (number(0, row), number(1, row)),
@@ -124,6 +135,16 @@ fn made(made: Made, arguments: &ScalarFunctionArgs) -> Result<i128> {
     Ok((0..rows).map(made_in).sum())
 }
 
+/// At most the bytes of a text after what has this length was replaced in it.
+fn replaced(columns: &[ArrayRef], row: usize, length: i128) -> i128 {
+    let text = bytes(&columns[0], row);
+    let with = columns.get(2).map_or(0, |with| bytes(with, row));
+    match with > length {
+        true => text + (text / length + 1) * (with - length),
+        false => text,
+    }
+}
+
 /// At most how many dates or times there are from each of these to its end, in these steps.
 fn range_of_times(from: &ArrayRef, to: &ArrayRef, steps: &IntervalMonthDayNanoArray) -> Result<i128> {
     let (Some(from), Some(to)) = (instants_ns(from)?, instants_ns(to)?) else { return Ok(0) };
@@ -135,7 +156,8 @@ fn range_of_times(from: &ArrayRef, to: &ArrayRef, steps: &IntervalMonthDayNanoAr
         if goes_back && parts.iter().any(|part| *part > 0) {
             // A month minus 30 days may come to nothing, and the range to no end.
             return exec_err!(
-                "the step of a range must not go forward and back at once; give months, days and times one sign"
+                "the step of a range must not go forward and back at once; give months, days and times the \
+                 same sign"
             );
         }
         let length_ns = if goes_back { from - to } else { to - from };

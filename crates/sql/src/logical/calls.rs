@@ -27,7 +27,7 @@ struct Calls<'a> {
 }
 
 /// The clauses of a call that only some functions can have.
-struct Given {
+struct CallClauses {
     distinct: bool,
     ordered: bool,
     filtered: bool,
@@ -36,9 +36,9 @@ struct Given {
     over: bool,
 }
 
-impl Given {
-    fn of(call: &Function) -> Given {
-        let mut given = Given {
+impl CallClauses {
+    fn of(call: &Function) -> CallClauses {
+        let mut given = CallClauses {
             distinct: false,
             ordered: false,
             filtered: call.filter.is_some(),
@@ -67,18 +67,18 @@ impl Calls<'_> {
             None => ident.value.to_ascii_lowercase(),
             Some(_) => ident.value.clone(),
         };
-        let given = Given::of(call);
+        let given = CallClauses::of(call);
         let refused = |clause: &str, way_out: &str| {
             Err(refuse_at(ident.span, format!("{clause} has no meaning for {name}"), way_out))
         };
         let by_row =
             self.functions.scalar.contains_key(&name) || ["unnest", "unnest_outer"].contains(&name.as_str());
         let aggregate = self.functions.aggregate.get(&name);
-        let own = aggregate.is_some_and(|function| crate::own_aggregate::own(function).is_some());
+        let own = aggregate.is_some_and(|function| crate::aggregates::own_aggregate::own(function).is_some());
         let only_ordered = given.over && (aggregate.is_none() || PASS_OVER_NULL.contains(&name.as_str()));
-        let leave = "leave it out";
+        let leave = "remove it";
         if given.over && by_row {
-            return refused("OVER", "leave it out: the function is computed of each row by itself");
+            return refused("OVER", "remove it: the function is computed for each row separately");
         }
         if given.filtered && by_row {
             return refused("FILTER", "write CASE WHEN condition THEN function(...) END");
@@ -114,8 +114,9 @@ impl Visitor for Calls<'_> {
             let ident = name.0.first().and_then(|part| part.as_ident()).filter(|_| name.0.len() == 1);
             let Some(ident) = ident else { continue };
             if self.functions.aggregate.contains_key(&ident.value.to_ascii_lowercase()) {
-                let message = format!("{} is an aggregate, which cannot stand in GROUP BY", ident.value);
-                let way_out = "group by columns, or compute it in a subquery and group by its name";
+                let message = format!("GROUP BY cannot contain {}, which is an aggregate", ident.value);
+                let way_out =
+                    "group by columns, or compute the aggregate in a subquery and group by its name";
                 return ControlFlow::Break(Box::new(refuse_at(ident.span, message, way_out)));
             }
         }

@@ -41,7 +41,7 @@ impl ExprPlanner for DecimalDivision {
             .all(|(_, side)| side.get_type(schema).is_ok_and(|data_type| digits(&data_type).is_some()));
         match is_decimal && all_fit {
             true => Ok(PlannerResult::Planned(
-                ScalarUDF::new_from_impl(Divide::default()).call(vec![left, right]),
+                ScalarUDF::new_from_impl(Division::default()).call(vec![left, right]),
             )),
             false => Ok(PlannerResult::Original(expr)),
         }
@@ -66,17 +66,17 @@ fn digits(data_type: &DataType) -> Option<(u8, u8)> {
 
 /// `/`. Queries cannot name it.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Divide {
+struct Division {
     signature: Signature,
 }
 
-impl Default for Divide {
+impl Default for Division {
     fn default() -> Self {
-        Divide { signature: Signature::user_defined(Volatility::Immutable) }
+        Division { signature: Signature::user_defined(Volatility::Immutable) }
     }
 }
 
-impl Divide {
+impl Division {
     fn arguments(types: &[DataType]) -> Result<[(u8, u8); 2]> {
         match types.iter().map(digits).collect::<Vec<_>>().as_slice() {
             [Some(dividend), Some(divisor)] => Ok([*dividend, *divisor]),
@@ -85,7 +85,7 @@ impl Divide {
     }
 }
 
-impl ScalarUDFImpl for Divide {
+impl ScalarUDFImpl for Division {
     fn name(&self) -> &str {
         "divide"
     }
@@ -96,7 +96,7 @@ impl ScalarUDFImpl for Divide {
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         let decimal = |(precision, scale)| DataType::Decimal128(precision, scale as i8);
-        Ok(Divide::arguments(types)?.into_iter().map(decimal).collect())
+        Ok(Division::arguments(types)?.into_iter().map(decimal).collect())
     }
 
     /// The operator's display, because it determines column names.
@@ -105,7 +105,7 @@ impl ScalarUDFImpl for Divide {
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        let [(precision, scale), (_, divisor_scale)] = Divide::arguments(types)?;
+        let [(precision, scale), (_, divisor_scale)] = Division::arguments(types)?;
         let before = precision - scale + divisor_scale;
         let wanted = scale.max(divisor_scale).max(SCALE);
         let room = DECIMAL128_MAX_PRECISION.saturating_sub(before);
@@ -133,13 +133,13 @@ impl ScalarUDFImpl for Divide {
 fn quotients(dividends: &ArrayRef, divisors: &ArrayRef, result: &DataType) -> Result<Decimal128Array> {
     let scale_of = |data_type: &DataType| match data_type {
         DataType::Decimal128(_, scale) => Ok(*scale),
-        other => exec_err!("{other} is no decimal"),
+        other => exec_err!("{other} is not a decimal type"),
     };
     let scale = scale_of(result)?;
     let digits = scale - scale_of(dividends.data_type())? + scale_of(divisors.data_type())?;
     let factor = i256::from_i128(10).checked_pow(digits.max(0) as u32);
     let too_large =
-        || DataFusionError::Execution(format!("a quotient does not fit {result}; cast it to DOUBLE"));
+        || DataFusionError::Execution(format!("a quotient does not fit into {result}; cast it to DOUBLE"));
     let DataType::Decimal128(precision, _) = result else { return Err(too_large()) };
     let quotient = |(dividend, divisor): (Option<i128>, Option<i128>)| {
         let (Some(dividend), Some(divisor)) = (dividend, divisor) else { return Ok(None) };
@@ -196,7 +196,7 @@ mod tests {
     fn a_quotient_has_sixteen_digits_behind_the_point_where_there_is_room() {
         let of = |one: (u8, i8), other: (u8, i8)| {
             let types = [DataType::Decimal128(one.0, one.1), DataType::Decimal128(other.0, other.1)];
-            Divide::default().return_type(&types).unwrap()
+            Division::default().return_type(&types).unwrap()
         };
         assert_eq!(of((10, 2), (10, 2)), DataType::Decimal128(26, 16));
         assert_eq!(of((10, 2), (20, 0)), DataType::Decimal128(24, 16));

@@ -59,7 +59,7 @@ impl ExactTotal {
 
     fn scalar(&self, value: i256) -> Result<ScalarValue> {
         let DataType::Decimal256(precision, scale) = self.total_type else {
-            return exec_err!("{} is no type of totals", self.total_type);
+            return exec_err!("totals cannot have the type {}", self.total_type);
         };
         Ok(ScalarValue::Decimal256(Some(value), precision, scale))
     }
@@ -177,7 +177,7 @@ impl Accumulator for ExactTotal {
             _ => "cast the argument to DECIMAL(38, 0)",
         };
         self.result_value().ok_or_else(|| {
-            exec_datafusion_err!("{name}: a result is too large for {}; {remedy}", self.result)
+            exec_datafusion_err!("{name}: a result does not fit into {}; {remedy}", self.result)
         })
     }
 

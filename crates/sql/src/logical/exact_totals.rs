@@ -67,13 +67,13 @@ pub(crate) fn exact_total(
         *argument = expr.as_ref().clone();
     }
     let signature = Signature::any(1, Volatility::Immutable);
-    let total = Total { kind, signature, inner: function.clone() };
+    let total = ExactAggregate { kind, signature, inner: function.clone() };
     Ok(Some(Arc::new(AggregateUDF::new_from_impl(total))))
 }
 
 /// DataFusion's `sum` or `avg`, with our accumulators where results could differ.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Total {
+struct ExactAggregate {
     kind: TotalKind,
     /// Accepts every type, because types were checked before.
     signature: Signature,
@@ -89,7 +89,7 @@ fn total_type(values: &DataType) -> Option<DataType> {
     }
 }
 
-impl Total {
+impl ExactAggregate {
     fn accumulator_of(&self, args: AccumulatorArgs, is_moving: bool) -> Result<Box<dyn Accumulator>> {
         let values = args.expr_fields[0].data_type();
         if let Some(total_type) = total_type(values) {
@@ -105,7 +105,7 @@ impl Total {
     }
 }
 
-impl AggregateUDFImpl for Total {
+impl AggregateUDFImpl for ExactAggregate {
     fn name(&self) -> &str {
         self.inner.name()
     }

@@ -14,7 +14,7 @@ use datafusion::logical_expr::{
 use tidemill_engine::Cause;
 
 use super::vectors::{Vectors, append, is_vector, vector_type, vectors};
-use crate::fourier::{Spectrum, combine, transform};
+use crate::logical::fourier::{Spectrum, combine, transform};
 
 /// The functions.
 pub(super) fn functions() -> [ScalarUDF; 3] {
@@ -62,8 +62,8 @@ impl ScalarUDFImpl for Fourier {
             (Kind::Magnitudes, [argument]) if is_spectrum(argument) => Ok(vector_type()),
             (Kind::Transform, _) => plan_err!("fft takes a vector, DOUBLE[]: fft(signal)"),
             (Kind::Combine, _) => plan_err!(
-                "fft_combine takes the spectra of the elements at even and at odd places: fft_combine(fft(array_slice(\
-                 signal, 1, -1, 2)), fft(array_slice(signal, 2, -1, 2)))"
+                "fft_combine takes the spectra of the elements at even and at odd indexes: \
+                 fft_combine(fft(array_slice(signal, 1, -1, 2)), fft(array_slice(signal, 2, -1, 2)))"
             ),
             (Kind::Magnitudes, _) => {
                 plan_err!("fft_magnitudes takes a spectrum: fft_magnitudes(fft(signal))")

@@ -60,8 +60,9 @@ impl Default for Functions {
         // Before DataFusion's: the first planner that takes an operator plans it.
         functions.planners.insert(0, Arc::new(super::division::DecimalDivision));
         functions.add_scalar(Arc::new(window_start()));
-        let own = super::fourier_functions::functions().into_iter();
-        for function in own.chain(super::region_functions::functions()) {
+        let own =
+            super::fourier_functions::functions().into_iter().chain(super::region_functions::functions());
+        for function in own.chain(super::place_functions::functions()) {
             functions.add_scalar(Arc::new(function));
         }
         functions
@@ -143,7 +144,7 @@ impl ScalarUDFImpl for CycleTime {
     }
 
     fn invoke_with_args(&self, _args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        exec_err!("{}() stands only where a cycle is processed", self.name)
+        exec_err!("{}() can only be computed while a cycle is processed", self.name)
     }
 }
 
@@ -211,7 +212,7 @@ impl ScalarUDFImpl for WindowStart {
             _ => None,
         };
         let times = times.into_array(rows)?;
-        Ok(ColumnarValue::Array(crate::windows::starts(&times, size_ns, 0, zone)?))
+        Ok(ColumnarValue::Array(crate::logical::windows::starts(&times, size_ns, 0, zone)?))
     }
 }
 
@@ -237,7 +238,7 @@ pub(crate) fn length_ns(value: &ScalarValue) -> Result<i64> {
         }
         ScalarValue::IntervalMonthDayNano(Some(_)) | ScalarValue::IntervalYearMonth(_) => {
             return plan_err!(
-                "a window's length must not be given in months or years, for these differ in length"
+                "the length of a window must not be given in months or years, because these vary in length"
             );
         }
         ScalarValue::DurationNanosecond(length) => *length,

@@ -1,7 +1,7 @@
 //! Column names. A column without a name is named after its expression. Columns may have equal names, which
 //! DataFusion's plans do not allow, so these get a number that is not shown.
 //!
-//! DataFusion (55.2) names an expression by a text of its own, with types and without casts: `Int64(1)` for 1, and the
+//! DataFusion (55.2) names an expression by its own text, with types and without casts: `Int64(1)` for 1, and the
 //! same name for `CAST(at AS DATE)` and `CAST(at AS TIME)`. So two group keys made from one column collide, and an
 //! ORDER BY of a column's number does not find it.
 
@@ -31,9 +31,14 @@ pub(crate) fn shown(name: &str) -> &str {
     name.split(MARK).next().unwrap_or_default()
 }
 
+/// A name that is shown like another one, for a column with this number.
+pub(crate) fn same_name(name: &str, number: usize) -> String {
+    format!("{}{MARK}{number}", shown(name))
+}
+
 /// A name as a column header. DataFusion invents names if the query has no place for one.
 pub(crate) fn header(name: &str) -> String {
-    crate::text_error::plain_values(shown(name))
+    crate::text::wording::plain_values(shown(name))
 }
 
 /// A text that contains names, without the numbers that distinguish equal ones.
@@ -126,6 +131,7 @@ impl VisitorMut for Names<'_> {
         let is_star =
             |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
         let has_star = select.projection.iter().any(is_star);
+        let relations = relation_names(&select.from);
         let mut seen: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for (index, item) in select.projection.iter().enumerate() {
             if let Some(name) = name_of(item) {
@@ -146,7 +152,7 @@ impl VisitorMut for Names<'_> {
                     false => name.clone(),
                 };
                 let item = &mut select.projection[place];
-                if hides || is_unnamed(item) {
+                if hides || is_unnamed(item) || is_field(item, relations.as_ref()) {
                     give(item, alias);
                 }
             }
@@ -189,6 +195,39 @@ fn expression_of(item: &SelectItem) -> Option<&ast::Expr> {
 fn is_unnamed(item: &SelectItem) -> bool {
     let SelectItem::UnnamedExpr(expression) = item else { return false };
     !matches!(plain(expression), ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_))
+}
+
+/// Whether it is a field of a column (`place.x`, `reports.place.x`), which DataFusion would name `reports.place[x]`. Of
+/// `relations`, none has the name before the first point; `None`: they are not known.
+fn is_field(item: &SelectItem, relations: Option<&BTreeSet<String>>) -> bool {
+    let (SelectItem::UnnamedExpr(expression), Some(relations)) = (item, relations) else { return false };
+    let ast::Expr::CompoundIdentifier(parts) = plain(expression) else { return false };
+    parts.len() > 2 || parts.first().is_some_and(|first| !relations.contains(&normal(first)))
+}
+
+/// The names by which columns can be qualified; `None` if that is not only a matter of the text.
+fn relation_names(from: &[ast::TableWithJoins]) -> Option<BTreeSet<String>> {
+    let mut names = BTreeSet::new();
+    for table in from {
+        let joined = table.joins.iter().map(|join| &join.relation);
+        for relation in std::iter::once(&table.relation).chain(joined) {
+            match relation {
+                ast::TableFactor::Table { alias: Some(alias), .. }
+                | ast::TableFactor::Derived { alias: Some(alias), .. } => {
+                    names.insert(normal(&alias.name));
+                }
+                ast::TableFactor::Table { name, alias: None, args: None, .. } => {
+                    let identifiers = name.0.iter().filter_map(ast::ObjectNamePart::as_ident);
+                    names.extend(identifiers.map(normal));
+                }
+                ast::TableFactor::NestedJoin { table_with_joins, alias: None } => {
+                    names.extend(relation_names(std::slice::from_ref(table_with_joins))?);
+                }
+                _ => return None,
+            }
+        }
+    }
+    Some(names)
 }
 
 fn give(item: &mut SelectItem, name: String) {

@@ -38,17 +38,19 @@ const INVERTED: &[&str] = &["date_part", "floor"];
 pub(crate) fn with_opaque(plan: LogicalPlan) -> Result<LogicalPlan> {
     rewrite(plan, |expression, schema| match expression {
         Expr::Cast(Cast { expr, field }) if is_hidden(&expr, &field, schema) => {
-            Ok(Transformed::yes(Opaque::function(Hidden::Cast(field)).call(vec![*expr])))
+            Ok(Transformed::yes(OpaqueFunction::function(HiddenFunction::Cast(field)).call(vec![*expr])))
         }
         Expr::TryCast(TryCast { expr, field }) if is_hidden(&expr, &field, schema) => {
-            Ok(Transformed::yes(Opaque::function(Hidden::TryCast(field)).call(vec![*expr])))
+            Ok(Transformed::yes(OpaqueFunction::function(HiddenFunction::TryCast(field)).call(vec![*expr])))
         }
         Expr::ScalarFunction(ScalarFunction { func, args }) if INVERTED.contains(&func.name()) => {
-            Ok(Transformed::yes(Opaque::function(Hidden::Function(func)).call(args)))
+            Ok(Transformed::yes(OpaqueFunction::function(HiddenFunction::Function(func)).call(args)))
         }
         Expr::ScalarFunction(call) if depends_on_literal(&call, schema) => {
             let data_type = Expr::ScalarFunction(call.clone()).get_type(schema)?;
-            Ok(Transformed::yes(Opaque::function(Hidden::Typed(call.func, data_type)).call(call.args)))
+            Ok(Transformed::yes(
+                OpaqueFunction::function(HiddenFunction::Typed(call.func, data_type)).call(call.args),
+            ))
         }
         other => Ok(Transformed::no(other)),
     })
@@ -60,18 +62,18 @@ pub(crate) fn without_opaque(plan: LogicalPlan) -> Result<LogicalPlan> {
         let Expr::ScalarFunction(ScalarFunction { func, args }) = &expression else {
             return Ok(Transformed::no(expression));
         };
-        let Some(opaque) = (func.inner().as_ref() as &dyn Any).downcast_ref::<Opaque>() else {
+        let Some(opaque) = (func.inner().as_ref() as &dyn Any).downcast_ref::<OpaqueFunction>() else {
             return Ok(Transformed::no(expression));
         };
         Ok(Transformed::yes(match (&opaque.hidden, args.as_slice()) {
-            (Hidden::Cast(field), [argument]) => {
+            (HiddenFunction::Cast(field), [argument]) => {
                 Expr::Cast(Cast::new_from_field(Box::new(argument.clone()), Arc::clone(field)))
             }
-            (Hidden::TryCast(field), [argument]) => {
+            (HiddenFunction::TryCast(field), [argument]) => {
                 Expr::TryCast(TryCast::new_from_field(Box::new(argument.clone()), Arc::clone(field)))
             }
-            (Hidden::Function(function), arguments) => function.call(arguments.to_vec()),
-            (Hidden::Typed(function, data_type), arguments) => {
+            (HiddenFunction::Function(function), arguments) => function.call(arguments.to_vec()),
+            (HiddenFunction::Typed(function, data_type), arguments) => {
                 function.call(arguments.to_vec()).cast_to(data_type, schema)?
             }
             _ => return internal_err!("a cast has one argument"),
@@ -84,12 +86,16 @@ pub(crate) fn without_opaque(plan: LogicalPlan) -> Result<LogicalPlan> {
 pub(crate) fn with_plain_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
     let shown = |key: &mut Expr| {
         let Expr::ScalarFunction(ScalarFunction { func, args }) = key else { return };
-        let Some(opaque) = (func.inner().as_ref() as &dyn Any).downcast_ref::<Opaque>() else { return };
+        let Some(opaque) = (func.inner().as_ref() as &dyn Any).downcast_ref::<OpaqueFunction>() else {
+            return;
+        };
         let Some(argument) = args.pop().map(Box::new) else { return };
         *key = match &opaque.hidden {
-            Hidden::Cast(field) => Expr::Cast(Cast::new_from_field(argument, Arc::clone(field))),
-            Hidden::TryCast(field) => Expr::TryCast(TryCast::new_from_field(argument, Arc::clone(field))),
-            Hidden::Function(_) | Hidden::Typed(..) => {
+            HiddenFunction::Cast(field) => Expr::Cast(Cast::new_from_field(argument, Arc::clone(field))),
+            HiddenFunction::TryCast(field) => {
+                Expr::TryCast(TryCast::new_from_field(argument, Arc::clone(field)))
+            }
+            HiddenFunction::Function(_) | HiddenFunction::Typed(..) => {
                 args.push(*argument);
                 return;
             }
@@ -160,7 +166,7 @@ fn digits_of(bits: u32) -> i16 {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-enum Hidden {
+enum HiddenFunction {
     Cast(FieldRef),
     TryCast(FieldRef),
     Function(Arc<ScalarUDF>),
@@ -170,23 +176,26 @@ enum Hidden {
 
 /// A cast or a function under a name that no rule knows and no query can use.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Opaque {
-    hidden: Hidden,
+struct OpaqueFunction {
+    hidden: HiddenFunction,
     signature: Signature,
 }
 
-impl Opaque {
-    fn function(hidden: Hidden) -> ScalarUDF {
-        ScalarUDF::new_from_impl(Opaque { hidden, signature: Signature::variadic_any(Volatility::Immutable) })
+impl OpaqueFunction {
+    fn function(hidden: HiddenFunction) -> ScalarUDF {
+        ScalarUDF::new_from_impl(OpaqueFunction {
+            hidden,
+            signature: Signature::variadic_any(Volatility::Immutable),
+        })
     }
 }
 
-impl ScalarUDFImpl for Opaque {
+impl ScalarUDFImpl for OpaqueFunction {
     fn name(&self) -> &str {
         match &self.hidden {
-            Hidden::Cast(_) => "hidden cast",
-            Hidden::TryCast(_) => "hidden try_cast",
-            Hidden::Function(function) | Hidden::Typed(function, _) => function.name(),
+            HiddenFunction::Cast(_) => "hidden cast",
+            HiddenFunction::TryCast(_) => "hidden try_cast",
+            HiddenFunction::Function(function) | HiddenFunction::Typed(function, _) => function.name(),
         }
     }
 
@@ -197,28 +206,30 @@ impl ScalarUDFImpl for Opaque {
     /// The display of what is hidden, because it determines column names.
     fn schema_name(&self, arguments: &[Expr]) -> Result<String> {
         match &self.hidden {
-            Hidden::Function(function) | Hidden::Typed(function, _) => function.schema_name(arguments),
+            HiddenFunction::Function(function) | HiddenFunction::Typed(function, _) => {
+                function.schema_name(arguments)
+            }
             _ => Ok(arguments[0].schema_name().to_string()),
         }
     }
 
     fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
         match &self.hidden {
-            Hidden::Cast(field) | Hidden::TryCast(field) => Ok(field.data_type().clone()),
-            Hidden::Function(function) => function.return_type(arguments),
-            Hidden::Typed(_, data_type) => Ok(data_type.clone()),
+            HiddenFunction::Cast(field) | HiddenFunction::TryCast(field) => Ok(field.data_type().clone()),
+            HiddenFunction::Function(function) => function.return_type(arguments),
+            HiddenFunction::Typed(_, data_type) => Ok(data_type.clone()),
         }
     }
 
     fn return_field_from_args(&self, arguments: ReturnFieldArgs) -> Result<FieldRef> {
         match &self.hidden {
-            Hidden::Cast(field) => {
+            HiddenFunction::Cast(field) => {
                 let nullable = arguments.arg_fields.iter().any(|field| field.is_nullable());
                 Ok(Arc::new(field.as_ref().clone().with_nullable(nullable)))
             }
-            Hidden::TryCast(field) => Ok(Arc::new(field.as_ref().clone().with_nullable(true))),
-            Hidden::Function(function) => function.return_field_from_args(arguments),
-            Hidden::Typed(_, data_type) => {
+            HiddenFunction::TryCast(field) => Ok(Arc::new(field.as_ref().clone().with_nullable(true))),
+            HiddenFunction::Function(function) => function.return_field_from_args(arguments),
+            HiddenFunction::Typed(_, data_type) => {
                 let nullable = arguments.arg_fields.iter().any(|field| field.is_nullable());
                 Ok(Arc::new(Field::new(self.name(), data_type.clone(), nullable)))
             }
@@ -231,9 +242,11 @@ impl ScalarUDFImpl for Opaque {
             args.args[0].cast_to(field.data_type(), Some(&options))
         };
         match &self.hidden {
-            Hidden::Cast(field) => cast(field, false),
-            Hidden::TryCast(field) => cast(field, true),
-            Hidden::Function(function) | Hidden::Typed(function, _) => function.invoke_with_args(args),
+            HiddenFunction::Cast(field) => cast(field, false),
+            HiddenFunction::TryCast(field) => cast(field, true),
+            HiddenFunction::Function(function) | HiddenFunction::Typed(function, _) => {
+                function.invoke_with_args(args)
+            }
         }
     }
 }

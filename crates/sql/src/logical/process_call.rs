@@ -9,9 +9,9 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::sqlparser::ast::{self, FunctionArg, FunctionArgExpr};
 
-use super::process::{Before, Postfilter, ProcessNode};
-use super::relations::table_of;
-use crate::process::{StreamProcessMember, StreamProcessSet, call_text};
+use super::call_arguments::table_of;
+use super::process::{Postfilter, PostfilterMark, ProcessNode};
+use crate::relations::stream_process::{StreamProcessMember, StreamProcessSet, call_text};
 
 /// How many members of a set are listed in a message.
 const MAX_LISTED: usize = 8;
@@ -31,7 +31,7 @@ pub(super) fn member(
             known.push("...".into());
         }
         return plan_err!(
-            "there is no process {}; there are {}",
+            "there is no process {}; the processes are {}",
             call_text(&set.name, &parameters),
             known.join(", ")
         );
@@ -46,7 +46,7 @@ fn constant(
     context: &mut dyn RelationPlannerContext,
 ) -> Result<ScalarValue> {
     let FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) = arg else {
-        return plan_err!("a process of the set {process} is named by its parameters, in their order");
+        return plan_err!("write the parameters of the process set {process} as arguments, in their order");
     };
     let none = Arc::new(DFSchema::empty());
     let expression = context.sql_to_expr(arg, &none)?;
@@ -70,7 +70,7 @@ pub(super) fn postfilter(
     let Some(table) = table else { return plan_err!("postfilter takes a query over a process: {usage}") };
     let input = context.plan(table)?;
     check_postfilter(&input, usage)?;
-    Ok(Postfilter::plan(Before, input))
+    Ok(Postfilter::plan(PostfilterMark, input))
 }
 
 /// Rows are filtered and computed one by one, and come from one process.
@@ -80,6 +80,6 @@ fn check_postfilter(plan: &LogicalPlan, usage: &str) -> Result<()> {
             check_postfilter(plan.inputs()[0], usage)
         }
         LogicalPlan::Extension(extension) if extension.node.as_any().is::<ProcessNode>() => Ok(()),
-        _ => plan_err!("postfilter takes a SELECT and a WHERE over one process, and nothing else: {usage}"),
+        _ => plan_err!("postfilter takes only a SELECT and a WHERE over one process: {usage}"),
     }
 }

@@ -16,13 +16,14 @@ use datafusion::sql::planner::{ParserOptions, PlannerContext, SqlToRel};
 use datafusion::sql::sqlparser::ast;
 
 use super::functions::Functions;
+use super::map_call::Scopes;
 use super::names::{self, Naming};
 use super::relations::Relations;
 use super::spelling::Spelling;
-use crate::definition::{Scanned, SourceDefinition};
 use crate::extension::Registry;
-use crate::named_relations::{NamedRelations, Relation};
-use crate::process::StreamProcessSet;
+use crate::relations::named_relations::{NamedRelations, Relation, ViewDefinition};
+use crate::relations::source_definition::{ScannedSource, SourceDefinition};
+use crate::relations::stream_process::StreamProcessSet;
 
 /// How often a query is planned with changed names before giving up.
 const MAX_ATTEMPTS: usize = 200;
@@ -35,6 +36,8 @@ pub(crate) struct Provider<'a> {
     pub catalog: &'a NamedRelations,
     pub functions: &'a Functions,
     open_by_name: &'a OpenByName,
+    /// The names whose definitions have failed, with the reasons.
+    pub failed: BTreeMap<&'a str, &'a str>,
     relations: Vec<Arc<dyn RelationPlanner>>,
     options: ConfigOptions,
     /// Files that were named in queries: each is one source, however often it is named.
@@ -48,22 +51,25 @@ impl<'a> Provider<'a> {
         registry: &Arc<Registry>,
         open_by_name: &'a OpenByName,
     ) -> Self {
-        let relations: Vec<Arc<dyn RelationPlanner>> =
-            vec![Arc::new(Relations { registry: Arc::clone(registry), processes: processes_of(catalog) })];
+        let relations: Vec<Arc<dyn RelationPlanner>> = vec![Arc::new(Relations {
+            registry: Arc::clone(registry),
+            processes: processes_of(catalog),
+            sub_streams: Scopes::default(),
+        })];
         let mut options = ConfigOptions::default();
         options.sql_parser.collect_spans = true;
         options.sql_parser.map_string_types_to_utf8view = false;
-        Provider { catalog, functions, open_by_name, relations, options, opened: Mutex::default() }
+        let (failed, opened) = (BTreeMap::new(), Mutex::default());
+        Provider { catalog, functions, open_by_name, failed, relations, options, opened }
     }
 
-    /// The optimised plan of a query.
-    pub fn plan(&self, query: &ast::Query) -> Result<LogicalPlan> {
-        Ok(self.plan_view(query)?.1)
+    /// With names whose definitions have failed, for messages.
+    pub fn with_failed(self, failed: BTreeMap<&'a str, &'a str>) -> Self {
+        Provider { failed, ..self }
     }
 
-    /// The plan of a view's query as written, because it is optimised together with the query that uses it; and the
-    /// optimised plan, which reveals errors where the view is defined.
-    pub fn plan_view(&self, query: &ast::Query) -> Result<(LogicalPlan, LogicalPlan)> {
+    /// The plan of a query as written, and the optimised one.
+    pub fn plan(&self, query: &ast::Query) -> Result<(LogicalPlan, LogicalPlan)> {
         super::calls::check(query, self.functions)?;
         let (mut naming, mut spelling) = (Naming::default(), Spelling::default());
         let mut first = None;
@@ -80,6 +86,12 @@ impl<'a> Provider<'a> {
             }
         }
         Err(first.unwrap_or_else(|| DataFusionError::Internal("a query was not planned".to_owned())))
+    }
+
+    /// The plan of a query as written, not checked and not optimised.
+    pub fn unchecked_plan(&self, query: &ast::Query) -> Result<LogicalPlan> {
+        let planner = SqlToRel::new_with_options(self, parser_options());
+        planner.sql_statement_to_plan(ast::Statement::Query(Box::new(query.clone())))
     }
 
     fn attempt(
@@ -103,9 +115,7 @@ impl<'a> Provider<'a> {
         super::check_order(&written)?;
         let plan = super::distinct_on::without_distinct_on(written.clone())?;
         super::check_repeatable(&plan)?;
-        let optimised = super::optimize(plan, &self.options)?;
-        let optimised = crate::translate::read_scalar_subqueries(optimised)?;
-        Ok((written, crate::translate::read_as_tables(optimised)?))
+        Ok((written, super::optimize(plan, &self.options)?))
     }
 
     /// The type that a declaration denotes.
@@ -188,6 +198,22 @@ fn inlined(plan: &LogicalPlan) -> Arc<dyn TableSource> {
     Arc::new(View { schema: Arc::new(plan.schema().as_arrow().clone()), plan: plan.clone() })
 }
 
+/// The rows of a view that runs, with the columns that queries see.
+fn running_view(
+    name: TableReference,
+    rows: &Arc<SourceDefinition>,
+    view: &ViewDefinition,
+) -> Result<Arc<dyn TableSource>> {
+    let scanned = Arc::new(ScannedSource { definition: Arc::clone(rows), late: false });
+    match view.point() {
+        None => Ok(scanned),
+        Some([x, y]) => {
+            let scan = LogicalPlanBuilder::scan(name, scanned, None)?.build()?;
+            Ok(inlined(&super::place_functions::with_point(scan, [x, y])?))
+        }
+    }
+}
+
 impl TableSource for View {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
@@ -202,15 +228,15 @@ impl ContextProvider for Provider<'_> {
     fn get_table_source(&self, name: TableReference) -> Result<Arc<dyn TableSource>> {
         match self.catalog.get(name.table()) {
             Some(Relation::Source(definition)) => {
-                Ok(Arc::new(Scanned { definition: Arc::clone(definition), late: false }))
+                Ok(Arc::new(ScannedSource { definition: Arc::clone(definition), late: false }))
             }
             Some(Relation::View(view)) => match &view.rows {
-                Some(rows) => Ok(Arc::new(Scanned { definition: Arc::clone(rows), late: false })),
+                Some(rows) => running_view(name, rows, view),
                 None => Ok(inlined(&view.plan)),
             },
             Some(Relation::Process(set)) => Ok(inlined(&set.plan)),
             None => match self.opened(&name.to_string()) {
-                Some(definition) => Ok(Arc::new(Scanned { definition: definition?, late: false })),
+                Some(definition) => Ok(Arc::new(ScannedSource { definition: definition?, late: false })),
                 None => plan_err!("table '{name}' not found"),
             },
         }

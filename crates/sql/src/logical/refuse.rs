@@ -18,11 +18,11 @@ pub(crate) fn check_repeatable(plan: &LogicalPlan) -> Result<()> {
                     if !is_repeatable(&call.func) {
                         return Err(refuse(
                             format!(
-                                "{name}() gives another value in every run, so no replay after a crash could repeat \
-                                 the query's results"
+                                "{name}() returns different values in every run, so a replay after a crash \
+                                 could not repeat the query's results"
                             ),
-                            "let the source carry the value as a column, or derive one from the row's own columns \
-                             (for instance md5 of its key)",
+                            "send the value as a column of the source, or derive one from the row's own \
+                             columns (for example md5 of its key)",
                         ));
                     }
                 }
@@ -33,11 +33,34 @@ pub(crate) fn check_repeatable(plan: &LogicalPlan) -> Result<()> {
     Ok(())
 }
 
+/// Checks that a source can compute this column: it does so when a row arrives, before the row's cycle is closed.
+pub(crate) fn check_independent_of_cycles(column: &str, expression: Expr) -> Result<Expr> {
+    expression.apply(|part| {
+        if let Expr::ScalarFunction(call) = part
+            && is_time_of_cycle(&call.func)
+        {
+            let name = call.func.name();
+            return Err(refuse(
+                format!(
+                    "{name}() is the time at which a row's cycle is closed, and the column '{column}' of a source is \
+                     computed before that"
+                ),
+                &format!("compute it in a view: CREATE VIEW name AS SELECT *, {name}() AS {column} FROM source"),
+            ));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(expression)
+}
+
+fn is_time_of_cycle(function: &ScalarUDF) -> bool {
+    [NOW, CURRENT_DATE, CURRENT_TIME].contains(&function.name())
+}
+
 /// Whether a function gives the same answer in every run over the same input. The closing time of a cycle does, because
 /// it is logged.
 pub(crate) fn is_repeatable(function: &ScalarUDF) -> bool {
-    let is_time = [NOW, CURRENT_DATE, CURRENT_TIME].contains(&function.name());
-    is_time || function.signature().volatility != Volatility::Volatile
+    is_time_of_cycle(function) || function.signature().volatility != Volatility::Volatile
 }
 
 /// Checks that the columns of ORDER BY exist, which DataFusion (55.2) notices only when it runs the plan.

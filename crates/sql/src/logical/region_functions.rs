@@ -17,8 +17,10 @@ use super::vectors::{Vectors, append, is_vector, vector_type, vectors};
 
 /// The functions.
 pub(super) fn functions() -> [ScalarUDF; 4] {
-    let divides = [Shape::Quad, Shape::KdTree].map(|shape| ScalarUDF::new_from_impl(Divide::new(shape)));
-    let locates = [Shape::Quad, Shape::KdTree].map(|shape| ScalarUDF::new_from_impl(Locate::new(shape)));
+    let divides =
+        [Shape::Quad, Shape::KdTree].map(|shape| ScalarUDF::new_from_impl(DivideFunction::new(shape)));
+    let locates =
+        [Shape::Quad, Shape::KdTree].map(|shape| ScalarUDF::new_from_impl(LocateFunction::new(shape)));
     let [quad, tree] = divides;
     let [quad_region, kd_region] = locates;
     [quad, tree, quad_region, kd_region]
@@ -32,22 +34,22 @@ enum Shape {
 
 /// `point_quad(points)`, `kd_tree(points, levels [, least])`: where space is split.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Divide {
+struct DivideFunction {
     shape: Shape,
     signature: Signature,
 }
 
-impl Divide {
+impl DivideFunction {
     fn new(shape: Shape) -> Self {
         let arguments = match shape {
             Shape::Quad => TypeSignature::Any(1),
             Shape::KdTree => TypeSignature::OneOf(vec![TypeSignature::Any(2), TypeSignature::Any(3)]),
         };
-        Divide { shape, signature: Signature::new(arguments, Volatility::Immutable) }
+        DivideFunction { shape, signature: Signature::new(arguments, Volatility::Immutable) }
     }
 }
 
-impl ScalarUDFImpl for Divide {
+impl ScalarUDFImpl for DivideFunction {
     fn name(&self) -> &str {
         match self.shape {
             Shape::Quad => "point_quad",
@@ -95,7 +97,7 @@ impl ScalarUDFImpl for Divide {
     }
 }
 
-impl Divide {
+impl DivideFunction {
     /// The splits of the space of one row's points. Points that lack a coordinate do not count.
     fn splits(
         &self,
@@ -107,7 +109,7 @@ impl Divide {
         let points = Vectors::of(points)?;
         let points: Vec<&[f64]> = (0..points.len()).filter_map(|point| points.at(point)).collect();
         if points.windows(2).any(|pair| pair[0].len() != pair[1].len()) {
-            return exec_err!("{}() takes points that have equally many coordinates", self.name());
+            return exec_err!("{}() takes points with the same number of coordinates", self.name());
         }
         if self.shape == Shape::Quad {
             return Ok(Some(PointQuad::from_points(&points).splits().to_vec()));
@@ -117,7 +119,7 @@ impl Divide {
             return Ok(None);
         };
         let Ok(levels @ 0..=16) = u32::try_from(levels) else {
-            return exec_err!("kd_tree() has 0 to 16 levels, found {levels}");
+            return exec_err!("kd_tree() takes 0 to 16 levels, found {levels}");
         };
         let share = |values: &Float64Array| values.is_valid(row).then(|| values.value(row));
         let least = least.and_then(|least| share(least.as_primitive::<Float64Type>()));
@@ -128,14 +130,14 @@ impl Divide {
 
 /// `quad_region(splits, point)`, `kd_region(splits, point)`: the number of the region that contains a point, from 0.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Locate {
+struct LocateFunction {
     shape: Shape,
     signature: Signature,
 }
 
-impl Locate {
+impl LocateFunction {
     fn new(shape: Shape) -> Self {
-        Locate { shape, signature: Signature::any(2, Volatility::Immutable) }
+        LocateFunction { shape, signature: Signature::any(2, Volatility::Immutable) }
     }
 
     /// The regions for given splits. Without splits there is one region.
@@ -146,18 +148,18 @@ impl Locate {
                 Ok(Box::new(PointQuad::from_splits(splits)))
             }
             Shape::Quad => Err(Cause::user(format!(
-                "quad_region() is given a point of {dimensions} coordinates, but the regions have {}",
+                "quad_region() got a point with {dimensions} coordinates, but the regions have {}",
                 splits.len()
             ))),
             Shape::KdTree => match KdTree::from_splits(dimensions, splits) {
                 Some(tree) => Ok(Box::new(tree)),
-                None => Err(Cause::user("kd_region() takes the splits that kd_tree() made")),
+                None => Err(Cause::user("kd_region() takes the splits that kd_tree() returned")),
             },
         }
     }
 }
 
-impl ScalarUDFImpl for Locate {
+impl ScalarUDFImpl for LocateFunction {
     fn name(&self) -> &str {
         match self.shape {
             Shape::Quad => "quad_region",

@@ -4,24 +4,29 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::{Column, DataFusionError, ExprSchema, Result, TableReference, plan_err};
+use datafusion::common::{Column, ExprSchema, Result, TableReference, plan_err};
 use datafusion::logical_expr::planner::{
     PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
 };
 use datafusion::logical_expr::{Expr, Extension, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{self, FunctionArg, FunctionArgExpr, TableFactor};
-use tidemill_engine::Cause;
 use tidemill_operators::WINDOWS_OF_ROW_MAX;
 
 use super::adaptive_regions;
+use super::call_arguments::{external, is_ordered, table_of};
+use super::count_windows::{CountWindowsNode, key_columns, row_window, rows_of};
+use super::map_call::{self, Scopes};
+use super::node_of;
 use super::operator_call::OperatorCall;
 use super::process_call;
-use super::split_call;
+use super::split_call::{self, has_sub_streams};
+use super::split_stream::SplitStream;
 use super::window_assign::{WindowAssign, WindowKind};
 use crate::arguments::{Arguments, Value, value_of};
-use crate::definition::{Scanned, scanned};
 use crate::extension::{BoundOperator, Registry};
-use crate::process::StreamProcessSet;
+use crate::refusal::refuse;
+use crate::relations::source_definition::{ScannedSource, scanned};
+use crate::relations::stream_process::StreamProcessSet;
 
 /// See the module.
 #[derive(Debug)]
@@ -29,11 +34,22 @@ pub(crate) struct Relations {
     pub registry: Arc<Registry>,
     /// The sets of processes, by name.
     pub processes: BTreeMap<String, Arc<StreamProcessSet>>,
+    /// The sub-streams that can be named where `mapstream` applies a query to them.
+    pub sub_streams: Scopes,
 }
 
 /// The built-in table functions.
-const OWN: [&str; 8] =
-    ["tumble", "hop", "session", "late", "splitstream", "mergestream", "postfilter", "adaptive_regions"];
+const OWN: [&str; 9] = [
+    "tumble",
+    "hop",
+    "session",
+    "late",
+    "splitstream",
+    "mapstream",
+    "mergestream",
+    "postfilter",
+    "adaptive_regions",
+];
 
 /// A call in FROM, with its arguments sorted by kind.
 struct Call {
@@ -41,6 +57,8 @@ struct Call {
     tables: Vec<TableFactor>,
     /// Expressions that are not constants: columns.
     expressions: Vec<ast::Expr>,
+    /// The columns of `key => ...`.
+    key: Option<ast::Expr>,
     arguments: Arguments,
 }
 
@@ -53,14 +71,15 @@ impl RelationPlanner for Relations {
         let (name, args, alias) = match relation {
             TableFactor::Table { name, args: Some(args), alias, .. } => (name, args.args, alias),
             TableFactor::Function { name, args, alias, .. } => (name, args, alias),
-            other => return Ok(RelationPlanning::Original(Box::new(other))),
+            other => return Ok(self.sub_stream(other, context)),
         };
         let name = match name.0.last().and_then(|part| part.as_ident()) {
             Some(ident) => context.normalize_ident(ident.clone()),
-            None => return plan_err!("'{name}' is no name of a function"),
+            None => return plan_err!("'{name}' is not the name of a function"),
         };
         let plan = match name.as_str() {
             "splitstream" => split_call::splitstream(args, context)?,
+            "mapstream" => map_call::mapstream(args, &self.sub_streams, context)?,
             "mergestream" => split_call::mergestream(args, context)?,
             "postfilter" => process_call::postfilter(args, context)?,
             name if self.processes.contains_key(name) => {
@@ -73,6 +92,17 @@ impl RelationPlanner for Relations {
 }
 
 impl Relations {
+    /// The sub-stream that a relation names, if it does.
+    fn sub_stream(&self, relation: TableFactor, context: &dyn RelationPlannerContext) -> RelationPlanning {
+        if let TableFactor::Table { name, alias, args: None, .. } = &relation
+            && let [ast::ObjectNamePart::Identifier(ident)] = name.0.as_slice()
+            && let Some(plan) = self.sub_streams.find(&context.normalize_ident(ident.clone()))
+        {
+            return RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias.clone())));
+        }
+        RelationPlanning::Original(Box::new(relation))
+    }
+
     fn plan_call(&self, call: Call, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
         match call.name.as_str() {
             "tumble" | "hop" | "session" => windows(call, context),
@@ -91,16 +121,25 @@ impl Relations {
 
     fn generator(&self, call: &Call) -> Result<LogicalPlan> {
         if !call.tables.is_empty() || !call.expressions.is_empty() {
-            return plan_err!("{}() takes constants only, no tables and no columns", call.name);
+            return plan_err!("{}() takes only constants, not tables or columns", call.name);
         }
-        let definition = self.registry.generators[&call.name](&call.arguments).map_err(external)?;
-        let source = Arc::new(Scanned { definition: Arc::new(definition), late: false });
+        let definition = self.registry.generators[&call.name].call(&call.arguments).map_err(external)?;
+        let source = Arc::new(ScannedSource { definition: Arc::new(definition), late: false });
         LogicalPlanBuilder::scan(TableReference::bare(call.name.as_str()), source, None)?.build()
     }
 
     fn operator(&self, call: Call, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
+        let is_mapped = call.tables.iter().any(map_call::is_mapped);
         let inputs: Vec<LogicalPlan> =
             call.tables.into_iter().map(|table| context.plan(table)).collect::<Result<_>>()?;
+        let is_beyond =
+            |input: &LogicalPlan| has_sub_streams(input) && node_of::<SplitStream>(input).is_none();
+        if is_mapped || inputs.iter().any(is_beyond) {
+            return Err(refuse(
+                format!("{}() can be applied only to sub-streams as they were split", call.name),
+                "unite them first: operator(mergestream(...)), or split the result again",
+            ));
+        }
         let schemas: Vec<_> =
             inputs.iter().map(|input| Arc::new(input.schema().as_arrow().clone())).collect();
         if inputs.is_empty() || !call.expressions.is_empty() {
@@ -122,21 +161,18 @@ fn check_carried(name: &str, bound: &BoundOperator, inputs: &[SchemaRef]) -> Res
         let wanted = type_in(&bound.output, column);
         if wanted.is_none() || inputs.iter().any(|input| type_in(input, column) != wanted) {
             return plan_err!(
-                "{name}() says that it carries '{column}', which is not in its output and all inputs with one type"
+                "{name}() declares that it carries '{column}', but its output and all inputs do not have it \
+                 with one type"
             );
         }
     }
     Ok(())
 }
 
-pub(super) fn external(cause: Cause) -> DataFusionError {
-    DataFusionError::Plan(cause.to_string())
-}
-
 /// Tables, columns and constants of a call, each in their order.
 fn sort_arguments(name: String, args: Vec<FunctionArg>) -> Result<Call> {
     let (mut tables, mut expressions) = (Vec::new(), Vec::new());
-    let (mut positional, mut named) = (Vec::new(), Vec::new());
+    let (mut positional, mut named, mut key) = (Vec::new(), Vec::new(), None);
     for arg in args {
         let (arg_name, arg) = match arg {
             FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) => (None, arg),
@@ -146,6 +182,7 @@ fn sort_arguments(name: String, args: Vec<FunctionArg>) -> Result<Call> {
             other => return plan_err!("{name}() does not take the argument {other}"),
         };
         match (arg_name, arg) {
+            (Some(arg_name), arg) if takes_key(&name) && arg_name == "key" => key = Some(arg),
             (Some(arg_name), arg) => named.push((arg_name, value_of(&arg).map_err(external)?)),
             (None, arg) => match table_of(&arg, tables.is_empty()) {
                 Some(table) => tables.push(table),
@@ -160,54 +197,73 @@ fn sort_arguments(name: String, args: Vec<FunctionArg>) -> Result<Call> {
         }
     }
     let arguments = Arguments::new(&name, positional, named);
-    Ok(Call { name, tables, expressions, arguments })
+    Ok(Call { name, tables, expressions, key, arguments })
 }
 
-/// The relation that an argument denotes: `TABLE(name)`, `(SELECT ...)`, or a name where a table comes first.
-pub(super) fn table_of(argument: &ast::Expr, first: bool) -> Option<TableFactor> {
-    match argument {
-        ast::Expr::Subquery(subquery) => Some(TableFactor::Derived {
-            lateral: false,
-            subquery: subquery.clone(),
-            alias: None,
-            sample: None,
-        }),
-        ast::Expr::Function(function) if function.name.to_string().eq_ignore_ascii_case("table") => {
-            let ast::FunctionArguments::List(list) = &function.args else { return None };
-            let [FunctionArg::Unnamed(FunctionArgExpr::Expr(inner))] = list.args.as_slice() else {
-                return None;
-            };
-            table_of(inner, true)
-        }
-        // Within TABLE(...): a generator, or another function of tables.
-        ast::Expr::Function(function) if first => {
-            let ast::FunctionArguments::List(list) = &function.args else { return None };
-            let args = ast::TableFunctionArgs { args: list.args.clone(), settings: None };
-            Some(named_table(function.name.clone(), Some(args)))
-        }
-        ast::Expr::Identifier(name) if first => Some(named_table(vec![name.clone()].into(), None)),
-        ast::Expr::CompoundIdentifier(names) if first => Some(named_table(names.clone().into(), None)),
-        ast::Expr::Nested(inner) => table_of(inner, first),
-        _ => None,
+/// Whether `key => ...` names columns.
+fn takes_key(function: &str) -> bool {
+    ["tumble", "hop", "session"].contains(&function)
+}
+
+/// Windows by time, or by count if a number of rows is given.
+fn windows(call: Call, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
+    match call.expressions.iter().any(|argument| rows_of(argument).is_some()) {
+        true => windows_by_count(call, context),
+        false if call.key.is_some() => Err(refuse(
+            "key => ... is for windows by count; windows by time are the same for all keys",
+            "write the key in GROUP BY",
+        )),
+        false => windows_by_time(call, context),
     }
 }
 
-fn named_table(name: ast::ObjectName, args: Option<ast::TableFunctionArgs>) -> TableFactor {
-    TableFactor::Table {
-        name,
-        alias: None,
-        args,
-        with_hints: Vec::new(),
-        version: None,
-        with_ordinality: false,
-        partitions: Vec::new(),
-        json_path: None,
-        sample: None,
-        index_hints: Vec::new(),
+/// `tumble(table, [time,] ROWS 100, key => page)` and `hop(table, [time,] ROWS 10, ROWS 100)`
+fn windows_by_count(mut call: Call, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
+    let usage = match call.name.as_str() {
+        "tumble" => "tumble(TABLE(clicks), ROWS 100), with key => page for windows of each page",
+        "hop" => "hop(TABLE(clicks), ROWS 10, ROWS 100): slide, then size",
+        _ => {
+            return Err(refuse(
+                "a session ends with a gap in time, and not after a number of rows",
+                "use tumble or hop with ROWS",
+            ));
+        }
+    };
+    call.arguments.check_names(&[]).map_err(external)?;
+    let (rows, mut times): (Vec<_>, Vec<_>) =
+        call.expressions.into_iter().partition(|argument| rows_of(argument).is_some());
+    if call.tables.len() != 1 || times.len() > 1 || !call.arguments.positional().is_empty() {
+        return plan_err!("write {} by count as {usage}", call.name);
     }
+    let rows: Vec<u32> = rows.iter().filter_map(rows_of).collect::<Result<_>>()?;
+    let window = row_window(&call.name, &rows, usage)?;
+    if is_ordered(&call.tables[0]) {
+        return Err(refuse(
+            "ORDER BY in a subquery has no effect on a window by count",
+            "name the event time to count rows in its order: tumble((SELECT ...), event_time, ROWS 100)",
+        ));
+    }
+    let is_mapped = map_call::is_mapped(&call.tables[0]);
+    let input = context.plan(call.tables.remove(0))?;
+    if is_mapped || has_sub_streams(&input) {
+        return Err(refuse(
+            "windows by count of a sub-stream need its rows alone",
+            "make them there: mapstream(splitstream(...), (SELECT ... FROM tumble(TABLE(sub), ROWS 100) ...))",
+        ));
+    }
+    let keys = key_columns(call.key, &input, context)?;
+    let time = match times.pop() {
+        None => None,
+        Some(time) => match context.sql_to_expr(descriptor(time), input.schema())? {
+            Expr::Column(time) => Some(time),
+            other => return plan_err!("{} needs a column as event time, found {other}", call.name),
+        },
+    };
+    let node = CountWindowsNode::new(input, keys, time, window)?;
+    Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) }))
 }
 
-fn windows(mut call: Call, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
+fn windows_by_time(mut call: Call, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
     let usage = match call.name.as_str() {
         "tumble" => "tumble(TABLE(clicks), event_time, INTERVAL '10 seconds')",
         "hop" => {
@@ -218,11 +274,19 @@ fn windows(mut call: Call, context: &mut dyn RelationPlannerContext) -> Result<L
     if call.tables.len() != 1 || call.expressions.len() != 1 {
         return plan_err!("{} takes a table, its event time and intervals: {usage}", call.name);
     }
+    let is_mapped = map_call::is_mapped(&call.tables[0]);
     let input = context.plan(call.tables.remove(0))?;
+    if call.name == "session" && (is_mapped || has_sub_streams(&input)) {
+        return Err(refuse(
+            "the sessions of a sub-stream are known only where its rows are grouped",
+            "group them there: mapstream(splitstream(...), (SELECT ... FROM session(TABLE(sub), ...) GROUP BY ...))",
+        ));
+    }
     let time = context.sql_to_expr(descriptor(call.expressions.remove(0)), input.schema())?;
     let Expr::Column(time) = time else {
         return plan_err!("{} needs a column as event time, found {time}", call.name);
     };
+    call.arguments.check_names(&["slide", "size", "gap", "offset"]).map_err(external)?;
     let lengths_ns = intervals(&call, usage)?;
     let kind = match (call.name.as_str(), lengths_ns.as_slice()) {
         ("tumble", [size_ns]) => WindowKind::Tumble { size_ns: *size_ns, offset_ns: 0 },
@@ -231,7 +295,7 @@ fn windows(mut call: Call, context: &mut dyn RelationPlannerContext) -> Result<L
             WindowKind::Hop { size_ns: *size_ns, slide_ns: *slide_ns, offset_ns: 0 }
         }
         ("session", [gap_ns]) => WindowKind::Session { gap_ns: *gap_ns },
-        _ => return plan_err!("{} is written {usage}", call.name),
+        _ => return plan_err!("write {} as {usage}", call.name),
     };
     check_window_column(&input, &time)?;
     check_windows_of_row(kind)?;
@@ -246,8 +310,8 @@ fn check_windows_of_row(kind: WindowKind) -> Result<()> {
     match windows <= WINDOWS_OF_ROW_MAX {
         true => Ok(()),
         false => plan_err!(
-            "hop puts each row into {windows} windows, and {WINDOWS_OF_ROW_MAX} are allowed: take a longer slide or a \
-             smaller size"
+            "hop puts each row into {windows} windows, but at most {WINDOWS_OF_ROW_MAX} are allowed; use a \
+             longer slide or a smaller size"
         ),
     }
 }
@@ -314,9 +378,9 @@ fn late(mut call: Call, context: &mut dyn RelationPlannerContext) -> Result<Logi
     };
     match scanned(scan.source.as_ref()) {
         Some(source) if source.definition.event_time.is_some() => {
-            let late = Scanned { definition: Arc::clone(&source.definition), late: true };
+            let late = ScannedSource { definition: Arc::clone(&source.definition), late: true };
             LogicalPlanBuilder::scan(TableReference::bare("late"), Arc::new(late), None)?.build()
         }
-        _ => plan_err!("'{}' has no watermark, so nothing is ever late", scan.table_name),
+        _ => plan_err!("'{}' has no watermark, so none of its rows is ever late", scan.table_name),
     }
 }

@@ -34,6 +34,12 @@ impl OptimizerRule for SelectBefore {
     fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
         let LogicalPlan::Filter(filter) = &plan else { return Ok(Transformed::no(plan)) };
         let Some(call) = node_of::<OperatorCall>(&filter.input) else { return Ok(Transformed::no(plan)) };
+        // Whose turn it is depends on all rows.
+        let is_dealt =
+            |input: &LogicalPlan| node_of::<SplitStream>(input).is_some_and(|split| split.is_dealt);
+        if call.inputs.iter().any(is_dealt) {
+            return Ok(Transformed::no(plan));
+        }
         let conditions = split_conjunction_owned(filter.predicate.clone());
         let (before, after): (Vec<Expr>, Vec<Expr>) =
             conditions.into_iter().partition(|condition| may_come_before(condition, call));

@@ -16,11 +16,11 @@ use crate::statement::in_other_letters;
 /// Names and their original spelling, determined by planning.
 #[derive(Debug, Default)]
 pub(super) struct Spelling {
-    found: Vec<Found>,
+    found: Vec<OriginalSpelling>,
 }
 
 #[derive(Debug, PartialEq)]
-struct Found {
+struct OriginalSpelling {
     /// Line and column of the expression; `None`: everywhere.
     place: Option<(u64, u64)>,
     name: String,
@@ -35,7 +35,7 @@ impl Spelling {
         let span = field.spans.first().or_else(|| place_of(error).copied());
         let place = span.map(|span| (span.start.line, span.start.column));
         let spelled = spelled(field, valid_fields)?;
-        let found = Found { place, name: field.name.clone(), spelled };
+        let found = OriginalSpelling { place, name: field.name.clone(), spelled };
         if self.found.contains(&found) {
             return None;
         }
@@ -50,7 +50,7 @@ impl Spelling {
 
     fn name(&self, start: datafusion::sql::sqlparser::tokenizer::Location, name: &mut Ident) {
         let here = Some((start.line, start.column));
-        let is_meant = |found: &&Found| {
+        let is_meant = |found: &&OriginalSpelling| {
             name.value.to_ascii_lowercase() == found.name && (found.place.is_none() || found.place == here)
         };
         if name.quote_style.is_none()

@@ -9,10 +9,12 @@ use datafusion::sql::sqlparser::ast::{self, FunctionArg, FunctionArgExpr, TableF
 
 use tidemill_engine::Cause;
 
+use super::call_arguments::{external, table_of};
+use super::map_call::is_mapped;
 use super::node_of;
 use super::operator_call::OperatorCall;
-use super::relations::{external, table_of};
 use super::split_stream::{SplitChoice, SplitShape, SplitStream};
+use super::window_assign::WindowAssign;
 use crate::arguments::{Arguments, Value, value_of};
 
 const SPLITSTREAM: &str = "splitstream(TABLE(input), 64, route => xway % 64, broadcast => type = 2)";
@@ -41,12 +43,31 @@ pub(super) fn splitstream(
         return plan_err!("splitstream needs a route, a broadcast or both: {SPLITSTREAM}");
     }
     let input = context.plan(call.table)?;
+    let is_dealt = call.route.as_ref().is_some_and(is_round_robin);
+    if is_dealt && call.route.as_ref().is_some_and(has_arguments) {
+        return plan_err!(
+            "round_robin() takes no arguments: splitstream(TABLE(input), 4, route => round_robin())"
+        );
+    }
+    let route = call.route.filter(|_| !is_dealt);
     let mut planned = |expression: Option<ast::Expr>| {
         expression.map(|expression| context.sql_to_expr(expression, input.schema())).transpose()
     };
-    let (route, broadcast) = (planned(call.route)?, planned(call.broadcast)?);
+    let (route, broadcast) = (planned(route)?, planned(call.broadcast)?);
     let node = SplitStream::new(input, route, broadcast, partitions, choice)?;
+    let node = SplitStream { is_dealt, ..node };
     Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) }))
+}
+
+/// Whether a route is `round_robin()`.
+fn is_round_robin(route: &ast::Expr) -> bool {
+    let ast::Expr::Function(call) = route else { return false };
+    call.name.to_string().eq_ignore_ascii_case("round_robin")
+}
+
+/// Whether there is anything but the name and empty parentheses.
+fn has_arguments(call: &ast::Expr) -> bool {
+    !call.to_string().trim_end().ends_with("()")
 }
 
 /// `mergestream(sub-streams)`: their rows as one stream, in the order of the events that caused them.
@@ -59,19 +80,23 @@ pub(super) fn mergestream(
         return plan_err!("mergestream takes sub-streams only: mergestream(operator(splitstream(...)))");
     }
     call.arguments.finish(&[]).map_err(external)?;
+    let is_mapped = is_mapped(&call.table);
     let input = context.plan(call.table)?;
-    match has_sub_streams(&input) {
+    match is_mapped || has_sub_streams(&input) {
         true => Ok(input),
         false => plan_err!(
-            "mergestream unites sub-streams, but it is given a stream: mergestream(operator(splitstream(...)))"
+            "mergestream unites sub-streams, but got a stream: mergestream(operator(splitstream(...)))"
         ),
     }
 }
 
-/// Whether rows come from sub-streams: of a split, or of an operator that is applied to each.
+/// Whether rows come from sub-streams: of a split, or of an operator or windows that are applied to each.
 pub(crate) fn has_sub_streams(plan: &LogicalPlan) -> bool {
     let is_mapped = |call: &OperatorCall| call.inputs.iter().any(has_sub_streams);
-    node_of::<SplitStream>(plan).is_some() || node_of(plan).is_some_and(is_mapped)
+    let is_windowed = |assign: &WindowAssign| has_sub_streams(&assign.input);
+    node_of::<SplitStream>(plan).is_some()
+        || node_of(plan).is_some_and(is_mapped)
+        || node_of(plan).is_some_and(is_windowed)
 }
 
 fn sort_arguments(function: &str, args: Vec<FunctionArg>) -> Result<Call> {
@@ -123,12 +148,14 @@ fn choice(arguments: &Arguments) -> std::result::Result<SplitChoice, Cause> {
         "parasplit" => SplitShape::Parasplit(splitters),
         "maxtree" => SplitShape::Maxtree(share.ok_or_else(|| {
             let text =
-                "splitstream(): maxtree needs to know which share of the rows is broadcast: share => 0.005";
+                "splitstream(): maxtree needs the share of the rows that are broadcast: share => 0.005";
             Cause::user(text)
         })?),
         other => {
             let plans = PLANS.join(", ");
-            return Err(Cause::user(format!("splitstream(): '{other}' is no plan; there are {plans}")));
+            return Err(Cause::user(format!(
+                "splitstream(): '{other}' is not a plan; the plans are {plans}"
+            )));
         }
     };
     let unused = match shape {

@@ -7,8 +7,8 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::DataType;
-use datafusion::common::{DFSchemaRef, Result, plan_err};
+use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::common::{Column, DFSchema, DFSchemaRef, Result, TableReference, plan_err};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, UserDefinedLogicalNodeCore, cast, lit};
 
 /// How to split: the user's choice, on which no result depends.
@@ -38,12 +38,20 @@ pub(crate) struct SplitStream {
     pub input: LogicalPlan,
     /// The number of the sub-stream, a BIGINT; rows with NULL go to none.
     pub route: Expr,
+    /// Whether the rows that are not broadcast are dealt to one sub-stream after the other instead.
+    pub is_dealt: bool,
     /// Whether the row goes to all of them; BOOLEAN.
     pub broadcast: Option<Expr>,
     /// The number of sub-streams.
     pub partitions: u32,
     pub choice: SplitChoice,
+    /// Whether the number of its sub-stream is the last column of a row.
+    pub is_numbered: bool,
+    pub schema: DFSchemaRef,
 }
+
+/// The qualifier and the name of the column with the number. A query cannot name it.
+const NUMBER: (&str, &str) = ("mapstream", "sub-stream");
 
 impl SplitStream {
     /// Checks the types of the routing functions.
@@ -61,8 +69,8 @@ impl SplitStream {
             wanted if wanted.is_integer() || wanted.is_null() => cast(route, DataType::Int64),
             other => {
                 return plan_err!(
-                    "route must be the number of a sub-stream, a whole number, but it is {other}; write CAST(floor(x) \
-                     AS BIGINT)"
+                    "route must be the number of a sub-stream, which is a whole number, but it is {other}; \
+                     write CAST(floor(x) AS BIGINT)"
                 );
             }
         };
@@ -72,8 +80,23 @@ impl SplitStream {
                 return plan_err!("broadcast must be a condition, but it is {found}");
             }
         }
-        Ok(SplitStream { input, route, broadcast, partitions, choice })
+        let (is_dealt, is_numbered) = (false, false);
+        Ok(SplitStream { input, route, is_dealt, broadcast, partitions, choice, is_numbered, schema })
     }
+
+    /// The same sub-streams with their numbers, and the column that has them.
+    pub fn numbered(&self) -> Result<(SplitStream, Column)> {
+        let schema = numbered_schema(&self.input)?;
+        let column = Column::new(Some(NUMBER.0), NUMBER.1);
+        Ok((SplitStream { is_numbered: true, schema, ..self.clone() }, column))
+    }
+}
+
+fn numbered_schema(input: &LogicalPlan) -> Result<DFSchemaRef> {
+    let fields = input.schema().iter().map(|(qualifier, field)| (qualifier.cloned(), Arc::clone(field)));
+    let number = Arc::new(Field::new(NUMBER.1, DataType::Int64, true));
+    let number = (Some(TableReference::bare(NUMBER.0)), number);
+    Ok(Arc::new(DFSchema::new_with_metadata(fields.chain([number]).collect(), Default::default())?))
 }
 
 impl Eq for SplitStream {}
@@ -103,7 +126,7 @@ impl UserDefinedLogicalNodeCore for SplitStream {
     }
 
     fn schema(&self) -> &DFSchemaRef {
-        self.input.schema()
+        &self.schema
     }
 
     /// The routing functions.
@@ -111,9 +134,13 @@ impl UserDefinedLogicalNodeCore for SplitStream {
         std::iter::once(self.route.clone()).chain(self.broadcast.clone()).collect()
     }
 
-    /// Sub-streams contain the rows unchanged, so unwanted rows need not be split.
+    /// Sub-streams contain the rows unchanged, so unwanted rows need not be split; only their numbers are new. But whose
+    /// turn it is depends on all rows.
     fn prevent_predicate_push_down_columns(&self) -> HashSet<String> {
-        HashSet::new()
+        match self.is_dealt {
+            true => self.schema.fields().iter().map(|field| field.name().clone()).collect(),
+            false => self.is_numbered.then(|| NUMBER.1.to_owned()).into_iter().collect(),
+        }
     }
 
     /// The wanted columns, and those that determine where a row goes.
@@ -122,14 +149,21 @@ impl UserDefinedLogicalNodeCore for SplitStream {
         let routing = std::iter::once(&self.route).chain(&self.broadcast).flat_map(Expr::column_refs);
         let mut needed: Vec<usize> =
             routing.filter_map(|column| schema.maybe_index_of_column(column)).collect();
-        needed.extend(output_columns);
+        needed.extend(output_columns.iter().filter(|column| **column < schema.fields().len()));
         needed.sort_unstable();
         needed.dedup();
+        // Rows are dealt even if no column is read; one column carries them.
+        if needed.is_empty() {
+            needed.push(0);
+        }
         Some(vec![needed])
     }
 
     fn fmt_for_explain(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "SplitStream: {} by {}", self.partitions, self.route)?;
+        match self.is_dealt {
+            true => write!(formatter, "SplitStream: {} by round robin", self.partitions)?,
+            false => write!(formatter, "SplitStream: {} by {}", self.partitions, self.route)?,
+        }
         match &self.broadcast {
             Some(broadcast) => write!(formatter, ", broadcast {broadcast}"),
             None => Ok(()),
@@ -141,6 +175,10 @@ impl UserDefinedLogicalNodeCore for SplitStream {
         let route = exprs.next().unwrap_or_else(|| self.route.clone());
         let broadcast = self.broadcast.is_some().then(|| exprs.next()).flatten();
         let input = inputs.pop().unwrap_or_else(|| self.input.clone());
-        Ok(SplitStream { input, route, broadcast, ..self.clone() })
+        let schema = match self.is_numbered {
+            true => numbered_schema(&input)?,
+            false => Arc::clone(input.schema()),
+        };
+        Ok(SplitStream { input, route, broadcast, schema, ..self.clone() })
     }
 }

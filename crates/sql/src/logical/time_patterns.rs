@@ -28,15 +28,15 @@ const READ: [&str; 7] = [
 ];
 
 const NOT_CONSTANT: &str =
-    "write it as a text: CASE WHEN ... THEN to_char(time, 'YYYY') ELSE to_char(time, 'MM') END";
+    "write it as a constant: CASE WHEN ... THEN to_char(time, 'YYYY') ELSE to_char(time, 'MM') END";
 
-const POSTGRES_PARTS: &str = "the parts are YYYY YY MM DD DDD HH24 HH12 MI SS MS US AM PM Mon FMMonth Dy FMDay ID \
-                              IYYY IW Q, FM before one leaves zeros out, and text stands in double quotes: \
-                              'YYYY-MM-DD\"T\"HH24:MI'; parts with % are taken too: '%Y-%m-%d'";
+const POSTGRES_PARTS: &str = "the parts are YYYY YY MM DD DDD HH24 HH12 MI SS MS US AM PM Mon FMMonth Dy FMDay \
+    ID IYYY IW Q, FM before a part removes leading zeros, and text is written in double quotes: \
+    'YYYY-MM-DD\"T\"HH24:MI'; parts with % are accepted, too: '%Y-%m-%d'";
 
-const JAVA_PARTS: &str = "the parts are yyyy yy M MM MMM MMMM d dd D H HH h hh m mm s ss SSS SSSSSS a E EEEE Q, and \
-                          text stands in single quotes, doubled within a text: 'yyyy-MM-dd''T''HH:mm'; parts with \
-                          % are taken too: '%Y-%m-%d'";
+const JAVA_PARTS: &str = "the parts are yyyy yy M MM MMM MMMM d dd D H HH h hh m mm s ss SSS SSSSSS a E EEEE \
+    Q, and text is written in single quotes, which are doubled within a text: 'yyyy-MM-dd''T''HH:mm'; parts \
+    with % are accepted, too: '%Y-%m-%d'";
 
 const PERCENT_PARTS: &str = "the parts are %Y %y %m %b %B %d %j %a %A %u %H %I %p %M %S %3f %6f %f %G %V %q %F %T %s \
                              %% and others; minutes are %M (not %i), seconds %S";
@@ -88,7 +88,7 @@ fn pattern_of(pattern: &mut Expr, purpose: Purpose, function: &str) -> Result<()
         return Ok(());
     };
     let refused = |part: &str, parts: &str| -> DataFusionError {
-        refuse_at(place, format!("'{part}' is no part of a pattern of {function}"), parts)
+        refuse_at(place, format!("'{part}' is not valid in a pattern of {function}"), parts)
     };
     *text = if text.contains('%') {
         percent(text).map_err(|part| refused(&part, PERCENT_PARTS))?

@@ -6,19 +6,21 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::Schema;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast;
+use tidemill_engine::Beginning;
 
 use super::{Planner, Reply, max_latency, select_all};
 use crate::catalog::SinkEntry;
 use crate::connectors;
-use crate::definition::SourceDefinition;
-use crate::logical::{Key, LastOfKey, shown};
-use crate::named_relations::{Materialized, Relation, ViewDefinition};
-use crate::prepared::{Circumstances, Prepared};
+use crate::logical::{Key, LastOfKey, shown, with_point};
+use crate::query::prepared::{Output, Prepared, QueryContext};
+use crate::query::retained::{self, VIEW_OPTIONS};
+use crate::relations::named_relations::{Materialized, Relation, ViewDefinition};
+use crate::relations::source_definition::SourceDefinition;
 use crate::statement::{
     CreateMaterializedView, CreateSink, CreateSource, CreateView, Name, Options, RelationKind, SinkInput,
     Statement,
 };
-use crate::text_error::TextError;
+use crate::text::{Problem, TextError};
 
 impl Planner {
     pub(super) fn create_source(
@@ -28,22 +30,25 @@ impl Planner {
         statement: &Statement,
     ) -> Result<Reply, TextError> {
         if self.exists(&create.name, create.if_not_exists, create.or_replace, statement)? {
-            return Ok(Reply::Done(format!("'{}' is there already", create.name)));
+            return Ok(Reply::Done(format!("'{}' already exists", create.name)));
         }
         if let Some(name) = create.key.first().filter(|_| !is_table) {
             let error = statement
-                .error(name.span, "a stream has no key: rows are added to it, and none replaces another");
+                .error(name.span, "a stream has no key, because its rows are only added and never replaced");
             return Err(error.with_hint(
-                "leave PRIMARY KEY out; CREATE MATERIALIZED VIEW name PRIMARY KEY (key) AS SELECT ... keeps the last \
-                 row of each key, and a TABLE has a key",
+                "remove PRIMARY KEY; to keep the last row of each key, use CREATE MATERIALIZED VIEW name \
+                 PRIMARY KEY (key) AS SELECT ..., or declare a TABLE with a key",
             ));
         }
         let mut definition: SourceDefinition = self.with_provider(|provider| {
-            let (registry, table) = (&self.catalog.registry, &self.catalog.connectors);
-            connectors::define_source(create, is_table, statement, provider, registry, table, &self.settings)
+            let table = &self.catalog.connectors;
+            connectors::define_source(create, is_table, statement, provider, table, &self.settings)
         })?;
         let key = create.key.iter().map(|name| column_of(&definition.schema, name, statement));
         definition.key = key.collect::<Result<_, _>>()?;
+        if let Some(durable) = &mut definition.durable {
+            durable.version = self.catalog.version() + 1;
+        }
         self.catalog.relations.add(create.name.as_str(), Relation::Source(Arc::new(definition)));
         let kind = if is_table { "table" } else { "source" };
         Ok(Reply::Done(format!("{kind} {} created", create.name)))
@@ -58,12 +63,13 @@ impl Planner {
         statement: &Statement,
     ) -> Result<bool, TextError> {
         let taken = self.catalog.relations.get(name.as_str()).is_some()
-            || self.catalog.sinks.contains_key(name.as_str());
+            || self.catalog.sinks.contains_key(name.as_str())
+            || self.catalog.failed(RelationKind::View, name.as_str()).is_some();
         match taken {
             true if if_not_exists => Ok(true),
             true if !or_replace => {
-                let error = statement.error(name.span, format!("there is a '{name}' already"));
-                Err(error.with_hint("choose another name, or write CREATE OR REPLACE"))
+                let error = statement.error(name.span, format!("'{name}' already exists"));
+                Err(error.of(Problem::Exists).with_hint("choose another name, or write CREATE OR REPLACE"))
             }
             _ => Ok(false),
         }
@@ -75,18 +81,17 @@ impl Planner {
         statement: &Statement,
     ) -> Result<Reply, TextError> {
         if self.exists(&create.name, create.if_not_exists, create.or_replace, statement)? {
-            return Ok(Reply::Done(format!("'{}' is there already", create.name)));
+            return Ok(Reply::Done(format!("'{}' already exists", create.name)));
         }
         if create.options.get("max_latency").is_some() {
-            let error =
-                create.options.error("max_latency", "a view does not run by itself, so it has no bound");
-            return Err(error.with_hint("state max_latency where rows leave: on the sink, or on the SELECT"));
+            let error = create
+                .options
+                .error("max_latency", "a view does not run by itself, so it has no latency bound");
+            return Err(error.with_hint("set max_latency on the sink or on the SELECT"));
         }
         create.options.finish(&[])?;
         // Optimised once, so that errors are found here and not where it is used.
-        let (plan, _) = self.with_provider(|provider| {
-            provider.plan_view(&create.query).map_err(|error| provider.text_error(&error, statement))
-        })?;
+        let (plan, _) = self.plan_as_written(&create.query, statement)?;
         check_names(&create.name, &plan, statement)?;
         self.add_view(&create.name, plan, None);
         Ok(Reply::Done(format!("view {} created", create.name)))
@@ -97,32 +102,12 @@ impl Planner {
         self.catalog.relations.add(name.as_str(), Relation::View(Arc::new(view)));
     }
 
-    /// The key that identifies a view's rows, if one is given. A view without a key is kept completely, and an
-    /// aggregate without a window has its own.
-    fn view_key(
-        &self,
-        create: &CreateMaterializedView,
-        plan: &LogicalPlan,
-        statement: &Statement,
-    ) -> Result<Option<Vec<usize>>, TextError> {
-        let check = [(create.name.value.clone(), plan.clone())];
-        let prepared = Prepared::together("check", &check, Circumstances::of_check(&self.settings), false)
+    /// What a view's query gives, checked.
+    fn checked_output(&self, plan: &LogicalPlan, statement: &Statement) -> Result<Output, TextError> {
+        let check = [("check".into(), plan.clone())];
+        let prepared = Prepared::together("check", &check, QueryContext::of_check(&self.settings), false)
             .map_err(|error| self.text_error(&error, statement))?;
-        if create.key.is_empty() {
-            return Ok(None);
-        }
-        let output = &prepared.outputs[0];
-        let key = create.key.iter().map(|name| column_of(&output.schema, name, statement));
-        let key: Vec<usize> = key.collect::<Result<_, _>>()?;
-        let Some(own) = &output.table_key else { return Ok(Some(key)) };
-        let own = own.clone().unwrap_or_default();
-        if own.len() == key.len() && own.iter().all(|column| key.contains(column)) {
-            return Ok(None);
-        }
-        let names = own.iter().map(|column| output.schema.field(*column).name().as_str());
-        let names = names.collect::<Vec<_>>().join(", ");
-        let error = statement.error(create.key[0].span, "the view has another key: what it is grouped by");
-        Err(error.with_hint(format!("leave PRIMARY KEY out, or write PRIMARY KEY ({names})")))
+        Ok(prepared.outputs[0].clone())
     }
 
     pub(super) fn create_materialized_view(
@@ -131,18 +116,29 @@ impl Planner {
         statement: &Statement,
     ) -> Result<Reply, TextError> {
         if self.exists(&create.name, create.if_not_exists, create.or_replace, statement)? {
-            return Ok(Reply::Done(format!("'{}' is there already", create.name)));
+            return Ok(Reply::Done(format!("'{}' already exists", create.name)));
         }
-        create.options.finish(&["max_latency"])?;
+        create.options.finish(&VIEW_OPTIONS)?;
         let max_latency = max_latency(&create.options)?;
         let plan = self.plan(&create.query, statement)?;
         check_names(&create.name, &plan, statement)?;
+        let mut output = self.checked_output(&plan, statement)?;
         // The key is part of the view, so that it means the same before the pipeline runs, in it, and afterwards.
-        let plan = match self.view_key(create, &plan, statement)? {
-            Some(key) => LastOfKey::plan(Key(key), plan),
+        let stored = match view_key(create, &output, statement)? {
+            Some(key) => {
+                output.table_key = Some(Some(key.clone()));
+                LastOfKey::plan(Key(key), plan)
+            }
             None => plan,
         };
-        self.add_view(&create.name, plan, Some(Materialized { max_latency }));
+        let retained = retained::read(&create.options, &output)?;
+        let beginning = beginning(&create.options)?;
+        let plan = match retained.point {
+            Some(point) => with_point(stored.clone(), point),
+            None => Ok(stored.clone()),
+        };
+        let plan = plan.map_err(|error| self.text_error(&error, statement))?;
+        self.add_view(&create.name, plan, Some(Materialized { stored, retained, max_latency, beginning }));
         Ok(Reply::Done(format!("materialized view {} created", create.name)))
     }
 
@@ -152,10 +148,12 @@ impl Planner {
         statement: &Statement,
     ) -> Result<Reply, TextError> {
         if self.exists(&create.name, create.if_not_exists, create.or_replace, statement)? {
-            return Ok(Reply::Done(format!("'{}' is there already", create.name)));
+            return Ok(Reply::Done(format!("'{}' already exists", create.name)));
         }
         let definition = connectors::define_sink(&create.options, &self.catalog.connectors)?;
         let max_latency = max_latency(&create.options)?;
+        let contract = self.contract(&create.options)?;
+        let beginning = beginning(&create.options)?;
         let inputs = match &create.input {
             None => Vec::new(),
             Some(SinkInput::Query(query)) => vec![self.sink_input(query, statement)?],
@@ -163,7 +161,8 @@ impl Planner {
                 vec![self.sink_input(&select_all(name, statement)?, statement)?]
             }
         };
-        self.catalog.sinks.insert(create.name.value.clone(), SinkEntry { definition, max_latency, inputs });
+        let entry = SinkEntry { definition, max_latency, contract, beginning, inputs };
+        self.catalog.sinks.insert(create.name.value.clone(), entry);
         Ok(Reply::Done(format!("sink {} created", create.name)))
     }
 
@@ -175,7 +174,7 @@ impl Planner {
     ) -> Result<LogicalPlan, TextError> {
         let plan = self.plan(query, statement)?;
         let check = [("check".into(), plan.clone())];
-        Prepared::together("check", &check, Circumstances::of_check(&self.settings), false)
+        Prepared::together("check", &check, QueryContext::of_check(&self.settings), false)
             .map_err(|error| self.text_error(&error, statement))?;
         Ok(plan)
     }
@@ -193,7 +192,7 @@ impl Planner {
         let names: Vec<String> = self.catalog.sinks.keys().cloned().collect();
         let Some(entry) = self.catalog.sinks.get_mut(sink.as_str()) else {
             let error = statement.error(sink.span, format!("there is no sink '{sink}'"));
-            return Err(match crate::suggest::closest(sink.as_str(), names.iter().map(String::as_str)) {
+            return Err(match crate::closest(sink.as_str(), names.iter().map(String::as_str)) {
                 Some(meant) => error.with_hint(format!("did you mean {meant}?")),
                 None => {
                     error.with_hint("define it first: CREATE SINK name WITH (connector = 'file', path = ...)")
@@ -201,8 +200,8 @@ impl Planner {
             });
         };
         if !entry.inputs.is_empty() {
-            let error = statement.error(sink.span, format!("'{sink}' has an input already"));
-            return Err(error.with_hint("unite both with UNION ALL, or define a second sink"));
+            let error = statement.error(sink.span, format!("'{sink}' already has an input"));
+            return Err(error.with_hint("combine both inputs with UNION ALL, or define a second sink"));
         }
         entry.inputs.push(plan);
         entry.max_latency = entry.max_latency.into_iter().chain(bound).min();
@@ -216,31 +215,58 @@ impl Planner {
         if_exists: bool,
         statement: &Statement,
     ) -> Result<Reply, TextError> {
-        let is_there = match (kind, self.catalog.relations.get(name.as_str())) {
-            (RelationKind::Sink, _) => self.catalog.sinks.contains_key(name.as_str()),
-            (RelationKind::Places, _) => self.catalog.places.contains_key(name.as_str()),
-            (RelationKind::Process, Some(Relation::Process(_))) => true,
-            (RelationKind::Source | RelationKind::Table, Some(Relation::Source(source))) => {
-                source.is_table == (kind == RelationKind::Table)
-            }
-            (RelationKind::View, Some(Relation::View(view))) => view.materialized.is_none(),
-            (RelationKind::MaterializedView, Some(Relation::View(view))) => view.materialized.is_some(),
-            _ => false,
-        };
+        let failed = self.catalog.failed(kind, name.as_str());
+        let failed = failed.and_then(|failed| failed.defines.as_ref()).is_some_and(|(own, _)| *own == kind);
+        let is_there = failed
+            || match (kind, self.catalog.relations.get(name.as_str())) {
+                (RelationKind::Sink, _) => self.catalog.sinks.contains_key(name.as_str()),
+                (RelationKind::Pool, _) => self.catalog.pools.contains_key(name.as_str()),
+                (RelationKind::Places, _) => self.catalog.places.contains_key(name.as_str()),
+                (RelationKind::Process, Some(Relation::Process(_))) => true,
+                (RelationKind::Source | RelationKind::Table, Some(Relation::Source(source))) => {
+                    source.is_table == (kind == RelationKind::Table)
+                }
+                (RelationKind::View, Some(Relation::View(view))) => view.materialized.is_none(),
+                (RelationKind::MaterializedView, Some(Relation::View(view))) => view.materialized.is_some(),
+                _ => false,
+            };
         let what = kind.keyword().to_lowercase();
         let none = if kind == RelationKind::Places { "are" } else { "is" };
         let missing = format!("there {none} no {what} '{name}'");
         match is_there {
             false if if_exists => Ok(Reply::Done(missing)),
-            false => Err(statement.error(name.span, missing)),
+            false => Err(statement.error(name.span, missing).of(Problem::UnknownRelation)),
             true => {
                 match kind {
                     RelationKind::Places => drop(self.catalog.places.remove(name.as_str())),
+                    RelationKind::Pool => {
+                        if let Some(sink) = self.user_of_pool(name.as_str()) {
+                            let message = format!("sink '{sink}' runs in pool '{name}'");
+                            return Err(statement.error(name.span, message).with_hint("drop the sink first"));
+                        }
+                        drop(self.catalog.pools.remove(name.as_str()));
+                    }
                     RelationKind::Sink => drop(self.catalog.sinks.remove(name.as_str())),
                     _ => drop(self.catalog.relations.remove(name.as_str())),
                 }
+                self.catalog.forget_failed(kind, name.as_str());
                 Ok(Reply::Done(format!("{what} {name} dropped")))
             }
+        }
+    }
+}
+
+/// Where a query of a server is to begin: `start = 'earliest'` or `'now'`.
+fn beginning(options: &Options) -> Result<Option<Beginning>, TextError> {
+    match options.text("start")? {
+        None => Ok(None),
+        Some("now") => Ok(Some(Beginning::Current)),
+        Some("earliest") => Ok(Some(Beginning::Earliest)),
+        Some(other) => {
+            let error = options.error("start", format!("no query can start at '{other}'"));
+            Err(error.with_hint(
+                "write start = 'earliest' for all rows that the journal still has, or start = 'now'",
+            ))
         }
     }
 }
@@ -252,7 +278,7 @@ fn check_names(view: &Name, plan: &LogicalPlan, statement: &Statement) -> Result
     let Some(twice) = fields.find(|name| !names.insert(*name)) else { return Ok(()) };
     let place = statement.find_name(twice).unwrap_or(view.span);
     let error = statement.error(place, format!("two columns of view {view} have the name `{twice}`"));
-    Err(error.with_hint("give one another name with AS"))
+    Err(error.with_hint("rename one of them with AS"))
 }
 
 /// The index of a column.
@@ -261,9 +287,32 @@ fn column_of(schema: &Schema, name: &Name, statement: &Statement) -> Result<usiz
     let index = name.meant(names.clone()).and_then(|meant| schema.index_of(meant).ok());
     index.ok_or_else(|| {
         let error = statement.error(name.span, format!("there is no column '{name}'"));
-        match crate::suggest::closest(name.as_str(), names) {
+        match crate::closest(name.as_str(), names) {
             Some(meant) => error.with_hint(format!("did you mean {meant}?")),
             None => error,
         }
     })
+}
+
+/// The key that identifies a view's rows, if one is given. A view without a key is kept completely, and an aggregate
+/// without a window has its own.
+fn view_key(
+    create: &CreateMaterializedView,
+    output: &Output,
+    statement: &Statement,
+) -> Result<Option<Vec<usize>>, TextError> {
+    if create.key.is_empty() {
+        return Ok(None);
+    }
+    let key = create.key.iter().map(|name| column_of(&output.schema, name, statement));
+    let key: Vec<usize> = key.collect::<Result<_, _>>()?;
+    let Some(own) = &output.table_key else { return Ok(Some(key)) };
+    let own = own.clone().unwrap_or_default();
+    if own.len() == key.len() && own.iter().all(|column| key.contains(column)) {
+        return Ok(None);
+    }
+    let names = own.iter().map(|column| output.schema.field(*column).name().as_str());
+    let names = names.collect::<Vec<_>>().join(", ");
+    let error = statement.error(create.key[0].span, "the key of this view is what it is grouped by");
+    Err(error.with_hint(format!("remove PRIMARY KEY, or write PRIMARY KEY ({names})")))
 }

@@ -3,20 +3,21 @@
 use tidemill_engine::{Cause, WorkerProcess};
 
 use super::{Planner, Reply};
-use crate::catalog::Instructions;
-use crate::prepared::Prepared;
-use crate::statement::{Statement, parse};
+use crate::catalog::{Instructions, Requested};
+use crate::query::prepared::Prepared;
+use crate::settings::Settings;
+use crate::statement::parse;
 
 impl Planner {
-    /// What another process must know to have the plan of a query, or of the pipeline. Empty if there is none.
-    pub(super) fn instructions(&self, query: Option<&Statement>) -> Vec<u8> {
+    /// What another process must know to have the plan of what is requested. Empty if there is no other process.
+    pub(super) fn instructions(&self, requested: impl FnOnce() -> Requested) -> Vec<u8> {
         if self.settings.processes == 1 {
             return Vec::new();
         }
         let instructions = Instructions {
-            settings: self.settings_made.clone(),
+            settings: self.settings.encode(),
             definitions: self.catalog.definitions().to_vec(),
-            query: query.map(|query| query.text.clone()),
+            requested: requested(),
         };
         instructions.encode()
     }
@@ -40,26 +41,32 @@ impl Planner {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn run_member(mut self, member: WorkerProcess) -> Result<(), Cause> {
-        let plan = self.prepare_as_told(member.instructions())?.dataflow.plan;
-        Ok(member.run(plan)?)
+        let prepared = self.prepare_as_told(member.instructions())?;
+        Ok(member.memory(prepared.memory).run(prepared.dataflow.plan)?)
     }
 
     fn prepare_as_told(&mut self, instructions: &[u8]) -> Result<Prepared, Cause> {
-        let wrong = |text: String| Cause::bug(format!("process 0 tells this one what it cannot do: {text}"));
+        let wrong =
+            |text: String| Cause::bug(format!("process 0 asks this process to do what it cannot do: {text}"));
         let Ok(instructions) = Instructions::decode(instructions) else {
             return Err(wrong("its instructions are of another version, or damaged".into()));
         };
+        // A definition that fails here has failed in process 0 as well, so that the query does not need it.
         self.replay(&instructions.definitions).map_err(|cause| wrong(cause.to_string()))?;
-        let query = instructions.query.iter();
-        for text in instructions.settings.iter().chain(query) {
-            for statement in parse(text, "process 0").map_err(|error| wrong(error.to_string()))? {
-                match self.execute(&statement).map_err(|error| wrong(error.to_string()))? {
-                    Reply::Query(prepared) | Reply::Analyze(prepared) => return Ok(*prepared),
-                    Reply::Done(_) | Reply::Rows(_) | Reply::Text(_) => {}
-                }
+        self.settings = Settings::decode(&instructions.settings, &self.settings)?;
+        let text = match instructions.requested {
+            Requested::Query(text) => text,
+            Requested::Outputs(names) => {
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                return Ok(self.pipeline_of(&names)?.into_prepared());
+            }
+        };
+        for statement in parse(&text, "process 0").map_err(|error| wrong(error.to_string()))? {
+            match self.execute(&statement).map_err(|error| wrong(error.to_string()))? {
+                Reply::Query(prepared) | Reply::Analyze(prepared) => return Ok(*prepared),
+                Reply::Done(_) | Reply::Rows(_) | Reply::Text(_) => {}
             }
         }
-        let pipeline = self.pipeline()?.ok_or_else(|| wrong("there is no query in it".into()))?;
-        Ok(pipeline.into_prepared())
+        Err(wrong("it contains no query".into()))
     }
 }

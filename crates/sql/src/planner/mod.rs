@@ -1,10 +1,15 @@
 //! A planner: what a statement means under a version of the catalogue, with the settings of a session.
 
 mod define;
+mod embedded;
 mod member;
+mod pools;
 mod processes;
+mod replay;
 mod select;
 mod show;
+mod signature;
+mod take_turns;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,22 +19,27 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::DataFusionError;
 use datafusion::logical_expr::{ColumnarValue, LogicalPlan, Volatility, create_udf};
 use datafusion::sql::sqlparser::ast;
-use tidemill_engine::Cause;
+use tidemill_engine::{Beginning, Cause};
 use tidemill_operators::Aggregate;
 
+pub use self::embedded::{EmbeddedQueries, EmbeddedQuery, EmbeddedSource, PlanStream, Surroundings};
 use self::select::{select_all, select_call, select_each};
-use crate::catalog::{Catalog, Definition};
+use crate::catalog::{Catalog, Requested};
 use crate::connectors::{self, RowFormat, SinkConnector, SourceConnector};
-use crate::extension::{Generator, TableOperator};
+use crate::extension::TableOperator;
+use crate::generator::Generator;
 use crate::logical::{Provider, shown_rows};
-use crate::named_relations::Relation;
-use crate::pipeline::{Pipeline, Target};
-use crate::prepared::{Circumstances, Prepared};
+use crate::query::pipeline::{OutputTarget, Pipeline};
+use crate::query::prepared::{Prepared, QueryContext};
+use crate::query::real_time::{RealTime, TimeContract};
+use crate::relations::named_relations::Relation;
 use crate::settings::Settings;
 use crate::statement::declared::OptionGroup;
-use crate::statement::{Options, Statement, StatementKind, parse};
-use crate::text_error::{Names, TextError};
-use crate::translate::{is_static, read_static};
+use crate::statement::{Options, RelationKind, Statement, StatementKind, not_given, translated};
+use crate::store::{earlier_rows, same_versions};
+use crate::text::TextError;
+use crate::translate::{is_static, read_as_tables, read_scalar_subqueries, read_static_in_turns};
+use crate::turns::{AtOnce, Turns};
 
 /// The result of a statement.
 pub enum Reply {
@@ -48,7 +58,7 @@ pub enum Reply {
 /// Says what a statement means under a version of the catalogue, with the settings of a session. It opens no sink and runs
 /// nothing: what it gives is planned.
 ///
-/// A program that runs one query after the other needs no more than a planner of its own; several connections and queries
+/// A program that runs one query after the other needs no more than its own planner; several connections and queries
 /// share a catalogue through the crate `tidemill-service`.
 ///
 /// ```
@@ -62,8 +72,10 @@ pub enum Reply {
 pub struct Planner {
     catalog: Catalog,
     settings: Settings,
-    /// The statements that have changed a setting, so that other processes can repeat them.
-    settings_made: Vec<String>,
+    /// Whether a query may name a file in place of a relation.
+    opens_files: bool,
+    /// When its queries may be computed that are answered at once.
+    turns: Arc<dyn Turns>,
 }
 
 impl Default for Planner {
@@ -80,7 +92,18 @@ impl Planner {
 
     /// A planner at a version of a catalogue.
     pub fn at(catalog: Catalog, settings: Settings) -> Self {
-        Planner { catalog, settings, settings_made: Vec::new() }
+        Planner { catalog, settings, opens_files: true, turns: Arc::new(AtOnce) }
+    }
+
+    /// Whether its queries may name a file in place of a relation (`FROM 'clicks.csv'`). It may at first; a server refuses
+    /// it to users who are not to see the files of its machine.
+    pub fn set_opens_files(&mut self, opens_files: bool) {
+        self.opens_files = opens_files;
+    }
+
+    /// See [`set_opens_files`](Planner::set_opens_files).
+    pub fn opens_files(&self) -> bool {
+        self.opens_files
     }
 
     /// The version of the catalogue that it plans against, with its own definitions.
@@ -96,49 +119,6 @@ impl Planner {
     /// The version of the catalogue that it plans against.
     pub fn into_catalog(self) -> Catalog {
         self.catalog
-    }
-
-    /// Executes definitions again, as they were kept. Settings stay as they are.
-    ///
-    /// # Errors
-    /// If one of them gives an error in this program, which may lack a function, or if the definitions do not follow
-    /// the version of the catalogue.
-    ///
-    /// ```
-    /// use tidemill_sql::{Planner, parse};
-    /// let mut planner = Planner::new();
-    /// planner.execute(&parse("CREATE PLACES two (0, 1)", "example").unwrap()[0]).unwrap();
-    /// let mut again = Planner::new();
-    /// again.replay(planner.catalog().definitions()).unwrap();
-    /// assert_eq!(again.catalog().definitions(), planner.catalog().definitions());
-    /// ```
-    pub fn replay(&mut self, definitions: &[Arc<Definition>]) -> Result<(), Cause> {
-        let idle_after = self.settings.idle_after;
-        let replayed = definitions.iter().try_for_each(|definition| self.replay_one(definition));
-        self.settings.idle_after = idle_after;
-        replayed
-    }
-
-    fn replay_one(&mut self, definition: &Definition) -> Result<(), Cause> {
-        let Definition { version, statement, idle_after } = definition;
-        let due = self.catalog.version() + 1;
-        if *version != due {
-            return Err(Cause::operation(format!(
-                "definition {version} of the catalogue stands where {due} is due"
-            )));
-        }
-        self.settings.idle_after = *idle_after;
-        let wrong = |error: TextError| {
-            Cause::user(format!("definition {version} of the catalogue cannot be executed again: {error}"))
-        };
-        let name = format!("definition {version}");
-        for statement in parse(statement, &name).map_err(wrong)? {
-            self.execute(&statement).map_err(wrong)?;
-        }
-        match self.catalog.version() == *version {
-            true => Ok(()),
-            false => Err(Cause::operation(format!("definition {version} of the catalogue defines nothing"))),
-        }
     }
 
     /// The settings.
@@ -171,7 +151,7 @@ impl Planner {
 
     /// Registers an aggregate function for arguments of these types.
     pub fn register_aggregate(&mut self, name: &str, arguments: Vec<DataType>, function: Arc<dyn Aggregate>) {
-        let function = crate::own_aggregate::OwnAggregate::function(name, arguments, function);
+        let function = crate::aggregates::own_aggregate::OwnAggregate::function(name, arguments, function);
         Arc::make_mut(&mut self.catalog.functions).add_aggregate(Arc::new(function));
     }
 
@@ -180,9 +160,11 @@ impl Planner {
         Arc::make_mut(&mut self.catalog.registry).operators.insert(name.to_string(), operator);
     }
 
-    /// Registers a generator of rows, to be called in FROM: `name(argument => value)`.
-    pub fn register_generator(&mut self, name: &str, generator: Arc<Generator>) {
-        Arc::make_mut(&mut self.catalog.registry).generators.insert(name.to_string(), generator);
+    /// Registers a generator of rows, to be called in FROM: `name(argument => value)`. It replaces one of the same name.
+    pub fn register_generator(&mut self, name: &str, generator: Generator) {
+        let registry = Arc::make_mut(&mut self.catalog.registry);
+        registry.generators.insert(name.to_string(), Arc::new(generator));
+        connectors::add_generators(Arc::make_mut(&mut self.catalog.connectors), &registry.generators);
     }
 
     /// Registers a connector for sources: `CREATE SOURCE ... WITH (connector = 'name', ...)`. It replaces one of the
@@ -195,6 +177,12 @@ impl Planner {
     /// name.
     pub fn register_sink(&mut self, name: &str, connector: Arc<dyn SinkConnector>) {
         Arc::make_mut(&mut self.catalog.connectors).add_sink(name, connector);
+    }
+
+    /// Refuses sinks of a connector, for example one that would do more than whoever writes statements may do here. The
+    /// reason says what to do instead.
+    pub fn refuse_sink(&mut self, connector: &str, reason: &str) {
+        Arc::make_mut(&mut self.catalog.connectors).refuse_sink(connector, reason);
     }
 
     /// Registers a format of rows as text: `WITH (format = 'name', ...)`. It replaces one of the same name; the name is
@@ -210,7 +198,8 @@ impl Planner {
 
     /// The options of all connectors, formats and settings: what they are called, what they hold, and what they mean.
     pub fn option_groups(&self) -> Vec<OptionGroup> {
-        let mut groups = connectors::option_groups(&self.catalog.connectors);
+        let mut groups =
+            connectors::option_groups(&self.catalog.connectors, &self.catalog.registry.generators);
         groups.push(Settings::option_group());
         groups
     }
@@ -220,16 +209,17 @@ impl Planner {
     /// # Errors
     /// The error, with its place.
     pub fn execute(&mut self, statement: &Statement) -> Result<Reply, TextError> {
-        let reply = self.reply(statement)?;
+        let reply = self.reply(statement).map_err(|error| translated(error, statement.span))?;
         if statement.kind.is_definition() {
-            self.catalog.note(&statement.text, self.settings.idle_after);
-        } else if let StatementKind::Set { .. } = &statement.kind {
-            self.settings_made.push(statement.text.clone());
+            self.catalog.note(statement, self.settings.idle_after);
         }
         Ok(reply)
     }
 
     fn reply(&mut self, statement: &Statement) -> Result<Reply, TextError> {
+        if let Some((name, place)) = statement.first_parameter() {
+            return Err(not_given(statement, &name, place));
+        }
         match &statement.kind {
             StatementKind::CreateSource(create) => self.create_source(create, false, statement),
             StatementKind::CreateTable(create) => self.create_source(create, true, statement),
@@ -237,6 +227,7 @@ impl Planner {
             StatementKind::CreateMaterializedView(create) => self.create_materialized_view(create, statement),
             StatementKind::CreateProcess(create) => self.create_process(create, statement),
             StatementKind::CreatePlaces(create) => self.create_places(create, statement),
+            StatementKind::CreatePool(create) => self.create_pool(create, statement),
             StatementKind::CreateSink(create) => self.create_sink(create, statement),
             StatementKind::InsertInto { sink, query, options } => {
                 self.insert(sink, query, options, statement)
@@ -248,9 +239,16 @@ impl Planner {
             }
             StatementKind::Show(kind) => Ok(Reply::Rows(self.show(*kind))),
             StatementKind::Describe(name) => self.describe(name, statement),
+            StatementKind::Subscribe(name) => {
+                let message = format!("`{name}` does not run here, so there are no changes to follow");
+                Err(statement
+                    .error(name.span, message)
+                    .with_hint("SUBSCRIBE TO a view of a server, or SELECT from it"))
+            }
             StatementKind::Drop { kind, name, if_exists } => {
                 self.drop_named(*kind, name, *if_exists, statement)
             }
+            StatementKind::ExplainOutput(name) => self.explain_output(name, statement),
             StatementKind::Explain { analyze, statement: explained } => {
                 self.explain(*analyze, explained, statement)
             }
@@ -278,7 +276,11 @@ impl Planner {
         let all = self.requests();
         let missing = names.iter().find(|name| !all.iter().any(|request| request.name == **name));
         if let Some(name) = missing {
-            let hint = crate::suggest::closest(name, all.iter().map(|request| request.name.as_str()));
+            if let Some(failed) = self.catalog.failed(RelationKind::View, name) {
+                let reason = &failed.reason;
+                return Err(Cause::user(format!("the definition of '{name}' has failed: {reason}")));
+            }
+            let hint = crate::closest(name, all.iter().map(|request| request.name.as_str()));
             let hint = hint.map_or(String::new(), |meant| format!("; did you mean '{meant}'?"));
             let message = format!("there is no sink with an input and no materialized view '{name}'{hint}");
             return Err(Cause::user(message));
@@ -298,8 +300,10 @@ impl Planner {
                 requests.push(Request {
                     name: name.clone(),
                     plan: input.clone(),
-                    target: Target::Sink(sink.definition.clone()),
+                    target: OutputTarget::Sink(sink.definition.clone()),
                     max_latency: sink.max_latency,
+                    contract: sink.contract.clone(),
+                    beginning: sink.beginning,
                 });
             }
         }
@@ -308,31 +312,89 @@ impl Planner {
             let Some(materialized) = &view.materialized else { continue };
             requests.push(Request {
                 name: name.to_string(),
-                plan: view.plan.clone(),
-                target: Target::View(Arc::clone(view)),
+                plan: materialized.stored.clone(),
+                target: OutputTarget::View(Arc::clone(view)),
                 max_latency: materialized.max_latency,
+                contract: None,
+                beginning: materialized.beginning,
             });
         }
         requests
     }
 
+    /// What the requested queries promise of time, beside the other sinks of their pool.
+    fn real_time(&self, requests: &[Request]) -> Result<RealTime, Cause> {
+        let asks = |request: &Request| Some((request.name.clone(), request.contract.clone()?));
+        let contracts: Vec<_> = requests.iter().filter_map(asks).collect();
+        let pool = contracts.first().and_then(|(_, contract)| contract.pool.clone());
+        let others = self.catalog.sinks.iter().filter_map(|(name, sink)| {
+            let contract =
+                sink.contract.clone().filter(|contract| contract.pool.is_some() && contract.pool == pool)?;
+            let runs_here = requests.iter().any(|request| request.name == *name);
+            (!runs_here && !sink.inputs.is_empty()).then(|| (name.clone(), contract))
+        });
+        RealTime::of(&contracts, &others.collect::<Vec<_>>(), &self.catalog.pools, &self.settings)
+    }
+
     fn pipeline_for(&self, requests: Vec<Request>) -> Result<Pipeline, Cause> {
         let max_latency = requests.iter().filter_map(|request| request.max_latency).min();
+        let real_time = self.real_time(&requests)?;
+        let outputs = || Requested::Outputs(requests.iter().map(|request| request.name.clone()).collect());
+        let instructions = self.instructions(outputs);
+        // Queries that run together begin together.
+        let asked = requests.iter().filter_map(|request| request.beginning).collect::<Vec<_>>();
         let both = requests.into_iter().map(|request| ((request.name, request.plan), request.target));
         let (queries, targets): (Vec<_>, Vec<_>) = both.unzip();
-        let circumstances =
-            Circumstances { settings: &self.settings, max_latency, instructions: self.instructions(None) };
-        Pipeline::new(&queries, targets, circumstances)
+        let settings = real_time.settings(&self.settings);
+        let max_latency = max_latency.into_iter().chain(real_time.deadline).min();
+        let context = QueryContext::new(&settings, max_latency, instructions);
+        let mut pipeline = Pipeline::new(&queries, targets, context)?;
+        pipeline.begin_at(&asked)?;
+        pipeline.prepared.real_time = real_time;
+        Ok(pipeline)
     }
 
     fn with_provider<T>(&self, body: impl FnOnce(&Provider<'_>) -> T) -> T {
-        let open = |name: &str| connectors::by_path(name);
-        body(&Provider::new(&self.catalog.relations, &self.catalog.functions, &self.catalog.registry, &open))
+        let opens_files = self.opens_files;
+        let catalog = &self.catalog;
+        let known = Arc::clone(&catalog.connectors);
+        let open = move |name: &str| match opens_files {
+            true => connectors::by_path(name, &known.formats),
+            false => connectors::refused_path(name),
+        };
+        let provider = Provider::new(&catalog.relations, &catalog.functions, &catalog.registry, &open);
+        body(&provider.with_failed(catalog.failed_relations()))
     }
 
+    /// The optimised plan of a query.
     fn plan(&self, query: &ast::Query, statement: &Statement) -> Result<LogicalPlan, TextError> {
+        Ok(self.plan_as_written(query, statement)?.1)
+    }
+
+    /// The plan of a query as written, because a view is optimised together with the query that uses it; and the
+    /// optimised plan, which reveals errors where the view is defined.
+    fn plan_as_written(
+        &self,
+        query: &ast::Query,
+        statement: &Statement,
+    ) -> Result<(LogicalPlan, LogicalPlan), TextError> {
+        self.plan_with(query, statement, |_, optimised| Ok(optimised))
+    }
+
+    /// As `plan_as_written`. `at_versions` says which versions of views the optimised plan reads, before any of it is read.
+    fn plan_with(
+        &self,
+        query: &ast::Query,
+        statement: &Statement,
+        at_versions: impl FnOnce(&LogicalPlan, LogicalPlan) -> Result<LogicalPlan, DataFusionError>,
+    ) -> Result<(LogicalPlan, LogicalPlan), TextError> {
         self.with_provider(|provider| {
-            provider.plan(query).map_err(|error| provider.text_error(&error, statement))
+            let planned = provider.plan(query).and_then(|(written, optimised)| {
+                let memory = self.settings.memory_of_query();
+                let optimised = at_versions(&written, optimised)?;
+                Ok((written, read_as_tables(read_scalar_subqueries(optimised, &memory, &*self.turns)?)?))
+            });
+            planned.map_err(|error| provider.text_error(&error, statement))
         })
     }
 
@@ -348,13 +410,43 @@ impl Planner {
     ) -> Result<Reply, TextError> {
         options.finish(&["max_latency"])?;
         let bound = max_latency(options)?;
-        let plan = self.plan(query, statement)?;
+        let plan = self.plan_at_versions(query, options, statement)?;
         let failed = |error: DataFusionError| self.text_error(&error, statement);
         if is_static(&plan) {
-            return read_static(&plan).and_then(shown_rows).map(Reply::Rows).map_err(failed);
+            let memory = self.settings.memory_of_query();
+            let rows = read_static_in_turns(&plan, &memory, &*self.turns);
+            return rows.and_then(shown_rows).map(Reply::Rows).map_err(failed);
         }
         let prepared = self.prepare(&plan, bound, statement).map_err(failed)?;
         Ok(Reply::Query(Box::new(prepared)))
+    }
+
+    /// The optimised plan of a query over one version of each view that it reads.
+    fn plan_at_versions(
+        &self,
+        query: &ast::Query,
+        options: &Options,
+        statement: &Statement,
+    ) -> Result<LogicalPlan, TextError> {
+        let Some(as_of) = options.as_of() else {
+            let (_, plan) = self.plan_with(query, statement, |_, optimised| same_versions(optimised))?;
+            return Ok(plan);
+        };
+        let mut is_of_versions = false;
+        let planned = self.plan_with(query, statement, |written, optimised| {
+            let earlier = earlier_rows(written.clone(), optimised, as_of);
+            is_of_versions = earlier.is_err();
+            earlier
+        });
+        match planned {
+            Ok((_, plan)) => Ok(plan),
+            Err(error) if is_of_versions => {
+                let place = options.as_of_span().unwrap_or(statement.span);
+                let placed = statement.error(place, error.message);
+                Err(placed.with_optional_hint(error.hint))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// A planned query whose rows are shown. `statement` is what asks for it.
@@ -365,8 +457,8 @@ impl Planner {
         statement: &Statement,
     ) -> Result<Prepared, DataFusionError> {
         let settings = self.settings_of_query();
-        let instructions = self.instructions(Some(statement));
-        Prepared::shown(plan, Circumstances { settings: &settings, max_latency, instructions })
+        let instructions = self.instructions(|| Requested::Query(statement.text.clone()));
+        Prepared::shown(plan, QueryContext::new(&settings, max_latency, instructions))
     }
 
     /// The settings for a single query. The rows of kept views are only in this process, and so are queries that may
@@ -390,24 +482,8 @@ fn max_latency(options: &Options) -> Result<Option<Duration>, TextError> {
 struct Request {
     name: String,
     plan: LogicalPlan,
-    target: Target,
+    target: OutputTarget,
     max_latency: Option<Duration>,
-}
-
-impl Provider<'_> {
-    /// The error in a statement, with its place.
-    pub(crate) fn text_error(&self, error: &DataFusionError, statement: &Statement) -> TextError {
-        let functions = self.functions;
-        let names = Names {
-            relations: self.catalog.iter().map(|(name, _)| name).collect(),
-            functions: functions
-                .scalar
-                .keys()
-                .chain(functions.aggregate.keys())
-                .chain(functions.window.keys())
-                .map(String::as_str)
-                .collect(),
-        };
-        TextError::from_datafusion(error, statement, &names)
-    }
+    contract: Option<TimeContract>,
+    beginning: Option<Beginning>,
 }

@@ -10,11 +10,13 @@ use datafusion::sql::sqlparser::ast::{self, VisitMut, VisitorMut};
 use tidemill_engine::{PlaceChoice, PlaceGroup, PlaceMember, StreamProcessPlan};
 
 use super::{Planner, Reply, select_each};
-use crate::logical::{Named, ProcessNode};
-use crate::named_relations::Relation;
-use crate::process::{StreamProcess, StreamProcessMember, StreamProcessSet, call_text};
-use crate::statement::{CreatePlaces, CreateProcess, Name, ParameterSet, PlaceName, PlaceStep, Statement};
-use crate::text_error::TextError;
+use crate::logical::{ProcessMark, ProcessNode};
+use crate::relations::named_relations::Relation;
+use crate::relations::stream_process::{StreamProcess, StreamProcessMember, StreamProcessSet, call_text};
+use crate::statement::{
+    CreatePlaces, CreateProcess, Name, ParameterSet, PlaceName, PlaceStep, RelationKind, Statement,
+};
+use crate::text::TextError;
 use crate::translate::{is_static, read_static};
 
 /// The most processes in a set: each is a stage of every worker.
@@ -27,10 +29,11 @@ impl Planner {
         statement: &Statement,
     ) -> Result<Reply, TextError> {
         let name = create.name.as_str();
-        match self.catalog.places.contains_key(name) {
-            true if create.if_not_exists => return Ok(Reply::Done(format!("'{name}' is there already"))),
+        let failed = self.catalog.failed(RelationKind::Places, name).is_some();
+        match failed || self.catalog.places.contains_key(name) {
+            true if create.if_not_exists => return Ok(Reply::Done(format!("'{name}' already exists"))),
             true if !create.or_replace => {
-                let error = statement.error(create.name.span, format!("there are places '{name}' already"));
+                let error = statement.error(create.name.span, format!("places '{name}' already exist"));
                 return Err(error.with_hint("choose another name, or write CREATE OR REPLACE"));
             }
             _ => {}
@@ -49,7 +52,7 @@ impl Planner {
             return Ok(group.clone());
         }
         let error = statement.error(name.span, format!("there are no places '{name}'"));
-        Err(match crate::suggest::closest(name.as_str(), self.catalog.places.keys().map(String::as_str)) {
+        Err(match crate::closest(name.as_str(), self.catalog.places.keys().map(String::as_str)) {
             Some(meant) => error.with_hint(format!("did you mean {meant}?")),
             None => error.with_hint(format!("define them first: CREATE PLACES {name} (0, 1)")),
         })
@@ -61,7 +64,7 @@ impl Planner {
         statement: &Statement,
     ) -> Result<Reply, TextError> {
         if self.exists(&create.name, create.if_not_exists, create.or_replace, statement)? {
-            return Ok(Reply::Done(format!("'{}' is there already", create.name)));
+            return Ok(Reply::Done(format!("'{}' already exists", create.name)));
         }
         let places: Vec<PlaceChoice> =
             create.places.iter().map(|step| self.choice(step, statement)).collect::<Result<_, _>>()?;
@@ -104,11 +107,9 @@ impl Planner {
         statement: &Statement,
     ) -> Result<StreamProcessMember, TextError> {
         // Optimised once, so that errors are found here and not where it is used.
-        let (input, _) = self.with_provider(|provider| {
-            provider.plan_view(query).map_err(|error| provider.text_error(&error, statement))
-        })?;
+        let (input, _) = self.plan_as_written(query, statement)?;
         let definition = Arc::new(StreamProcess { plan });
-        let plan = ProcessNode::plan(Named(Arc::clone(&definition)), input);
+        let plan = ProcessNode::plan(ProcessMark(Arc::clone(&definition)), input);
         Ok(StreamProcessMember { parameters, definition, plan })
     }
 
@@ -126,19 +127,21 @@ impl Planner {
         };
         let plan = self.plan(&query, statement)?;
         if !is_static(&plan) {
-            let error = statement.error(place, "the set of parameters reads a stream, so it is never known");
+            let error =
+                statement.error(place, "the set of parameters reads a stream, so it is never complete");
             return Err(error.with_hint("declare what it reads with CREATE TABLE"));
         }
-        let rows = read_static(&plan).map_err(|error| self.text_error(&error, statement))?;
+        let rows = read_static(&plan, &self.settings.memory_of_query())
+            .map_err(|error| self.text_error(&error, statement))?;
         if rows.num_columns() != names.len() {
             let (found, wanted) = (rows.num_columns(), names.len());
-            let message = format!("the set has {found} columns, but there are {wanted} parameters");
+            let message = format!("the set has {found} columns for {wanted} parameters");
             return Err(statement.error(place, message));
         }
         if rows.num_rows() == 0 || rows.num_rows() > PROCESSES_MAX {
             let count = rows.num_rows();
             let message =
-                format!("a set has 1 to {PROCESSES_MAX} processes, but there are {count} parameters");
+                format!("a set has 1 to {PROCESSES_MAX} processes, but the parameters give {count}");
             return Err(statement.error(place, message));
         }
         let parameters = (0..rows.num_rows()).map(|row| parameters_at(&rows, row));
@@ -151,7 +154,7 @@ fn parameters_at(rows: &RecordBatch, row: usize) -> Result<Vec<ScalarValue>, Str
         let value = ScalarValue::try_from_array(column, row).map_err(|error| error.to_string())?;
         match literal(&value) {
             Some(_) => Ok(value),
-            None => Err(format!("a parameter must be a number, a text or a truth value, found {value}")),
+            None => Err(format!("a parameter must be a number, a string or a boolean, found {value}")),
         }
     };
     rows.columns().iter().map(value).collect()

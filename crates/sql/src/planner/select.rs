@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{self, VisitMut, VisitorMut};
 
 use crate::statement::{Name, Statement, StatementKind, parse};
-use crate::text_error::TextError;
+use crate::text::TextError;
 
 /// Stands for what is put in its place.
 const PLACEHOLDER: &str = "placeholder";
@@ -35,7 +35,7 @@ pub(super) fn select_each(array: ast::Expr, statement: &Statement) -> Result<ast
 fn template(text: &str, statement: &Statement) -> Result<ast::Query, TextError> {
     match parse(text, "template")?.into_iter().next().map(|parsed| parsed.kind) {
         Some(StatementKind::Query(query, _)) => Ok(*query),
-        _ => Err(statement.error(statement.span, "a query that the statement implies cannot be read")),
+        _ => Err(statement.error(statement.span, "the query implied by the statement cannot be parsed")),
     }
 }
 

@@ -8,14 +8,17 @@ use tidemill_engine::StreamProcessPlan;
 
 use super::{Planner, Reply, max_latency, select_all, select_call};
 use crate::logical::{header, is_repeatable};
-use crate::named_relations::Relation;
-use crate::prepared::Prepared;
+use crate::query::bound_text::pool_text;
+use crate::query::prepared::Prepared;
+use crate::query::run_text::pool_figures;
+use crate::relations::named_relations::Relation;
 use crate::statement::declared::{ListedOption, OptionGroup, OptionOwner};
 use crate::statement::{
     CreateMaterializedView, CreateSink, CreateView, Name, ShowKind, SinkInput, Statement, StatementKind,
 };
-use crate::text_error::{TextError, sql_types};
-use crate::translate::is_static;
+use crate::text::TextError;
+use crate::text::wording::sql_types;
+use crate::translate::{found_rows, is_static};
 
 impl Planner {
     pub(super) fn explain(
@@ -30,9 +33,11 @@ impl Planner {
         };
         let prepared = match &explained.kind {
             StatementKind::Query(query, options) => {
-                let plan = self.plan(query, explained)?;
+                let plan = self.plan_at_versions(query, options, explained)?;
                 if is_static(&plan) {
-                    return Ok(Reply::Text("reads tables only, and is answered at once\n".into()));
+                    let reads = found_rows(&plan).map_err(|error| self.text_error(&error, explained))?;
+                    let reads = reads.iter().map(|read| format!("  {read}\n")).collect::<String>();
+                    return Ok(Reply::Text(format!("reads only tables, and is answered at once\n{reads}")));
                 }
                 prepare(self, query, max_latency(options)?)?
             }
@@ -41,14 +46,17 @@ impl Planner {
             | StatementKind::CreateMaterializedView(CreateMaterializedView { query, .. }) => {
                 prepare(self, query, None)?
             }
-            StatementKind::CreateSink(CreateSink { input: Some(SinkInput::Query(query)), .. }) => {
-                prepare(self, query, None)?
-            }
-            StatementKind::CreateSink(CreateSink { input: Some(SinkInput::Relation(name)), .. }) => {
-                prepare(self, &select_all(name, explained)?, None)?
+            StatementKind::CreateSink(create @ CreateSink { input: Some(input), .. }) => {
+                let real_time = self.real_time_of(create, explained)?;
+                let bound = max_latency(&create.options)?.into_iter().chain(real_time.deadline).min();
+                let prepared = match input {
+                    SinkInput::Query(query) => prepare(self, query, bound)?,
+                    SinkInput::Relation(name) => prepare(self, &select_all(name, explained)?, bound)?,
+                };
+                Prepared { settings: real_time.settings(&prepared.settings), real_time, ..prepared }
             }
             _ => {
-                let error = explained.error(explained.span, "only queries have a plan");
+                let error = explained.error(explained.span, "this statement has no plan");
                 return Err(error
                     .with_hint("EXPLAIN SELECT ..., CREATE VIEW ..., CREATE SINK ... or INSERT INTO ..."));
             }
@@ -57,6 +65,23 @@ impl Planner {
             true => Ok(Reply::Analyze(Box::new(prepared))),
             false => Ok(Reply::Text(prepared.explain())),
         }
+    }
+
+    /// The plan of a sink or view of the catalogue.
+    pub(super) fn explain_output(&self, name: &Name, statement: &Statement) -> Result<Reply, TextError> {
+        let is_view = matches!(
+            self.catalog.relations.get(name.as_str()),
+            Some(Relation::View(view)) if view.materialized.is_none()
+        );
+        if is_view {
+            let plan = self.plan(&select_all(name, statement)?, statement)?;
+            let prepared = self.prepare(&plan, None, statement);
+            let prepared = prepared.map_err(|error| self.text_error(&error, statement))?;
+            return Ok(Reply::Text(prepared.explain()));
+        }
+        let pipeline = self.pipeline_of(&[name.as_str()]);
+        let pipeline = pipeline.map_err(|cause| statement.error(name.span, cause.to_string()))?;
+        Ok(Reply::Text(pipeline.explain()))
     }
 
     pub(super) fn describe(&self, name: &Name, statement: &Statement) -> Result<Reply, TextError> {
@@ -114,6 +139,19 @@ impl Planner {
                 });
                 let (names, workers) = places.unzip();
                 text_table(&["name", "workers"], vec![names, workers])
+            }
+            ShowKind::Pools => {
+                let rows = self.catalog.pools.iter().map(|(name, pool)| {
+                    let workers = pool.settings.workers.to_string();
+                    let [threads, used, longest, queued, emptied, late] =
+                        pool_figures(pool.status().as_ref());
+                    let settings = pool_text(&pool.settings);
+                    [name.clone(), workers, settings, threads, used, longest, queued, emptied, late]
+                });
+                let names = [
+                    "name", "workers", "settings", "threads", "used", "longest", "queued", "emptied", "late",
+                ];
+                text_rows(names, rows)
             }
             ShowKind::Sinks => {
                 let sinks = self.catalog.sinks.iter();

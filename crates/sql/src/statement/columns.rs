@@ -5,7 +5,7 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::cursor::Cursor;
 use super::{Name, Span};
-use crate::duration::interval_ns;
+use crate::text::duration::interval_ns;
 use crate::{TextError, closest};
 
 /// A column of a source or table.
@@ -75,6 +75,17 @@ pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<Columns, TextError> {
     Ok(read)
 }
 
+/// The most characters of a text of a type, `VARCHAR(20)`; `None` if it says nothing of that.
+pub(crate) fn text_length(data_type: &ast::DataType) -> Option<u64> {
+    match data_type {
+        ast::DataType::Varchar(Some(ast::CharacterLength::IntegerLength { length, unit })) => match unit {
+            None | Some(ast::CharLengthUnits::Characters) => Some(*length),
+            Some(ast::CharLengthUnits::Octets) => None,
+        },
+        _ => None,
+    }
+}
+
 fn column(cursor: &mut Cursor<'_>, read: &mut Columns) -> Result<(), TextError> {
     let first = cursor.here();
     let name = cursor.name("the name of a column")?;
@@ -87,7 +98,7 @@ fn column(cursor: &mut Cursor<'_>, read: &mut Columns) -> Result<(), TextError> 
         if cursor.peek().token == Token::Comma || cursor.peek().token == Token::RParen {
             let error = cursor.unexpected(&format!("the type of column `{name}`"));
             return Err(
-                error.with_hint("leave the whole list of columns out to have the types found in the data")
+                error.with_hint("remove the whole list of columns to have the types inferred from the data")
             );
         }
         data_type = Some(cursor.data_type()?);
@@ -115,7 +126,7 @@ fn column(cursor: &mut Cursor<'_>, read: &mut Columns) -> Result<(), TextError> 
 fn watermark(cursor: &mut Cursor<'_>, read: &mut Columns) -> Result<(), TextError> {
     let first = cursor.here();
     if read.watermark.is_some() {
-        return Err(TextError::new(cursor.script(), first, "a second watermark; a source has one"));
+        return Err(TextError::new(cursor.script(), first, "a second watermark; a source can have only one"));
     }
     cursor.expect("WATERMARK")?;
     cursor.expect("FOR")?;
@@ -127,7 +138,7 @@ fn watermark(cursor: &mut Cursor<'_>, read: &mut Columns) -> Result<(), TextErro
         delay_ns = delay(&column, &expression).map_err(|why| {
             let error = TextError::new(cursor.script(), cursor.since(start), why);
             error.with_hint(format!(
-                "write {column} - INTERVAL '5 seconds', or {column} alone if rows come in order"
+                "write {column} - INTERVAL '5 seconds', or only {column} if rows arrive in order"
             ))
         })?;
     }
@@ -152,7 +163,7 @@ fn delay(column: &Name, expression: &ast::Expr) -> Result<i64, String> {
                 Ok(delay_ns)
             }
         }
-        _ => Err(format!("a watermark must be the column `{column}` less a fixed delay")),
+        _ => Err(format!("a watermark must be the column `{column}` minus a fixed delay")),
     }
 }
 

@@ -5,7 +5,7 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::create_places::{PlaceName, place};
 use super::cursor::Cursor;
-use super::{Name, StatementKind, read};
+use super::{Name, StatementKind};
 use crate::TextError;
 
 /// `CREATE [OR REPLACE] PROCESS [IF NOT EXISTS] name [FOR parameters IN set] [AT | PREFER places] AS query`
@@ -70,7 +70,7 @@ fn parameters(cursor: &mut Cursor<'_>) -> Result<(Vec<Name>, ParameterSet), Text
         _ => vec![cursor.name(what)?],
     };
     cursor.expect("IN")?;
-    if cursor.peek().token == Token::LParen && read::second_starts_query(cursor) {
+    if cursor.sees_query_in_parentheses() {
         cursor.expect_symbol(&Token::LParen)?;
         let query = cursor.query()?;
         cursor.expect_symbol(&Token::RParen)?;

@@ -38,14 +38,17 @@ pub(super) fn read(
     let Columns { columns, watermark, key } = columns::read(cursor)?;
     if cursor.sees(&["AS"]) && kind == RelationKind::Table {
         let error = cursor.unexpected("WITH (...)");
-        return Err(error
-            .with_hint("a table is read from a file; CREATE MATERIALIZED VIEW keeps the rows of a query"));
+        return Err(error.with_hint(
+            "a table is read from a file; use CREATE MATERIALIZED VIEW to keep the rows of a query",
+        ));
     }
     let options = Options::read_before(cursor, options)?;
     cursor.finish(&format!("CREATE {} statement", kind.keyword()))?;
     if let (RelationKind::Table, Some(watermark)) = (kind, &watermark) {
         let error = TextError::new(cursor.script(), watermark.span, "a table has no watermark");
-        return Err(error.with_hint("a table is read once, before the streams; CREATE SOURCE makes a stream"));
+        return Err(
+            error.with_hint("a table is read once, before the streams; use CREATE SOURCE for a stream")
+        );
     }
     Ok(CreateSource { name, columns, watermark, key, options, if_not_exists, or_replace })
 }

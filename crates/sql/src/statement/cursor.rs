@@ -7,8 +7,9 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
+use super::parser_error::end_text;
+use super::query_hint::query_hint;
 use super::{Name, Script, Span, from_first};
-use crate::text_error::query_hint;
 use crate::{TextError, closest};
 
 /// The only supported dialect.
@@ -70,6 +71,18 @@ impl<'a> Cursor<'a> {
             .iter()
             .enumerate()
             .all(|(ahead, word)| is_word(&self.parser.peek_nth_token_ref(ahead).token, word))
+    }
+
+    /// Whether a query begins here.
+    pub(super) fn sees_query(&self) -> bool {
+        self.peek().token == Token::LParen
+            || ["SELECT", "WITH", "VALUES", "FROM", "TABLE"].iter().any(|word| self.sees(&[word]))
+    }
+
+    /// Whether a query in parentheses begins here.
+    pub(super) fn sees_query_in_parentheses(&self) -> bool {
+        self.peek().token == Token::LParen
+            && ["SELECT", "WITH", "VALUES"].iter().any(|word| self.sees_second(word))
     }
 
     /// Whether the token after the next one is this word, unquoted.
@@ -139,11 +152,11 @@ impl<'a> Cursor<'a> {
         let name = self.name(what)?;
         let period = self.here();
         if self.take_symbol(&Token::Period) {
-            let error = TextError::new(self.script, name.span.to(period), "names have one part only");
-            return Err(error.with_hint(format!("leave out `{}.`", name.value)));
+            let error = TextError::new(self.script, name.span.to(period), "a name has only one part");
+            return Err(error.with_hint(format!("remove `{}.`", name.value)));
         }
         if name.quote.is_none() && RESERVED.contains(&name.value.as_str()) {
-            let message = format!("`{}` is a word of the language and cannot be a name", name.value);
+            let message = format!("`{}` is a reserved word and cannot be a name", name.value);
             let error = TextError::new(self.script, name.span, message);
             return Err(error.with_hint(format!("choose another name, or write \"{}\"", name.value)));
         }
@@ -197,11 +210,16 @@ impl<'a> Cursor<'a> {
         let place = self.script.span_of_tokens(after.span).unwrap_or(self.end);
         let error = TextError::new(self.script, place, format!("expected an expression, found `{after}`"));
         let comma = before.token == Token::Comma;
-        Err(error.with_optional_hint(comma.then(|| "leave out the comma before it".to_owned())))
+        Err(error.with_optional_hint(comma.then(|| "remove the comma before it".to_owned())))
     }
 
     fn tokens(&self) -> Vec<&TokenWithSpan> {
         (0..).map(|at| self.parser.token_at(at)).take_while(|token| token.token != Token::EOF).collect()
+    }
+
+    /// Whether one word is left, and no more.
+    pub(super) fn is_single_word(&self) -> bool {
+        matches!(self.peek().token, Token::Word(_)) && self.parser.peek_nth_token(1).token == Token::EOF
     }
 
     /// Checks that the statement ends here; `read` describes what came before, for the error.
@@ -211,7 +229,7 @@ impl<'a> Cursor<'a> {
         }
         let error = self.unexpected(&format!("the end of the {read}"));
         if self.sees(&["WITH"]) {
-            return Err(error.with_hint("options stand at the end: WITH (name = value, ...)"));
+            return Err(error.with_hint("options come at the end: WITH (name = value, ...)"));
         }
         let near = (read == "query").then(|| query_hint(&self.tokens(), self.parser.get_current_index() + 1));
         Err(error.with_optional_hint(near.flatten()))
@@ -251,15 +269,6 @@ fn opens(token: &TokenWithSpan) -> bool {
 fn breaks(token: &TokenWithSpan) -> bool {
     const WORDS: [&str; 8] = ["FROM", "WHERE", "GROUP", "HAVING", "UNION", "AND", "OR", "THEN"];
     WORDS.iter().any(|known| is_word(&token.token, known))
-}
-
-/// How messages refer to the end of a statement.
-pub(crate) fn end_text(script: &Script, end: Span) -> String {
-    match script.slice(end) {
-        "" => "the end of the text".to_owned(),
-        ";" => "the end of the statement (`;`)".to_owned(),
-        word => format!("`{word}`"),
-    }
 }
 
 /// `A, B or C`.

@@ -49,7 +49,7 @@ pub(super) fn check(statement: &Statement) -> Result<(), TextError> {
     if parts::visit(statement, &mut Depth(0)).is_continue() {
         return Ok(());
     }
-    let message = format!("an expression of more than {MAX_DEPTH} levels");
+    let message = format!("the expression has more than {MAX_DEPTH} levels");
     let error = statement.error(statement.span, message);
-    Err(error.with_hint("use IN (...) in place of a chain of OR, or divide the query into several views"))
+    Err(error.with_hint("use IN (...) instead of a chain of OR, or divide the query into several views"))
 }

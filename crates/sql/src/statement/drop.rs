@@ -4,13 +4,14 @@ use super::cursor::Cursor;
 use super::{RelationKind, StatementKind};
 use crate::TextError;
 
-const KINDS: [RelationKind; 7] = [
+const KINDS: [RelationKind; 8] = [
     RelationKind::Source,
     RelationKind::Table,
     RelationKind::View,
     RelationKind::MaterializedView,
     RelationKind::Process,
     RelationKind::Places,
+    RelationKind::Pool,
     RelationKind::Sink,
 ];
 

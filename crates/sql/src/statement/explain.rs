@@ -1,26 +1,36 @@
-//! `EXPLAIN [ANALYZE] statement`.
+//! `EXPLAIN [ANALYZE] statement`, `EXPLAIN name`.
 
 use super::cursor::Cursor;
-use super::{Options, Span, StatementKind, read};
+use super::{Options, Span, Statement, StatementKind};
 use crate::TextError;
 
-/// Reads what follows `EXPLAIN` in a statement that covers `span`.
+/// Reads a whole statement, given its options and the piece that it covers.
+type ReadWhole = fn(&mut Cursor<'_>, Options, Span) -> Result<Statement, TextError>;
+
+/// Reads what follows `EXPLAIN` in a statement that covers `span`. The statement that is explained is read by
+/// `read_whole`.
 pub(super) fn read(
     cursor: &mut Cursor<'_>,
     options: Options,
     span: Span,
+    read_whole: ReadWhole,
 ) -> Result<StatementKind, TextError> {
     let analyze = cursor.take(&["ANALYZE"]);
+    if !analyze && cursor.is_single_word() {
+        return Ok(StatementKind::ExplainOutput(cursor.relation_name("the name of a sink or view")?));
+    }
     let first = cursor.here();
     // Checked here, not after reading: EXPLAIN EXPLAIN EXPLAIN ... must not nest.
-    let planned = read::starts_query(cursor)
+    let planned = cursor.sees_query()
         || cursor.sees(&["INSERT"])
         || (cursor.sees(&["CREATE"]) && !creates_input(cursor));
     if !planned {
         let error = cursor.unexpected("a statement that has a plan");
-        return Err(error.with_hint("that is a query, INSERT INTO, CREATE VIEW or CREATE SINK"));
+        return Err(error.with_hint(
+            "that is a query, INSERT INTO, CREATE VIEW or CREATE SINK; or the name of a sink or view",
+        ));
     }
-    let statement = read::whole(cursor, options, first.to(span))?;
+    let statement = read_whole(cursor, options, first.to(span))?;
     Ok(StatementKind::Explain { analyze, statement: Box::new(statement) })
 }
 

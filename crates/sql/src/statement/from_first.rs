@@ -6,9 +6,9 @@ use datafusion::sql::sqlparser::ast::{
     Query, Select, SelectFlavor, SelectItem, VisitMut, VisitorMut, WildcardAdditionalOptions,
 };
 
-struct Complete;
+struct SelectAllCompletion;
 
-impl VisitorMut for Complete {
+impl VisitorMut for SelectAllCompletion {
     type Break = ();
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
@@ -21,5 +21,5 @@ impl VisitorMut for Complete {
 
 /// Adds the omitted `SELECT *`, here and in subqueries.
 pub(super) fn complete(query: &mut Query) {
-    let _ = query.visit(&mut Complete);
+    let _ = query.visit(&mut SelectAllCompletion);
 }

@@ -3,7 +3,6 @@
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::cursor::Cursor;
-use super::read::starts_query;
 use super::{Options, StatementKind};
 use crate::TextError;
 
@@ -11,11 +10,10 @@ use crate::TextError;
 pub(super) fn read(cursor: &mut Cursor<'_>, options: Options) -> Result<StatementKind, TextError> {
     cursor.expect("INTO")?;
     let sink = cursor.relation_name("the name of a sink")?;
-    if !starts_query(cursor) || has_column_list(cursor) {
+    if !cursor.sees_query() || has_column_list(cursor) {
         let error = cursor.unexpected("a query");
-        return Err(
-            error.with_hint(format!("write INSERT INTO {sink} SELECT ...; columns go by their order"))
-        );
+        return Err(error
+            .with_hint(format!("write INSERT INTO {sink} SELECT ...; columns are matched by their order")));
     }
     let query = cursor.query()?;
     cursor.finish("query")?;

@@ -10,7 +10,7 @@ pub fn keywords() -> &'static [&'static str] {
     &KEYWORDS
 }
 
-const KEYWORDS: [&str; 105] = [
+const KEYWORDS: [&str; 109] = [
     "ALL",
     "ANALYZE",
     "AND",
@@ -80,6 +80,8 @@ const KEYWORDS: [&str; 105] = [
     "OVER",
     "PARTITION",
     "PLACES",
+    "POOL",
+    "POOLS",
     "PRECEDING",
     "PREFER",
     "PRIMARY",
@@ -99,10 +101,12 @@ const KEYWORDS: [&str; 105] = [
     "SMALLINT",
     "SOURCE",
     "SOURCES",
+    "SUBSCRIBE",
     "TABLE",
     "TABLES",
     "THEN",
     "TIMESTAMP",
+    "TO",
     "TRUE",
     "UNBOUNDED",
     "UNION",

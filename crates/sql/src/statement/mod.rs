@@ -2,9 +2,12 @@
 //!
 //! Each statement has its file. Nothing here is checked against the catalogue, which is the planner's task.
 
+mod as_of;
 mod clauses;
+mod client_query;
 mod columns;
 mod create_places;
+mod create_pool;
 mod create_process;
 mod create_sink;
 mod create_source;
@@ -15,18 +18,27 @@ mod depth;
 mod describe;
 mod drop;
 mod explain;
+mod foreign;
+mod foreign_words;
 mod from_first;
 mod insert;
 mod keywords;
+mod like_escape;
 mod name;
 mod option_value;
 mod options;
+mod parameters;
+mod parser_error;
 mod parts;
+mod piece;
 mod query;
+mod query_hint;
 mod read;
-mod script;
+mod row_counts;
+mod secrets;
 mod set;
 mod show;
+mod subscribe;
 mod tokens;
 
 use std::sync::Arc;
@@ -34,23 +46,29 @@ use std::sync::Arc;
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::ast::Spanned;
 
+pub use self::as_of::AsOf;
+pub(crate) use self::clauses::not_given;
+pub(crate) use self::columns::text_length;
 pub use self::columns::{Column, Columns, Watermark};
 pub use self::create_places::{CreatePlaces, PlaceName};
+pub use self::create_pool::CreatePool;
 pub use self::create_process::{CreateProcess, ParameterSet, PlaceStep};
 pub use self::create_sink::{CreateSink, SinkInput};
 pub use self::create_source::CreateSource;
 pub use self::create_view::{CreateMaterializedView, CreateView};
-pub(crate) use self::cursor::end_text;
+pub(crate) use self::foreign::translated;
 pub use self::keywords::keywords;
 pub use self::name::Name;
 pub(crate) use self::name::in_other_letters;
 pub use self::option_value::OptionValue;
 pub(crate) use self::options::did_you_mean;
 pub use self::options::{OptionEntry, Options};
-pub use self::script::{MAX_SCRIPT_BYTES, Place, Script, Span};
+pub use self::parameters::{Parameter, ParameterType};
+pub use self::piece::{Piece, divide};
+pub(crate) use self::secrets::Secrets;
 pub use self::show::ShowKind;
 pub use self::tokens::is_complete;
-use crate::TextError;
+use crate::text::{Script, Span, TextError};
 
 /// The most errors that are reported for one script.
 const MAX_ERRORS: usize = 50;
@@ -82,6 +100,8 @@ pub enum StatementKind {
     CreateProcess(CreateProcess),
     /// `CREATE PLACES`: a named group of places.
     CreatePlaces(CreatePlaces),
+    /// `CREATE POOL`: threads with a policy, cores and a budget.
+    CreatePool(CreatePool),
     /// `CREATE SINK`: a target for rows.
     CreateSink(CreateSink),
     /// `INSERT INTO sink SELECT ...`.
@@ -106,6 +126,8 @@ pub enum StatementKind {
     Show(ShowKind),
     /// `DESCRIBE name`: the columns of a source, table, view, sink or file.
     Describe(Name),
+    /// `SUBSCRIBE TO name`: the rows of a materialized view that runs, and then its changes as they come.
+    Subscribe(Name),
     /// `DROP ...`.
     Drop {
         /// The kind of thing to drop.
@@ -115,6 +137,8 @@ pub enum StatementKind {
         /// It is not an error if it does not exist.
         if_exists: bool,
     },
+    /// `EXPLAIN name`: the plan of a sink or view that is defined; if it runs, with what it has done.
+    ExplainOutput(Name),
     /// `EXPLAIN`: the plan that would run.
     Explain {
         /// Whether to run it too, and report measurements.
@@ -139,6 +163,8 @@ pub enum RelationKind {
     Process,
     /// A named group of places.
     Places,
+    /// Threads in which queries run.
+    Pool,
     /// A target for rows.
     Sink,
 }
@@ -154,6 +180,7 @@ impl StatementKind {
             | StatementKind::CreateMaterializedView(_)
             | StatementKind::CreateProcess(_)
             | StatementKind::CreatePlaces(_)
+            | StatementKind::CreatePool(_)
             | StatementKind::CreateSink(_)
             | StatementKind::InsertInto { .. }
             | StatementKind::Drop { .. } => true,
@@ -161,6 +188,8 @@ impl StatementKind {
             | StatementKind::Set { .. }
             | StatementKind::Show(_)
             | StatementKind::Describe(_)
+            | StatementKind::Subscribe(_)
+            | StatementKind::ExplainOutput(_)
             | StatementKind::Explain { .. } => false,
         }
     }
@@ -177,6 +206,7 @@ impl RelationKind {
             RelationKind::MaterializedView => "MATERIALIZED VIEW",
             RelationKind::Process => "PROCESS",
             RelationKind::Places => "PLACES",
+            RelationKind::Pool => "POOL",
             RelationKind::Sink => "SINK",
         }
     }
@@ -187,6 +217,12 @@ impl Statement {
     #[must_use]
     pub fn script(&self) -> &Arc<Script> {
         &self.script
+    }
+
+    /// The relations and functions that it names if it is a query: the last part of each name, in small letters.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        client_query::names(&self.kind)
     }
 
     /// An error at a piece of the script.

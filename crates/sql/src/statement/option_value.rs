@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 use super::Name;
 use super::cursor::Cursor;
 use crate::TextError;
-use crate::duration::{interval_ns, parse_bytes, parse_duration_ns};
+use crate::text::duration::{interval_ns, parse_bytes, parse_duration_ns};
 
 /// The value of an option, as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl OptionValue {
             OptionValue::Text(text) | OptionValue::Number(text) => Ok(text),
             OptionValue::Boolean(true) => Ok("true"),
             OptionValue::Boolean(false) => Ok("false"),
-            OptionValue::Interval(_) => Err(format!("`{name}` must be a text")),
+            OptionValue::Interval(_) => Err(format!("`{name}` must be a string")),
         }
     }
 
@@ -67,7 +67,7 @@ impl OptionValue {
         let nanoseconds = match self {
             OptionValue::Interval(nanoseconds) => Ok(*nanoseconds),
             OptionValue::Text(text) | OptionValue::Number(text) => parse_duration_ns(text),
-            OptionValue::Boolean(_) => Err("a duration is needed, as in '20 ms'".to_owned()),
+            OptionValue::Boolean(_) => Err("expected a duration, such as '20 ms'".to_owned()),
         };
         match nanoseconds.map_err(|why| format!("`{name}`: {why}"))? {
             negative if negative < 0 => Err(format!("`{name}` must not be negative")),
@@ -79,7 +79,7 @@ impl OptionValue {
     pub(crate) fn bytes(&self, name: &str) -> Result<u64, String> {
         let bytes = match self {
             OptionValue::Text(text) | OptionValue::Number(text) => parse_bytes(text),
-            _ => Err("a size is needed, as in '256 MB'".to_owned()),
+            _ => Err("expected a size, such as '256 MB'".to_owned()),
         };
         bytes.map_err(|why| format!("`{name}`: {why}"))
     }
@@ -91,7 +91,7 @@ impl OptionValue {
             let expression = cursor.expression()?;
             let nanoseconds = match &expression {
                 ast::Expr::Interval(interval) => interval_ns(interval),
-                _ => Err("a duration is one INTERVAL '...'".to_owned()),
+                _ => Err("expected a single INTERVAL '...'".to_owned()),
             };
             let read = nanoseconds.map(OptionValue::Interval);
             return read.map_err(|why| TextError::new(cursor.script(), cursor.since(first), why));

@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::cursor::Cursor;
 use super::option_value::OptionValue;
-use super::{Name, Script, Span};
+use super::{AsOf, Name, Script, Secrets, Span};
 use crate::{TextError, closest};
 
 /// The most options of one statement.
@@ -30,12 +30,14 @@ pub struct Options {
     entries: Vec<OptionEntry>,
     /// Their place; the whole statement if there are none.
     pub span: Span,
+    /// The version of the views that a query reads, and the place where it says so.
+    as_of: Option<(AsOf, Span)>,
     script: Arc<Script>,
 }
 
 impl PartialEq for Options {
     fn eq(&self, other: &Self) -> bool {
-        self.entries == other.entries
+        self.entries == other.entries && self.as_of() == other.as_of()
     }
 }
 
@@ -54,7 +56,7 @@ impl Options {
     /// No options, for a statement that covers `span`.
     #[must_use]
     pub fn none(script: &Arc<Script>, span: Span) -> Options {
-        Options { entries: Vec::new(), span, script: Arc::clone(script) }
+        Options { entries: Vec::new(), span, as_of: None, script: Arc::clone(script) }
     }
 
     /// Reads `( ... )`; `with` is the place of the `WITH` before it.
@@ -86,7 +88,7 @@ impl Options {
         if given.is_empty() {
             return Ok(options);
         }
-        Err(TextError::new(&given.script, given.span, "options in two places")
+        Err(TextError::new(&given.script, given.span, "the statement has options in two places")
             .with_hint("write one WITH (...)"))
     }
 
@@ -122,6 +124,22 @@ impl Options {
         Ok(())
     }
 
+    /// The version of the views that a query reads: `AS OF CYCLE n`.
+    #[must_use]
+    pub fn as_of(&self) -> Option<&AsOf> {
+        self.as_of.as_ref().map(|(as_of, _)| as_of)
+    }
+
+    /// The place of `AS OF`.
+    pub(crate) fn as_of_span(&self) -> Option<Span> {
+        self.as_of.as_ref().map(|(_, span)| *span)
+    }
+
+    /// The same options of a query that reads this version.
+    pub(super) fn with_as_of(self, as_of: Option<(AsOf, Span)>) -> Options {
+        Options { as_of, ..self }
+    }
+
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -131,6 +149,21 @@ impl Options {
     /// The options in the order in which they are written.
     pub fn iter(&self) -> impl Iterator<Item = &OptionEntry> {
         self.entries.iter()
+    }
+
+    /// The same options with values in place of `${NAME}` and `${file:/path}`, and what messages show instead.
+    ///
+    /// # Errors
+    /// At the first one whose value is not there.
+    pub(crate) fn resolved(&self) -> Result<(Options, Secrets), TextError> {
+        let (mut resolved, mut secrets) = (self.clone(), Secrets::default());
+        for entry in &mut resolved.entries {
+            let OptionValue::Text(text) = &mut entry.value else { continue };
+            let found = secrets.resolve(text);
+            let found = found.map_err(|message| self.error(entry.name.as_str(), message))?;
+            *text = found.unwrap_or_else(|| std::mem::take(text));
+        }
+        Ok((resolved, secrets))
     }
 
     /// An option as written.
@@ -249,7 +282,7 @@ impl Options {
 /// The hint for a name that is not known.
 pub(crate) fn did_you_mean(name: &str, known: &[&str], listed: &str) -> String {
     if known.is_empty() {
-        return "there are no options here".to_owned();
+        return "no options are allowed here".to_owned();
     }
     let list = format!("{listed} {}", known.join(", "));
     match closest(name, known.iter().copied()) {

@@ -27,7 +27,10 @@ pub(super) fn visit<V: Visitor>(statement: &Statement, visitor: &mut V) -> Contr
         StatementKind::Set { .. }
         | StatementKind::Show(_)
         | StatementKind::Describe(_)
+        | StatementKind::Subscribe(_)
+        | StatementKind::ExplainOutput(_)
         | StatementKind::CreatePlaces(_)
+        | StatementKind::CreatePool(_)
         | StatementKind::Drop { .. } => ControlFlow::Continue(()),
     }
 }

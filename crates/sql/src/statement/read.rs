@@ -2,43 +2,87 @@
 
 use std::sync::Arc;
 
-use datafusion::sql::sqlparser::tokenizer::Token;
-
 use super::cursor::Cursor;
 use super::tokens::Tokens;
 use super::{
-    Options, RelationKind, Script, Span, Statement, StatementKind, clauses, create_places, create_process,
-    create_sink, create_source, create_view, depth, describe, drop, explain, insert, query, set, show,
+    Options, RelationKind, Script, Span, Statement, StatementKind, as_of, clauses, client_query,
+    create_places, create_pool, create_process, create_sink, create_source, create_view, depth, describe,
+    drop, explain, foreign, insert, query, row_counts, set, show, subscribe,
 };
 use crate::TextError;
 
 /// What a statement can begin with.
-const FIRST_WORDS: [&str; 11] =
-    ["SELECT", "WITH", "VALUES", "FROM", "CREATE", "INSERT", "DROP", "EXPLAIN", "SHOW", "SET", "DESCRIBE"];
+const FIRST_WORDS: [&str; 12] = [
+    "SELECT",
+    "WITH",
+    "VALUES",
+    "FROM",
+    "CREATE",
+    "INSERT",
+    "DROP",
+    "EXPLAIN",
+    "SHOW",
+    "SET",
+    "DESCRIBE",
+    "SUBSCRIBE",
+];
 
 /// What can be created.
-const CREATED: [&str; 7] = ["SOURCE", "TABLE", "VIEW", "MATERIALIZED VIEW", "PROCESS", "PLACES", "SINK"];
+const CREATED: [&str; 8] =
+    ["SOURCE", "TABLE", "VIEW", "MATERIALIZED VIEW", "PROCESS", "PLACES", "POOL", "SINK"];
 
 /// Statements of databases that do not exist for streams, and what to do instead.
 const NOT_HERE: [(&str, &str); 13] = [
-    ("UPDATE", "streams only grow: derive the changed rows with a query"),
-    ("DELETE", "streams only grow: leave the rows out with WHERE"),
-    ("MERGE", "streams only grow: join, or aggregate without a window"),
-    ("TRUNCATE", "streams only grow: DROP and CREATE it again"),
+    ("UPDATE", "rows of a stream cannot be changed; derive the changed rows with a query"),
+    ("DELETE", "rows of a stream cannot be deleted; exclude them with WHERE"),
+    ("MERGE", "rows of a stream cannot be changed; join, or aggregate without a window"),
+    ("TRUNCATE", "definitions cannot be altered; DROP it and CREATE it again"),
     ("ALTER", "DROP it, or use CREATE OR REPLACE"),
-    ("BEGIN", "there are no transactions: a cycle becomes visible as a whole"),
-    ("START", "there are no transactions: a cycle becomes visible as a whole"),
-    ("COMMIT", "there are no transactions: a cycle becomes visible as a whole"),
-    ("ROLLBACK", "there are no transactions: a cycle becomes visible as a whole"),
+    ("BEGIN", "there are no transactions; each cycle becomes visible as a whole"),
+    ("START", "there are no transactions; each cycle becomes visible as a whole"),
+    ("COMMIT", "there are no transactions; each cycle becomes visible as a whole"),
+    ("ROLLBACK", "there are no transactions; each cycle becomes visible as a whole"),
     ("COPY", "use CREATE SINK ... WITH (connector = 'file', path = ...) AS SELECT ..."),
-    ("USE", "there is one catalogue"),
-    ("GRANT", "there are no users and roles"),
+    ("USE", "there is only one catalogue"),
+    ("GRANT", "users of a server have a role: ALTER USER name ROLE reader"),
     ("PREPARE", "write the values into the statement"),
 ];
 
-/// Reads one statement.
+/// Reads one statement, which has no parameters.
 pub(super) fn statement(script: &Arc<Script>, tokens: Tokens) -> Result<Statement, TextError> {
-    let Tokens { main, options, span, end } = tokens;
+    let span = tokens.span;
+    let statement = whole_statement(script, tokens).map_err(|error| foreign::translated(error, span))?;
+    match statement.first_parameter() {
+        None => Ok(statement),
+        Some((name, place)) => Err(clauses::not_given(&statement, &name, place)),
+    }
+}
+
+/// Reads one statement of a client of PostgreSQL. It may have parameters, and name what is in `pg_catalog`.
+pub(super) fn of_client(script: &Arc<Script>, tokens: Tokens) -> Result<Statement, TextError> {
+    let span = tokens.span;
+    client_statement(script, tokens).map_err(|error| foreign::translated(error, span))
+}
+
+fn client_statement(script: &Arc<Script>, tokens: Tokens) -> Result<Statement, TextError> {
+    let mut statement = read(script, tokens)?;
+    // A deep tree would take too much stack.
+    depth::check(&statement)?;
+    client_query::translate(&mut statement.kind);
+    check(&statement)?;
+    Ok(statement)
+}
+
+fn whole_statement(script: &Arc<Script>, tokens: Tokens) -> Result<Statement, TextError> {
+    let statement = read(script, tokens)?;
+    check(&statement)?;
+    Ok(statement)
+}
+
+fn read(script: &Arc<Script>, tokens: Tokens) -> Result<Statement, TextError> {
+    let Tokens { mut main, options, span, end } = tokens;
+    let as_of = as_of::take(&mut main, script, end)?;
+    row_counts::as_calls(&mut main);
     let (options, main_end) = match options {
         Some((tokens, with)) => {
             let mut cursor = Cursor::new(script, tokens, end);
@@ -48,14 +92,30 @@ pub(super) fn statement(script: &Arc<Script>, tokens: Tokens) -> Result<Statemen
         None => (Ok(Options::none(script, span)), end),
     };
     let mut cursor = Cursor::new(script, main, main_end);
-    // An error before the options comes first, wherever it stands in the text.
+    // An error before the options comes first, wherever it is in the text.
     let given = options.as_ref().cloned().unwrap_or_else(|_| Options::none(script, span));
-    let statement = whole(&mut cursor, given, span)?;
+    let as_of_span = as_of.as_ref().map(|(_, span)| *span);
+    let statement = whole(&mut cursor, given.with_as_of(as_of), span)?;
     options?;
-    check_options(&statement)?;
-    depth::check(&statement)?;
-    clauses::check(&statement)?;
+    if let Some(place) = as_of_span.filter(|_| !is_query(&statement)) {
+        let error = statement.error(place, "AS OF is only for a SELECT over materialized views that run");
+        return Err(error.with_hint("remove it"));
+    }
     Ok(statement)
+}
+
+fn is_query(statement: &Statement) -> bool {
+    match &statement.kind {
+        StatementKind::Query(..) => true,
+        StatementKind::Explain { statement, .. } => is_query(statement),
+        _ => false,
+    }
+}
+
+fn check(statement: &Statement) -> Result<(), TextError> {
+    check_options(statement)?;
+    depth::check(statement)?;
+    clauses::check(statement)
 }
 
 /// A source and a sink must say where their rows are.
@@ -75,7 +135,7 @@ fn check_options(statement: &Statement) -> Result<(), TextError> {
 }
 
 /// Reads a statement to its end.
-pub(super) fn whole(cursor: &mut Cursor<'_>, options: Options, span: Span) -> Result<Statement, TextError> {
+fn whole(cursor: &mut Cursor<'_>, options: Options, span: Span) -> Result<Statement, TextError> {
     let script = cursor.script();
     let kind = kind(cursor, options, span)?;
     Ok(Statement { kind, span, text: script.slice(span).to_owned(), script: Arc::clone(script) })
@@ -90,9 +150,9 @@ fn kind(cursor: &mut Cursor<'_>, options: Options, span: Span) -> Result<Stateme
         return insert::read(cursor, options);
     }
     if cursor.take(&["EXPLAIN"]) {
-        return explain::read(cursor, options, span);
+        return explain::read(cursor, options, span, whole);
     }
-    if starts_query(cursor) {
+    if cursor.sees_query() {
         return query::read(cursor, options);
     }
     let (name, kind) = if cursor.take(&["DROP"]) {
@@ -101,6 +161,8 @@ fn kind(cursor: &mut Cursor<'_>, options: Options, span: Span) -> Result<Stateme
         ("SHOW", show::read(cursor)?)
     } else if cursor.take(&["DESCRIBE"]) || cursor.take(&["DESC"]) {
         ("DESCRIBE", describe::read(cursor)?)
+    } else if cursor.take(&["SUBSCRIBE"]) {
+        ("SUBSCRIBE", subscribe::read(cursor)?)
     } else if cursor.take(&["SET"]) {
         ("SET", set::read(cursor, first)?)
     } else {
@@ -108,17 +170,6 @@ fn kind(cursor: &mut Cursor<'_>, options: Options, span: Span) -> Result<Stateme
     };
     cursor.finish(&format!("{name} statement"))?;
     without_options(&options, name, kind)
-}
-
-/// Whether a query begins here.
-pub(super) fn starts_query(cursor: &Cursor<'_>) -> bool {
-    cursor.peek().token == Token::LParen
-        || ["SELECT", "WITH", "VALUES", "FROM", "TABLE"].iter().any(|word| cursor.sees(&[word]))
-}
-
-/// Whether a query begins after the next token.
-pub(super) fn second_starts_query(cursor: &Cursor<'_>) -> bool {
-    ["SELECT", "WITH", "VALUES"].iter().any(|word| cursor.sees_second(word))
 }
 
 fn unknown(cursor: &Cursor<'_>) -> TextError {
@@ -130,7 +181,7 @@ fn unknown(cursor: &Cursor<'_>) -> TextError {
 }
 
 /// Reads a statement that accepts no options.
-type Without = fn(&mut Cursor<'_>, bool) -> Result<StatementKind, TextError>;
+type ReadWithoutOptions = fn(&mut Cursor<'_>, bool) -> Result<StatementKind, TextError>;
 
 fn without_options(options: &Options, name: &str, kind: StatementKind) -> Result<StatementKind, TextError> {
     options.finish(&[]).map(|()| kind).map_err(|error| TextError {
@@ -151,10 +202,15 @@ fn create(cursor: &mut Cursor<'_>, options: Options) -> Result<StatementKind, Te
     if cursor.take(&["VIEW"]) {
         return create_view::read(cursor, or_replace, options);
     }
-    for (word, read) in [("PROCESS", create_process::read as Without), ("PLACES", create_places::read)] {
+    for (word, read) in
+        [("PROCESS", create_process::read as ReadWithoutOptions), ("PLACES", create_places::read)]
+    {
         if cursor.take(&[word]) {
             return without_options(&options, &format!("CREATE {word}"), read(cursor, or_replace)?);
         }
+    }
+    if cursor.take(&["POOL"]) {
+        return create_pool::read(cursor, or_replace, options);
     }
     if cursor.take(&["SINK"]) {
         return create_sink::read(cursor, or_replace, options);

@@ -17,6 +17,8 @@ pub enum ShowKind {
     Processes,
     /// The names of places.
     Places,
+    /// The pools.
+    Pools,
     /// The sinks.
     Sinks,
     /// The functions that queries may call.
@@ -29,12 +31,13 @@ pub enum ShowKind {
     Options,
 }
 
-const KINDS: [(&str, ShowKind); 10] = [
+const KINDS: [(&str, ShowKind); 11] = [
     ("SOURCES", ShowKind::Sources),
     ("TABLES", ShowKind::Tables),
     ("VIEWS", ShowKind::Views),
     ("PROCESSES", ShowKind::Processes),
     ("PLACES", ShowKind::Places),
+    ("POOLS", ShowKind::Pools),
     ("SINKS", ShowKind::Sinks),
     ("FUNCTIONS", ShowKind::Functions),
     ("SETTINGS", ShowKind::Settings),

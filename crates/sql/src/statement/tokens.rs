@@ -13,7 +13,11 @@ use crate::TextError;
 /// and dropping a tree takes stack.
 const MAX_CHAIN: usize = 4_000;
 
+/// The most UNION, INTERSECT and EXCEPT of a statement: they, too, become a tree that is as deep as there are many.
+const MAX_SET_OPERATIONS: usize = 200;
+
 /// The tokens of one statement, without spaces and comments.
+#[derive(Clone)]
 pub(super) struct Tokens {
     /// The tokens before the options.
     pub(super) main: Vec<TokenWithSpan>,
@@ -62,10 +66,18 @@ fn statement(
     let end = if end.start == end.end { Span { start: last.end, end: last.end } } else { end };
     if let Some(at) = too_long(&tokens) {
         let place = script.span_of_tokens(tokens[at].span).unwrap_or(span);
-        let message =
-            format!("more than {MAX_CHAIN} words and signs without a comma or parenthesis between them");
-        let hint =
-            "use IN (...) in place of a chain of OR, and several views in place of a chain of UNION ALL";
+        let message = format!(
+            "there are more than {MAX_CHAIN} words and signs without a comma or parenthesis between \
+                them"
+        );
+        let hint = "use IN (...) instead of a chain of OR, and several views instead of a chain of UNION ALL";
+        return Some(Err(TextError::new(script, place, message).with_hint(hint)));
+    }
+    if let Some(token) = tokens.iter().filter(|token| is_set_operation(&token.token)).nth(MAX_SET_OPERATIONS)
+    {
+        let place = script.span_of_tokens(token.span).unwrap_or(span);
+        let message = format!("there are more than {MAX_SET_OPERATIONS} UNION, INTERSECT and EXCEPT");
+        let hint = "write views of a part of them each, and unite the views";
         return Some(Err(TextError::new(script, place, message).with_hint(hint)));
     }
     let mut main = tokens;
@@ -76,6 +88,10 @@ fn statement(
         options = Some((tail.into_iter().skip(1).collect(), with));
     }
     Some(Ok(Tokens { main, options, span, end }))
+}
+
+fn is_set_operation(token: &Token) -> bool {
+    ["UNION", "INTERSECT", "EXCEPT", "MINUS"].iter().any(|word| is_word(token, word))
 }
 
 /// The index of a token that ends a run of more than `MAX_CHAIN` tokens at one level.
@@ -164,7 +180,7 @@ pub(super) fn find_name(script: &Script, within: Span, name: &str) -> Option<Spa
 /// ```
 #[must_use]
 pub fn is_complete(text: &str) -> bool {
-    if text.len() > super::MAX_SCRIPT_BYTES {
+    if text.len() > crate::text::MAX_SCRIPT_BYTES {
         return true;
     }
     let mut tokens = Vec::new();

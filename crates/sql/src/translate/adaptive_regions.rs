@@ -16,7 +16,10 @@ impl Translator {
         let Some(delay_ns) = relation.roles[event_time].time_delay_ns().filter(|_| relation.is_stream())
         else {
             return Err(refuse(
-                format!("'{}' is not an event time, so no one knows which points are recent", node.time.name),
+                format!(
+                    "'{}' is not an event time, so it cannot tell which points are recent",
+                    node.time.name
+                ),
                 "declare it as the watermark's column: CREATE SOURCE ... (..., WATERMARK FOR event_time AS event_time)",
             ));
         };
@@ -37,9 +40,11 @@ impl Translator {
         };
         let schema = output_schema(&spec);
         let inputs = [(side.relation.stream, Vec::new())];
-        let name = format!("regions anew every {}", crate::duration::display_ns(spec.every_ns));
+        let every = crate::text::duration::display_ns(spec.every_ns);
+        let name = format!("regions renewed every {every}");
         let stream = self
             .operator(&name, &inputs, 1, Arc::clone(&schema), move |_| Box::new(Regions::new(spec.clone())));
+        self.formerly(&format!("regions anew every {every}"));
         let mut roles = side.relation.roles[..side.columns].to_vec();
         roles.push(Role::None);
         Ok(Relation { stream, schema, roles, ordered: true, selection: None, ..side.relation })

@@ -13,6 +13,7 @@ use tidemill_operators::{
 
 use super::aggregate_functions::{Call, call_of};
 use super::columns::{schema_of, stream_schema};
+use super::count_windows::is_by_count;
 use super::{Kind, Relation, Role, Translator, Window, as_column, column_at, refuse};
 use crate::logical::{WINDOW_START, WindowKind};
 
@@ -53,17 +54,18 @@ impl Translator {
         let input = self.relation(input_plan)?;
         if !input.is_stream() {
             return Err(refuse(
-                "an aggregate over a table (an aggregate without a window) would have to take back rows of groups \
-                 that changed",
-                "aggregate the stream that the table is made of, or group by a window",
+                "an aggregate over a table (an aggregate without a window) would have to retract rows of \
+                 groups that changed",
+                "aggregate the stream from which the table is computed, or group by a window",
             ));
         }
         if aggregate.group_expr.iter().any(|group| matches!(group, Expr::GroupingSet(_))) {
             return Err(refuse(
-                "GROUPING SETS, CUBE and ROLLUP are not there on streams",
+                "GROUPING SETS, CUBE and ROLLUP are not supported on streams",
                 "write one query for each",
             ));
         }
+        let is_by_count = is_by_count(aggregate, &input, schema)?;
         let (groups, windowed) = self.groups(aggregate, &input, schema)?;
         let mut wanted: Vec<Expr> = Vec::new();
         let keys: Vec<usize> = aggregate
@@ -92,6 +94,10 @@ impl Translator {
         };
         let done = match (windowed, time) {
             (Some(windowed), Some(time)) => self.windowed(rows, spec, windowed, time)?,
+            _ if is_by_count => {
+                let name = describe(&spec, "window");
+                self.cycle(rows, spec, &name)?
+            }
             _ => self.table(rows, spec)?,
         };
         self.in_order(done, &groups, windowed, aggregate)
@@ -131,7 +137,7 @@ impl Translator {
         let (late, failed) = (self.late.counter(), self.failed_results.clone());
         let watermark = self.watermark(&rows, windowed.delay_ns);
         let keys: Vec<usize> = (0..spec.keys.len()).collect();
-        let window_name = describe(&spec, Some(windowed.window));
+        let window_name = describe(&spec, &window_words(windowed.window));
         if let WindowKind::Session { gap_ns } = windowed.window.kind {
             let session = SessionSpec { time, gap_ns };
             let output = SessionAggregate::output_schema(&spec, &session).map_err(user)?;
@@ -164,7 +170,7 @@ impl Translator {
     }
 
     fn table(&mut self, rows: Relation, spec: AggregateSpec) -> Result<Relation> {
-        let name = describe(&spec, None);
+        let name = describe(&spec, "table");
         let (stream, keys, spec) = self.combined(&rows, spec, None)?;
         let output = TableAggregate::output_schema(&spec).map_err(user)?;
         TableAggregate::new(&spec).map_err(user)?;
@@ -346,7 +352,7 @@ fn aggregate_call(
 fn aggregate_function(expression: &Expr) -> Result<AggregateFunction> {
     match expression.clone().unalias() {
         Expr::AggregateFunction(function) => Ok(function),
-        other => Err(refuse(format!("'{other}' is no aggregate function"), "leave it out")),
+        other => Err(refuse(format!("'{other}' is not an aggregate function"), "remove it")),
     }
 }
 
@@ -369,20 +375,19 @@ fn names(aggregate: &Aggregate, groups: &[Group], windowed: bool) -> Vec<(String
     names
 }
 
-fn describe(spec: &AggregateSpec, window: Option<Window>) -> String {
+fn describe(spec: &AggregateSpec, kind: &str) -> String {
     let calls: Vec<&str> = spec.calls.iter().map(|call| call.function.name()).collect();
     let keys: Vec<&str> = spec.names[..spec.keys.len()].iter().map(String::as_str).collect();
-    let kind = match window.map(|window| window.kind) {
-        None => "table".to_string(),
-        Some(WindowKind::Tumble { size_ns, .. }) => {
-            format!("tumble {}", crate::duration::display_ns(size_ns))
-        }
-        Some(WindowKind::Hop { size_ns, slide_ns, .. }) => format!(
-            "hop {} every {}",
-            crate::duration::display_ns(size_ns),
-            crate::duration::display_ns(slide_ns)
-        ),
-        Some(WindowKind::Session { gap_ns }) => format!("session {}", crate::duration::display_ns(gap_ns)),
-    };
     format!("aggregate {kind}: {} by ({})", calls.join(", "), keys.join(", "))
+}
+
+fn window_words(window: Window) -> String {
+    let length = crate::text::duration::display_ns;
+    match window.kind {
+        WindowKind::Tumble { size_ns, .. } => format!("tumble {}", length(size_ns)),
+        WindowKind::Hop { size_ns, slide_ns, .. } => {
+            format!("hop {} every {}", length(size_ns), length(slide_ns))
+        }
+        WindowKind::Session { gap_ns } => format!("session {}", length(gap_ns)),
+    }
 }

@@ -1,10 +1,12 @@
-//! Schemas of streams: unique names for the columns of a logical plan.
+//! Schemas of streams: unique names for the columns of a logical plan; and what columns stand for.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use datafusion::common::DFSchema;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{Column, DFSchema, Result};
+use datafusion::logical_expr::Expr;
 
 /// The schema of a stream with these columns. Repeated names get a number, because streams have no qualifiers. Every
 /// column may be NULL, because expressions promise nothing else.
@@ -23,7 +25,7 @@ pub(super) fn stream_schema(columns: impl IntoIterator<Item = (String, DataType)
 }
 
 /// The schema of a stream with these columns, whatever their names.
-pub(super) fn unique(schema: &Schema) -> SchemaRef {
+pub(crate) fn unique(schema: &Schema) -> SchemaRef {
     let fields = schema.fields().iter();
     stream_schema(fields.map(|field| (field.name().clone(), field.data_type().clone())))
 }
@@ -31,4 +33,20 @@ pub(super) fn unique(schema: &Schema) -> SchemaRef {
 /// The stream schema of a logical plan's columns.
 pub(super) fn schema_of(schema: &DFSchema) -> SchemaRef {
     stream_schema(schema.fields().iter().map(|field| (field.name().clone(), field.data_type().clone())))
+}
+
+/// Replaces columns of an expression by their definitions.
+pub(super) fn replace_columns(
+    expression: Expr,
+    replacement: impl Fn(&Column) -> Result<Option<Expr>>,
+) -> Result<Expr> {
+    expression
+        .transform_up(|part| match &part {
+            Expr::Column(column) => match replacement(column)? {
+                Some(replaced) => Ok(Transformed::yes(replaced)),
+                None => Ok(Transformed::no(part)),
+            },
+            _ => Ok(Transformed::no(part)),
+        })
+        .data()
 }

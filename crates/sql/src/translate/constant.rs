@@ -10,14 +10,14 @@ use datafusion::logical_expr::LogicalPlan;
 
 use super::columns::schema_of;
 use super::{Kind, Relation, Role, Translator, UsedSource, read_static};
-use crate::definition::SourceDefinition;
-use crate::projected::Projected;
-use crate::view::Once;
+use crate::relations::projected::Projected;
+use crate::relations::single_batch_source::SingleBatchSource;
+use crate::relations::source_definition::SourceDefinition;
 
 impl Translator {
     /// A plan that reads only tables.
     pub(super) fn constant(&mut self, plan: &LogicalPlan) -> Result<Relation> {
-        let rows = read_static(plan)?;
+        let rows = read_static(plan, &self.limits.memory)?;
         self.constant_rows(plan.schema(), rows)
     }
 
@@ -40,12 +40,13 @@ impl Translator {
         let roles = schema.fields().iter().map(|field| role(field.data_type())).collect();
         let columns: Vec<usize> = (0..schema.fields().len()).collect();
         let is_empty = rows.num_rows() == 0;
-        let open = move |columns: Option<&[usize]>| Projected::open(Once::new(rows.clone()), columns);
+        let open =
+            move |columns: Option<&[usize]>| Projected::open(SingleBatchSource::new(rows.clone()), columns);
         let definition = SourceDefinition::new(name, Arc::clone(&schema), Arc::new(open));
         let definition = Arc::new(SourceDefinition { is_finite: true, is_repeatable: true, ..definition });
         let streams = self.plan.source(name, vec![Arc::clone(&schema)]);
         let stream = streams[0];
-        let source = self.sources.len();
+        let source = self.first_source + self.sources.len();
         let raw_columns = columns.clone();
         self.sources.push(UsedSource { definition, columns, raw_columns, computed: None, streams, is_empty });
         Ok(Relation {

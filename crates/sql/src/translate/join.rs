@@ -17,8 +17,8 @@ use super::not_streaming::join_words;
 use super::static_table::could_be_static;
 use super::time_bound::{TimeBound, time_bound};
 use super::{Kind, Relation, Role, Translator, Window, as_column, column_at, is_static, refuse};
-use crate::expression::Compiled;
-use crate::pair_condition::PairCondition;
+use crate::expressions::compiled::Compiled;
+use crate::expressions::pair_condition::PairCondition;
 
 /// A side of a join with its keys as columns.
 pub(super) struct Side {
@@ -31,7 +31,11 @@ pub(super) struct Side {
 impl Translator {
     pub(super) fn join(&mut self, join: &Join) -> Result<Relation> {
         if join.null_equality == NullEquality::NullEqualsNull {
-            return Err(refuse("a join in which NULL equals NULL cannot run on a stream", "join on ="));
+            return Err(refuse(
+                "a join in which NULL equals NULL cannot run on a stream",
+                "write the join \
+                condition with =",
+            ));
         }
         if is_static(&join.right) || is_static(&join.left) {
             return self.lookup(join);
@@ -49,8 +53,8 @@ impl Translator {
             (true, false) => self.table_join(join, left, right, false),
             (false, true) => self.table_join(join, right, left, true),
             (false, false) => Err(refuse(
-                "two tables (aggregates without a window) are joined, which would have to take back rows",
-                "join the streams that they are made of, or keep one with CREATE MATERIALIZED VIEW",
+                "a join of two tables (aggregates without a window) would have to retract rows",
+                "join the streams from which they are computed, or keep one with CREATE MATERIALIZED VIEW",
             )),
         }
     }
@@ -68,8 +72,8 @@ impl Translator {
             (JoinType::Left, false) | (JoinType::Right, true) => JoinKind::Left,
             _ => {
                 return Err(refuse(
-                    "a table's rows without a match would have to be taken back when one comes",
-                    "let the stream be the side that is kept: stream LEFT JOIN table",
+                    "rows of a table without a match would have to be retracted when a match arrives",
+                    "make the stream the preserved side: stream LEFT JOIN table",
                 ));
             }
         };
@@ -154,7 +158,7 @@ impl Translator {
                 "bound the time: ... AND a.event_time BETWEEN b.event_time - INTERVAL '1 minute' AND b.event_time"
             };
             return Err(refuse(
-                "two streams are joined for ever, and both would have to be kept whole",
+                "this joins two streams without a bound, so both would have to be kept in full",
                 advice,
             ));
         };
@@ -186,8 +190,8 @@ impl Translator {
             [(first.relation.stream, first.keys.clone()), (second.relation.stream, second.keys.clone())];
         let name = format!(
             "join within {} to {}",
-            crate::duration::display_ns(low_ns),
-            crate::duration::display_ns(high_ns)
+            crate::text::duration::display_ns(low_ns),
+            crate::text::duration::display_ns(high_ns)
         );
         let stream = self.operator(&name, &inputs, partitions, Arc::clone(&output), move |_| {
             Box::new(IntervalJoin::new(spec.clone()).expect("checked when it was planned"))
@@ -307,8 +311,8 @@ fn conditions(join: &Join, table: &Relation) -> (Vec<(Expr, Expr)>, Option<Expr>
 fn own_keys(table: &Relation, plan: &LogicalPlan, keys: &[&Expr]) -> Result<Vec<usize>> {
     let Kind::Table { keys: Some(own) } = &table.kind else {
         return Err(refuse(
-            "the table's key is not among its columns",
-            "select the columns it is grouped by",
+            "the columns of the table do not include its key",
+            "add the columns it is grouped by to its SELECT",
         ));
     };
     let places: Option<Vec<usize>> = keys.iter().map(|key| as_column(key, plan.schema())).collect();
@@ -322,8 +326,8 @@ fn own_keys(table: &Relation, plan: &LogicalPlan, keys: &[&Expr]) -> Result<Vec<
         _ => {
             let names: Vec<&str> = own.iter().map(|key| table.schema.field(*key).name().as_str()).collect();
             Err(refuse(
-                "a table is joined by other columns than its key",
-                &format!("join on all of ({}), and no others", names.join(", ")),
+                "the table is joined on columns other than its key",
+                &format!("join on exactly ({})", names.join(", ")),
             ))
         }
     }

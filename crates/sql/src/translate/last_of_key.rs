@@ -13,10 +13,9 @@ impl Translator {
             Kind::Stream => {
                 Ok(Relation { kind: Kind::Table { keys: Some(node.mark.0.clone()) }, ..relation })
             }
-            Kind::Table { .. } => Err(refuse(
-                "PRIMARY KEY is given to a view that has a key already: the columns it is grouped by",
-                "leave PRIMARY KEY out",
-            )),
+            Kind::Table { .. } => {
+                Err(refuse("this view already has a key: the columns it is grouped by", "remove PRIMARY KEY"))
+            }
         }
     }
 }

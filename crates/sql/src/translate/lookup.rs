@@ -21,7 +21,7 @@ impl Translator {
         let relation = self.relation(stream_plan)?;
         if !relation.is_stream() {
             return Err(refuse(
-                "a table that changes is joined with one that does not, before its rows are final",
+                "a table that changes is joined with a fixed one before its rows are final",
                 "join before GROUP BY: aggregate over (stream JOIN table)",
             ));
         }
@@ -32,20 +32,20 @@ impl Translator {
         let same = lit(SAME_KEY);
         let stream_keys = if is_crossed { vec![&same] } else { stream_keys };
         let stream = self.side(relation, stream_plan, &stream_keys)?;
-        let table = read_static(table_plan)?;
+        let table = read_static(table_plan, &self.limits.memory)?;
         let places: Option<Vec<usize>> =
             table_keys.iter().map(|key| as_column(key, table_plan.schema())).collect();
         let Some(mut places) = places else {
             return Err(refuse(
-                "a table is joined by an expression",
-                "give the expression a name in a subquery or a view over the table, and join by that",
+                "the table is joined on an expression",
+                "name the expression in a subquery or a view over the table, and join on that name",
             ));
         };
         let table = table.with_schema(schema_of(table_plan.schema()))?;
         if kind == LookupKind::NotIn && places.iter().any(|key| table.column(*key).logical_null_count() > 0) {
             return Err(refuse(
-                "the list of NOT IN has a NULL, so it is true of no row",
-                "leave NULLs out of the list: WHERE column IS NOT NULL, or write NOT EXISTS",
+                "the list of NOT IN contains NULL, so the condition is true for no row",
+                "exclude NULLs from the list with WHERE column IS NOT NULL, or write NOT EXISTS",
             ));
         }
         let table_columns = table.num_columns();
@@ -57,7 +57,7 @@ impl Translator {
         }
         let dimension =
             Arc::new(Dimension::new(table, places).map_err(|cause| {
-                refuse(cause.to_string(), "join by columns of a type that can be compared")
+                refuse(cause.to_string(), "join on columns of a type that can be compared")
             })?);
         let (stream_output, table_output) =
             ((0..stream.columns).map(LookupColumn::Stream), (0..shown_columns).map(LookupColumn::Dimension));
@@ -73,6 +73,7 @@ impl Translator {
             kind,
             residual,
             output: columns,
+            memory: self.limits.memory.clone(),
         };
         let output = unique(&output_schema(&spec));
         Lookup::new(spec.clone()).map_err(|cause| refuse(cause.to_string(), "cast the keys to one type"))?;
@@ -99,7 +100,7 @@ fn kind(join: &Join, swapped: bool) -> Result<LookupKind> {
         _ => {
             return Err(refuse(
                 format!("{} with a table cannot run on a stream", join_words(join.join_type)),
-                "let the stream be the side that is kept: stream LEFT JOIN table",
+                "make the stream the preserved side: stream LEFT JOIN table",
             ));
         }
     })

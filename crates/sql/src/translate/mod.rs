@@ -5,9 +5,13 @@ mod aggregate;
 mod aggregate_functions;
 mod columns;
 mod constant;
+mod count_windows;
+pub(crate) mod distinct_arguments;
+pub(crate) mod foreign_aggregate;
 mod join;
 mod last_of_key;
 mod lookup;
+mod memory_pool;
 mod not_streaming;
 mod operator_call;
 mod over;
@@ -20,9 +24,11 @@ mod scan;
 mod sort;
 mod split_stream;
 mod static_table;
+mod sub_stream;
 mod time_bound;
 mod top;
 mod union;
+mod unnest;
 mod window_assign;
 
 use std::collections::BTreeMap;
@@ -30,20 +36,22 @@ use std::sync::Arc;
 
 use datafusion::common::{Column, DFSchema, Result};
 use datafusion::logical_expr::{Expr, FetchType, Limit, LogicalPlan};
-use tidemill_engine::{FaultLog, Operator, OperatorPlan, Plan, StreamRef, TransformPlan};
+use tidemill_engine::{FaultLog, MemoryBudget, Operator, OperatorPlan, Plan, StreamRef, TransformPlan};
 use tidemill_operators::watermark::{LateRows, WatermarkSpec};
 use tidemill_operators::{FailedResults, partition_limit};
 
-pub(crate) use aggregate_functions::own_function as own_aggregate_of;
+pub(crate) use columns::unique;
 pub(crate) use read_as_tables::read_as_tables;
 pub(crate) use relation::{Kind, Relation, Role, Selection, Window};
 pub(crate) use scalar_subqueries::read_scalar_subqueries;
-pub(crate) use scan::UsedSource;
-pub(crate) use static_table::{batch_answer, is_static, read_static, scan_of};
+pub(crate) use scan::{GivenStream, UsedSource};
+pub(crate) use static_table::{
+    batch_answer, found_rows, is_static, read_static, read_static_in_turns, scan_of,
+};
 
-use crate::process::StreamProcess;
 use crate::refusal::refuse;
-use crate::split_profiles::Texts;
+use crate::relations::stream_process::StreamProcess;
+use crate::split_profiles::SplitTexts;
 
 /// The bounds on a query's state, and how it is divided.
 #[derive(Clone, Debug)]
@@ -57,19 +65,25 @@ pub(crate) struct StateLimits {
     /// Worker threads: the number of splitters that share a stream, unless the query says otherwise. No result depends
     /// on it.
     pub workers: u32,
+    /// The memory for tables that are read completely.
+    pub memory: MemoryBudget,
 }
 
 /// Translates the queries of one run into one plan.
 pub(crate) struct Translator {
     pub plan: Plan,
     pub sources: Vec<UsedSource>,
+    /// The number of the first of them in the plan; the ones before it are not of these queries.
+    first_source: usize,
+    /// Streams that the plan has already, and that the queries read by name.
+    given: Vec<GivenStream>,
     /// Rows for which an expression could not be computed.
     pub faults: FaultLog,
     /// What happens to results that cannot be represented.
     pub failed_results: FailedResults,
     pub late: LateRows,
     /// How operator inputs with manual splits are split, as text: by the operator's name and the input's number.
-    pub splits: Texts,
+    pub splits: SplitTexts,
     limits: StateLimits,
     windows: u32,
     operators: usize,
@@ -86,8 +100,19 @@ pub(crate) struct Translator {
 impl Translator {
     /// A translator for these queries, which declares their sources.
     pub fn new(name: &str, queries: &[&LogicalPlan], limits: StateLimits) -> Result<Self> {
-        let mut translator = Translator {
-            plan: Plan::new(name),
+        let mut translator = Translator::within(Plan::new(name), Vec::new(), limits);
+        translator.declare_sources(queries, false)?;
+        Ok(translator)
+    }
+
+    /// A translator that adds to a plan. Its sources are still to be declared.
+    pub fn within(plan: Plan, given: Vec<GivenStream>, limits: StateLimits) -> Self {
+        Translator {
+            first_source: plan.sources.len(),
+            given,
+            // Operators that the plan has already keep their names.
+            operators: plan.operators.len(),
+            plan,
             sources: Vec::new(),
             faults: FaultLog::default(),
             failed_results: FailedResults::default(),
@@ -95,14 +120,11 @@ impl Translator {
             splits: BTreeMap::new(),
             limits,
             windows: 0,
-            operators: 0,
             done: Vec::new(),
             process: None,
             processes: Vec::new(),
             received: BTreeMap::new(),
-        };
-        translator.declare_sources(queries)?;
-        Ok(translator)
+        }
     }
 
     /// The stream of a logical plan, with its columns in the plan's order.
@@ -145,6 +167,7 @@ impl Translator {
             LogicalPlan::Join(join) => self.join(join),
             LogicalPlan::Union(union) => self.union(union),
             LogicalPlan::Sort(sort) => self.sort(sort),
+            LogicalPlan::Unnest(unnest) => self.unnest(unnest),
             LogicalPlan::Limit(limit) if is_nothing(limit) => self.nothing(plan.schema()),
             LogicalPlan::Extension(extension) => self.extension(extension.node.as_ref()),
             other => Err(not_streaming::not_streaming(other)),
@@ -179,9 +202,23 @@ impl Translator {
         partitions: u32,
         factory: impl Fn(u32) -> Box<dyn Operator> + Send + Sync + 'static,
     ) -> OperatorPlan {
-        self.operators += 1;
-        let operator = OperatorPlan::new(format!("{} {name}", self.operators), partitions, factory);
+        let name = loop {
+            self.operators += 1;
+            let numbered = format!("{} {name}", self.operators);
+            if self.plan.operators.iter().all(|operator| operator.name != numbered) {
+                break numbered;
+            }
+        };
+        let operator = OperatorPlan::new(name, partitions, factory);
         OperatorPlan { process: self.process, ..operator }
+    }
+
+    /// States another name that the operator which was added last had in earlier versions.
+    fn formerly(&mut self, name: &str) {
+        if let Some(operator) = self.plan.operators.last_mut() {
+            let number = operator.name.split(' ').next().unwrap_or_default();
+            operator.former_names.push(format!("{number} {name}"));
+        }
     }
 
     /// Adds a transform. A process first receives what it transforms, because transforms run where the rows are.
@@ -220,7 +257,7 @@ fn is_nothing(limit: &Limit) -> bool {
 }
 
 /// The index of the column that an expression denotes, under any alias.
-fn as_column(expression: &Expr, schema: &DFSchema) -> Option<usize> {
+pub(crate) fn as_column(expression: &Expr, schema: &DFSchema) -> Option<usize> {
     match expression {
         Expr::Column(column) => schema.maybe_index_of_column(column),
         Expr::Alias(alias) => as_column(&alias.expr, schema),
@@ -229,7 +266,7 @@ fn as_column(expression: &Expr, schema: &DFSchema) -> Option<usize> {
 }
 
 /// The column with an index, as an expression.
-fn column_at(schema: &DFSchema, index: usize) -> Expr {
+pub(crate) fn column_at(schema: &DFSchema, index: usize) -> Expr {
     Expr::Column(Column::from(schema.qualified_field(index)))
 }
 

@@ -26,7 +26,7 @@ impl Translator {
                 input.schema.index_of(name).map_err(|_| {
                     refuse(
                         format!(
-                            "{}() wants its input {index} by '{name}', which it does not have",
+                            "{}() needs the column '{name}' in its input {index}, which does not have it",
                             call.name
                         ),
                         "pass a table that has this column",
@@ -53,7 +53,8 @@ impl Translator {
         let Some(splits) = splits else {
             return Err(refuse(
                 format!("the inputs of {}() are not split into equally many sub-streams", call.name),
-                "split all of them; one whose rows all of them need: splitstream(TABLE(t), n, broadcast => true)",
+                "split all of them; split an input whose rows every sub-stream needs with \
+                 splitstream(TABLE(t), n, broadcast => true)",
             ));
         };
         let partitions = splits[0].partitions;

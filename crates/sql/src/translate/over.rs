@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::WindowFunction;
 use datafusion::logical_expr::{
-    Expr, Window, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowFunctionDefinition,
+    Cast, Expr, ExprSchemable, Window, WindowFrame, WindowFrameBound, WindowFrameUnits,
+    WindowFunctionDefinition,
 };
 use tidemill_operators::over::{
     Frame, Function, FunctionSpec, Over, OverSpec, RunningAggregate, output_schema,
@@ -22,7 +24,7 @@ impl Translator {
         if !relation.is_stream() {
             return Err(refuse(
                 "a running function over a table (an aggregate without a window) has no order",
-                "apply it to the stream that the table is made of",
+                "apply it to the stream from which the table is computed",
             ));
         }
         let functions: Vec<WindowFunction> =
@@ -40,7 +42,7 @@ impl Translator {
             if !same {
                 return Err(refuse(
                     "functions over different windows in one SELECT",
-                    "put them into subqueries",
+                    "compute them in separate subqueries",
                 ));
             }
         }
@@ -102,8 +104,8 @@ impl Translator {
         let params = &function.params;
         if params.distinct || params.null_treatment.is_some() {
             return Err(refuse(
-                "DISTINCT and IGNORE NULLS are not there in running functions",
-                "leave them out",
+                "DISTINCT and IGNORE NULLS are not supported in running functions",
+                "remove them",
             ));
         }
         let frame = frame(&params.window_frame);
@@ -121,15 +123,21 @@ impl Translator {
                 "max" => RunningAggregate::Max,
                 other => {
                     return Err(refuse(
-                        format!("{other} is not there as a running aggregate"),
-                        "count, sum, avg, min and max are; or use it with GROUP BY and a window",
+                        format!("{other} is not supported as a running aggregate"),
+                        "use count, sum, avg, min or max, or GROUP BY with a window",
                     ));
                 }
             };
             let counts_rows = matches!(params.args.as_slice(), [Expr::Literal(value, _)] if !value.is_null());
             let column = match aggregate == RunningAggregate::Count && counts_rows {
                 true => None,
-                false => Some(column(all)?),
+                false => match params.args.first() {
+                    Some(argument) if aggregate == RunningAggregate::Avg => {
+                        let exact = with_whole_numbers(argument, schema)?;
+                        Some(self.place(all, &exact, schema))
+                    }
+                    _ => Some(column(all)?),
+                },
             };
             let filter = params.filter.as_deref().map(|filter| self.place(all, filter, schema));
             return Ok(Function::Aggregate { aggregate, column, filter, frame: frame? });
@@ -151,17 +159,29 @@ impl Translator {
                 Ok(Function::NthValue { column: column(all)?, n, frame: frame? })
             }
             other => Err(refuse(
-                format!("{other} cannot run on a stream, for it depends on rows that are still to come"),
-                "lag, first_value, last_value, nth_value, row_number, rank and dense_rank can",
+                format!("{other} cannot run on a stream, because it depends on later rows"),
+                "use lag, first_value, last_value, nth_value, row_number, rank or dense_rank",
             )),
         }
     }
 }
 
+/// The argument of a mean. DataFusion converts integers to floating-point numbers, whose sum would be rounded. They stay
+/// a column of their own, so that the state of older versions has the same columns.
+fn with_whole_numbers(argument: &Expr, schema: &DFSchema) -> Result<Expr> {
+    let Expr::Cast(Cast { expr, field }) = argument else { return Ok(argument.clone()) };
+    let values = expr.get_type(schema)?;
+    if *field.data_type() != DataType::Float64 || !values.is_integer() {
+        return Ok(argument.clone());
+    }
+    let widest = if values.is_unsigned_integer() { DataType::UInt64 } else { DataType::Int64 };
+    Ok(Expr::Cast(Cast::new(expr.clone(), widest)))
+}
+
 pub(super) fn window_function(expression: &Expr) -> Result<WindowFunction> {
     match expression.clone().unalias() {
         Expr::WindowFunction(function) => Ok(*function),
-        other => Err(refuse(format!("'{other}' is no window function"), EXAMPLE)),
+        other => Err(refuse(format!("'{other}' is not a window function"), EXAMPLE)),
     }
 }
 
@@ -174,7 +194,7 @@ fn event_time(function: &WindowFunction, relation: &Relation, schema: &DFSchema)
     by.and_then(|column| Some((column, relation.roles[column].time_delay_ns()?))).ok_or_else(|| {
         refuse(
             format!(
-                "{} is not ordered by an event time, ascending, so its order is never known",
+                "{} is not ordered by an event time, ascending, so its order is never final",
                 function.fun.name()
             ),
             EXAMPLE,
@@ -186,8 +206,8 @@ fn event_time(function: &WindowFunction, relation: &Relation, schema: &DFSchema)
 fn frame(frame: &WindowFrame) -> Result<Frame> {
     if !matches!(&frame.end_bound, WindowFrameBound::CurrentRow) {
         return Err(refuse(
-            "a frame that goes beyond the current row needs rows that are still to come",
-            "let it end at CURRENT ROW",
+            "a frame that extends beyond the current row needs later rows",
+            "end the frame at CURRENT ROW",
         ));
     }
     let WindowFrameBound::Preceding(preceding) = &frame.start_bound else {
@@ -206,7 +226,7 @@ fn frame(frame: &WindowFrame) -> Result<Frame> {
             Ok(Frame::Range { preceding_ns: Some(crate::logical::interval_ns(preceding)?) })
         }
         WindowFrameUnits::Groups => {
-            Err(refuse("frames of GROUPS are not there on streams", "use ROWS or RANGE"))
+            Err(refuse("GROUPS frames are not supported on streams", "use ROWS or RANGE"))
         }
     }
 }

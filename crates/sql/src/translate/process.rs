@@ -62,10 +62,10 @@ impl Translator {
         places_of(&self.plan.processes, self.limits.workers).map_err(|error| match error {
             PlanError::NoPlace { process, asked, places } => refuse(
                 format!(
-                    "process {process} must run at {asked}, but the workers are 0 to {}",
+                    "process {process} must run on {asked}, but the workers are 0 to {}",
                     places.saturating_sub(1)
                 ),
-                "SET workers to more, or write PREFER in place of AT",
+                "increase the setting workers, or write PREFER instead of AT",
             ),
             other => datafusion::common::DataFusionError::Plan(other.to_string()),
         })

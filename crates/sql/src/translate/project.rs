@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Expr, Filter, LogicalPlan, Projection};
 
 use super::columns::{schema_of, stream_schema};
 use super::{Kind, Relation, Role, Selection, Translator, as_column, column_at, refuse, window_assign};
-use crate::expression::Compiled;
-use crate::steps::Steps;
+use crate::expressions::compiled::Compiled;
+use crate::expressions::filter_project::FilterProject;
 
 impl Translator {
     pub(super) fn projection(&mut self, projection: &Projection) -> Result<Relation> {
@@ -91,8 +90,14 @@ impl Translator {
         let name = describe(filters, columns, &places);
         let pure: Option<Vec<usize>> = places.iter().map(|place| Some(picked.columns[(*place)?])).collect();
         let selection = pure.filter(|_| filters.is_empty()).map(|columns| Selection { columns, ..picked });
-        let steps =
-            Steps::new(conditions, &compiled, Arc::clone(&output), self.faults.clone(), picked.width)?;
+        let steps = FilterProject::new(
+            conditions,
+            &compiled,
+            Arc::clone(&output),
+            self.faults.clone(),
+            picked.width,
+            self.limits.memory.clone(),
+        )?;
         let stream =
             self.transform(name, picked.stream, Arc::clone(&output), move || Box::new(steps.clone()));
         let kind = kind_of(&relation, &places);
@@ -126,10 +131,10 @@ fn check_filters(relation: &Relation, filters: &[Expr], schema: &DFSchema) -> Re
     match on_keys_only {
         true => Ok(()),
         false => Err(refuse(
-            "a condition on the changing values of a table (an aggregate without a window) would have to take back \
-             rows that it let pass before",
-            "group by a window too, or keep the table with CREATE MATERIALIZED VIEW and put the condition on \
-             reading it",
+            "a condition on the changing values of a table (an aggregate without a window) would have to \
+             retract rows that passed before",
+            "also group by a window, or keep the table with CREATE MATERIALIZED VIEW and apply the condition \
+             when reading it",
         )),
     }
 }
@@ -141,7 +146,7 @@ fn check_sessions(relation: &Relation, filters: &[Expr]) -> Result<()> {
     match !filters.is_empty() && sessions.next().is_some() {
         false => Ok(()),
         true => Err(refuse(
-            "rows are filtered after they were put into sessions, and before the sessions are known",
+            "the filter applies to rows of sessions before the sessions are complete",
             "filter first: session((SELECT * FROM clicks WHERE ...), event_time, INTERVAL '5 minutes')",
         )),
     }
@@ -168,20 +173,4 @@ fn describe(filters: &[Expr], columns: &[Expr], places: &[Option<usize>]) -> Str
         false => parts.push(format!("compute {}", computed.join(", "))),
     }
     crate::logical::shown_text(&parts.join(", "))
-}
-
-/// Replaces columns of an expression by their definitions.
-pub(super) fn replace_columns(
-    expression: Expr,
-    replacement: impl Fn(&datafusion::common::Column) -> Result<Option<Expr>>,
-) -> Result<Expr> {
-    expression
-        .transform_up(|part| match &part {
-            Expr::Column(column) => match replacement(column)? {
-                Some(replaced) => Ok(Transformed::yes(replaced)),
-                None => Ok(Transformed::no(part)),
-            },
-            _ => Ok(Transformed::no(part)),
-        })
-        .data()
 }

@@ -8,10 +8,12 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{JoinType, Result};
 use datafusion::logical_expr::{Join, LogicalPlan, TableSource};
+use tidemill_engine::MemoryBudget;
 
 use super::is_static;
 use super::static_table::could_be_static;
-use crate::definition::{Scanned, SourceDefinition, scanned};
+use crate::relations::source_definition::{ScannedSource, SourceDefinition, scanned};
+use crate::turns::Turns;
 
 /// The plan in which one side of such a join is read as a table: the right one if the join can keep the left one's
 /// rows, otherwise the left one.
@@ -52,8 +54,12 @@ fn side_to_read(join: &Join) -> Option<Side> {
 }
 
 /// The rows of a plan whose inputs can all be read as tables.
-pub(super) fn read_whole(plan: &LogicalPlan) -> Result<RecordBatch> {
-    super::read_static(&as_table(plan, &mut HashMap::new())?)
+pub(super) fn read_whole(
+    plan: &LogicalPlan,
+    memory: &MemoryBudget,
+    turns: &dyn Turns,
+) -> Result<RecordBatch> {
+    super::read_static_in_turns(&as_table(plan, &mut HashMap::new())?, memory, turns)
 }
 
 type Tables = HashMap<*const SourceDefinition, Arc<SourceDefinition>>;
@@ -67,7 +73,7 @@ fn as_table(plan: &LogicalPlan, tables: &mut Tables) -> Result<LogicalPlan> {
         let definition = tables.entry(Arc::as_ptr(&source.definition)).or_insert_with(|| {
             Arc::new(SourceDefinition { is_table: true, ..source.definition.as_ref().clone() })
         });
-        let table = Scanned { definition: Arc::clone(definition), late: source.late };
+        let table = ScannedSource { definition: Arc::clone(definition), late: source.late };
         let mut scan = scan.clone();
         scan.source = Arc::new(table) as Arc<dyn TableSource>;
         Ok(Transformed::yes(LogicalPlan::TableScan(scan)))

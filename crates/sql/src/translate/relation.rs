@@ -57,6 +57,15 @@ pub(crate) struct Window {
     pub is_computed: bool,
 }
 
+/// The windows by count that a column belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CountWindow {
+    /// Distinguishes assignments.
+    pub id: u32,
+    /// How many columns are the key of these windows.
+    pub keys: usize,
+}
+
 /// What a column means for time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -68,6 +77,10 @@ pub(crate) enum Role {
     WindowStart(Window),
     /// Where it ends.
     WindowEnd(Window),
+    /// A bound of the row's window by count. All rows of a window are in one cycle.
+    CountBound(CountWindow),
+    /// A column whose values have windows by count of their own.
+    CountKey(CountWindow),
 }
 
 impl Role {

@@ -5,20 +5,26 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, Tr
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, LogicalPlan, Subquery};
+use tidemill_engine::MemoryBudget;
 
 use super::read_as_tables::read_whole;
 use super::refuse;
 use super::static_table::could_be_static;
+use crate::turns::Turns;
 
 /// The plan with the values of such subqueries in their place.
-pub(crate) fn read_scalar_subqueries(plan: LogicalPlan) -> Result<LogicalPlan> {
+pub(crate) fn read_scalar_subqueries(
+    plan: LogicalPlan,
+    memory: &MemoryBudget,
+    turns: &dyn Turns,
+) -> Result<LogicalPlan> {
     plan.transform_down(|node| {
         let names = NamePreserver::new(&node);
         node.map_expressions(|expression| {
             let name = names.save(&expression);
             let replaced = expression.transform_up(|part| match &part {
                 Expr::ScalarSubquery(subquery) if is_known(subquery) => {
-                    Ok(Transformed::yes(Expr::Literal(value(subquery)?, None)))
+                    Ok(Transformed::yes(Expr::Literal(value(subquery, memory, turns)?, None)))
                 }
                 _ => Ok(Transformed::no(part)),
             })?;
@@ -37,8 +43,9 @@ pub(super) fn refuse_subqueries(plan: &LogicalPlan) -> Result<()> {
         node.apply_expressions(|expression| match expression.exists(|part| Ok(is_subquery(part)))? {
             false => Ok(TreeNodeRecursion::Continue),
             true => Err(refuse(
-                "a subquery stands for one value, but what it reads changes while the query runs",
-                "declare what it reads with CREATE TABLE if it does not change; else join with an aggregate",
+                "a scalar subquery must not change, but what this one reads changes while the query runs",
+                "if what it reads does not change, declare it with CREATE TABLE; otherwise, join with an \
+                 aggregate",
             )),
         })
     })
@@ -54,14 +61,14 @@ fn is_known(subquery: &Subquery) -> bool {
     subquery.outer_ref_columns.is_empty() && could_be_static(&subquery.subquery)
 }
 
-fn value(subquery: &Subquery) -> Result<ScalarValue> {
-    let rows = read_whole(&subquery.subquery)?;
+fn value(subquery: &Subquery, memory: &MemoryBudget, turns: &dyn Turns) -> Result<ScalarValue> {
+    let rows = read_whole(&subquery.subquery, memory, turns)?;
     match rows.num_rows() {
         0 => ScalarValue::try_from(rows.schema().field(0).data_type()),
         1 => ScalarValue::try_from_array(rows.column(0), 0),
         more => Err(refuse(
-            format!("a subquery stands for one value, but has {more} rows"),
-            "take one of them, with max() or LIMIT 1",
+            format!("a scalar subquery must return one row, but this one returns {more}"),
+            "select one of them with max() or LIMIT 1",
         )),
     }
 }

@@ -3,17 +3,20 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use datafusion::arrow::error::ArrowError;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, plan_err};
 use datafusion::logical_expr::{Expr, LogicalPlan, TableScan};
-use tidemill_engine::StreamRef;
+use tidemill_engine::{Cause, DurableUse, Expression, FeedSettings, Source, SourceKey, SourceUse, StreamRef};
+use tracing::info;
 
 use super::columns::unique;
-use super::{Kind, Relation, Role, Translator, scalar_subqueries};
-use crate::definition::{Scanned, SourceDefinition, scanned};
-use crate::expression::Compiled;
+use super::{Kind, Relation, Role, Translator, refuse, scalar_subqueries};
+use crate::expressions::compiled::Compiled;
+use crate::relations::source_definition::{ScannedSource, SourceDefinition, scanned};
 
 /// A source of the run.
+#[derive(Clone)]
 pub(crate) struct UsedSource {
     pub definition: Arc<SourceDefinition>,
     /// The definition's columns that enter the gateway, ascending.
@@ -28,6 +31,17 @@ pub(crate) struct UsedSource {
     pub is_empty: bool,
 }
 
+/// A stream that the plan had before its queries were translated, and that they read by name.
+#[derive(Clone)]
+pub(crate) struct GivenStream {
+    /// What the catalogue has under the name. It is never opened.
+    pub definition: Arc<SourceDefinition>,
+    /// The stream.
+    pub relation: Relation,
+    /// The stream of rows that came too late, if the plan has it.
+    pub late: Option<StreamRef>,
+}
+
 impl UsedSource {
     /// The index of the event time among the gateway's columns.
     pub fn event_time(&self) -> Option<tidemill_engine::EventTime> {
@@ -35,6 +49,78 @@ impl UsedSource {
         let column = self.columns.iter().position(|column| *column == event_time.column)?;
         Some(tidemill_engine::EventTime { column, ..event_time })
     }
+
+    /// Opens it; also says how its rows come in.
+    pub fn open(&self) -> std::result::Result<(Box<dyn Source>, FeedSettings), Cause> {
+        info!(source = self.definition.name, "source is opened");
+        let expression = |column: &Compiled| Arc::new(column.clone()) as Arc<dyn Expression>;
+        let settings = FeedSettings {
+            columns: self.computed.as_ref().map(|columns| columns.iter().map(expression).collect()),
+            event_time: self.event_time(),
+            idle_after: self.definition.idle_after,
+            max_ahead: self.definition.max_ahead,
+        };
+        Ok(((self.definition.open)(Some(&self.raw_columns))?, settings))
+    }
+
+    /// How a query reads it under the clock of a database: with others, if it cannot be read again.
+    pub fn under_clock(&self) -> std::result::Result<SourceUse, Cause> {
+        let definition = &self.definition;
+        let starts_over = definition.starts_over || (definition.is_finite && definition.is_repeatable);
+        let (name, is_live) = (definition.name.clone(), definition.is_live);
+        let durable = definition.durable.as_ref().zip(definition.stream_name());
+        let durable = durable.map(|(durable, stream)| DurableUse {
+            stream,
+            settings: durable.stream.clone(),
+            sync: durable.sync,
+        });
+        if starts_over && durable.is_none() {
+            let used = self.clone();
+            let schema = unique(&definition.schema.project(&self.columns).map_err(of_columns)?);
+            let columns = (0..self.columns.len()).collect();
+            return Ok(SourceUse {
+                name,
+                key: None,
+                is_live,
+                open: Box::new(move || used.open()),
+                schema,
+                columns,
+                durable,
+            });
+        }
+        let (key, schema) = (SourceKey(Arc::clone(definition) as _), unique(&definition.schema));
+        let opened = Arc::clone(definition);
+        let open = Box::new(move || open_for_all(&opened));
+        Ok(SourceUse { name, key: Some(key), is_live, open, schema, columns: self.columns.clone(), durable })
+    }
+}
+
+/// Opens a source with all columns, for any query.
+fn open_for_all(
+    definition: &SourceDefinition,
+) -> std::result::Result<(Box<dyn Source>, FeedSettings), Cause> {
+    info!(source = definition.name, "source is opened");
+    let raw_columns: Vec<usize> = (0..definition.raw.fields().len()).collect();
+    let compiled = |expressions: &Vec<Expr>| -> Result<Vec<Arc<dyn Expression>>> {
+        let raw = DFSchema::try_from(definition.raw.as_ref().clone())?;
+        let column = |expression| {
+            let column = Compiled::new(expression, &raw)?.over_columns(&raw_columns)?;
+            Ok(Arc::new(column) as Arc<dyn Expression>)
+        };
+        expressions.iter().map(column).collect()
+    };
+    let columns = definition.computed.as_ref().map(compiled).transpose();
+    let settings = FeedSettings {
+        columns: columns.map_err(|error| Cause::bug(error.to_string()).with_source(error))?,
+        event_time: definition.event_time,
+        idle_after: definition.idle_after,
+        max_ahead: definition.max_ahead,
+    };
+    Ok(((definition.open)(Some(&raw_columns))?, settings))
+}
+
+fn of_columns(error: ArrowError) -> Cause {
+    Cause::bug(error.to_string()).with_source(error)
 }
 
 /// The definitions that a plan reads, in the order of reading.
@@ -52,9 +138,9 @@ pub(super) fn definitions(plan: &LogicalPlan) -> Vec<(*const SourceDefinition, b
 }
 
 impl Translator {
-    /// Declares the sources that the queries read as streams, with the columns that they read.
-    pub(super) fn declare_sources(&mut self, queries: &[&LogicalPlan]) -> Result<()> {
-        let mut found: Vec<(Scanned, BTreeSet<usize>, bool)> = Vec::new();
+    /// Declares the sources that the queries read as streams, with the columns that they read, or with all of them.
+    pub fn declare_sources(&mut self, queries: &[&LogicalPlan], all_columns: bool) -> Result<()> {
+        let mut found: Vec<(ScannedSource, BTreeSet<usize>, bool)> = Vec::new();
         for query in queries {
             scalar_subqueries::refuse_subqueries(query)?;
             query.apply(|node| {
@@ -63,16 +149,27 @@ impl Translator {
                 }
                 let LogicalPlan::TableScan(scan) = node else { return Ok(TreeNodeRecursion::Continue) };
                 let Some(source) = scanned(scan.source.as_ref()) else {
-                    return plan_err!("'{}' is not of this catalogue", scan.table_name);
+                    return plan_err!("'{}' does not belong to this catalogue", scan.table_name);
                 };
-                let same = |known: &(Scanned, BTreeSet<usize>, bool)| {
+                if let Some(given) = self.given_stream(&source.definition) {
+                    return match source.late && given.late.is_none() {
+                        false => Ok(TreeNodeRecursion::Continue),
+                        true => Err(refuse(
+                            format!("the late rows of '{}' are counted and not kept", source.definition.name),
+                            "read late() in the first query that reads a source which SQL declares; the program's own \
+                             streams do not keep them",
+                        )),
+                    };
+                }
+                let same = |known: &(ScannedSource, BTreeSet<usize>, bool)| {
                     Arc::ptr_eq(&known.0.definition, &source.definition)
                 };
                 let index = found.iter().position(same).unwrap_or_else(|| {
                     found.push((source.clone(), BTreeSet::new(), false));
                     found.len() - 1
                 });
-                found[index].1.extend(read_columns(scan, &source.definition));
+                let columns = read_columns(scan, &source.definition, all_columns);
+                found[index].1.extend(columns);
                 found[index].2 |= source.late;
                 Ok(TreeNodeRecursion::Continue)
             })?;
@@ -134,36 +231,79 @@ impl Translator {
 
     pub(super) fn scan(&mut self, scan: &TableScan) -> Result<Relation> {
         let Some(wanted) = scanned(scan.source.as_ref()) else {
-            return plan_err!("'{}' is not of this catalogue", scan.table_name);
+            return plan_err!("'{}' does not belong to this catalogue", scan.table_name);
         };
+        if let Some(given) = self.given_stream(&wanted.definition).cloned() {
+            let all: Vec<usize> = (0..given.definition.schema.fields().len()).collect();
+            let columns = scan.projection.as_ref().unwrap_or(&all);
+            let stream = given.late.filter(|_| wanted.late).unwrap_or(given.relation.stream);
+            let roles = match wanted.late {
+                true => vec![Role::None; all.len()],
+                false => given.relation.roles,
+            };
+            let ordered = given.relation.ordered && !wanted.late;
+            let relation = Relation { stream, roles, ordered, ..given.relation };
+            return self.select(relation, columns, &scan.projected_schema);
+        }
         let same = |used: &UsedSource| Arc::ptr_eq(&used.definition, &wanted.definition);
         let Some(index) = self.sources.iter().position(same) else {
-            return plan_err!("'{}' is read as a table and as a stream; declare it twice", scan.table_name);
+            return plan_err!(
+                "'{}' is read both as a table and as a stream; declare it twice",
+                scan.table_name
+            );
         };
         let used = &self.sources[index];
-        let definition = &used.definition;
-        let gateway = Relation {
-            stream: used.streams[usize::from(wanted.late)],
-            schema: Arc::clone(self.plan.schema(used.streams[0]).expect("it was declared")),
-            roles: used.columns.iter().map(|column| role(definition, *column, wanted.late)).collect(),
-            kind: Kind::Stream,
-            sources: vec![index],
-            ordered: definition.ordered && !wanted.late,
-            is_finite: definition.is_finite,
-            selection: None,
-        };
-        let all: Vec<usize> = (0..definition.schema.fields().len()).collect();
+        let gateway = self.gateway(index, wanted.late);
+        let all: Vec<usize> = (0..used.definition.schema.fields().len()).collect();
         let wanted_columns = scan.projection.as_ref().unwrap_or(&all);
         let place = |column: &usize| used.columns.iter().position(|known| known == column);
         let places: Vec<usize> = wanted_columns.iter().filter_map(place).collect();
         self.select(gateway, &places, &scan.projected_schema)
     }
+
+    /// The rows of a source as they come in, or those that came too late.
+    fn gateway(&self, index: usize, late: bool) -> Relation {
+        let UsedSource { definition, columns, streams, .. } = &self.sources[index];
+        Relation {
+            stream: streams[usize::from(late)],
+            schema: Arc::clone(self.plan.schema(streams[0]).expect("it was declared")),
+            roles: columns.iter().map(|column| role(definition, *column, late)).collect(),
+            kind: Kind::Stream,
+            sources: vec![self.first_source + index],
+            ordered: definition.ordered && !late,
+            is_finite: definition.is_finite,
+            selection: None,
+        }
+    }
+
+    /// The sources that were declared with all their columns, for other queries to read.
+    pub fn declared(&self) -> Vec<GivenStream> {
+        let given = |(index, used): (usize, &UsedSource)| GivenStream {
+            definition: Arc::clone(&used.definition),
+            relation: self.gateway(index, false),
+            late: used.streams.get(1).copied(),
+        };
+        self.sources.iter().enumerate().map(given).collect()
+    }
+
+    /// Whether a source of the plan ends by itself. Of a program's own sources nothing is known.
+    pub(super) fn is_finite(&self, source: usize) -> bool {
+        let is_given = |given: &GivenStream| given.relation.sources == [source] && given.relation.is_finite;
+        match source.checked_sub(self.first_source) {
+            Some(own) => self.sources[own].definition.is_finite,
+            None => self.given.iter().any(is_given),
+        }
+    }
+
+    fn given_stream(&self, definition: &Arc<SourceDefinition>) -> Option<&GivenStream> {
+        self.given.iter().find(|given| Arc::ptr_eq(&given.definition, definition))
+    }
 }
 
-fn read_columns(scan: &TableScan, definition: &SourceDefinition) -> Vec<usize> {
+fn read_columns(scan: &TableScan, definition: &SourceDefinition, all_columns: bool) -> Vec<usize> {
     match &scan.projection {
-        Some(projection) => projection.clone(),
-        None => (0..definition.schema.fields().len()).collect(),
+        Some(projection) if !all_columns => projection.clone(),
+        _ => (0..definition.schema.fields().len()).collect(),
     }
 }
 

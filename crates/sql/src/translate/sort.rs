@@ -19,7 +19,8 @@ impl Translator {
         let Some((event_time, delay_ns)) = by_time.filter(|_| relation.is_stream() && sort.fetch.is_none())
         else {
             return Err(refuse(
-                "a stream can be ordered by its event time only, for no other order is known before its end",
+                "a stream can be ordered only by its event time, because no other order is known before its \
+                 end",
                 "ORDER BY the watermark's column, or number the rows of each window with ROW_NUMBER()",
             ));
         };

@@ -7,12 +7,15 @@ use datafusion::arrow::datatypes::Int64Type;
 use datafusion::common::Result;
 use datafusion::logical_expr::Expr;
 use tidemill_engine::{
-    AutoSplit, OperatorPlan, Proportions, Route, SplitPlan, route_by_value, route_or_broadcast,
+    AutoSplit, Operator, OperatorPlan, Proportions, Route, SplitPlan, route_by_value, route_or_broadcast,
 };
 use tidemill_operators::forward::{Forward, ForwardSpec};
+use tidemill_operators::round_robin::{RoundRobin, RoundRobinSpec, output_schema};
+use tidemill_operators::sub_stream::SubStream;
 
 use super::join::Side;
-use super::{Relation, Translator};
+use super::sub_stream::checked_route;
+use super::{Relation, Role, Translator};
 use crate::logical::{SplitShape, SplitStream};
 
 /// An operator input that is applied to each sub-stream.
@@ -36,18 +39,23 @@ impl SplitInput {
 }
 
 impl Translator {
-    /// Sub-streams without an operator: their rows, merged.
+    /// Sub-streams without an operator: their rows, merged; with the number of the sub-stream, if that is asked for.
     pub(super) fn split_stream(&mut self, split: &SplitStream) -> Result<Relation> {
         let input = self.split_input(split)?;
-        let schema = super::columns::schema_of(split.input.schema());
-        let spec = ForwardSpec { schema: Arc::clone(&schema) };
-        let operator = self
-            .numbered("sub-streams", split.partitions, move |_| Box::new(Forward::new(spec.clone())))
-            .output(Arc::clone(&schema));
+        let schema = super::columns::schema_of(&split.schema);
+        let (spec, is_numbered) = (ForwardSpec { schema: Arc::clone(&schema) }, split.is_numbered);
+        let factory = move |partition| -> Box<dyn Operator> {
+            match is_numbered {
+                true => Box::new(SubStream::new(Arc::clone(&spec.schema), partition)),
+                false => Box::new(Forward::new(spec.clone())),
+            }
+        };
+        let operator = self.numbered("sub-streams", split.partitions, factory).output(Arc::clone(&schema));
         let operator = self.with_split(operator, &input);
         let stream = self.plan.operator(operator)[0];
         let relation = &input.side.relation;
-        let roles = relation.roles[..input.side.columns].to_vec();
+        let mut roles = relation.roles[..input.side.columns].to_vec();
+        roles.resize(schema.fields().len(), Role::None);
         Ok(Relation { stream, schema, roles, selection: None, ..relation.clone() })
     }
 
@@ -56,18 +64,46 @@ impl Translator {
         let relation = self.output(&split.input)?;
         if !relation.is_stream() {
             return Err(super::refuse(
-                "the rows of a table (an aggregate without a window) are split, of which later ones replace others",
+                "splitstream cannot split a table (an aggregate without a window), because later rows replace \
+                 earlier ones",
                 "split the stream before it is aggregated",
             ));
         }
-        let routing: Vec<&Expr> = std::iter::once(&split.route).chain(&split.broadcast).collect();
-        let side = self.side(relation, &split.input, &routing)?;
         let shown = |expression: &Expr| expression.clone().unalias();
         let broadcast = split.broadcast.as_ref().map(|broadcast| format!(", broadcast {}", shown(broadcast)));
-        let text = format!("split by {}{}", shown(&split.route), broadcast.unwrap_or_default());
+        let (side, route) = match split.is_dealt {
+            true => (self.dealt(relation, split)?, "turns".to_owned()),
+            false => {
+                let route = checked_route(&split.route, split.broadcast.as_ref(), split.partitions);
+                let routing: Vec<&Expr> = std::iter::once(&route).chain(&split.broadcast).collect();
+                (self.side(relation, &split.input, &routing)?, shown(&split.route).to_string())
+            }
+        };
+        let text = format!("split by {route}{}", broadcast.unwrap_or_default());
         let plan = self.split_plan(split);
         let is_auto = split.choice.shape == SplitShape::Auto;
         Ok(SplitInput { side, plan, is_auto, has_broadcast: split.broadcast.is_some(), text })
+    }
+
+    /// The rows with the number of the sub-stream whose turn it is, behind them. One worker deals them.
+    fn dealt(&mut self, relation: Relation, split: &SplitStream) -> Result<Side> {
+        let broadcast: Vec<&Expr> = split.broadcast.iter().collect();
+        let Side { relation, keys: marks, columns } = self.side(relation, &split.input, &broadcast)?;
+        let spec = RoundRobinSpec {
+            schema: Arc::clone(&relation.schema),
+            sub_streams: split.partitions,
+            broadcast: marks.first().copied(),
+        };
+        let schema = output_schema(&spec);
+        let inputs = [(relation.stream, Vec::new())];
+        let stream = self.operator("round robin", &inputs, 1, Arc::clone(&schema), move |_| {
+            Box::new(RoundRobin::new(spec.clone()))
+        });
+        let turn = relation.schema.fields().len();
+        let mut roles = relation.roles.clone();
+        roles.push(Role::None);
+        let keys = std::iter::once(turn).chain(marks).collect();
+        Ok(Side { relation: Relation { stream, schema, roles, selection: None, ..relation }, keys, columns })
     }
 
     fn split_plan(&self, split: &SplitStream) -> SplitPlan {

@@ -1,7 +1,9 @@
 //! Tables that do not change while a query runs: read once and completely, then computed by DataFusion.
 
 use std::collections::HashSet;
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
@@ -13,12 +15,22 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, Tr
 use datafusion::common::{DataFusionError, Result, ScalarValue, TableReference};
 use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::execution::context::{SessionConfig, SessionContext};
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::memory_pool::MemoryPool;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
-use tidemill_engine::{Cut, Expression, Polled};
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::unnest::UnnestExec;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use futures_util::StreamExt;
+use tidemill_engine::{Cause, Cut, Expression, MemoryAccount, MemoryBudget, Polled, bytes_of_rows};
 
+use super::memory_pool::{QueryPool, limit_reached};
 use super::refuse;
-use crate::definition::{SourceDefinition, scanned};
-use crate::expression::Compiled;
+use crate::expressions::compiled::Compiled;
+use crate::relations::source_definition::{SourceDefinition, scanned};
+use crate::store::{FoundRows, with_found_rows};
+use crate::turns::{AtOnce, Turn, Turns};
 
 /// The most rows that a table may have.
 const TABLE_ROWS_MAX: usize = 50_000_000;
@@ -52,15 +64,35 @@ fn all_scans(plan: &LogicalPlan, wanted: impl Fn(&SourceDefinition) -> bool) -> 
 }
 
 /// The rows of a plan that reads only tables.
-pub(crate) fn read_static(plan: &LogicalPlan) -> Result<RecordBatch> {
-    let in_memory = plan.clone().transform_up(|node| {
+pub(crate) fn read_static(plan: &LogicalPlan, memory: &MemoryBudget) -> Result<RecordBatch> {
+    read_static_in_turns(plan, memory, &AtOnce)
+}
+
+/// As `read_static`, in turns with other queries.
+pub(crate) fn read_static_in_turns(
+    plan: &LogicalPlan,
+    memory: &MemoryBudget,
+    turns: &dyn Turns,
+) -> Result<RecordBatch> {
+    let turn = turns.begin().map_err(turn_refused)?;
+    let plan = with_found_rows(with_time_of_day(plan.clone())?, &mut Vec::new())?;
+    // What is read stays until the answer is there.
+    let mut tables = memory.account();
+    let in_memory = plan.transform_up(|node| {
         let LogicalPlan::TableScan(scan) = &node else { return Ok(Transformed::no(node)) };
         let Some(source) = scanned(scan.source.as_ref()) else { return Ok(Transformed::no(node)) };
-        let rows = read(&source.definition)?;
+        let rows = read(&source.definition, &mut tables)?;
         let scan = scan_of(scan.table_name.clone(), rows, scan.projection.clone())?;
         Ok(Transformed::yes(scan.build()?))
     });
-    batch_answer(in_memory.data()?)
+    answer_in_turns(in_memory.data()?, memory, turn)
+}
+
+/// What a plan that reads only tables reads of the stores that it names.
+pub(crate) fn found_rows(plan: &LogicalPlan) -> Result<Vec<FoundRows>> {
+    let mut reads = Vec::new();
+    with_found_rows(with_time_of_day(plan.clone())?, &mut reads)?;
+    Ok(reads)
 }
 
 /// A scan of rows in memory.
@@ -74,23 +106,61 @@ pub(crate) fn scan_of(
 }
 
 /// DataFusion's answer to a plan over tables in memory.
-pub(crate) fn batch_answer(plan: LogicalPlan) -> Result<RecordBatch> {
+pub(crate) fn batch_answer(plan: LogicalPlan, memory: &MemoryBudget) -> Result<RecordBatch> {
+    answer_in_turns(plan, memory, AtOnce.begin().map_err(turn_refused)?)
+}
+
+fn turn_refused(cause: Cause) -> DataFusionError {
+    DataFusionError::ResourcesExhausted(cause.to_string())
+}
+
+fn answer_in_turns(plan: LogicalPlan, memory: &MemoryBudget, mut turn: Box<dyn Turn>) -> Result<RecordBatch> {
     let plan = crate::logical::with_distinct_keys(with_time_of_day(plan)?)?;
-    let plan = crate::distinct_arguments::in_plan(plan)?;
+    let plan = crate::translate::distinct_arguments::in_plan(plan)?;
     let plan = crate::logical::for_batch(plan)?;
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let schema = Arc::new(plan.schema().as_arrow().clone());
-    let rows = runtime.block_on(async {
-        let frame = context().execute_logical_plan(plan).await?;
-        frame.collect().await
-    })?;
+    let pool = Arc::new(QueryPool::new(memory));
+    let mut answer = memory.account();
+    let computing = async {
+        let frame = context(&pool)?.execute_logical_plan(plan).await?;
+        let task = Arc::new(frame.task_ctx());
+        let mut stream = execute_stream(with_pauses(frame.create_physical_plan().await?)?, task)?;
+        let mut rows = Vec::new();
+        while let Some(batch) = stream.next().await {
+            let batch = batch?;
+            answer.grow("the answer", bytes_of_rows(&batch) as u64).map_err(limit_reached)?;
+            rows.push(batch);
+        }
+        Ok(rows)
+    };
+    let mut computing = std::pin::pin!(computing);
+    let computed: Result<Vec<RecordBatch>> = runtime.block_on(poll_fn(|context| match turn.go_on() {
+        Ok(()) => computing.as_mut().poll(context),
+        Err(cause) => Poll::Ready(Err(turn_refused(cause))),
+    }));
+    let rows = computed.map_err(|error| pool.named(error))?;
     let schema = rows.first().map_or(schema, RecordBatch::schema);
     Ok(concat_batches(&schema, &rows)?)
 }
 
+/// The plan, with pauses also behind what makes many rows out of few: what reads tables pauses now and then by itself.
+fn with_pauses(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    plan.transform_up(|node| match node.children().len() > 1 || node.is::<UnnestExec>() {
+        true => Ok(Transformed::yes(Arc::new(CooperativeExec::new(node)) as Arc<dyn ExecutionPlan>)),
+        false => Ok(Transformed::no(node)),
+    })
+    .data()
+}
+
 /// One partition, so that rows come in one order in every run.
-fn context() -> SessionContext {
-    SessionContext::new_with_config(SessionConfig::new().with_target_partitions(1))
+fn context(pool: &Arc<QueryPool>) -> Result<SessionContext> {
+    let memory: Arc<dyn MemoryPool> = Arc::clone(pool) as _;
+    // Nothing is put on a disk that nobody has named.
+    let no_disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
+    let runtime = RuntimeEnvBuilder::new().with_memory_pool(memory).with_disk_manager_builder(no_disk);
+    let config = SessionConfig::new().with_target_partitions(1);
+    Ok(SessionContext::new_with_config_rt(config, runtime.build_arc()?))
 }
 
 /// Outside of any cycle, `now()` is the time of day.
@@ -113,7 +183,7 @@ fn with_time_of_day(plan: LogicalPlan) -> Result<LogicalPlan> {
 }
 
 /// All rows of a table.
-fn read(definition: &SourceDefinition) -> Result<RecordBatch> {
+fn read(definition: &SourceDefinition, memory: &mut MemoryAccount) -> Result<RecordBatch> {
     let failed = |cause: tidemill_engine::Cause| {
         DataFusionError::External(format!("table '{}': {cause}", definition.name).into())
     };
@@ -130,17 +200,20 @@ fn read(definition: &SourceDefinition) -> Result<RecordBatch> {
     let mut rows = 0;
     loop {
         match source.poll(Duration::from_millis(100)).map_err(failed)? {
-            Polled::Rows(batch) => {
+            Polled::Rows(batch) | Polled::Request { rows: batch, .. } => {
                 rows += batch.num_rows();
                 if rows > TABLE_ROWS_MAX {
                     return Err(refuse(
                         format!("table '{}' has more than {TABLE_ROWS_MAX} rows", definition.name),
-                        "declare it as a source and join within a time bound",
+                        "declare it as a source, and join it within a bound on time",
                     ));
                 }
-                batches.push(in_columns(batch, &computed, definition).map_err(failed)?);
+                let batch = in_columns(batch, &computed, definition).map_err(failed)?;
+                let table = format!("table '{}'", definition.name);
+                memory.grow(&table, bytes_of_rows(&batch) as u64).map_err(limit_reached)?;
+                batches.push(batch);
             }
-            Polled::Nothing => {}
+            Polled::Nothing | Polled::Idle => {}
             Polled::Ended | Polled::Left => break,
         }
     }
@@ -176,7 +249,7 @@ fn check_key(rows: &RecordBatch, definition: &SourceDefinition) -> Result<()> {
             });
         let shown = shown.collect::<Result<Vec<_>>>()?.join(", ");
         let table = &definition.name;
-        Err(refuse(format!("table '{table}' {what}: {shown}"), "correct the rows, or leave PRIMARY KEY out"))
+        Err(refuse(format!("table '{table}' {what}: {shown}"), "correct the rows, or remove PRIMARY KEY"))
     };
     if let Some(row) = (0..rows.num_rows()).find(|row| keys.columns().iter().any(|key| key.is_null(*row))) {
         return wrong("has a row without a key", row);
@@ -186,7 +259,7 @@ fn check_key(rows: &RecordBatch, definition: &SourceDefinition) -> Result<()> {
     let encoded = RowConverter::new(fields.collect())?.convert_columns(&columns)?;
     let mut known = HashSet::new();
     match encoded.iter().position(|key| !known.insert(key)) {
-        Some(row) => wrong("has two rows of one key", row),
+        Some(row) => wrong("has two rows with the same key", row),
         None => Ok(()),
     }
 }

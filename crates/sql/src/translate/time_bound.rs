@@ -21,7 +21,7 @@ pub(super) struct TimeBound {
 }
 
 /// A column of one side plus a duration.
-struct Shifted {
+struct ShiftedColumn {
     is_left: bool,
     column: usize,
     by_ns: i64,
@@ -86,7 +86,7 @@ pub(super) fn time_bound(
     let (left_time, right_time, low_ns, high_ns) = (low.0, low.1, low.2, high.2);
     let delay = |relation: &Relation, column: usize| relation.roles[column].time_delay_ns().unwrap_or(0);
     let delay_ns = delay(left, left_time).max(delay(right, right_time));
-    let is_of_times = |side: &Shifted| side.column == if side.is_left { left_time } else { right_time };
+    let is_of_times = |side: &ShiftedColumn| side.column == if side.is_left { left_time } else { right_time };
     let is_kept = |condition: &&Expr| -> bool {
         let bounds = inequalities(condition).into_iter().map(|(smaller, larger, _)| {
             let (smaller, larger) = (shifted(&smaller)?, shifted(&larger)?);
@@ -130,15 +130,15 @@ fn shifted(
     left_schema: &DFSchema,
     right: &Relation,
     right_schema: &DFSchema,
-) -> Option<Shifted> {
+) -> Option<ShiftedColumn> {
     match expression {
         Expr::BinaryExpr(BinaryExpr { left: base, op, right: by }) => {
             let Expr::Literal(length, _) = by.as_ref() else { return None };
             let by_ns = length_ns(length)?;
             let base = shifted(base, left, left_schema, right, right_schema)?;
             match op {
-                Operator::Plus => Some(Shifted { by_ns: base.by_ns.checked_add(by_ns)?, ..base }),
-                Operator::Minus => Some(Shifted { by_ns: base.by_ns.checked_sub(by_ns)?, ..base }),
+                Operator::Plus => Some(ShiftedColumn { by_ns: base.by_ns.checked_add(by_ns)?, ..base }),
+                Operator::Minus => Some(ShiftedColumn { by_ns: base.by_ns.checked_sub(by_ns)?, ..base }),
                 _ => None,
             }
         }
@@ -146,7 +146,7 @@ fn shifted(
             let find = |relation: &Relation, schema: &DFSchema, is_left: bool| {
                 let column = as_column(column, schema)?;
                 relation.roles[column].time_delay_ns()?;
-                Some(Shifted { is_left, column, by_ns: 0 })
+                Some(ShiftedColumn { is_left, column, by_ns: 0 })
             };
             find(left, left_schema, true).or_else(|| find(right, right_schema, false))
         }

@@ -99,7 +99,7 @@ impl Translator {
         let Some(partition) = columns(&function.params.partition_by) else { return Ok(None) };
         let order_by: Vec<Expr> = function.params.order_by.iter().map(|by| by.expr.clone()).collect();
         let Some(order) = columns(&order_by) else {
-            return Err(refuse("rows are numbered by an expression", "give it a name in a subquery"));
+            return Err(refuse("the rows are numbered by an expression", "name it in a subquery"));
         };
         let role = |column: &usize| relation.roles[*column];
         let is_end = |column: &&usize| matches!(role(column), Role::WindowEnd(window) if window.is_computed);

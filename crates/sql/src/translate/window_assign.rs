@@ -1,14 +1,16 @@
 //! Windows in FROM: the columns window_start and window_end hold the event time until someone needs the bounds, because
 //! an aggregation computes the window itself.
 
+use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::{Expr, UserDefinedLogicalNode, cast, lit};
+use tidemill_operators::watermark::FOREVER_NS;
 
-use super::project::replace_columns;
+use super::columns::replace_columns;
 use super::{Relation, Role, Translator, Window, column_at, refuse};
 use crate::logical::{
-    LastOfKey, OperatorCall, Postfilter, ProcessNode, RegionsNode, SplitStream, WindowAssign, WindowKind,
-    window_start,
+    CountWindowsNode, LastOfKey, OperatorCall, Postfilter, ProcessNode, RegionsNode, SplitStream,
+    WindowAssign, WindowKind, window_start,
 };
 
 impl Translator {
@@ -16,6 +18,9 @@ impl Translator {
         let any = node.as_any();
         if let Some(assign) = any.downcast_ref::<WindowAssign>() {
             return self.window_assign(assign);
+        }
+        if let Some(windows) = any.downcast_ref::<CountWindowsNode>() {
+            return self.count_windows(windows);
         }
         if let Some(split) = any.downcast_ref::<SplitStream>() {
             return self.split_stream(split);
@@ -34,7 +39,7 @@ impl Translator {
         }
         match any.downcast_ref::<OperatorCall>() {
             Some(call) => self.operator_call(call),
-            None => Err(refuse(format!("{} cannot run on a stream", node.name()), "leave it out")),
+            None => Err(refuse(format!("{} cannot run on a stream", node.name()), "remove it")),
         }
     }
 
@@ -42,12 +47,9 @@ impl Translator {
         let relation = self.relation(&assign.input)?;
         let input = assign.input.schema();
         let time = input.index_of_column(&assign.time)?;
-        let Some(delay_ns) = relation.roles[time].time_delay_ns().filter(|_| relation.is_stream()) else {
+        let Some(delay_ns) = self.window_delay_ns(&relation, time) else {
             return Err(refuse(
-                format!(
-                    "'{}' is not an event time, so no window over it can ever be closed",
-                    assign.time.name
-                ),
+                format!("'{}' is not an event time, so a window over it never closes", assign.time.name),
                 "declare it as the watermark's column: CREATE SOURCE ... (..., WATERMARK FOR event_time AS event_time)",
             ));
         };
@@ -70,6 +72,19 @@ impl Translator {
         assigned.roles[bounds + 1] = Role::WindowEnd(window);
         Ok(assigned)
     }
+
+    /// By how much the times of a column may be behind the watermark; `None` if no window over them can be closed. The
+    /// end of a file closes all windows, so any time will do there.
+    fn window_delay_ns(&self, relation: &Relation, time: usize) -> Option<i64> {
+        let ends = || relation.sources.iter().all(|source| self.is_finite(*source));
+        let is_exact =
+            *relation.schema.field(time).data_type() == DataType::Timestamp(TimeUnit::Nanosecond, None);
+        match relation.roles[time] {
+            _ if !relation.is_stream() => None,
+            Role::None if is_exact && ends() => Some(FOREVER_NS),
+            role => role.time_delay_ns(),
+        }
+    }
 }
 
 impl Translator {
@@ -79,7 +94,7 @@ impl Translator {
         if !relation.roles.iter().any(is_pending) {
             return Ok(relation);
         }
-        // Within an expression, be it one that changes nothing, a bound is computed.
+        // Within an expression, even one that changes nothing, a bound is computed.
         let columns = (0..schema.fields().len()).map(|index| match is_pending(&relation.roles[index]) {
             true => cast(column_at(schema, index), schema.field(index).data_type().clone()),
             false => column_at(schema, index),
@@ -112,8 +127,8 @@ pub(super) fn with_bounds(expression: Expr, relation: &Relation, schema: &DFSche
         let Some(window) = role.window().filter(|window| !window.is_computed) else { return Ok(None) };
         let WindowKind::Tumble { size_ns, offset_ns } = window.kind else {
             return Err(refuse(
-                "the bounds of hopping and session windows are known only to an aggregation",
-                "GROUP BY window_start, window_end first, and use them in a query around it",
+                "the bounds of hopping and session windows are known only in an aggregation",
+                "GROUP BY window_start, window_end first, and use them in an outer query",
             ));
         };
         let interval = |length_ns: i64| lit(ScalarValue::new_interval_mdn(0, 0, length_ns));

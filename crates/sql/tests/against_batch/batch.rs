@@ -39,8 +39,8 @@ fn register(context: &SessionContext, name: &str, rows: RecordBatch) {
     context.register_batch(name, rows).expect("the name is new");
 }
 
-/// Windows of fixed size, as joins and functions of DataFusion.
-fn views(name: &str, input: &Input) -> [String; 2] {
+/// Windows of fixed size, and rows with their numbers in the order of arrival, as joins and functions of DataFusion.
+fn views(name: &str, input: &Input) -> [String; 3] {
     let size_ms = input.slide_ms * input.slides;
     let size = format!("INTERVAL '{size_ms} milliseconds'");
     let epoch = "TIMESTAMP '1970-01-01T00:00:00'";
@@ -52,6 +52,12 @@ fn views(name: &str, input: &Input) -> [String; 2] {
         format!(
             "CREATE VIEW hop_{name} AS SELECT r.*, s.start AS window_start, s.start + {size} AS window_end
                  FROM {name} r JOIN starts_{name} s ON r.at >= s.start AND r.at < s.start + {size}"
+        ),
+        format!(
+            "CREATE VIEW numbered_{name} AS SELECT *,
+                 CAST(ROW_NUMBER() OVER (ORDER BY id) AS BIGINT) - 1 AS n,
+                 CAST(ROW_NUMBER() OVER (PARTITION BY key ORDER BY id) AS BIGINT) - 1 AS of_key,
+                 CAST(ROW_NUMBER() OVER (PARTITION BY key, name ORDER BY id) AS BIGINT) - 1 AS of_two FROM {name}"
         ),
     ]
 }

@@ -9,8 +9,10 @@ use super::{batch, streaming};
 
 /// Random inputs of each case, unless `PROPTEST_CASES` says how many.
 const INPUTS: u32 = 4;
+/// Sub-streams of a split stream.
+const SUB_STREAMS: u32 = 3;
 
-/// A query. What stands in braces is written differently for streams and for batches, or is a random length.
+/// A query. The text in braces is written differently for streams and for batches, or is a random length.
 #[derive(Clone, Copy)]
 pub struct Case {
     pub sql: &'static str,
@@ -36,7 +38,12 @@ impl Case {
         let slide = interval(input.slide_ms);
         let gap = interval(input.gap_ms);
         let mut sql = with_lengths(self.sql, input).replace("{in order}", "ORDER BY at");
+        sql = sql.replace("{slide}", &slide);
         for name in ["a", "b"] {
+            let split = format!(
+                "splitstream(TABLE({name}), {SUB_STREAMS}, route => id % {SUB_STREAMS}, broadcast => flag)"
+            );
+            sql = sql.replace(&format!("{{split {name}}}"), &split);
             sql = sql.replace(&format!("{{tumble {name}}}"), &format!("tumble(TABLE({name}), at, {size})"));
             sql =
                 sql.replace(&format!("{{hop {name}}}"), &format!("hop(TABLE({name}), at, {slide}, {size})"));
@@ -62,6 +69,9 @@ impl Case {
             ] {
                 sql = sql.replace(&format!("{{{call} {name}}}"), &format!("{table}_{name}"));
             }
+        }
+        if let Some((before, each)) = sql.split_once("{each}") {
+            sql = of_each_sub_stream(before, each);
         }
         assert!(!sql.contains('{'), "{sql}");
         sql
@@ -107,6 +117,19 @@ impl Case {
             None => Ok(()),
         }
     }
+}
+
+/// A query for each sub-stream, united; `{sub}` holds for its rows. It ends where a parenthesis closes that is open
+/// before it.
+fn of_each_sub_stream(before: &str, each: &str) -> String {
+    let end = match before.ends_with('(') {
+        true => each.rfind(')').expect("the parenthesis is closed"),
+        false => each.len(),
+    };
+    let (each, after) = each.split_at(end);
+    let of = |number: u32| each.replace("{sub}", &format!("(flag IS TRUE OR id % {SUB_STREAMS} = {number})"));
+    let all: Vec<String> = (0..SUB_STREAMS).map(of).collect();
+    format!("{before}{}{after}", all.join(" UNION ALL "))
 }
 
 fn with_lengths(sql: &str, input: &Input) -> String {

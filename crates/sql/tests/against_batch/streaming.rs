@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use datafusion::arrow::array::RecordBatch;
 use tidemill_connect::memory::{MemoryRows, MemorySink};
 use tidemill_engine::{Cause, EventTime, Sink, Source};
-use tidemill_sql::{Planner, Prepared, QueryStatus, Reply, RunningQuery, SourceDefinition, parse};
+use tidemill_sql::{Generator, Planner, Prepared, QueryStatus, Reply, RunningQuery, SourceDefinition, parse};
 
 use super::input::{Input, MS, Run, Stream, dimension_batch, stream_batch};
 use super::memory_source::Batches;
@@ -62,7 +62,7 @@ pub fn planner(input: &Input, run: &Run) -> Planner {
     for (name, (rows, delay_ms)) in relations {
         let sizes = run.batches.clone();
         let generator = move |_: &_| Ok(definition(name, rows.clone(), delay_ms, &sizes));
-        planner.register_generator(&format!("{name}_rows"), Arc::new(generator));
+        planner.register_generator(&format!("{name}_rows"), Generator::new("rows of a test", &[], generator));
         execute(&mut planner, &format!("CREATE VIEW {name} AS SELECT * FROM {name}_rows()"));
     }
     planner

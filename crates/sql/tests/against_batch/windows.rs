@@ -94,6 +94,17 @@ cases! { OneSource:
         END, at + {size}, date_trunc('second', at), key IS NULL FROM a WHERE value > 3 OR name LIKE 'a%'";
 }
 
+cases! { OneSource:
+    elements: "SELECT id, unnest([value, id, value * 2]) AS v, name FROM a WHERE value > 3 OR flag";
+    elements_of_lists_of_all_lengths: "SELECT id, unnest(range(0, key)) AS v FROM a";
+    elements_with_empty_lists: "SELECT id, unnest_outer(range(0, key)) AS v FROM a";
+    elements_of_two_lists: "SELECT unnest(range(0, key)) AS v, id, unnest([name, 'x']) AS w FROM a";
+    windows_of_elements: "SELECT window_end, v, count(*) FROM tumble((SELECT at, unnest([key, value]) AS v FROM a), at,
+        {size}) GROUP BY window_end, v"
+        => "SELECT window_end, v, count(*) FROM (SELECT window_end, unnest([key, value]) AS v FROM tumble_a)
+        GROUP BY window_end, v";
+}
+
 cases! { TwoSources:
     union_of_rows: "SELECT id, key, at FROM a WHERE flag UNION ALL SELECT id, value, at FROM b WHERE value > 10";
     windows_of_union: "SELECT window_end, key, count(*), sum(value) FROM tumble((SELECT key, value, at FROM a UNION ALL

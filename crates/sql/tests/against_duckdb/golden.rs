@@ -1,7 +1,7 @@
 //! The queries of `tests/golden`, as far as DuckDB understands them.
 //!
 //! DuckDB gets the rows that we read from each source, so what is compared is what is made of them. A source with late
-//! rows is there twice: as it is, and without them, for windows; a query must agree over one of both.
+//! rows occurs twice: as it is, and without them, for windows; a query must agree over one of both.
 
 use std::path::{Path, PathBuf};
 

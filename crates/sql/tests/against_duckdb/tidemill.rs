@@ -77,7 +77,7 @@ pub fn answer(definitions: &str, query: &str, way: Way) -> Answer {
     }
 }
 
-/// Constants and tables are computed while a query is planned: what is wrong with them is no refusal.
+/// Constants and tables are computed while a query is planned: what is wrong with them is not a refusal.
 fn refused_or_failed(text: String) -> Answer {
     const COMPUTED: &[&str] = &[
         "verflow",

@@ -32,7 +32,7 @@ fn columns_may_have_equal_names() {
         assert_eq!(shown(&rows)[0], first, "{query}");
     }
     let error = run(&mut planner, "SELECT x FROM (SELECT id AS x, k AS x FROM t)").unwrap_err();
-    assert!(error.contains("column `x` is there more than once"), "{error}");
+    assert!(error.contains("column `x` exists more than once"), "{error}");
 }
 
 #[test]

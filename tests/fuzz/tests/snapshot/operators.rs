@@ -7,9 +7,11 @@ use arrow_schema::SchemaRef;
 use tidemill_core::{Batch, Cut, Operator, Output, SnapshotReader, SnapshotWriter};
 use tidemill_fuzz::cases;
 use tidemill_operators::aggregate::{Average, Count, CountDistinct, Extreme, Sum};
+use tidemill_operators::count_windows::{self, CountWindows, CountWindowsSpec};
 use tidemill_operators::interval_join::{self, IntervalJoin, IntervalJoinSpec};
 use tidemill_operators::join::JoinKind;
 use tidemill_operators::over::{self, Frame, Function, FunctionSpec, Over, OverSpec, RunningAggregate};
+use tidemill_operators::round_robin::{self, RoundRobin, RoundRobinSpec};
 use tidemill_operators::sort::{self, Ordering, OrderingSpec};
 use tidemill_operators::table_join::{self, TableJoin, TableJoinSpec};
 use tidemill_operators::top::{self, Numbering, OrderBy, Top, TopSpec};
@@ -163,11 +165,26 @@ fn operators(schema: &SchemaRef) -> Vec<Make> {
         all.push(Box::new(move || {
             (Box::new(Over::new(over.clone()).unwrap()), over::output_schema(&over).unwrap())
         }));
+        let counted = CountWindowsSpec {
+            schema: Arc::clone(schema),
+            keys: keys.to_vec(),
+            size: 7,
+            slide: 3,
+            watermark: vec![0].into(),
+            rows_max: 1000,
+        };
+        all.push(Box::new(move || {
+            (Box::new(CountWindows::new(counted.clone()).unwrap()), count_windows::output_schema(&counted))
+        }));
         let join = interval_join(schema, keys);
         all.push(Box::new(move || {
             (Box::new(IntervalJoin::new(join.clone()).unwrap()), interval_join::output_schema(&join))
         }));
     }
+    let dealt = RoundRobinSpec { schema: Arc::clone(schema), sub_streams: 3, broadcast: None };
+    all.push(Box::new(move || {
+        (Box::new(RoundRobin::new(dealt.clone())), round_robin::output_schema(&dealt))
+    }));
     let top = top(schema);
     all.push(Box::new(move || (Box::new(Top::new(top.clone()).unwrap()), top::output_schema(&top))));
     let join = table_join(schema);

@@ -1,6 +1,8 @@
 //! A folder of files.
 
+use std::fs::File;
 use std::ops::RangeInclusive;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -101,7 +103,7 @@ impl DirectorySink {
         settings: &DirectorySinkSettings,
     ) -> Result<DirectorySink, Cause> {
         if folder.exists() && !folder.is_dir() {
-            return Err(Cause::user(format!("'{}' is a file; name a folder", folder.display())));
+            return Err(Cause::user(format!("'{}' is a file; choose a folder", folder.display())));
         }
         settings.format.check(schema)?;
         std::fs::create_dir_all(folder).map_err(|error| open_failed(folder, error))?;
@@ -137,7 +139,7 @@ impl DirectorySink {
             self.manifest = Some(manifest);
             return Ok(());
         }
-        clear_parts(&self.folder, settings.overwrite)?;
+        clear_parts(&self.folder, settings.format.ending(), settings.overwrite)?;
         refuse_unwritable(&self.folder)?;
         if settings.resume {
             self.manifest = Some(Manifest::create(&path, &content, must_sync)?);
@@ -148,7 +150,7 @@ impl DirectorySink {
     /// Brings the folder to the committed state: removes what is not committed, and gives a complete file its name.
     fn recover(&mut self, committed: Option<Committed>) -> Result<(), Cause> {
         let last_part = committed.and_then(|committed| committed.part);
-        for (path, name) in parts(&self.folder)? {
+        for (path, name) in parts(&self.folder, self.settings.format.ending())? {
             let is_committed = match name {
                 PartName::Open { first_cycle } => {
                     last_part.is_some_and(|part| part.first_cycle == first_cycle)
@@ -166,6 +168,8 @@ impl DirectorySink {
                 (PartName::Complete { last_cycle }, Some(part)) if last_cycle == part.last_cycle => {
                     check_length(&path, &part)?;
                 }
+                // The manifest knows the length of the last file only.
+                (PartName::Complete { .. }, _) => check_end(&path, &self.settings.format)?,
                 _ => {}
             }
         }
@@ -294,11 +298,29 @@ fn check_length(path: &Path, part: &CommittedPart) -> Result<(), Cause> {
         return Ok(());
     }
     Err(Cause::operation(format!(
-        "'{}' has {found} bytes, but {} were committed. Somebody has changed it, or the machine lost power and \
-         sync = 'never' had not forced it to disk. Restore it, or start the query afresh in another folder and with \
-         another journal",
+        "'{}' has {found} bytes, but {} were committed. Either someone changed it, or the machine lost power \
+         before sync = 'never' had forced it to disk. Restore it, or start the query from scratch with another \
+         folder and another journal",
         path.display(),
         part.bytes
+    )))
+}
+
+/// Refuses an older complete file that does not end as files of its format do: it was cut off, or the machine lost its
+/// content.
+fn check_end(path: &Path, format: &FileFormat) -> Result<(), Cause> {
+    let end = format.last_bytes();
+    let file = File::open(path).map_err(|error| open_failed(path, error))?;
+    let length = file.metadata().map_err(|error| open_failed(path, error))?.len();
+    let mut found = vec![0; end.len()];
+    let read = length.checked_sub(end.len() as u64).map(|place| file.read_exact_at(&mut found, place));
+    if matches!(read, Some(Ok(()))) && found == end {
+        return Ok(());
+    }
+    Err(Cause::operation(format!(
+        "'{}' is cut off. Either someone changed it, or the machine lost power before sync = 'never' had forced it to \
+         disk. Restore it, or move it away if its rows are not needed",
+        path.display()
     )))
 }
 
@@ -350,10 +372,18 @@ impl Sink for DirectorySink {
 
 impl Drop for DirectorySink {
     /// The query failed elsewhere: what was committed is kept. If that fails too, there is nobody to tell. With a
-    /// manifest the file is kept as it is, for the resumed run.
+    /// manifest the file is kept as it is, for the resumed run; if nothing was committed, neither stays.
     fn drop(&mut self) {
-        if self.manifest.is_none() {
-            let _ = self.close_part(0);
+        match &self.manifest {
+            None => {
+                let _ = self.close_part(0);
+            }
+            Some(manifest) if manifest.remove_unused() => {
+                if let Some(part) = self.part.take() {
+                    let _ = std::fs::remove_file(&part.path);
+                }
+            }
+            Some(_) => {}
         }
     }
 }
@@ -361,9 +391,9 @@ impl Drop for DirectorySink {
 /// Reports what was committed and does not exist any more.
 fn with_lost_cycles(cause: Cause, first: u64, last: u64) -> Cause {
     match cause.fault {
-        Fault::Operation => cause.map_message(|text| {
-            format!("{text}; cycles {first} to {last} are lost with the file that was open")
-        }),
+        Fault::Operation => {
+            cause.map_message(|text| format!("{text}; cycles {first} to {last} are lost with the open file"))
+        }
         _ => cause,
     }
 }

@@ -60,6 +60,15 @@ impl FileFormat {
         }
     }
 
+    /// The bytes with which each complete file ends.
+    pub(crate) fn last_bytes(&self) -> &'static [u8] {
+        match self {
+            FileFormat::Csv(_) | FileFormat::Ndjson | FileFormat::Own(_) => b"\n",
+            FileFormat::Parquet => b"PAR1",
+            FileFormat::ArrowIpc => b"ARROW1",
+        }
+    }
+
     /// Refuses rows that the format cannot hold.
     pub(crate) fn check(&self, schema: &Schema) -> Result<(), Cause> {
         match self {

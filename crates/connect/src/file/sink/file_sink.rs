@@ -103,7 +103,7 @@ impl FileSink {
     ) -> Result<FileSink, Cause> {
         if is_special(path) {
             return Err(Cause::user(format!(
-                "'{}' is a device or a pipe, which cannot be gone on with; name a file",
+                "'{}' is a device or a pipe, so a durable query cannot resume writing to it; choose a file",
                 path.display()
             )));
         }
@@ -233,6 +233,18 @@ impl Sink for FileSink {
     }
 }
 
+impl Drop for FileSink {
+    /// A file in which nothing was committed does not stay if the query ends otherwise than in order.
+    fn drop(&mut self) {
+        if let Kind::Text { file, manifest: Some(manifest), .. } = &self.0
+            && manifest.remove_unused()
+        {
+            // What stays has a header at most.
+            let _ = std::fs::remove_file(file.path());
+        }
+    }
+}
+
 /// A file that gets its name at the end.
 struct PartialFile {
     path: PathBuf,
@@ -251,8 +263,8 @@ impl PartialFile {
         let partial_path = PathBuf::from(partial_path);
         if settings.resume {
             return Err(Cause::user(format!(
-                "'{}' cannot be gone on with after a crash, for a file of {} is readable only as a whole; use the \
-                 connector for folders, or CSV or NDJSON",
+                "a durable query could not resume writing to '{}' after a crash, because a file of {} is \
+                 readable only as a whole; use the connector directory, or the format CSV or NDJSON",
                 path.display(),
                 settings.format.ending()
             )));
@@ -296,7 +308,7 @@ impl PartialFile {
         match (&mut self.file, &self.failed) {
             (Some(file), None) => Ok(file),
             (_, Some(cause)) => Err(cause.clone()),
-            (None, None) => Err(Cause::bug(format!("'{}' is finished already", self.path.display()))),
+            (None, None) => Err(Cause::bug(format!("'{}' is already finished", self.path.display()))),
         }
     }
 

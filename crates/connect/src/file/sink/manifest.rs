@@ -50,9 +50,18 @@ pub(crate) struct Manifest {
     must_sync: bool,
     number: u64,
     committed: Option<Committed>,
+    /// Whether this run has created it, and has not ended.
+    is_new: bool,
     /// The last cycle, if it had no rows and has not been recorded yet.
     without_rows: Option<u64>,
     written_at: Instant,
+}
+
+impl Drop for Manifest {
+    fn drop(&mut self) {
+        // Closing the file would not end the lock while a child process that was just started still has it open.
+        let _ = self.file.unlock();
+    }
 }
 
 impl Manifest {
@@ -94,17 +103,26 @@ impl Manifest {
         written.map_err(|error| write_failed(&new_path, error))?;
         std::fs::rename(&new_path, path).map_err(|error| open_failed(path, error))?;
         sync_folder_of(path)?;
-        Ok(Manifest::new(path, file, must_sync, 0, None))
+        let mut manifest = Manifest::new(path, file, must_sync, 0, None);
+        manifest.is_new = true;
+        Ok(manifest)
     }
 
     fn new(path: &Path, file: File, must_sync: bool, number: u64, committed: Option<Committed>) -> Manifest {
         let (path, written_at) = (path.to_owned(), Instant::now());
-        Manifest { path, file, must_sync, number, committed, without_rows: None, written_at }
+        Manifest { path, file, must_sync, number, committed, is_new: false, without_rows: None, written_at }
     }
 
     /// What is committed; `None`: nothing yet.
     pub fn committed(&self) -> Option<Committed> {
         self.committed
+    }
+
+    /// Removes it if this run has created it and has committed nothing, as when a query is refused at its start: the next
+    /// run may be another query. Returns whether it did.
+    pub fn remove_unused(&self) -> bool {
+        let is_unused = self.is_new && self.committed.is_none() && self.without_rows.is_none();
+        is_unused && std::fs::remove_file(&self.path).is_ok()
     }
 
     /// Commits. When it returns, this is valid.
@@ -140,6 +158,7 @@ impl Manifest {
 
     /// Records what has not been recorded yet.
     pub fn finish(&mut self) -> Result<(), Cause> {
+        self.is_new = false;
         let Some(cycle) = self.without_rows else { return Ok(()) };
         self.commit(Committed { cycle, part: self.committed.and_then(|committed| committed.part) })
     }
@@ -159,7 +178,7 @@ fn lock(file: &File, path: &Path) -> Result<(), Cause> {
     match file.try_lock() {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => Err(Cause::user(format!(
-            "another run writes to what '{}' belongs to; end it first, or name another place",
+            "another run is writing to the results that '{}' belongs to; end it first, or choose another path",
             path.display()
         ))),
         Err(TryLockError::Error(error)) => Err(open_failed(path, error)),
@@ -173,12 +192,12 @@ fn check_head(path: &Path, block: &[u8], content: &str) -> Result<(), Cause> {
     }
     Err(Cause::user(match text.strip_prefix(HEAD) {
         Some(_) => format!(
-            "'{}' belongs to results with other columns or in another format than this query's; name another \
-             place, or remove them and the manifest",
+            "'{}' belongs to results whose columns or format differ from those of this query; choose another \
+             path, or remove these results and the manifest",
             path.display()
         ),
         None => format!(
-            "'{}' is no manifest that this version can read (it wants '{HEAD}'); name another place",
+            "'{}' is not a manifest that this version can read (expected '{HEAD}'); choose another path",
             path.display()
         ),
     }))
@@ -186,8 +205,8 @@ fn check_head(path: &Path, block: &[u8], content: &str) -> Result<(), Cause> {
 
 fn damaged(path: &Path) -> Cause {
     Cause::operation(format!(
-        "manifest '{}' is damaged, so what is committed is not known; restore it, or name another place and start \
-         the query afresh",
+        "manifest '{}' is damaged, so it is unknown what is committed; restore it, or choose another path and \
+         start the query from scratch",
         path.display()
     ))
 }
@@ -310,9 +329,8 @@ mod tests {
         manifest.commit(committed(2)).unwrap();
         drop(manifest);
         let other = Manifest::open(&path, "key: Int64", true).err();
-        assert!(
-            matches!(other, Some(Cause { fault: Fault::User, message, .. }) if message.contains("other columns"))
-        );
+        let refused = other.filter(|cause| cause.fault == Fault::User).unwrap();
+        assert!(refused.message.contains("whose columns or format differ"), "{refused}");
         let whole = std::fs::read(&path).unwrap();
         for length in 0..3 {
             std::fs::write(&path, &whole[..length * BLOCK_BYTES]).unwrap();

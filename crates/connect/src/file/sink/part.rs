@@ -61,7 +61,7 @@ impl Part {
     ) -> Result<Part, Cause> {
         let path = folder.join(open_name(committed.first_cycle, format.ending()));
         let Some(text_format) = format.text() else {
-            return Err(Cause::bug(format!("'{}' is no text and was left open", path.display())));
+            return Err(Cause::bug(format!("'{}' is not text, but was left open", path.display())));
         };
         let file = TextFile::reopen(&path, committed.bytes, sync)?;
         let content = Content::Text { file, encoder: text_format.encoder(schema)?, text: Vec::new() };

@@ -30,13 +30,14 @@ pub(crate) enum PartName {
 }
 
 impl PartName {
-    fn parse(name: &str) -> Option<PartName> {
+    /// `ending_now`: that of the files which are written now, besides those of the built-in formats.
+    fn parse(name: &str, ending_now: &str) -> Option<PartName> {
         let (numbers, ending) =
             name.split_once('.').filter(|(start, _)| !start.is_empty()).or_else(|| {
                 let (start, ending) = name.strip_prefix('.')?.split_once('.')?;
                 Some((&name[..=start.len()], ending))
             })?;
-        if !["csv", "tsv", "ndjson", "parquet", "arrow"].contains(&ending) {
+        if ending != ending_now && !["csv", "tsv", "ndjson", "parquet", "arrow"].contains(&ending) {
             return None;
         }
         let number =
@@ -50,30 +51,32 @@ impl PartName {
     }
 }
 
-/// Our files in a folder, in the order of their names.
-pub(crate) fn parts(folder: &Path) -> Result<Vec<(PathBuf, PartName)>, Cause> {
+/// Our files in a folder, in the order of their names. Files written now have this ending.
+pub(crate) fn parts(folder: &Path, ending: &str) -> Result<Vec<(PathBuf, PartName)>, Cause> {
     let failed = |error| {
         Cause::operation(format!("folder '{}' cannot be read: {error}", folder.display())).with_source(error)
     };
     let mut parts = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
-        parts.extend(entry.file_name().to_str().and_then(PartName::parse).map(|name| (entry.path(), name)));
+        let name = entry.file_name();
+        let part = name.to_str().and_then(|name| PartName::parse(name, ending));
+        parts.extend(part.map(|part| (entry.path(), part)));
     }
     parts.sort_by(|first, second| first.0.cmp(&second.0));
     Ok(parts)
 }
 
 /// Ensures that the folder has no files of ours: refuses existing ones, or removes them.
-pub(crate) fn clear_parts(folder: &Path, overwrite: bool) -> Result<(), Cause> {
-    let mut paths: Vec<PathBuf> = parts(folder)?.into_iter().map(|(path, _)| path).collect();
+pub(crate) fn clear_parts(folder: &Path, ending: &str, overwrite: bool) -> Result<(), Cause> {
+    let mut paths: Vec<PathBuf> = parts(folder, ending)?.into_iter().map(|(path, _)| path).collect();
     let manifest = folder.join(MANIFEST);
     // First, so that it never describes files that do not exist any more.
     paths.splice(..0, manifest.exists().then_some(manifest));
     if !paths.is_empty() && !overwrite {
         return Err(Cause::user(format!(
-            "folder '{}' holds results of an earlier query; name another folder, or allow to remove them with \
-             overwrite = true",
+            "folder '{}' contains results of an earlier query; choose another folder, or allow their removal \
+             with overwrite = true",
             folder.display()
         )));
     }
@@ -93,9 +96,12 @@ mod tests {
 
     #[test]
     fn names_are_read_back_and_others_are_not_ours() {
-        assert_eq!(PartName::parse(&open_name(7, "csv")), Some(PartName::Open { first_cycle: 7 }));
+        assert_eq!(PartName::parse(&open_name(7, "csv"), "logfmt"), Some(PartName::Open { first_cycle: 7 }));
         let complete = complete_name(7, u64::MAX, "parquet");
-        assert_eq!(PartName::parse(&complete), Some(PartName::Complete { last_cycle: u64::MAX }));
+        assert_eq!(PartName::parse(&complete, "logfmt"), Some(PartName::Complete { last_cycle: u64::MAX }));
+        let own = complete_name(7, 9, "logfmt");
+        assert_eq!(PartName::parse(&own, "logfmt"), Some(PartName::Complete { last_cycle: 9 }));
+        assert_eq!(PartName::parse(&own, "csv"), None);
         let others = [
             "part-of-me.csv",
             "part-.csv",
@@ -107,7 +113,7 @@ mod tests {
             ".",
         ];
         for other in others.into_iter().chain(["part-1-2.csv.bak", "part-+1-2.csv", ".csv"]) {
-            assert_eq!(PartName::parse(other), None, "{other}");
+            assert_eq!(PartName::parse(other, "logfmt"), None, "{other}");
         }
     }
 }

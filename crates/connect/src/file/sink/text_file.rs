@@ -59,6 +59,11 @@ impl TextFile {
         Ok(TextFile { path: path.to_owned(), file, length, is_regular: true, sync, failed: None })
     }
 
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The file's length, in bytes.
     pub fn length(&self) -> u64 {
         self.length
@@ -101,8 +106,8 @@ impl TextFile {
         };
         let (path, length) = (self.path.display(), self.length);
         Err(Cause::operation(format!(
-            "'{path}' was changed by another program: {length} bytes are committed, but it {found}; restore it, or \
-             start the query afresh with another one"
+            "'{path}' was changed by another program: {length} bytes are committed, but it {found}; restore \
+             it, or start the query from scratch with another file"
         )))
     }
 
@@ -149,8 +154,8 @@ impl TextFile {
 
     fn fail(&mut self, error: std::io::Error) -> Cause {
         let kept = match self.is_regular.then(|| self.file.set_len(self.length)) {
-            None => "; what was written before the failure cannot be taken back".to_owned(),
-            Some(Ok(())) => format!("; the file holds the {} bytes committed before", self.length),
+            None => "; the rows written before the failure cannot be removed".to_owned(),
+            Some(Ok(())) => format!("; the file contains the {} bytes committed before", self.length),
             Some(Err(cut)) => format!("; cut the file to {} bytes by hand, because {cut}", self.length),
         };
         let cause = write_failed(&self.path, error).map_message(|text| format!("{text}{kept}"));
@@ -169,7 +174,7 @@ fn open_pipe(path: &Path, options: &mut OpenOptions) -> Result<File, Cause> {
     let opened = options.custom_flags(OFlags::NONBLOCK.bits() as i32).open(path);
     let file = opened.map_err(|error| match error.raw_os_error() {
         Some(code) if code == Errno::NXIO.raw_os_error() => {
-            Cause::user(format!("'{}' is a pipe that nobody reads; start its reader first", path.display()))
+            Cause::user(format!("'{}' is a pipe without a reader; start the reader first", path.display()))
         }
         _ => open_failed(path, error),
     })?;
@@ -206,7 +211,7 @@ pub(crate) fn refuse_directory(path: &Path) -> Result<(), Cause> {
     match path.is_dir() {
         false => Ok(()),
         true => Err(Cause::user(format!(
-            "'{}' is a folder; name a file in it, or use the connector for folders",
+            "'{}' is a folder; choose a file in it, or use the connector directory",
             path.display()
         ))),
     }
@@ -223,16 +228,16 @@ pub(crate) fn refuse_existing(path: &Path) -> Result<(), Cause> {
 /// What was committed does not exist any more.
 fn incomplete(path: &Path, length: u64, found: &str) -> Cause {
     Cause::operation(format!(
-        "'{}' must have {length} bytes that are committed: {found}. Somebody has changed it, or the machine lost power \
-         and sync = 'never' had not forced it to disk. Restore it, or start the query afresh with another file and \
-         another journal",
+        "'{}' must contain the {length} bytes that are committed, but {found}. Either someone changed it, or \
+         the machine lost power before sync = 'never' had forced it to disk. Restore it, or start the query \
+         from scratch with another file and another journal",
         path.display()
     ))
 }
 
 fn already_exists(path: &Path) -> Cause {
     Cause::user(format!(
-        "'{}' exists already; name another file, or allow it with overwrite = true",
+        "'{}' already exists; choose another file, or allow overwriting with overwrite = true",
         path.display()
     ))
 }
@@ -242,11 +247,11 @@ pub(crate) fn open_failed(path: &Path, error: std::io::Error) -> Cause {
     match error.kind() {
         ErrorKind::AlreadyExists => already_exists(path),
         ErrorKind::NotFound => Cause::user(format!(
-            "'{}' cannot be created: there is no such folder; create it first",
+            "'{}' cannot be created because its folder does not exist; create the folder first",
             path.display()
         )),
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Cause::user(format!(
-            "'{}' cannot be written: {error}; choose a place that you may write to",
+            "'{}' cannot be written: {error}; choose a path that you may write to",
             path.display()
         ))
         .with_source(error),
@@ -259,7 +264,10 @@ pub(crate) fn open_failed(path: &Path, error: std::io::Error) -> Cause {
 pub(crate) fn write_failed(path: &Path, error: std::io::Error) -> Cause {
     let remedy = match error.kind() {
         ErrorKind::StorageFull => "; free some space",
-        ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => "; the limit on files is reached, raise it",
+        ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+            "; the limit on file sizes is reached; raise it \
+            (ulimit -f)"
+        }
         _ => "",
     };
     Cause::operation(format!("'{}' cannot be written: {error}{remedy}", path.display())).with_source(error)

@@ -8,88 +8,88 @@ use std::path::Path;
 use tidemill_core::error::Cause;
 
 use super::failure::failed;
-use super::place::{FilePlace, HEAD_BYTES, TAIL_BYTES, read_piece};
+use super::offset::{FileOffset, HEAD_BYTES, TAIL_BYTES, read_piece};
 
 /// How many emptied files are remembered until their copies are found.
 const EMPTIED_MAX: usize = 100;
 
 /// Whether a new file is a copy.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Copy {
+pub(super) enum CopyCheck {
     No,
     /// It has the beginning of what was read so far. It may still be growing.
     Unfinished,
-    /// It has everything that was read, up to this place.
-    Of(FilePlace),
+    /// It has everything that was read, up to this offset.
+    Of(FileOffset),
 }
 
 /// The files that were emptied recently, as they were before.
 #[derive(Debug, Default)]
-pub(super) struct Emptied {
-    places: VecDeque<FilePlace>,
+pub(super) struct EmptiedFiles {
+    offsets: VecDeque<FileOffset>,
 }
 
-impl Emptied {
-    pub(super) fn note(&mut self, place: FilePlace) {
-        self.places.push_back(place);
-        if self.places.len() > EMPTIED_MAX {
-            self.places.pop_front();
+impl EmptiedFiles {
+    pub(super) fn note(&mut self, offset: FileOffset) {
+        self.offsets.push_back(offset);
+        if self.offsets.len() > EMPTIED_MAX {
+            self.offsets.pop_front();
         }
     }
 
-    /// Finds out what a new file is, compared with the files that are followed and read up to these places.
+    /// Finds out what a new file is, compared with the files that are followed and read up to these offsets.
     pub(super) fn copy_at(
         &self,
         path: &Path,
-        followed: impl Iterator<Item = FilePlace>,
-    ) -> Result<Copy, Cause> {
-        for place in followed.filter(|place| is_named_after(path, &place.path)) {
-            match compare(path, &place).map_err(|error| failed(&path.display().to_string(), error))? {
-                Copy::No => {}
+        followed: impl Iterator<Item = FileOffset>,
+    ) -> Result<CopyCheck, Cause> {
+        for offset in followed.filter(|offset| is_named_after(path, &offset.path)) {
+            match compare(path, &offset).map_err(|error| failed(&path.display().to_string(), error))? {
+                CopyCheck::No => {}
                 copy => return Ok(copy),
             }
         }
-        for place in self.places.iter().rev().filter(|place| is_named_after(path, &place.path)) {
-            if has_all(path, place).map_err(|error| failed(&path.display().to_string(), error))? {
-                return Ok(Copy::Of(place.clone()));
+        for offset in self.offsets.iter().rev().filter(|offset| is_named_after(path, &offset.path)) {
+            if has_all(path, offset).map_err(|error| failed(&path.display().to_string(), error))? {
+                return Ok(CopyCheck::Of(offset.clone()));
             }
         }
-        Ok(Copy::No)
+        Ok(CopyCheck::No)
     }
 }
 
 /// Whether the name is that of another file in the same folder, with a suffix.
-fn is_named_after(path: &Path, other: &Path) -> bool {
-    let name = |path: &Path| path.file_name().map(|name| name.as_encoded_bytes().to_vec());
-    let (Some(name), Some(begin)) = (name(path), name(other)) else { return false };
-    path.parent() == other.parent() && name.len() > begin.len() && name.starts_with(&begin)
+pub(super) fn is_named_after(path: &Path, other: &Path) -> bool {
+    let (Some(name), Some(begin)) = (path.file_name(), other.file_name()) else { return false };
+    let (name, begin) = (name.as_encoded_bytes(), begin.as_encoded_bytes());
+    name.len() > begin.len() && name.starts_with(begin) && path.parent() == other.parent()
 }
 
-fn has_all(path: &Path, place: &FilePlace) -> std::io::Result<bool> {
-    if place.prints.extent == 0 {
+fn has_all(path: &Path, offset: &FileOffset) -> std::io::Result<bool> {
+    if offset.prints.extent == 0 {
         return Ok(false);
     }
-    place.prints.are_of(&mut File::open(path)?)
+    offset.prints.are_of(&mut File::open(path)?)
 }
 
-/// Compares a file with an existing one that is read up to a place.
-fn compare(path: &Path, place: &FilePlace) -> std::io::Result<Copy> {
-    if has_all(path, place)? {
-        return Ok(Copy::Of(place.clone()));
+/// Compares a file with an existing one that is read up to an offset.
+fn compare(path: &Path, offset: &FileOffset) -> std::io::Result<CopyCheck> {
+    if has_all(path, offset)? {
+        return Ok(CopyCheck::Of(offset.clone()));
     }
     let mut copy = File::open(path)?;
     let length = copy.metadata()?.len();
-    if length == 0 || length >= place.prints.extent {
-        return Ok(Copy::No);
+    if length == 0 || length >= offset.prints.extent {
+        return Ok(CopyCheck::No);
     }
-    let Ok(mut original) = File::open(&place.path) else { return Ok(Copy::No) };
+    let Ok(mut original) = File::open(&offset.path) else { return Ok(CopyCheck::No) };
     let tail_bytes = length.min(TAIL_BYTES as u64);
     for (start, bytes) in [(0, length.min(HEAD_BYTES as u64)), (length - tail_bytes, tail_bytes)] {
         if read_piece(&mut copy, start, bytes)? != read_piece(&mut original, start, bytes)? {
-            return Ok(Copy::No);
+            return Ok(CopyCheck::No);
         }
     }
-    Ok(Copy::Unfinished)
+    Ok(CopyCheck::Unfinished)
 }
 
 #[cfg(test)]

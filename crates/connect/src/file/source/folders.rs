@@ -11,20 +11,20 @@ use std::path::{Path, PathBuf};
 use tidemill_core::error::Cause;
 
 use super::failure::failed;
-use super::place::{Identity, identity};
+use super::offset::{FileIdentity, identity};
 
 /// Walks through folders.
 #[derive(Default)]
-pub(super) struct Walk {
+pub(super) struct FolderWalk {
     met: HashSet<(u64, u64)>,
     found: Vec<PathBuf>,
     links: Vec<PathBuf>,
 }
 
-impl Walk {
+impl FolderWalk {
     /// These folders and the folders below them, real ones before those that links lead to.
     pub(super) fn below(starts: Vec<PathBuf>) -> Result<Vec<PathBuf>, Cause> {
-        let mut walk = Walk { links: starts, ..Walk::default() };
+        let mut walk = FolderWalk { links: starts, ..FolderWalk::default() };
         while !walk.links.is_empty() {
             for link in std::mem::take(&mut walk.links) {
                 walk.enter(link)?;
@@ -65,7 +65,7 @@ impl Walk {
 }
 
 /// Identifies the folder and reads its entries. As with `*`, names that begin with a dot do not match.
-fn look(folder: &Path) -> io::Result<(Identity, Vec<DirEntry>)> {
+fn look(folder: &Path) -> io::Result<(FileIdentity, Vec<DirEntry>)> {
     let entries = std::fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
     let is_meant = |entry: &DirEntry| !entry.file_name().as_encoded_bytes().starts_with(b".");
     Ok((identity(&folder.metadata()?), entries.into_iter().filter(is_meant).collect()))

@@ -11,18 +11,19 @@ use std::time::{Duration, Instant};
 
 use arrow_schema::SchemaRef;
 use tidemill_core::error::Cause;
-use tidemill_core::source::{Faults, Place, Places, Progress};
+use tidemill_core::source::{Faults, Progress, SourceOffset, SourceOffsets};
 
-use super::copies::{Copy, Emptied};
+use super::attention::Attention;
+use super::copies::{CopyCheck, EmptiedFiles, is_named_after};
 use super::entry::Entry;
-use super::follow_columns::{FollowedColumns, Wanted};
-use super::follow_text::{FollowedText, Look};
+use super::follow_columns::{ColumnsRequest, FollowedColumns};
+use super::follow_text::{FollowedText, ReadOutcome};
 use super::listing::{is_single, list};
+use super::offset::{FileIdentity, FileOffset, identity};
 use super::pipe::BLOCK_BYTES;
-use super::place::{FilePlace, Identity, identity};
-use super::remembered::{Remembered, renamed};
 use super::settings::FileSettings;
-use super::track::Given;
+use super::text_progress::RowsRead;
+use super::unfollowed_files::{UnfollowedFiles, renamed};
 use crate::formats::{DecoderSettings, Format, RecordDecoder, project, text_decoder};
 
 /// How long it waits before it checks again.
@@ -37,18 +38,25 @@ pub(super) struct Follower {
     declared: SchemaRef,
     projection: Vec<usize>,
     files: Vec<Followed>,
-    remembered: Remembered,
-    emptied: Emptied,
+    remembered: UnfollowedFiles,
+    emptied: EmptiedFiles,
+    /// Whether a file may be a copy that is still being written, so that all are listed again soon.
+    is_one_undecided: bool,
     /// Whether it has reported that nothing is there.
     has_told: bool,
     /// Whether the files of an earlier run were searched for under names that are not read.
     has_looked_elsewhere: bool,
     next_part: u64,
-    /// Places that changed without rows.
-    changed: Vec<Place>,
+    /// Where files begin of which some rows are known: before any of their rows.
+    begun: Vec<SourceOffset>,
+    /// Offsets that changed without rows.
+    changed: Vec<SourceOffset>,
+    attention: Attention,
     /// The next file to read. Each is read to its end before the next one's turn.
     turn: usize,
     next_scan: Instant,
+    /// The next scan may be from then on.
+    scan_from: Instant,
     block: Vec<u8>,
     done_bytes: u64,
 }
@@ -70,7 +78,7 @@ impl Follower {
         let format = settings.known_format()?;
         if !format.is_text() && is_single(&settings.path) {
             return Err(Cause::user(format!(
-                "{}: a {format:?} file cannot be followed, for it is complete; follow its directory",
+                "{}: a {format:?} file cannot be followed, because it never grows; follow its directory",
                 settings.path
             )));
         }
@@ -81,14 +89,18 @@ impl Follower {
             declared,
             projection,
             files: Vec::new(),
-            remembered: Remembered::default(),
-            emptied: Emptied::default(),
+            remembered: UnfollowedFiles::default(),
+            emptied: EmptiedFiles::default(),
+            is_one_undecided: false,
             has_told: false,
             has_looked_elsewhere: false,
             next_part: 0,
+            begun: Vec::new(),
             changed: Vec::new(),
+            attention: Attention::default(),
             turn: 0,
             next_scan: Instant::now(),
+            scan_from: Instant::now(),
             block: Vec::new(),
             done_bytes: 0,
         };
@@ -99,16 +111,21 @@ impl Follower {
     }
 
     /// Resumes where earlier runs stopped.
-    pub(super) fn go_on(&mut self, places: &Places) -> Result<(), Cause> {
-        self.remembered = Remembered::of(places)?;
+    pub(super) fn resume(&mut self, offsets: &SourceOffsets) -> Result<(), Cause> {
+        self.remembered = UnfollowedFiles::of(offsets)?;
         self.next_part = self.remembered.last_part().map_or(0, |part| part + 1);
         Ok(())
     }
 
-    /// Places that changed without rows since this was last asked.
-    pub(super) fn take_changed(&mut self) -> Vec<Place> {
+    /// Where files have begun since this was last asked. It comes before the offsets of rows.
+    pub(super) fn take_begun(&mut self) -> Vec<SourceOffset> {
+        std::mem::take(&mut self.begun)
+    }
+
+    /// Offsets that changed without rows since this was last asked.
+    pub(super) fn take_changed(&mut self) -> Vec<SourceOffset> {
         let forgotten = self.remembered.take_forgotten();
-        self.changed.extend(forgotten.into_iter().map(|part| Place { part, at: None }));
+        self.changed.extend(forgotten.into_iter().map(|part| SourceOffset { part, at: None }));
         std::mem::take(&mut self.changed)
     }
 
@@ -132,14 +149,18 @@ impl Follower {
     pub(super) fn read(
         &mut self,
         wait: Duration,
-        given: &mut VecDeque<Given>,
+        given: &mut VecDeque<RowsRead>,
         faults: &mut Faults,
     ) -> Result<(), Cause> {
         let start = Instant::now();
         loop {
+            if self.attention.hear() {
+                self.next_scan = self.next_scan.min(self.scan_from);
+            }
             if Instant::now() >= self.next_scan {
                 self.scan(faults)?;
             }
+            self.look_at_new(faults)?;
             let has_read = self.round(given, faults)?;
             let left = wait.saturating_sub(start.elapsed());
             if !given.is_empty() || left.is_zero() {
@@ -154,6 +175,9 @@ impl Follower {
     /// Checks which files exist, and under which names.
     fn scan(&mut self, faults: &mut Faults) -> Result<(), Cause> {
         let start = Instant::now();
+        if self.settings.watch {
+            self.attention.listen(&self.settings.path);
+        }
         let listed = self.listed()?;
         let present: HashSet<(u64, u64)> = listed.iter().filter_map(|(_, own)| *own).collect();
         self.tell_if_missing(&listed, faults);
@@ -162,9 +186,9 @@ impl Follower {
             // The folder may not be there yet.
             self.has_looked_elsewhere = !listed.is_empty();
             for (part, path) in self.remembered.elsewhere(&present)? {
-                let Some(place) = self.remembered.remove(part) else { continue };
-                let entry = Entry { part, path, identity: place.identity, is_gone: true };
-                self.add(entry, place)?;
+                let Some(offset) = self.remembered.remove(part) else { continue };
+                let entry = Entry { part, path, identity: offset.identity, is_gone: true };
+                self.add(entry, offset)?;
             }
         }
         self.find_new(listed, &present, faults)?;
@@ -172,37 +196,66 @@ impl Follower {
             self.remembered.forget_oldest();
         }
         // Looking through a huge directory may not take more than a twentieth of the time.
-        self.next_scan = Instant::now() + (start.elapsed() * 20).max(PAUSE * 5);
+        let took = start.elapsed();
+        self.scan_from = Instant::now() + (took * 20).max(PAUSE * 5);
+        let files = self.files.iter().map(|file| (file.entry.path.as_path(), file.entry.part));
+        self.next_scan =
+            self.attention.listed(files, took).map_or(self.scan_from, |wait| Instant::now() + wait);
+        if self.is_one_undecided {
+            self.next_scan = self.scan_from;
+        }
+        Ok(())
+    }
+
+    /// Begins with files that have just come. If one may be a known one that has come back, all are looked at.
+    fn look_at_new(&mut self, faults: &mut Faults) -> Result<(), Cause> {
+        let start = Instant::now();
+        let paths = self.attention.take_new();
+        if paths.is_empty() {
+            return Ok(());
+        }
+        if self.remembered.offsets().next().is_some() {
+            self.next_scan = self.next_scan.min(self.scan_from);
+            return Ok(());
+        }
+        let with_identity = |path: PathBuf| path.metadata().ok().map(|metadata| (path, identity(&metadata)));
+        let listed = paths.into_iter().filter_map(with_identity).collect();
+        self.find_new(listed, &HashSet::new(), faults)?;
+        if self.is_one_undecided {
+            self.next_scan = self.next_scan.min(self.scan_from);
+        }
+        self.attention.looked(start.elapsed());
         Ok(())
     }
 
     /// Reports once that nothing exists at the path, which may be misspelt. An empty folder counts as existing.
-    fn tell_if_missing(&mut self, listed: &[(PathBuf, Identity)], faults: &mut Faults) {
+    fn tell_if_missing(&mut self, listed: &[(PathBuf, FileIdentity)], faults: &mut Faults) {
         let path = &self.settings.path;
         if !std::mem::replace(&mut self.has_told, true) && listed.is_empty() && !Path::new(path).is_dir() {
             faults.notice(format!(
-                "{path}: there is nothing yet; it is waited for, and read as soon as it comes"
+                "{path}: nothing exists there yet; Tidemill waits and reads it as soon as it appears"
             ));
         }
     }
 
     /// The existing files, in the order of their names.
-    fn listed(&self) -> Result<Vec<(PathBuf, Identity)>, Cause> {
+    fn listed(&self) -> Result<Vec<(PathBuf, FileIdentity)>, Cause> {
         let paths = match is_single(&self.settings.path) {
             // A pipe that came later would be waited for when it is opened.
             true if self.settings.is_pipe() => Vec::new(),
             true => vec![PathBuf::from(&self.settings.path)],
             false => list(&self.settings.path)?,
         };
-        // A file that disappeared since then is not there.
+        // A file that has disappeared since then is missing.
         let with_identity = |path: PathBuf| path.metadata().ok().map(|metadata| (path, identity(&metadata)));
         Ok(paths.into_iter().filter_map(with_identity).collect())
     }
 
     /// Finds the followed files again, under other names if necessary. A file is gone if no name leads to it, or if
     /// another file has its name.
-    fn find_known(&mut self, listed: &[(PathBuf, Identity)], faults: &mut Faults) {
-        let by_path: HashMap<&PathBuf, Identity> = listed.iter().map(|(path, own)| (path, *own)).collect();
+    fn find_known(&mut self, listed: &[(PathBuf, FileIdentity)], faults: &mut Faults) {
+        let by_path: HashMap<&PathBuf, FileIdentity> =
+            listed.iter().map(|(path, own)| (path, *own)).collect();
         let mut by_identity = HashMap::new();
         for (path, own) in listed.iter().rev() {
             own.map(|own| by_identity.insert(own, path));
@@ -218,7 +271,7 @@ impl Follower {
                 entry.is_gone = true;
                 if at_path.is_some() {
                     let place = entry.path.display();
-                    faults.add(format!("{place}: the file was replaced; reading goes on with the new one"));
+                    faults.add(format!("{place}: the file was replaced; reading continues with the new one"));
                 }
                 if let Some(path) = renamed(&entry.path, entry.identity) {
                     entry.path = path;
@@ -231,10 +284,11 @@ impl Follower {
     /// several names is one file.
     fn find_new(
         &mut self,
-        listed: Vec<(PathBuf, Identity)>,
+        listed: Vec<(PathBuf, FileIdentity)>,
         present: &HashSet<(u64, u64)>,
         faults: &mut Faults,
     ) -> Result<(), Cause> {
+        self.is_one_undecided = false;
         let entries = || self.files.iter().map(|file| &file.entry);
         let mut identities: HashSet<(u64, u64)> = entries().filter_map(|entry| entry.identity).collect();
         let paths: HashSet<PathBuf> =
@@ -245,53 +299,66 @@ impl Follower {
                 continue;
             }
             let known = self.remembered.take(&path, own, present, faults)?;
-            self.remembered.take_emptied().into_iter().for_each(|place| self.emptied.note(place));
-            let (part, place) = match known {
+            self.remembered.take_emptied().into_iter().for_each(|offset| self.emptied.note(offset));
+            let (part, offset) = match known {
                 Some(known) => known,
-                None => match self.new_place(&path, own)? {
-                    Some(place) => {
+                None => match self.new_offset(&path, own)? {
+                    Some(offset) => {
                         self.next_part += 1;
-                        (self.next_part - 1, place)
+                        (self.next_part - 1, offset)
                     }
                     None => continue,
                 },
             };
-            self.add(Entry { part, path, identity: own, is_gone: false }, place)?;
+            self.add(Entry { part, path, identity: own, is_gone: false }, offset)?;
         }
         Ok(())
     }
 
     /// Where a new file is begun: at its start, or in a copy behind what was read. `None`: not yet.
-    fn new_place(&mut self, path: &Path, own: Identity) -> Result<Option<FilePlace>, Cause> {
-        let followed = self.files.iter().filter_map(|file| match &file.reader {
-            Reader::Text(text) if !file.entry.is_gone => Some(text.last_place(&file.entry)),
+    fn new_offset(&mut self, path: &Path, own: FileIdentity) -> Result<Option<FileOffset>, Cause> {
+        let followed = self.files.iter().filter(|file| is_named_after(path, &file.entry.path));
+        let followed = followed.filter_map(|file| match &file.reader {
+            Reader::Text(text) if !file.entry.is_gone => Some(text.last_offset(&file.entry)),
             _ => None,
         });
         Ok(match self.emptied.copy_at(path, followed)? {
-            Copy::No => Some(FilePlace::start(path.to_owned(), own)),
-            Copy::Unfinished => None,
-            Copy::Of(place) => {
-                let place = FilePlace { path: path.to_owned(), identity: own, is_complete: false, ..place };
+            CopyCheck::No => Some(FileOffset::start(path.to_owned(), own)),
+            CopyCheck::Unfinished => {
+                self.is_one_undecided = true;
+                None
+            }
+            CopyCheck::Of(offset) => {
+                let offset =
+                    FileOffset { path: path.to_owned(), identity: own, is_complete: false, ..offset };
                 // With the next rows, whichever file they are of: they may be the first behind the old ones of the original.
-                self.changed.push(Place { part: self.next_part, at: Some(place.encode()) });
-                Some(place)
+                self.begun.push(SourceOffset { part: self.next_part, at: Some(offset.encode()) });
+                Some(offset)
             }
         })
     }
 
-    fn add(&mut self, entry: Entry, place: FilePlace) -> Result<(), Cause> {
+    fn add(&mut self, entry: Entry, offset: FileOffset) -> Result<(), Cause> {
         let reader = match self.format.is_text() {
-            true => Reader::Text(Box::new(FollowedText::new(self.decoder()?, place))),
-            false => Reader::Columns(Box::new(FollowedColumns::new(place))),
+            true => Reader::Text(Box::new(FollowedText::new(self.decoder()?, offset))),
+            false => Reader::Columns(Box::new(FollowedColumns::new(offset))),
         };
+        self.attention.begin(&entry.path, entry.part);
         self.files.push(Followed { entry, reader });
         Ok(())
     }
 
     /// Gives each file its turn, until one has rows. True if something was read.
-    fn round(&mut self, given: &mut VecDeque<Given>, faults: &mut Faults) -> Result<bool, Cause> {
+    fn round(&mut self, given: &mut VecDeque<RowsRead>, faults: &mut Faults) -> Result<bool, Cause> {
         let mut has_read = false;
+        if self.attention.quiet() == self.files.len() {
+            return Ok(false);
+        }
         for _ in 0..self.files.len() {
+            if self.attention.is_quiet(self.files[self.turn].entry.part) {
+                self.turn = (self.turn + 1) % self.files.len();
+                continue;
+            }
             let is_at_end = self.read_file(self.turn, given, faults)?;
             has_read |= !is_at_end;
             if is_at_end {
@@ -313,7 +380,7 @@ impl Follower {
     fn read_file(
         &mut self,
         at: usize,
-        given: &mut VecDeque<Given>,
+        given: &mut VecDeque<RowsRead>,
         faults: &mut Faults,
     ) -> Result<bool, Cause> {
         let keep_open = self.files.len() <= OPEN_MAX;
@@ -322,26 +389,26 @@ impl Follower {
             Reader::Text(text) => {
                 self.block.resize(BLOCK_BYTES, 0);
                 match text.read(entry, &mut self.block, keep_open, given, faults)? {
-                    Look::Read(count) => {
+                    ReadOutcome::Read(count) => {
                         self.done_bytes += count as u64;
                         return Ok(false);
                     }
-                    Look::Displaced => self.next_scan = Instant::now(),
-                    Look::Emptied => {
+                    ReadOutcome::Displaced => self.next_scan = Instant::now(),
+                    ReadOutcome::Emptied => {
                         // If it was copied before, the copy must be found before reading continues.
-                        text.take_emptied().into_iter().for_each(|place| self.emptied.note(place));
+                        text.take_emptied().into_iter().for_each(|offset| self.emptied.note(offset));
                         self.next_scan = Instant::now();
                     }
-                    Look::AtEnd if entry.is_gone => {
+                    ReadOutcome::AtEnd if entry.is_gone => {
                         text.finish(entry, given, faults)?;
                         self.end(at);
                     }
-                    Look::AtEnd => {}
+                    ReadOutcome::AtEnd => self.attention.at_end(&entry.path, entry.part),
                 }
                 Ok(true)
             }
             Reader::Columns(columns) => {
-                let wanted = Wanted {
+                let wanted = ColumnsRequest {
                     format: &self.format,
                     declared: &self.declared,
                     projection: &self.projection,
@@ -349,12 +416,14 @@ impl Follower {
                 };
                 let was_done = columns.is_done();
                 let has_read = columns.read(entry, &wanted, given, faults, &mut self.done_bytes)?;
-                if let (false, Some(place)) = (was_done, columns.last_place()) {
-                    self.changed.push(Place { part: entry.part, at: Some(place.encode()) });
+                if let (false, Some(offset)) = (was_done, columns.last_offset()) {
+                    self.changed.push(SourceOffset { part: entry.part, at: Some(offset.encode()) });
                 }
                 let is_over = columns.is_done() || !has_read;
-                if entry.is_gone && is_over {
-                    self.end(at);
+                match is_over {
+                    true if entry.is_gone => self.end(at),
+                    true if columns.is_done() => self.attention.at_end(&entry.path, entry.part),
+                    _ => {}
                 }
                 Ok(!has_read)
             }
@@ -365,17 +434,18 @@ impl Follower {
     /// A file that is gone was read to its end. If it was moved and not deleted, it may come back.
     fn end(&mut self, at: usize) {
         let Followed { entry, reader } = &mut self.files[at];
-        let place = match reader {
+        let offset = match reader {
             Reader::Text(text) if text.is_deleted() => None,
-            Reader::Text(text) => Some(text.last_place(entry)),
-            Reader::Columns(columns) => columns.last_place().cloned(),
+            Reader::Text(text) => Some(text.last_offset(entry)),
+            Reader::Columns(columns) => columns.last_offset().cloned(),
             Reader::Ended => None,
         };
         *reader = Reader::Ended;
         let part = entry.part;
-        self.changed.push(Place { part, at: place.as_ref().map(FilePlace::encode) });
-        if let Some(place) = place {
-            self.remembered.insert(part, place);
+        self.attention.end(part);
+        self.changed.push(SourceOffset { part, at: offset.as_ref().map(FileOffset::encode) });
+        if let Some(offset) = offset {
+            self.remembered.insert(part, offset);
         }
     }
 

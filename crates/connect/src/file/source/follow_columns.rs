@@ -11,16 +11,16 @@ use tidemill_core::source::Faults;
 
 use super::entry::Entry;
 use super::failure::failed;
-use super::place::{FilePlace, Prints};
+use super::offset::{FileOffset, Fingerprints};
 use super::reading::Columns;
-use super::track::{Given, TextTrack};
+use super::text_progress::{RowsRead, TextProgress};
 use crate::formats::{Format, arrow_ipc, parquet};
 
 /// How long a file that cannot be opened may stay unchanged before that is a fault.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How to read it.
-pub(super) struct Wanted<'a> {
+pub(super) struct ColumnsRequest<'a> {
     pub format: &'a Format,
     pub declared: &'a SchemaRef,
     pub projection: &'a [usize],
@@ -29,13 +29,13 @@ pub(super) struct Wanted<'a> {
 
 pub(super) enum FollowedColumns {
     Waiting { size_bytes: u64, since: Instant, is_reported: bool, known_rows: u64 },
-    Reading { columns: Columns, prints: Prints },
-    Done(FilePlace),
+    Reading { columns: Columns, prints: Fingerprints },
+    Done(FileOffset),
 }
 
 impl FollowedColumns {
     /// A file that an earlier run may have read in part or completely.
-    pub(super) fn new(start: FilePlace) -> FollowedColumns {
+    pub(super) fn new(start: FileOffset) -> FollowedColumns {
         match start.is_complete {
             true => FollowedColumns::Done(start),
             false => FollowedColumns::Waiting {
@@ -52,9 +52,9 @@ impl FollowedColumns {
     }
 
     /// How far it was read, once all of it was.
-    pub(super) fn last_place(&self) -> Option<&FilePlace> {
+    pub(super) fn last_offset(&self) -> Option<&FileOffset> {
         match self {
-            FollowedColumns::Done(place) => Some(place),
+            FollowedColumns::Done(offset) => Some(offset),
             _ => None,
         }
     }
@@ -63,8 +63,8 @@ impl FollowedColumns {
     pub(super) fn read(
         &mut self,
         entry: &Entry,
-        wanted: &Wanted<'_>,
-        given: &mut VecDeque<Given>,
+        wanted: &ColumnsRequest<'_>,
+        given: &mut VecDeque<RowsRead>,
         faults: &mut Faults,
         done_bytes: &mut u64,
     ) -> Result<bool, Cause> {
@@ -75,13 +75,13 @@ impl FollowedColumns {
         }
         let FollowedColumns::Reading { columns, prints } = self else { return Ok(false) };
         let batch = columns.next(faults)?;
-        let track = TextTrack::of_rows(columns.rows_read());
+        let track = TextProgress::of_rows(columns.rows_read());
         match batch {
             Some(rows) if rows.num_rows() > 0 => {
-                given.push_back(Given { rows, place: Some(entry.place(&track, *prints, false)) });
+                given.push_back(RowsRead { rows, offset: Some(entry.offset(&track, *prints, false)) });
             }
             Some(_) => {}
-            None => *self = FollowedColumns::Done(entry.file_place(&track, *prints, true)),
+            None => *self = FollowedColumns::Done(entry.file_offset(&track, *prints, true)),
         }
         Ok(!self.is_done())
     }
@@ -90,7 +90,7 @@ impl FollowedColumns {
     fn try_open(
         &mut self,
         entry: &Entry,
-        wanted: &Wanted<'_>,
+        wanted: &ColumnsRequest<'_>,
         faults: &mut Faults,
         done_bytes: &mut u64,
     ) -> Result<bool, Cause> {
@@ -106,7 +106,7 @@ impl FollowedColumns {
         let place = entry.path.display().to_string();
         let Ok(mut file) = File::open(&entry.path) else { return Ok(false) };
         let own = if *wanted.format == Format::Parquet { parquet::schema } else { arrow_ipc::schema };
-        let prints = Prints::of(&mut file, metadata.len()).map_err(|error| failed(&place, error))?;
+        let prints = Fingerprints::of(&mut file, metadata.len()).map_err(|error| failed(&place, error))?;
         if let Err(cause) = own(&place, file) {
             if since.elapsed() >= PATIENCE {
                 *is_reported = true;
@@ -122,6 +122,6 @@ impl FollowedColumns {
     }
 }
 
-fn open(path: &Path, wanted: &Wanted<'_>) -> Result<Columns, Cause> {
+fn open(path: &Path, wanted: &ColumnsRequest<'_>) -> Result<Columns, Cause> {
     Columns::open(wanted.format, path, wanted.declared, wanted.projection, wanted.batch_rows)
 }

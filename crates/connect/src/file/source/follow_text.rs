@@ -9,8 +9,9 @@ use tidemill_core::source::Faults;
 
 use super::entry::Entry;
 use super::failure::failed;
-use super::place::{FilePlace, identity, read_piece};
-use super::track::{Given, GrowingPrints, TextTrack, begin_at};
+use super::offset::{FileOffset, identity, read_piece};
+use super::text_progress::{GrowingFingerprints, RowsRead, TextProgress, begin_at};
+use crate::file::gzip_read::begins_gzip;
 use crate::file::zstd_read::begins_zstd;
 use crate::formats::{RecordDecoder, Waiting};
 
@@ -19,18 +20,16 @@ pub(super) struct FollowedText {
     file: Option<File>,
     decoder: Box<dyn RecordDecoder>,
     /// Where to begin; taken when it is first opened.
-    start: Option<FilePlace>,
-    track: TextTrack,
-    prints: GrowingPrints,
-    /// Nothing more was there when it was last read.
-    is_at_end: bool,
+    start: Option<FileOffset>,
+    track: TextProgress,
+    prints: GrowingFingerprints,
     /// How far it had been read when it was emptied, until this is taken.
-    emptied: Option<FilePlace>,
+    emptied: Option<FileOffset>,
 }
 
 /// The result of reading a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum ReadOutcome {
     /// This many bytes were read.
     Read(usize),
     /// Nothing more is there at the moment.
@@ -43,16 +42,15 @@ pub(super) enum Look {
 
 impl FollowedText {
     /// A file that is read from its start, or from where an earlier run stopped.
-    pub(super) fn new(decoder: Box<dyn RecordDecoder>, start: FilePlace) -> FollowedText {
-        let track = TextTrack::start();
+    pub(super) fn new(decoder: Box<dyn RecordDecoder>, start: FileOffset) -> FollowedText {
+        let track = TextProgress::start();
         let start = Some(start);
         FollowedText {
             file: None,
             decoder,
             start,
             track,
-            prints: GrowingPrints::default(),
-            is_at_end: false,
+            prints: GrowingFingerprints::default(),
             emptied: None,
         }
     }
@@ -63,37 +61,36 @@ impl FollowedText {
         entry: &Entry,
         block: &mut [u8],
         keep_open: bool,
-        given: &mut VecDeque<Given>,
+        given: &mut VecDeque<RowsRead>,
         faults: &mut Faults,
-    ) -> Result<Look, Cause> {
+    ) -> Result<ReadOutcome, Cause> {
         let look = self.ready(entry, faults)?;
-        if look != Look::AtEnd || self.file.is_none() {
+        if look != ReadOutcome::AtEnd || self.file.is_none() {
             return Ok(look);
         }
         let count = self.read_bytes(entry, block)?;
         if count == 0 {
-            self.is_at_end = true;
             if !keep_open {
                 self.file = None;
             }
-            return Ok(if is_displaced(entry)? { Look::Displaced } else { Look::AtEnd });
+            return Ok(if is_displaced(entry)? { ReadOutcome::Displaced } else { ReadOutcome::AtEnd });
         }
-        if self.track.decoded == 0 && begins_zstd(&block[..count]) {
+        if self.track.decoded == 0 && (begins_zstd(&block[..count]) || begins_gzip(&block[..count])) {
             let place = entry.path.display();
             return Err(Cause::user(format!("{place}: a compressed file cannot be followed; decompress it")));
         }
         self.decode(entry, &block[..count], given)?;
         faults.merge(self.decoder.faults());
-        Ok(Look::Read(count))
+        Ok(ReadOutcome::Read(count))
     }
 
-    fn decode(&mut self, entry: &Entry, bytes: &[u8], given: &mut VecDeque<Given>) -> Result<(), Cause> {
+    fn decode(&mut self, entry: &Entry, bytes: &[u8], given: &mut VecDeque<RowsRead>) -> Result<(), Cause> {
         let mut batches = VecDeque::new();
         self.decoder.decode(bytes, &mut batches)?;
         self.prints.extend(bytes);
         let (waiting, prints) = (self.decoder.waiting(), self.prints.prints());
         self.track.take(bytes.len() as u64, waiting, batches, |rows, track| {
-            given.push_back(Given { rows, place: Some(entry.place(track, prints, false)) });
+            given.push_back(RowsRead { rows, offset: Some(entry.offset(track, prints, false)) });
         });
         Ok(())
     }
@@ -102,7 +99,7 @@ impl FollowedText {
     pub(super) fn finish(
         &mut self,
         entry: &Entry,
-        given: &mut VecDeque<Given>,
+        given: &mut VecDeque<RowsRead>,
         faults: &mut Faults,
     ) -> Result<(), Cause> {
         let mut batches = VecDeque::new();
@@ -110,21 +107,21 @@ impl FollowedText {
         faults.merge(self.decoder.faults());
         let (line, prints) = (self.track.line, self.prints.prints());
         self.track.take(0, Some(Waiting { bytes: 0, line }), batches, |rows, track| {
-            given.push_back(Given { rows, place: Some(entry.place(track, prints, true)) });
+            given.push_back(RowsRead { rows, offset: Some(entry.offset(track, prints, true)) });
         });
         Ok(())
     }
 
     /// How far it had been read when it was emptied, once.
-    pub(super) fn take_emptied(&mut self) -> Option<FilePlace> {
+    pub(super) fn take_emptied(&mut self) -> Option<FileOffset> {
         self.emptied.take()
     }
 
     /// How far it was read, marked complete because nothing more will come.
-    pub(super) fn last_place(&self, entry: &Entry) -> FilePlace {
+    pub(super) fn last_offset(&self, entry: &Entry) -> FileOffset {
         match &self.start {
             Some(start) => start.clone(),
-            None => entry.file_place(&self.track, self.prints.prints(), true),
+            None => entry.file_offset(&self.track, self.prints.prints(), true),
         }
     }
 
@@ -135,51 +132,48 @@ impl FollowedText {
             .is_some_and(|file| file.metadata().is_ok_and(|metadata| link_count(&metadata) == 0))
     }
 
-    /// Opens the file, or checks what has happened to it since its end was reached. `AtEnd` with an open file: there
-    /// may be something to read.
-    fn ready(&mut self, entry: &Entry, faults: &mut Faults) -> Result<Look, Cause> {
+    /// Opens the file, or checks what has happened to it since it was last read. `AtEnd` with an open file: there may be
+    /// something to read.
+    fn ready(&mut self, entry: &Entry, faults: &mut Faults) -> Result<ReadOutcome, Cause> {
         if self.file.is_none() && self.start.is_none() && !self.has_changed_length(entry)? {
-            return Ok(if is_displaced(entry)? { Look::Displaced } else { Look::AtEnd });
+            return Ok(if is_displaced(entry)? { ReadOutcome::Displaced } else { ReadOutcome::AtEnd });
         }
         if self.file.is_none() {
             let look = self.open(entry)?;
-            if look != Look::AtEnd || self.file.is_none() {
+            if look != ReadOutcome::AtEnd || self.file.is_none() {
                 return Ok(look);
             }
         }
-        if self.is_at_end {
-            return self.check_growth(entry, faults);
-        }
-        Ok(Look::AtEnd)
+        self.check_growth(entry, faults)
     }
 
-    fn open(&mut self, entry: &Entry) -> Result<Look, Cause> {
+    fn open(&mut self, entry: &Entry) -> Result<ReadOutcome, Cause> {
         let place = entry.path.display().to_string();
         let failed = |error: std::io::Error| failed(&place, error);
         let mut file = match File::open(&entry.path) {
             Ok(file) => file,
             // It was replaced at this moment: the next look finds the new one.
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Look::AtEnd),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(ReadOutcome::AtEnd),
             Err(error) => return Err(failed(error)),
         };
         if identity(&file.metadata().map_err(failed)?) != entry.identity {
-            return Ok(Look::Displaced);
+            return Ok(ReadOutcome::Displaced);
         }
         if let Some(start) = self.start.take() {
             self.begin(&place, &mut file, &start)?;
         }
         file.seek(SeekFrom::Start(self.track.decoded)).map_err(failed)?;
         self.file = Some(file);
-        Ok(Look::AtEnd)
+        Ok(ReadOutcome::AtEnd)
     }
 
     /// Begins at a place in the file.
-    fn begin(&mut self, place: &str, file: &mut File, start: &FilePlace) -> Result<(), Cause> {
-        self.track = TextTrack::at(start);
-        self.prints = GrowingPrints::default();
+    fn begin(&mut self, place: &str, file: &mut File, start: &FileOffset) -> Result<(), Cause> {
+        self.track = TextProgress::at(start);
+        self.prints = GrowingFingerprints::default();
         let mut failed = |error: std::io::Error| failed(place, error);
         if start.offset > 0 {
-            self.prints = GrowingPrints::read(file, start.offset).map_err(&mut failed)?;
+            self.prints = GrowingFingerprints::read(file, start.offset).map_err(&mut failed)?;
         }
         file.rewind().map_err(&mut failed)?;
         begin_at(&mut *self.decoder, place, &self.track, |target| file.read(target).map_err(&mut failed))?;
@@ -195,9 +189,10 @@ impl FollowedText {
         }
     }
 
-    /// At its end: if it was truncated or rewritten, it is read from its start.
-    fn check_growth(&mut self, entry: &Entry, faults: &mut Faults) -> Result<Look, Cause> {
-        let Some(file) = &mut self.file else { return Ok(Look::AtEnd) };
+    /// If it was truncated or rewritten, it is read from its start. That is checked before each block, not only once the end
+    /// was reached: a file may be emptied and grow again before its end is seen.
+    fn check_growth(&mut self, entry: &Entry, faults: &mut Faults) -> Result<ReadOutcome, Cause> {
+        let Some(file) = &mut self.file else { return Ok(ReadOutcome::AtEnd) };
         let place = entry.path.display().to_string();
         let failed = |error: std::io::Error| failed(&place, error);
         let (length, tail) = (file.metadata().map_err(failed)?.len(), self.prints.tail());
@@ -208,20 +203,19 @@ impl FollowedText {
             let found = read_piece(file, start, tail.len() as u64).map_err(failed)?;
             if found == tail {
                 file.seek(SeekFrom::Start(self.track.decoded)).map_err(failed)?;
-                return Ok(Look::AtEnd);
+                return Ok(ReadOutcome::AtEnd);
             }
             "rewritten"
         } else {
-            return Ok(Look::AtEnd);
+            return Ok(ReadOutcome::AtEnd);
         };
-        faults.add(format!("{place}: the file was {what}; reading goes on at its start"));
+        faults.add(format!("{place}: the file was {what}; reading continues at its start"));
         file.rewind().map_err(failed)?;
         self.decoder.begin(&place);
-        let before = entry.file_place(&self.track, self.prints.prints(), false);
+        let before = entry.file_offset(&self.track, self.prints.prints(), false);
         self.emptied = Some(before);
-        (self.track, self.prints) = (TextTrack::start(), GrowingPrints::default());
-        self.is_at_end = false;
-        Ok(Look::Emptied)
+        (self.track, self.prints) = (TextProgress::start(), GrowingFingerprints::default());
+        Ok(ReadOutcome::Emptied)
     }
 
     fn read_bytes(&mut self, entry: &Entry, block: &mut [u8]) -> Result<usize, Cause> {
@@ -230,10 +224,7 @@ impl FollowedText {
             match file.read(block) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(failed(&entry.path.display().to_string(), error)),
-                Ok(count) => {
-                    self.is_at_end = false;
-                    return Ok(count);
-                }
+                Ok(count) => return Ok(count),
             }
         }
     }

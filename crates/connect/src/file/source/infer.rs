@@ -19,10 +19,10 @@ pub(super) fn infer_files(settings: &mut FileSettings) -> Result<SchemaRef, Caus
     if settings.is_pipe() {
         let path = &settings.path;
         return Err(Cause::user(format!(
-            "{path}: a pipe is read only while the query runs, so declare its columns"
+            "{path}: a pipe is read only while the query runs, so its columns cannot be inferred; declare them"
         )));
     }
-    let mut result = Err(Cause::bug("no file was looked at"));
+    let mut result = Err(Cause::bug("no file was examined"));
     for path in list_files(&settings.path)? {
         result = infer_file(&path, &format, &mut settings.csv);
         if result.is_ok() || path.metadata().is_ok_and(|metadata| metadata.len() > 0) {

@@ -1,12 +1,19 @@
 //! The files that a path means.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use tidemill_core::error::Cause;
 
 use super::failure::{failed, is_pattern};
-use super::folders::Walk;
+use super::folders::FolderWalk;
 
+/// How names match patterns.
+const MATCHING: glob::MatchOptions = glob::MatchOptions {
+    case_sensitive: false,
+    require_literal_separator: false,
+    require_literal_leading_dot: true,
+};
 /// The most files that may be read as one source.
 const FILES_MAX: usize = 1_000_000;
 
@@ -38,6 +45,48 @@ pub(super) fn list(path: &str) -> Result<Vec<PathBuf>, Cause> {
     Ok(files)
 }
 
+/// The one folder that has all files of a path, if there is one, and whether a name in it is that of such a file.
+pub(super) struct OneFolder {
+    folder: PathBuf,
+    names: Option<glob::Pattern>,
+}
+
+impl OneFolder {
+    /// `None`: a single file, or files of several folders.
+    pub(super) fn of(path: &str) -> Option<OneFolder> {
+        if Path::new(path).is_dir() {
+            return Some(OneFolder { folder: PathBuf::from(path), names: None });
+        }
+        if is_single(path) {
+            return None;
+        }
+        let (folder, names) = path.rsplit_once('/').unwrap_or(("", path));
+        // Only if the paths of its files are known: a pattern shortens what it goes through.
+        let is_absolute = folder.starts_with('/');
+        let mut parts = folder.split('/').skip(usize::from(is_absolute));
+        let is_plain = !path.contains('/') || parts.all(|part| !matches!(part, "" | "." | ".."));
+        if !is_plain || is_pattern(folder) || names == "**" {
+            return None;
+        }
+        Some(OneFolder { folder: PathBuf::from(folder), names: Some(glob::Pattern::new(names).ok()?) })
+    }
+
+    /// Where it is.
+    pub(super) fn place(&self) -> &Path {
+        if self.folder.as_os_str().is_empty() { Path::new(".") } else { &self.folder }
+    }
+
+    /// The file of this name, if it is one of them and there.
+    pub(super) fn file(&self, name: &OsStr) -> Option<PathBuf> {
+        let is_meant = match &self.names {
+            Some(names) => name.to_str().is_some_and(|name| names.matches_with(name, MATCHING)),
+            None => !is_hidden(Path::new(name)),
+        };
+        let path = self.folder.join(name);
+        (is_meant && path.is_file()).then_some(path)
+    }
+}
+
 /// The files that match a pattern; `path` is the whole pattern, for messages. `**` is expanded here, because links may
 /// be circular.
 fn matching(pattern: &str, path: &str) -> Result<Vec<PathBuf>, Cause> {
@@ -50,7 +99,7 @@ fn matching(pattern: &str, path: &str) -> Result<Vec<PathBuf>, Cause> {
         _ => plain_matches(&before, path)?,
     };
     let mut found = Vec::new();
-    for folder in Walk::below(starts)? {
+    for folder in FolderWalk::below(starts)? {
         let folder = folder.strip_prefix(".").unwrap_or(&folder).join("");
         let folder = glob::Pattern::escape(&folder.to_string_lossy());
         found.extend(matching(&format!("{folder}{behind}"), path)?);
@@ -60,9 +109,8 @@ fn matching(pattern: &str, path: &str) -> Result<Vec<PathBuf>, Cause> {
 
 /// The files that match a pattern without `**`.
 fn plain_matches(pattern: &str, path: &str) -> Result<Vec<PathBuf>, Cause> {
-    let options = glob::MatchOptions { require_literal_leading_dot: true, ..Default::default() };
-    let matches = glob::glob_with(pattern, options).map_err(|error| {
-        Cause::user(format!("{path}: no valid pattern: {error}; write [*] for a star itself"))
+    let matches = glob::glob_with(pattern, MATCHING).map_err(|error| {
+        Cause::user(format!("{path}: invalid pattern: {error}; write [*] for a literal star"))
             .with_source(error)
     })?;
     let failed = |error: glob::GlobError| {
@@ -78,7 +126,7 @@ fn add(files: &mut Vec<PathBuf>, entry: PathBuf, path: &str) -> Result<(), Cause
     }
     if files.len() == FILES_MAX {
         return Err(Cause::resource(format!(
-            "{path}: more than {FILES_MAX} files; name fewer in one pattern"
+            "{path}: more than {FILES_MAX} files match; use a narrower pattern"
         )));
     }
     files.push(entry);

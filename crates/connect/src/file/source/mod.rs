@@ -4,6 +4,7 @@
 //! names; hidden files (`.name`, `_name`) of a directory are left out. A pipe is read as a stream, and what was read of
 //! it cannot be read again.
 
+mod attention;
 mod copies;
 mod entry;
 mod failure;
@@ -13,13 +14,14 @@ mod follow_columns;
 mod follow_text;
 mod infer;
 mod listing;
+mod offset;
 mod parts;
 mod pipe;
-mod place;
 mod reading;
-mod remembered;
 mod settings;
-mod track;
+mod text_progress;
+mod unfollowed_files;
+mod watch;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -27,12 +29,12 @@ use std::time::Duration;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use tidemill_core::error::Cause;
-use tidemill_core::source::{Faults, Place, Places, Polled, Progress, Source};
+use tidemill_core::source::{Faults, Polled, Progress, Source, SourceOffset, SourceOffsets};
 
 use crate::formats::DecoderSettings;
 pub(crate) use pipe::is_pipe;
-pub use settings::FileSettings;
-use track::Given;
+pub use settings::{FileSettings, first_file};
+use text_progress::RowsRead;
 
 /// A source that reads rows from files.
 ///
@@ -60,15 +62,15 @@ use track::Given;
 pub struct FileSource {
     schema: SchemaRef,
     state: State,
-    given: VecDeque<Given>,
-    /// The places of the rows that were polled since places were last asked for.
-    places: Vec<Place>,
+    given: VecDeque<RowsRead>,
+    /// The offsets of the rows that were polled since offsets were last asked for.
+    offsets: Vec<SourceOffset>,
     faults: Faults,
 }
 
 enum State {
-    Once(reading::Files),
-    Follow(follow::Follower),
+    Once(Box<reading::Files>),
+    Follow(Box<follow::Follower>),
     Pipe(pipe::Pipe),
 }
 
@@ -90,14 +92,14 @@ impl FileSource {
                 let decoder = DecoderSettings { schema, csv, batch_rows: *batch_rows };
                 State::Pipe(pipe::Pipe::open(path, settings.known_format()?, *follow, decoder)?)
             }
-            true => State::Follow(follow::Follower::open(settings, declared.clone())?),
-            false => State::Once(reading::Files::open(settings, declared.clone())?),
+            true => State::Follow(Box::new(follow::Follower::open(settings, declared.clone())?)),
+            false => State::Once(Box::new(reading::Files::open(settings, declared.clone())?)),
         };
         Ok(FileSource {
             schema: declared,
             state,
             given: VecDeque::new(),
-            places: Vec::new(),
+            offsets: Vec::new(),
             faults: Faults::default(),
         })
     }
@@ -135,12 +137,19 @@ impl FileSource {
 impl FileSource {
     /// The next rows that are ready.
     fn take_given(&mut self) -> Option<RecordBatch> {
-        let Given { rows, place } = self.given.pop_front()?;
-        self.places.extend(place);
+        let RowsRead { rows, offset } = self.given.pop_front()?;
+        self.offsets.extend(offset);
         Some(rows)
     }
 
-    fn take_changed(&mut self) -> Vec<Place> {
+    fn take_begun(&mut self) -> Vec<SourceOffset> {
+        match &mut self.state {
+            State::Follow(follower) => follower.take_begun(),
+            State::Once(_) | State::Pipe(_) => Vec::new(),
+        }
+    }
+
+    fn take_changed(&mut self) -> Vec<SourceOffset> {
         match &mut self.state {
             State::Once(files) => files.take_changed(),
             State::Follow(follower) => follower.take_changed(),
@@ -155,10 +164,10 @@ impl Source for FileSource {
     }
 
     fn poll(&mut self, wait: Duration) -> Result<Polled, Cause> {
-        if !self.places.is_empty() {
+        if !self.offsets.is_empty() {
             // Nobody asks for them.
-            self.places.clear();
-            drop(self.take_changed());
+            self.offsets.clear();
+            drop((self.take_begun(), self.take_changed()));
         }
         if let Some(rows) = self.take_given() {
             return Ok(Polled::Rows(rows));
@@ -178,19 +187,20 @@ impl Source for FileSource {
         })
     }
 
-    fn places(&mut self) -> Vec<Place> {
-        let mut places = std::mem::take(&mut self.places);
+    fn offsets(&mut self) -> Vec<SourceOffset> {
+        let mut offsets = self.take_begun();
+        offsets.append(&mut self.offsets);
         if self.given.is_empty() {
-            // Places that changed without rows changed after all rows.
-            places.extend(self.take_changed());
+            // Offsets that changed without rows changed after all rows.
+            offsets.extend(self.take_changed());
         }
-        places
+        offsets
     }
 
-    fn go_on(&mut self, places: &Places) -> Result<(), Cause> {
+    fn resume(&mut self, offsets: &SourceOffsets) -> Result<(), Cause> {
         match &mut self.state {
-            State::Once(files) => files.go_on(places),
-            State::Follow(follower) => follower.go_on(places),
+            State::Once(files) => files.resume(offsets),
+            State::Follow(follower) => follower.resume(offsets),
             State::Pipe(_) => Ok(()),
         }
     }

@@ -9,11 +9,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use tidemill_core::error::Cause;
-use tidemill_core::source::{Place, Places};
+use tidemill_core::source::{SourceOffset, SourceOffsets};
 
 use super::failure::failed;
-use super::place::{FilePlace, Identity, Prints, identity, read_piece};
-use super::track::TextTrack;
+use super::offset::{FileIdentity, FileOffset, Fingerprints, identity, read_piece};
+use super::text_progress::TextProgress;
+use crate::file::gzip_read::begins_gzip;
 use crate::file::zstd_read::begins_zstd;
 use crate::formats::Format;
 
@@ -21,23 +22,28 @@ use crate::formats::Format;
 pub(super) struct FilePart {
     pub part: u64,
     pub path: PathBuf,
-    pub identity: Identity,
-    pub start: FilePlace,
+    pub identity: FileIdentity,
+    pub start: FileOffset,
 }
 
 impl FilePart {
     fn new(part: u64, path: PathBuf) -> FilePart {
         let identity = path.metadata().ok().and_then(|metadata| identity(&metadata));
-        let start = FilePlace::start(path.clone(), identity);
+        let start = FileOffset::start(path.clone(), identity);
         FilePart { part, path, identity, start }
     }
 
     /// How far it was read.
-    pub(super) fn place(&self, track: &TextTrack, prints: Prints, is_complete: bool) -> Place {
+    pub(super) fn offset(
+        &self,
+        track: &TextProgress,
+        prints: Fingerprints,
+        is_complete: bool,
+    ) -> SourceOffset {
         let (path, identity) = (self.path.clone(), self.identity);
-        let TextTrack { offset, line, rows, .. } = *track;
-        let place = FilePlace { path, identity, prints, offset, line, rows, is_complete };
-        Place { part: self.part, at: Some(place.encode()) }
+        let TextProgress { offset, line, rows, .. } = *track;
+        let offset = FileOffset { path, identity, prints, offset, line, rows, is_complete };
+        SourceOffset { part: self.part, at: Some(offset.encode()) }
     }
 }
 
@@ -52,19 +58,19 @@ pub(super) fn parts_of(paths: Vec<PathBuf>) -> VecDeque<FilePart> {
 /// If a file that was read has different content now, or one that was read in part does not exist any more.
 pub(super) fn parts_left(
     files: VecDeque<FilePart>,
-    places: &Places,
+    offsets: &SourceOffsets,
     format: &Format,
 ) -> Result<VecDeque<FilePart>, Cause> {
-    let mut known = Known::of(places, &files)?;
+    let mut known = JournaledFiles::of(offsets, &files)?;
     let mut left = VecDeque::new();
     for file in files {
-        let Some((part, place)) = known.take(&file, format)? else {
+        let Some((part, offset)) = known.take(&file, format)? else {
             left.push_back(FilePart { part: known.new_part(), ..file });
             continue;
         };
-        let rest = rest_of(&file.path, &place, format);
+        let rest = rest_of(&file.path, &offset, format);
         if rest.map_err(|error| failed(&file.path.display().to_string(), error))? {
-            left.push_back(FilePart { part, start: FilePlace { is_complete: false, ..place }, ..file });
+            left.push_back(FilePart { part, start: FileOffset { is_complete: false, ..offset }, ..file });
         }
     }
     known.check_all_found()?;
@@ -72,35 +78,36 @@ pub(super) fn parts_left(
 }
 
 /// Whether there is something left to read of a file, which still begins with what was read.
-fn rest_of(path: &Path, place: &FilePlace, format: &Format) -> io::Result<bool> {
-    if !place.is_complete {
+fn rest_of(path: &Path, offset: &FileOffset, format: &Format) -> io::Result<bool> {
+    if !offset.is_complete {
         return Ok(true);
     }
     if !format.is_text() {
         return Ok(false);
     }
-    Ok(path.metadata()?.len() > place.offset)
+    Ok(path.metadata()?.len() > offset.offset)
 }
 
 /// Whether what was read of a file is still in it, and only whole records were added behind it.
-fn is_as_it_was(path: &Path, place: &FilePlace, format: &Format) -> io::Result<bool> {
+fn is_as_it_was(path: &Path, offset: &FileOffset, format: &Format) -> io::Result<bool> {
     let mut file = File::open(path)?;
-    if !place.prints.are_of(&mut file)? {
+    if !offset.prints.are_of(&mut file)? {
         return Ok(false);
     }
-    if file.metadata()?.len() == place.prints.extent {
+    if file.metadata()?.len() == offset.prints.extent {
         return Ok(true);
     }
     // It has grown. Only plain text can be continued, after a complete line.
-    if !format.is_text() || begins_zstd(&read_piece(&mut file, 0, 4)?) {
+    let start = read_piece(&mut file, 0, 4)?;
+    if !format.is_text() || begins_zstd(&start) || begins_gzip(&start) {
         return Ok(false);
     }
-    Ok(!place.is_complete || place.offset == 0 || read_piece(&mut file, place.offset - 1, 1)? == b"\n")
+    Ok(!offset.is_complete || offset.offset == 0 || read_piece(&mut file, offset.offset - 1, 1)? == b"\n")
 }
 
 /// The journal's knowledge of files.
-struct Known {
-    places: BTreeMap<u64, FilePlace>,
+struct JournaledFiles {
+    offsets: BTreeMap<u64, FileOffset>,
     by_path: HashMap<PathBuf, u64>,
     by_identity: HashMap<(u64, u64), u64>,
     /// The existing paths.
@@ -108,15 +115,16 @@ struct Known {
     next_part: u64,
 }
 
-impl Known {
-    fn of(places: &Places, files: &VecDeque<FilePart>) -> Result<Known, Cause> {
-        let decoded = places.iter().map(|(part, at)| Ok((*part, FilePlace::decode(at)?)));
-        let places: BTreeMap<u64, FilePlace> = decoded.collect::<Result<_, Cause>>()?;
-        let by_path = places.iter().map(|(part, place)| (place.path.clone(), *part)).collect();
-        let by_identity = places.iter().filter_map(|(part, place)| Some((place.identity?, *part))).collect();
+impl JournaledFiles {
+    fn of(offsets: &SourceOffsets, files: &VecDeque<FilePart>) -> Result<JournaledFiles, Cause> {
+        let decoded = offsets.iter().map(|(part, at)| Ok((*part, FileOffset::decode(at)?)));
+        let offsets: BTreeMap<u64, FileOffset> = decoded.collect::<Result<_, Cause>>()?;
+        let by_path = offsets.iter().map(|(part, offset)| (offset.path.clone(), *part)).collect();
+        let by_identity =
+            offsets.iter().filter_map(|(part, offset)| Some((offset.identity?, *part))).collect();
         let listed = files.iter().map(|file| file.path.clone()).collect();
-        let next_part = places.last_key_value().map_or(0, |(part, _)| part + 1);
-        Ok(Known { places, by_path, by_identity, listed, next_part })
+        let next_part = offsets.last_key_value().map_or(0, |(part, _)| part + 1);
+        Ok(JournaledFiles { offsets, by_path, by_identity, listed, next_part })
     }
 
     fn new_part(&mut self) -> u64 {
@@ -125,40 +133,41 @@ impl Known {
     }
 
     /// What is known of a file, found by its name or, if it was renamed, by its inode.
-    fn take(&mut self, file: &FilePart, format: &Format) -> Result<Option<(u64, FilePlace)>, Cause> {
+    fn take(&mut self, file: &FilePart, format: &Format) -> Result<Option<(u64, FileOffset)>, Cause> {
         let name = || file.path.display().to_string();
-        let is_own = |place: &FilePlace| {
-            is_as_it_was(&file.path, place, format).map_err(|error| failed(&name(), error))
+        let is_own = |offset: &FileOffset| {
+            is_as_it_was(&file.path, offset, format).map_err(|error| failed(&name(), error))
         };
         if let Some(part) = self.by_path.get(&file.path).copied() {
-            let Some(place) = self.places.remove(&part) else { return Ok(None) };
-            return match is_own(&place)? {
-                true => Ok(Some((part, place))),
+            let Some(offset) = self.offsets.remove(&part) else { return Ok(None) };
+            return match is_own(&offset)? {
+                true => Ok(Some((part, offset))),
                 false => Err(has_changed(&name())),
             };
         }
         let by_identity = file.identity.and_then(|own| self.by_identity.get(&own)).copied();
         let Some(part) = by_identity else { return Ok(None) };
-        let Some(place) = self.places.get(&part) else { return Ok(None) };
-        if self.listed.contains(&place.path) || !is_own(place)? {
+        let Some(offset) = self.offsets.get(&part) else { return Ok(None) };
+        if self.listed.contains(&offset.path) || !is_own(offset)? {
             return Ok(None);
         }
-        Ok(self.places.remove(&part).map(|place| (part, place)))
+        Ok(self.offsets.remove(&part).map(|offset| (part, offset)))
     }
 
     /// Refuses to leave out the rest of a file.
     fn check_all_found(&self) -> Result<(), Cause> {
-        let Some(place) = self.places.values().find(|place| !place.is_complete) else { return Ok(()) };
+        let Some(offset) = self.offsets.values().find(|offset| !offset.is_complete) else { return Ok(()) };
         Err(Cause::user(format!(
-            "{}: the file was read in part and is not there any more; put it back, or start over with another journal",
-            place.path.display()
+            "{}: the file was partly read and no longer exists; put it back, or start over with another \
+             journal",
+            offset.path.display()
         )))
     }
 }
 
 fn has_changed(name: &str) -> Cause {
     Cause::user(format!(
-        "{name}: the file has changed since its rows were journaled; put it back as it was and new rows into a new \
+        "{name}: the file has changed since its rows were journaled; restore it and put new rows into a new \
          file, or start over with another journal"
     ))
 }

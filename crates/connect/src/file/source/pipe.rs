@@ -14,7 +14,7 @@ use tidemill_core::error::Cause;
 use tidemill_core::source::{Faults, Progress};
 
 use super::failure::failed;
-use super::track::Given;
+use super::text_progress::RowsRead;
 use crate::formats::{DecoderSettings, Format, RecordDecoder, project, text_decoder};
 
 /// How many bytes of a file are read at once.
@@ -99,7 +99,7 @@ impl Pipe {
     pub(super) fn read(
         &mut self,
         wait: Duration,
-        given: &mut VecDeque<Given>,
+        given: &mut VecDeque<RowsRead>,
         faults: &mut Faults,
     ) -> Result<bool, Cause> {
         let start = Instant::now();
@@ -107,7 +107,7 @@ impl Pipe {
             let mut batches = VecDeque::new();
             let has_ended = self.read_some(&mut batches)?;
             faults.merge(self.decoder.faults());
-            given.extend(batches.into_iter().map(|rows| Given { rows, place: None }));
+            given.extend(batches.into_iter().map(|rows| RowsRead { rows, offset: None }));
             let left = wait.saturating_sub(start.elapsed());
             match has_ended {
                 Some(true) if !self.follow => self.has_ended = true,

@@ -9,15 +9,16 @@ use std::time::{Duration, Instant};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use tidemill_core::error::Cause;
-use tidemill_core::source::{Faults, Place, Places, Progress};
+use tidemill_core::source::{Faults, Progress, SourceOffset, SourceOffsets};
 
 use super::failure::{failed, nothing_found};
 use super::listing::list;
+use super::offset::Fingerprints;
 use super::parts::{FilePart, parts_left, parts_of};
 use super::pipe::BLOCK_BYTES;
-use super::place::Prints;
 use super::settings::FileSettings;
-use super::track::{Given, TextTrack, begin_at};
+use super::text_progress::{RowsRead, TextProgress, begin_at};
+use crate::file::gzip_read::{GzipReader, begins_gzip};
 use crate::file::zstd_read::{ZstdError, ZstdReader, begins_zstd};
 use crate::formats::{
     BatchReader, DecoderSettings, Fit, Format, RecordDecoder, Waiting, arrow_ipc, parquet, project,
@@ -34,9 +35,9 @@ pub(super) struct Files {
     projection: Vec<usize>,
     batch_rows: usize,
     parts: VecDeque<FilePart>,
-    current: Option<Open>,
-    /// Places that changed without rows.
-    changed: Vec<Place>,
+    current: Option<OpenFile>,
+    /// Offsets that changed without rows.
+    changed: Vec<SourceOffset>,
     decoder: Option<Box<dyn RecordDecoder>>,
     block: Vec<u8>,
     done_bytes: u64,
@@ -44,15 +45,15 @@ pub(super) struct Files {
 }
 
 /// A file that is being read.
-struct Open {
+struct OpenFile {
     part: FilePart,
-    prints: Prints,
+    prints: Fingerprints,
     name: String,
     content: Content,
 }
 
 enum Content {
-    Text(TextInput, TextTrack),
+    Text(TextInput, TextProgress),
     Columns(Columns),
 }
 
@@ -90,8 +91,11 @@ impl Columns {
             let Some(batch) = self.reader.next() else { return Ok(None) };
             let batch = batch.map_err(|error| {
                 let (place, row) = (&self.place, self.next_row - 1);
-                Cause::user(format!("{place}: damaged after row {row}: {error}; rewrite it, or leave it out"))
-                    .with_source(error)
+                Cause::user(format!(
+                    "{place}: damaged after row {row}: {error}; rewrite the file, or exclude \
+                    it"
+                ))
+                .with_source(error)
             })?;
             let rows = batch.num_rows() as u64;
             let known = self.known_rows.min(rows);
@@ -172,13 +176,13 @@ impl Files {
     }
 
     /// Resumes where earlier runs stopped.
-    pub(super) fn go_on(&mut self, places: &Places) -> Result<(), Cause> {
-        self.parts = parts_left(std::mem::take(&mut self.parts), places, &self.format)?;
+    pub(super) fn resume(&mut self, offsets: &SourceOffsets) -> Result<(), Cause> {
+        self.parts = parts_left(std::mem::take(&mut self.parts), offsets, &self.format)?;
         Ok(())
     }
 
-    /// Places that changed without rows since this was last asked.
-    pub(super) fn take_changed(&mut self) -> Vec<Place> {
+    /// Offsets that changed without rows since this was last asked.
+    pub(super) fn take_changed(&mut self) -> Vec<SourceOffset> {
         std::mem::take(&mut self.changed)
     }
 
@@ -195,7 +199,7 @@ impl Files {
     pub(super) fn read(
         &mut self,
         wait: Duration,
-        given: &mut VecDeque<Given>,
+        given: &mut VecDeque<RowsRead>,
         faults: &mut Faults,
     ) -> Result<bool, Cause> {
         let start = Instant::now();
@@ -219,13 +223,13 @@ impl Files {
         let name = part.path.display().to_string();
         let prints = File::open(&part.path).and_then(|mut file| {
             let extent = file.metadata()?.len();
-            Prints::of(&mut file, extent)
+            Fingerprints::of(&mut file, extent)
         });
         let prints = prints.map_err(|error| failed(&name, error))?;
         let content = match &mut self.decoder {
             Some(decoder) => {
                 let mut input = TextInput::open(&part.path)?;
-                let track = TextTrack::at(&part.start);
+                let track = TextProgress::at(&part.start);
                 let read = |target: &mut [u8]| input.read(target).map_err(|error| error.explain(&name));
                 let done = begin_at(&mut **decoder, &name, &track, read)?;
                 input.go_to(done, track.offset).map_err(|error| error.explain(&name))?;
@@ -237,12 +241,12 @@ impl Files {
                 Content::Columns(columns)
             }
         };
-        self.current = Some(Open { part, prints, name, content });
+        self.current = Some(OpenFile { part, prints, name, content });
         Ok(true)
     }
 
-    fn read_some(&mut self, given: &mut VecDeque<Given>, faults: &mut Faults) -> Result<(), Cause> {
-        let Some(Open { part, prints, name, content }) = &mut self.current else { return Ok(()) };
+    fn read_some(&mut self, given: &mut VecDeque<RowsRead>, faults: &mut Faults) -> Result<(), Cause> {
+        let Some(OpenFile { part, prints, name, content }) = &mut self.current else { return Ok(()) };
         let is_over = match (content, &mut self.decoder) {
             (Content::Columns(columns), _) => {
                 let batch = columns.next(faults)?;
@@ -250,9 +254,9 @@ impl Files {
                 if is_over {
                     self.done_bytes += columns.size_bytes;
                 }
-                let track = TextTrack::of_rows(columns.rows_read());
+                let track = TextProgress::of_rows(columns.rows_read());
                 if let Some(rows) = batch.filter(|batch| batch.num_rows() > 0) {
-                    given.push_back(Given { rows, place: Some(part.place(&track, *prints, false)) });
+                    given.push_back(RowsRead { rows, offset: Some(part.offset(&track, *prints, false)) });
                 }
                 is_over.then_some(track)
             }
@@ -275,14 +279,14 @@ impl Files {
                 };
                 faults.merge(decoder.faults());
                 track.take(count as u64, waiting, batches, |rows, track| {
-                    given.push_back(Given { rows, place: Some(part.place(track, *prints, count == 0)) });
+                    given.push_back(RowsRead { rows, offset: Some(part.offset(track, *prints, count == 0)) });
                 });
                 (count == 0).then_some(*track)
             }
             _ => None,
         };
         if let Some(track) = is_over {
-            self.changed.push(part.place(&track, *prints, true));
+            self.changed.push(part.offset(&track, *prints, true));
             self.current = None;
         }
         Ok(())
@@ -293,10 +297,11 @@ impl Files {
     }
 }
 
-/// The bytes of a text file, plain or compressed with zstd, which is recognised by its first bytes.
+/// The bytes of a text file, plain or compressed with zstd or gzip, which is recognised by its first bytes.
 pub(crate) enum TextInput {
     Plain(File, u64),
     Zstd(Box<ZstdReader<File>>),
+    Gzip(Box<GzipReader<File>>),
 }
 
 impl TextInput {
@@ -305,17 +310,13 @@ impl TextInput {
         let mut file = File::open(path).map_err(|error| failed(&place, error))?;
         let mut magic = Vec::new();
         file.by_ref().take(4).read_to_end(&mut magic).map_err(|error| failed(&place, error))?;
-        if magic.starts_with(&[0x1f, 0x8b]) {
-            return Err(Cause::user(format!(
-                "{place}: gzip is not supported; decompress it, or compress it with zstd"
-            )));
-        }
         // A pipe cannot go back, and a compressed pipe is not supported.
         if file.rewind().is_err() {
             file = File::open(path).map_err(|error| failed(&place, error))?;
         }
         Ok(match begins_zstd(&magic) {
             true => TextInput::Zstd(Box::new(ZstdReader::new(file))),
+            false if begins_gzip(&magic) => TextInput::Gzip(Box::new(GzipReader::new(file))),
             false => TextInput::Plain(file, 0),
         })
     }
@@ -325,6 +326,7 @@ impl TextInput {
         match self {
             TextInput::Plain(_, offset) => *offset,
             TextInput::Zstd(reader) => reader.offset(),
+            TextInput::Gzip(reader) => reader.offset(),
         }
     }
 
@@ -349,6 +351,7 @@ impl TextInput {
     pub(crate) fn read(&mut self, target: &mut [u8]) -> Result<usize, ZstdError> {
         match self {
             TextInput::Zstd(reader) => reader.read(target),
+            TextInput::Gzip(reader) => reader.read(target),
             TextInput::Plain(file, offset) => loop {
                 match file.read(target) {
                     Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
@@ -370,6 +373,9 @@ impl ZstdError {
             ZstdError::Io(error) => failed(place, error),
             ZstdError::Corrupt { offset, detail } => Cause::user(format!(
                 "{place}: damaged zstd file at byte {offset}: {detail}; copy it or compress it again"
+            )),
+            ZstdError::CorruptGzip { offset, detail } => Cause::user(format!(
+                "{place}: damaged gzip file at byte {offset}: {detail}; copy it or compress it again"
             )),
             ZstdError::Unsupported { detail } => Cause::user(format!(
                 "{place}: cannot be decompressed: {detail}; compress it with plain `zstd`"

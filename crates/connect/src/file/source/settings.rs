@@ -7,7 +7,7 @@ use tidemill_core::error::Cause;
 
 use super::listing;
 use super::pipe::is_pipe;
-use crate::formats::{BATCH_ROWS, CsvSettings, Format};
+use crate::formats::{BATCH_ROWS, CsvSettings, Format, without_compression};
 
 /// Which files to read, and how.
 #[derive(Clone, Debug)]
@@ -19,6 +19,9 @@ pub struct FileSettings {
     pub format: Option<Format>,
     /// Whether to wait at the end for more data, as `tail -F` does, and for new files. The source then never ends.
     pub follow: bool,
+    /// Whether to hear of changes from the system where that is possible, instead of looking at all files all the time. What is
+    /// read does not depend on it.
+    pub watch: bool,
     /// How a CSV file is written.
     pub csv: CsvSettings,
     /// The columns; `None`: those of the first file, inferred if it is text.
@@ -34,6 +37,7 @@ impl FileSettings {
             path: path.into(),
             format: None,
             follow: false,
+            watch: true,
             csv: CsvSettings::default(),
             schema: None,
             batch_rows: BATCH_ROWS,
@@ -45,15 +49,12 @@ impl FileSettings {
         self.batch_rows = self.batch_rows.max(1);
         let name = match Format::of_path(&self.path) {
             Some(_) => self.path.clone(),
-            None => match listing::list(&self.path)?.first() {
-                Some(first) => first.display().to_string(),
-                None => self.path.clone(),
-            },
+            None => first_file(&self.path)?.unwrap_or_else(|| self.path.clone()),
         };
         if self.format.is_none() {
             self.format = Some(Format::of_path(&name).ok_or_else(|| unknown_format(&name))?);
         }
-        let name = name.strip_suffix(".zst").unwrap_or(&name).to_ascii_lowercase();
+        let name = without_compression(&name).to_ascii_lowercase();
         if self.csv.delimiter.is_none() && name.ends_with(".tsv") {
             self.csv.delimiter = Some(b'\t');
         }
@@ -71,12 +72,21 @@ impl FileSettings {
     }
 }
 
+/// The first file that a path means: the file itself, or the first one of a folder or of those that match a pattern.
+///
+/// # Errors
+/// If the folder cannot be read, or the pattern is invalid.
+pub fn first_file(path: &str) -> Result<Option<String>, Cause> {
+    Ok(listing::list(path)?.first().map(|first| first.display().to_string()))
+}
+
 fn unknown_format(path: &str) -> Cause {
-    let reason = match path.ends_with(".gz") || path.ends_with(".bz2") || path.ends_with(".xz") {
-        true => {
-            "is compressed in a way that is not supported; decompress it, or compress it with zstd (.zst)"
+    let reason = match path.ends_with(".bz2") || path.ends_with(".xz") {
+        true => "the compression is not supported; compress the file with zstd (.zst) or gzip (.gz)",
+        false => {
+            "the extension does not tell the format; name it: format = 'csv', 'json', 'parquet' or \
+            'arrow'"
         }
-        false => "has no ending that tells its format; say format = 'csv', 'json', 'parquet' or 'arrow'",
     };
     Cause::user(format!("{path}: {reason}"))
 }

@@ -12,7 +12,7 @@ pub(crate) fn must_differ(schema: &Schema, format: &str) -> Result<(), Cause> {
     match schema.fields().iter().find(|field| !names.insert(field.name())) {
         None => Ok(()),
         Some(field) => Err(Cause::user(format!(
-            "two columns are named '{}', which {format} cannot hold; give one another name with AS: SELECT ... AS \
+            "two columns are named '{}', which {format} cannot hold; rename one of them with AS: SELECT ... AS \
              another_name",
             field.name()
         ))),

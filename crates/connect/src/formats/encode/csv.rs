@@ -72,7 +72,7 @@ impl CsvEncoder {
     #[cold]
     fn bad_value(&self, formatter: &ArrayFormatter<'_>, column: usize, row: usize) -> Cause {
         let error = formatter.value(row).try_to_string().err();
-        let error = error.unwrap_or_else(|| ArrowError::CastError("it has no text".into()));
+        let error = error.unwrap_or_else(|| ArrowError::CastError("it has no text form".into()));
         no_text("CSV", &self.names[column], &error)
     }
 }

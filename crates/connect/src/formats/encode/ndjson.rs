@@ -15,7 +15,7 @@ use tidemill_core::Cause;
 use super::{TextEncoder, unrepresentable};
 use crate::formats::encode::must_differ;
 
-/// Writes each row as a JSON object on a line of its own, with all its columns: NULL is `null`. JSON has no numbers for
+/// Writes each row as a JSON object on its own line, with all its columns: NULL is `null`. JSON has no numbers for
 /// NaN and the infinities, so they are written as the texts `"NaN"`, `"Infinity"` and `"-Infinity"`, as PostgreSQL
 /// writes them and our reader reads them. Timestamps are ISO 8601 (`2026-11-20T19:00:00`), binary values hexadecimal.
 #[derive(Debug)]

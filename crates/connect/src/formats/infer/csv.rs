@@ -4,9 +4,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use tidemill_core::error::Cause;
 
-use super::RECORDS_MAX;
 use super::guess::Guess;
+use super::{RECORDS_MAX, check_columns};
 use crate::formats::{CsvSettings, Step, different_names, field_text, is_name, next_record};
 
 const DELIMITERS: [u8; 4] = [b',', b'\t', b';', b'|'];
@@ -14,11 +15,12 @@ const DELIMITERS: [u8; 4] = [b',', b'\t', b';', b'|'];
 const DELIMITER_RECORDS: usize = 100;
 
 /// `None` if there is no record.
-pub(super) fn infer(sample: &[u8], settings: &mut CsvSettings) -> Option<SchemaRef> {
+pub(super) fn infer(sample: &[u8], settings: &mut CsvSettings) -> Result<Option<SchemaRef>, Cause> {
     let delimiter = settings.delimiter.unwrap_or_else(|| delimiter_of(sample, settings));
     settings.delimiter = Some(delimiter);
     let records = records(sample, delimiter, settings, RECORDS_MAX);
-    let (first, rest) = records.split_first()?;
+    let Some((first, rest)) = records.split_first() else { return Ok(None) };
+    check_columns(first.len())?;
     let mut guesses = vec![Guess::default(); first.len()];
     for record in rest.iter().filter(|record| record.len() == first.len()) {
         for (guess, text) in guesses.iter_mut().zip(record) {
@@ -37,7 +39,7 @@ pub(super) fn infer(sample: &[u8], settings: &mut CsvSettings) -> Option<SchemaR
     }
     let fields =
         names.into_iter().zip(guesses).map(|(name, guess)| Field::new(name, guess.data_type(), true));
-    Some(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
+    Ok(Some(Arc::new(Schema::new(fields.collect::<Vec<_>>()))))
 }
 
 /// Fields of records, `None` for NULL; broken records are left out.

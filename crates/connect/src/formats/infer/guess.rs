@@ -32,7 +32,7 @@ impl Guess {
         }
         let has_digits = text.bytes().any(|byte| byte.is_ascii_digit());
         let is_float = || Float64Type::parse(text).is_some();
-        // NaN and infinity alone make no column of numbers, but may stand in one.
+        // NaN and infinity alone make no column of numbers, but may be in one.
         if !has_digits && is_float() {
             (self.boolean, self.integer, self.date, self.timestamp) = (false, false, false, false);
             return;

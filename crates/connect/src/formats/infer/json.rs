@@ -1,22 +1,23 @@
 //! The columns of NDJSON: keys in the order in which they first occur.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_json::reader::{ValueIter, infer_json_schema_from_iterator};
-use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
 use serde_json::Value;
 use tidemill_core::error::Cause;
 
-use super::RECORDS_MAX;
 use super::guess::Guess;
+use super::{RECORDS_MAX, check_columns};
 use crate::formats::ndjson::NdjsonDecoder;
 use crate::formats::outermost_keys;
 use crate::formats::{DecoderSettings, RecordDecoder};
 
 /// `None` if there is no object.
 pub(super) fn infer(sample: &[u8]) -> Result<Option<SchemaRef>, Cause> {
+    let order = keys(sample)?;
     let lines = sample.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
     let object = |line| {
         let mut values = ValueIter::new(line, Some(2));
@@ -34,10 +35,9 @@ pub(super) fn infer(sample: &[u8]) -> Result<Option<SchemaRef>, Cause> {
         |count: usize| infer_json_schema_from_iterator(objects[..count].iter().map(Ok::<_, ArrowError>));
     // Where a key is now an object and now a number, there is no common type: the first object's is taken.
     let Ok(schema) = infer(objects.len()).or_else(|_| infer(1)) else { return Ok(None) };
+    check_columns(schema.fields().iter().map(count).sum())?;
     let mut fields: Vec<Field> = schema.fields().iter().map(|field| usual(field)).collect();
-    let order = keys(sample);
-    let place = |name: &str| order.iter().position(|key| *key == name.as_bytes());
-    fields.sort_by_key(|field| place(field.name()).unwrap_or(usize::MAX));
+    fields.sort_by_key(|field| order.get(field.name().as_bytes()).copied().unwrap_or(usize::MAX));
     with_times(sample, Arc::new(Schema::new(fields))).map(Some)
 }
 
@@ -60,11 +60,26 @@ fn with_numbers(objects: &mut [Value]) {
     }
 }
 
-/// The keys of the objects in the order in which they occur, as they are written; broken lines may add others.
-fn keys(sample: &[u8]) -> Vec<&[u8]> {
-    let mut known = HashSet::new();
+/// The keys of the objects, as they are written, with their places in the order in which they first occur; broken lines may
+/// add others.
+fn keys(sample: &[u8]) -> Result<HashMap<&[u8], usize>, Cause> {
+    let mut known = HashMap::new();
     let lines = sample.split(|byte| *byte == b'\n').take(RECORDS_MAX);
-    lines.flat_map(outermost_keys).filter(|key| known.insert(*key)).collect()
+    for key in lines.flat_map(outermost_keys) {
+        let place = known.len();
+        known.entry(key).or_insert(place);
+        check_columns(known.len())?;
+    }
+    Ok(known)
+}
+
+/// A field, or the fields of a struct.
+fn count(field: &FieldRef) -> usize {
+    match field.data_type() {
+        DataType::Struct(fields) => fields.iter().map(count).sum(),
+        DataType::List(item) => count(item),
+        _ => 1,
+    }
 }
 
 /// A column without values is VARCHAR, and numbers in lists are DOUBLE.
@@ -85,18 +100,23 @@ fn usual(field: &Field) -> Field {
 
 /// A column of strings that are all times is a column of times.
 fn with_times(sample: &[u8], schema: SchemaRef) -> Result<SchemaRef, Cause> {
-    let settings =
-        DecoderSettings { schema: schema.clone(), csv: Default::default(), batch_rows: RECORDS_MAX };
+    // Only these are decoded: a sample of many columns, of which each object has a few, would take much more memory.
+    let texts: Vec<usize> =
+        (0..schema.fields().len()).filter(|at| schema.field(*at).data_type() == &DataType::Utf8).collect();
+    if texts.is_empty() {
+        return Ok(schema);
+    }
+    let wanted =
+        Arc::new(schema.project(&texts).map_err(|error| Cause::bug(error.to_string()).with_source(error))?);
+    let settings = DecoderSettings { schema: wanted, csv: Default::default(), batch_rows: RECORDS_MAX };
     let mut decoder = NdjsonDecoder::new(settings)?;
     let mut batches = VecDeque::new();
     decoder.decode(sample, &mut batches)?;
     let fields = schema.fields().iter().enumerate().map(|(index, field)| {
         let mut guess = Guess::default();
-        if field.data_type() != &DataType::Utf8 {
-            return field.as_ref().clone();
-        }
+        let Ok(at) = texts.binary_search(&index) else { return field.as_ref().clone() };
         for batch in &batches {
-            batch.column(index).as_string::<i32>().iter().flatten().for_each(|text| guess.update(text));
+            batch.column(at).as_string::<i32>().iter().flatten().for_each(|text| guess.update(text));
         }
         match guess.data_type() {
             found @ (DataType::Date32 | DataType::Timestamp(..)) => {

@@ -21,6 +21,20 @@ pub const RECORDS_MAX: usize = 10_000;
 /// The most bytes that are examined.
 pub const SAMPLE_BYTES: usize = 1024 * 1024;
 
+/// The most columns that are inferred, counting the fields of structs. Whoever has more declares those that are needed.
+pub const COLUMNS_MAX: usize = 4096;
+
+/// Refuses more columns than that.
+fn check_columns(columns: usize) -> Result<(), Cause> {
+    match columns <= COLUMNS_MAX {
+        true => Ok(()),
+        false => Err(Cause::user(format!(
+            "it has more than {COLUMNS_MAX} columns, the most that are inferred; declare the columns that you need, or \
+             read it with format = 'lines'"
+        ))),
+    }
+}
+
 /// The columns of text that begins with `sample`; `is_whole`: that is all of it. Sets the delimiter and header of `csv`
 /// if they were left open. `place` names the input in messages.
 ///
@@ -37,12 +51,12 @@ pub const SAMPLE_BYTES: usize = 1024 * 1024;
 /// assert_eq!(schema.field(2).data_type(), &DataType::Float64);
 ///
 /// let refused = infer_text("none.csv", &Format::Csv, b"", true, &mut csv).unwrap_err();
-/// assert_eq!(refused.to_string(), "none.csv: it is empty, so its columns are unknown; declare the columns");
+/// assert_eq!(refused.to_string(), "none.csv: it is empty, so its columns cannot be inferred; declare them");
 /// # Ok::<(), tidemill_core::Cause>(())
 /// ```
 ///
 /// # Errors
-/// [`Cause::user`] if no record can be read.
+/// [`Cause::user`] if no record can be read, or if there are more than [`COLUMNS_MAX`] columns.
 pub fn infer_text(
     place: &str,
     format: &Format,
@@ -56,25 +70,59 @@ pub fn infer_text(
         complete.push(b'\n');
     }
     complete.truncate(memchr::memrchr(b'\n', &complete).map_or(0, |newline| newline + 1));
+    let of_place = |cause: Cause| cause.map_message(|text| format!("{place}: {text}"));
     let inferred = match format {
-        Format::Csv => csv::infer(&complete, csv),
-        Format::Json => json::infer(&complete)?,
+        Format::Csv => csv::infer(&complete, csv).map_err(of_place)?,
+        Format::Json => json::infer(&complete).map_err(of_place)?,
         Format::Lines => Some(lines_schema()),
         Format::LineProtocol => discover(&complete, RECORDS_MAX),
         Format::Own(own) => {
             return Err(Cause::user(format!(
-                "{place}: the format {} does not say which columns there are; declare the columns",
+                "{place}: the format {} does not describe its columns; declare them",
                 own.name()
             )));
         }
-        other => return Err(Cause::bug(format!("{other:?} is no text"))),
+        other => return Err(Cause::bug(format!("{other:?} is not a text format"))),
     };
     inferred.ok_or_else(|| match sample {
-        [] => Cause::user(format!("{place}: it is empty, so its columns are unknown; declare the columns")),
+        [] => Cause::user(format!("{place}: it is empty, so its columns cannot be inferred; declare them")),
         _ => Cause::user(format!(
-            "{place}: the columns cannot be told from its first {} bytes; check format and delimiter, or \
+            "{place}: its columns cannot be inferred from its first {} bytes; check format and delimiter, or \
              declare the columns",
             complete.len()
         )),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inferred(format: &Format, text: &str) -> Result<usize, Cause> {
+        let schema = infer_text("wide", format, text.as_bytes(), true, &mut CsvSettings::default());
+        schema.map(|schema| schema.fields().len())
+    }
+
+    #[test]
+    fn more_columns_than_anyone_needs_are_refused_with_a_way_out() {
+        let record = |columns: usize| (0..columns).map(|at| format!("c{at}")).collect::<Vec<_>>().join(",");
+        let objects = |keys: usize| (0..keys).map(|at| format!("{{\"k{at}\": {at}}}\n")).collect::<String>();
+        let inside = |keys: usize| {
+            let keys = (0..keys).map(|at| format!("\"k{at}\": 1")).collect::<Vec<_>>().join(", ");
+            format!("{{\"a\": {{{keys}}}}}\n")
+        };
+        assert_eq!(inferred(&Format::Csv, &format!("{}\n", record(COLUMNS_MAX))), Ok(COLUMNS_MAX));
+        assert_eq!(inferred(&Format::Json, &objects(COLUMNS_MAX)), Ok(COLUMNS_MAX));
+        assert_eq!(inferred(&Format::Json, &inside(COLUMNS_MAX)), Ok(1));
+        let more = COLUMNS_MAX + 1;
+        for refused in [
+            inferred(&Format::Csv, &format!("{}\n", record(more))),
+            inferred(&Format::Json, &objects(more)),
+            inferred(&Format::Json, &inside(more)),
+        ] {
+            let message = refused.unwrap_err().to_string();
+            assert!(message.starts_with("wide: it has more than 4096 columns"), "{message}");
+            assert!(message.contains("declare the columns"), "{message}");
+        }
+    }
 }

@@ -81,8 +81,8 @@ impl Column {
             }
             other => {
                 return Err(Cause::user(format!(
-                    "column '{}': line protocol has no {}; take VARCHAR, BIGINT, DOUBLE or BOOLEAN, or TIMESTAMP \
-                     for the time",
+                    "column '{}': line protocol has no {}; use VARCHAR, BIGINT, DOUBLE or BOOLEAN, or \
+                     TIMESTAMP for the time",
                     field.name(),
                     sql_type(other)
                 )));

@@ -10,7 +10,7 @@ use tidemill_core::{Clock, TimeOfDay};
 
 use super::marks::Marks;
 use super::points::Points;
-use super::shape::Line;
+use super::shape::MarkedLine;
 use super::{LineProtocolSettings, Precision};
 use crate::formats::{DecoderSettings, RecordDecoder, Waiting};
 
@@ -39,7 +39,7 @@ const PIECE_BYTES: usize = 64 * 1024;
 /// decoder.begin("agent");
 /// decoder.decode(b"cpu,host=a usage=0.5 1767225600000000000\ncpu,host=b usage=\n", &mut batches)?;
 /// assert_eq!(batches[0].num_rows(), 1);
-/// assert!(decoder.faults().samples[0].starts_with("agent, line 2: '' is no value"));
+/// assert!(decoder.faults().samples[0].starts_with("agent, line 2: '' is not a value"));
 /// # Ok::<(), tidemill_core::Cause>(())
 /// ```
 #[derive(Debug)]
@@ -210,7 +210,7 @@ impl LineProtocolDecoder {
         let arrival = self.arrival();
         let mut start = 0;
         while !marks.is_empty() {
-            let (line, rows_before) = (Line { start, marks }, self.points.rows());
+            let (line, rows_before) = (MarkedLine { start, marks }, self.points.rows());
             let (lines, count) = match is_checked {
                 true => self.points.push_alike(text, line, batch_rows, arrival),
                 false => (0, 0),
@@ -234,14 +234,14 @@ impl LineProtocolDecoder {
     }
 
     /// Takes a single line; returns how many marks it has.
-    fn take_line(&mut self, text: &[u8], line: Line, is_checked: bool, arrival: i64) -> usize {
+    fn take_line(&mut self, text: &[u8], line: MarkedLine, is_checked: bool, arrival: i64) -> usize {
         let is_end = |mark: &u32| text[*mark as usize] == b'\n';
         let count = line.marks.iter().position(is_end).map_or(line.marks.len(), |index| index + 1);
         let end = line.marks[count - 1] as usize;
         if !is_checked {
             self.take_checked(text, line.start, end);
         } else if self.take(text, line.start, end, arrival) {
-            self.points.learn(text, Line { marks: &line.marks[..count], ..line });
+            self.points.learn(text, MarkedLine { marks: &line.marks[..count], ..line });
         }
         count
     }
@@ -353,7 +353,7 @@ impl RecordDecoder for LineProtocolDecoder {
         (!self.discarding).then_some(Waiting { bytes: self.partial.len() as u64, line: self.line })
     }
 
-    fn go_on(&mut self, line: u64) {
+    fn resume_at(&mut self, line: u64) {
         self.partial.clear();
         self.discarding = false;
         self.line = line;

@@ -17,7 +17,7 @@ const COLUMNS_MAX: usize = 1024;
 /// The columns of the first points in a text of complete lines; `None` if there is no point. Integers and floats under
 /// one name make a DOUBLE; for other types the first one counts.
 pub(crate) fn discover(sample: &[u8], points_max: usize) -> Option<SchemaRef> {
-    let mut found = Found::default();
+    let mut found = DiscoveredColumns::default();
     let lines = sample.split(|byte| *byte == b'\n').filter_map(|line| std::str::from_utf8(line).ok());
     let points = lines.filter(|line| found.line(line.trim_ascii().as_bytes()).is_some()).take(points_max);
     if points.count() == 0 {
@@ -35,12 +35,12 @@ pub(crate) fn discover(sample: &[u8], points_max: usize) -> Option<SchemaRef> {
 }
 
 #[derive(Default)]
-struct Found {
+struct DiscoveredColumns {
     columns: Vec<(String, DataType)>,
     places: HashMap<String, usize>,
 }
 
-impl Found {
+impl DiscoveredColumns {
     /// `None` if the line is not a point.
     fn line(&mut self, line: &[u8]) -> Option<()> {
         let end = line.len();

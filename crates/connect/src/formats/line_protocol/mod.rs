@@ -1,7 +1,7 @@
 //! InfluxDB line protocol: `measurement,tag=value field=1.5,other=7i 1767225600000000000`, one point per line.
 //!
 //! - A tag or field goes into the column of its name (or of its name in another case if there is none), the measurement
-//!   and the time into columns of their own. What a point does not have is NULL. What has no column is left out, and
+//!   and the time into their own columns. What a point does not have is NULL. What has no column is left out, and
 //!   reported once per name.
 //! - Columns are VARCHAR (tags, strings), BIGINT and narrower integers, signed or not (`7i`, `7u`, and `7`), DOUBLE and
 //!   REAL (all numbers), BOOLEAN, and one TIMESTAMP. A tag or string fits only into a VARCHAR.
@@ -12,12 +12,12 @@
 //!   column, NULL in a column that is NOT NULL, a time out of range, bytes that are not UTF-8, a line or point over its
 //!   limits. The lines around it are kept.
 
-mod alike;
 mod block;
 mod boolean;
 mod column;
 mod decoder;
 mod discovery;
+mod equal_shape_lines;
 mod escapes;
 mod marks;
 mod names;
@@ -114,10 +114,13 @@ impl LineProtocolSettings {
     fn check(&self) -> Result<(), Cause> {
         if self.line_bytes_max == 0 || self.line_bytes_max > super::RECORD_LIMIT_BYTES {
             let limit = super::RECORD_LIMIT_BYTES;
-            return Err(Cause::user(format!("line_bytes_max = {}: take 1 to {limit}", self.line_bytes_max)));
+            return Err(Cause::user(format!(
+                "line_bytes_max = {}: choose 1 to {limit}",
+                self.line_bytes_max
+            )));
         }
         if self.values_max == 0 {
-            return Err(Cause::user("values_max = 0: take at least 1"));
+            return Err(Cause::user("values_max = 0: choose at least 1"));
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ const NAMES_MAX: usize = 4096;
 
 /// Where the values of a name go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Target {
+pub(super) enum ValueTarget {
     /// Into this column.
     Column(usize),
     /// Nowhere: there is no such column.
@@ -19,9 +19,9 @@ pub(super) enum Target {
 
 /// A name as it is written, including the `=` behind it.
 #[derive(Debug)]
-struct Known {
+struct KnownName {
     pattern: Pattern,
-    target: Target,
+    target: ValueTarget,
     /// The name that came after it last time.
     next: usize,
 }
@@ -30,15 +30,15 @@ struct Known {
 /// last time is tried first.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    known: Vec<Known>,
+    known: Vec<KnownName>,
     table: HashMap<Box<[u8]>, usize>,
     measurements: HashMap<Box<[u8]>, usize>,
 }
 
 /// A name in a text.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Found {
-    pub(super) target: Target,
+pub(super) struct NameMatch {
+    pub(super) target: ValueTarget,
     /// Its number, which is passed when the next one is looked up.
     pub(super) number: usize,
     /// Where the value begins.
@@ -48,10 +48,10 @@ pub(super) struct Found {
 impl Names {
     /// The name at `at`, if it followed the one with number `before` last time.
     #[inline(always)]
-    pub(super) fn follow(&self, before: usize, text: &[u8], at: usize) -> Option<Found> {
+    pub(super) fn follow(&self, before: usize, text: &[u8], at: usize) -> Option<NameMatch> {
         let number = self.known.get(before)?.next;
         let known = self.known.get(number)?;
-        let found = Found { target: known.target, number, value: at + known.pattern.len() };
+        let found = NameMatch { target: known.target, number, value: at + known.pattern.len() };
         known.pattern.is_at(text, at).then_some(found)
     }
 
@@ -63,8 +63,8 @@ impl Names {
         text: &[u8],
         at: usize,
         end: usize,
-        resolve: impl FnOnce(&[u8]) -> Target,
-    ) -> Result<Found, &'static str> {
+        resolve: impl FnOnce(&[u8]) -> ValueTarget,
+    ) -> Result<NameMatch, &'static str> {
         let equals = end_of_name(text, at, end)?;
         let name = &text[at..equals];
         let number = match self.table.get(name) {
@@ -72,7 +72,7 @@ impl Names {
             None => {
                 let target = resolve(name);
                 if self.known.len() >= NAMES_MAX {
-                    return Ok(Found { target, number: usize::MAX, value: equals + 1 });
+                    return Ok(NameMatch { target, number: usize::MAX, value: equals + 1 });
                 }
                 self.add(name, target)
             }
@@ -80,18 +80,18 @@ impl Names {
         if let Some(known) = self.known.get_mut(before) {
             known.next = number;
         }
-        Ok(Found { target: self.known[number].target, number, value: equals + 1 })
+        Ok(NameMatch { target: self.known[number].target, number, value: equals + 1 })
     }
 
     /// Where the values of a name go, if it was seen before.
-    pub(super) fn target(&self, name: &[u8]) -> Option<Target> {
+    pub(super) fn target(&self, name: &[u8]) -> Option<ValueTarget> {
         self.table.get(name).map(|number| self.known[*number].target)
     }
 
-    fn add(&mut self, name: &[u8], target: Target) -> usize {
+    fn add(&mut self, name: &[u8], target: ValueTarget) -> usize {
         let number = self.known.len();
         let pattern = Pattern::new([name, b"="].concat());
-        self.known.push(Known { pattern, target, next: usize::MAX });
+        self.known.push(KnownName { pattern, target, next: usize::MAX });
         self.table.insert(name.into(), number);
         number
     }
@@ -115,7 +115,7 @@ impl Names {
         }
         let number = self.known.len();
         let pattern = Pattern::new(name.to_vec());
-        self.known.push(Known { pattern, target: Target::Undeclared, next: usize::MAX });
+        self.known.push(KnownName { pattern, target: ValueTarget::Undeclared, next: usize::MAX });
         self.measurements.insert(name.into(), number);
         Some(number)
     }
@@ -130,7 +130,7 @@ fn end_of_name(text: &[u8], mut at: usize, end: usize) -> Result<usize, &'static
             Some(b'=') if at == start => return Err("a name is missing before '='"),
             Some(b'=') => return Ok(at),
             Some(b'\\') => at = behind_backslash(text, at, end, false),
-            _ => return Err("'=' is missing behind a name"),
+            _ => return Err("'=' is missing after a name"),
         }
     }
 }

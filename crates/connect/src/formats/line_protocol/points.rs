@@ -7,14 +7,14 @@ use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::{DataType, FieldRef, Schema, SchemaRef, TimeUnit};
 use tidemill_core::error::Cause;
 
-use super::alike::Alike;
 use super::boolean::boolean;
 use super::column::{Column, Refused, Value};
+use super::equal_shape_lines::EqualShapeLines;
 use super::escapes::{end_of_value, plain, unescape};
-use super::names::{Found, Names, Target};
+use super::names::{NameMatch, Names, ValueTarget};
 use super::numbers::{number, whole};
 use super::scan::find;
-use super::shape::{Line, Shapes};
+use super::shape::{MarkedLine, Shapes};
 use super::{LineProtocolSettings, Precision};
 use crate::formats::sql_type;
 
@@ -94,6 +94,8 @@ impl Points {
     }
 
     fn check(&self) -> Result<(), Cause> {
+        let fields = self.columns.iter().map(|column| Arc::clone(&column.field)).collect::<Vec<_>>();
+        crate::formats::text_length::refuse_lengths(&Schema::new(fields), "line protocol")?;
         let time = &self.settings.time_column;
         for (index, column) in self.columns.iter().enumerate() {
             let (name, data_type) = (column.field.name(), column.field.data_type());
@@ -101,16 +103,18 @@ impl Points {
             if is_time != matches!(data_type, DataType::Timestamp(..)) {
                 let text = match is_time {
                     true => format!(
-                        "it is the time of a point, so make it a TIMESTAMP, not {}",
+                        "it is the time of a point, so declare it as TIMESTAMP, not {}",
                         sql_type(data_type)
                     ),
-                    false => format!("only the column '{time}' is a TIMESTAMP; make it a BIGINT"),
+                    false => {
+                        format!("only the column '{time}' can be a TIMESTAMP; declare this one as BIGINT")
+                    }
                 };
                 return Err(Cause::user(format!("column '{name}' of line protocol: {text}")));
             }
             if self.measurement_column == Some(index) && !column.is_text() {
                 return Err(Cause::user(format!(
-                    "column '{name}': it is the measurement, so make it a VARCHAR"
+                    "column '{name}': it is the measurement, so declare it as VARCHAR"
                 )));
             }
         }
@@ -151,14 +155,14 @@ impl Points {
     pub(super) fn push_alike(
         &mut self,
         text: &[u8],
-        line: Line,
+        line: MarkedLine,
         rows_max: usize,
         arrival: Arrival,
     ) -> (usize, usize) {
         let Points { shapes, columns, settings, measurement_column, time_column, rows, .. } = self;
         let leaves_times_open = self.leaves_times_open;
         let Some(shape) = shapes.find(text, line) else { return (0, 0) };
-        let alike = Alike::new(text, line, shape, settings.line_bytes_max);
+        let alike = EqualShapeLines::new(text, line, shape, settings.line_bytes_max);
         let mut lines = alike.lines().min(rows_max.saturating_sub(*rows));
         if let Some(column) = measurement_column {
             let places = std::iter::repeat_n(alike.measurement(), lines);
@@ -178,7 +182,7 @@ impl Points {
     }
 
     /// Remembers the shape of a line that was just accepted, with all its marks.
-    pub(super) fn learn(&mut self, text: &[u8], line: Line) {
+    pub(super) fn learn(&mut self, text: &[u8], line: MarkedLine) {
         self.shapes.learn(text, line, &self.names);
     }
 
@@ -258,10 +262,9 @@ impl Points {
         self.time(text, skip_spaces(text, at, end), end, arrival)?;
         match self.required.iter().find(|column| self.columns[**column].lacks(self.rows)) {
             None => Ok(true),
-            Some(column) => Err(format!(
-                "column '{}' is NOT NULL, but there is no value",
-                self.columns[*column].field.name()
-            )),
+            Some(column) => {
+                Err(format!("column '{}' is NOT NULL, but has no value", self.columns[*column].field.name()))
+            }
         }
     }
 
@@ -288,7 +291,7 @@ impl Points {
         if value.is_empty() || text[..end].get(stop) == Some(&b'=') {
             return Err(self.bad_tag(value, &text[at..found.value]));
         }
-        if let Target::Column(column) = found.target {
+        if let ValueTarget::Column(column) = found.target {
             self.push_text(column, &text[found.value..], value.len(), has_backslash.then_some(&b", ="[..]))
                 .map_err(|refused| self.refusal(refused, column, value))?;
         }
@@ -298,7 +301,7 @@ impl Points {
     #[cold]
     fn bad_tag(&self, value: &[u8], name: &[u8]) -> String {
         match value.is_empty() {
-            true => format!("tag '{}' has no value; leave the tag out", shown(name)),
+            true => format!("tag '{}' has no value; remove the tag", shown(name)),
             false => format!("tag '{}': a '=' in the value must be written '\\='", shown(name)),
         }
     }
@@ -311,10 +314,12 @@ impl Points {
             Some(b'"') => {
                 let (stop, has_backslash) = end_of_value(text, found.value + 1, end, *b"\"\\");
                 if stop >= end {
-                    return Err("a string has no closing quote; a line's end ends the point".to_owned());
+                    return Err(
+                        "a string has no closing quote, and the end of the line ends the point".to_owned()
+                    );
                 }
                 let escaped = has_backslash.then_some(&b"\"\\"[..]);
-                if let Target::Column(column) = found.target {
+                if let ValueTarget::Column(column) = found.target {
                     self.push_text(column, &text[found.value + 1..], stop - found.value - 1, escaped)
                         .map_err(|refused| self.refusal(refused, column, &text[found.value..=stop]))?;
                 }
@@ -333,7 +338,7 @@ impl Points {
         if stop < end && !matches!(text[stop], b',' | b' ') {
             return Err(bad_value(text, found.value, end));
         }
-        if let (Target::Column(column), Some(value)) = (found.target, value) {
+        if let (ValueTarget::Column(column), Some(value)) = (found.target, value) {
             self.columns[column]
                 .push(self.rows, value)
                 .map_err(|refused| self.refusal(refused, column, &text[found.value..stop]))?;
@@ -349,7 +354,7 @@ impl Points {
         end: usize,
         before: usize,
         part: Part,
-    ) -> Result<Found, String> {
+    ) -> Result<NameMatch, String> {
         if let Some(found) = self.names.follow(before, text, at)
             && found.value <= end
         {
@@ -360,9 +365,9 @@ impl Points {
             let name = plain(raw, b", =");
             let target = target(&name, columns, settings);
             let is_new = undeclared.len() < UNDECLARED_MAX && !undeclared.contains(&name[..]);
-            if target == Target::Undeclared && is_new {
+            if target == ValueTarget::Undeclared && is_new {
                 let what = if part == Part::Tag { "tag" } else { "field" };
-                news.push(format!("{what} '{}' is left out, for no column has this name", shown(&name)));
+                news.push(format!("{what} '{}' is ignored because no column has this name", shown(&name)));
                 undeclared.insert(name.into());
             }
             target
@@ -401,7 +406,7 @@ impl Points {
         let given = match at == end {
             true => None,
             false => Some(whole(text, at, stop).ok_or_else(|| {
-                format!("'{}' is no time: a whole number since 1970", shown(&text[at..stop]))
+                format!("'{}' is not a time; a time is a whole number since 1970", shown(&text[at..stop]))
             })?),
         };
         let Some(column) = self.time_column else { return Ok(()) };
@@ -429,7 +434,7 @@ impl Points {
 }
 
 /// The column of a name; if none has exactly that name, one that differs only in case.
-fn target(name: &[u8], columns: &[Column], settings: &LineProtocolSettings) -> Target {
+fn target(name: &[u8], columns: &[Column], settings: &LineProtocolSettings) -> ValueTarget {
     let special = [settings.time_column.as_bytes(), settings.measurement_column.as_bytes()];
     let is_like = |candidate: &str, exact: bool| match exact {
         true => candidate.as_bytes() == name,
@@ -437,10 +442,10 @@ fn target(name: &[u8], columns: &[Column], settings: &LineProtocolSettings) -> T
     } && !special.contains(&candidate.as_bytes());
     for exact in [true, false] {
         if let Some(column) = columns.iter().position(|column| is_like(column.field.name(), exact)) {
-            return Target::Column(column);
+            return ValueTarget::Column(column);
         }
     }
-    Target::Undeclared
+    ValueTarget::Undeclared
 }
 
 fn index_of(schema: &Schema, name: &str) -> Option<usize> {
@@ -459,7 +464,7 @@ pub(super) fn skip_spaces(text: &[u8], mut at: usize, end: usize) -> usize {
 fn bad_value(text: &[u8], at: usize, end: usize) -> String {
     let stop = find(text, at, end, *b", ");
     let value = shown(&text[at.min(stop)..stop]);
-    format!("'{value}' is no value; write 1.5, 7i, 7u, true or \"text\"")
+    format!("'{value}' is not a value; write 1.5, 7i, 7u, true or \"text\"")
 }
 
 /// A point's time in a column's unit, rounded towards the past; `None` if it does not fit.

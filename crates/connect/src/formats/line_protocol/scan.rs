@@ -11,7 +11,7 @@ pub(super) fn load(text: &[u8], at: usize) -> Option<u64> {
     text.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
 }
 
-/// The first of the wanted bytes in `at..end`; `end` if there is none. The text may continue behind `end`.
+/// The first of the wanted bytes in `at..end`; `end` if there is none. The text may continue after `end`.
 #[inline(always)]
 pub(super) fn find<const N: usize>(text: &[u8], mut at: usize, end: usize, wanted: [u8; N]) -> usize {
     while at < end {

@@ -1,6 +1,6 @@
 //! The shape of a line: its names and separators. Most lines have the shape of one that came shortly before.
 
-use super::names::{Names, Target};
+use super::names::{Names, ValueTarget};
 use super::scan::Pattern;
 
 /// A tag or field of the lines of a shape.
@@ -9,7 +9,7 @@ pub(super) struct Pair {
     /// The separator before the name, the name, the `=` behind it.
     text: Pattern,
     /// Where its values go.
-    pub(super) target: Target,
+    pub(super) target: ValueTarget,
 }
 
 /// Lines of the same measurement with the same names in the same order, without strings, backslashes or redundant
@@ -25,14 +25,14 @@ pub(super) struct Shape {
 
 /// A line in its text: its start and its marks. The marks of the following lines may come after them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Line<'a> {
+pub(super) struct MarkedLine<'a> {
     pub(super) start: usize,
     pub(super) marks: &'a [u32],
 }
 
 impl Shape {
     /// The shape of a line that is a good point and has exactly these marks; `None` if they do not determine it.
-    pub(super) fn of(text: &[u8], line: Line, names: &Names) -> Option<Shape> {
+    pub(super) fn of(text: &[u8], line: MarkedLine, names: &Names) -> Option<Shape> {
         // The end of the measurement or of a value before each pair's name, the `=` behind it, what the time comes
         // after, the line's end.
         let has_time = line.marks.len().is_multiple_of(2);
@@ -68,7 +68,7 @@ impl Shape {
 
     /// Whether a line has this shape. Its values may still be invalid.
     #[inline(always)]
-    pub(super) fn fits(&self, text: &[u8], line: Line) -> bool {
+    pub(super) fn fits(&self, text: &[u8], line: MarkedLine) -> bool {
         let Some(last) = line.marks.get(self.marks() - 1) else { return false };
         let behind = line.marks[self.pairs.len() * 2] as usize;
         // There is none between two marks, so the marks within a pair's text are those of the pair.
@@ -86,7 +86,7 @@ impl Shape {
 /// The shapes seen so far, as far as they are kept.
 #[derive(Debug, Default)]
 pub(super) struct Shapes {
-    known: Vec<Known>,
+    known: Vec<KnownShape>,
     /// The shape of the last line.
     last: usize,
     /// The number of lines without a known shape.
@@ -94,7 +94,7 @@ pub(super) struct Shapes {
 }
 
 #[derive(Debug)]
-struct Known {
+struct KnownShape {
     shape: Shape,
     /// The shape that came after it last time.
     next: usize,
@@ -107,7 +107,7 @@ const STRANGE_PER_LEARNED: usize = 16;
 
 impl Shapes {
     /// The shape of this line, if it is known.
-    pub(super) fn find(&mut self, text: &[u8], line: Line) -> Option<&Shape> {
+    pub(super) fn find(&mut self, text: &[u8], line: MarkedLine) -> Option<&Shape> {
         let fits = |index: &usize| self.known[*index].shape.fits(text, line);
         let next = self.known.get(self.last)?.next;
         let found = [self.last, next].into_iter().find(fits).or_else(|| (0..self.known.len()).find(fits))?;
@@ -117,13 +117,13 @@ impl Shapes {
     }
 
     /// Keeps the shape of a good point that fits none of the known ones.
-    pub(super) fn learn(&mut self, text: &[u8], line: Line, names: &Names) {
+    pub(super) fn learn(&mut self, text: &[u8], line: MarkedLine, names: &Names) {
         self.strange += 1;
         if self.known.len() == SHAPES_MAX && !self.strange.is_multiple_of(STRANGE_PER_LEARNED) {
             return;
         }
         let Some(shape) = Shape::of(text, line, names) else { return };
-        let known = Known { shape, next: 0 };
+        let known = KnownShape { shape, next: 0 };
         match self.known.len() < SHAPES_MAX {
             true => self.known.push(known),
             false => self.known[self.strange / STRANGE_PER_LEARNED % SHAPES_MAX] = known,

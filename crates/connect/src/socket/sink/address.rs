@@ -6,9 +6,14 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ServerConfig};
 use tidemill_core::Cause;
+
+use crate::tls::{TlsStream, server_name};
 
 /// The address of a socket.
 ///
@@ -34,17 +39,25 @@ impl fmt::Display for SocketAddress {
 }
 
 impl SocketAddress {
+    /// The name that the certificate of what listens there must have.
+    pub(crate) fn server_name(&self) -> Result<ServerName<'static>, Cause> {
+        match self {
+            SocketAddress::Tcp(address) => server_name(address.rsplit_once(':').map_or("", |(host, _)| host)),
+            SocketAddress::Unix(_) => Err(Cause::user("a Unix socket has no TLS; use TCP")),
+        }
+    }
+
     /// The TCP addresses behind a name, if they are on this machine or may be elsewhere.
     fn resolve(&self, address: &str, allow_remote: bool) -> Result<Vec<SocketAddr>, Cause> {
         let resolved = address.to_socket_addrs().map_err(|error| match error.kind() {
-            ErrorKind::InvalidInput => Cause::user(format!("'{address}' is no address; write host:port")),
-            _ => Cause::operation(format!("'{address}' cannot be looked up: {error}")).with_source(error),
+            ErrorKind::InvalidInput => Cause::user(format!("'{address}' is not an address; write host:port")),
+            _ => Cause::operation(format!("'{address}' cannot be resolved: {error}")).with_source(error),
         })?;
         let resolved: Vec<SocketAddr> = resolved.collect();
         match resolved.iter().find(|address| !address.ip().is_loopback()) {
             Some(remote) if !allow_remote => Err(Cause::user(format!(
-                "'{address}' ({}) is not on this machine, and results are not encrypted; use 127.0.0.1, or \
-                 allow it with allow_remote = true",
+                "'{address}' ({}) is on another machine, and results are not encrypted without TLS; use 127.0.0.1, or \
+                 set allow_remote = true",
                 remote.ip()
             ))),
             _ => Ok(resolved),
@@ -67,7 +80,7 @@ impl SocketAddress {
         match self {
             SocketAddress::Unix(path) => UnixStream::connect(path).map(Stream::Unix).map_err(failed),
             SocketAddress::Tcp(address) => {
-                let mut last = Cause::operation(format!("'{address}' has no address"));
+                let mut last = Cause::operation(format!("'{address}' does not resolve to an address"));
                 for address in self.resolve(address, allow_remote)? {
                     match TcpStream::connect_timeout(&address, wait) {
                         Ok(stream) => {
@@ -156,13 +169,41 @@ impl Drop for Listener {
 /// A connection.
 pub(crate) enum Stream {
     Tcp(TcpStream),
+    Tls(TlsStream),
     Unix(UnixStream),
 }
 
 impl Stream {
+    /// The same connection, encrypted: what has connected shakes hands with what listens.
+    pub fn connect_tls(self, config: Arc<ClientConfig>, name: ServerName<'static>) -> io::Result<Stream> {
+        match self {
+            Stream::Tcp(stream) => TlsStream::connect(stream, config, name).map(Stream::Tls),
+            other => Ok(other),
+        }
+    }
+
+    /// The same connection, encrypted: what listens shakes hands with what has connected.
+    pub fn accept_tls(self, config: Arc<ServerConfig>) -> io::Result<Stream> {
+        match self {
+            Stream::Tcp(stream) => TlsStream::accept(stream, config).map(Stream::Tls),
+            other => Ok(other),
+        }
+    }
+
+    /// Tells the other side that nothing more comes.
+    pub fn end(&mut self) -> io::Result<()> {
+        if let Stream::Tls(stream) = self {
+            // Whoever does not take the farewell sees the end of the connection all the same.
+            let _ = stream.end();
+        }
+        self.shutdown(Shutdown::Write)
+    }
+
+    /// Another handle, by which to shut the connection down.
     pub fn try_clone(&self) -> io::Result<Stream> {
         match self {
             Stream::Tcp(stream) => stream.try_clone().map(Stream::Tcp),
+            Stream::Tls(stream) => stream.socket().try_clone().map(Stream::Tcp),
             Stream::Unix(stream) => stream.try_clone().map(Stream::Unix),
         }
     }
@@ -170,6 +211,7 @@ impl Stream {
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         match self {
             Stream::Tcp(stream) => stream.shutdown(how),
+            Stream::Tls(stream) => stream.socket().shutdown(how),
             Stream::Unix(stream) => stream.shutdown(how),
         }
     }
@@ -181,6 +223,10 @@ impl Stream {
                 stream.set_read_timeout(Some(timeout))?;
                 stream.set_write_timeout(Some(timeout))
             }
+            Stream::Tls(stream) => {
+                stream.socket().set_read_timeout(Some(timeout))?;
+                stream.socket().set_write_timeout(Some(timeout))
+            }
             Stream::Unix(stream) => {
                 stream.set_read_timeout(Some(timeout))?;
                 stream.set_write_timeout(Some(timeout))
@@ -191,6 +237,7 @@ impl Stream {
     pub fn set_nonblocking(&self, is_nonblocking: bool) -> io::Result<()> {
         match self {
             Stream::Tcp(stream) => stream.set_nonblocking(is_nonblocking),
+            Stream::Tls(stream) => stream.socket().set_nonblocking(is_nonblocking),
             Stream::Unix(stream) => stream.set_nonblocking(is_nonblocking),
         }
     }
@@ -200,6 +247,7 @@ impl Read for Stream {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         match self {
             Stream::Tcp(stream) => stream.read(bytes),
+            Stream::Tls(stream) => stream.read(bytes),
             Stream::Unix(stream) => stream.read(bytes),
         }
     }
@@ -209,12 +257,16 @@ impl Write for Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Stream::Tcp(stream) => stream.write(bytes),
+            Stream::Tls(stream) => stream.write(bytes),
             Stream::Unix(stream) => stream.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        match self {
+            Stream::Tls(stream) => stream.flush(),
+            Stream::Tcp(_) | Stream::Unix(_) => Ok(()),
+        }
     }
 }
 
@@ -222,7 +274,7 @@ impl Write for Stream {
 pub(crate) fn refuse_table(format: &crate::formats::encode::TextFormat) -> Result<(), Cause> {
     match format {
         crate::formats::encode::TextFormat::Table(_) => {
-            Err(Cause::user("a socket sends lines; use the format csv or ndjson"))
+            Err(Cause::user("a socket sends lines of text; use the format csv or ndjson"))
         }
         _ => Ok(()),
     }

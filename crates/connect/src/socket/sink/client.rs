@@ -1,7 +1,6 @@
 //! A socket that connects to a reader and sends it rows.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::Shutdown;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,10 +9,12 @@ use std::time::{Duration, Instant};
 
 use arrow_schema::SchemaRef;
 use tidemill_core::{Cause, CycleOutput, Fault, Sink};
+use tracing::{info, warn};
 
 use super::address::{SocketAddress, Stream, refuse_table};
 use crate::formats::encode::TextFormat;
 use crate::pending::PendingText;
+use crate::tls::{TlsClientSettings, failure};
 
 /// How rows are sent to a reader that listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub struct SocketClientSettings {
     pub connect_wait: Duration,
     /// How long the reader has at the end to read everything and close the connection.
     pub linger: Duration,
+    /// TCP: whom to trust as the reader; `None`: no TLS.
+    pub tls: Option<TlsClientSettings>,
 }
 
 impl SocketClientSettings {
@@ -36,6 +39,7 @@ impl SocketClientSettings {
             allow_remote: false,
             connect_wait: Duration::from_secs(30),
             linger: Duration::from_secs(5),
+            tls: None,
         }
     }
 }
@@ -47,7 +51,7 @@ impl SocketClientSettings {
 /// reader may get lines twice, and an incomplete last line on the old connection. **What may be lost**: text of earlier
 /// commits that the operating system had accepted and the reader had not read when the connection broke. A reader that
 /// must have every row exactly once should read a file. A reader that closes its own sending side counts as gone; what
-/// it sends is ignored. Data is not encrypted, so other machines must be explicitly allowed.
+/// it sends is ignored. Without TLS, data is not encrypted, so other machines must be explicitly allowed.
 ///
 /// ```
 /// use std::io::Read;
@@ -72,14 +76,16 @@ impl SocketClientSettings {
 pub struct SocketClientSink {
     pending: PendingText,
     connection: Connection,
+    /// Why the first attempt to connect failed, as long as the reader has not come.
+    away: Option<Cause>,
 }
 
 /// What has happened on a connection, and a way to stop waiting for its reader. Cloning is cheap.
 #[derive(Clone, Default)]
-pub struct SocketClientStatus(Arc<Shared>);
+pub struct SocketClientStatus(Arc<ClientState>);
 
 #[derive(Default)]
-struct Shared {
+struct ClientState {
     is_stopped: AtomicBool,
     connections: AtomicU64,
 }
@@ -120,18 +126,48 @@ impl SocketClientSink {
         schema: &SchemaRef,
         settings: &SocketClientSettings,
     ) -> Result<SocketClientSink, Cause> {
+        let mut sink = SocketClientSink::unconnected(address, schema, settings)?;
+        sink.connection.send(&[])?;
+        Ok(sink)
+    }
+
+    /// As [`connect`](SocketClientSink::connect), but does not wait for a reader: if there is none, the sink is
+    /// [`away`](Sink::away), and waits for it when it [arrives](Sink::arrive).
+    ///
+    /// # Errors
+    /// [`Cause::user`] as for `connect`.
+    pub fn open(
+        address: &SocketAddress,
+        schema: &SchemaRef,
+        settings: &SocketClientSettings,
+    ) -> Result<SocketClientSink, Cause> {
+        let mut sink = SocketClientSink::unconnected(address, schema, settings)?;
+        match sink.connection.try_send(&[]) {
+            Err(cause) if cause.fault == Fault::Operation => {
+                sink.connection.stream = None;
+                sink.away = Some(cause);
+            }
+            connected => connected?,
+        }
+        Ok(sink)
+    }
+
+    fn unconnected(
+        address: &SocketAddress,
+        schema: &SchemaRef,
+        settings: &SocketClientSettings,
+    ) -> Result<SocketClientSink, Cause> {
         refuse_table(&settings.format)?;
         address.check(settings.allow_remote)?;
         let pending = PendingText::new(schema, settings.format.encoder(schema)?);
-        let mut connection = Connection {
+        let connection = Connection {
             address: address.clone(),
             settings: settings.clone(),
             header: pending.header(),
             stream: None,
             status: SocketClientStatus::default(),
         };
-        connection.send(&[])?;
-        Ok(SocketClientSink { pending, connection })
+        Ok(SocketClientSink { pending, connection, away: None })
     }
 
     /// What has happened so far, and a way to stop.
@@ -151,6 +187,21 @@ impl Sink for SocketClientSink {
             .take(*cycles.end(), |text, _| if text.is_empty() { Ok(()) } else { connection.send(text) })
     }
 
+    fn away(&self) -> Option<Cause> {
+        self.away.clone()
+    }
+
+    fn arrive(&mut self) -> Result<(), Cause> {
+        self.connection.send(&[])?;
+        self.away = None;
+        Ok(())
+    }
+
+    fn stopper(&self) -> Option<Box<dyn Fn() + Send + Sync>> {
+        let status = self.status();
+        Some(Box::new(move || status.stop()))
+    }
+
     fn finish(&mut self) -> Result<(), Cause> {
         self.connection.finish()
     }
@@ -167,6 +218,7 @@ impl Connection {
         loop {
             let Err(cause) = self.try_send(text) else { return Ok(()) };
             self.stream = None;
+            warn!(reader = %self.address, %cause, retry_in = ?pause, "rows cannot be sent");
             let until = *until.get_or_insert_with(|| Instant::now() + self.settings.connect_wait);
             if cause.fault != Fault::Operation || self.is_stopped() || Instant::now() + pause > until {
                 return Err(cause);
@@ -178,13 +230,24 @@ impl Connection {
 
     fn try_send(&mut self, text: &[u8]) -> Result<(), Cause> {
         if self.stream.is_none() {
-            let stream = self.address.connect(self.settings.allow_remote, PAUSES.1)?;
+            let stream = self.connect()?;
             stream.set_timeout(LOOK_EVERY)?;
-            self.status.0.connections.fetch_add(1, Ordering::Relaxed);
+            let before = self.status.0.connections.fetch_add(1, Ordering::Relaxed);
+            info!(reader = %self.address, connections = before + 1, "connected; rows are sent");
             self.stream = Some(stream);
             self.write_header()?;
         }
         self.write_text(text)
+    }
+
+    fn connect(&self) -> Result<Stream, Cause> {
+        let stream = self.address.connect(self.settings.allow_remote, PAUSES.1)?;
+        let Some(tls) = &self.settings.tls else { return Ok(stream) };
+        stream.connect_tls(tls.load()?, self.address.server_name()?).map_err(|error| match failure(&error) {
+            // It stays so until someone changes something: no need to wait.
+            Some(reason) => Cause::user(format!("the reader at '{}': {reason}", self.address)),
+            None => Cause::operation(format!("no TLS with the reader at '{}': {error}", self.address)),
+        })
     }
 
     fn write_header(&mut self) -> Result<(), Cause> {
@@ -198,23 +261,31 @@ impl Connection {
         let is_stopped = &self.status.0.is_stopped;
         let address = &self.address;
         let Some(stream) = &mut self.stream else { return Ok(()) };
-        while !text.is_empty() {
-            match stream.write(text) {
-                Ok(0) => return Err(Cause::operation(format!("the reader at '{address}' has gone"))),
-                Ok(length) => text = &text[length..],
+        loop {
+            // What is encrypted is not yet sent.
+            let written =
+                if text.is_empty() { stream.flush().map(|()| None) } else { stream.write(text).map(Some) };
+            match written {
+                Ok(None) => return Ok(()),
+                Ok(Some(0)) => {
+                    return Err(Cause::operation(format!("the reader at '{address}' has disconnected")));
+                }
+                Ok(Some(length)) => text = &text[length..],
                 Err(error) if is_wait(&error) && is_stopped.load(Ordering::Acquire) => {
                     return Err(Cause::operation(format!(
-                        "stopped while the reader at '{address}' did not read"
+                        "the query was stopped while the reader at '{address}' was not reading"
                     )));
                 }
                 Err(error) if is_wait(&error) => {}
                 Err(error) => {
-                    return Err(Cause::operation(format!("the connection to '{address}' broke: {error}"))
-                        .with_source(error));
+                    let reason = failure(&error).unwrap_or_else(|| error.to_string());
+                    return Err(Cause::operation(format!(
+                        "the connection to '{address}' was lost: {reason}"
+                    ))
+                    .with_source(error));
                 }
             }
         }
-        Ok(())
     }
 
     fn is_stopped(&self) -> bool {
@@ -225,7 +296,7 @@ impl Connection {
     fn finish(&mut self) -> Result<(), Cause> {
         let until = Instant::now() + self.settings.linger;
         let Some(mut stream) = self.stream.take() else { return Ok(()) };
-        if stream.shutdown(Shutdown::Write).is_err() {
+        if stream.end().is_err() {
             return Ok(());
         }
         let mut ignored = [0; 4096];

@@ -7,7 +7,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustls::ServerConfig;
+use tracing::warn;
+
 use super::address::Stream;
+use crate::tls::failure;
 
 /// The outcome of queueing a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,17 +47,30 @@ struct QueueState {
 
 impl SocketReader {
     /// Starts a thread that sends to this reader.
-    pub fn start(stream: Stream) -> io::Result<SocketReader> {
+    pub fn start(stream: Stream, tls: Option<Arc<ServerConfig>>) -> io::Result<SocketReader> {
         let queue = Arc::<Queue>::default();
-        let (mut sending, shared) = (stream.try_clone()?, queue.clone());
+        let (closing, shared) = (stream.try_clone()?, queue.clone());
         thread::Builder::new().name("socket-reader".into()).spawn(move || {
-            // Whatever the error, it means that this reader has gone.
-            let _ = shared.send_all(&mut sending);
-            let _ = sending.shutdown(Shutdown::Write);
+            // Not in the thread that accepts: a reader may take its time.
+            let accepted = match tls {
+                None => Ok(stream),
+                Some(config) => stream.accept_tls(config),
+            };
+            match accepted {
+                Ok(mut stream) => {
+                    // Whatever the error, it means that this reader has gone.
+                    let _ = shared.send_all(&mut stream);
+                    let _ = stream.end();
+                }
+                Err(error) => {
+                    let reason = failure(&error).unwrap_or_else(|| error.to_string());
+                    warn!(reason, "a reader is cut off");
+                }
+            }
             shared.lock().is_over = true;
             shared.changed.notify_all();
         })?;
-        Ok(SocketReader { stream, queue })
+        Ok(SocketReader { stream: closing, queue })
     }
 
     /// Adds a text to the buffer, unless that would exceed `bytes_max`. An empty buffer accepts any text, so that a
@@ -114,6 +131,7 @@ impl Queue {
     fn send_all(&self, stream: &mut Stream) -> io::Result<()> {
         while let Some(text) = self.next() {
             stream.write_all(&text)?;
+            stream.flush()?;
             self.lock().bytes -= text.len();
         }
         Ok(())

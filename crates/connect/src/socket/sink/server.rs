@@ -13,6 +13,7 @@ use super::address::{Listener, SocketAddress, refuse_table};
 use super::reader::{Pushed, SocketReader};
 use crate::formats::encode::TextFormat;
 use crate::pending::PendingText;
+use crate::tls::{TlsServer, TlsServerSettings};
 
 /// How a listening socket serves its readers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +30,9 @@ pub struct SocketServerSettings {
     pub first_reader_wait: Duration,
     /// How long readers have at the end of the query to receive what waits for them.
     pub linger: Duration,
+    /// TCP: the certificate that readers are shown, and whose certificates they must show; `None`: no TLS. A reader that
+    /// does not speak it is cut off; the log says why.
+    pub tls: Option<TlsServerSettings>,
 }
 
 impl SocketServerSettings {
@@ -41,6 +45,7 @@ impl SocketServerSettings {
             buffer_bytes: 8 << 20,
             first_reader_wait: Duration::ZERO,
             linger: Duration::from_secs(5),
+            tls: None,
         }
     }
 }
@@ -51,8 +56,8 @@ impl SocketServerSettings {
 /// rows that come while no one is connected go nowhere (they are counted). A reader that is too slow is disconnected
 /// when its buffer is full, so a reader never holds up the query. It may have received part of a commit, which it can
 /// detect because lines end with a line break. A commit returns when its text waits for each reader, not when they have
-/// it: a reader that must not miss rows should read a file. Data is not encrypted, and anyone who can reach the address
-/// can read, so addresses that other machines can reach are refused unless they are allowed.
+/// it: a reader that must not miss rows should read a file. Without TLS, data is not encrypted and anyone who can reach the
+/// address can read, so addresses that other machines can reach are refused unless they are allowed.
 ///
 /// ```
 /// use std::io::Read;
@@ -76,16 +81,16 @@ pub struct SocketServerSink {
     address: SocketAddress,
     pending: PendingText,
     settings: SocketServerSettings,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     acceptor: Option<thread::JoinHandle<()>>,
     has_waited: bool,
 }
 
 /// What has happened at a listening socket. Cloning is cheap, and any thread can ask.
 #[derive(Clone)]
-pub struct SocketServerStatus(Arc<Shared>);
+pub struct SocketServerStatus(Arc<ServerState>);
 
-struct Shared {
+struct ServerState {
     readers: Mutex<Vec<SocketReader>>,
     connected: Condvar,
     is_closing: AtomicBool,
@@ -141,9 +146,10 @@ impl SocketServerSink {
     ) -> Result<SocketServerSink, Cause> {
         refuse_table(&settings.format)?;
         let pending = PendingText::new(schema, settings.format.encoder(schema)?);
+        let tls = settings.tls.clone().map(TlsServer::open).transpose()?;
         let listener = address.listen(settings.allow_remote)?;
         let address = listener.address()?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ServerState {
             readers: Mutex::default(),
             connected: Condvar::new(),
             is_closing: AtomicBool::new(false),
@@ -157,7 +163,7 @@ impl SocketServerSink {
         let accepting = shared.clone();
         let acceptor = thread::Builder::new()
             .name("socket-acceptor".into())
-            .spawn(move || accepting.accept_all(&listener, &header, readers_max))?;
+            .spawn(move || accepting.accept_all(&listener, tls.as_ref(), &header, readers_max))?;
         let (settings, acceptor) = (settings.clone(), Some(acceptor));
         Ok(SocketServerSink { address, pending, settings, shared, acceptor, has_waited: false })
     }
@@ -217,12 +223,18 @@ impl Drop for SocketServerSink {
     }
 }
 
-impl Shared {
+impl ServerState {
     fn lock(&self) -> MutexGuard<'_, Vec<SocketReader>> {
         self.readers.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    fn accept_all(&self, listener: &Listener, header: &Arc<[u8]>, readers_max: usize) {
+    fn accept_all(
+        &self,
+        listener: &Listener,
+        tls: Option<&TlsServer>,
+        header: &Arc<[u8]>,
+        readers_max: usize,
+    ) {
         loop {
             let stream = listener.accept();
             if self.is_closing.load(Ordering::Acquire) {
@@ -239,7 +251,7 @@ impl Shared {
                 self.refused.fetch_add(1, Ordering::Relaxed);
                 continue;
             }
-            let Ok(reader) = SocketReader::start(stream) else {
+            let Ok(reader) = SocketReader::start(stream, tls.map(TlsServer::config)) else {
                 self.refused.fetch_add(1, Ordering::Relaxed);
                 continue;
             };

@@ -8,11 +8,16 @@ use std::time::{Duration, Instant};
 use arrow_schema::SchemaRef;
 use tidemill_core::error::Cause;
 use tidemill_core::source::{Faults, Polled};
+use tracing::{info, warn};
 
-use super::connection::{Connection, Delivery, Done, End, Socket, spawn};
-use super::intake::Intake;
-use super::room::Room;
+use super::connection::{Socket, spawn};
+use super::connection_queue::ConnectionQueue;
+use super::connection_reader::{Connection, End, EndNotifier};
+use super::decoding_threads::DecodingThreads;
+use super::queue_room::QueueRoom;
+use super::read_permits::ReadPermits;
 use super::{Decoding, SocketSettings};
+use crate::tls::failure;
 
 /// The pause after the first failed attempt; each further failure doubles it.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
@@ -26,13 +31,15 @@ pub(super) type Connect = Box<dyn Fn() -> io::Result<Socket> + Send>;
 
 /// The connection to a server.
 pub(super) struct Client {
-    intake: Intake,
+    intake: ConnectionQueue,
+    room: Arc<QueueRoom>,
+    decoding_threads: DecodingThreads,
     settings: SocketSettings,
     /// The server, for messages.
     place: String,
     state: State,
     /// The socket that is being read, so that it can be closed.
-    socket: Arc<Mutex<Option<Socket>>>,
+    socket: Arc<Mutex<Option<Arc<Socket>>>>,
 }
 
 enum State {
@@ -47,8 +54,10 @@ enum State {
 
 impl Client {
     pub(super) fn new(connect: Connect, place: String, settings: SocketSettings) -> Client {
-        let (intake, socket) = (Intake::new(settings.stamping()), Arc::new(Mutex::new(None)));
-        Client { intake, settings, place, state: State::Waiting(connect), socket }
+        let (intake, socket) = (ConnectionQueue::new(settings.stamping()), Arc::new(Mutex::new(None)));
+        let room = QueueRoom::new(settings.queue_bytes);
+        let decoding_threads = DecodingThreads::new(Arc::clone(&room));
+        Client { intake, room, decoding_threads, settings, place, state: State::Waiting(connect), socket }
     }
 
     pub(super) fn poll(
@@ -85,13 +94,12 @@ impl Client {
             stopped,
             place: self.place.clone(),
             settings: self.settings.clone(),
-            decoding: decoding.clone(),
             socket: Arc::clone(&self.socket),
         };
-        let deliveries = self.intake.sender();
+        let (_, decoder) = self.decoding_threads.assign(decoding, &self.intake.sender())?;
         // Not joined at the end: it may wait for a server that does not answer, and ends by itself after
         // that.
-        spawn(THREAD, move || sessions.run(&Done { number: THREAD, deliveries })).map(|_| ())?;
+        spawn(THREAD, move || sessions.run(&EndNotifier { number: THREAD, decoder })).map(|_| ())?;
         Ok(())
     }
 
@@ -101,6 +109,10 @@ impl Client {
 
     pub(super) fn rows(&self) -> u64 {
         self.intake.rows()
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        self.room.held_bytes()
     }
 }
 
@@ -126,31 +138,35 @@ struct Sessions {
     stopped: Receiver<()>,
     place: String,
     settings: SocketSettings,
-    decoding: Decoding,
-    socket: Arc<Mutex<Option<Socket>>>,
+    socket: Arc<Mutex<Option<Arc<Socket>>>>,
 }
 
 impl Sessions {
-    fn run(&self, done: &Done) {
+    fn run(&self, done: &EndNotifier) {
         let mut failed = 0;
         let mut pause = PAUSE_MIN;
         loop {
             match (self.connect)() {
                 Ok(socket) => {
+                    info!(server = self.place, failed, "connected; rows are read");
                     failed = 0;
                     match self.read(socket, done) {
                         Ok((End::Closed, received)) if !self.settings.end_with_last_connection => {
+                            warn!(server = self.place, retry_in = ?pause, "the server has closed the connection");
                             // A server that hangs up at once is not asked again and again without a pause.
                             pause = if received { PAUSE_MIN } else { pause };
                         }
                         Ok(_) => return,
-                        Err(cause) => return done.send(Delivery::Failed(cause)),
+                        Err(cause) => return done.fail(cause),
                     }
                 }
                 Err(error) => {
                     failed += 1;
+                    let reason = failure(&error);
+                    let error = reason.as_deref().map_or_else(|| error.to_string(), str::to_owned);
+                    warn!(server = self.place, failed, error, retry_in = ?pause, "no connection");
                     if failed >= self.settings.attempts_max {
-                        return done.send(Delivery::Failed(self.gives_up(failed, &error)));
+                        return done.fail(self.gives_up(failed, &error, reason.is_some()));
                     }
                 }
             }
@@ -162,30 +178,29 @@ impl Sessions {
     }
 
     /// Reads a connection to its end; also returns whether anything came.
-    fn read(&self, socket: Socket, done: &Done) -> Result<(End, bool), Cause> {
+    fn read(&self, socket: Socket, done: &EndNotifier) -> Result<(End, bool), Cause> {
         socket.prepare(self.settings.idle_timeout)?;
-        self.remember(Some(socket.try_clone()?));
+        let handle = Arc::new(socket.try_clone()?);
+        self.remember(Some(Arc::clone(&handle)));
         // The thread that drops the source closes the remembered socket; this one came too late for that.
         if self.stopped.try_recv() == Err(TryRecvError::Disconnected) {
             return Ok((End::NobodyListens, false));
         }
-        let decoder = self.decoding.decoder()?;
         let mut received = false;
-        let room = Room::new();
-        let connection = Connection { socket, name: &self.place, decoder, done, room };
+        let permits = ReadPermits::new();
+        let connection = Connection { socket, handle, name: &self.place, done, permits, quota: None };
         let end = connection.read(|_| received = true);
         self.remember(None);
         Ok((end, received))
     }
 
-    fn remember(&self, socket: Option<Socket>) {
+    fn remember(&self, socket: Option<Arc<Socket>>) {
         *self.socket.lock().unwrap_or_else(PoisonError::into_inner) = socket;
     }
 
-    fn gives_up(&self, attempts: u32, error: &io::Error) -> Cause {
-        Cause::operation(format!(
-            "{}: no connection after {attempts} attempts: {error}; start the server first",
-            self.place
-        ))
+    /// Whoever reads why TLS failed also reads what to do.
+    fn gives_up(&self, attempts: u32, error: &str, is_about_tls: bool) -> Cause {
+        let remedy = if is_about_tls { "" } else { "; start the server first" };
+        Cause::operation(format!("{}: no connection after {attempts} attempts: {error}{remedy}", self.place))
     }
 }

@@ -1,27 +1,36 @@
-//! Listens, accepts connections, and reads each on a thread of its own.
+//! Listens, accepts connections, and reads each on its own thread.
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::TcpListener;
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use arrow_schema::SchemaRef;
+use rustls::ServerConfig;
 use tidemill_core::Heard;
 use tidemill_core::error::Cause;
 use tidemill_core::source::{Faults, Polled};
+use tracing::debug;
 
-use super::connection::{Connection, Done, Socket, spawn};
-use super::intake::Intake;
-use super::room::Room;
+use super::connection::{Socket, spawn};
+use super::connection_queue::ConnectionQueue;
+use super::connection_reader::{Connection, EndNotifier};
+use super::decoding_threads::DecodingThreads;
+use super::queue_room::QueueRoom;
+use super::read_permits::ReadPermits;
 use super::{Decoding, SocketSettings};
+use crate::quotas::{ClientQuota, ClientQuotas};
+use crate::tls::{TlsServer, failure};
 
 /// How often it checks for new connections while no rows come.
 const ACCEPT_INTERVAL: Duration = Duration::from_millis(10);
 /// The most connections that are accepted before checking for rows.
 const ACCEPTED_AT_ONCE: usize = 256;
+/// A connection over which nothing ever came may be closed in favour of another after this time.
+const NEVER_SENT_FOR_ANOTHER: Duration = Duration::from_secs(1);
 /// How often it checks for connections that have fallen silent.
 const SILENCE_INTERVAL: Duration = Duration::from_millis(100);
 /// How long to pause after accepting a connection has failed.
@@ -35,11 +44,12 @@ pub(super) enum Listener {
 }
 
 impl Listener {
-    fn accept(&self) -> io::Result<(Socket, Option<String>)> {
+    /// A connection, and the address of the other side, if it has one.
+    fn accept(&self) -> io::Result<(Socket, Option<SocketAddr>)> {
         match self {
-            Listener::Tcp(listener) => listener
-                .accept()
-                .map(|(stream, peer)| (Socket::Tcp(stream), Some(format!("tcp peer {peer}")))),
+            Listener::Tcp(listener) => {
+                listener.accept().map(|(stream, peer)| (Socket::Tcp(stream), Some(peer)))
+            }
             Listener::Unix(listener) => listener.accept().map(|(stream, _)| (Socket::Unix(stream), None)),
         }
     }
@@ -48,11 +58,29 @@ impl Listener {
 /// An accepted connection and the thread that reads it.
 #[derive(Debug)]
 struct Reader {
-    socket: Socket,
+    /// To close the connection.
+    handle: Arc<Socket>,
     thread: JoinHandle<()>,
-    room: Arc<Room>,
+    permits: Arc<ReadPermits>,
+    /// The name of the connection in messages.
+    name: String,
+    /// The other side's address; `None` for a Unix socket.
+    client: Option<IpAddr>,
+    /// The thread that decodes what it reads.
+    decoding_thread: usize,
     /// When it became known to be silent.
     silent_since: Option<Instant>,
+    /// Whether it was closed in favour of another; its thread is about to end.
+    is_closed: bool,
+}
+
+impl Reader {
+    /// Nothing more is read, and nothing that has come is waited for. Whoever waits for room must be woken.
+    fn close(&mut self) {
+        self.is_closed = true;
+        self.permits.close();
+        self.handle.close();
+    }
 }
 
 /// A listening socket and its connections.
@@ -62,7 +90,11 @@ pub(super) struct Listening {
     /// The address or path, for messages.
     place: String,
     settings: SocketSettings,
-    intake: Intake,
+    tls: Option<TlsServer>,
+    intake: ConnectionQueue,
+    room: Arc<QueueRoom>,
+    quotas: Option<Arc<ClientQuotas>>,
+    decoding_threads: DecodingThreads,
     readers: BTreeMap<u64, Reader>,
     accepted: u64,
     accept_from: Instant,
@@ -72,11 +104,21 @@ pub(super) struct Listening {
 }
 
 impl Listening {
-    pub(super) fn new(listener: Listener, place: String, settings: SocketSettings) -> Listening {
+    pub(super) fn new(
+        listener: Listener,
+        place: String,
+        settings: SocketSettings,
+        tls: Option<TlsServer>,
+    ) -> Listening {
+        let room = QueueRoom::new(settings.queue_bytes);
         Listening {
             listener,
+            tls,
             place,
-            intake: Intake::new(settings.stamping()),
+            intake: ConnectionQueue::new(settings.stamping()),
+            decoding_threads: DecodingThreads::new(Arc::clone(&room)),
+            room,
+            quotas: ClientQuotas::new(settings.quotas).map(Arc::new),
             settings,
             readers: BTreeMap::new(),
             accepted: 0,
@@ -99,6 +141,7 @@ impl Listening {
             let rows = self.intake.take(schema, tick)?;
             self.join_done();
             self.look_for_silence();
+            self.close_longest_records();
             if let Some(rows) = rows {
                 return Ok(Polled::Rows(rows));
             }
@@ -134,8 +177,8 @@ impl Listening {
                     // Mostly: no more file descriptors. Those who wait are accepted later.
                     self.accept_from = Instant::now() + ACCEPT_PAUSE;
                     self.intake.add_fault(format!(
-                        "{}: no connection is accepted for a second: {error}; close connections or raise the \
-                         limit (ulimit -n)",
+                        "{}: no connections are accepted for one second: {error}; close connections, or raise \
+                         the limit (ulimit -n)",
                         self.place
                     ));
                 }
@@ -144,40 +187,124 @@ impl Listening {
         Ok(())
     }
 
-    fn add(&mut self, socket: Socket, peer: Option<String>, decoding: &Decoding) -> Result<(), Cause> {
+    fn add(&mut self, socket: Socket, peer: Option<SocketAddr>, decoding: &Decoding) -> Result<(), Cause> {
         let number = self.accepted + 1;
-        let name = peer.unwrap_or_else(|| format!("{}, connection {number}", self.place));
-        if self.readers.len() >= self.settings.connections_max {
+        let name = match peer {
+            Some(peer) => format!("tcp peer {peer}"),
+            None => format!("{}, connection {number}", self.place),
+        };
+        let client = peer.map(|peer| peer.ip());
+        let of_client = self.readers.values().filter(|reader| !reader.is_closed && reader.client == client);
+        if client.is_some() && of_client.count() >= self.settings.connections_per_client {
             socket.close();
             self.intake.add_fault(format!(
-                "{name}: refused, for {} connections are open; close some",
+                "{name}: refused because this client has {} connections (connections_per_client); close some",
+                self.settings.connections_per_client
+            ));
+            return Ok(());
+        }
+        let open = self.readers.values().filter(|reader| !reader.is_closed).count();
+        if open >= self.settings.connections_max && !self.close_idlest() {
+            socket.close();
+            self.intake.add_fault(format!(
+                "{name}: refused because {} connections are open; close some",
                 self.settings.connections_max
             ));
             return Ok(());
         }
-        let decoder = decoding.decoder()?;
-        let deliveries = self.intake.sender();
+        let (decoding_thread, decoder) = self.decoding_threads.assign(decoding, &self.intake.sender())?;
         let label = name.clone();
-        let room = Room::new();
-        let of_thread = Arc::clone(&room);
+        let quotas = self.quotas.clone();
+        let quota = quotas.zip(client).map(|(quotas, client)| ClientQuota { quotas, client });
+        let permits = ReadPermits::new();
+        let of_thread = Arc::clone(&permits);
+        let (tls, idle_timeout) = (self.tls.as_ref().map(TlsServer::config), self.settings.idle_timeout);
         let started = socket.prepare(self.settings.idle_timeout).and_then(|()| {
-            let own = socket.try_clone()?;
+            let handle = Arc::new(socket.try_clone()?);
+            let of_reader = Arc::clone(&handle);
             let thread = spawn(number, move || {
                 // Created here, on the new thread: the polling thread must not wait for itself.
-                let done = Done { number, deliveries };
-                Connection { socket, name: &label, decoder, done: &done, room: of_thread }.read(|_| ());
+                let done = EndNotifier { number, decoder };
+                let socket = match tls {
+                    None => socket,
+                    // Not in the thread that accepts: a sender may take its time.
+                    Some(config) => match encrypted(socket, config, idle_timeout) {
+                        Ok(socket) => socket,
+                        Err(reason) => return done.tell(format!("{label}: closed: {reason}")),
+                    },
+                };
+                let permits = of_thread;
+                Connection { socket, handle: of_reader, name: &label, done: &done, permits, quota }
+                    .read(|_| ());
             })?;
-            Ok(Reader { socket: own, thread, room, silent_since: None })
+            let name = name.clone();
+            Ok(Reader {
+                handle,
+                thread,
+                permits,
+                name,
+                client,
+                decoding_thread,
+                silent_since: None,
+                is_closed: false,
+            })
         });
         match started {
             Ok(reader) => {
+                debug!(connection = number, name, "a connection is open");
                 self.accepted = number;
                 self.readers.insert(number, reader);
                 self.intake.hear(Heard::Opened(number));
             }
-            Err(error) => self.intake.add_fault(format!("{name}: closed, it could not be read: {error}")),
+            Err(error) => {
+                self.decoding_threads.release(decoding_thread);
+                self.intake.add_fault(format!("{name}: closed because it could not be read: {error}"));
+            }
         }
         Ok(())
+    }
+
+    /// Closes the connection over which nothing has come for the longest, if that is long enough. One over which nothing
+    /// ever came goes first, and sooner.
+    fn close_idlest(&mut self) -> bool {
+        let enough = self.settings.idle_for_another;
+        let candidate = |(number, reader): (&u64, &Reader)| {
+            let since = reader.permits.silent_since().filter(|_| !reader.is_closed)?;
+            let has_sent = reader.permits.has_read();
+            let enough = if has_sent { enough } else { enough.min(NEVER_SENT_FOR_ANOTHER) };
+            (since.elapsed() >= enough).then_some((has_sent, since, *number))
+        };
+        let idlest = self.readers.iter().filter_map(candidate).min();
+        let Some(reader) = idlest.and_then(|(.., number)| self.readers.get_mut(&number)) else {
+            return false;
+        };
+        debug!(listener = self.place, "the idlest connection is closed, because another one came");
+        reader.is_closed = true;
+        reader.handle.close();
+        true
+    }
+
+    /// Records whose end does not come hold room that no progress of the query frees. If they take too much of it, the
+    /// longest ones make room.
+    fn close_longest_records(&mut self) {
+        let most = self.room.bytes_max() / 2;
+        loop {
+            let held = self.readers.values().filter(|reader| !reader.is_closed);
+            let held: usize = held.map(|reader| reader.permits.incomplete_bytes()).sum();
+            if held <= most {
+                return;
+            }
+            let open = self.readers.values_mut().filter(|reader| !reader.is_closed);
+            let Some(longest) = open.max_by_key(|reader| reader.permits.incomplete_bytes()) else { return };
+            self.intake.add_fault(format!(
+                "{}: closed in the middle of a record, of which {} bytes have come: the connections hold {held} bytes \
+                 of incomplete records, and may hold {most} (half of queue); end every line with a newline",
+                longest.name,
+                longest.permits.incomplete_bytes()
+            ));
+            longest.close();
+            self.room.wake_all();
+        }
     }
 
     fn join_done(&mut self) {
@@ -185,6 +312,8 @@ impl Listening {
             if let Some(reader) = self.readers.remove(&number) {
                 // It has reported that it is done, so this does not wait.
                 let _ = reader.thread.join();
+                self.decoding_threads.release(reader.decoding_thread);
+                debug!(connection = number, listener = self.place, "a connection has ended");
             }
         }
     }
@@ -197,7 +326,7 @@ impl Listening {
         }
         self.silence_looked_for = Instant::now();
         for (number, reader) in &mut self.readers {
-            let since = reader.room.silent_since().filter(|since| since.elapsed() >= silent_after);
+            let since = reader.permits.silent_since().filter(|since| since.elapsed() >= silent_after);
             if since.is_some() && since != reader.silent_since {
                 self.intake.hear(Heard::Silent(*number));
             }
@@ -222,20 +351,34 @@ impl Listening {
         self.intake.rows()
     }
 
+    pub(super) fn held_bytes(&self) -> usize {
+        self.room.held_bytes()
+    }
+
     pub(super) fn listener(&self) -> &Listener {
         &self.listener
     }
+}
+
+/// Shakes hands with a sender.
+fn encrypted(
+    socket: Socket,
+    config: Arc<ServerConfig>,
+    idle_timeout: Option<Duration>,
+) -> Result<Socket, String> {
+    let accepted = socket.accept_tls(config).and_then(|socket| socket.prepare(idle_timeout).map(|()| socket));
+    accepted.map_err(|error| failure(&error).unwrap_or_else(|| format!("the TLS handshake failed: {error}")))
 }
 
 impl Drop for Listening {
     /// Closes all connections and waits for their threads.
     fn drop(&mut self) {
         self.intake.shut();
-        for reader in self.readers.values() {
-            reader.socket.close();
-        }
+        self.readers.values_mut().for_each(Reader::close);
+        self.room.wake_all();
         for (_, reader) in std::mem::take(&mut self.readers) {
             let _ = reader.thread.join();
         }
+        self.decoding_threads.join();
     }
 }

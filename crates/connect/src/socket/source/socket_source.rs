@@ -5,7 +5,7 @@ use std::time::Duration;
 use arrow_schema::SchemaRef;
 use tidemill_core::Heard;
 use tidemill_core::error::Cause;
-use tidemill_core::source::{Faults, Polled, Progress};
+use tidemill_core::source::{Faults, Polled, Progress, Source};
 
 use super::client::Client;
 use super::listening::{Listener, Listening};
@@ -16,9 +16,9 @@ use crate::formats::project;
 #[derive(Debug)]
 pub(super) enum Peers {
     /// Everyone who connects.
-    Listening(Listening),
+    Listening(Box<Listening>),
     /// A single server.
-    Server(Client),
+    Server(Box<Client>),
 }
 
 /// A source with sockets.
@@ -57,49 +57,12 @@ impl SocketSource {
         Ok(())
     }
 
-    pub(super) fn schema(&self) -> SchemaRef {
-        SchemaRef::clone(&self.schema)
-    }
-
-    pub(super) fn poll(&mut self, wait: Duration) -> Result<Polled, Cause> {
-        match &mut self.peers {
-            Peers::Listening(listening) => listening.poll(&self.decoding, &self.schema, wait),
-            Peers::Server(client) => client.poll(&self.decoding, &self.schema, wait),
+    /// The bytes that the connections hold for the query.
+    pub(super) fn held_bytes(&self) -> usize {
+        match &self.peers {
+            Peers::Listening(listening) => listening.held_bytes(),
+            Peers::Server(client) => client.held_bytes(),
         }
-    }
-
-    /// One server sends over one connection at a time, so there is nothing to report about it.
-    pub(super) fn watch_connections(&mut self, silent_after: Option<Duration>) {
-        if let Peers::Listening(listening) = &mut self.peers {
-            listening.watch_connections(silent_after);
-        }
-    }
-
-    pub(super) fn connections(&mut self) -> Vec<Heard> {
-        match &mut self.peers {
-            Peers::Listening(listening) => listening.connections(),
-            Peers::Server(_) => Vec::new(),
-        }
-    }
-
-    pub(super) fn faults(&mut self) -> Faults {
-        match &mut self.peers {
-            Peers::Listening(listening) => listening.faults(),
-            Peers::Server(client) => client.faults(),
-        }
-    }
-
-    /// The rows so far.
-    pub(super) fn progress(&self) -> Progress {
-        let done = match &self.peers {
-            Peers::Listening(listening) => listening.rows(),
-            Peers::Server(client) => client.rows(),
-        };
-        Progress { done, total: None }
-    }
-
-    pub(super) fn is_finite(&self) -> bool {
-        self.is_finite
     }
 
     pub(super) fn listener(&self) -> Option<&Listener> {
@@ -107,5 +70,52 @@ impl SocketSource {
             Peers::Listening(listening) => Some(listening.listener()),
             Peers::Server(_) => None,
         }
+    }
+}
+
+impl Source for SocketSource {
+    fn schema(&self) -> SchemaRef {
+        SchemaRef::clone(&self.schema)
+    }
+
+    fn poll(&mut self, wait: Duration) -> Result<Polled, Cause> {
+        match &mut self.peers {
+            Peers::Listening(listening) => listening.poll(&self.decoding, &self.schema, wait),
+            Peers::Server(client) => client.poll(&self.decoding, &self.schema, wait),
+        }
+    }
+
+    /// One server sends over one connection at a time, so there is nothing to report about it.
+    fn watch_connections(&mut self, silent_after: Option<Duration>) {
+        if let Peers::Listening(listening) = &mut self.peers {
+            listening.watch_connections(silent_after);
+        }
+    }
+
+    fn connections(&mut self) -> Vec<Heard> {
+        match &mut self.peers {
+            Peers::Listening(listening) => listening.connections(),
+            Peers::Server(_) => Vec::new(),
+        }
+    }
+
+    fn faults(&mut self) -> Faults {
+        match &mut self.peers {
+            Peers::Listening(listening) => listening.faults(),
+            Peers::Server(client) => client.faults(),
+        }
+    }
+
+    /// The rows so far.
+    fn progress(&self) -> Progress {
+        let done = match &self.peers {
+            Peers::Listening(listening) => listening.rows(),
+            Peers::Server(client) => client.rows(),
+        };
+        Progress { done, total: None }
+    }
+
+    fn is_finite(&self) -> bool {
+        self.is_finite
     }
 }

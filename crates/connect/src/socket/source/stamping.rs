@@ -91,13 +91,14 @@ mod tests {
     #[test]
     fn rows_without_a_time_get_that_of_now_in_the_unit_of_the_column() {
         let clock = Arc::new(ManualClock::default());
-        struct Shared(Arc<ManualClock>);
-        impl Clock for Shared {
+        struct SharedClock(Arc<ManualClock>);
+        impl Clock for SharedClock {
             fn now_ns(&self) -> u64 {
                 self.0.now_ns()
             }
         }
-        let mut stamping = Stamping { clock: Box::new(Shared(Arc::clone(&clock))), ..Stamping::new("time") };
+        let mut stamping =
+            Stamping { clock: Box::new(SharedClock(Arc::clone(&clock))), ..Stamping::new("time") };
         clock.advance_ns(5_999_999);
         assert_eq!(stamped(&mut stamping, vec![Some(70), None, Some(3)]), [70, 5, 3]);
         clock.advance_ns(2_000_001);

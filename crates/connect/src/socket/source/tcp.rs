@@ -5,16 +5,15 @@ use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use arrow_schema::SchemaRef;
 use socket2::SockRef;
-use tidemill_core::Heard;
 use tidemill_core::error::Cause;
-use tidemill_core::source::{Faults, Polled, Progress, Source};
+use tidemill_core::{DelegatingSource, Source};
 
 use super::client::Client;
 use super::connection::Socket;
 use super::listening::{Listener, Listening};
 use super::{Peers, SocketSettings, SocketSource};
+use crate::tls::{TlsServer, TlsStream, server_name};
 
 /// How long a server may take to accept.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -59,8 +58,8 @@ impl TcpLines {
             (addresses.iter().find(|address| !address.ip().is_loopback()), allow_remote)
         {
             return Err(Cause::user(format!(
-                "tcp {address}: other machines can reach {remote}, and everyone who does can send rows; \
-                 listen at 127.0.0.1, or set allow_remote"
+                "tcp {address}: other machines can reach {remote} and send rows; listen at 127.0.0.1, or set \
+                 allow_remote"
             )));
         }
         let place = format!("tcp {address}");
@@ -70,10 +69,11 @@ impl TcpLines {
                 // Accepted sockets inherit this from the listening one.
                 .and_then(|listener| limit(&listener, settings.receive_bytes).map(|()| listener))
                 .map_err(|error| {
-                    Cause::operation(format!("{place}: cannot listen: {error}; take another port"))
+                    Cause::operation(format!("{place}: cannot listen: {error}; choose another port"))
                         .with_source(error)
                 })?;
-            Ok(Peers::Listening(Listening::new(Listener::Tcp(listener), place, settings)))
+            let tls = settings.tls_server.clone().map(TlsServer::open).transpose()?;
+            Ok(Peers::Listening(Box::new(Listening::new(Listener::Tcp(listener), place, settings, tls))))
         })
         .map(|source| TcpLines { source })
     }
@@ -91,13 +91,22 @@ impl TcpLines {
         }
         let (place, address) = (format!("tcp {address}"), address.to_owned());
         SocketSource::start(settings, |settings| {
-            let receive_bytes = settings.receive_bytes;
+            let (receive_bytes, tls) = (settings.receive_bytes, settings.tls_client.clone());
+            let name = server_name(address.rsplit_once(':').map_or("", |(host, _)| host));
+            let tls = tls.map(|tls| Ok::<_, Cause>((tls, name?))).transpose()?;
+            if let Some((tls, _)) = &tls {
+                // Files that cannot be used are a mistake, not a failing connection.
+                tls.load()?;
+            }
             // Looked up each time, for a name may move to another address.
             let connect = Box::new(move || {
                 let stream = connect_to(&resolve(&address)?)?;
-                limit(&stream, receive_bytes).map(|()| Socket::Tcp(stream))
+                limit(&stream, receive_bytes)?;
+                let Some((tls, name)) = &tls else { return Ok(Socket::Tcp(stream)) };
+                let config = tls.load().map_err(io::Error::other)?;
+                TlsStream::connect(stream, config, name.clone()).map(Socket::Tls)
             });
-            Ok(Peers::Server(Client::new(connect, place, settings)))
+            Ok(Peers::Server(Box::new(Client::new(connect, place, settings))))
         })
         .map(|source| TcpLines { source })
     }
@@ -110,6 +119,12 @@ impl TcpLines {
         }
     }
 
+    /// How much the connections hold at the moment that the query has not taken; at most
+    /// [`SocketSettings::queue_bytes`], apart from what is being decoded.
+    pub fn held_bytes(&self) -> usize {
+        self.source.held_bytes()
+    }
+
     /// Makes only these of the declared columns, in this order. Call it before the first poll.
     ///
     /// # Errors
@@ -119,40 +134,20 @@ impl TcpLines {
     }
 }
 
-impl Source for TcpLines {
-    fn schema(&self) -> SchemaRef {
-        self.source.schema()
+impl DelegatingSource for TcpLines {
+    fn inner(&self) -> &dyn Source {
+        &self.source
     }
 
-    fn poll(&mut self, wait: Duration) -> Result<Polled, Cause> {
-        self.source.poll(wait)
-    }
-
-    fn watch_connections(&mut self, silent_after: Option<Duration>) {
-        self.source.watch_connections(silent_after);
-    }
-
-    fn connections(&mut self) -> Vec<Heard> {
-        self.source.connections()
-    }
-
-    fn faults(&mut self) -> Faults {
-        self.source.faults()
-    }
-
-    fn progress(&self) -> Progress {
-        self.source.progress()
-    }
-
-    fn is_finite(&self) -> bool {
-        self.source.is_finite()
+    fn inner_mut(&mut self) -> &mut dyn Source {
+        &mut self.source
     }
 }
 
 pub(super) fn resolve(address: &str) -> io::Result<Vec<SocketAddr>> {
     let addresses: Vec<_> = address.to_socket_addrs()?.collect();
     match addresses.is_empty() {
-        true => Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address")),
+        true => Err(io::Error::new(io::ErrorKind::NotFound, "the name does not resolve to an address")),
         false => Ok(addresses),
     }
 }
@@ -164,7 +159,7 @@ fn limit(socket: &impl AsFd, receive_bytes: usize) -> io::Result<()> {
 }
 
 fn connect_to(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
-    let mut failed = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    let mut failed = io::Error::new(io::ErrorKind::NotFound, "the name does not resolve to an address");
     for address in addresses {
         match TcpStream::connect_timeout(address, CONNECT_TIMEOUT) {
             Ok(stream) => return Ok(stream),
@@ -175,5 +170,8 @@ fn connect_to(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
 }
 
 fn unusable(address: &str, error: &io::Error) -> Cause {
-    Cause::user(format!("tcp '{address}': no address: {error}; write host:port, such as 127.0.0.1:7000"))
+    Cause::user(format!(
+        "tcp '{address}': not a valid address: {error}; write host:port, such as \
+        127.0.0.1:7000"
+    ))
 }

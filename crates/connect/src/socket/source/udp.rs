@@ -82,14 +82,14 @@ pub struct UdpLines {
     ready: VecDeque<RecordBatch>,
     faults: Faults,
     rows: u64,
-    shared: Arc<Shared>,
+    shared: Arc<ReceiverState>,
     /// The number that the system had dropped when it was last asked.
     system_dropped: u64,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct ReceiverState {
     stop: AtomicBool,
     /// Datagrams that were dropped since this was last asked.
     dropped: AtomicU64,
@@ -104,7 +104,7 @@ impl UdpLines {
     /// it is in use.
     pub fn listen(address: &str, allow_remote: bool, mut settings: UdpSettings) -> Result<UdpLines, Cause> {
         if settings.blocks_max == 0 {
-            return Err(Cause::user("blocks_max = 0: take at least 1"));
+            return Err(Cause::user("blocks_max = 0: choose at least 1"));
         }
         settings.decoder.csv.header = Some(false);
         let decoding = Decoding {
@@ -118,11 +118,11 @@ impl UdpLines {
         let socket = bind(address, allow_remote)?;
         let bound = socket.local_addr()?;
         let (sender, blocks) = sync_channel(settings.blocks_max);
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(ReceiverState::default());
         let of_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("udp".to_owned())
-            .spawn(move || Receiving { socket, sender, shared: of_thread }.run())?;
+            .spawn(move || DatagramReceiver { socket, sender, shared: of_thread }.run())?;
         Ok(UdpLines {
             place: format!("udp {bound}"),
             address: bound,
@@ -181,7 +181,7 @@ impl UdpLines {
     fn tell_dropped(&mut self, count: u64, reason: &str) {
         if count > 0 {
             let text = format!(
-                "{}: {count} datagrams were dropped, for {reason}; send less, or over TCP",
+                "{}: {count} datagrams were dropped because {reason}; send less, or use TCP",
                 self.place
             );
             self.faults.merge(Faults { count, samples: vec![text], ..Faults::default() });
@@ -242,13 +242,13 @@ impl std::fmt::Debug for UdpLines {
 }
 
 /// The thread that empties the system's buffer.
-struct Receiving {
+struct DatagramReceiver {
     socket: UdpSocket,
     sender: SyncSender<Vec<u8>>,
-    shared: Arc<Shared>,
+    shared: Arc<ReceiverState>,
 }
 
-impl Receiving {
+impl DatagramReceiver {
     fn run(self) {
         let mut datagram = vec![0; DATAGRAM_BYTES];
         let (mut block, mut datagrams) = (Vec::new(), 0);
@@ -287,16 +287,17 @@ impl Receiving {
 
 fn bind(address: &str, allow_remote: bool) -> Result<UdpSocket, Cause> {
     let found = resolve(address).map_err(|error| {
-        Cause::user(format!("udp '{address}': no address: {error}; write host:port")).with_source(error)
+        Cause::user(format!("udp '{address}': not a valid address: {error}; write host:port"))
+            .with_source(error)
     })?;
     if let (Some(remote), false) = (found.iter().find(|found| !found.ip().is_loopback()), allow_remote) {
         return Err(Cause::user(format!(
-            "udp {address}: other machines can reach {remote}, and everyone who does can send rows; listen at \
-             127.0.0.1, or set allow_remote"
+            "udp {address}: other machines can reach {remote} and send rows; listen at 127.0.0.1, or set \
+             allow_remote"
         )));
     }
     UdpSocket::bind(found.as_slice()).map_err(|error| {
-        Cause::operation(format!("udp {address}: cannot listen: {error}; take another port"))
+        Cause::operation(format!("udp {address}: cannot listen: {error}; choose another port"))
             .with_source(error)
     })
 }

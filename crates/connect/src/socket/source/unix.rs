@@ -5,12 +5,9 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use arrow_schema::SchemaRef;
-use tidemill_core::Heard;
 use tidemill_core::error::Cause;
-use tidemill_core::source::{Faults, Polled, Progress, Source};
+use tidemill_core::{DelegatingSource, Source};
 
 use super::client::Client;
 use super::connection::Socket;
@@ -62,7 +59,12 @@ impl UnixLines {
         let source = SocketSource::start(settings, |settings| {
             let (listener, made) = bind(path)?;
             file = Some(made);
-            Ok(Peers::Listening(Listening::new(Listener::Unix(listener), place(path), settings)))
+            Ok(Peers::Listening(Box::new(Listening::new(
+                Listener::Unix(listener),
+                place(path),
+                settings,
+                None,
+            ))))
         })?;
         Ok(UnixLines { source, _file: file })
     }
@@ -77,9 +79,15 @@ impl UnixLines {
         let source = SocketSource::start(settings, |settings| {
             let place = place(&path);
             let connect = Box::new(move || UnixStream::connect(&path).map(Socket::Unix));
-            Ok(Peers::Server(Client::new(connect, place, settings)))
+            Ok(Peers::Server(Box::new(Client::new(connect, place, settings))))
         })?;
         Ok(UnixLines { source, _file: None })
+    }
+
+    /// How much the connections hold at the moment that the query has not taken; at most
+    /// [`SocketSettings::queue_bytes`], apart from what is being decoded.
+    pub fn held_bytes(&self) -> usize {
+        self.source.held_bytes()
     }
 
     /// Makes only these of the declared columns, in this order. Call it before the first poll.
@@ -91,33 +99,13 @@ impl UnixLines {
     }
 }
 
-impl Source for UnixLines {
-    fn schema(&self) -> SchemaRef {
-        self.source.schema()
+impl DelegatingSource for UnixLines {
+    fn inner(&self) -> &dyn Source {
+        &self.source
     }
 
-    fn poll(&mut self, wait: Duration) -> Result<Polled, Cause> {
-        self.source.poll(wait)
-    }
-
-    fn watch_connections(&mut self, silent_after: Option<Duration>) {
-        self.source.watch_connections(silent_after);
-    }
-
-    fn connections(&mut self) -> Vec<Heard> {
-        self.source.connections()
-    }
-
-    fn faults(&mut self) -> Faults {
-        self.source.faults()
-    }
-
-    fn progress(&self) -> Progress {
-        self.source.progress()
-    }
-
-    fn is_finite(&self) -> bool {
-        self.source.is_finite()
+    fn inner_mut(&mut self) -> &mut dyn Source {
+        &mut self.source
     }
 }
 
@@ -174,20 +162,23 @@ fn remove_dead(path: &Path) -> Result<(), Cause> {
     let metadata = fs::symlink_metadata(path)
         .map_err(|error| Cause::operation(format!("{place}: {error}")).with_source(error))?;
     if !metadata.file_type().is_socket() {
-        return Err(Cause::user(format!("{place}: there is a file that is no socket; take another path")));
+        return Err(Cause::user(format!(
+            "{place}: a file that is not a socket exists there; choose another path"
+        )));
     }
     match UnixStream::connect(path) {
-        Ok(_) => {
-            Err(Cause::user(format!("{place}: another program listens there; stop it, or take another path")))
-        }
+        Ok(_) => Err(Cause::user(format!(
+            "{place}: another program is listening there; stop it, or choose another \
+                path"
+        ))),
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             fs::remove_file(path).map_err(|error| {
-                Cause::operation(format!("{place}: cannot be replaced: {error}; remove it"))
+                Cause::operation(format!("{place}: the old socket cannot be replaced: {error}; remove it"))
                     .with_source(error)
             })
         }
         Err(error) => Err(Cause::operation(format!(
-            "{place}: it is not known whether a program listens there: {error}; take another path"
+            "{place}: cannot determine whether a program is listening there: {error}; choose another path"
         ))
         .with_source(error)),
     }

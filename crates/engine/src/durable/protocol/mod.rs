@@ -6,10 +6,10 @@
 //!
 //! | part | is told | says |
 //! |---|---|---|
-//! | [`Taking`], of a source | rows given, written, synced | which rows to append, when to sync, how many to acknowledge |
+//! | [`IntakeProgress`], of a source | rows given, written, synced | which rows to append, when to sync, how many to acknowledge |
 //! | [`Forwarding`], of a source | records at hand | which of their rows the gateway does not have |
-//! | [`Durable`] | how far rows and cuts are synced | what a cycle's commit still waits for |
-//! | [`Commits`] | commits of sinks | what to note, what all sinks have |
+//! | [`SyncTargets`] | how far rows and cuts are synced | what a cycle's commit still waits for |
+//! | [`Commits`] | commits of sinks, sinks that arrive | what to note, what all sinks have, what a sink lacks |
 //! | [`Retention`] | snapshots, commits | what nobody needs any more |
 //! | [`RecoveryInput`] | what is on the disk after a crash | where to resume, what to discard |
 //!
@@ -17,12 +17,13 @@
 
 mod commits;
 mod forwarding;
+mod intake_progress;
 mod recovery_plan;
 mod retention;
-mod taking;
 
-pub(super) use commits::{Commits, Durable, Missing, SinkPlace};
+pub(super) use commits::{AwaitedSync, SyncTargets, unheard_from};
+pub(crate) use commits::{Commits, SinkCommit};
 pub(super) use forwarding::Forwarding;
-pub(super) use recovery_plan::{Reach, RecoveryInput, RecoveryPlan};
-pub(super) use retention::{Release, Retention};
-pub(super) use taking::{Settle, Taking};
+pub(super) use intake_progress::{AcknowledgeStep, IntakeProgress};
+pub(super) use recovery_plan::{JournaledRange, RecoveryInput, RecoveryPlan};
+pub(crate) use retention::{Release, Retention};

@@ -3,11 +3,11 @@
 use tidemill_core::Cut;
 use tidemill_core::error::Cause;
 
-use super::commits::{SinkPlace, by_all};
+use super::commits::{SinkCommit, by_all};
 
 /// The positions that a stream's journal has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Reach {
+pub(crate) struct JournaledRange {
     /// The first position.
     pub first: u64,
     /// One past the last position.
@@ -16,14 +16,14 @@ pub(crate) struct Reach {
 
 /// What an earlier run left on the disk and in the sinks.
 pub(crate) struct RecoveryInput<'a> {
-    pub sinks: &'a [SinkPlace],
+    pub sinks: &'a [SinkCommit],
     /// The cut of the newest snapshot up to [`RecoveryInput::snapshot_max`].
     pub snapshot: Option<&'a Cut>,
     /// The logged cuts after it.
     pub cuts: Vec<Cut>,
     /// One past the last cycle whose cut is logged.
     pub cuts_end: u64,
-    pub streams: &'a [Reach],
+    pub streams: &'a [JournaledRange],
 }
 
 /// How to resume.
@@ -45,8 +45,17 @@ pub(crate) struct RecoveryPlan {
 impl RecoveryInput<'_> {
     /// The newest snapshot to resume from: no sink may lack the results of a cycle before it. `None`: from the
     /// beginning.
-    pub fn snapshot_max(sinks: &[SinkPlace]) -> Option<u64> {
+    pub fn snapshot_max(sinks: &[SinkCommit]) -> Option<u64> {
         by_all(sinks)
+    }
+
+    /// Whether a run can begin at a cut (`None`: at the beginning), with cuts from `cuts_start` on. If a sink cannot say how
+    /// far it is, a run begins at the first such cut that has a state: what a sink lacks is never removed, so it is
+    /// behind that one.
+    pub fn can_begin_at(cut: Option<&Cut>, cuts_start: u64, streams: &[JournaledRange]) -> bool {
+        let next = cut.map_or(0, |cut| cut.cycle + 1);
+        let position = |stream: usize| cut.map_or(0, |cut| cut.positions[stream]);
+        cuts_start <= next && streams.iter().enumerate().all(|(at, stream)| stream.first <= position(at))
     }
 
     /// How to resume.
@@ -54,7 +63,7 @@ impl RecoveryInput<'_> {
     /// # Errors
     /// If something that is needed is lost.
     pub fn plan(self) -> Result<RecoveryPlan, Cause> {
-        // A crash of the machine may leave cuts on disk whose events are not there. No sink has committed them, because
+        // A crash of the machine may leave cuts on disk whose events are missing. No sink has committed them, because
         // a commit waits for both. They are discarded, and new cuts are made for the cycles.
         let is_there = |cut: &&Cut| {
             cut.positions.iter().zip(self.streams).all(|(position, stream)| *position <= stream.end)
@@ -65,7 +74,7 @@ impl RecoveryInput<'_> {
         self.check_cuts()?;
         let positions = self.snapshot.map_or(vec![0; self.streams.len()], |cut| cut.positions.clone());
         check_streams(self.streams, &positions)?;
-        let first_new = |place: &SinkPlace| place.committed.map_or(0, |cycle| cycle + 1);
+        let first_new = |place: &SinkCommit| place.committed.map_or(0, |cycle| cycle + 1);
         let first_new = self.sinks.iter().map(first_new).collect();
         let cuts_forgotten = (self.cuts.len() - good) as u64;
         let replay = self.cuts.into_iter().take(good).collect();
@@ -73,17 +82,7 @@ impl RecoveryInput<'_> {
     }
 
     fn check_commits(&self, last: Option<u64>) -> Result<(), Cause> {
-        let Some(place) = self.sinks.iter().find(|place| place.committed > last) else { return Ok(()) };
-        let committed = place.committed.unwrap_or(0);
-        let known = last.map_or("no cycle at all".into(), |last| format!("cycles up to {last} only"));
-        Err(Cause::operation(format!(
-            "sink '{}' has committed cycle {committed}, but the journal knows {known}: it is an older backup or \
-             another folder, or its end is lost (a crash of the machine with sync = 'never'). Restore the journal \
-             that belongs to the sink, or restore the sink from a backup that is not newer than the journal. Or move \
-             away what the sink has written (a file together with its manifest): the next start writes it again as \
-             far as the journal goes back, and says if that needs `tidemill journal repair` first",
-            place.name
-        )))
+        self.sinks.iter().try_for_each(|place| place.check_ahead(last))
     }
 
     /// Whether the log of cuts follows the snapshot without a gap.
@@ -95,19 +94,19 @@ impl RecoveryInput<'_> {
             _ => return Ok(()),
         };
         Err(Cause::operation(format!(
-            "the log of cuts {found}, but cycle {start} is needed to go on; restore the journal's folder, or start \
-             anew in another one"
+            "the cut log {found}, but resuming needs cycle {start}; restore the journal's folder, or start \
+             from scratch in another one"
         )))
     }
 }
 
 /// Whether the journals have everything after these positions.
-fn check_streams(streams: &[Reach], positions: &[u64]) -> Result<(), Cause> {
-    for (index, (Reach { first, end }, needed)) in streams.iter().zip(positions).enumerate() {
+fn check_streams(streams: &[JournaledRange], positions: &[u64]) -> Result<(), Cause> {
+    for (index, (JournaledRange { first, end }, needed)) in streams.iter().zip(positions).enumerate() {
         if first > needed || end < needed {
             return Err(Cause::operation(format!(
-                "the journal of source {index} has positions {first} to {end}, but {needed} is needed to go on; \
-                 restore the journal's folder, or start anew in another one"
+                "the journal of source {index} has positions {first} to {end}, but resuming needs {needed}; \
+                 restore the journal's folder, or start from scratch in another one"
             )));
         }
     }
@@ -122,8 +121,15 @@ mod tests {
         Cut { cycle, positions: vec![position], watermarks: vec![0], ..Cut::first() }
     }
 
-    fn sink(committed: Option<u64>) -> SinkPlace {
-        SinkPlace { name: "output".into(), remembers: true, is_brought: false, committed }
+    fn sink(committed: Option<u64>) -> SinkCommit {
+        SinkCommit {
+            name: "output".into(),
+            remembers: true,
+            is_brought: false,
+            committed,
+            is_away: false,
+            unheard_from: None,
+        }
     }
 
     /// How to resume with cuts 3 to 5 at 30 to 50 after a snapshot of cycle 2, and with these positions.
@@ -133,7 +139,7 @@ mod tests {
             snapshot: Some(&cut(2, 20)),
             cuts: vec![cut(3, 30), cut(4, 40), cut(5, 50)],
             cuts_end: 6,
-            streams: &[Reach { first, end }],
+            streams: &[JournaledRange { first, end }],
         };
         left.plan().map_err(|cause| cause.to_string())
     }
@@ -160,19 +166,19 @@ mod tests {
             reason.contains("sink 'output' has committed cycle 5") && reason.contains("cycles up to 4 only")
         );
         let reason = plan(3, 21, 50).unwrap_err();
-        assert!(reason.contains("source 0 has positions 21 to 50, but 20 is needed"), "{reason}");
+        assert!(reason.contains("source 0 has positions 21 to 50, but resuming needs 20"), "{reason}");
         let left = |snapshot, cuts: Vec<Cut>, cuts_end| RecoveryInput {
             sinks: &[],
             snapshot,
             cuts,
             cuts_end,
-            streams: &[Reach { first: 0, end: 90 }],
+            streams: &[JournaledRange { first: 0, end: 90 }],
         };
         let reason = left(None, vec![cut(1, 10)], 2).plan().unwrap_err().to_string();
-        assert!(reason.contains("begins with cycle 1, but cycle 0 is needed"), "{reason}");
+        assert!(reason.contains("begins with cycle 1, but resuming needs cycle 0"), "{reason}");
         let snapshot = cut(7, 70);
         let reason = left(Some(&snapshot), vec![], 4).plan().unwrap_err().to_string();
-        assert!(reason.contains("ends before cycle 4, but cycle 8 is needed"), "{reason}");
+        assert!(reason.contains("ends before cycle 4, but resuming needs cycle 8"), "{reason}");
     }
 
     #[test]

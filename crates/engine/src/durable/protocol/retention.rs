@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use tidemill_core::Cut;
 
+/// At most this many snapshots are kept. A sink that is far behind needs an old one, and the others save it recomputation.
+const SNAPSHOTS_MAX: usize = 8;
+
 /// What is no longer needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Release {
@@ -38,6 +41,17 @@ impl Retention {
         self.snapshots.insert(cut.cycle, cut.positions.clone());
     }
 
+    /// A snapshot to remove because there are too many: the one before the newest. The oldest may be all that a sink has, and
+    /// the newest is where the next run begins if the sinks catch up.
+    pub fn surplus(&mut self) -> Option<u64> {
+        if self.snapshots.len() <= SNAPSHOTS_MAX {
+            return None;
+        }
+        let cycle = *self.snapshots.keys().rev().nth(1)?;
+        self.snapshots.remove(&cycle);
+        Some(cycle)
+    }
+
     /// What can be removed now that a run that began now would find the cycles up to `committed` in all sinks; `None`:
     /// nothing more than before.
     pub fn release(&mut self, committed: Option<u64>) -> Option<Release> {
@@ -49,5 +63,30 @@ impl Retention {
         self.released = Some(release.snapshot);
         self.snapshots = self.snapshots.split_off(&release.snapshot);
         Some(release)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(cycle: u64) -> Cut {
+        Cut { cycle, positions: vec![cycle * 10], watermarks: vec![0], ..Cut::first() }
+    }
+
+    #[test]
+    fn a_sink_that_is_behind_keeps_the_oldest_and_the_newest_and_few_others() {
+        let mut retention = Retention::new([cut(3)]);
+        let mut removed = Vec::new();
+        for cycle in 4..40 {
+            retention.stored(&cut(cycle));
+            removed.extend(retention.surplus());
+        }
+        assert_eq!(retention.snapshots.keys().copied().collect::<Vec<_>>(), [3, 4, 5, 6, 7, 8, 9, 39]);
+        assert_eq!(removed, (10..39).collect::<Vec<_>>());
+        assert_eq!(retention.release(Some(2)), None);
+        let release = |snapshot: u64| Some(Release { positions: vec![snapshot * 10], snapshot });
+        assert_eq!(retention.release(Some(30)), release(9));
+        assert_eq!(retention.release(Some(39)), release(39));
     }
 }

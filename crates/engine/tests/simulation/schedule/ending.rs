@@ -48,7 +48,7 @@ impl Schedule {
         self.disk.mend();
         self.is_full = false;
         let mut process = process;
-        if halted || self.random.is_once_in(2) {
+        if halted || self.ledger.has_lost_while_away() || self.random.is_once_in(2) {
             self.crash(process, Crash::PowerLoss);
             let Some(next) = self.start() else { return };
             process = next;

@@ -195,7 +195,7 @@ fn primitive<T: ArrowPrimitiveType>(bytes: Buffer, nulls: Option<NullBuffer>) ->
 
 /// Arrow checks what it reads, and panics on some invalid input.
 fn decode_others(part: Buffer) -> Option<RecordBatch> {
-    guard(|| first_batch(part).ok_or_else(|| Cause::bug("these are no columns"))).ok()
+    guard(|| first_batch(part).ok_or_else(|| Cause::bug("these bytes are not columns"))).ok()
 }
 
 fn first_batch(mut part: Buffer) -> Option<RecordBatch> {

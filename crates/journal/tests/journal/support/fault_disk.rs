@@ -364,6 +364,13 @@ impl Medium for FaultDisk {
         Ok(())
     }
 
+    fn remove_folder(&self, folder: &Path) -> io::Result<()> {
+        let inside = format!("{}/", text(folder));
+        let files: Vec<String> =
+            self.state().now.keys().filter(|path| path.starts_with(&inside)).cloned().collect();
+        files.iter().try_for_each(|file| self.remove(Path::new(file)))
+    }
+
     fn sync_folder(&self, _folder: &Path) -> io::Result<()> {
         self.check_sync()?;
         let mut state = self.state();

@@ -30,7 +30,7 @@ pub(crate) static BUILT_IN: &[BuiltInFormat] = &[
         name: "json",
         aliases: &["ndjson", "jsonl"],
         doc: "one JSON object per line",
-        reading: Some(&[]),
+        reading: Some(&[TIMESTAMP_UNIT]),
         writing: Some(&[]),
     },
     BuiltInFormat {
@@ -80,7 +80,16 @@ const CSV_READ: &[OptionDefinition] = &[
     ),
     OptionDefinition::new("quote", Character, Value("\""), "the character around fields"),
     OptionDefinition::new("null", Text, Value(""), "the unquoted text that means NULL"),
+    TIMESTAMP_UNIT,
 ];
+
+/// Named here, as sources apply it to their columns.
+pub(crate) const TIMESTAMP_UNIT: OptionDefinition = OptionDefinition::new(
+    "timestamp_unit",
+    Choice(&["s", "ms", "us", "ns"]),
+    Nothing("none: such a row is bad"),
+    "the unit of numbers in TIMESTAMP columns, which count from 1970",
+);
 
 const CSV_WRITTEN: &[OptionDefinition] = &[
     OptionDefinition::new("header", Boolean, Value("true"), "whether the first line names the columns"),
@@ -103,7 +112,7 @@ const LINE_PROTOCOL: &[OptionDefinition] = &[
         "measurements",
         Names,
         Nothing("all"),
-        "points of other measurements are left out: `'cpu, disk'`",
+        "the measurements to read, as in `'cpu, disk'`; other points are skipped",
     ),
     OptionDefinition::new(
         "time_column",
@@ -127,6 +136,6 @@ const LINE_PROTOCOL: &[OptionDefinition] = &[
         "values_max",
         Integer { least: 1, most: 65_536 },
         Value("1024"),
-        "the most tags and fields of a point",
+        "the maximum number of tags and fields of a point",
     ),
 ];

@@ -10,11 +10,11 @@ use super::own_format::{OwnFormats, RowFormat};
 use super::{Formats, InputFormat, OutputFormat, input};
 use crate::statement::declared::{OptionDefault, OptionDefinition, OptionError, OptionValues};
 use crate::statement::{Options, did_you_mean};
-use crate::text_error::TextError;
+use crate::text::TextError;
 
 /// The format that a statement names.
 pub(crate) struct Chosen<'a> {
-    /// What stands in the statement, in lower case.
+    /// The word of the statement, in lower case.
     name: Option<String>,
     format: Option<&'static BuiltInFormat>,
     own: Option<&'a Arc<dyn RowFormat>>,
@@ -51,7 +51,12 @@ fn choose<'a>(
         BUILT_IN.iter().find(is_meant).filter(|format| formats.names.contains(&format.name))
     };
     let given = options.text("format")?.filter(|_| !formats.is_none()).map(str::to_ascii_lowercase);
-    if let Some((name, own)) = given.as_deref().and_then(|name| Some((name, own.get(name)?))) {
+    let by_ending = match (&given, &formats.default) {
+        (None, OptionDefault::Nothing(_)) => options.text("path")?.and_then(|path| own.of_path(path)),
+        _ => None,
+    };
+    let by_name = given.as_deref().and_then(|name| Some((name, own.get(name)?)));
+    if let Some((name, own)) = by_name.or(by_ending) {
         let (format, definitions) = (None, own.options().iter().collect());
         return Ok(Chosen { name: Some(name.to_owned()), format, own: Some(own), definitions });
     }
@@ -62,7 +67,7 @@ fn choose<'a>(
     let format = match given.as_deref().or(implied) {
         Some(name) => Some(named(name).ok_or_else(|| unknown(options, name, formats, own))?),
         None if formats.default == OptionDefault::Required && !formats.is_none() => {
-            let message = format!("say which format the rows have: format = {}", quoted(formats));
+            let message = format!("name the format of the rows: format = {}", quoted(formats));
             return Err(options.error("format", message));
         }
         None => None,
@@ -74,7 +79,12 @@ fn choose<'a>(
     });
     let mut definitions: Vec<&OptionDefinition> = Vec::new();
     for possible in possible.filter(|format| !formats.without_options.contains(&format.name)) {
-        definitions.extend(direction(possible).into_iter().flatten());
+        for definition in direction(possible).into_iter().flatten() {
+            // Several formats may have the same option.
+            if !definitions.contains(&definition) {
+                definitions.push(definition);
+            }
+        }
     }
     Ok(Chosen { name: given.or(implied.map(str::to_owned)), format, own: None, definitions })
 }
@@ -128,12 +138,14 @@ impl Chosen<'_> {
         };
         let other = BUILT_IN.iter().find(|format| has(format.reading) || has(format.writing))?;
         let here = match self.format {
-            Some(format) if format.name == other.name => "which has its usual options only here".to_owned(),
+            Some(format) if format.name == other.name => {
+                "which accepts only its usual options here".to_owned()
+            }
             Some(format) => format!("and the format here is {}", format.name),
             None if self.own.is_some() => {
                 format!("and the format here is {}", self.name.as_deref().unwrap_or_default())
             }
-            None => "which has no options here".to_owned(),
+            None => "which accepts no options here".to_owned(),
         };
         Some(format!("`{name}` is an option of the format {}, {here}", other.name))
     }
@@ -142,8 +154,8 @@ impl Chosen<'_> {
 fn unknown(options: &Options, name: &str, formats: &Formats, own: &OwnFormats) -> TextError {
     let is_known = BUILT_IN.iter().any(|format| format.name == name || format.aliases.contains(&name));
     let message = match is_known {
-        true => format!("'{name}' is a format, but not one for this connector"),
-        false => format!("'{name}' is no format"),
+        true => format!("'{name}' is a format, but this connector does not support it"),
+        false => format!("'{name}' is not a format"),
     };
     let names: Vec<&str> = formats.names.iter().copied().chain(own.iter().map(|(name, _)| name)).collect();
     let hint = did_you_mean(name, &names, "format is one of");

@@ -27,7 +27,7 @@ impl InputFormat {
     /// [`Cause::user`] if the format is not text, or does not support the type of a column.
     pub fn decoder(&self, columns: &SchemaRef) -> Result<Box<dyn RecordDecoder>, Cause> {
         let Some(format) = self.format.clone() else {
-            return Err(Cause::user("no format is named; say format = 'csv'".to_owned()));
+            return Err(Cause::user("the format is missing; write format = 'csv'".to_owned()));
         };
         let settings = self.decoder_settings(columns);
         match format {
@@ -44,7 +44,7 @@ impl InputFormat {
     /// If it is not.
     pub(crate) fn text(&self) -> Result<Format, OptionError> {
         let text = self.format.clone().filter(Format::is_text);
-        text.ok_or_else(|| OptionError::new("format", "say which format the lines have: format = 'csv'"))
+        text.ok_or_else(|| OptionError::new("format", "name the format of the lines: format = 'csv'"))
     }
 
     /// The settings of a decoder for these columns.

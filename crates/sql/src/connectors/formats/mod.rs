@@ -6,7 +6,7 @@ mod input;
 mod output;
 mod own_format;
 
-pub(crate) use built_in::BUILT_IN;
+pub(crate) use built_in::{BUILT_IN, TIMESTAMP_UNIT};
 pub(crate) use chosen::{Chosen, choose_input, choose_output};
 pub use input::InputFormat;
 pub use output::OutputFormat;
@@ -47,7 +47,7 @@ impl Formats {
     /// The option `format`.
     pub(crate) fn option(&self) -> OptionDefinition {
         let default = match self.default {
-            // The names that are missing are worth a message of their own.
+            // The names that are missing are worth their own message.
             OptionDefault::Required => OptionDefault::Nothing("required"),
             default => default,
         };

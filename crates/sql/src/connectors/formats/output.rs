@@ -51,7 +51,7 @@ impl OutputFormat {
             Some(FileFormat::Csv(style)) => Ok(FileFormat::Csv(self.csv(style.delimiter))),
             Some(format) => Ok(format),
             None => {
-                let message = "say which format: format = 'csv', 'json', 'parquet' or 'arrow'";
+                let message = "name the format: format = 'csv', 'json', 'parquet' or 'arrow'";
                 Err(OptionError::new("format", message))
             }
         }

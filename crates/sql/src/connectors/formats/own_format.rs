@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use tidemill_connect::formats::DecoderFactory;
+use tidemill_connect::file::first_file;
 use tidemill_connect::formats::encode::EncoderFactory;
+use tidemill_connect::formats::{DecoderFactory, ending};
 
 use crate::statement::declared::{OptionDefinition, OptionError, OptionValues};
 
@@ -20,13 +21,22 @@ pub trait RowFormat: Send + Sync {
         &[]
     }
 
+    /// The endings of files in this format, without a dot. A file with one of them is taken to be in this format if a
+    /// statement names none, even if a built-in format has the same ending.
+    fn endings(&self) -> &[&str] {
+        &[]
+    }
+
     /// Makes decoders of text. [`ParsedLines`](tidemill_connect::formats::ParsedLines) makes one of a function that takes
     /// a line apart.
     ///
     /// # Errors
     /// If options do not fit, or the format cannot be read.
     fn decoders(&self, _options: &OptionValues<'_>) -> Result<Arc<DecoderFactory>, OptionError> {
-        Err(OptionError::new("format", "this format can be written only").with_hint("read another format"))
+        Err(OptionError::new("format", "this format can only be written").with_hint(
+            "choose a format that can \
+            be read",
+        ))
     }
 
     /// Makes encoders.
@@ -34,7 +44,10 @@ pub trait RowFormat: Send + Sync {
     /// # Errors
     /// If options do not fit, or the format cannot be written.
     fn encoders(&self, _options: &OptionValues<'_>) -> Result<Arc<EncoderFactory>, OptionError> {
-        Err(OptionError::new("format", "this format can be read only").with_hint("write another format"))
+        Err(OptionError::new("format", "this format can only be read").with_hint(
+            "choose a format that can be \
+            written",
+        ))
     }
 }
 
@@ -53,6 +66,19 @@ impl OwnFormats {
     /// All of them, with their names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Arc<dyn RowFormat>)> {
         self.0.iter().map(|(name, format)| (name.as_str(), format))
+    }
+
+    /// The format that the ending of a path says; of a folder, the ending of its first file.
+    pub fn of_path(&self, path: &str) -> Option<(&str, &Arc<dyn RowFormat>)> {
+        let by = |path: &str| {
+            let ending = ending(path)?.to_ascii_lowercase();
+            self.iter().find(|(_, format)| format.endings().contains(&ending.as_str()))
+        };
+        if self.iter().all(|(_, format)| format.endings().is_empty()) {
+            return None;
+        }
+        // What is wrong with a folder is reported when it is read.
+        by(path).or_else(|| by(&first_file(path).ok()??))
     }
 
     /// The format of this name, in lower case.

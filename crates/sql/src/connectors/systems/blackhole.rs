@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
+use crate::connectors::discard_sink::DiscardSink;
 use crate::connectors::sink_connector::{OpenSink, SinkConnector, SinkRequest};
-use crate::discard::Discard;
 use crate::statement::declared::OptionError;
 
 pub(super) struct Blackhole;
 
 impl SinkConnector for Blackhole {
     fn doc(&self) -> &str {
-        "nowhere: rows are counted and discarded"
+        "discards rows after counting them"
     }
 
     fn define(&self, _: &SinkRequest<'_>) -> Result<Arc<OpenSink>, OptionError> {
-        Ok(Arc::new(|_| Ok(Box::new(Discard))))
+        Ok(Arc::new(|_| Ok(Box::new(DiscardSink))))
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tidemill_connect::dead_letter::{DeadLetterFile, Sifted};
+use tidemill_connect::dead_letter::{DeadLetterFile, DeadLetterSink};
 
 use crate::connectors::sink_connector::{OpenSink, SinkRequest};
 use crate::statement::declared::{OptionDefault, OptionDefinition, OptionError, OptionKind, OptionValues};
@@ -11,7 +11,7 @@ use crate::statement::declared::{OptionDefault, OptionDefinition, OptionError, O
 pub(super) const DEAD_LETTERS: OptionDefinition = OptionDefinition::new(
     "dead_letters",
     OptionKind::Text,
-    OptionDefault::Nothing("none: such a row ends the query"),
+    OptionDefault::Nothing("none: such a row stops the query"),
     "a file for rows that are refused",
 );
 
@@ -29,7 +29,7 @@ pub(super) fn sifted(request: &SinkRequest<'_>, sink: Arc<OpenSink>) -> Result<A
     Ok(Arc::new(move |of| {
         let open = |path: &PathBuf| DeadLetterFile::open(path, of.name, of.resume);
         let letters = path.as_ref().map(open).transpose()?;
-        Ok(Box::new(Sifted::new(sink(of)?, of.schema, letters)))
+        Ok(Box::new(DeadLetterSink::new(sink(of)?, of.schema, letters)))
     }))
 }
 
@@ -43,7 +43,8 @@ pub(super) fn sifted_if_text(
         (true, _) => sifted(request, sink),
         (false, None) => Ok(sink),
         (false, Some(_)) => {
-            let message = "'dead_letters' has no meaning here: this format can hold every value";
+            let message = "'dead_letters' has no effect here, because this format can represent every value; \
+                remove it";
             Err(OptionError::new("dead_letters", message))
         }
     }

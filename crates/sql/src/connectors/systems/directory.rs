@@ -22,19 +22,19 @@ const OPTIONS: &[OptionDefinition] = &[
         "rows_max",
         OptionKind::Integer { least: 1, most: i64::MAX },
         OptionDefault::Value("1000000"),
-        "a file ends at this many rows; 1: a file for each commit",
+        "the number of rows after which a file is complete; 1: one file per commit",
     ),
     OptionDefinition::new(
         "bytes_max",
         OptionKind::Bytes,
         OptionDefault::Value("128 MB"),
-        "a file ends at this size",
+        "the size at which a file is complete",
     ),
     OptionDefinition::new(
         "age_max",
         OptionKind::Duration,
         OptionDefault::Value("1 minute"),
-        "a file ends after this time",
+        "the time after which a file is complete",
     ),
     DEAD_LETTERS,
 ];

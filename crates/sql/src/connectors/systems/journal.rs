@@ -9,10 +9,10 @@ use datafusion::arrow::array::{BooleanArray, RecordBatch, RecordBatchOptions};
 use datafusion::arrow::compute::filter_record_batch;
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use tidemill_engine::inspect::{self, Records};
-use tidemill_engine::{Cause, Polled, Positions, Progress, Source};
+use tidemill_engine::{Cause, Polled, Positions, Progress, Source, Stretch};
 
 use crate::connectors::source_connector::{DefinedSource, Liveness, SourceConnector, SourceRequest};
-use crate::definition::Open;
+use crate::relations::source_definition::OpenSource;
 use crate::statement::declared::{OptionDefault, OptionDefinition, OptionError, OptionKind};
 
 const OPTIONS: &[OptionDefinition] = &[
@@ -29,7 +29,7 @@ pub(super) struct Journal;
 
 impl SourceConnector for Journal {
     fn doc(&self) -> &str {
-        "the rows that a durable pipeline took in, from the oldest to the newest"
+        "the rows that a durable pipeline has taken in, from the oldest to the newest"
     }
 
     fn options(&self) -> &[OptionDefinition] {
@@ -55,7 +55,7 @@ pub(crate) fn opened(path: &Path, stream: &str, declared: Option<SchemaRef>) -> 
         )));
     }
     let (path, stream, raw) = (path.to_path_buf(), stream.to_string(), Arc::clone(&journaled));
-    let open: Arc<Open> = Arc::new(move |columns| {
+    let open: Arc<OpenSource> = Arc::new(move |columns| {
         let columns = columns.map_or_else(|| (0..raw.fields().len()).collect(), <[usize]>::to_vec);
         let schema =
             raw.project(&columns).map_err(|error| Cause::bug(error.to_string()).with_source(error))?;
@@ -65,15 +65,12 @@ pub(crate) fn opened(path: &Path, stream: &str, declared: Option<SchemaRef>) -> 
         let total = listing.streams.into_iter().find(|log| log.name == stream);
         let total = total.map(|log| log.end - log.first);
         let schema = Arc::new(schema);
-        Ok(Box::new(Past { records, skipped, columns, schema, done: 0, total }) as Box<dyn Source>)
+        let stretches = Vec::new();
+        let reader = JournalReader { records, skipped, columns, schema, stretches, done: 0, total };
+        Ok(Box::new(reader) as Box<dyn Source>)
     });
-    Ok(DefinedSource {
-        columns: journaled,
-        is_finite: true,
-        is_repeatable: false,
-        liveness: Liveness::Stored,
-        open,
-    })
+    let replayed = DefinedSource::new(journaled, open);
+    Ok(DefinedSource { is_finite: true, starts_over: true, liveness: Liveness::Stored, ..replayed })
 }
 
 fn same_columns(left: &Schema, right: &Schema) -> bool {
@@ -89,19 +86,21 @@ fn described(schema: &Schema) -> String {
 }
 
 /// The contents of a journal, from beginning to end.
-struct Past {
+struct JournalReader {
     records: Records,
     /// The positions that are left out.
     skipped: Positions,
     columns: Vec<usize>,
     schema: SchemaRef,
+    /// Those of the rows that were read last.
+    stretches: Vec<Stretch>,
     done: u64,
     total: Option<u64>,
 }
 
-impl Past {
-    /// Rows, the first of them at a position, but for those that are left out.
-    fn without_skipped(&self, rows: RecordBatch, start: u64) -> Result<RecordBatch, Cause> {
+impl JournalReader {
+    /// Rows, the first of them at a position, but for those that are left out. The stretches become shorter by these.
+    fn without_skipped(&mut self, rows: RecordBatch, start: u64) -> Result<RecordBatch, Cause> {
         let end = start + rows.num_rows() as u64;
         let skipped = self.skipped.within(start..end);
         if skipped.is_empty() {
@@ -109,11 +108,18 @@ impl Past {
         }
         let kept = (start..end).map(|position| skipped.within(position..position + 1).is_empty());
         let kept = BooleanArray::from(kept.collect::<Vec<_>>());
+        let mut first = 0;
+        for stretch in &mut self.stretches {
+            let rows = stretch.rows as usize;
+            stretch.rows = kept.slice(first, rows).true_count() as u32;
+            first += rows;
+        }
+        self.stretches.retain(|stretch| stretch.rows > 0);
         filter_record_batch(&rows, &kept).map_err(|error| Cause::bug(error.to_string()).with_source(error))
     }
 }
 
-impl Source for Past {
+impl Source for JournalReader {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }
@@ -125,7 +131,12 @@ impl Source for Past {
         let options = RecordBatchOptions::new().with_row_count(Some(record.rows.num_rows()));
         let rows = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns.collect(), &options);
         let rows = rows.map_err(|error| Cause::bug(error.to_string()).with_source(error))?;
+        self.stretches = record.stretches;
         self.without_skipped(rows, record.start).map(Polled::Rows)
+    }
+
+    fn recorded_stretches(&mut self) -> Vec<Stretch> {
+        std::mem::take(&mut self.stretches)
     }
 
     fn progress(&self) -> Progress {

@@ -18,19 +18,19 @@ const SOURCE: &[OptionDefinition] = &[
         "topic",
         OptionKind::Text,
         OptionDefault::Required,
-        "the topic; all partitions that it has at the start are read",
+        "the topic; all partitions that exist at the start are read",
     ),
     OptionDefinition::new(
         "start",
         OptionKind::Choice(&["earliest", "latest"]),
         OptionDefault::Value("earliest"),
-        "`latest`: only messages written after the query was started",
+        "`latest`: only messages written after the query started",
     ),
     OptionDefinition::new(
         "end_at_end",
         OptionKind::Boolean,
         OptionDefault::Value("false"),
-        "ends where the partitions ended when the query was started",
+        "ends where the partitions ended when the query started",
     ),
 ];
 
@@ -47,7 +47,7 @@ const SINK: &[OptionDefinition] = &[
         "delivery_wait",
         OptionKind::Duration,
         OptionDefault::Value("30 s"),
-        "how long the brokers may take to accept a message before the query fails",
+        "how long the brokers may take to accept a message; after that, the query fails",
     ),
     DEAD_LETTERS,
 ];
@@ -94,11 +94,9 @@ impl SinkConnector for Topic {
 fn source(request: &SourceRequest<'_>) -> Result<DefinedSource, OptionError> {
     use tidemill_connect::kafka::{KafkaSource, KafkaSourceSettings, KafkaStart};
 
-    use crate::connectors::source_connector::Liveness;
-
     if request.format.csv.header.is_some() {
         let error = OptionError::new("header", "a message has no header");
-        return Err(error.with_hint("leave the option out: each message is one record"));
+        return Err(error.with_hint("remove the option: each message is one record"));
     }
     let columns = request.declared_columns("a topic")?;
     let options = request.options;
@@ -114,14 +112,14 @@ fn source(request: &SourceRequest<'_>) -> Result<DefinedSource, OptionError> {
         end_at_end: options.boolean("end_at_end"),
     };
     let is_finite = settings.end_at_end;
-    let open: Arc<crate::definition::Open> = Arc::new(move |columns| {
+    let open: Arc<crate::relations::source_definition::OpenSource> = Arc::new(move |columns| {
         let mut source = KafkaSource::open(settings.clone())?;
         if let Some(columns) = columns {
             source.set_projection(columns)?;
         }
         Ok(Box::new(source) as Box<dyn tidemill_engine::Source>)
     });
-    Ok(DefinedSource { columns, is_finite, is_repeatable: false, liveness: Liveness::Live, open })
+    Ok(DefinedSource { is_finite, ..DefinedSource::new(columns, open) })
 }
 
 #[cfg(feature = "kafka")]
@@ -160,6 +158,6 @@ fn sink(_: &SinkRequest<'_>) -> Result<Arc<OpenSink>, OptionError> {
 
 #[cfg(not(feature = "kafka"))]
 fn not_built_in() -> OptionError {
-    let error = OptionError::new("connector", "this build has no Kafka");
-    error.with_hint("build one that has: cargo build --release -p tidemill-cli --features kafka")
+    let error = OptionError::new("connector", "this build does not include Kafka");
+    error.with_hint("build Tidemill with it: cargo build --release -p tidemill-cli --features kafka")
 }

@@ -1,25 +1,59 @@
-//! `connector = 'postgres', url = 'postgres://...', table = 't', key = 'host, name'`
+//! `connector = 'postgres', url = 'postgres://...', table = 't'`: rows to a table, and rows from one.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use tidemill_connect::postgres::{PostgresSink, PostgresSinkSettings};
+use datafusion::arrow::datatypes::SchemaRef;
+use tidemill_connect::postgres::{
+    PostgresRows, PostgresSink, PostgresSinkSettings, PostgresSource, PostgresSourceSettings,
+};
 
 use super::key::key_column;
 use crate::connectors::sink_connector::{OpenSink, SinkConnector, SinkRequest};
+use crate::connectors::source_connector::{DefinedSource, Liveness, SourceConnector, SourceRequest};
+use crate::relations::projected::Projected;
+use crate::relations::source_definition::OpenSource;
 use crate::statement::declared::{OptionDefault, OptionDefinition, OptionError, OptionKind};
 
-const OPTIONS: &[OptionDefinition] = &[
+const URL: OptionDefinition = OptionDefinition::new(
+    "url",
+    OptionKind::Text,
+    OptionDefault::Required,
+    "`'postgres://user:password@host/database'`, or `'host=... user=... dbname=...'`; `?sslmode=verify-full` for TLS",
+);
+
+/// A database is not asked more often.
+const REFRESH_MIN: Duration = Duration::from_millis(100);
+
+const READ: &[OptionDefinition] = &[
+    URL,
     OptionDefinition::new(
-        "url",
+        "table",
         OptionKind::Text,
-        OptionDefault::Required,
-        "`'postgres://user:password@host/database'`, or `'host=... user=... dbname=...'`; no TLS",
+        OptionDefault::Nothing(""),
+        "the table or view that is read: `table` or `schema.table`",
     ),
+    OptionDefinition::new(
+        "query",
+        OptionKind::Text,
+        OptionDefault::Nothing(""),
+        "the query whose answer is read, in place of a table",
+    ),
+    OptionDefinition::new(
+        "refresh",
+        OptionKind::Duration,
+        OptionDefault::Nothing("never: it is read once"),
+        "after this time it is read again, and rows that are new or have changed come; for sources only",
+    ),
+];
+
+const OPTIONS: &[OptionDefinition] = &[
+    URL,
     OptionDefinition::new("table", OptionKind::Text, OptionDefault::Required, "`table` or `schema.table`"),
     OptionDefinition::new(
         "key",
         OptionKind::Names,
-        OptionDefault::Nothing("the key of an aggregate without a window; otherwise none"),
+        OptionDefault::Nothing("the key of an aggregate without a window, otherwise none"),
         "columns by which a row replaces an earlier one: `'host, name'`",
     ),
     OptionDefinition::new(
@@ -44,11 +78,53 @@ const OPTIONS: &[OptionDefinition] = &[
         "dead_letters",
         OptionKind::Text,
         OptionDefault::Value("tidemill_dead_letters"),
-        "the table for rows that the database refuses; with `''` such a row ends the query",
+        "the table for rows that the database refuses; with `''`, such a row stops the query",
     ),
 ];
 
 pub(super) struct Table;
+
+impl SourceConnector for Table {
+    fn doc(&self) -> &str {
+        "a table of a PostgreSQL database, or what a query answers there"
+    }
+
+    fn options(&self) -> &[OptionDefinition] {
+        READ
+    }
+
+    fn define(&self, request: &SourceRequest<'_>) -> Result<DefinedSource, OptionError> {
+        let options = request.options;
+        let rows = match (options.text("table"), options.text("query")) {
+            (Some(table), None) => PostgresRows::Table(table.to_owned()),
+            (None, Some(query)) => PostgresRows::Query(query.to_owned()),
+            _ => {
+                return Err(OptionError::new(
+                    "table",
+                    "choose either a table or a query: table = 'customers'",
+                ));
+            }
+        };
+        if request.is_table && options.is_given("refresh") {
+            let error = OptionError::new("refresh", "a table is read once, before the streams");
+            return Err(error.with_hint(
+                "to follow it, use CREATE SOURCE, then CREATE MATERIALIZED VIEW name PRIMARY KEY (key) AS SELECT ... \
+                 over it, and join with that",
+            ));
+        }
+        let url = options.required_text("url").to_owned();
+        let columns = match &request.columns {
+            Some(columns) => SchemaRef::clone(columns),
+            None => rows.columns(&url).map_err(|cause| OptionError::new("url", cause.to_string()))?,
+        };
+        let refresh = options.duration("refresh").map(|pause| pause.max(REFRESH_MIN));
+        let settings = PostgresSourceSettings { url, rows, schema: SchemaRef::clone(&columns), refresh };
+        let open: Arc<OpenSource> =
+            Arc::new(move |columns| Projected::open(PostgresSource::open(settings.clone())?, columns));
+        let liveness = if refresh.is_some() { Liveness::Live } else { Liveness::Stored };
+        Ok(DefinedSource { is_finite: refresh.is_none(), liveness, ..DefinedSource::new(columns, open) })
+    }
+}
 
 impl SinkConnector for Table {
     fn doc(&self) -> &str {
@@ -77,7 +153,7 @@ impl SinkConnector for Table {
                 None => of.key.clone(),
             };
             settings.resume = of.resume;
-            Ok(Box::new(PostgresSink::connect(of.schema, settings)?))
+            Ok(Box::new(PostgresSink::open(of.schema, settings)?))
         }))
     }
 }

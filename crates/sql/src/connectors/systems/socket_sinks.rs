@@ -8,7 +8,8 @@ use tidemill_connect::socket::{
 };
 
 use super::dead_letters::{DEAD_LETTERS, sifted};
-use super::socket::ALLOW_REMOTE;
+use super::socket::{ALLOW_REMOTE, INSECURE, check_door};
+use super::tls::{TLS, TLS_CA, TLS_CERT, TLS_KEY, tls_client, tls_server};
 use crate::connectors::formats::Formats;
 use crate::connectors::sink_connector::{OpenSink, SinkConnector, SinkRequest};
 use crate::statement::declared::{OptionDefault, OptionDefinition, OptionError, OptionKind};
@@ -18,28 +19,29 @@ const OPTIONS: &[OptionDefinition] = &[
         "listen",
         OptionKind::Text,
         OptionDefault::Nothing(""),
-        "an address or a path; anyone who connects receives the rows from then on, and a reader that is too slow is \
-         disconnected",
+        "the address or path to listen at; whoever connects receives the rows from then on, and a reader that \
+         is too slow is disconnected",
     ),
     OptionDefinition::new(
         "connect",
         OptionKind::Text,
         OptionDefault::Nothing(""),
-        "or a single reader that listens; it may hold up the query",
+        "the address or path of a single reader to connect to; it may hold up the query",
     ),
     ALLOW_REMOTE,
+    INSECURE,
     OptionDefinition::new(
         "readers_max",
         OptionKind::Integer { least: 1, most: 65_536 },
         OptionDefault::Value("64"),
-        "readers at a time",
+        "the number of readers at a time",
     )
     .only_with("listen"),
     OptionDefinition::new(
         "buffer",
         OptionKind::Bytes,
         OptionDefault::Value("8 MB"),
-        "text that may wait for each reader",
+        "the amount of text that may wait for each reader",
     )
     .only_with("listen"),
     OptionDefinition::new(
@@ -53,15 +55,19 @@ const OPTIONS: &[OptionDefinition] = &[
         "connect_wait",
         OptionKind::Duration,
         OptionDefault::Value("30 s"),
-        "how long to wait for the reader, also after a break",
+        "how long to wait for the reader, also after the connection broke",
     )
     .only_with("connect"),
     OptionDefinition::new(
         "linger",
         OptionKind::Duration,
         OptionDefault::Value("5 s"),
-        "how long readers may take at the end to receive the rest",
+        "how long readers may take to receive the rest at the end",
     ),
+    TLS,
+    TLS_CERT,
+    TLS_KEY,
+    TLS_CA,
     DEAD_LETTERS,
 ];
 
@@ -103,6 +109,12 @@ impl SinkConnector for UnixReaders {
     }
 
     fn define(&self, request: &SinkRequest<'_>) -> Result<Arc<OpenSink>, OptionError> {
+        if request.options.boolean("tls") {
+            return Err(OptionError::new(
+                "tls",
+                "a Unix socket does not leave this machine; use the connector tcp",
+            ));
+        }
         socket(request, |text| SocketAddress::Unix(PathBuf::from(text)))
     }
 }
@@ -118,6 +130,7 @@ fn socket(
     let options = request.options;
     let format = request.format.text();
     let allow_remote = options.boolean("allow_remote");
+    check_door(options, (false, false))?;
     let open: Arc<OpenSink> = match (options.text("listen"), options.text("connect")) {
         (Some(listen), None) => {
             let address = address(listen);
@@ -128,6 +141,7 @@ fn socket(
                 options.bytes("buffer").map_or(settings.buffer_bytes, |bytes| bytes as usize);
             settings.first_reader_wait = options.duration("first_reader_wait").unwrap_or_default();
             settings.linger = options.duration("linger").unwrap_or(settings.linger);
+            settings.tls = tls_server(options)?;
             Arc::new(move |of| Ok(Box::new(SocketServerSink::listen(&address, of.schema, &settings)?)))
         }
         (None, Some(connect)) => {
@@ -136,9 +150,15 @@ fn socket(
             settings.allow_remote = allow_remote;
             settings.connect_wait = options.duration("connect_wait").unwrap_or(settings.connect_wait);
             settings.linger = options.duration("linger").unwrap_or(settings.linger);
-            Arc::new(move |of| Ok(Box::new(SocketClientSink::connect(&address, of.schema, &settings)?)))
+            settings.tls = tls_client(options)?;
+            Arc::new(move |of| Ok(Box::new(SocketClientSink::open(&address, of.schema, &settings)?)))
         }
-        _ => return Err(OptionError::new("listen", "say either where to listen or whom to connect to")),
+        _ => {
+            return Err(OptionError::new(
+                "listen",
+                "choose either an address to listen at or one to connect to",
+            ));
+        }
     };
     sifted(request, open)
 }

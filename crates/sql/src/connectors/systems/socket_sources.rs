@@ -7,29 +7,33 @@ use datafusion::arrow::datatypes::SchemaRef;
 use tidemill_connect::socket::{SocketSettings, TcpLines, UdpLines, UdpSettings, UnixLines};
 use tidemill_engine::Source;
 
-use super::socket::{ALLOW_REMOTE, without_scheme};
+use super::client_limits::{BYTES_PER_SECOND, CONNECTIONS_PER_CLIENT, ROWS_PER_SECOND, quotas};
+use super::socket::{ALLOW_REMOTE, INSECURE, check_door, without_scheme};
+use super::tls::{TLS, TLS_CA, TLS_CERT, TLS_KEY, tls_client, tls_server};
 use crate::connectors::formats::Formats;
-use crate::connectors::source_connector::{DefinedSource, Liveness, SourceConnector, SourceRequest};
-use crate::definition::Open;
+use crate::connectors::source_connector::{DefinedSource, SourceConnector, SourceRequest};
+use crate::relations::source_definition::OpenSource;
 use crate::statement::declared::{OptionDefault, OptionDefinition, OptionError, OptionKind};
 
 const LISTEN: OptionDefinition = OptionDefinition::new(
     "listen",
     OptionKind::Text,
     OptionDefault::Nothing(""),
-    "an address such as `'127.0.0.1:7000'`, or a path; anyone who connects may send",
+    "the address, such as `'127.0.0.1:7000'`, or path to listen at; whoever connects may send",
 );
 const CONNECT: OptionDefinition = OptionDefinition::new(
     "connect",
     OptionKind::Text,
     OptionDefault::Nothing(""),
-    "or a single server to read from; a broken connection is re-established, with pauses of up to 10 s",
+    "the address or path of a single server to read from; a broken connection is re-established, with pauses \
+     of up to 10 s",
 );
 const CONNECTIONS_MAX: OptionDefinition = OptionDefinition::new(
     "connections_max",
     OptionKind::Integer { least: 1, most: 65_536 },
     OptionDefault::Value("256"),
-    "connections at a time; further ones are closed and counted",
+    "the number of connections at a time; a further one takes the place of the idlest, if that has been \
+     silent for a minute, or for a second without ever having sent anything; otherwise it is closed and counted",
 );
 const IDLE_TIMEOUT: OptionDefinition = OptionDefinition::new(
     "idle_timeout",
@@ -53,30 +57,48 @@ const RECEIVE_BUFFER: OptionDefinition = OptionDefinition::new(
     "receive_buffer",
     OptionKind::Bytes,
     OptionDefault::Value("128 KB"),
-    "how much the operating system accepts from a sender ahead of the query; increase it for fast senders far away \
-     (128 KB allows some 2.5 MB/s at a round trip of 50 ms)",
+    "how much the operating system buffers for the query from each sender; increase it for fast senders far \
+     away (128 KB allows some 2.5 MB/s at a round trip of 50 ms)",
+);
+
+const QUEUE: OptionDefinition = OptionDefinition::new(
+    "queue",
+    OptionKind::Bytes,
+    OptionDefault::Value("64 MB"),
+    "how much all connections together may hold that the query has not taken: rows, and lines that are not \
+     complete; at the limit they are not read, and if incomplete lines take half of it, the longest is closed",
 );
 
 const TCP: &[OptionDefinition] = &[
     LISTEN,
     CONNECT,
     ALLOW_REMOTE,
+    INSECURE,
     CONNECTIONS_MAX,
+    CONNECTIONS_PER_CLIENT,
     IDLE_TIMEOUT,
     END_WITH_LAST_CONNECTION,
     ATTEMPTS_MAX,
+    QUEUE,
+    ROWS_PER_SECOND,
+    BYTES_PER_SECOND,
     RECEIVE_BUFFER,
+    TLS,
+    TLS_CERT,
+    TLS_KEY,
+    TLS_CA,
 ];
 const UNIX: &[OptionDefinition] =
-    &[LISTEN, CONNECT, CONNECTIONS_MAX, IDLE_TIMEOUT, END_WITH_LAST_CONNECTION, ATTEMPTS_MAX];
+    &[LISTEN, CONNECT, CONNECTIONS_MAX, IDLE_TIMEOUT, END_WITH_LAST_CONNECTION, ATTEMPTS_MAX, QUEUE];
 const UDP: &[OptionDefinition] = &[
     OptionDefinition::new(
         "listen",
         OptionKind::Text,
         OptionDefault::Required,
-        "an address such as `'127.0.0.1:7000'`; anyone may send",
+        "the address to receive at, such as `'127.0.0.1:7000'`; anyone may send",
     ),
     ALLOW_REMOTE,
+    INSECURE,
 ];
 
 /// Lines over TCP.
@@ -99,12 +121,19 @@ impl SourceConnector for TcpRows {
         let (columns, mut settings, ends) = stream(request, "tcp")?;
         let bytes = request.options.bytes("receive_buffer");
         settings.receive_bytes = bytes.map_or(settings.receive_bytes, |bytes| bytes as usize);
+        request.options.set_integer("connections_per_client", &mut settings.connections_per_client);
+        settings.quotas = quotas(request.options);
         let allow_remote = request.options.boolean("allow_remote");
+        check_door(request.options, (false, false))?;
+        match &ends {
+            Endpoint::Listen(_) => settings.tls_server = tls_server(request.options)?,
+            Endpoint::Connect(_) => settings.tls_client = tls_client(request.options)?,
+        }
         let is_finite = settings.end_with_last_connection;
-        let open: Arc<Open> = Arc::new(move |columns| {
+        let open: Arc<OpenSource> = Arc::new(move |columns| {
             let mut source = match &ends {
-                Ends::Listen(address) => TcpLines::listen(address, allow_remote, settings.clone())?,
-                Ends::Connect(address) => TcpLines::connect(address, settings.clone())?,
+                Endpoint::Listen(address) => TcpLines::listen(address, allow_remote, settings.clone())?,
+                Endpoint::Connect(address) => TcpLines::connect(address, settings.clone())?,
             };
             if let Some(columns) = columns {
                 source.set_projection(columns)?;
@@ -134,10 +163,10 @@ impl SourceConnector for UnixRows {
     fn define(&self, request: &SourceRequest<'_>) -> Result<DefinedSource, OptionError> {
         let (columns, settings, ends) = stream(request, "unix")?;
         let is_finite = settings.end_with_last_connection;
-        let open: Arc<Open> = Arc::new(move |columns| {
+        let open: Arc<OpenSource> = Arc::new(move |columns| {
             let mut source = match &ends {
-                Ends::Listen(path) => UnixLines::listen(path, settings.clone())?,
-                Ends::Connect(path) => UnixLines::connect(path, settings.clone())?,
+                Endpoint::Listen(path) => UnixLines::listen(path, settings.clone())?,
+                Endpoint::Connect(path) => UnixLines::connect(path, settings.clone())?,
             };
             if let Some(columns) = columns {
                 source.set_projection(columns)?;
@@ -171,7 +200,8 @@ impl SourceConnector for UdpRows {
         settings.line_protocol = format.line_protocol.clone();
         let address = without_scheme(request.options.required_text("listen"), "udp");
         let allow_remote = request.options.boolean("allow_remote");
-        let open: Arc<Open> = Arc::new(move |columns| {
+        check_door(request.options, (false, false))?;
+        let open: Arc<OpenSource> = Arc::new(move |columns| {
             let mut source = UdpLines::listen(&address, allow_remote, settings.clone())?;
             if let Some(columns) = columns {
                 source.set_projection(columns)?;
@@ -183,7 +213,7 @@ impl SourceConnector for UdpRows {
 }
 
 /// Where to listen, or which server to connect to.
-enum Ends {
+enum Endpoint {
     Listen(String),
     Connect(String),
 }
@@ -192,7 +222,7 @@ enum Ends {
 fn stream(
     request: &SourceRequest<'_>,
     scheme: &str,
-) -> Result<(SchemaRef, SocketSettings, Ends), OptionError> {
+) -> Result<(SchemaRef, SocketSettings, Endpoint), OptionError> {
     let columns = request.declared_columns("a socket")?;
     let (options, format) = (request.options, request.format);
     let mut settings = SocketSettings::new(format.text()?, format.decoder_settings(&columns));
@@ -201,18 +231,20 @@ fn stream(
     options.set_integer("attempts_max", &mut settings.attempts_max);
     settings.idle_timeout = options.duration("idle_timeout").map(|limit| limit.max(Duration::from_nanos(1)));
     settings.end_with_last_connection = options.boolean("end_with_last_connection");
+    settings.queue_bytes = options.bytes("queue").map_or(settings.queue_bytes, |bytes| bytes as usize);
     let address = |name| options.text(name).map(|text| without_scheme(text, scheme));
     let ends = match (address("listen"), address("connect")) {
-        (Some(listen), None) => Ends::Listen(listen),
-        (None, Some(connect)) => Ends::Connect(connect),
+        (Some(listen), None) => Endpoint::Listen(listen),
+        (None, Some(connect)) => Endpoint::Connect(connect),
         _ => {
-            let message = "say either where to listen or whom to connect to: listen = '127.0.0.1:9000'";
+            let message = "choose either an address to listen at or one to connect to: listen = \
+                '127.0.0.1:9000'";
             return Err(OptionError::new("listen", message));
         }
     };
     Ok((columns, settings, ends))
 }
 
-fn live(columns: SchemaRef, is_finite: bool, open: Arc<Open>) -> DefinedSource {
-    DefinedSource { columns, is_finite, is_repeatable: false, liveness: Liveness::Live, open }
+fn live(columns: SchemaRef, is_finite: bool, open: Arc<OpenSource>) -> DefinedSource {
+    DefinedSource { is_finite, ..DefinedSource::new(columns, open) }
 }

@@ -11,7 +11,7 @@ use super::dead_letters::{DEAD_LETTERS, sifted};
 use crate::connectors::formats::Formats;
 use crate::connectors::sink_connector::{OpenSink, SinkConnector, SinkRequest};
 use crate::connectors::source_connector::{DefinedSource, Liveness, SourceConnector, SourceRequest};
-use crate::definition::Open;
+use crate::relations::source_definition::OpenSource;
 use crate::statement::declared::{OptionDefault, OptionDefinition, OptionError};
 
 pub(super) struct StandardInputRows;
@@ -31,10 +31,10 @@ impl SourceConnector for StandardInputRows {
         settings.csv = request.format.csv.clone();
         settings.schema = Some(Arc::clone(&columns));
         let taken = AtomicBool::new(false);
-        let open: Arc<Open> = Arc::new(move |columns| {
+        let open: Arc<OpenSource> = Arc::new(move |columns| {
             if taken.swap(true, Ordering::SeqCst) {
-                let text = "standard input was read by an earlier query and cannot be read twice; ask both in one \
-                            pipeline, or write it to a file first";
+                let text = "standard input was already read by an earlier query and cannot be read twice; run \
+                    both queries in one pipeline, or write the input to a file first";
                 return Err(Cause::user(text));
             }
             let mut source = StandardInput::open(settings.clone())?;
@@ -45,11 +45,9 @@ impl SourceConnector for StandardInputRows {
         });
         // It ends when its writer closes it, but no one knows whether that will be, and what is at its other end.
         Ok(DefinedSource {
-            columns,
             is_finite: true,
-            is_repeatable: false,
             liveness: Liveness::Unknown,
-            open,
+            ..DefinedSource::new(columns, open)
         })
     }
 }

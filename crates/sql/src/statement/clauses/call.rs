@@ -32,7 +32,7 @@ impl Clauses<'_> {
             FunctionArguments::None => {}
             FunctionArguments::Subquery(query) => {
                 let message = format!("{name}(SELECT ...) is not part of the language");
-                self.node(query.as_ref(), message, "put the query into parentheses of its own")?;
+                self.node(query.as_ref(), message, "put the query into its own parentheses")?;
             }
             FunctionArguments::List(list) => self.arguments(list, call)?,
         }
@@ -62,7 +62,7 @@ impl Clauses<'_> {
                 | FunctionArgExpr::QualifiedWildcard(_)
                 | FunctionArgExpr::Wildcard => {}
                 FunctionArgExpr::WildcardWithOptions(_) => {
-                    self.node(call, "* with EXCLUDE or the like within a function", "name the columns")?;
+                    self.node(call, "* with EXCLUDE or similar inside a function", "name the columns")?;
                 }
             }
         }
@@ -73,22 +73,22 @@ impl Clauses<'_> {
                 ) => return PLANNED,
                 FunctionArgumentClause::OrderBy(orders) => return self.orders(orders),
                 FunctionArgumentClause::Limit(_) => {
-                    (&["LIMIT"], "take a part of the result: array_slice(list, 1, n)")
+                    (&["LIMIT"], "take part of the result: array_slice(list, 1, n)")
                 }
-                FunctionArgumentClause::OnOverflow(_) => (&["ON", "OVERFLOW"], "leave it out"),
+                FunctionArgumentClause::OnOverflow(_) => (&["ON", "OVERFLOW"], "remove it"),
                 FunctionArgumentClause::Having(_) => {
                     (&["HAVING"], "number the rows with ROW_NUMBER() in a subquery, and keep the first")
                 }
                 FunctionArgumentClause::Separator(_) => {
                     (&["SEPARATOR"], "write it as the second argument: string_agg(text, ', ')")
                 }
-                FunctionArgumentClause::JsonNullClause(_) => (&["ON", "NULL"], "leave it out"),
+                FunctionArgumentClause::JsonNullClause(_) => (&["ON", "NULL"], "remove it"),
                 FunctionArgumentClause::JsonReturningClause(_) => {
                     (&["RETURNING"], "write CAST(... AS ...) around the call")
                 }
             };
             let message = format!(
-                "{} within the arguments of {} is not part of the language",
+                "{} inside the arguments of {} is not part of the language",
                 words.join(" "),
                 call.name
             );
@@ -100,12 +100,12 @@ impl Clauses<'_> {
     pub(super) fn window(&self, window: &WindowSpec) -> Checked {
         let WindowSpec { window_name, partition_by: _, order_by, window_frame } = window;
         if let Some(name) = window_name {
-            let message = format!("a window that adds to the window {name} is not part of the language");
+            let message = format!("a window that extends the window {name} is not part of the language");
             self.words(
                 name.span,
                 &[],
                 message,
-                "write the window out: OVER (PARTITION BY ... ORDER BY ...)",
+                "write the window in full: OVER (PARTITION BY ... ORDER BY ...)",
             )?;
         }
         self.orders(order_by)?;

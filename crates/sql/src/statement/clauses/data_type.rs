@@ -17,6 +17,15 @@ const DIGITS_MAX: u64 = 38;
 /// Numbers of digits after the second for which a unit of time exists.
 const SECOND_DIGITS: [u64; 4] = [0, 3, 6, 9];
 
+/// The type of a column that a source has, which may limit the length of its texts.
+pub(super) fn check_stored(data_type: &DataType) -> Checked {
+    match crate::statement::text_length(data_type) {
+        Some(1..) => Ok(()),
+        Some(0) => refused("a text of no characters", "write VARCHAR, or a length from 1"),
+        None => check(data_type),
+    }
+}
+
 /// Refuses a type that does not exist, or a part of a type that has no effect here.
 pub(super) fn check(data_type: &DataType) -> Checked {
     use DataType as T;
@@ -49,19 +58,19 @@ pub(super) fn check(data_type: &DataType) -> Checked {
         | T::BigIntUnsigned(width)
         | T::Int8Unsigned(width) => match width {
             None => Ok(()),
-            Some(_) => refused("the width of a whole number changes nothing", "leave the width out"),
+            Some(_) => refused("the display width of an integer has no effect", "remove the width"),
         },
         T::Float(digits) => match digits {
             ExactNumberInfo::None | ExactNumberInfo::Precision(0..=24) => Ok(()),
             ExactNumberInfo::Precision(_) => absent(data_type, "write DOUBLE"),
             ExactNumberInfo::PrecisionAndScale(_, _) => {
-                absent(data_type, "write REAL, or DECIMAL for so many digits")
+                absent(data_type, "write REAL, or DECIMAL for exact digits")
             }
         },
         T::Double(digits) => match digits {
             ExactNumberInfo::None => Ok(()),
             ExactNumberInfo::Precision(_) | ExactNumberInfo::PrecisionAndScale(_, _) => {
-                absent(data_type, "write DOUBLE, or DECIMAL for so many digits")
+                absent(data_type, "write DOUBLE, or DECIMAL for exact digits")
             }
         },
         T::Decimal(digits) | T::Numeric(digits) => decimal(digits),
@@ -81,17 +90,18 @@ pub(super) fn check(data_type: &DataType) -> Checked {
                 | TimezoneInfo::Tz => {}
             }
             match digits {
-                Some(digits) if !SECOND_DIGITS.contains(digits) => refused(
-                    "a TIMESTAMP has 0, 3, 6 or 9 digits behind the second",
-                    "write TIMESTAMP, which has 9",
-                ),
+                Some(digits) if !SECOND_DIGITS.contains(digits) => {
+                    refused("a TIMESTAMP has 0, 3, 6 or 9 fractional digits", "write TIMESTAMP, which has 9")
+                }
                 Some(_) | None => Ok(()),
             }
         }
         T::Array(items) => match items {
             ArrayElemTypeDef::AngleBracket(items) | ArrayElemTypeDef::SquareBracket(items, _) => check(items),
             ArrayElemTypeDef::Parenthesis(items) => absent(data_type, &format!("write {items}[]")),
-            ArrayElemTypeDef::None => refused("a list of what?", "write the type of its items: BIGINT[]"),
+            ArrayElemTypeDef::None => {
+                refused("the item type of the list is missing", "write the type of the items: BIGINT[]")
+            }
         },
         T::Struct(fields, brackets) => {
             match brackets {
@@ -139,7 +149,7 @@ pub(super) fn check(data_type: &DataType) -> Checked {
         | T::UInt128
         | T::UInt256
         | T::HugeInt
-        | T::UHugeInt => absent(data_type, "write DECIMAL(38, 0), or as many digits as are needed"),
+        | T::UHugeInt => absent(data_type, "write DECIMAL(38, 0), or fewer digits if they suffice"),
         T::MediumInt(_) | T::Int32 => absent(data_type, "write INT"),
         T::MediumIntUnsigned(_) | T::UInt32 => absent(data_type, "write INT UNSIGNED"),
         T::Int16 => absent(data_type, "write SMALLINT"),
@@ -193,15 +203,15 @@ fn unknown(data_type: &DataType) -> Checked {
     ];
     let hint = match crate::closest(&data_type.to_string(), NAMES) {
         Some(meant) => format!("did you mean {meant}?"),
-        None => "there are BIGINT, DOUBLE, VARCHAR, BOOLEAN, TIMESTAMP, DATE and others".to_string(),
+        None => "types are BIGINT, DOUBLE, VARCHAR, BOOLEAN, TIMESTAMP, DATE and others".to_string(),
     };
     refused(format!("unknown type `{data_type}`"), &hint)
 }
 
 fn text(length: &str) -> Checked {
     refused(
-        "no text is cut to the length of a type",
-        &format!("write VARCHAR, and left(text, {length}) to cut it"),
+        "values are not truncated to the length of their type",
+        &format!("write VARCHAR, and left(text, {length}) to truncate the text"),
     )
 }
 
@@ -220,8 +230,8 @@ fn decimal(digits: &ExactNumberInfo) -> Checked {
     match u64::try_from(scale).is_ok_and(|scale| scale <= precision) {
         true => Ok(()),
         false => refused(
-            format!("a DECIMAL of {precision} digits has 0 to {precision} of them behind the point"),
-            "write all digits first, then those behind the point: DECIMAL(10, 2)",
+            format!("a DECIMAL of {precision} digits has 0 to {precision} of them after the decimal point"),
+            "write the number of all digits, then of those after the decimal point: DECIMAL(10, 2)",
         ),
     }
 }
@@ -229,7 +239,7 @@ fn decimal(digits: &ExactNumberInfo) -> Checked {
 fn field(field: &StructField) -> Checked {
     let StructField { field_name: _, field_type, options } = field;
     match options {
-        Some(_) => refused("the fields of a STRUCT have no options", "leave OPTIONS out"),
+        Some(_) => refused("the fields of a STRUCT have no options", "remove OPTIONS"),
         None => check(field_type),
     }
 }

@@ -74,18 +74,20 @@ impl Clauses<'_> {
             Expr::Interval(interval) => self.interval(interval, expression),
             Expr::AtTimeZone { timestamp: _, time_zone } => match time_zone.as_ref() {
                 Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(_), span: _ }) => PLANNED,
-                other => self.node(other, "a time zone must be a text", "write AT TIME ZONE 'Europe/Berlin'"),
+                other => {
+                    self.node(other, "a time zone must be a string", "write AT TIME ZONE 'Europe/Berlin'")
+                }
             },
             Expr::Ceil { expr: _, field } | Expr::Floor { expr: _, field } => match field {
                 CeilFloorKind::DateTimeField(DateTimeField::NoDateTime) => PLANNED,
                 CeilFloorKind::DateTimeField(_) => {
-                    refused("rounding to a unit of time in this way", "use date_trunc('hour', time)")
+                    refused("this way of rounding to a unit of time", "use date_trunc('hour', time)")
                 }
                 CeilFloorKind::Scale(_) => refused("rounding up or down to digits", "use round(x, digits)"),
             },
             Expr::Trim { trim_where: _, trim_what: _, expr: _, trim_characters } => match trim_characters {
                 Some(characters) if characters.len() > 1 => {
-                    refused("TRIM with more than two arguments", "write all characters as one text")
+                    refused("TRIM with more than two arguments", "write all characters in one string")
                 }
                 Some(_) | None => PLANNED,
             },
@@ -97,8 +99,13 @@ impl Clauses<'_> {
                 // The evaluation of LIKE knows no other.
                 match escape_char {
                     Some(escape) if escape.value != Value::SingleQuotedString("\\".into()) => {
-                        let hint = "leave ESCAPE out, and write 'a\\%' for a% itself";
-                        self.words(escape.span, &[], "LIKE escapes with a backslash only".into(), hint)
+                        let hint = "remove ESCAPE, and write 'a\\%' for a literal a%";
+                        self.words(
+                            escape.span,
+                            &[],
+                            "LIKE accepts only a backslash as its escape character".into(),
+                            hint,
+                        )
                     }
                     Some(_) | None => PLANNED,
                 }
@@ -113,7 +120,7 @@ impl Clauses<'_> {
             Expr::SimilarTo { negated: _, expr: _, pattern: _, escape_char: _ } => {
                 refused("SIMILAR TO", "write text ~ '^(pattern)$', a regular expression, or LIKE")
             }
-            Expr::IsNormalized { expr: _, form: _, negated: _ } => refused("IS NORMALIZED", "leave it out"),
+            Expr::IsNormalized { expr: _, form: _, negated: _ } => refused("IS NORMALIZED", "remove it"),
             Expr::InUnnest { expr: _, array_expr: _, negated: _ } => {
                 refused("IN UNNEST", "write value = ANY(list)")
             }
@@ -129,7 +136,7 @@ impl Clauses<'_> {
                 refused("COLLATE", "texts are compared by their code points; use lower(text) to ignore case")
             }
             Expr::JsonAccess { value: _, path: _ } => {
-                refused("a path behind a colon", "declare the column as a struct: column['field']")
+                refused("a path after a colon", "declare the column as a struct: column['field']")
             }
             Expr::Prefixed { prefix: _, value: _ } => {
                 refused("a prefix before a value", "write CAST(value AS type)")
@@ -144,7 +151,7 @@ impl Clauses<'_> {
             Expr::OuterJoin(_) => refused("(+)", "write LEFT JOIN"),
             Expr::Prior(_) => refused("PRIOR", "join the source with itself, once for each level"),
             Expr::Lambda(LambdaFunction { params: _, body: _, syntax: _ }) => {
-                refused("a function without a name", "register a function of your own")
+                refused("a function without a name", "register your own function")
             }
             Expr::MemberOf(_) => refused("MEMBER OF", "write value = ANY(list)"),
         }

@@ -2,6 +2,7 @@
 
 use datafusion::sql::sqlparser::ast::{Value, ValueWithSpan};
 
+use super::super::parameters;
 use super::{Checked, Clauses, PLANNED};
 
 impl Clauses<'_> {
@@ -16,8 +17,16 @@ impl Clauses<'_> {
             | Value::DoubleQuotedString(_)
             | Value::Boolean(_)
             | Value::Null => PLANNED,
+            // Whether it has a value is known when the statement is executed.
+            Value::Placeholder(name) if parameters::number(name).is_some() => match self.is_query() {
+                true => PLANNED,
+                false => {
+                    let message = format!("{name} is a parameter, and a definition cannot have parameters");
+                    self.words(*span, &[], message, "write the value into the statement")
+                }
+            },
             Value::Placeholder(name) => {
-                let message = format!("{name} stands for a value that is not given");
+                let message = format!("{name} is a placeholder without a value");
                 self.words(*span, &[], message, "write the value into the statement")
             }
             Value::TripleSingleQuotedString(_)
@@ -34,8 +43,13 @@ impl Clauses<'_> {
             | Value::NationalStringLiteral(_)
             | Value::QuoteDelimitedStringLiteral(_)
             | Value::NationalQuoteDelimitedStringLiteral(_) => {
-                let message = "this way to write a text is not part of the language";
-                self.words(*span, &[], message.into(), "write it in single quotes, and a quote inside as ''")
+                let message = "this way of quoting a string is not part of the language";
+                self.words(
+                    *span,
+                    &[],
+                    message.into(),
+                    "write it in single quotes, with '' for a quote inside",
+                )
             }
         }
     }

@@ -23,7 +23,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::tokenizer::Span as TokenSpan;
 
 use super::{Column, Span, Statement, StatementKind, parts, tokens};
-use crate::TextError;
+use crate::{Problem, TextError};
 
 /// Refuses a statement that has a clause that would be ignored.
 pub(super) fn check(statement: &Statement) -> Result<(), TextError> {
@@ -51,7 +51,18 @@ struct Clauses<'a> {
     statement: &'a Statement,
 }
 
+/// The error of a parameter without a value.
+pub(crate) fn not_given(statement: &Statement, name: &str, place: Span) -> TextError {
+    let error = statement.error(place, format!("{name} is a placeholder without a value"));
+    error.with_hint("write the value into the statement")
+}
+
 impl Clauses<'_> {
+    /// Whether the statement is executed once, and not kept as its text.
+    fn is_query(&self) -> bool {
+        matches!(self.statement.kind, StatementKind::Query(..) | StatementKind::Explain { .. })
+    }
+
     /// Refuses a clause that begins with these words, at their first occurrence after the beginning of `node`.
     fn clause(&self, node: &impl Spanned, words: &[&str], hint: &str) -> Checked {
         self.words(node.span(), words, format!("{} is not part of the language", words.join(" ")), hint)
@@ -79,7 +90,12 @@ impl Clauses<'_> {
 
     /// The declared type of a column.
     fn column(&self, column: &Column) -> Checked {
-        match column.data_type.as_ref().map(data_type::check) {
+        let check = match column.computed {
+            // What is computed is cast to the type, and no cast cuts a text.
+            Some(_) => data_type::check,
+            None => data_type::check_stored,
+        };
+        match column.data_type.as_ref().map(check) {
             Some(Err(refusal)) => self.at(column.type_span, refusal.message, &refusal.hint),
             Some(Ok(())) | None => PLANNED,
         }
@@ -94,7 +110,9 @@ impl Clauses<'_> {
     }
 
     fn at(&self, place: Span, message: String, hint: &str) -> Checked {
-        ControlFlow::Break(Box::new(self.statement.error(place, message).with_hint(hint)))
+        ControlFlow::Break(Box::new(
+            self.statement.error(place, message).of(Problem::NotSupported).with_hint(hint),
+        ))
     }
 }
 

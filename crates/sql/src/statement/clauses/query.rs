@@ -37,7 +37,12 @@ impl Clauses<'_> {
             self.clause(query, &["FETCH"], LIMIT)?;
         }
         if !locks.is_empty() {
-            self.clause(query, &["FOR"], "leave it out: nothing is locked, each cycle is seen as a whole")?;
+            self.clause(
+                query,
+                &["FOR"],
+                "remove it: nothing is locked, and each cycle is visible only as a \
+                whole",
+            )?;
         }
         if for_clause.is_some() {
             self.clause(
@@ -75,12 +80,12 @@ impl Clauses<'_> {
                 self.words(
                     from.span,
                     &[],
-                    "FROM behind a query in WITH is not part of the language".into(),
-                    "leave it out",
+                    "FROM after a query in WITH is not part of the language".into(),
+                    "remove it",
                 )?;
             }
             if materialized.is_some() {
-                self.clause(cte, &["MATERIALIZED"], "leave it out: it would change no result")?;
+                self.clause(cte, &["MATERIALIZED"], "remove it: it does not change any result")?;
             }
             if *recursive {
                 self.recursive(query)?;
@@ -107,8 +112,8 @@ impl Clauses<'_> {
         if !matches!(body.as_ref(), SetExpr::SetOperation { .. }) {
             return PLANNED;
         }
-        let hint = "put it into the query that reads this one, or leave RECURSIVE out";
-        let message = |clause: &str| format!("{clause} has no meaning within WITH RECURSIVE");
+        let hint = "move it into the query that reads this one, or remove RECURSIVE";
+        let message = |clause: &str| format!("{clause} is not supported inside WITH RECURSIVE");
         if with.is_some() {
             self.words(query.span(), &["WITH"], message("WITH"), hint)?;
         }
@@ -127,13 +132,13 @@ impl Clauses<'_> {
     fn order_by(&self, order_by: &OrderBy, body: &SetExpr) -> Checked {
         let OrderBy { kind, interpolate } = order_by;
         if interpolate.is_some() {
-            self.clause(order_by, &["INTERPOLATE"], "leave it out: no rows are added")?;
+            self.clause(order_by, &["INTERPOLATE"], "remove it: no rows are added")?;
         }
         match kind {
             OrderByKind::All(OrderByOptions { asc: _, nulls_first: _ })
                 if !matches!(body, SetExpr::Select(_)) =>
             {
-                let message = "ORDER BY ALL behind a UNION, EXCEPT or INTERSECT is not part of the language";
+                let message = "ORDER BY ALL after UNION, EXCEPT or INTERSECT is not part of the language";
                 self.words(
                     body.span(),
                     &["ORDER", "BY", "ALL"],
@@ -144,8 +149,8 @@ impl Clauses<'_> {
             OrderByKind::All(OrderByOptions { asc: _, nulls_first: _ }) => PLANNED,
             OrderByKind::Expressions(expressions) => {
                 self.orders(expressions)?;
-                let named = "write the window out, OVER (PARTITION BY ... ORDER BY ...), or give the function a name \
-                             in SELECT and order by that";
+                let named = "write the window in full, OVER (PARTITION BY ... ORDER BY ...), or name the \
+                    function in SELECT and order by that name";
                 expressions.iter().try_for_each(|order| self.named_windows(&order.expr, "ORDER BY", named))
             }
         }
@@ -158,7 +163,7 @@ impl Clauses<'_> {
                 order;
             match with_fill {
                 None => PLANNED,
-                Some(_) => self.clause(order, &["WITH", "FILL"], "leave it out: no rows are added"),
+                Some(_) => self.clause(order, &["WITH", "FILL"], "remove it: no rows are added"),
             }
         })
     }
@@ -196,7 +201,7 @@ impl Clauses<'_> {
             let message = format!("|> {} is not part of the language", words.join(" "));
             self.words(query.span(), words, message, hint)
         };
-        let select = "write |> SELECT with the columns that are left";
+        let select = "write |> SELECT with the remaining columns";
         match pipe {
             PipeOperator::Limit { expr: _, offset: _ } | PipeOperator::Where { expr: _ } => PLANNED,
             PipeOperator::As { alias: _ } => PLANNED,
@@ -210,7 +215,11 @@ impl Clauses<'_> {
                         item;
                     let ExprWithAlias { expr, alias: _ } = expr;
                     match asc.is_some() || nulls_first.is_some() {
-                        true => self.node(expr, "|> AGGREGATE does not order", "write |> ORDER BY behind it"),
+                        true => self.node(
+                            expr,
+                            "|> AGGREGATE cannot order its rows",
+                            "write |> ORDER BY after it",
+                        ),
                         false => PLANNED,
                     }
                 })

@@ -7,11 +7,11 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::{Checked, Clauses, PLANNED};
 
-pub(super) const SAMPLE: &str = "filter by a hash of a column, which takes the same rows in every run: WHERE \
-                                 md5(CAST(id AS VARCHAR)) < '1a' takes about a tenth";
+pub(super) const SAMPLE: &str = "filter by a hash of a column, which selects the same rows in every run: WHERE \
+    md5(CAST(id AS VARCHAR)) < '1a' keeps about a tenth";
 pub(super) const PIVOT: &str =
     "write one aggregate with a FILTER for each column: sum(x) FILTER (WHERE k = 'a') AS a";
-pub(super) const UNPIVOT: &str = "write one SELECT for each column, and unite them with UNION ALL";
+pub(super) const UNPIVOT: &str = "write one SELECT for each column, and combine them with UNION ALL";
 
 impl Clauses<'_> {
     pub(super) fn relation(&self, relation: &TableFactor) -> Checked {
@@ -32,7 +32,7 @@ impl Clauses<'_> {
                     self.clause(relation, &["SETTINGS"], "write SET name = value before the query")?;
                 }
                 if !with_hints.is_empty() {
-                    self.clause(relation, &["WITH"], "leave the hint out: nothing is locked")?;
+                    self.clause(relation, &["WITH"], "remove the hint: nothing is locked")?;
                 }
                 if let Some(version) = version {
                     self.version(version, relation)?;
@@ -44,7 +44,7 @@ impl Clauses<'_> {
                 if json_path.is_some() {
                     self.node(
                         relation,
-                        "a path behind the name of a source",
+                        "a path after the name of a source",
                         "select from the column in SELECT",
                     )?;
                 }
@@ -57,7 +57,7 @@ impl Clauses<'_> {
                 alias
             }
             TableFactor::TableFunction { expr, alias: _ } => {
-                return self.node(expr, "TABLE(...) alone in FROM", "write the function or the name itself");
+                return self.node(expr, "a bare TABLE(...) in FROM", "write only the function or the name");
             }
             TableFactor::Function { lateral: _, name: _, args: _, with_ordinality, alias } => {
                 self.ordinality(*with_ordinality, relation)?;
@@ -71,7 +71,7 @@ impl Clauses<'_> {
                 with_ordinality,
             } => {
                 if *with_offset || with_offset_alias.is_some() {
-                    self.clause(relation, &["WITH", "OFFSET"], "leave it out")?;
+                    self.clause(relation, &["WITH", "OFFSET"], "remove it")?;
                 }
                 self.ordinality(*with_ordinality, relation)?;
                 alias
@@ -102,8 +102,8 @@ impl Clauses<'_> {
                 symbols: _,
                 alias: _,
             } => {
-                let hint = "compare rows that follow each other with lag(...) OVER (PARTITION BY key \
-                            ORDER BY event_time)";
+                let hint =
+                    "compare consecutive rows with lag(...) OVER (PARTITION BY key ORDER BY event_time)";
                 return self.clause(relation, &["MATCH_RECOGNIZE"], hint);
             }
             TableFactor::JsonTable { json_expr: _, json_path: _, columns: _, alias: _ } => {
@@ -113,7 +113,7 @@ impl Clauses<'_> {
                 return self.clause(relation, &["OPENJSON"], "declare the columns of the source");
             }
             TableFactor::XmlTable { namespaces: _, row_expression: _, passing: _, columns: _, alias: _ } => {
-                return self.clause(relation, &["XMLTABLE"], "convert the rows before they come here");
+                return self.clause(relation, &["XMLTABLE"], "convert the rows before they reach Tidemill");
             }
             TableFactor::SemanticView {
                 name: _,
@@ -122,7 +122,7 @@ impl Clauses<'_> {
                 facts: _,
                 where_clause: _,
                 alias: _,
-            } => return self.clause(relation, &["SEMANTIC_VIEW"], "write the query out"),
+            } => return self.clause(relation, &["SEMANTIC_VIEW"], "write the query in full"),
         };
         alias.as_ref().map_or(PLANNED, |alias| self.alias(alias))
     }
@@ -131,15 +131,13 @@ impl Clauses<'_> {
         let TableAlias { explicit: _, name, columns, at } = alias;
         for TableAliasColumnDef { name, data_type } in columns {
             if data_type.is_some() {
-                let message = format!("a type for the column {name} of an alias is not part of the language");
-                self.words(name.span, &[], message, "name it only, and write CAST(... AS ...) in SELECT")?;
+                let message = format!("a type for column {name} of an alias is not part of the language");
+                self.words(name.span, &[], message, "write only the name, and CAST(... AS ...) in SELECT")?;
             }
         }
         match at {
             None => PLANNED,
-            Some(_) => {
-                self.words(name.span, &["AT"], "AT is not part of the language".into(), "leave it out")
-            }
+            Some(_) => self.words(name.span, &["AT"], "AT is not part of the language".into(), "remove it"),
         }
     }
 
@@ -158,13 +156,13 @@ impl Clauses<'_> {
 
     fn ordinality(&self, with_ordinality: bool, relation: &TableFactor) -> Checked {
         match with_ordinality {
-            true => self.clause(relation, &["WITH", "ORDINALITY"], "leave it out"),
+            true => self.clause(relation, &["WITH", "ORDINALITY"], "remove it"),
             false => PLANNED,
         }
     }
 
     fn version(&self, version: &TableVersion, relation: &TableFactor) -> Checked {
-        let hint = "leave it out: a source is read as it comes, a table as it was at the start";
+        let hint = "remove it: a source is read as its rows arrive, and a table as it was at the start";
         match version {
             TableVersion::ForSystemTimeAsOf(_) => {
                 self.clause(relation, &["FOR", "SYSTEM_TIME", "AS", "OF"], hint)
@@ -186,7 +184,7 @@ impl Clauses<'_> {
                 TableIndexHintType::Ignore => "IGNORE",
                 TableIndexHintType::Force => "FORCE",
             };
-            self.clause(relation, &[word], "leave the hint out: there are no indexes")
+            self.clause(relation, &[word], "remove the hint: there are no indexes")
         })
     }
 
@@ -194,7 +192,7 @@ impl Clauses<'_> {
         let Join { relation, global, join_operator } = join;
         if *global {
             let message = "GLOBAL is not part of the language".to_owned();
-            let hint = "leave it out: how rows are divided among workers is no part of a query";
+            let hint = "remove it: a query does not state how rows are divided among workers";
             self.anywhere(&["GLOBAL"], message, hint)?;
         }
         let refused = |words: &str, hint: &str| {
@@ -222,7 +220,7 @@ impl Clauses<'_> {
                 JoinConstraint::On(_) | JoinConstraint::Using(_) | JoinConstraint::Natural => PLANNED,
                 JoinConstraint::None => {
                     let hint = "add ON a.key = b.key or USING (key), or write CROSS JOIN to pair all rows";
-                    self.node(relation, "a join does not say which rows belong together", hint)
+                    self.node(relation, "the join has no condition that says which rows match", hint)
                 }
             },
             JoinOperator::CrossJoin(JoinConstraint::None) => PLANNED,
@@ -235,8 +233,8 @@ impl Clauses<'_> {
             JoinOperator::OuterApply => refused("OUTER APPLY", "write LEFT JOIN ... ON"),
             JoinOperator::AsOf { match_condition: _, constraint: _ } => refused(
                 "ASOF JOIN",
-                "join with the newest row per key, stream JOIN table, or bound the time: ... AND a.event_time BETWEEN \
-                 b.event_time - INTERVAL '1 minute' AND b.event_time",
+                "join with the newest row of each key (stream JOIN table), or bound the time: ... AND \
+                 a.event_time BETWEEN b.event_time - INTERVAL '1 minute' AND b.event_time",
             ),
             JoinOperator::StraightJoin(_) => refused("STRAIGHT_JOIN", "write JOIN"),
             JoinOperator::ArrayJoin | JoinOperator::LeftArrayJoin | JoinOperator::InnerArrayJoin => {

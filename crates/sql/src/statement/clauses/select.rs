@@ -48,10 +48,10 @@ impl Clauses<'_> {
             SelectFlavor::Standard | SelectFlavor::FromFirst | SelectFlavor::FromFirstNoSelect => {}
         }
         if !optimizer_hints.is_empty() {
-            self.node(select, "hints to an optimiser are not part of the language", "leave them out")?;
+            self.node(select, "optimizer hints are not part of the language", "remove them")?;
         }
         if select_modifiers.is_some() {
-            self.node(select, "SELECT with modifiers is not part of the language", "leave them out")?;
+            self.node(select, "SELECT with modifiers is not part of the language", "remove them")?;
         }
         if top.is_some() {
             self.clause(select, &["TOP"], "write LIMIT n at the end of the query")?;
@@ -64,7 +64,7 @@ impl Clauses<'_> {
         }
         self.items(projection, select.span())?;
         if exclude.is_some() {
-            self.clause(select, &["EXCLUDE"], "write it behind the star: SELECT * EXCLUDE (column)")?;
+            self.clause(select, &["EXCLUDE"], "write it after the star: SELECT * EXCLUDE (column)")?;
         }
         if into.is_some() {
             let hint = "write CREATE VIEW name AS SELECT ..., or INSERT INTO sink SELECT ...";
@@ -77,15 +77,11 @@ impl Clauses<'_> {
             self.clause(select, &["LATERAL", "VIEW"], "write SELECT unnest(list)")?;
         }
         if prewhere.is_some() {
-            self.clause(
-                select,
-                &["PREWHERE"],
-                "write WHERE: conditions are applied as early as they can be",
-            )?;
+            self.clause(select, &["PREWHERE"], "write WHERE: conditions are applied as early as possible")?;
         }
         self.hierarchy(connect_by, select)?;
         self.group_by(group_by, select)?;
-        let by = "leave it out: how rows are divided among workers is no part of a query";
+        let by = "remove it: a query does not state how rows are divided among workers";
         if !cluster_by.is_empty() {
             self.clause(select, &["CLUSTER", "BY"], by)?;
         }
@@ -99,12 +95,12 @@ impl Clauses<'_> {
             match window {
                 NamedWindowExpr::WindowSpec(spec) => self.window(spec)?,
                 NamedWindowExpr::NamedWindow(other) => {
-                    let message = format!("window {name} is another name for {other}");
+                    let message = format!("window {name} is only another name for {other}");
                     self.words(
                         other.span,
                         &[],
                         message,
-                        "write the window out: WINDOW w AS (PARTITION BY ...)",
+                        "write the window in full: WINDOW w AS (PARTITION BY ...)",
                     )?;
                 }
             }
@@ -112,8 +108,8 @@ impl Clauses<'_> {
         match qualify {
             None => PLANNED,
             Some(qualify) => {
-                let hint = "write the window out, OVER (PARTITION BY ... ORDER BY ...), or give the function a name in \
-                            SELECT and use that";
+                let hint = "write the window in full, OVER (PARTITION BY ... ORDER BY ...), or name the \
+                    function in SELECT and use that name";
                 self.named_windows(qualify, "QUALIFY", hint)
             }
         }
@@ -160,7 +156,7 @@ impl Clauses<'_> {
             SelectItem::Wildcard(options) => self.wildcard(options, place),
             SelectItem::QualifiedWildcard(kind, options) => {
                 if let SelectItemQualifiedWildcardKind::Expr(of) = kind {
-                    self.node(of, "a star behind an expression", "name the fields: (expression)['field']")?;
+                    self.node(of, "a star after an expression", "name the fields: (expression)['field']")?;
                 }
                 self.wildcard(options, place)
             }
@@ -216,7 +212,7 @@ impl Clauses<'_> {
         match expression.visit(&mut Named) {
             ControlFlow::Continue(()) => PLANNED,
             ControlFlow::Break(place) => {
-                let message = format!("the name of a window within {clause} is not part of the language");
+                let message = format!("the name of a window inside {clause} is not part of the language");
                 self.words(place, &[], message, hint)
             }
         }

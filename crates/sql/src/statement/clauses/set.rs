@@ -6,7 +6,7 @@ use super::{Checked, Clauses, PLANNED};
 
 impl Clauses<'_> {
     pub(super) fn body(&self, body: &SetExpr, query: &Query) -> Checked {
-        let changes = "a query reads: write its rows elsewhere with INSERT INTO sink SELECT ...";
+        let changes = "a query only reads; write its rows with INSERT INTO sink SELECT ...";
         match body {
             // The visitor reaches these by itself.
             SetExpr::Select(_) | SetExpr::Query(_) => PLANNED,
@@ -47,7 +47,7 @@ impl Clauses<'_> {
                 let word = if op == SetOperator::Except { "EXCEPT" } else { "INTERSECT" };
                 refused(
                     &[word, "ALL"],
-                    "leave ALL out; to count equal rows, number them on both sides with row_number() OVER \
+                    "remove ALL; to count equal rows, number them on both sides with row_number() OVER \
                      (PARTITION BY ...)",
                 )
             }

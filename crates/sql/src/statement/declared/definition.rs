@@ -1,6 +1,7 @@
 //! The declaration of an option.
 
-use super::kind::OptionKind;
+use super::kind::{OptionKind, TypedValue};
+use crate::statement::OptionValue;
 
 /// An option as a connector, a format or a setting declares it.
 ///
@@ -56,6 +57,15 @@ impl OptionDefinition {
     #[must_use]
     pub const fn only_with(self, other: &'static str) -> OptionDefinition {
         OptionDefinition { only_with: Some(other), ..self }
+    }
+
+    /// The value that holds if it is not given; the error says why the default is not of its kind.
+    pub(crate) fn typed_default(&self) -> Result<Option<TypedValue>, String> {
+        let OptionDefault::Value(text) = self.default else { return Ok(None) };
+        let typed = self.kind.typed(self.name, &OptionValue::Text(text.to_owned()));
+        typed.map(Some).map_err(|(message, _)| {
+            format!("the default of `{}` is invalid; this is a bug: {message}", self.name)
+        })
     }
 
     /// The default as a text for people.

@@ -2,6 +2,9 @@
 
 use tidemill_engine::Cause;
 
+use crate::statement::Options;
+use crate::text::TextError;
+
 /// What is wrong with an option. The statement adds the place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OptionError {
@@ -18,6 +21,12 @@ impl OptionError {
     #[must_use]
     pub fn new(option: &str, message: impl Into<String>) -> OptionError {
         OptionError { option: Some(option.to_owned()), message: message.into(), hint: None }
+    }
+
+    /// The error with its place among these options.
+    pub(crate) fn placed_in(self, given: &Options) -> TextError {
+        let name = self.option.as_deref().unwrap_or("connector");
+        given.error(name, self.message).with_optional_hint(self.hint)
     }
 
     /// The same error with a hint.

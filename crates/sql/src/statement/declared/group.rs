@@ -12,6 +12,8 @@ pub enum OptionOwner {
     DurableSources,
     /// A connector for sources.
     Source,
+    /// A generator: its arguments in a call, or the further options of the connector `generator`.
+    Generator,
     /// A format where it is read.
     Read,
     /// All sinks.
@@ -32,6 +34,7 @@ impl OptionOwner {
             OptionOwner::Sources => "sources",
             OptionOwner::DurableSources => "durable sources",
             OptionOwner::Source => "source",
+            OptionOwner::Generator => "generator",
             OptionOwner::Read => "format read",
             OptionOwner::Sinks => "sinks",
             OptionOwner::Sink => "sink",

@@ -1,0 +1,246 @@
+//! Ride sharing (III 3.5 and 3.6): people with cars offer rides to people without.
+//!
+//! It is trip grouping with these differences. A share is made for an offer, in each grouping cycle in which somebody can
+//! be found, and the offers that have waited longest choose first. A share has one car that its owner does not leave behind,
+//! at most. Requests need not be served.
+
+use std::collections::BTreeSet;
+
+use thiserror::Error;
+
+use crate::criteria::SHARE_MAX;
+use crate::extra_cost::amortized_cost;
+use crate::grouping::nearest::Nearest;
+use crate::grouping::queue::Queue;
+use crate::request::{Request, TIME_MAX};
+use crate::share::{Member, Share};
+
+/// Somebody with a car who takes others along.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Offer {
+    /// Where the owner goes, and until when others may come.
+    pub trip: Request,
+    /// Whether the owner may leave the car behind and go along with somebody else.
+    pub leaves_car: bool,
+    /// The longest detour for all others together, relative to the length of the owner's own trip.
+    pub extra_cost_max: f64,
+    /// The most others in the car, 1 to [`SHARE_MAX`] - 1.
+    pub seats: usize,
+}
+
+/// An offer, or a ride-sharing, that is not possible.
+#[derive(Clone, Copy, Debug, PartialEq, Error)]
+pub enum RideSharingError {
+    /// No room, or a bus.
+    #[error("the offer has {given} seats; a car has 1 to {max} for others", max = SHARE_MAX - 1)]
+    Seats {
+        /// The number offered.
+        given: usize,
+    },
+    /// Not a part of a trip.
+    #[error("the offer's extra_cost_max is {given}; it is a positive fraction of the trip's length")]
+    ExtraCost {
+        /// The part given.
+        given: f64,
+    },
+    /// No cycle at all, or one beyond all times.
+    #[error("the grouping cycle is {given}; it must be positive, and at most {TIME_MAX}")]
+    Cycle {
+        /// The length asked for.
+        given: i64,
+    },
+}
+
+impl Offer {
+    /// Reports what is wrong with it, if anything; its trip is checked [like any request](Request::check).
+    ///
+    /// # Errors
+    /// If a value is out of its range.
+    pub fn check(&self) -> Result<(), RideSharingError> {
+        if !(1..SHARE_MAX).contains(&self.seats) {
+            return Err(RideSharingError::Seats { given: self.seats });
+        }
+        // NaN is not at least 0 either.
+        match self.extra_cost_max >= 0.0 {
+            true => Ok(()),
+            false => Err(RideSharingError::ExtraCost { given: self.extra_cost_max }),
+        }
+    }
+}
+
+/// The rides that offers and requests lead to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rides {
+    /// Cars that leave, with whoever goes along; the lead is the owner.
+    pub shares: Vec<Share>,
+    /// Requests that nobody took along until they expired, each with the end of the cycle.
+    pub unserved: Vec<(i64, Request)>,
+}
+
+/// Brings offers and requests together. It has no clock: it is told how far time has come.
+///
+/// ```
+/// use tidemill_trip_grouping::request::{Place, Request};
+/// use tidemill_trip_grouping::ride_sharing::{Offer, RideSharing, Rides};
+///
+/// let trip = |id, x_m| Request {
+///     id, requested: 10, expires: 610,
+///     origin: Place { x_m, y_m: 0.0 }, destination: Place { x_m: 5000.0 + x_m, y_m: 0.0 },
+/// };
+/// let mut sharing = RideSharing::new(60)?;
+/// sharing.add_offer(Offer { trip: trip(1, 0.0), leaves_car: false, extra_cost_max: 0.1, seats: 3 });
+/// sharing.add_request(trip(2, 100.0));
+/// sharing.add_request(trip(3, 400.0));
+/// let mut rides = Rides::default();
+/// // The car leaves as soon as somebody can be found: request 3 would be too much of a detour.
+/// sharing.advance(60, &mut rides);
+/// assert_eq!(rides.shares[0].members.iter().map(|member| member.request.id).collect::<Vec<_>>(), [1, 2]);
+/// sharing.advance(i64::MAX, &mut rides);
+/// assert_eq!(rides.unserved, [(600, trip(3, 400.0))]);
+/// # Ok::<(), tidemill_trip_grouping::ride_sharing::RideSharingError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct RideSharing {
+    cycle: i64,
+    last_end: Option<i64>,
+    /// What was added, and is not part of a cycle yet.
+    coming_requests: Vec<Request>,
+    coming_offers: Vec<Offer>,
+    /// Whoever may go along with somebody else: requests, and owners who leave their cars.
+    passengers: Queue,
+    /// In the order of arrival.
+    offers: Vec<Offer>,
+    /// The ends of cycles in which something comes or expires. In others nothing can change: whoever was taken along
+    /// can only be missing.
+    ends: BTreeSet<i64>,
+}
+
+impl RideSharing {
+    /// Nobody waits yet. Cars leave at multiples of the cycle, in the unit of the requests' times.
+    ///
+    /// # Errors
+    /// If there can be no such cycle.
+    pub fn new(cycle: i64) -> Result<Self, RideSharingError> {
+        if !(1..=TIME_MAX).contains(&cycle) {
+            return Err(RideSharingError::Cycle { given: cycle });
+        }
+        Ok(RideSharing {
+            cycle,
+            last_end: None,
+            coming_requests: Vec::new(),
+            coming_offers: Vec::new(),
+            passengers: Queue::default(),
+            offers: Vec::new(),
+            ends: BTreeSet::new(),
+        })
+    }
+
+    /// Adds a [valid](Request::check) request. Its id differs from those of all other requests and offers.
+    pub fn add_request(&mut self, request: Request) {
+        self.expect(&request);
+        self.coming_requests.push(request);
+    }
+
+    /// Adds a [valid](Offer::check) offer.
+    pub fn add_offer(&mut self, offer: Offer) {
+        self.expect(&offer.trip);
+        self.coming_offers.push(offer);
+    }
+
+    /// The end of the next cycle in which something can happen: the time to call [`advance`](Self::advance).
+    pub fn next_end(&self) -> Option<i64> {
+        self.ends.first().copied()
+    }
+
+    /// Computes all cycles that end by now: nothing from before `now` may follow.
+    pub fn advance(&mut self, now: i64, rides: &mut Rides) {
+        while let Some(end) = self.ends.first().copied().filter(|end| *end <= now) {
+            self.ends.pop_first();
+            self.last_end = Some(end);
+            self.begin_cycle(end);
+            self.leave_together(end, rides);
+            self.expire(end, rides);
+            self.passengers.compact();
+        }
+    }
+
+    /// Notes when something has come, and when it expires.
+    fn expect(&mut self, request: &Request) {
+        let cycle = self.cycle;
+        // The first multiple of the cycle that is larger.
+        let after = |time: i64| (time.div_euclid(cycle) + 1).saturating_mul(cycle);
+        let earliest = self.last_end.map_or(i64::MIN, |last| last.saturating_add(cycle));
+        let first = after(request.requested).max(earliest);
+        self.ends.insert(first);
+        self.ends.insert(first.max(after(request.expires) - cycle));
+    }
+
+    fn begin_cycle(&mut self, end: i64) {
+        let requests = self.coming_requests.extract_if(.., |request| request.requested < end);
+        let offers: Vec<Offer> =
+            self.coming_offers.extract_if(.., |offer| offer.trip.requested < end).collect();
+        let leaving = offers.iter().filter(|offer| offer.leaves_car).map(|offer| offer.trip);
+        self.passengers.extend(requests.chain(leaving));
+        self.offers.extend(offers);
+        self.offers.sort_by(|a, b| a.trip.by_arrival(&b.trip));
+    }
+
+    /// All offers, those that wait longest first, leave if somebody comes along at a cost that their owners accept.
+    fn leave_together(&mut self, end: i64, rides: &mut Rides) {
+        let passengers = &mut self.passengers;
+        self.offers.retain(|offer| {
+            let own = if offer.leaves_car { passengers.index_of(&offer.trip) } else { None };
+            if own.is_some_and(|own| passengers.is_taken(own)) {
+                return false;
+            }
+            let nearest = Nearest::find(passengers, &offer.trip, own, offer.seats);
+            let Some((count, cost)) = best_accepted(nearest.extra_costs(), offer.extra_cost_max) else {
+                return true;
+            };
+            let mut members = vec![Member { request: offer.trip, extra_cost: 0.0 }];
+            for (index, extra_cost) in nearest.indices().iter().zip(nearest.extra_costs()).take(count) {
+                members.push(Member { request: passengers.take(*index), extra_cost: *extra_cost });
+            }
+            own.into_iter().for_each(|own| {
+                passengers.take(own);
+            });
+            rides.shares.push(Share { grouped: end, members, amortized_cost: cost });
+            false
+        });
+    }
+
+    /// Owners who cannot wait until the next cycle go alone; requests that cannot are not served.
+    fn expire(&mut self, end: i64, rides: &mut Rides) {
+        let next = end.saturating_add(self.cycle);
+        let passengers = &mut self.passengers;
+        self.offers.retain(|offer| {
+            let own = if offer.leaves_car { passengers.index_of(&offer.trip) } else { None };
+            // Somebody who had waited less may have taken the owner along.
+            if own.is_some_and(|own| passengers.is_taken(own)) {
+                return false;
+            }
+            if offer.trip.expires >= next {
+                return true;
+            }
+            own.into_iter().for_each(|own| {
+                passengers.take(own);
+            });
+            rides.shares.push(Share::alone(end, offer.trip));
+            false
+        });
+        for index in passengers.expiring(next) {
+            if !passengers.is_taken(index) {
+                rides.unserved.push((end, passengers.take(index)));
+            }
+        }
+    }
+}
+
+/// How many others to take along, and what each then pays: of the prefixes whose detours the owner accepts and with which
+/// nobody pays more than alone, the one with the lowest amortized cost.
+fn best_accepted(extra_costs: &[f64], extra_cost_max: f64) -> Option<(usize, f64)> {
+    let prefixes = (1..=extra_costs.len()).map(|count| (count, &extra_costs[..count]));
+    let accepted = prefixes.filter(|(_, costs)| costs.iter().sum::<f64>() <= extra_cost_max);
+    let priced = accepted.map(|(count, costs)| (count, amortized_cost(costs)));
+    priced.filter(|(_, cost)| *cost <= 1.0).min_by(|a, b| a.1.total_cmp(&b.1))
+}

@@ -1,0 +1,128 @@
+//! The streams of the query: what its source delivers, and what its operators write.
+
+use std::sync::Arc;
+
+use tidemill_engine::arrow::array::types::{Float64Type, Int64Type, UInt32Type};
+use tidemill_engine::arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, UInt32Array};
+use tidemill_engine::arrow::schema::{DataType, Field, Schema, SchemaRef};
+use tidemill_engine::{Batch, Cause, Rows};
+
+use crate::request::{Place, Request};
+use crate::share::{Member, Share};
+
+/// The columns of a request, in their order.
+pub const REQUEST_COLUMNS: [&str; 7] =
+    ["id", "requested", "expires", "origin_x_m", "origin_y_m", "destination_x_m", "destination_y_m"];
+
+/// The column behind them that says which group a request is part of.
+pub const GROUP_COLUMN: &str = "group";
+
+fn schema(fields: impl IntoIterator<Item = (&'static str, DataType)>) -> SchemaRef {
+    let field = |(name, data_type)| Field::new(name, data_type, false);
+    Arc::new(Schema::new(fields.into_iter().map(field).collect::<Vec<_>>()))
+}
+
+fn request_fields() -> impl Iterator<Item = (&'static str, DataType)> {
+    let types = [DataType::Int64, DataType::Int64, DataType::Int64].into_iter();
+    REQUEST_COLUMNS.into_iter().zip(types.chain(std::iter::repeat(DataType::Float64)))
+}
+
+/// Requests, as they come.
+pub fn requests() -> SchemaRef {
+    schema(request_fields())
+}
+
+/// Requests, each with its group.
+pub fn grouped_requests() -> SchemaRef {
+    schema(request_fields().chain([(GROUP_COLUMN, DataType::UInt32)]))
+}
+
+/// Members of shares: a row for each request, with the end of the cycle that grouped it, the lead and the size of its
+/// share, the lead's relative detour for it, and what each member of the share saves. The rows of a share follow each
+/// other, the lead's first.
+pub fn members() -> SchemaRef {
+    let share =
+        [("grouped", DataType::Int64), ("lead", DataType::Int64), ("members", DataType::UInt32)].into_iter();
+    let costs = [("extra_cost", DataType::Float64), ("savings", DataType::Float64)];
+    schema(share.chain(request_fields()).chain(costs))
+}
+
+/// Shares as rows of [`members`].
+///
+/// # Errors
+/// None that is not a bug.
+pub fn rows_of(shares: &[Share]) -> Result<RecordBatch, Cause> {
+    let members = || shares.iter().flat_map(|share| share.members.iter().map(move |member| (share, member)));
+    let requests: Vec<Request> = members().map(|(_, member)| member.request).collect();
+    let mut columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from_iter_values(members().map(|(share, _)| share.grouped))),
+        Arc::new(Int64Array::from_iter_values(members().map(|(share, _)| share.lead().id))),
+        Arc::new(UInt32Array::from_iter_values(members().map(|(share, _)| share.members.len() as u32))),
+    ];
+    columns.extend(columns_of(&requests));
+    columns.push(Arc::new(Float64Array::from_iter_values(members().map(|(_, member)| member.extra_cost))));
+    columns.push(Arc::new(Float64Array::from_iter_values(members().map(|(share, _)| share.savings()))));
+    batch(self::members(), columns)
+}
+
+/// The shares of a batch of [`members`].
+pub fn shares_of(members: &Batch) -> Vec<Share> {
+    let rows = members.as_rows();
+    let (grouped, sizes) = (rows.column::<Int64Type>(0), rows.column::<UInt32Type>(2));
+    let (extra_costs, savings) = (rows.column::<Float64Type>(10), rows.column::<Float64Type>(11));
+    let requests: Vec<Request> = requests_of(&rows, 3).collect();
+    let (mut shares, mut row) = (Vec::new(), 0);
+    while row < rows.len() {
+        let end = row + (sizes[row].max(1) as usize).min(rows.len() - row);
+        let member = |row: usize| Member { request: requests[row], extra_cost: extra_costs[row] };
+        let members = (row..end).map(member).collect();
+        shares.push(Share { grouped: grouped[row], members, amortized_cost: 1.0 - savings[row] });
+        row = end;
+    }
+    shares
+}
+
+/// The requests in rows whose column `first` is the id, with the others behind it.
+pub fn requests_of<'a>(rows: &Rows<'a>, first: usize) -> impl Iterator<Item = Request> + use<'a> {
+    let time = |column: usize| rows.column::<Int64Type>(first + column);
+    let coordinate = |column: usize| rows.column::<Float64Type>(first + column);
+    let (ids, requested, expires) = (time(0), time(1), time(2));
+    let (from_x, from_y, to_x, to_y) = (coordinate(3), coordinate(4), coordinate(5), coordinate(6));
+    (0..rows.len()).map(move |row| Request {
+        id: ids[row],
+        requested: requested[row],
+        expires: expires[row],
+        origin: Place { x_m: from_x[row], y_m: from_y[row] },
+        destination: Place { x_m: to_x[row], y_m: to_y[row] },
+    })
+}
+
+/// Requests as rows of the source; their positions count from 0.
+///
+/// # Errors
+/// None that is not a bug.
+pub fn batch_of(requests: &[Request]) -> Result<Batch, Cause> {
+    let rows = batch(self::requests(), columns_of(requests))?;
+    Ok(Batch::from_source(rows, (0..requests.len() as u32).collect()))
+}
+
+fn columns_of(requests: &[Request]) -> Vec<ArrayRef> {
+    let times =
+        |of: fn(&Request) -> i64| Arc::new(Int64Array::from_iter_values(requests.iter().map(of))) as ArrayRef;
+    let coordinates = |of: fn(&Request) -> f64| {
+        Arc::new(Float64Array::from_iter_values(requests.iter().map(of))) as ArrayRef
+    };
+    vec![
+        times(|request| request.id),
+        times(|request| request.requested),
+        times(|request| request.expires),
+        coordinates(|request| request.origin.x_m),
+        coordinates(|request| request.origin.y_m),
+        coordinates(|request| request.destination.x_m),
+        coordinates(|request| request.destination.y_m),
+    ]
+}
+
+fn batch(schema: SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch, Cause> {
+    RecordBatch::try_new(schema, columns).map_err(|error| Cause::bug(error.to_string()).with_source(error))
+}

@@ -1,0 +1,180 @@
+//! Ride sharing against a slow reference, which looks at every cycle and at everybody.
+
+use proptest::prelude::*;
+use tidemill_trip_grouping::request::{Place, Request};
+use tidemill_trip_grouping::ride_sharing::{Offer, RideSharing, RideSharingError, Rides};
+
+/// The members of each share and the end of its cycle; who was not served, and when.
+type Outcome = (Vec<(i64, Vec<i64>)>, Vec<(i64, i64)>);
+
+const CYCLE: i64 = 60;
+
+fn reference(requests: &[Request], offers: &[Offer]) -> Outcome {
+    let (mut shares, mut unserved) = (Vec::new(), Vec::new());
+    let (mut gone, mut end): (Vec<i64>, i64) = (Vec::new(), 0);
+    let mut offers = offers.to_vec();
+    offers.sort_by_key(|offer| (offer.trip.requested, offer.trip.id));
+    let mut requests = requests.to_vec();
+    requests.sort_by_key(|request| (request.requested, request.id));
+    while gone.len() < requests.len() + offers.len() {
+        end += CYCLE;
+        let here = |request: &Request, gone: &[i64]| request.requested < end && !gone.contains(&request.id);
+        for offer in &offers {
+            if !here(&offer.trip, &gone) {
+                continue;
+            }
+            // R_q: requests, and owners who leave their cars.
+            let leaving = offers.iter().filter(|offer| offer.leaves_car).map(|offer| offer.trip);
+            let mut q: Vec<(f64, i64, i64)> = requests
+                .iter()
+                .copied()
+                .chain(leaving)
+                .filter(|other| here(other, &gone) && other.id != offer.trip.id)
+                .map(|other| (fec(&offer.trip, &other), other.requested, other.id))
+                .collect();
+            q.sort_by(|a, b| a.partial_cmp(b).unwrap());
+            q.truncate(offer.seats);
+            let (mut best, mut sum) = (None, 0.0);
+            for count in 1..=q.len() {
+                sum += q[count - 1].0;
+                let cost = (1.0 + sum) / (count + 1) as f64;
+                let is_better = best.is_none_or(|(_, least)| cost < least);
+                if sum <= offer.extra_cost_max && cost <= 1.0 && is_better {
+                    best = Some((count, cost));
+                }
+            }
+            if let Some((count, _)) = best {
+                let members: Vec<i64> =
+                    [offer.trip.id].into_iter().chain(q[..count].iter().map(|other| other.2)).collect();
+                gone.extend(&members);
+                shares.push((end, members));
+            }
+        }
+        for offer in &offers {
+            if here(&offer.trip, &gone) && offer.trip.expires < end + CYCLE {
+                gone.push(offer.trip.id);
+                shares.push((end, vec![offer.trip.id]));
+            }
+        }
+        for request in &requests {
+            if here(request, &gone) && request.expires < end + CYCLE {
+                gone.push(request.id);
+                unserved.push((end, request.id));
+            }
+        }
+    }
+    (shares, unserved)
+}
+
+fn fec(lead: &Request, other: &Request) -> f64 {
+    let distance = |a: Place, b: Place| ((a.x_m - b.x_m).powi(2) + (a.y_m - b.y_m).powi(2)).sqrt();
+    let length = distance(lead.origin, lead.destination);
+    // Nobody goes along on a trip that goes nowhere.
+    if length < 0.001 {
+        return f64::INFINITY;
+    }
+    (distance(lead.origin, other.origin) + distance(lead.destination, other.destination)) / length
+}
+
+fn described(rides: &Rides) -> Outcome {
+    let shares = rides.shares.iter().map(|share| {
+        (share.grouped, share.members.iter().map(|member| member.request.id).collect::<Vec<i64>>())
+    });
+    (shares.collect(), rides.unserved.iter().map(|(end, request)| (*end, request.id)).collect())
+}
+
+fn trips(count: usize) -> impl Strategy<Value = Vec<Request>> {
+    let place =
+        || (0..6, 0..6).prop_map(|(x, y)| Place { x_m: 100.0 * f64::from(x), y_m: 100.0 * f64::from(y) });
+    let trip = (0..400i64, 0..400i64, place(), place());
+    prop::collection::vec(trip, 0..count).prop_map(|trips| {
+        let trip = |(id, (requested, wait, origin, destination))| Request {
+            id,
+            requested,
+            expires: requested + wait,
+            origin,
+            destination,
+        };
+        (0i64..).zip(trips).map(trip).collect()
+    })
+}
+
+/// Terms of offers: leaves the car, extra cost, seats.
+fn terms() -> impl Strategy<Value = Vec<(bool, f64, usize)>> {
+    prop::collection::vec((any::<bool>(), prop_oneof![Just(0.0), Just(0.5), 0.0..3.0f64], 1..=7usize), 25)
+}
+
+fn offers(trips: &[Request], terms: &[(bool, f64, usize)]) -> Vec<Offer> {
+    let offer = |(trip, (leaves_car, extra_cost_max, seats)): (&Request, &(bool, f64, usize))| Offer {
+        trip: Request { id: trip.id + 1000, ..*trip },
+        leaves_car: *leaves_car,
+        extra_cost_max: *extra_cost_max,
+        seats: *seats,
+    };
+    trips.iter().zip(terms).map(offer).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn rides_are_those_of_the_reference_however_time_advances(
+        requests in trips(40), owners in trips(25), terms in terms(), step in 1..500i64
+    ) {
+        let offers = offers(&owners, &terms);
+        let expected = reference(&requests, &offers);
+        let mut sharing = RideSharing::new(CYCLE).unwrap();
+        requests.iter().for_each(|request| sharing.add_request(*request));
+        offers.iter().for_each(|offer| sharing.add_offer(*offer));
+        let mut rides = Rides::default();
+        sharing.advance(i64::MAX, &mut rides);
+        prop_assert_eq!(described(&rides), expected.clone());
+        prop_assert_eq!(sharing.next_end(), None);
+
+        let (mut sharing, mut rides, mut now) = (RideSharing::new(CYCLE).unwrap(), Rides::default(), 0);
+        while now < 2000 {
+            let is_in = |trip: &Request| (now..now + step).contains(&trip.requested);
+            requests.iter().filter(|trip| is_in(trip)).for_each(|trip| sharing.add_request(*trip));
+            offers.iter().filter(|offer| is_in(&offer.trip)).for_each(|offer| sharing.add_offer(*offer));
+            now += step;
+            sharing.advance(now, &mut rides);
+        }
+        prop_assert_eq!(described(&rides), expected);
+    }
+
+    /// III 3.6: a share has an offer, and one car at most that its owner does not leave.
+    #[test]
+    fn shares_have_one_car_that_stays_at_most(requests in trips(40), owners in trips(25), terms in terms()) {
+        let offers = offers(&owners, &terms);
+        let mut sharing = RideSharing::new(CYCLE).unwrap();
+        requests.iter().for_each(|request| sharing.add_request(*request));
+        offers.iter().for_each(|offer| sharing.add_offer(*offer));
+        let mut rides = Rides::default();
+        sharing.advance(i64::MAX, &mut rides);
+        let served: usize = rides.shares.iter().map(|share| share.members.len()).sum();
+        prop_assert_eq!(served + rides.unserved.len(), requests.len() + offers.len());
+        for share in &rides.shares {
+            let of = |id: i64| offers.iter().find(|offer| offer.trip.id == id);
+            let lead = of(share.lead().id).expect("an offer");
+            prop_assert!(share.members.len() <= lead.seats + 1);
+            let detours: f64 = share.members.iter().map(|member| member.extra_cost).sum();
+            prop_assert!(share.members.len() == 1 || detours <= lead.extra_cost_max);
+            let others = share.members[1..].iter().filter_map(|member| of(member.request.id));
+            prop_assert!(others.into_iter().all(|offer| offer.leaves_car));
+        }
+        prop_assert!(rides.unserved.iter().all(|(_, request)| request.id < 1000));
+    }
+}
+
+#[test]
+fn impossible_offers_are_refused() {
+    let trip =
+        Request { id: 1, requested: 0, expires: 9, origin: Place::default(), destination: Place::default() };
+    let offer = Offer { trip, leaves_car: true, extra_cost_max: 0.5, seats: 7 };
+    assert_eq!(offer.check(), Ok(()));
+    for given in [0, 8] {
+        assert_eq!(Offer { seats: given, ..offer }.check(), Err(RideSharingError::Seats { given }));
+    }
+    assert!(Offer { extra_cost_max: f64::NAN, ..offer }.check().is_err());
+    assert_eq!(RideSharing::new(0).err(), Some(RideSharingError::Cycle { given: 0 }));
+}

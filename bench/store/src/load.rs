@@ -1,0 +1,153 @@
+//! Readers that ask while rows come in at a rate.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tidemill_core::Cause;
+use tidemill_store::{StoreReader, StoreWriter};
+
+use crate::accounts::Accounts;
+use crate::questions::{KINDS, Kind, Question};
+use crate::rows::Traffic;
+
+/// A measurement.
+pub struct Load {
+    pub rate: u64,
+    pub cycle_rows: usize,
+    pub seconds: u64,
+    pub readers: usize,
+}
+
+/// How long each question of a kind took, in nanoseconds, and how many rows it found.
+#[derive(Clone, Default)]
+struct Times {
+    took: Vec<u64>,
+    rows: u64,
+}
+
+impl Load {
+    /// Runs, and prints what was measured.
+    pub fn run(
+        &self,
+        writer: &mut StoreWriter,
+        traffic: &mut Traffic,
+        accounts: &Accounts,
+    ) -> Result<(), Cause> {
+        let (end, reader, cars) = (AtomicBool::new(false), writer.reader(), traffic.cars());
+        let (stored, asked) = thread::scope(|scope| {
+            let ask = |number: usize| {
+                let (end, reader) = (&end, reader.clone());
+                scope.spawn(move || ask_until(end, number, &reader, accounts, cars))
+            };
+            let readers: Vec<_> = (0..self.readers).map(ask).collect();
+            let stored = self.store(writer, traffic);
+            end.store(true, Ordering::Relaxed);
+            let join = |reader: thread::ScopedJoinHandle<'_, Result<Vec<Times>, Cause>>| {
+                reader.join().unwrap_or_else(|_| Err(Cause::bug("a reader has panicked")))
+            };
+            (stored, readers.into_iter().map(join).collect::<Result<Vec<_>, Cause>>())
+        });
+        print_stored(stored?, self.cycle_rows);
+        print_asked(&asked?, self.seconds);
+        Ok(())
+    }
+
+    /// Stores rows at the rate; how long each cycle took, and all of it.
+    fn store(&self, writer: &mut StoreWriter, traffic: &mut Traffic) -> Result<(Vec<u64>, Duration), Cause> {
+        let start = Instant::now();
+        let between = Duration::from_secs_f64(self.cycle_rows as f64 / self.rate as f64);
+        let mut took = Vec::new();
+        while start.elapsed() < Duration::from_secs(self.seconds) {
+            let rows = traffic.rows(self.cycle_rows);
+            let due = between * took.len() as u32;
+            if let Some(early) = due.checked_sub(start.elapsed()) {
+                thread::sleep(early);
+            }
+            let begun = Instant::now();
+            writer.append(traffic.cycle(), &[rows])?;
+            took.push(begun.elapsed().as_nanos() as u64);
+        }
+        Ok((took, start.elapsed()))
+    }
+}
+
+fn ask_until(
+    end: &AtomicBool,
+    reader: usize,
+    store: &StoreReader,
+    accounts: &Accounts,
+    cars: u64,
+) -> Result<Vec<Times>, Cause> {
+    let mut times = vec![Times::default(); KINDS.len()];
+    for number in 0.. {
+        for (at, (kind, _)) in KINDS.into_iter().enumerate() {
+            let number = number * 64 + reader as u64;
+            let start = Instant::now();
+            let version = match kind {
+                Kind::PathAsOf => {
+                    let newest = store.cycles().map_or(0, |(_, newest)| newest);
+                    // The last cycles may be all that is kept.
+                    match store.as_of_cycle(newest.saturating_sub(500)) {
+                        Ok(version) => version,
+                        Err(_) => continue,
+                    }
+                }
+                _ => store.latest(),
+            };
+            // The time of a report is its number, and so is the end of a version.
+            let latest = version.end() as i64;
+            let question = Question::new(kind, number, latest, cars, accounts.cars);
+            let found = question.ask(&version, accounts)?;
+            times[at].took.push(start.elapsed().as_nanos() as u64);
+            times[at].rows += found.work.rows_found;
+        }
+        if end.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    Ok(times)
+}
+
+fn print_stored((mut took, all): (Vec<u64>, Duration), cycle_rows: usize) {
+    let rows = took.len() * cycle_rows;
+    let storing: u64 = took.iter().sum();
+    took.sort_unstable();
+    println!(
+        "  stored {:.0} rows/s; {:.1} ns a row; a cycle p50 {} p99 {} max {}",
+        rows as f64 / all.as_secs_f64(),
+        storing as f64 / rows as f64,
+        quantile(&took, 0.5),
+        quantile(&took, 0.99),
+        quantile(&took, 1.0)
+    );
+}
+
+fn print_asked(asked: &[Vec<Times>], seconds: u64) {
+    for (at, (_, name)) in KINDS.into_iter().enumerate() {
+        let mut took: Vec<u64> = asked.iter().flat_map(|times| times[at].took.iter().copied()).collect();
+        if took.is_empty() {
+            continue;
+        }
+        took.sort_unstable();
+        let rows: u64 = asked.iter().map(|times| times[at].rows).sum();
+        println!(
+            "  {name:<30} p50 {:>9} p99 {:>9} max {:>9}  {:>7.0}/s, {:.1} rows each",
+            quantile(&took, 0.5),
+            quantile(&took, 0.99),
+            quantile(&took, 1.0),
+            took.len() as f64 / seconds as f64,
+            rows as f64 / took.len() as f64
+        );
+    }
+}
+
+fn quantile(sorted: &[u64], share: f64) -> String {
+    let at = ((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len());
+    let ns = sorted[at - 1];
+    match ns {
+        0..10_000 => format!("{ns} ns"),
+        10_000..10_000_000 => format!("{:.1} us", ns as f64 / 1e3),
+        _ => format!("{:.1} ms", ns as f64 / 1e6),
+    }
+}

@@ -1,0 +1,174 @@
+//! `group_trips(TABLE(requests), max_share => 4, min_savings => 0.2)`: the operator of trip grouping as a function of SQL.
+
+use std::sync::Arc;
+
+use tidemill_engine::arrow::array::cast::AsArray;
+use tidemill_engine::arrow::array::types::{Int64Type, TimestampNanosecondType};
+use tidemill_engine::arrow::array::{Array, ArrayRef, RecordBatch};
+use tidemill_engine::arrow::schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use tidemill_engine::{Batch, Cause, Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter};
+use tidemill_sql::{Arguments, BoundOperator, TableOperator};
+use tidemill_trip_grouping::criteria::{Criteria, Order, SHARE_MAX};
+use tidemill_trip_grouping::operators::GroupTrips;
+use tidemill_trip_grouping::schema::{self, REQUEST_COLUMNS};
+use tidemill_trip_grouping::source::trip_requests_schema;
+
+const DAY_NS: i64 = 86_400_000_000_000;
+const MINUTE_NS: i64 = 60_000_000_000;
+
+/// Columns of the operator's rows that are times: `grouped`, `requested` and `expires`.
+const TIMES: [usize; 3] = [0, 4, 5];
+
+/// The function.
+pub(super) struct GroupTripsFunction;
+
+impl TableOperator for GroupTripsFunction {
+    fn bind(&self, inputs: &[SchemaRef], arguments: &Arguments) -> Result<BoundOperator, Cause> {
+        arguments.finish(&["max_share", "min_savings", "cycle", "greed"])?;
+        let defaults = Criteria { cycle: MINUTE_NS, ..Criteria::default() };
+        let max_share = arguments.integer("max_share", 2..=SHARE_MAX as i64)?;
+        let criteria = Criteria {
+            max_share: max_share.map_or(defaults.max_share, |people| people as usize),
+            min_savings: arguments.number("min_savings", 0.0..=1.0)?.unwrap_or(defaults.min_savings),
+            cycle: arguments.interval_ns("cycle")?.unwrap_or(defaults.cycle),
+            order: match arguments.text("greed")? {
+                None | Some("arrival") => Order::Arrival,
+                Some("cheapest") => Order::CheapestFirst,
+                Some(other) => {
+                    let text =
+                        format!("group_trips(): greed must be 'arrival' or 'cheapest', found '{other}'");
+                    return Err(Cause::user(text));
+                }
+            },
+        };
+        if !(1..=DAY_NS).contains(&criteria.cycle) {
+            return Err(Cause::user("group_trips(): cycle must be a positive interval of at most a day"));
+        }
+        // Whatever else is wrong is said before the query starts.
+        GroupTrips::new(criteria)?;
+        let columns = columns_of(inputs)?;
+        Ok(BoundOperator {
+            output: output_schema(),
+            // Whoever may share must meet: sub-streams are the way to divide requests.
+            keys: vec![Vec::new()],
+            carried: Vec::new(),
+            factory: Arc::new(move |_| {
+                let grouping = GroupTrips::new(criteria).expect("the criteria were checked above");
+                let written = Output::new(&[schema::members()]);
+                Box::new(OfRows { grouping, columns: columns.clone(), written })
+            }),
+        })
+    }
+}
+
+/// The operator between the types of SQL and its own.
+struct OfRows {
+    grouping: GroupTrips,
+    /// Where the columns of a request are in the input.
+    columns: Vec<usize>,
+    written: Output,
+}
+
+impl Operator for OfRows {
+    fn rows(&mut self, input: usize, rows: Rows<'_>, _output: &mut Output) -> Result<(), Cause> {
+        let given = rows.to_batch();
+        let columns: Vec<ArrayRef> =
+            self.columns.iter().map(|column| as_number(given.column(*column))).collect();
+        if let Some((name, _)) =
+            REQUEST_COLUMNS.iter().zip(&columns).find(|(_, column)| column.null_count() > 0)
+        {
+            return Err(Cause::user(format!(
+                "group_trips() was given a request whose {name} is NULL; leave such rows out with WHERE"
+            )));
+        }
+        let requests = RecordBatch::try_new(schema::requests(), columns).map_err(bug)?;
+        let batch = Batch::from_source(requests, rows.positions().to_vec().into());
+        self.grouping.rows(input, batch.as_rows(), &mut self.written)
+    }
+
+    fn end_of_cycle(&mut self, cut: &Cut, output: &mut Output) -> Result<(), Cause> {
+        self.grouping.end_of_cycle(cut, &mut self.written)?;
+        let Some(members) = self.written.finish(0) else { return Ok(()) };
+        let columns = members.rows.columns().iter().enumerate();
+        let columns = columns.map(|(index, column)| match TIMES.contains(&index) {
+            true => as_time(column),
+            false => Arc::clone(column),
+        });
+        let port = output.port(0);
+        let rows = RecordBatch::try_new(Arc::clone(port.schema()), columns.collect()).map_err(bug)?;
+        let positions = vec![output.end_position(); rows.num_rows()];
+        output.port(0).push_batch(rows, &positions)
+    }
+
+    fn next_timer(&self) -> Option<i64> {
+        self.grouping.next_timer()
+    }
+
+    fn snapshot(&self, writer: &mut SnapshotWriter) {
+        self.grouping.snapshot(writer);
+    }
+
+    fn restore(&mut self, reader: &mut SnapshotReader<'_>) -> Result<(), Cause> {
+        self.grouping.restore(reader)
+    }
+}
+
+/// The columns of members, with times, and nullable: expressions promise nothing else.
+fn output_schema() -> SchemaRef {
+    let members = schema::members();
+    let field = |(index, field): (usize, &Arc<Field>)| {
+        let data_type = if TIMES.contains(&index) { timestamp() } else { field.data_type().clone() };
+        Field::new(field.name(), data_type, true)
+    };
+    Arc::new(Schema::new(members.fields().iter().enumerate().map(field).collect::<Vec<_>>()))
+}
+
+fn timestamp() -> DataType {
+    DataType::Timestamp(TimeUnit::Nanosecond, None)
+}
+
+/// Where the columns of a request are, by their names.
+fn columns_of(inputs: &[SchemaRef]) -> Result<Vec<usize>, Cause> {
+    let wanted = trip_requests_schema();
+    let find = |field: &Arc<Field>| {
+        let input = inputs.first().filter(|_| inputs.len() == 1)?;
+        let (index, found) = input.column_with_name(field.name())?;
+        (found.data_type() == field.data_type()).then_some(index)
+    };
+    wanted.fields().iter().map(find).collect::<Option<Vec<usize>>>().ok_or_else(|| {
+        let found: Vec<String> =
+            inputs.iter().flat_map(|input| input.fields().iter().map(described)).collect();
+        let wanted: Vec<String> = wanted.fields().iter().map(described).collect();
+        Cause::user(format!(
+            "group_trips() takes one table with the columns {}; found {}; select and cast them accordingly",
+            wanted.join(", "),
+            found.join(", ")
+        ))
+    })
+}
+
+/// A column as SQL names its type.
+fn described(field: &Arc<Field>) -> String {
+    let data_type = match field.data_type() {
+        DataType::Int64 => "BIGINT".to_owned(),
+        DataType::Float64 => "DOUBLE".to_owned(),
+        DataType::Timestamp(TimeUnit::Nanosecond, None) => "TIMESTAMP".to_owned(),
+        other => other.to_string(),
+    };
+    format!("{} {data_type}", field.name())
+}
+
+fn as_number(column: &ArrayRef) -> ArrayRef {
+    match column.as_primitive_opt::<TimestampNanosecondType>() {
+        Some(times) => Arc::new(times.reinterpret_cast::<Int64Type>()),
+        None => Arc::clone(column),
+    }
+}
+
+fn as_time(column: &ArrayRef) -> ArrayRef {
+    Arc::new(column.as_primitive::<Int64Type>().reinterpret_cast::<TimestampNanosecondType>())
+}
+
+fn bug(error: impl std::error::Error + Send + Sync + 'static) -> Cause {
+    Cause::bug(error.to_string()).with_source(error)
+}

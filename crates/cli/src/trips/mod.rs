@@ -1,0 +1,28 @@
+//! `tidemill trips ...`: one file per subcommand.
+
+mod bench;
+mod criteria;
+mod generate;
+mod run;
+
+use clap::Subcommand;
+
+use crate::exit::Exit;
+
+/// Trip grouping: people who go the same way at the same time share a ride
+#[derive(Debug, Subcommand)]
+pub(crate) enum Trips {
+    Generate(generate::Generate),
+    Run(run::RunArguments),
+    Bench(bench::BenchArguments),
+}
+
+impl Trips {
+    pub(crate) fn run(self) -> anyhow::Result<Exit> {
+        match self {
+            Trips::Generate(arguments) => arguments.run(),
+            Trips::Run(arguments) => arguments.run(),
+            Trips::Bench(arguments) => arguments.run(),
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! `tidemill trips run`.
+
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use clap::Args;
+use tidemill_engine::Cause;
+use tidemill_trip_grouping::bench::PERIOD_S;
+use tidemill_trip_grouping::criteria::Criteria;
+use tidemill_trip_grouping::partitioner::{PartitionerPlan, Partitioning};
+use tidemill_trip_grouping::request_file::read_all;
+use tidemill_trip_grouping::run::{RunOptions, RunSummary, run};
+use tidemill_trip_grouping::savings::Savings;
+
+use super::criteria::CriteriaArguments;
+use crate::exit::Exit;
+use crate::quantity::{count, counted, short, time};
+use crate::{interrupt, linear_road, terminal};
+
+/// Group the requests of a file into shares: those that one ride serves
+///
+/// Shows each hour of the day once its shares are made, and a summary at the end. Bad lines are counted and left out. The
+/// file may be compressed with zstd; `-` is standard input.
+#[derive(Debug, Args)]
+#[command(after_help = concat!(
+    "Examples:\n  tidemill trips run --input requests.csv\n  tidemill trips run --input requests.csv --partition akd \
+     --groups 16 --out shares.csv\n\n",
+    exit_codes!()
+))]
+pub(crate) struct RunArguments {
+    /// File of requests, in the order of their times; see `tidemill trips generate`
+    #[arg(long, value_name = "FILE")]
+    input: PathBuf,
+    /// File for the shares, a line for each request; replaced if it exists
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// How requests are divided into groups that know nothing of each other: none, rr (in turn), spq and skd (point quad
+    /// and k-d tree, from an earlier day), apq and akd (the same, from the last ten minutes), sparse and weighed (akd, cut
+    /// where requests are sparse)
+    #[arg(long, value_name = "NAME", default_value = "akd")]
+    partition: Partitioning,
+    /// Number of groups [default: 16, or 1 without a partitioning]
+    #[arg(long, value_name = "N")]
+    groups: Option<u32>,
+    /// File of an earlier day's requests, for spq and skd
+    #[arg(long, value_name = "FILE")]
+    history: Option<PathBuf>,
+    /// Worker threads [default: one per core]
+    #[arg(long, value_name = "N", value_parser = linear_road::parse_workers)]
+    workers: Option<usize>,
+    #[command(flatten)]
+    criteria: CriteriaArguments,
+}
+
+impl RunArguments {
+    pub(crate) fn run(self) -> anyhow::Result<Exit> {
+        let options = self.options()?;
+        let stop = interrupt::flag()?;
+        let (mut shown, mut is_first) = (Ok(()), true);
+        let summary = run(&options, &stop, |hour, savings| {
+            if std::mem::take(&mut is_first) {
+                shown = terminal::show(&row(HEADINGS));
+            }
+            if shown.is_ok() {
+                shown = terminal::show(&hour_row(&format!("{hour}:00"), savings));
+            }
+        })?;
+        shown?;
+        terminal::show(&text(&summary, &options))?;
+        Ok(if summary.stopped { Exit::Interrupted } else { Exit::Done })
+    }
+
+    fn options(self) -> anyhow::Result<RunOptions> {
+        let criteria = self.criteria.criteria();
+        criteria.check().map_err(|error| Cause::user(error.to_string()).with_source(error))?;
+        let is_whole = self.partition == Partitioning::Unpartitioned;
+        let groups = self.groups.unwrap_or(if is_whole { 1 } else { 16 });
+        let history = match &self.history {
+            Some(path) => read_all(path)?.0,
+            None => Vec::new(),
+        };
+        let partitioner =
+            PartitionerPlan::new(self.partition, groups, PERIOD_S, &history).map_err(|error| {
+                let remedy = match self.partition.is_static() && history.is_empty() {
+                    true => "; name its file with --history (tidemill trips generate --seed 8 makes one)",
+                    false => "",
+                };
+                Cause::user(format!("{error}{remedy}")).with_source(error)
+            })?;
+        let available = || thread::available_parallelism().map_or(1, usize::from);
+        let workers = self.workers.unwrap_or_else(available);
+        Ok(RunOptions { input: self.input, out: self.out, workers, partitioner, criteria })
+    }
+}
+
+const HEADINGS: [&str; 7] = ["hour", "requests", "shares", "alone", "saved", "per request", "waited"];
+
+fn row(cells: [&str; 7]) -> String {
+    let [hour, requests, shares, alone, saved, per_request, waited] = cells;
+    format!("{hour:>7} {requests:>9} {shares:>8} {alone:>8} {saved:>8} {per_request:>12} {waited:>8}")
+}
+
+fn hour_row(hour: &str, savings: &Savings) -> String {
+    let percent = |part: f64| format!("{:.1} %", 100.0 * part);
+    row([
+        hour,
+        &count(savings.requests),
+        &count(savings.shares),
+        &count(savings.alone),
+        &percent(savings.of_distance()),
+        &percent(savings.per_request()),
+        &format!("{:.0} s", savings.waited_mean()),
+    ])
+}
+
+fn text(summary: &RunSummary, options: &RunOptions) -> String {
+    let total = summary.total();
+    let elapsed = Duration::from_nanos(summary.status.elapsed_ns);
+    let Criteria { max_share, min_savings, .. } = options.criteria;
+    let mut text = hour_row("all", &total);
+    text += &format!(
+        "\n\n{}: {} in {}, {} requests/s, {} of up to {max_share} people who each save at least {:.0} %; \
+         nobody waited longer than {} s",
+        if summary.stopped { "stopped" } else { "done" },
+        counted(total.requests, "request"),
+        time(elapsed),
+        short(total.requests as f64 / elapsed.as_secs_f64().max(1e-9)),
+        counted(total.shares, "share"),
+        100.0 * min_savings,
+        total.waited_max,
+    );
+    if options.criteria.savings_max() < min_savings {
+        text += &format!(
+            "\nnote: in a share of {max_share} nobody can save more than {:.0} %, so nobody shares",
+            100.0 * options.criteria.savings_max()
+        );
+    }
+    if summary.bad_lines.count > 0 {
+        text += &format!("\n{} left out:", counted(summary.bad_lines.count, "bad line"));
+        summary.bad_lines.examples.iter().for_each(|example| text += &format!("\n  {example}"));
+    }
+    if let Some(out) = &options.out {
+        text += &format!("\nshares are in {}", out.display());
+    }
+    text
+}

@@ -1,0 +1,226 @@
+//! What an unattended pipeline says by itself when something that it needs is away.
+#![cfg(all(unix, feature = "sql"))]
+
+#[allow(dead_code, reason = "a part of it is used here")]
+#[path = "durable/sender.rs"]
+mod sender;
+mod support;
+
+#[allow(dead_code, reason = "a part of it is used here")]
+#[path = "../../connect/tests/postgres/server.rs"]
+mod server;
+
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use sender::Sender;
+use support::run::{Run, log};
+use support::*;
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn source(port: u16) -> String {
+    format!(
+        "CREATE SOURCE m (n BIGINT, note VARCHAR) WITH (connector = 'line_protocol', \
+         listen = 'http://127.0.0.1:{port}', durable = true);\n"
+    )
+}
+
+fn bodies(from: u64, to: u64) -> Vec<String> {
+    (from..to).map(|n| format!("m n={n}i\n")).collect()
+}
+
+/// The last line of the log that has this text.
+fn line(folder: &Path, text: &str) -> String {
+    let log = log(folder);
+    log.lines()
+        .rfind(|line| line.contains(text))
+        .unwrap_or_else(|| panic!("no '{text}' in:\n{log}"))
+        .to_owned()
+}
+
+#[test]
+fn a_database_that_goes_away_is_told_and_so_is_its_return() {
+    let Some(server) = server::Server::start() else { return };
+    let port = free_port();
+    let script = source(port)
+        + &format!(
+            "CREATE SINK t FROM (SELECT n FROM m) WITH (connector = 'postgres', url = '{}', table = 't');\n",
+            server.url()
+        );
+    let folder = folder_with(&[("p.sql", &script)]);
+    let folder = folder.path();
+    let mut child = Run::begin(folder);
+    child.wait_until("it listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    Sender::start(port, "first", bodies(0, 3)).join();
+    child.wait_until("the table has all", || server.query("SELECT count(*) FROM t") == "3");
+
+    server.crash();
+    // Answered, because they are in the journal.
+    Sender::start(port, "second", bodies(3, 6)).join();
+    child.wait_until("the log reports it", || {
+        log(folder).contains("a commit to PostgreSQL failed; it is tried again")
+    });
+    let told = line(folder, "a commit to PostgreSQL failed");
+    assert!(told.contains("WARN") && told.contains("attempts=") && told.contains("retry_for="), "{told}");
+    server.resume();
+    child.wait_until("the log reports its return", || log(folder).contains("PostgreSQL is back"));
+    let told = line(folder, "PostgreSQL is back");
+    assert!(told.contains("after="), "{told}");
+    assert_eq!(server.query("SELECT count(*), sum(n) FROM t"), "6|15");
+    child.interrupt();
+}
+
+/// The rows of both sinks: a table and a file.
+fn script_of_two(port: u16, server: &server::Server) -> String {
+    source(port)
+        + &format!(
+            "CREATE SINK f FROM (SELECT n FROM m) WITH (path = 'f.csv');\n\
+             CREATE SINK t FROM (SELECT n FROM m) WITH (connector = 'postgres', url = '{}', table = 't');\n",
+            server.url()
+        )
+}
+
+/// The numbers in the file.
+fn numbers_in_file(folder: &Path) -> Vec<u64> {
+    let text = std::fs::read_to_string(folder.join("f.csv")).unwrap_or_default();
+    text.lines().skip(1).map(|line| line.parse().unwrap()).collect()
+}
+
+#[test]
+fn a_database_that_is_away_at_the_start_holds_up_neither_intake_nor_other_sinks() {
+    let Some(server) = server::Server::start() else { return };
+    let port = free_port();
+    let folder = folder_with(&[("p.sql", &script_of_two(port, &server))]);
+    let folder = folder.path();
+    for (round, from) in [0, 30, 60].into_iter().enumerate() {
+        server.crash();
+        let mut child = Run::begin(folder);
+        child.wait_until("it listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        // More requests than cycles may be in flight: the file continues without the database.
+        Sender::start(port, ["first", "second", "third"][round], bodies(from, from + 30)).join();
+        child.wait_until("the file has all", || numbers_in_file(folder).len() as u64 == from + 30);
+        let times_told = || log(folder).matches("PostgreSQL is away; the query has started").count();
+        let told = times_told();
+        assert!(told > round, "{}", log(folder));
+        if round == 1 {
+            // Killed before the database has come: nobody knows what it has.
+            child.kill();
+            child = Run::begin(folder);
+            child.wait_until("the log reports it again", || times_told() > told);
+        }
+        server.resume();
+        let all = format!("{0}|{0}", from + 30);
+        let counts = "SELECT count(*), count(DISTINCT n) FROM t";
+        child.wait_until("the table has all, each once", || {
+            server.query("SELECT to_regclass('t') IS NOT NULL") == "t" && server.query(counts) == all
+        });
+        child.wait_until("the log reports that it is there", || {
+            log(folder).matches("PostgreSQL is there; the rows are written").count() > round
+        });
+        child.interrupt();
+    }
+    assert_eq!(numbers_in_file(folder), (0..90).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_database_may_come_later_without_a_journal_too() {
+    let Some(server) = server::Server::start() else { return };
+    server.crash();
+    let script = format!(
+        "CREATE SOURCE m (n BIGINT) WITH (path = 'm.csv', follow = true);\n\
+         CREATE SINK f FROM m WITH (path = 'f.csv');\n\
+         CREATE SINK t FROM m WITH (connector = 'postgres', url = '{}', table = 't');\n",
+        server.url()
+    );
+    let folder = folder_with(&[("p.sql", &script), ("m.csv", "n\n0\n1\n2\n")]);
+    let folder = folder.path();
+    let mut child = Run::begin(folder);
+    child.wait_until("the file has all", || numbers_in_file(folder) == [0, 1, 2]);
+    server.resume();
+    child.wait_until("the table has all", || {
+        server.query("SELECT to_regclass('t') IS NOT NULL") == "t"
+            && server.query("SELECT count(*), sum(n) FROM t") == "3|3"
+    });
+    child.interrupt();
+}
+
+#[test]
+fn what_is_stated_wrongly_fails_at_once_even_if_others_may_be_waited_for() {
+    let Some(server) = server::Server::start() else { return };
+    let script = source(free_port())
+        + &format!(
+            "CREATE SINK t FROM (SELECT n FROM m) WITH (connector = 'postgres', url = '{}', table = 'no_such_table', \
+             create = false);\n",
+            server.url()
+        );
+    let folder = folder_with(&[("p.sql", &script)]);
+    let folder = folder.path();
+    assert_eq!(Run::begin(folder).ended(), Some(2), "{}", log(folder));
+    assert!(log(folder).contains("create = true"), "{}", log(folder));
+}
+
+#[test]
+fn a_locked_table_does_not_hold_up_a_file() {
+    let Some(server) = server::Server::start() else { return };
+    let port = free_port();
+    let folder = folder_with(&[("p.sql", &script_of_two(port, &server))]);
+    let folder = folder.path();
+    let mut child = Run::begin(folder);
+    child.wait_until("it listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    let mut lock = Command::new("psql")
+        .args(["-qX", "-d", &server.url()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut statements = lock.stdin.take().unwrap();
+    std::io::Write::write_all(&mut statements, b"BEGIN; LOCK TABLE t;\n").unwrap();
+    let is_locked = "SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted AND relation = \
+                     't'::regclass";
+    child.wait_until("it is locked", || server.query(is_locked) == "1");
+    Sender::start(port, "first", bodies(0, 50)).join();
+    child.wait_until("the file has all", || numbers_in_file(folder) == (0..50).collect::<Vec<_>>());
+    drop(statements);
+    lock.wait().unwrap();
+    child.wait_until("the table has all", || server.query("SELECT count(*), sum(n) FROM t") == "50|1225");
+    child.interrupt();
+}
+
+#[test]
+fn a_locked_table_is_told() {
+    let Some(server) = server::Server::start() else { return };
+    let port = free_port();
+    let script = source(port)
+        + &format!(
+            "CREATE SINK t FROM (SELECT n FROM m) WITH (connector = 'postgres', url = '{}', table = 't');\n",
+            server.url()
+        );
+    let folder = folder_with(&[("p.sql", &script)]);
+    let folder = folder.path();
+    let mut child = Run::begin(folder);
+    child.wait_until("it listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    let mut lock = Command::new("psql")
+        .args(["-qX", "-d", &server.url()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut statements = lock.stdin.take().unwrap();
+    std::io::Write::write_all(&mut statements, b"BEGIN; LOCK TABLE t;\n").unwrap();
+    let is_locked = "SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted AND relation = \
+                     't'::regclass";
+    child.wait_until("it is locked", || server.query(is_locked) == "1");
+    Sender::start(port, "first", bodies(0, 3)).join();
+    child.wait_until("the log reports it", || log(folder).contains("PostgreSQL does not answer"));
+    drop(statements);
+    lock.wait().unwrap();
+    child.wait_until("the table has all", || server.query("SELECT count(*) FROM t") == "3");
+    child.wait_until("the log reports the end", || {
+        log(folder).contains("PostgreSQL has answered") || log(folder).contains("PostgreSQL is back")
+    });
+    child.interrupt();
+}

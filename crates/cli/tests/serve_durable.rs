@@ -1,0 +1,182 @@
+//! `tidemill serve` is killed at any moment while an agent posts to its durable source: views and sinks come back with every row
+//! that was answered, each once. psql is the client; where it is not installed, the test says so and passes, and in CI
+//! (`TIDEMILL_CLIENTS=required`) it fails.
+#![cfg(unix)]
+
+#[path = "durable/sender.rs"]
+mod sender;
+mod support;
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use sender::Sender;
+use support::child::{signal, wait_until};
+use support::*;
+
+fn serve(folder: &Path) -> (Child, String) {
+    let mut command =
+        tidemill(folder, &["serve", "--data", "tides", "--listen", "127.0.0.1:0", "--http", "off"]);
+    let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("accepts PostgreSQL clients") {
+        line.clear();
+        assert!(lines.read_line(&mut line).unwrap() > 0, "the server ends");
+        assert!(!line.contains("does not run"), "{line}");
+    }
+    // Nothing that it writes may hold it up.
+    thread::spawn(move || lines.lines().map_while(Result::ok).for_each(|line| eprintln!("server: {line}")));
+    let (_, rest) = line.split_once("127.0.0.1:").unwrap();
+    (child, rest.split(';').next().unwrap().to_owned())
+}
+
+/// The rows of a statement, without headers; `None` if there is no psql.
+fn psql(port: &str, statement: &str) -> Option<String> {
+    let arguments =
+        ["-X", "-A", "-t", "-h", "127.0.0.1", "-U", "me", "-d", "db", "-p", port, "-c", statement];
+    match Command::new("psql").args(arguments).output() {
+        Ok(output) => {
+            Some(String::from_utf8(output.stdout).unwrap() + &String::from_utf8_lossy(&output.stderr))
+        }
+        Err(error) => {
+            let is_required = std::env::var("TIDEMILL_CLIENTS").is_ok_and(|value| value == "required");
+            assert!(!is_required, "psql cannot be run: {error}");
+            eprintln!("skipped: psql cannot be run: {error}");
+            None
+        }
+    }
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// The numbers in a file below its first line, in order.
+fn numbers(path: &Path) -> Vec<u64> {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.lines().skip(1).filter_map(|line| line.parse().ok()).collect()
+}
+
+#[test]
+fn views_and_sinks_of_a_killed_server_have_every_answered_row_once() {
+    // By hand: TIDEMILL_KILLS=100.
+    let kills = std::env::var("TIDEMILL_KILLS").map_or(4, |kills| kills.parse().unwrap());
+    let folder = folder_with(&[]);
+    let folder = folder.path();
+    let (mut server, mut port) = serve(folder);
+    let listen = free_port();
+    let script = format!(
+        "SET snapshot_every = '200 ms';
+        CREATE SOURCE events (n BIGINT, time TIMESTAMP NOT NULL)
+            WITH (connector = 'line_protocol', listen = 'http://127.0.0.1:{listen}', durable = true);
+        CREATE MATERIALIZED VIEW total AS SELECT count(*) AS n, CAST(sum(n) AS BIGINT) AS s FROM events;
+        CREATE MATERIALIZED VIEW each AS SELECT n FROM events;
+        CREATE SINK copy WITH (connector = 'file', path = 'copy.csv') AS SELECT n FROM events"
+    );
+    let Some(created) = psql(&port, &script) else {
+        signal(&server, "KILL");
+        server.wait().unwrap();
+        return;
+    };
+    assert!(created.ends_with("CREATE MATERIALIZED VIEW\nCREATE SINK\n"), "{created}");
+    let rows_per_request = 10;
+    let requests = 60 * (kills as u64 + 1);
+    let line = |n: u64| format!("events n={n}i 1700000000000\n");
+    let body = |request: u64| (request * 10..request * 10 + rows_per_request).map(line).collect::<String>();
+    let sender = Sender::start(listen, "agent", (0..requests).map(body).collect());
+    for kill in 1..=kills as u64 {
+        wait_until("requests are answered", || sender.answered() >= kill * 50);
+        thread::sleep(Duration::from_millis(kill * 37 % 100));
+        signal(&server, "KILL");
+        server.wait().unwrap();
+        let answered = sender.answered() * rows_per_request;
+        (server, port) = serve(folder);
+        // Every answered row is in the view, which is never ahead of what was sent, and never a mixture of two cycles.
+        wait_until("the view has every answered row", || {
+            let text = psql(&port, "SELECT n, s FROM total").unwrap();
+            let Some((n, s)) = text.trim().split_once('|') else { return false };
+            let (n, s): (u64, u64) = (n.parse().unwrap(), s.parse().unwrap());
+            assert_eq!(s, n * n.saturating_sub(1) / 2, "the first {n} rows, each once");
+            n >= answered
+        });
+    }
+    sender.join();
+    let rows = requests * rows_per_request;
+    wait_until("the view has every row", || {
+        psql(&port, "SELECT n FROM total").unwrap() == format!("{rows}\n")
+    });
+    let late = "CREATE MATERIALIZED VIEW late WITH (start = 'earliest') AS SELECT count(*) AS n FROM events";
+    assert_eq!(psql(&port, late).unwrap(), "CREATE MATERIALIZED VIEW\n");
+    wait_until("a later view has every row", || {
+        psql(&port, "SELECT n FROM late").unwrap() == format!("{rows}\n")
+    });
+    let agree = "SELECT count(*), count(DISTINCT e.n) FROM each AS e";
+    assert_eq!(psql(&port, agree).unwrap(), format!("{rows}|{rows}\n"));
+    let all: Vec<u64> = (0..rows).collect();
+    wait_until("the file has every row", || numbers(&folder.join("copy.csv")).len() >= all.len());
+    assert_eq!(numbers(&folder.join("copy.csv")), all);
+    let queries = psql(&port, "SHOW QUERIES").unwrap();
+    assert!(queries.lines().all(|line| line.split('|').nth(1) == Some("running")), "{queries}");
+    signal(&server, "TERM");
+    assert_eq!(server.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn the_journal_of_a_database_is_shown_and_checked_and_says_what_helps_where_a_script_is_needed() {
+    let folder = folder_with(&[("p.sql", "CREATE SINK s WITH (path = 's.csv') AS SELECT 1 AS n")]);
+    let folder = folder.path();
+    let (mut server, port) = serve(folder);
+    let listen = free_port();
+    let script = format!(
+        "CREATE SOURCE events (n BIGINT, time TIMESTAMP NOT NULL)
+            WITH (connector = 'line_protocol', listen = 'http://127.0.0.1:{listen}', durable = true);
+        CREATE MATERIALIZED VIEW total AS SELECT count(*) AS n FROM events"
+    );
+    if psql(&port, &script).is_some() {
+        let body = |n: u64| format!("events n={n}i 1700000000000\n");
+        Sender::start(listen, "agent", (0..20).map(body).collect()).join();
+        wait_until("the view has every row", || psql(&port, "SELECT n FROM total").unwrap() == "20\n");
+        let journal = |arguments: &[&str]| ended(folder, &[&["journal"], arguments].concat());
+        let text = |arguments: &[&str]| {
+            let shown = journal(arguments);
+            assert_eq!(shown.code, Some(0), "{arguments:?}: {}", shown.stderr);
+            shown.stdout + &shown.stderr
+        };
+        let listed = text(&["ls", "tides/journal"]);
+        assert!(listed.contains("stream events-1: positions 0 to 19"), "{listed}");
+        assert!(listed.contains("it is the journal of a database"), "{listed}");
+        let shown = text(&["show", "tides/journal", "--limit", "3", "--format", "csv"]);
+        assert!(shown.contains("\n0,") && shown.contains("\n2,") && !shown.contains("\n3,"), "{shown}");
+        let cuts = text(&["show", "tides/journal", "--cuts", "--limit", "1000"]);
+        assert!(cuts.contains("the positions are those of events-1") && cuts.contains("up to 20"), "{cuts}");
+        let verified = text(&["verify", "tides/journal"]);
+        assert!(verified.contains("no damage"), "{verified}");
+        assert!(text(&["verify", "tides/journal/query-total"]).contains("no damage"));
+        for (arguments, instead) in [
+            (
+                &["skip", "tides/journal", "p.sql", "--positions", "3"][..],
+                "a WHERE that leaves out such rows",
+            ),
+            (&["skip", "tides/journal/query-total", "p.sql", "--positions", "3"], "in the journal above it"),
+            (&["repair", "tides/journal", "p.sql"], "says why in SHOW QUERIES"),
+            (&["verify", "tides/journal", "p.sql"], "says why in SHOW QUERIES"),
+            (&["replay", "tides/journal", "p.sql"], "start = 'earliest'"),
+        ] {
+            let refused = journal(arguments);
+            assert_eq!(refused.code, Some(2), "{arguments:?}: {}{}", refused.stdout, refused.stderr);
+            assert!(
+                refused.stderr.contains("of a database") && refused.stderr.contains(instead),
+                "{}",
+                refused.stderr
+            );
+        }
+        assert!(!folder.join("s.csv").exists());
+    }
+    signal(&server, "KILL");
+    server.wait().unwrap();
+}

@@ -1,0 +1,10 @@
+//! Rows that are posted, as to a webhook.
+
+mod body;
+mod client;
+mod http_sink;
+mod settings;
+mod target;
+
+pub use http_sink::HttpSink;
+pub use settings::{HttpSinkSettings, PostBody};

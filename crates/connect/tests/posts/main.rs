@@ -1,0 +1,10 @@
+//! Sinks that hand rows to others: requests over HTTP, and programs.
+
+#[path = "../tls/authority.rs"]
+mod authority;
+mod commands;
+mod receiver;
+mod requests;
+#[path = "../sinks/support.rs"]
+#[expect(dead_code, reason = "shared with the tests of other sinks")]
+mod support;

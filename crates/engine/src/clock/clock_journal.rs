@@ -1,0 +1,328 @@
+//! The journal of a database: the rows of its durable sources, its cuts, and how long both are needed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use tidemill_core::arrow::schema::SchemaRef;
+use tidemill_core::error::Cause;
+use tidemill_core::{Cut, CutLog};
+use tidemill_journal::{
+    CutJournal, Epoch, Journal, Medium, StreamProgress, StreamReader, StreamSettings, StreamWriter, database,
+};
+use tracing::warn;
+
+use super::lock;
+use super::lost_rows::{SourceInCuts, SourceMark};
+use crate::feed_settings::FeedSettings;
+
+/// Cuts that no query needs any more are kept up to this many bytes, for queries that begin with the earliest rows.
+const CUTS_RETAINED_BYTES: u64 = 256 << 20;
+
+/// The journal of a database. Its cuts have the positions of all its durable sources, in the order in which these were
+/// first opened; a query sees those of its own sources.
+pub(crate) struct ClockJournal {
+    journal: Journal,
+    cuts: CutJournal,
+    state: Mutex<JournalState>,
+}
+
+#[derive(Default)]
+struct JournalState {
+    /// The names of the streams, in the order of the cuts.
+    sources: Vec<String>,
+    /// How far the journals of the open sources are.
+    progress: BTreeMap<usize, Arc<StreamProgress>>,
+    /// From where on each query needs cuts and rows.
+    needs: BTreeMap<String, Need>,
+    /// Queries that will begin, and whose needs are not known yet: until then, nothing is removed.
+    expected: BTreeSet<String>,
+    /// What has happened to the journal, in order.
+    epochs: Vec<Epoch>,
+}
+
+/// From where on a query needs what was journaled.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Need {
+    /// The last cycle that it does not need; `None`: it needs all.
+    pub after: Option<u64>,
+    /// For each of its sources, the first position that it needs.
+    pub positions: Vec<(usize, u64)>,
+}
+
+/// What a query needs of the journal of one source.
+#[derive(Clone)]
+pub(crate) struct SourceJournal {
+    /// What it is called there.
+    pub name: String,
+    pub in_cuts: SourceInCuts,
+    pub progress: Arc<StreamProgress>,
+    /// Whether a commit waits for its sync.
+    pub waits: bool,
+    pub settings: FeedSettings,
+    /// The columns with which it comes in.
+    pub schema: SchemaRef,
+    reader: Arc<Mutex<StreamReader>>,
+}
+
+impl SourceJournal {
+    pub fn new(
+        (name, in_cuts, waits): (&str, SourceInCuts, bool),
+        progress: Arc<StreamProgress>,
+        (settings, schema): (&FeedSettings, &SchemaRef),
+        reader: &StreamReader,
+    ) -> SourceJournal {
+        let (settings, schema) = (settings.clone(), Arc::clone(schema));
+        let (name, reader) = (name.to_owned(), Arc::new(Mutex::new(reader.another())));
+        SourceJournal { name, in_cuts, progress, waits, settings, schema, reader }
+    }
+
+    /// Another reader of it.
+    pub fn reader(&self) -> StreamReader {
+        lock(&self.reader).another()
+    }
+}
+
+impl ClockJournal {
+    /// Opens the journal of a database, or creates it.
+    pub fn open(medium: Arc<dyn Medium>, folder: &Path) -> Result<ClockJournal, Cause> {
+        let journal = Journal::open_on(medium, folder)?;
+        let sources = match journal.query()? {
+            None => Vec::new(),
+            Some(text) => {
+                let names = database::sources(&text).ok_or_else(|| {
+                    Cause::user(format!(
+                        "{} is the journal of a single query, not that of a database; choose another folder",
+                        folder.display()
+                    ))
+                })?;
+                names.into_iter().map(str::to_owned).collect()
+            }
+        };
+        let cuts = journal.cuts_retained(CUTS_RETAINED_BYTES)?;
+        // Before a number is used again that a lost cut had.
+        let mut epochs = journal.epochs()?;
+        epochs.push(Epoch::Opened { next_cycle: cuts.end() });
+        journal.set_epochs(&epochs)?;
+        let state = JournalState { sources, epochs, ..JournalState::default() };
+        Ok(ClockJournal { journal, cuts, state: Mutex::new(state) })
+    }
+
+    pub fn cuts(&self) -> &CutJournal {
+        &self.cuts
+    }
+
+    /// Logs a cut of all sources.
+    pub fn log(&self, cycle: u64, closed_at_ns: u64, marks: &[SourceMark]) -> Result<(), Cause> {
+        let cut = Cut {
+            cycle,
+            positions: marks.iter().map(|mark| mark.position).collect(),
+            watermarks: marks.iter().map(|mark| mark.watermark).collect(),
+            idle: marks.iter().map(|mark| mark.is_idle).collect(),
+            closed_at_ns,
+            ..Cut::first()
+        };
+        self.cuts.clone().append(&cut)
+    }
+
+    /// Opens the journal of a source; also its place in the cuts.
+    pub fn open_source(
+        &self,
+        name: &str,
+        schema: SchemaRef,
+        settings: &StreamSettings,
+    ) -> Result<(usize, StreamWriter, StreamReader), Cause> {
+        let mut state = lock(&self.state);
+        let index = match state.sources.iter().position(|known| known == name) {
+            Some(index) => index,
+            None => {
+                let names = state.sources.iter().map(String::as_str).chain([name]);
+                // Before it has a row, so that no cut is ever read with another order.
+                self.journal.set_query(&database::describe(names))?;
+                state.sources.push(name.to_owned());
+                state.sources.len() - 1
+            }
+        };
+        let (writer, reader) = self.journal.stream(name, schema, settings)?;
+        state.progress.insert(index, writer.progress());
+        Ok((index, writer, reader))
+    }
+
+    /// The place in the cuts of a source that was opened before.
+    pub fn place_of(&self, name: &str) -> Option<usize> {
+        lock(&self.state).sources.iter().position(|known| known == name)
+    }
+
+    /// Whether the journal of a source is there.
+    pub fn has_source(&self, name: &str) -> Result<bool, Cause> {
+        self.journal.has_stream(name)
+    }
+
+    /// Removes the journals of sources that are neither open nor needed; returns their names.
+    pub fn remove_sources(&self, is_needed: impl Fn(&str) -> bool) -> Result<Vec<String>, Cause> {
+        // Meanwhile, none is opened.
+        let _state = lock(&self.state);
+        let mut removed = self.journal.streams()?;
+        removed.retain(|name| !is_needed(name));
+        let is_removed = |name: &String| self.journal.remove_stream(name);
+        removed
+            .into_iter()
+            .map(|name| Ok(is_removed(&name)?.then_some(name)))
+            .filter_map(Result::transpose)
+            .collect()
+    }
+
+    /// The folder of the journal.
+    pub fn folder(&self) -> &Path {
+        self.journal.folder()
+    }
+
+    /// A source in the cuts.
+    pub fn in_cuts(&self, source: usize) -> SourceInCuts {
+        SourceInCuts::new(source, &lock(&self.state).epochs)
+    }
+
+    /// The journal of a source has no more rows than these, but logged cuts name others. From here on, these cuts change
+    /// nothing of the source. Returns where it is at the last cut.
+    pub fn lose(&self, source: usize, there: Range<u64>) -> Result<SourceMark, Cause> {
+        let mut state = lock(&self.state);
+        let lost = SourceInCuts::new(source, &state.epochs).lost_behind(there.clone(), &self.cuts)?;
+        let name = state.sources.get(source).map_or("", String::as_str);
+        warn!(
+            source = name,
+            position = there.end,
+            first = lost.cycles.start(),
+            last = lost.cycles.end(),
+            "the machine has crashed before the last rows of a source were on the disk; its cycles lack them"
+        );
+        let mark = SourceMark { position: lost.position, watermark: lost.watermark, is_idle: lost.is_idle };
+        // Before other rows take their positions.
+        let epochs: Vec<Epoch> = state.epochs.iter().cloned().chain([Epoch::Lost(lost)]).collect();
+        self.journal.set_epochs(&epochs)?;
+        state.epochs = epochs;
+        Ok(mark)
+    }
+
+    /// How many epochs the journal has.
+    pub fn epochs(&self) -> usize {
+        lock(&self.state).epochs.len()
+    }
+
+    /// The last cycle that still is what it was when a query kept something of it that had seen this many epochs, and reads
+    /// these sources; `None`: no cycle is.
+    pub fn holds_up_to(&self, seen: usize, own: &[SourceJournal]) -> Option<u64> {
+        let state = lock(&self.state);
+        let is_own = |source| own.iter().any(|own| own.in_cuts.index == source);
+        let changed = state.epochs.iter().skip(seen).filter_map(|epoch| match epoch {
+            Epoch::Opened { next_cycle } => Some(*next_cycle),
+            Epoch::Lost(lost) => is_own(lost.source).then_some(*lost.cycles.start()),
+        });
+        changed.chain([self.cuts.end()]).min()?.checked_sub(1)
+    }
+
+    /// A source is not read any more.
+    pub fn close_source(&self, index: usize) {
+        lock(&self.state).progress.remove(&index);
+    }
+
+    /// A query will begin: what it needs is not known yet.
+    pub fn expect(&self, query: &str) {
+        lock(&self.state).expected.insert(query.to_owned());
+    }
+
+    /// A query begins, and needs this.
+    pub fn enter(&self, query: &str, need: Need) {
+        let mut state = lock(&self.state);
+        state.expected.remove(query);
+        state.needs.insert(query.to_owned(), need);
+        self.release(&state);
+    }
+
+    /// A query that is there needs no more than this from here on.
+    pub fn need(&self, query: &str, need: Need) {
+        let mut state = lock(&self.state);
+        if let Some(known) = state.needs.get_mut(query) {
+            *known = need;
+            self.release(&state);
+        }
+    }
+
+    /// A query is not there any more.
+    pub fn forget(&self, query: &str) {
+        let mut state = lock(&self.state);
+        state.expected.remove(query);
+        state.needs.remove(query);
+        self.release(&state);
+    }
+
+    /// Lets go what no query needs.
+    fn release(&self, state: &JournalState) {
+        if !state.expected.is_empty() {
+            return;
+        }
+        // The cut behind which the slowest begins is kept: after a crash, it may be the last one whose rows are all there.
+        let after = state.needs.values().map(|need| need.after).min().flatten();
+        if let Some(before) = after.and_then(|cycle| cycle.checked_sub(1)) {
+            self.cuts.release(before);
+        }
+        for (index, progress) in &state.progress {
+            let positions = state.needs.values().flat_map(|need| &need.positions);
+            let least = positions.filter(|(source, _)| source == index).map(|(_, position)| *position).min();
+            if let Some(position) = least {
+                progress.release(position);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidemill_core::arrow::schema::{DataType, Field, Schema};
+    use tidemill_journal::Disk;
+
+    use super::*;
+
+    #[test]
+    fn the_slowest_query_says_what_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = ClockJournal::open(Arc::new(Disk), folder.path()).unwrap();
+        let schema: SchemaRef = Schema::new(vec![Field::new("n", DataType::Int64, false)]).into();
+        let settings = StreamSettings::default();
+        let (index, writer, _reader) = journal.open_source("s", schema, &settings).unwrap();
+        let released = || writer.progress().released();
+        let need = |position| Need { after: Some(1), positions: vec![(index, position)] };
+        journal.expect("late");
+        journal.enter("one", need(10));
+        assert_eq!(released(), 0, "another query will begin");
+        journal.enter("late", need(4));
+        assert_eq!(released(), 4);
+        journal.need("late", need(20));
+        assert_eq!(released(), 10);
+        journal.forget("one");
+        assert_eq!(released(), 20);
+        journal.need("one", need(7));
+        journal.need("late", need(30));
+        assert_eq!(released(), 30, "one that was forgotten needs nothing any more");
+    }
+
+    #[test]
+    fn sources_keep_their_places_in_the_cuts() {
+        let folder = tempfile::tempdir().unwrap();
+        let schema: SchemaRef = Schema::new(vec![Field::new("n", DataType::Int64, false)]).into();
+        let open = |journal: &ClockJournal, name: &str| {
+            journal.open_source(name, Arc::clone(&schema), &StreamSettings::default()).unwrap().0
+        };
+        let journal = ClockJournal::open(Arc::new(Disk), folder.path()).unwrap();
+        assert_eq!((open(&journal, "b"), open(&journal, "a")), (0, 1));
+        drop(journal);
+        let journal = ClockJournal::open(Arc::new(Disk), folder.path()).unwrap();
+        assert_eq!((open(&journal, "a"), open(&journal, "c"), open(&journal, "b")), (1, 2, 0));
+        drop(journal);
+        // The folder of a single query is none of a database.
+        let other = tempfile::tempdir().unwrap();
+        Journal::open(other.path()).unwrap().set_query("SELECT 1").unwrap();
+        let refused = ClockJournal::open(Arc::new(Disk), other.path()).err().unwrap().to_string();
+        assert!(refused.contains("the journal of a single query"), "{refused}");
+    }
+}

@@ -1,0 +1,82 @@
+//! The way from a source into a clock.
+
+use std::sync::Arc;
+
+use tidemill_core::error::Cause;
+use tidemill_flow::{Chunk, Stopped};
+
+use super::ClockShared;
+use super::source_state::SourceEnd;
+use crate::feed_entry::{ChunkReceiver, End, EndReceiver};
+
+/// Where the chunks of a source go.
+pub(super) struct ClockEntry {
+    pub shared: Arc<ClockShared>,
+    pub source: u64,
+}
+
+impl ChunkReceiver for ClockEntry {
+    /// Waits while the source is to be held back.
+    fn push(&self, mut chunk: Chunk) -> Result<(), Stopped> {
+        chunk.arrived_ns.get_or_insert_with(|| self.shared.clock.now_ns());
+        let mut rest = Some(chunk);
+        while let Some(chunk) = rest {
+            rest = self.push_part(chunk)?;
+        }
+        Ok(())
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.shared.clock.now_ns()
+    }
+}
+
+impl ClockEntry {
+    /// The source cannot be read.
+    pub fn fail(self, cause: Cause) {
+        self.end(Err(cause));
+    }
+
+    /// Pushes at most a full cycle; returns the rest.
+    fn push_part(&self, chunk: Chunk) -> Result<Option<Chunk>, Stopped> {
+        let mut state = self.shared.lock();
+        let events_max = loop {
+            let Some(source) = state.sources.get(&self.source) else { return Err(Stopped) };
+            let events_max = state.events_max(source);
+            if source.has_room(events_max, state.ring_bytes_max, state.readers(source)) {
+                break events_max;
+            }
+            state = self.shared.wait_for_room(state);
+        };
+        let Some(source) = state.sources.get_mut(&self.source) else { return Err(Stopped) };
+        let was_waiting = source.waits();
+        let room = u32::try_from(events_max - source.pending_events).unwrap_or(u32::MAX);
+        let (first, rest) = chunk.split_at(room);
+        first.into_iter().for_each(|chunk| source.push(chunk));
+        let readers = source.queries.clone();
+        let (_, mut wakers) = state.close_if_due(self.shared.clock.now_ns());
+        if wakers.is_empty() && !was_waiting {
+            // One that waits for nothing must now wait for the time of this chunk.
+            let ready = readers.iter().filter_map(|query| state.queries.get(query));
+            wakers.extend(ready.filter(|query| query.is_ready()).filter_map(|query| query.waker.clone()));
+        }
+        drop(state);
+        self.shared.announce(&wakers);
+        Ok(rest)
+    }
+}
+
+impl EndReceiver for ClockEntry {
+    fn end(self, end: Result<End, Cause>) {
+        let mut state = self.shared.lock();
+        let Some(source) = state.sources.get_mut(&self.source) else { return };
+        source.end = Some(match end {
+            Ok(End::Source) => SourceEnd::Complete,
+            Ok(End::Stop | End::Query) => SourceEnd::Left,
+            Err(cause) => SourceEnd::Failed(cause),
+        });
+        let (_, wakers) = state.close_if_due(self.shared.clock.now_ns());
+        drop(state);
+        self.shared.announce(&wakers);
+    }
+}

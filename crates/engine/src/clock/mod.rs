@@ -1,0 +1,261 @@
+//! One clock for the queries of a database: sources are read once, cycles are closed over all of them and numbered once, and
+//! each query works through those that concern it at its own pace (decision 0048).
+
+mod clock_journal;
+mod durable_query;
+mod entry;
+mod lost_rows;
+mod query_cycles;
+mod query_position;
+mod query_replay;
+mod query_state;
+mod slice;
+mod source_replay;
+mod source_state;
+mod source_use;
+mod state;
+mod subscription;
+
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use tidemill_core::error::Cause;
+use tidemill_core::{Clock, SystemClock};
+use tidemill_flow::Waker;
+use tidemill_journal::{Disk, Medium};
+
+use self::clock_journal::ClockJournal;
+pub use self::durable_query::{Beginning, DurableClockRun, QueryFolder};
+pub use self::query_position::{QueryLag, QueryPosition};
+use self::source_state::SourceState;
+pub use self::source_use::{DurableUse, OpenSource, SourceKey, SourceUse};
+use self::state::ClockState;
+pub use self::state::DatabaseCut;
+pub use self::subscription::ClockRun;
+use crate::feed_state::FeedState;
+
+/// The bytes of a source's rows in cycles that some query has not taken, unless something else is said.
+pub const RING_BYTES_MAX: u64 = 64 << 20;
+
+/// The clock of a database. It owns the sources of the queries that run under it, closes their cycles, and numbers them:
+/// cycle 7 of one query has the same rows as cycle 7 of any other. Clones are the same clock.
+///
+/// See [`Engine::run_under`](crate::Engine::run_under).
+#[derive(Clone)]
+pub struct DatabaseClock {
+    shared: Arc<ClockShared>,
+}
+
+/// Keeps the sources that are opened meanwhile from being read, until it is dropped: queries that are started together begin
+/// with the same row.
+pub struct Held(Arc<ClockShared>);
+
+pub(crate) struct ClockShared {
+    pub clock: Arc<dyn Clock>,
+    state: Mutex<ClockState>,
+    /// A source may continue, or has nobody who reads it.
+    room: Condvar,
+    /// Held while a query is started, so that two of them do not open a source at once.
+    starting: Mutex<()>,
+    threads: Mutex<Threads>,
+    /// The journal of its durable sources, if it has one.
+    journal: Option<Arc<ClockJournal>>,
+}
+
+/// The threads of the sources.
+#[derive(Default)]
+struct Threads {
+    /// How many [`Held`] there are.
+    held: usize,
+    /// Sources that are to be read when nothing is held any more.
+    waiting: Vec<(Arc<FeedState>, StartReading)>,
+    running: Vec<ReadSource>,
+}
+
+/// The threads that read a source.
+struct ReadSource {
+    feed: Arc<FeedState>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Starts the thread of a source.
+type StartReading = Box<dyn FnOnce() -> Option<ReadSource> + Send>;
+
+impl Default for DatabaseClock {
+    fn default() -> Self {
+        DatabaseClock::new(RING_BYTES_MAX)
+    }
+}
+
+impl DatabaseClock {
+    /// A clock that keeps at most this many bytes of a source for queries that are behind others.
+    pub fn new(ring_bytes_max: u64) -> DatabaseClock {
+        DatabaseClock::of(ClockState { ring_bytes_max, ..ClockState::default() })
+    }
+
+    /// A clock whose cuts, and the rows of whose durable sources, are journaled in a folder. It continues where an earlier one
+    /// was.
+    ///
+    /// # Errors
+    /// If another process has the folder, it is damaged, or the disk fails.
+    pub fn journaled(folder: &Path, ring_bytes_max: u64) -> Result<DatabaseClock, Cause> {
+        DatabaseClock::journaled_on(Arc::new(Disk), folder, ring_bytes_max)
+    }
+
+    /// As [`journaled`](DatabaseClock::journaled), on another medium.
+    ///
+    /// # Errors
+    /// As `journaled`.
+    pub fn journaled_on(
+        medium: Arc<dyn Medium>,
+        folder: &Path,
+        ring_bytes_max: u64,
+    ) -> Result<DatabaseClock, Cause> {
+        let journal = Arc::new(ClockJournal::open(medium, folder)?);
+        let last = journal.cuts().read_last()?;
+        let sources = last.as_ref().map_or(0, |cut| cut.positions.len());
+        let marks = last.iter().flat_map(|cut| (0..sources).map(|source| journal.in_cuts(source).at(cut)));
+        let marks = marks.collect();
+        let next_cycle = journal.cuts().end();
+        let state =
+            ClockState { ring_bytes_max, next_cycle, marks, journal: Some(journal), ..ClockState::default() };
+        Ok(DatabaseClock::of(state))
+    }
+
+    fn of(state: ClockState) -> DatabaseClock {
+        let journal = state.journal.clone();
+        let shared = ClockShared {
+            clock: Arc::new(SystemClock::since_1970()),
+            state: Mutex::new(state),
+            room: Condvar::new(),
+            starting: Mutex::default(),
+            threads: Mutex::default(),
+            journal,
+        };
+        DatabaseClock { shared: Arc::new(shared) }
+    }
+
+    /// The number of the last cycle that was closed; `None`: there is none yet.
+    pub fn cycle(&self) -> Option<u64> {
+        self.shared.lock().next_cycle.checked_sub(1)
+    }
+
+    /// Whether it has a journal, in which it keeps the rows of durable sources.
+    pub fn is_journaled(&self) -> bool {
+        self.shared.journal.is_some()
+    }
+
+    /// The folder of its journal, if it has one.
+    pub fn journal_folder(&self) -> Option<&Path> {
+        self.shared.journal.as_ref().map(|journal| journal.folder())
+    }
+
+    /// Removes the journals of sources that nobody reads and that are not needed, by their names there; returns these names.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub fn remove_sources(&self, is_needed: impl Fn(&str) -> bool) -> Result<Vec<String>, Cause> {
+        self.shared.journal.as_ref().map_or(Ok(Vec::new()), |journal| journal.remove_sources(is_needed))
+    }
+
+    /// A durable query of this name will begin. Until it has, nothing is removed from the journal.
+    pub fn expect(&self, query: &str) {
+        if let Some(journal) = &self.shared.journal {
+            journal.expect(query);
+        }
+    }
+
+    /// The durable query of this name is not there any more: the journal need not keep anything for it.
+    pub fn forget(&self, query: &str) {
+        if let Some(journal) = &self.shared.journal {
+            journal.forget(query);
+        }
+    }
+
+    /// The newest cuts, oldest first: some thousand of them are kept.
+    pub fn cuts(&self) -> Vec<DatabaseCut> {
+        self.shared.lock().cuts.iter().cloned().collect()
+    }
+
+    /// How many sources are open.
+    pub fn sources(&self) -> usize {
+        self.shared.lock().sources.len()
+    }
+
+    /// Sources that are opened from here on are not read until the result is dropped.
+    #[must_use]
+    pub fn hold(&self) -> Held {
+        lock(&self.shared.threads).held += 1;
+        Held(Arc::clone(&self.shared))
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut threads = lock(&self.0.threads);
+        threads.held -= 1;
+        if threads.held == 0 {
+            let waiting = std::mem::take(&mut threads.waiting);
+            threads.running.extend(waiting.into_iter().filter_map(|(_, start)| start()));
+        }
+    }
+}
+
+impl ClockShared {
+    fn lock(&self) -> MutexGuard<'_, ClockState> {
+        lock(&self.state)
+    }
+
+    fn wait_for_room<'a>(&self, state: MutexGuard<'a, ClockState>) -> MutexGuard<'a, ClockState> {
+        self.room.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells those that a cycle concerns, once the lock is free.
+    fn announce(&self, wakers: &[Waker]) {
+        if !wakers.is_empty() {
+            self.room.notify_all();
+            wakers.iter().for_each(|wake| wake());
+        }
+    }
+
+    /// A query takes no more cycles. Sources that nobody reads any more are told to stop.
+    fn leave(&self, query: u64) {
+        let unread: Vec<SourceState> = self.lock().leave(query);
+        for source in &unread {
+            source.feed.stop();
+            if let (Some(log), Some(journal)) = (&self.journal, &source.journal) {
+                log.close_source(journal.in_cuts.index);
+            }
+        }
+        self.room.notify_all();
+    }
+
+    /// Starts to read a source, as soon as nothing is held.
+    fn read(&self, feed: Arc<FeedState>, start: StartReading) {
+        let mut threads = lock(&self.threads);
+        match threads.held {
+            0 => threads.running.extend(start()),
+            _ => threads.waiting.push((feed, start)),
+        }
+    }
+
+    /// Waits until sources that were told to stop are closed, so that they can be opened again.
+    fn wait_for_closed(&self) {
+        let mut threads = lock(&self.threads);
+        // Those that were not read yet, because something is held.
+        threads.waiting.retain(|(feed, _)| !feed.is_stopped());
+        let (stopped, running) =
+            threads.running.drain(..).partition::<Vec<_>, _>(|source| source.feed.is_stopped());
+        threads.running = running;
+        drop(threads);
+        for source in stopped {
+            source.threads.into_iter().for_each(|thread| drop(thread.join()));
+        }
+    }
+}
+
+/// Locks even if another thread has panicked: what the locks protect is consistent at every step.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,139 @@
+//! A source under the clock of a database: what it gave and no cycle has yet, and where its last cut is.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidemill_core::error::Cause;
+use tidemill_flow::Chunk;
+
+use super::clock_journal::SourceJournal;
+use super::lost_rows::SourceMark;
+use super::slice::{Slice, bytes_of};
+use super::source_use::SourceKey;
+use crate::feed_state::FeedState;
+
+/// How a source has ended.
+#[derive(Clone, Debug)]
+pub(super) enum SourceEnd {
+    /// By itself: its event time is complete.
+    Complete,
+    /// More could come.
+    Left,
+    /// It cannot continue.
+    Failed(Cause),
+}
+
+/// A source, and what no cycle has yet.
+pub(super) struct SourceState {
+    pub name: String,
+    /// By which other queries find it; `None`: it belongs to one query.
+    pub key: Option<SourceKey>,
+    /// Whether its rows come when they come. Any other source waits for the slowest query.
+    pub is_live: bool,
+    /// The queries that read it.
+    pub queries: Vec<u64>,
+    pub feed: Arc<FeedState>,
+    pending: Vec<Chunk>,
+    pub pending_events: u64,
+    pending_bytes: u64,
+    /// As of the last cut.
+    pub position: u64,
+    pub watermark: i64,
+    pub is_idle: bool,
+    pub end: Option<SourceEnd>,
+    /// Whether a cut says that it has ended.
+    pub has_ended: bool,
+    held_bytes: Arc<AtomicU64>,
+    /// If its rows are journaled.
+    pub journal: Option<SourceJournal>,
+}
+
+impl SourceState {
+    pub fn new(name: &str, key: Option<SourceKey>, is_live: bool, feed: Arc<FeedState>) -> SourceState {
+        SourceState {
+            name: name.to_owned(),
+            key,
+            is_live,
+            queries: Vec::new(),
+            feed,
+            pending: Vec::new(),
+            pending_events: 0,
+            pending_bytes: 0,
+            position: 0,
+            watermark: i64::MIN,
+            is_idle: false,
+            end: None,
+            has_ended: false,
+            held_bytes: Arc::default(),
+            journal: None,
+        }
+    }
+
+    /// Whose rows are journaled; it continues where it was at the last cut.
+    pub fn journaled(self, journal: SourceJournal, mark: SourceMark) -> SourceState {
+        let SourceMark { position, watermark, is_idle } = mark;
+        SourceState { journal: Some(journal), position, watermark, is_idle, ..self }
+    }
+
+    /// Where it is at the last cut.
+    pub fn mark(&self) -> SourceMark {
+        SourceMark { position: self.position, watermark: self.watermark, is_idle: self.is_idle }
+    }
+
+    /// Whether a query that is slower than others does not hold it back.
+    pub fn may_go_ahead(&self) -> bool {
+        self.is_live || self.journal.is_some()
+    }
+
+    pub fn push(&mut self, chunk: Chunk) {
+        self.pending_events += u64::from(chunk.events);
+        self.pending_bytes += bytes_of(&chunk);
+        self.pending.push(chunk);
+    }
+
+    /// Whether more may be pushed: less than a full cycle waits, and the ring has room, or one of several `readers` is to make
+    /// room.
+    pub fn has_room(&self, events_max: u64, ring_bytes_max: u64, readers: usize) -> bool {
+        // Chunks without rows count, too: they have bytes.
+        let is_small = self.pending_events < events_max && self.pending_bytes < ring_bytes_max / 2;
+        let is_held = self.held_bytes() >= ring_bytes_max && (!self.may_go_ahead() || readers < 2);
+        is_small && !is_held
+    }
+
+    /// The bytes of cycles that some query has not taken.
+    pub fn held_bytes(&self) -> u64 {
+        self.held_bytes.load(Ordering::Relaxed)
+    }
+
+    pub fn oldest_ns(&self) -> Option<u64> {
+        self.pending.first().map(|chunk| chunk.arrived_ns.unwrap_or(0))
+    }
+
+    /// Whether its end is still to be cut.
+    pub fn is_ending(&self) -> bool {
+        self.end.is_some() && !self.has_ended
+    }
+
+    /// Whether a cut would change it.
+    pub fn waits(&self) -> bool {
+        !self.pending.is_empty() || self.is_ending()
+    }
+
+    /// Cuts here: what waits becomes the slice of a cycle.
+    pub fn cut(&mut self) -> Arc<Slice> {
+        let chunks = std::mem::take(&mut self.pending);
+        (self.pending_events, self.pending_bytes) = (0, 0);
+        for chunk in &chunks {
+            self.position += u64::from(chunk.events);
+            self.watermark = self.watermark.max(chunk.watermark);
+            self.is_idle = chunk.idle;
+        }
+        if let Some(end) = &self.end {
+            (self.has_ended, self.is_idle) = (true, self.is_idle && !matches!(end, SourceEnd::Complete));
+            if let SourceEnd::Complete = end {
+                self.watermark = i64::MAX;
+            }
+        }
+        Slice::new(chunks, &self.held_bytes)
+    }
+}

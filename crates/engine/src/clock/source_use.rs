@@ -1,0 +1,54 @@
+//! How a query uses a source of a database.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use tidemill_core::Source;
+use tidemill_core::arrow::schema::SchemaRef;
+use tidemill_core::error::Cause;
+use tidemill_journal::StreamSettings;
+
+use crate::durable::SyncPolicy;
+use crate::feed_settings::FeedSettings;
+
+/// What stands for one source: two queries read it together if they name the same object.
+#[derive(Clone)]
+pub struct SourceKey(pub Arc<dyn Any + Send + Sync>);
+
+impl SourceKey {
+    pub(super) fn is(&self, other: &SourceKey) -> bool {
+        std::ptr::addr_eq(Arc::as_ptr(&self.0), Arc::as_ptr(&other.0))
+    }
+}
+
+/// Opens a source, and says how its rows come in.
+pub type OpenSource = Box<dyn FnOnce() -> Result<(Box<dyn Source>, FeedSettings), Cause> + Send>;
+
+/// How a query uses a source of a database.
+pub struct SourceUse {
+    /// Its name in messages.
+    pub name: String,
+    /// By which other queries find it, to read it together; `None`: the query reads it alone.
+    pub key: Option<SourceKey>,
+    /// Whether its rows come when they come. Such a source does not wait for a query that is slower than others.
+    pub is_live: bool,
+    /// Opens it, if no other query reads it.
+    pub open: OpenSource,
+    /// The columns with which it comes in, for all queries.
+    pub schema: SchemaRef,
+    /// Which of these the query reads, in the order of its plan.
+    pub columns: Vec<usize>,
+    /// How its rows are journaled, if they are.
+    pub durable: Option<DurableUse>,
+}
+
+/// How the rows of a source are journaled under a clock.
+#[derive(Clone, Debug)]
+pub struct DurableUse {
+    /// The name of its journal: a source that takes the name of another one has another journal.
+    pub stream: String,
+    /// The limits of its journal.
+    pub settings: StreamSettings,
+    /// When its journal is synced.
+    pub sync: SyncPolicy,
+}

@@ -1,0 +1,254 @@
+//! Queries in pools: the same bytes in any of them, from every policy an orderly end, and no thread left at real-time priority.
+//!
+//! Pools that need privileges are skipped where there are none, and the tests say so. Priorities are low, budgets and the
+//! kernel's throttling bound what runs.
+
+mod fixture;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fixture::forward::plan;
+use fixture::mixer::Kind;
+use fixture::oracle::{Spec, random_chunks, random_events};
+use fixture::sink::{Remember, SinkFault};
+use fixture::{Random, chunk, eventually, numbered, watched};
+use tidemill_engine::analysis::DeferrableServer;
+use tidemill_engine::{
+    Affinity, Chunk, Counter, CyclePolicy, Engine, Failure, FlowError, Limits, ManualClock, MemoryCutLog,
+    Policy, Pool, PoolSettings, Sink, WhenEmpty, WorkerProcesses,
+};
+
+const WORKERS: usize = 2;
+
+/// A pool, unless this machine does not grant it.
+fn granted(settings: PoolSettings) -> Option<Arc<Pool>> {
+    match Pool::start(settings) {
+        Ok(pool) => Some(pool),
+        Err(error) if error.reason.contains("not permitted") => {
+            println!("skipped: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn settings(policy: Policy) -> PoolSettings {
+    PoolSettings { policy, workers: WORKERS, ..PoolSettings::new("test") }
+}
+
+/// A core that this process may use.
+fn a_core() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("Cpus_allowed_list:")).unwrap();
+    let list = line.split_whitespace().nth(1).unwrap();
+    list.split([',', '-']).next().unwrap().parse().unwrap()
+}
+
+/// Pools of each policy, affinity and budget.
+fn pools() -> Vec<PoolSettings> {
+    let fifo = || settings(Policy::Fifo { priority: 2 });
+    let bound = |affinity| PoolSettings { affinity, cores: vec![a_core()], ..fifo() };
+    let budget = |capacity_us: u64, period_us: u64| {
+        Some(DeferrableServer { capacity_ns: capacity_us * 1000, period_ns: period_us * 1000 })
+    };
+    // Small budgets are empty most of the time.
+    let paused =
+        |policy| PoolSettings { budget: budget(500, 3000), when_empty: WhenEmpty::Pause, ..settings(policy) };
+    vec![
+        settings(Policy::Other),
+        fifo(),
+        settings(Policy::RoundRobin { priority: 2 }),
+        PoolSettings { budget: budget(10_000, 50_000), ..settings(Policy::Deadline) },
+        bound(Affinity::Global),
+        bound(Affinity::Partitioned),
+        PoolSettings { cores_of_worker: BTreeMap::from([(1, vec![a_core()])]), ..bound(Affinity::Semi) },
+        PoolSettings { budget: budget(500, 3000), ..fifo() },
+        paused(Policy::Fifo { priority: 2 }),
+        paused(Policy::Other),
+    ]
+}
+
+/// The threads of this process that the kernel does not schedule as ordinary ones, except those with these names.
+fn promoted() -> Vec<String> {
+    let mut promoted = Vec::new();
+    for task in std::fs::read_dir("/proc/self/task").unwrap().flatten() {
+        // A thread may end while it is looked at.
+        let Ok(stat) = std::fs::read_to_string(task.path().join("stat")) else { continue };
+        let (name, rest) = stat.rsplit_once(')').unwrap();
+        let policy = rest.split_whitespace().nth(38).unwrap();
+        if policy != "0" {
+            promoted.push(format!("{name}): policy {policy}"));
+        }
+    }
+    promoted
+}
+
+/// Serialises tests that look at all threads of this process.
+static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+#[test]
+fn the_output_is_the_same_in_every_pool() {
+    let _alone = alone();
+    let mut random = Random(17);
+    let spec = Spec::random(&mut random, Kind::Order, 1);
+    let events = random_events(&mut random, 4000);
+    let chunks: Vec<Chunk> = random_chunks(&mut random, &events, true);
+    let mut tried = 0;
+    for pool in pools() {
+        let what = format!("{pool:?}");
+        let Some(pool) = granted(pool) else { continue };
+        let (spec, chunks, events) = (spec.clone(), chunks.clone(), events.clone());
+        watched("a query in a pool", move || {
+            let sinks: Vec<Remember> = spec.sinks.iter().map(|_| Remember::default()).collect();
+            let log = MemoryCutLog::new(1_000_000);
+            let engine = Engine::new().pool(&pool).cycles(CyclePolicy::fixed(60)).cut_log(log.clone());
+            let engine = engine.clock(Arc::new(ManualClock::default()));
+            let boxed = sinks.iter().map(|sink| Box::new(sink.clone()) as Box<dyn Sink>).collect();
+            let mut running = engine.run(spec.plan(), boxed).unwrap();
+            running.wait_until_ready().unwrap();
+            let gateway = running.gateway(0).unwrap();
+            // The thread that pushes may be a member, too.
+            let member = gateway.pool_entry().join();
+            assert!(pool.status().members > WORKERS);
+            chunks.into_iter().for_each(|chunk| gateway.push(chunk).unwrap());
+            drop((member, gateway));
+            let status = running.join().unwrap();
+            assert!(status.pool.unwrap().used > Duration::ZERO);
+            assert_eq!(pool.status().members, 0);
+            let given: Vec<_> = sinks.iter().map(Remember::given).collect();
+            assert!(given == spec.expected(&[events], &log.cuts()), "{what} gives something else");
+        });
+        assert_eq!(promoted(), Vec::<String>::new());
+        tried += 1;
+    }
+    println!("{tried} of {} pools", pools().len());
+    assert!(tried >= 2);
+}
+
+#[test]
+fn after_any_end_no_thread_is_left_at_real_time_priority() {
+    let _alone = alone();
+    let Some(pool) = granted(settings(Policy::Fifo { priority: 2 })) else { return };
+    for fault in [None, Some(SinkFault::FailPrepare(1)), Some(SinkFault::PanicCommit(1))] {
+        let given = Arc::clone(&pool);
+        watched("a query that ends", move || {
+            let pool = given;
+            let sink = Remember { fault, ..Remember::default() };
+            let mut running = Engine::new().pool(&pool).run(plan(), sink.boxed()).unwrap();
+            running.wait_until_ready().unwrap();
+            assert_eq!(promoted().len(), pool.status().members);
+            let gateway = running.gateway(0).unwrap();
+            let push = |number: u32| gateway.push(chunk(&numbered(number * 10..number * 10 + 10)));
+            match fault {
+                Some(_) => {
+                    // A cycle takes in as much as is there: only the failure says that the second one was closed.
+                    assert!((0..1_000_000).any(|number| push(number).is_err()));
+                    drop(gateway);
+                    assert!(matches!(running.join(), Err(FlowError::Failed(Failure::Sink(_)))));
+                }
+                None => {
+                    (0..20).for_each(|number| push(number).unwrap());
+                    assert!(!running.snapshot().unwrap().operators.is_empty());
+                    running.abort();
+                    assert!(matches!(running.join(), Err(FlowError::Failed(Failure::Aborted))));
+                }
+            }
+        });
+        assert_eq!((promoted(), pool.status().members), (Vec::new(), 0));
+    }
+}
+
+#[test]
+fn a_starved_pool_slows_only_itself() {
+    let _alone = alone();
+    let budget = Some(DeferrableServer { capacity_ns: 100_000, period_ns: 10_000_000_000 });
+    let starved =
+        Pool::start(PoolSettings { budget, when_empty: WhenEmpty::Pause, ..settings(Policy::Other) })
+            .unwrap();
+    watched("two pools", move || {
+        let free = Pool::start(settings(Policy::Other)).unwrap();
+        let (slow_sink, sink) = (Remember::default(), Remember::default());
+        let mut slow = Engine::new().pool(&starved).run(plan(), slow_sink.boxed()).unwrap();
+        let slow_gateway = slow.gateway(0).unwrap();
+        let pushing = std::thread::spawn(move || {
+            // Until its queue is full.
+            for number in 0..100_000 {
+                if slow_gateway.push(chunk(&numbered(number * 10..number * 10 + 10))).is_err() {
+                    break;
+                }
+            }
+        });
+        eventually("the budget is empty", || starved.status().is_empty);
+        let mut running = Engine::new().pool(&free).run(plan(), sink.boxed()).unwrap();
+        let gateway = running.gateway(0).unwrap();
+        for number in 0..100 {
+            gateway.push(chunk(&numbered(number * 10..number * 10 + 10))).unwrap();
+        }
+        drop(gateway);
+        running.join().unwrap();
+        assert_eq!(sink.rows(0).len(), 1000);
+        // It stops at once, with its budget empty.
+        slow.abort();
+        drop((slow, starved));
+        pushing.join().unwrap();
+    });
+}
+
+#[test]
+fn late_answers_are_counted() {
+    for (deadline, late) in [(Duration::ZERO, 30), (Duration::from_secs(3600), 0)] {
+        let sink = Remember::default();
+        let pool = Pool::start(settings(Policy::Other)).unwrap();
+        let engine = Engine::new().pool(&pool).deadline(deadline);
+        let mut running = engine.run(plan(), sink.boxed()).unwrap();
+        let gateway = running.gateway(0).unwrap();
+        gateway.push(chunk(&numbered(0..30))).unwrap();
+        drop(gateway);
+        let status = running.join().unwrap();
+        assert_eq!((status.get(Counter::DeadlineMisses), pool.status().deadline_misses), (late, late));
+        assert_eq!(status.misses.iter().map(|miss| miss.late).sum::<u64>(), late);
+        if let Some(miss) = status.misses.first() {
+            let found = miss.what_ran.as_ref().unwrap();
+            assert_eq!((found.window, found.others.len()), (miss.latency, 0));
+        }
+    }
+}
+
+#[test]
+fn a_pool_has_its_own_number_of_workers_and_one_process() {
+    let pool = Pool::start(settings(Policy::Other)).unwrap();
+    let refused = |engine: Engine| match engine.run(plan(), Remember::default().boxed()) {
+        Err(FlowError::Settings(reason)) => reason,
+        _ => panic!("not refused"),
+    };
+    assert_eq!(refused(Engine::new().pool(&pool).workers(3)), "pool 'test' has 2 workers, not 3");
+    let several = refused(Engine::new().pool(&pool).processes(WorkerProcesses::new(2)));
+    assert_eq!(several, "pool 'test': a query in a pool runs in one process, not in several");
+}
+
+#[test]
+fn cycles_that_cost_more_than_was_stated_are_counted() {
+    for (stated, exceeded) in [(Some(Duration::ZERO), 20), (Some(Duration::from_secs(3600)), 0), (None, 0)] {
+        let sink = Remember::default();
+        let limits = Limits { cycles_in_flight_max: 1, ..Limits::default() };
+        let engine = Engine::new().measure_costs(stated).limits(limits).cycles(CyclePolicy::fixed(10));
+        let mut running = engine.run(plan(), sink.boxed()).unwrap();
+        let gateway = running.gateway(0).unwrap();
+        (0..21).for_each(|number| gateway.push(chunk(&numbered(number * 10..number * 10 + 10))).unwrap());
+        drop(gateway);
+        let status = running.join().unwrap();
+        // The first one is not known to have been alone.
+        assert_eq!((status.get(Counter::CostsExceeded), status.costs.exceeded), (exceeded, exceeded));
+        let most = status.costs.most.get(&16).unwrap();
+        assert!(*most > Duration::ZERO && status.costs.per_event <= *most / 10);
+        if let Some(worst) = status.costs.worst {
+            assert_eq!((worst.events, worst.stated, worst.cost), (10, Duration::ZERO, *most));
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! What the description of a folder says about a database: the journal of one names its sources, and a query of one those that it
+//! reads.
+
+/// What the description of a database's journal begins with; the names of the sources follow, a line each.
+const DATABASE: &str = "the durable sources of a database, in the order of its cuts";
+/// What stands before and behind the name of a source that a query of a database reads.
+const STREAM: &str = "stream ";
+const OF_DATABASE: &str = " of the database";
+
+/// The description of the journal of a database with these sources, in the order of its cuts.
+///
+/// ```
+/// use tidemill_journal::database;
+/// let text = database::describe(["a-1", "b-2"]);
+/// assert_eq!(database::sources(&text), Some(vec!["a-1", "b-2"]));
+/// assert_eq!(database::sources("SELECT 1"), None);
+/// ```
+pub fn describe<'a>(sources: impl IntoIterator<Item = &'a str>) -> String {
+    sources.into_iter().fold(DATABASE.to_owned(), |text, name| format!("{text}\n{name}"))
+}
+
+/// The sources that a description names, in the order of the cuts; `None`: it is not that of a database's journal.
+pub fn sources(description: &str) -> Option<Vec<&str>> {
+    Some(description.strip_prefix(DATABASE)?.lines().filter(|name| !name.is_empty()).collect())
+}
+
+/// The line of a query's description for a source of its database.
+///
+/// ```
+/// use tidemill_journal::database;
+/// let text = format!("{}SELECT 1", database::line_of("a-1"));
+/// assert_eq!(database::sources_of_query(&text).collect::<Vec<_>>(), ["a-1"]);
+/// ```
+pub fn line_of(source: &str) -> String {
+    format!("{STREAM}{source}{OF_DATABASE}\n")
+}
+
+/// The sources that the description of a query names; none if the query is not of a database.
+pub fn sources_of_query(description: &str) -> impl Iterator<Item = &str> {
+    description.lines().filter_map(|line| line.strip_prefix(STREAM)?.strip_suffix(OF_DATABASE))
+}

@@ -1,0 +1,284 @@
+//! Pools: threads with a policy, cores and a budget.
+
+mod budget;
+mod identity;
+mod levels;
+mod member;
+mod query;
+mod role;
+mod settings;
+mod status;
+mod trace;
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use thiserror::Error;
+
+use crate::threads::{self, Scheduling};
+use identity::QueryIdentity;
+use levels::level_of;
+pub use member::Member;
+pub use query::PoolQuery;
+pub use role::Role;
+pub use settings::{Affinity, Policy, PoolSettings, WhenEmpty};
+pub use status::{PoolObserver, PoolStatus};
+use trace::Trace;
+pub use trace::WhatRan;
+
+/// A pool cannot get what it asks for. The message says what is missing, and what to do.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("pool '{pool}': {reason}")]
+pub struct PoolError {
+    /// The pool's name.
+    pub pool: String,
+    /// What is missing and why, and the remedy.
+    pub reason: String,
+}
+
+/// A set of threads with a scheduling policy, cores and a CPU budget. Threads [join](Pool::join) it when they have been
+/// started and prepared, and are ordinary again when they leave.
+///
+/// ```
+/// use tidemill_realtime::{Policy, Pool, PoolSettings, Role};
+///
+/// // Ordinary threads need no privilege. Policy::Fifo { priority: 26 } needs CAP_SYS_NICE or a limit of RLIMIT_RTPRIO.
+/// let pool = Pool::start(PoolSettings { policy: Policy::Other, ..PoolSettings::new("control") })?;
+/// let member = pool.join(Role::Worker(0))?;
+/// assert_eq!(pool.status().members, 1);
+/// drop(member);
+/// assert_eq!(pool.status().members, 0);
+/// # Ok::<(), tidemill_realtime::PoolError>(())
+/// ```
+#[derive(Debug)]
+pub struct Pool {
+    shared: Arc<Shared>,
+    /// Enforces the budget, if there is one.
+    enforcer: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What the pool's threads share with the one that enforces its budget.
+#[derive(Debug)]
+struct Shared {
+    settings: PoolSettings,
+    /// Taken by members while they have the pool's priority, and by the enforcer: a thread of a lower priority that held it could
+    /// be kept from running by the pool, and the budget would not be enforced.
+    state: Mutex<State>,
+    /// Wakes the enforcer.
+    used: Condvar,
+    /// Members that wait for the budget.
+    waiting: Mutex<()>,
+    refilled: Condvar,
+    /// What could not be had.
+    missing: Mutex<Vec<String>>,
+    members: AtomicU64,
+    ended: AtomicBool,
+    /// Whether the budget is empty.
+    is_empty: AtomicBool,
+    /// Whether the enforcer waits for a member to do something.
+    is_idle: AtomicBool,
+    used_ns: AtomicU64,
+    emptied: AtomicU64,
+    overrun_ns_max: AtomicU64,
+    activation_ns_max: AtomicU64,
+    queued_ns: AtomicU64,
+    deadline_misses: AtomicU64,
+    /// Its lock is tried, never waited for.
+    trace: Mutex<Trace>,
+    started: Instant,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    members: Vec<Thread>,
+    next_member: u64,
+}
+
+/// A member, as the enforcer sees it.
+#[derive(Debug)]
+struct Thread {
+    member: u64,
+    thread: i32,
+    role: Role,
+    query: Option<Arc<QueryIdentity>>,
+    /// How many priorities it is below the pool's.
+    level: Arc<AtomicU32>,
+    /// Its processor time when it was last read.
+    cpu_ns: u64,
+}
+
+impl Pool {
+    /// Starts a pool without members. What it asks for is tried out with a thread of its own, so that a missing privilege is
+    /// reported here.
+    ///
+    /// # Errors
+    /// If the settings contradict each other, or the operating system refuses what they ask for and `best_effort` is not set.
+    pub fn start(settings: PoolSettings) -> Result<Arc<Pool>, PoolError> {
+        settings.check()?;
+        let trace = Mutex::new(Trace::of_cores(&settings.cores));
+        let shared = Arc::new(Shared {
+            settings,
+            trace,
+            queued_ns: AtomicU64::new(0),
+            deadline_misses: AtomicU64::new(0),
+            state: Mutex::default(),
+            used: Condvar::new(),
+            waiting: Mutex::default(),
+            missing: Mutex::default(),
+            members: AtomicU64::new(0),
+            ended: AtomicBool::new(false),
+            refilled: Condvar::new(),
+            is_empty: AtomicBool::new(false),
+            is_idle: AtomicBool::new(false),
+            used_ns: AtomicU64::new(0),
+            emptied: AtomicU64::new(0),
+            overrun_ns_max: AtomicU64::new(0),
+            activation_ns_max: AtomicU64::new(0),
+            started: Instant::now(),
+        });
+        shared.check_throttling()?;
+        if shared.settings.lock_memory {
+            let locked = threads::lock_memory();
+            shared.had(locked, "memory cannot be locked", "raise the limit of locked memory (ulimit -l)")?;
+        }
+        shared.try_out()?;
+        let enforcer = match shared.settings.enforced_budget() {
+            Some(_) => Some(budget::start(&shared)?),
+            None => None,
+        };
+        Ok(Arc::new(Pool { shared, enforcer: Mutex::new(enforcer) }))
+    }
+
+    /// Makes the calling thread a member that belongs to no [query](PoolQuery): it gets the pool's policy and cores until the membership is dropped, on the same thread.
+    /// Prepare everything before: a member should neither start threads nor allocate much.
+    ///
+    /// # Errors
+    /// If the operating system refuses what the pool asks for.
+    pub fn join(self: &Arc<Self>, role: Role) -> Result<Member, PoolError> {
+        Member::join(Arc::clone(&self.shared), role, None)
+    }
+
+    /// How it was set up.
+    pub fn settings(&self) -> &PoolSettings {
+        &self.shared.settings
+    }
+
+    /// Reads what it has done, also when it has ended.
+    pub fn observer(&self) -> PoolObserver {
+        PoolObserver::new(Arc::clone(&self.shared))
+    }
+
+    /// What it has done so far.
+    pub fn status(&self) -> PoolStatus {
+        self.shared.status()
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        {
+            let _state = lock(&self.shared.state);
+            self.shared.ended.store(true, Ordering::SeqCst);
+            self.shared.used.notify_all();
+        }
+        let enforcer = self.enforcer.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(enforcer) = enforcer.take() {
+            let _ = enforcer.join();
+        }
+    }
+}
+
+/// Locks even if another thread has panicked: what is locked here is consistent at every step.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+impl Shared {
+    /// A result of the operating system: an error, or, with best effort, something that is missing.
+    fn had(&self, result: std::io::Result<()>, what: &str, remedy: &str) -> Result<(), PoolError> {
+        let Err(error) = result else { return Ok(()) };
+        let reason = format!("{what}: {error}; {remedy}");
+        if !self.settings.best_effort {
+            let reason = format!("{reason}, or set best_effort = true to run without it");
+            return Err(PoolError { pool: self.settings.name.clone(), reason });
+        }
+        let mut missing = lock(&self.missing);
+        if !missing.contains(&reason) {
+            missing.push(reason);
+        }
+        Ok(())
+    }
+
+    /// The kernel keeps a part of the processors for ordinary threads, which is what saves a machine from a loop at real-time
+    /// priority. A budget above its share could not be used.
+    fn check_throttling(&self) -> Result<(), PoolError> {
+        let (Some(budget), Some((runtime, period))) = (self.settings.budget, threads::throttled_share())
+        else {
+            return Ok(());
+        };
+        let wanted = u128::from(budget.capacity_ns) * u128::from(period);
+        let left = u128::from(runtime) * u128::from(budget.period_ns) * self.settings.workers as u128;
+        if self.settings.policy == Policy::Other || wanted <= left {
+            return Ok(());
+        }
+        let refused = Err(std::io::Error::other(format!(
+            "the kernel leaves {runtime} of {period} us of a core to real-time threads"
+        )));
+        self.had(
+            refused,
+            "the budget is more than its threads may use",
+            "lower the budget, or raise sched_rt_runtime_us",
+        )
+    }
+
+    /// Whether a thread may have what each member would have.
+    fn try_out(self: &Arc<Self>) -> Result<(), PoolError> {
+        let shared = Arc::clone(self);
+        let body = move || -> Result<(), PoolError> {
+            for worker in 0..shared.settings.workers {
+                drop(Member::join(Arc::clone(&shared), Role::Worker(worker), None)?);
+            }
+            drop(Member::join(Arc::clone(&shared), Role::Receiver, None)?);
+            Ok(())
+        };
+        let trial = std::thread::Builder::new().name("pool-trial".into()).spawn(body);
+        let trial = trial.map_err(|error| self.no_thread(&error))?;
+        trial.join().unwrap_or_else(|_| Err(self.no_thread(&std::io::Error::other("it panicked"))))
+    }
+
+    fn no_thread(&self, error: &std::io::Error) -> PoolError {
+        let reason = format!("cannot start a thread: {error}; raise the limit of threads (ulimit -u)");
+        PoolError { pool: self.settings.name.clone(), reason }
+    }
+
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// The queries have changed: each member gets its place in the order of their deadlines.
+    fn order(&self, state: &State) {
+        let deadlines: Vec<_> =
+            state.members.iter().filter_map(|thread| Some(thread.query.as_ref()?.deadline)).collect();
+        for thread in &state.members {
+            let Some(query) = &thread.query else { continue };
+            let level = level_of(query.deadline, deadlines.iter().copied(), self.settings.levels());
+            if thread.level.swap(level, Ordering::SeqCst) != level {
+                // It could be given to it once, so it can again; it has not ended, for it leaves under the lock.
+                let _ = threads::set_scheduling(thread.thread, self.scheduling(thread.role, level));
+            }
+        }
+    }
+
+    /// How a member is scheduled while the budget lasts, or while it is empty.
+    fn scheduling(&self, role: Role, level: u32) -> Scheduling {
+        if self.is_empty.load(Ordering::SeqCst) {
+            return match self.settings.when_empty {
+                WhenEmpty::Ordinary if self.settings.policy != Policy::Other => Scheduling::Ordinary,
+                _ => Scheduling::Idle,
+            };
+        }
+        self.settings.scheduling(role, level)
+    }
+}

@@ -1,0 +1,182 @@
+//! The connection to a client: TCP, and TLS over it once the client has asked for that.
+//!
+//! One thread reads while another one writes. Neither may hold the state of TLS while it waits for the network: the reader
+//! mostly waits, and the writer waits for a client that does not read.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use rustls::{ServerConfig, ServerConnection};
+
+/// Encrypted bytes that are read at once.
+const PIECE_BYTES: usize = 16 * 1024;
+
+/// The connection to a client. References to it read and write.
+pub(crate) struct ClientStream {
+    socket: TcpStream,
+    tls: OnceLock<Tls>,
+}
+
+struct Tls {
+    connection: Mutex<ServerConnection>,
+    /// Encrypted bytes that are to be sent. Held while they are sent, so that they go in the order in which they were made, and
+    /// none is left out after a write that took too long. Taken before `connection`.
+    sending: Mutex<VecDeque<u8>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl ClientStream {
+    pub fn new(socket: TcpStream) -> ClientStream {
+        // An answer is one piece, and nothing follows that it could wait for.
+        let _ = socket.set_nodelay(true);
+        ClientStream { socket, tls: OnceLock::new() }
+    }
+
+    pub fn socket(&self) -> &TcpStream {
+        &self.socket
+    }
+
+    /// What follows is encrypted. The handshake is done while the client's next message is read.
+    pub fn encrypt(&self, config: Arc<ServerConfig>) -> io::Result<()> {
+        let connection = Mutex::new(ServerConnection::new(config).map_err(io::Error::other)?);
+        let is_first = self.tls.set(Tls { connection, sending: Mutex::default() }).is_ok();
+        match is_first {
+            true => Ok(()),
+            false => Err(io::Error::other("the connection is encrypted already")),
+        }
+    }
+
+    pub fn is_encrypted(&self) -> bool {
+        self.tls.get().is_some()
+    }
+
+    /// How long a write may wait until the client has read something.
+    pub fn set_write_timeout(&self, time: Duration) -> io::Result<()> {
+        self.socket.set_write_timeout(Some(time))
+    }
+
+    pub fn set_read_timeout(&self, time: Option<Duration>) -> io::Result<()> {
+        self.socket.set_read_timeout(time)
+    }
+
+    /// Says goodbye, and closes the connection.
+    pub fn close(&self) {
+        if let Some(tls) = self.tls.get() {
+            lock(&tls.connection).send_close_notify();
+            // Whoever does not read has no room for it, and needs none.
+            let _ = self.socket.set_write_timeout(Some(Duration::from_millis(100)));
+            let _ = tls.send_rest(&self.socket);
+        }
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+}
+
+impl Read for &ClientStream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.tls.get() {
+            None => (&self.socket).read(buffer),
+            Some(tls) => tls.read(&self.socket, buffer),
+        }
+    }
+}
+
+impl Write for &ClientStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.tls.get() {
+            None => (&self.socket).write(bytes),
+            Some(tls) => tls.write(&self.socket, bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self.tls.get() {
+            None => Ok(()),
+            Some(tls) => send(&self.socket, &mut lock(&tls.sending)),
+        }
+    }
+}
+
+impl Tls {
+    fn read(&self, mut socket: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut encrypted = [0; PIECE_BYTES];
+        loop {
+            match lock(&self.connection).reader().read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                // Closed without a goodbye: what is incomplete is noticed by the messages' own lengths.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
+                read => return read,
+            }
+            let count = socket.read(&mut encrypted)?;
+            self.take_in(&encrypted[..count]).inspect_err(|_| drop(self.send_rest(socket)))?;
+            self.send_rest(socket)?;
+        }
+    }
+
+    /// Decrypts what was received; nothing: the connection has ended.
+    fn take_in(&self, mut encrypted: &[u8]) -> io::Result<()> {
+        let mut connection = lock(&self.connection);
+        loop {
+            connection.read_tls(&mut encrypted)?;
+            connection
+                .process_new_packets()
+                .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+            if encrypted.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn write(&self, socket: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
+        let mut sending = lock(&self.sending);
+        // Nothing is taken as long as there is no room.
+        send(socket, &mut sending)?;
+        let mut connection = lock(&self.connection);
+        let count = connection.writer().write(bytes)?;
+        encrypt(&mut connection, &mut sending)?;
+        drop(connection);
+        match send(socket, &mut sending) {
+            // It is taken; the next write waits on.
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                Ok(count)
+            }
+            sent => sent.map(|()| count),
+        }
+    }
+
+    /// Sends what TLS itself has to say.
+    fn send_rest(&self, socket: &TcpStream) -> io::Result<()> {
+        if !lock(&self.connection).wants_write() {
+            return Ok(());
+        }
+        let mut sending = lock(&self.sending);
+        encrypt(&mut lock(&self.connection), &mut sending)?;
+        send(socket, &mut sending)
+    }
+}
+
+/// Adds what TLS has to send.
+fn encrypt(connection: &mut ServerConnection, sending: &mut VecDeque<u8>) -> io::Result<()> {
+    while connection.wants_write() {
+        connection.write_tls(sending)?;
+    }
+    Ok(())
+}
+
+/// Sends all of it; after an error, what was not sent is still there.
+fn send(mut socket: &TcpStream, sending: &mut VecDeque<u8>) -> io::Result<()> {
+    while !sending.is_empty() {
+        match socket.write(sending.as_slices().0) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => drop(sending.drain(..count)),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,228 @@
+//! One connection, from its first message to its end.
+
+use std::io::{self, BufReader, Read};
+use std::net::Shutdown;
+use std::thread;
+use std::time::Instant;
+
+use tidemill_service::{Cancellation, Role, Session};
+
+use crate::client_stream::ClientStream;
+use crate::connections::{ConnectionKey, end_at_once};
+use crate::conversation::Conversation;
+use crate::identity::Identity;
+use crate::inbox::Inbox;
+use crate::login::{NoLogin, log_in};
+use crate::report::{ADMIN_SHUTDOWN, INVALID_AUTHORIZATION, NOT_SUPPORTED, Report, TOO_MANY_CONNECTIONS};
+use crate::server_state::ServerState;
+use crate::session_settings::SessionSettings;
+use crate::wire::{RequestError, Startup, Writer, read_request, read_startup};
+
+/// The reader of a connection needs little.
+const READER_STACK_BYTES: usize = 256 * 1024;
+/// How often a client may ask for encryption before it begins.
+const ENCRYPTION_WISHES_MAX: usize = 2;
+
+/// Serves a connection until one side ends it.
+pub(crate) fn serve(stream: &ClientStream, key: &ConnectionKey, shared: &ServerState) {
+    match begin(stream, key, shared) {
+        Ok(Some(begun)) => {
+            if let Err(error) = converse(stream, begun, shared) {
+                tracing::debug!(%error, process = key.process, "a connection broke");
+            }
+        }
+        Ok(None) => {}
+        Err(error) => {
+            tracing::debug!(%error, process = key.process, "a connection ended before it became a session");
+            let _ = tell(stream, &Report::from(&error));
+        }
+    }
+}
+
+fn tell(stream: &ClientStream, report: &Report) -> io::Result<()> {
+    let mut writer = Writer::new(stream);
+    writer.report(report)?;
+    writer.flush()
+}
+
+/// Reads with a deadline for all of it, so that a client cannot stay by sending a byte now and then.
+struct Until<'a> {
+    stream: &'a ClientStream,
+    deadline: Instant,
+}
+
+impl Read for Until<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        let late =
+            || io::Error::new(io::ErrorKind::TimedOut, "the client took too long to begin its session");
+        if left.is_zero() {
+            return Err(late());
+        }
+        self.stream.set_read_timeout(Some(left))?;
+        let read = (&mut &*self.stream).read(buffer);
+        read.map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => late(),
+            _ => error,
+        })
+    }
+}
+
+/// A session that has begun.
+struct Begun {
+    session: Session,
+    identity: Identity,
+    settings: SessionSettings,
+}
+
+/// Reads the first messages; `None` if the client wants no session, or cannot have one.
+fn begin(
+    stream: &ClientStream,
+    key: &ConnectionKey,
+    shared: &ServerState,
+) -> Result<Option<Begun>, RequestError> {
+    let mut until = Until { stream, deadline: Instant::now() + shared.options.startup_timeout };
+    let mut writer = Writer::new(stream);
+    let mut wishes = 0;
+    let (minor, parameters) = loop {
+        match read_startup(&mut until)? {
+            None => return Ok(None),
+            Some(Startup::Encryption { is_tls })
+                if wishes < ENCRYPTION_WISHES_MAX && !stream.is_encrypted() =>
+            {
+                wishes += 1;
+                match shared.options.tls.as_ref().filter(|_| is_tls) {
+                    Some(tls) => {
+                        writer.encryption(true)?;
+                        stream.encrypt(tls.config())?;
+                    }
+                    None => writer.encryption(false)?,
+                }
+            }
+            Some(Startup::Encryption { .. }) => return Ok(None),
+            Some(Startup::Cancel { process, secret }) => {
+                shared.connections.cancel(process, secret);
+                return Ok(None);
+            }
+            Some(Startup::Session { minor, parameters }) => break (minor, parameters),
+        }
+    };
+    if let Some(report) = unencrypted(stream, shared)? {
+        tell(stream, &report)?;
+        return Ok(None);
+    }
+    if parameters
+        .iter()
+        .any(|(name, value)| name == "replication" && !matches!(&**value, "false" | "off" | "0"))
+    {
+        let report = Report::fatal(NOT_SUPPORTED, "this server does not offer replication");
+        tell(stream, &report.with_hint("connect without the option replication"))?;
+        return Ok(None);
+    }
+    let Some(identity) = identify(&mut until, &mut writer, &parameters, shared)? else { return Ok(None) };
+    let role = match identity.role(&shared.runtime) {
+        Ok(role) => role,
+        Err(report) => {
+            tell(stream, &report)?;
+            return Ok(None);
+        }
+    };
+    stream.set_read_timeout(None)?;
+    stream.set_write_timeout(shared.options.unread_max)?;
+    let session = Session::new(&shared.runtime);
+    if !shared.connections.begin(key.process, session.cancellation()) {
+        let report = match shared.connections.is_stopping() {
+            true => Report::fatal(ADMIN_SHUTDOWN, "the server is shutting down"),
+            false => Report::fatal(
+                TOO_MANY_CONNECTIONS,
+                format!("the server already has {} sessions", shared.options.connections_max),
+            )
+            .with_hint("close one of them, or start the server with a larger --connections"),
+        };
+        tell(stream, &report)?;
+        return Ok(None);
+    }
+    let options: Vec<&str> =
+        parameters.iter().map(|(name, _)| &**name).filter(|name| name.starts_with("_pq_.")).collect();
+    if minor > 0 || !options.is_empty() {
+        writer.negotiate(&options)?;
+    }
+    let settings = SessionSettings::new(&parameters, role == Role::Owner);
+    writer.authentication_ok()?;
+    for (name, value) in settings.reported() {
+        writer.parameter(name, value)?;
+    }
+    writer.cancel_key(key.process, key.secret)?;
+    writer.flush()?;
+    Ok(Some(Begun { session, identity, settings }))
+}
+
+/// Why a client must not continue without encryption.
+fn unencrypted(stream: &ClientStream, shared: &ServerState) -> io::Result<Option<Report>> {
+    let Some(tls) = shared.options.tls.as_ref().filter(|_| !stream.is_encrypted()) else { return Ok(None) };
+    let is_local = stream.socket().peer_addr()?.ip().to_canonical().is_loopback();
+    if !tls.asks_for_certificates() && (is_local || shared.options.is_insecure) {
+        return Ok(None);
+    }
+    let report = Report::fatal(INVALID_AUTHORIZATION, "this connection must be encrypted");
+    Ok(Some(report.with_hint("connect with sslmode=require, or better verify-full")))
+}
+
+/// Finds out who the client is; `None` if it may not have a session, which it was told.
+fn identify(
+    until: &mut Until<'_>,
+    writer: &mut Writer<&ClientStream>,
+    parameters: &[(String, String)],
+    shared: &ServerState,
+) -> Result<Option<Identity>, RequestError> {
+    let name = parameters.iter().find(|(name, _)| name == "user").map_or("", |(_, value)| value);
+    let address = until.stream.socket().peer_addr()?.ip();
+    match log_in(until, writer, name, address, shared) {
+        Ok(identity) => Ok(Some(identity)),
+        Err(NoLogin::Gone) => Ok(None),
+        Err(NoLogin::Request(error)) => Err(error),
+        Err(NoLogin::Refused(report)) => {
+            writer.report(&report)?;
+            writer.flush()?;
+            Ok(None)
+        }
+    }
+}
+
+/// Answers what the client sends, while another thread reads it.
+fn converse(stream: &ClientStream, begun: Begun, shared: &ServerState) -> io::Result<()> {
+    let Begun { session, identity, settings } = begun;
+    let inbox = Inbox::new(shared.options.message_bytes_max);
+    let cancellation = session.cancellation();
+    let bytes_max = shared.options.message_bytes_max;
+    thread::scope(|scope| {
+        let reader = thread::Builder::new().name("read a client".into()).stack_size(READER_STACK_BYTES);
+        let reading = reader.spawn_scoped(scope, || read(stream, &inbox, &cancellation, bytes_max));
+        let conversed = reading.and_then(|_| {
+            let conversation =
+                Conversation::new(session, identity, settings, shared, &inbox, Writer::new(stream));
+            conversation.run()
+        });
+        inbox.leave();
+        let _ = stream.socket().shutdown(Shutdown::Read);
+        conversed
+    })
+}
+
+/// Reads until nothing more comes, and then ends what the session waits for.
+fn read(stream: &ClientStream, inbox: &Inbox, cancellation: &Cancellation, bytes_max: usize) {
+    let mut stream = BufReader::new(stream);
+    let end = loop {
+        match read_request(&mut stream, bytes_max) {
+            Ok(Some((request, bytes))) => {
+                if !inbox.push(request, bytes) {
+                    return;
+                }
+            }
+            Ok(None) => break None,
+            Err(error) => break Some(error),
+        }
+    };
+    inbox.end(end);
+    end_at_once(cancellation);
+}

@@ -1,0 +1,129 @@
+//! The open connections, and what cancels the query of each.
+
+use std::collections::BTreeMap;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::io;
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tidemill_service::Cancellation;
+
+/// The open connections.
+pub(crate) struct Connections {
+    sessions_max: usize,
+    state: Mutex<State>,
+    closed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    is_stopping: bool,
+    last_process: i32,
+    open: BTreeMap<i32, Open>,
+}
+
+struct Open {
+    secret: i32,
+    stream: TcpStream,
+    /// Of the session, when it has begun.
+    cancellation: Option<Cancellation>,
+}
+
+/// What identifies a connection: a client that knows both numbers may cancel its query.
+pub(crate) struct ConnectionKey {
+    pub process: i32,
+    pub secret: i32,
+}
+
+impl Connections {
+    pub fn new(sessions_max: usize) -> Connections {
+        Connections { sessions_max, state: Mutex::default(), closed: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Those that are not sessions yet.
+    pub fn beginning(&self) -> usize {
+        self.lock().open.values().filter(|open| open.cancellation.is_none()).count()
+    }
+
+    pub fn sessions(&self) -> usize {
+        self.lock().open.values().filter(|open| open.cancellation.is_some()).count()
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        self.lock().is_stopping
+    }
+
+    pub fn add(&self, stream: &TcpStream) -> io::Result<ConnectionKey> {
+        let stream = stream.try_clone()?;
+        let mut state = self.lock();
+        let process = loop {
+            state.last_process = state.last_process.checked_add(1).unwrap_or(1);
+            if !state.open.contains_key(&state.last_process) {
+                break state.last_process;
+            }
+        };
+        // The hash of nothing under keys that the system has drawn.
+        let secret = RandomState::new().build_hasher().finish() as i32;
+        state.open.insert(process, Open { secret, stream, cancellation: None });
+        Ok(ConnectionKey { process, secret })
+    }
+
+    /// Begins the session of a connection; whether there is room for it.
+    pub fn begin(&self, process: i32, cancellation: Cancellation) -> bool {
+        let mut state = self.lock();
+        let sessions = state.open.values().filter(|open| open.cancellation.is_some()).count();
+        if sessions >= self.sessions_max || state.is_stopping {
+            return false;
+        }
+        if let Some(open) = state.open.get_mut(&process) {
+            open.cancellation = Some(cancellation);
+        }
+        true
+    }
+
+    pub fn remove(&self, process: i32) {
+        self.lock().open.remove(&process);
+        self.closed.notify_all();
+    }
+
+    /// Cancels what a connection waits for, if the secret is right.
+    pub fn cancel(&self, process: i32, secret: i32) {
+        let state = self.lock();
+        let open = state.open.get(&process).filter(|open| open.secret == secret);
+        if let Some(cancellation) = open.and_then(|open| open.cancellation.as_ref()) {
+            end_at_once(cancellation);
+        }
+    }
+
+    /// From now on no session begins, and existing ones end when they have answered.
+    pub fn stop(&self) {
+        let mut state = self.lock();
+        state.is_stopping = true;
+        for open in state.open.values() {
+            open.cancellation.iter().for_each(end_at_once);
+            // Nothing more comes in; what is being answered goes out.
+            let _ = open.stream.shutdown(Shutdown::Read);
+        }
+    }
+
+    /// Waits until all connections are closed. After a time they are closed from here.
+    pub fn wait_until_closed(&self, time: Duration) {
+        let are_open = |state: &mut State| !state.open.is_empty();
+        let waited = self.closed.wait_timeout_while(self.lock(), time, are_open);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.open.values().for_each(|open| drop(open.stream.shutdown(Shutdown::Both)));
+        drop(self.closed.wait_while(state, are_open));
+    }
+}
+
+/// Ends what a session waits for without its remaining rows: the first request lets a query answer what it has taken in.
+pub(crate) fn end_at_once(cancellation: &Cancellation) {
+    cancellation.request();
+    cancellation.request();
+}

@@ -1,0 +1,194 @@
+//! The answer to a statement.
+
+use tidemill_engine::Cause;
+use tidemill_engine::arrow::array::RecordBatch;
+use tidemill_engine::arrow::schema::SchemaRef;
+use tidemill_service::{Cancellation, RowStream, Subscription};
+
+use crate::connections::end_at_once;
+use crate::report::{QUERY_CANCELED, Report};
+use crate::values::{Column, columns};
+
+/// The answer to a statement.
+pub(super) enum Answer {
+    /// What was done, as clients are told.
+    Done(String),
+    Rows(Rows),
+    /// The next rows of a cursor.
+    Fetch(Fetch),
+}
+
+/// Rows that are to be fetched.
+pub(super) struct Fetch {
+    pub name: String,
+    pub rows_max: usize,
+    pub is_move: bool,
+    /// As the client is told, or was.
+    pub columns: Vec<Column>,
+}
+
+/// Where rows come from.
+type Source = Box<dyn Iterator<Item = Result<RecordBatch, Cause>>>;
+
+/// Rows, a batch at a time.
+pub(super) struct Rows {
+    source: Option<Source>,
+    /// Whether more may come at any time, as long as nobody ends it.
+    is_subscription: bool,
+    /// The batch that is being given, and how many of its rows were given.
+    batch: Option<(RecordBatch, usize)>,
+    schema: Option<SchemaRef>,
+    /// As the client was told.
+    columns: Option<Vec<Column>>,
+    /// The first word of the tag.
+    word: &'static str,
+    given: u64,
+    cancellation: Cancellation,
+    /// How often the session had been cancelled when the query began.
+    requests: u32,
+}
+
+impl Rows {
+    /// Rows that are there.
+    pub fn ready(batch: RecordBatch, word: &'static str, cancellation: Cancellation) -> Rows {
+        let (schema, requests) = (Some(batch.schema()), cancellation.requests());
+        Rows {
+            source: None,
+            is_subscription: false,
+            batch: Some((batch, 0)),
+            schema,
+            columns: None,
+            word,
+            given: 0,
+            cancellation,
+            requests,
+        }
+    }
+
+    /// Rows that come. The query is started by `start`.
+    pub fn coming(
+        start: impl FnOnce() -> Result<RowStream, Report>,
+        cancellation: Cancellation,
+    ) -> Result<Rows, Report> {
+        let requests = cancellation.requests();
+        let source = start()?;
+        let schema = source.schema().cloned();
+        let mut rows = Rows::of(Box::new(source), schema, "SELECT", cancellation);
+        rows.requests = requests;
+        Ok(rows)
+    }
+
+    /// The changes of a view.
+    pub fn changes(changes: Subscription, cancellation: Cancellation) -> Rows {
+        let schema = Some(SchemaRef::clone(changes.schema()));
+        let rows = Rows::of(Box::new(changes), schema, "SUBSCRIBE", cancellation);
+        Rows { is_subscription: true, ..rows }
+    }
+
+    fn of(source: Source, schema: Option<SchemaRef>, word: &'static str, cancellation: Cancellation) -> Rows {
+        let requests = cancellation.requests();
+        let (source, batch, columns, is_subscription) = (Some(source), None, None, false);
+        Rows { source, is_subscription, batch, schema, columns, word, given: 0, cancellation, requests }
+    }
+
+    /// Their schema; `None` if it is known with the answer only.
+    pub fn schema(&self) -> Option<&SchemaRef> {
+        self.schema.as_ref()
+    }
+
+    /// How many rows were given since the count was restarted.
+    pub fn given(&self) -> u64 {
+        self.given
+    }
+
+    /// The columns, in these formats. Those of a query that is answered at its end are known with its answer only.
+    pub fn columns(&mut self, formats: &[u16]) -> Result<&[Column], Report> {
+        if self.columns.is_none() {
+            if self.schema.is_none() {
+                self.advance()?;
+            }
+            let schema = self.schema.clone();
+            let known = schema.map(|schema| columns(&schema, formats)).unwrap_or_default();
+            self.columns = Some(known);
+        }
+        Ok(self.columns.as_deref().unwrap_or_default())
+    }
+
+    /// The columns are these, which the client knows already.
+    pub fn set_columns(&mut self, columns: Vec<Column>) {
+        self.columns = Some(columns);
+    }
+
+    /// Takes the next batch; whether there is one.
+    pub fn advance(&mut self) -> Result<bool, Report> {
+        let next = self.source.as_mut().and_then(Iterator::next);
+        let was_cancelled = self.cancellation.requests() > self.requests;
+        if was_cancelled {
+            self.end();
+            return Err(Report::error(QUERY_CANCELED, "the query was cancelled"));
+        }
+        match next {
+            None => {
+                self.end();
+                Ok(false)
+            }
+            Some(Err(cause)) => {
+                self.end();
+                Err(cause.into())
+            }
+            Some(Ok(batch)) => {
+                self.schema.get_or_insert_with(|| batch.schema());
+                self.batch = Some((batch, 0));
+                Ok(true)
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        self.source = None;
+        self.batch = None;
+    }
+
+    /// The batch with the next rows, at most `rows_max` of them; 0: all. Empty when the batch is used up, `None` if there is
+    /// none.
+    pub fn take(&mut self, rows_max: usize) -> Option<RecordBatch> {
+        let (batch, from) = self.batch.as_mut()?;
+        let left = batch.num_rows() - *from;
+        let count = if rows_max == 0 { left } else { left.min(rows_max) };
+        let rows = batch.slice(*from, count);
+        *from += count;
+        if *from == batch.num_rows() {
+            self.batch = None;
+        }
+        self.given += count as u64;
+        Some(rows)
+    }
+
+    /// Whether nothing is left to be given from what is there, and nothing comes.
+    pub fn is_over(&self) -> bool {
+        self.source.is_none() && self.batch.is_none()
+    }
+
+    /// Whether more may come at any time. Who asks for some rows then gets those that are there.
+    pub fn is_subscription(&self) -> bool {
+        self.is_subscription
+    }
+
+    /// The client has gone.
+    pub fn abandon(&mut self) {
+        end_at_once(&self.cancellation);
+        self.end();
+    }
+
+    pub fn tag(&self) -> String {
+        match self.word {
+            word @ ("SELECT" | "SUBSCRIBE") => format!("{word} {}", self.given),
+            word => word.to_owned(),
+        }
+    }
+
+    /// What was given is counted from here on: a portal tells the rows of each of its executions.
+    pub fn restart_count(&mut self) {
+        self.given = 0;
+    }
+}

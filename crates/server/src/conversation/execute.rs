@@ -1,0 +1,313 @@
+//! Executes statements.
+
+use tidemill_engine::arrow::array::RecordBatch;
+use tidemill_service::{QueryState, Reply};
+use tidemill_sql::{Planner, Reply as Planned, Statement, StatementKind};
+
+use super::answer::{Answer, Rows};
+use super::own_statement::{OwnStatement, refused};
+use super::savepoints::SavepointStatement;
+use super::wanted::Wanted;
+use super::{Conversation, Result, Stop};
+use crate::report::{
+    ACTIVE_TRANSACTION, IN_FAILED_TRANSACTION, INVALID_STATEMENT_NAME, NO_ACTIVE_TRANSACTION, NOT_SUPPORTED,
+    Report,
+};
+use crate::text_rows::{PLAN_COLUMN, text_table};
+use crate::values::write_value;
+use crate::wire::TransactionStatus;
+use crate::{pg_catalog, running};
+
+impl Conversation<'_> {
+    pub(super) fn execute(&mut self, wanted: &Wanted) -> Result<Answer> {
+        let ends_transaction = matches!(
+            wanted,
+            Wanted::Own(
+                OwnStatement::Commit
+                    | OwnStatement::Rollback
+                    | OwnStatement::Savepoint(SavepointStatement::RollbackTo(_))
+            )
+        );
+        if self.transaction == TransactionStatus::Failed && !ends_transaction {
+            let message =
+                "a statement of this transaction has failed; end the transaction before the next statement";
+            return Err(Report::error(IN_FAILED_TRANSACTION, message).with_hint("ROLLBACK").into());
+        }
+        self.identity.check(self.role, wanted.needed_role(&self.identity))?;
+        match wanted {
+            Wanted::Own(own) => self.execute_own(own),
+            Wanted::Statement(statement) => self.execute_statement(statement),
+            Wanted::Copy(copy) => self.copy(copy),
+            Wanted::Cursor(cursor) => self.execute_cursor_statement(cursor),
+        }
+    }
+
+    pub(super) fn execute_statement(&mut self, statement: &Statement) -> Result<Answer> {
+        let is_definition = statement.kind.is_definition();
+        if is_definition && self.transaction == TransactionStatus::Open {
+            let message = "a definition takes effect at once, and ROLLBACK could not undo it";
+            let report = Report::error(ACTIVE_TRANSACTION, message);
+            return Err(report.with_hint("execute it outside of BEGIN and COMMIT (autocommit)").into());
+        }
+        let cancellation = self.session.cancellation();
+        if let Some(mut planner) = self.catalogue_planner(statement) {
+            return match planner.execute(statement).map_err(Report::from)? {
+                Planned::Rows(rows) => Ok(Answer::Rows(Rows::ready(rows, "SELECT", cancellation))),
+                _ => {
+                    let message = "a query over PostgreSQL's catalogue cannot read a stream at the same time";
+                    Err(Report::error(NOT_SUPPORTED, message).into())
+                }
+            };
+        }
+        match self.session.execute(statement).map_err(Report::from)? {
+            Reply::Done(_) => {
+                if is_definition {
+                    running::follow(&mut self.session, statement)?;
+                }
+                Ok(Answer::Done(tag(&statement.kind)))
+            }
+            Reply::Rows(rows) => {
+                let word = if let StatementKind::Query(..) = statement.kind { "SELECT" } else { "SHOW" };
+                Ok(Answer::Rows(Rows::ready(rows, word, cancellation)))
+            }
+            Reply::Text(text) => {
+                let lines = text.lines().map(str::to_owned).collect();
+                let rows = text_table(&[PLAN_COLUMN], vec![lines]);
+                Ok(Answer::Rows(Rows::ready(rows, "EXPLAIN", cancellation)))
+            }
+            Reply::Analyze(_) => {
+                let report =
+                    Report::error(NOT_SUPPORTED, "EXPLAIN ANALYZE is not supported over this connection yet");
+                Err(report.with_hint("run it with `tidemill sql`, or write EXPLAIN").into())
+            }
+            Reply::Changes(changes) => Ok(Answer::Rows(Rows::changes(*changes, cancellation))),
+            Reply::Query(query) => {
+                if query.outputs().iter().any(|output| output.table_key.is_some()) {
+                    return Err(Report::of_changing_answer().into());
+                }
+                let mut rows = Rows::coming(|| query.stream().map_err(Report::from), cancellation)?;
+                // Who goes from here on cancels the query; who went before did not know of it.
+                if self.inbox.has_ended() {
+                    rows.abandon();
+                    return Err(gone());
+                }
+                Ok(Answer::Rows(rows))
+            }
+        }
+    }
+
+    /// What plans a statement that names something of PostgreSQL's catalogue; `None` if it does not.
+    pub(super) fn catalogue_planner(&mut self, statement: &Statement) -> Option<Planner> {
+        match statement.kind {
+            StatementKind::Query(..) => pg_catalog::planner(&mut self.session, &self.settings, statement),
+            _ => None,
+        }
+    }
+
+    fn execute_own(&mut self, own: &OwnStatement) -> Result<Answer> {
+        let done = |tag: &str| Ok(Answer::Done(tag.to_owned()));
+        match own {
+            OwnStatement::Begin(tag) => {
+                if self.transaction == TransactionStatus::Open {
+                    self.warn(ACTIVE_TRANSACTION, "a transaction is already in progress")?;
+                }
+                if self.transaction == TransactionStatus::None {
+                    self.session.begin_transaction();
+                }
+                self.transaction = TransactionStatus::Open;
+                done(tag)
+            }
+            OwnStatement::Commit | OwnStatement::Rollback => {
+                if self.transaction == TransactionStatus::None {
+                    self.warn(NO_ACTIVE_TRANSACTION, "no transaction is in progress")?;
+                }
+                let has_failed = self.transaction == TransactionStatus::Failed;
+                self.transaction = TransactionStatus::None;
+                self.session.end_transaction();
+                let is_commit = *own == OwnStatement::Commit && !has_failed;
+                done(if is_commit { "COMMIT" } else { "ROLLBACK" })
+            }
+            OwnStatement::Set { name, value } => {
+                let changed = self.settings.change(name, value.as_deref()).map_err(refused)?;
+                if let Some((name, value)) = changed {
+                    self.writer.parameter(name, value)?;
+                }
+                done(if value.is_some() { "SET" } else { "RESET" })
+            }
+            OwnStatement::ResetAll => {
+                self.reset_settings()?;
+                done("RESET")
+            }
+            OwnStatement::Show(name) => {
+                let value = self.settings.get(name).unwrap_or_default().to_owned();
+                Ok(self.shown(own, vec![vec![value]]))
+            }
+            OwnStatement::ShowAll => {
+                let (names, values) =
+                    self.settings.all().map(|(name, value)| (name.to_owned(), value.to_owned())).unzip();
+                Ok(self.shown(own, vec![names, values]))
+            }
+            OwnStatement::ShowQueries => Ok(self.show_queries(own)),
+            OwnStatement::ShowUsers => {
+                let users = self.shared.runtime.users().into_iter();
+                let (names, roles) = users.map(|user| (user.name, user.role.to_string())).unzip();
+                Ok(self.shown(own, vec![names, roles]))
+            }
+            OwnStatement::Savepoint(statement) => {
+                self.execute_savepoint_statement(statement)?;
+                done(statement.tag())
+            }
+            OwnStatement::User(statement) => {
+                self.execute_user_statement(statement)?;
+                done(statement.tag())
+            }
+            OwnStatement::Deallocate(Some(name)) => match self.statements.remove(name) {
+                Some(_) => done("DEALLOCATE"),
+                None => {
+                    let message = format!("there is no prepared statement '{name}'");
+                    Err(Report::error(INVALID_STATEMENT_NAME, message).into())
+                }
+            },
+            OwnStatement::Deallocate(None) => {
+                self.statements.clear();
+                done("DEALLOCATE ALL")
+            }
+            OwnStatement::DiscardAll => {
+                if self.transaction != TransactionStatus::None {
+                    return Err(Report::error(
+                        ACTIVE_TRANSACTION,
+                        "DISCARD ALL cannot run inside a transaction",
+                    )
+                    .into());
+                }
+                self.statements.clear();
+                self.portals.clear();
+                self.cursors.clear();
+                self.reset_settings()?;
+                done("DISCARD ALL")
+            }
+            OwnStatement::Nothing(tag) => done(tag),
+        }
+    }
+
+    fn warn(&mut self, code: &'static str, message: &str) -> Result<()> {
+        Ok(self.writer.report(&Report::warning(code, message))?)
+    }
+
+    fn reset_settings(&mut self) -> Result<()> {
+        let names: Vec<&str> = self.settings.all().map(|(name, _)| name).collect();
+        for name in names.into_iter().filter(|name| *name != "session_authorization") {
+            if let Some((name, value)) = self.settings.change(name, None).map_err(refused)? {
+                self.writer.parameter(name, value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn shown(&self, own: &OwnStatement, columns: Vec<Vec<String>>) -> Answer {
+        let table = text_table(&own.columns().unwrap_or_default(), columns);
+        Answer::Rows(Rows::ready(table, "SHOW", self.session.cancellation()))
+    }
+
+    /// The queries that run by name, and how far each is.
+    fn show_queries(&self, own: &OwnStatement) -> Answer {
+        let mut columns: [Vec<String>; 6] = Default::default();
+        for report in self.shared.runtime.reports() {
+            let state = match report.state {
+                None => "starting",
+                Some(QueryState::Running) => "running",
+                Some(QueryState::Ending) => "ending",
+                Some(QueryState::Ended) => "ended",
+                Some(QueryState::Failed) => "failed",
+            };
+            let row = [
+                report.name,
+                state.to_owned(),
+                report.cycle.map_or(String::new(), |cycle| cycle.to_string()),
+                report.lag.cycles.to_string(),
+                format!("{:.3}", report.lag.oldest_ns as f64 / 1e9),
+                report.problem.unwrap_or_default(),
+            ];
+            columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
+        }
+        self.shown(own, columns.into())
+    }
+
+    /// Sends rows, at most `rows_max`; 0: all of them. What is written is sent before anything is waited for.
+    pub(super) fn write_rows(&mut self, rows: &mut Rows, rows_max: usize) -> Result<()> {
+        let mut left = rows_max;
+        loop {
+            while let Some(batch) = rows.take(left) {
+                self.write_batch(rows, &batch)?;
+                if rows_max > 0 {
+                    left -= batch.num_rows();
+                    if left == 0 {
+                        return Ok(());
+                    }
+                }
+            }
+            // Who asks for some changes does not wait until there are as many.
+            let is_enough = rows.is_subscription() && left < rows_max;
+            if rows.is_over() || is_enough {
+                return Ok(());
+            }
+            self.look_at_client(rows)?;
+            rows.advance()?;
+        }
+    }
+
+    /// Sends what is written before rows are waited for, and ends their query if the client has gone.
+    pub(super) fn look_at_client(&mut self, rows: &mut Rows) -> Result<()> {
+        self.writer.flush()?;
+        if self.inbox.has_ended() {
+            rows.abandon();
+            return Err(gone());
+        }
+        Ok(())
+    }
+
+    fn write_batch(&mut self, rows: &mut Rows, batch: &RecordBatch) -> Result<()> {
+        let columns = rows.columns(&[])?;
+        let arrays = batch.columns();
+        let fits = columns.len() == arrays.len()
+            && columns.iter().zip(arrays).all(|(column, array)| column.kind.holds(array.data_type()));
+        if !fits {
+            return Err(
+                Report::bug("the rows do not have the columns that were announced to the client").into()
+            );
+        }
+        for row in 0..batch.num_rows() {
+            self.writer.row(columns.len(), |index, bytes| {
+                write_value(&columns[index], &arrays[index], row, bytes)
+            })?;
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn gone() -> Stop {
+    Stop::Connection(std::io::ErrorKind::ConnectionAborted.into())
+}
+
+/// How a definition is answered.
+fn tag(kind: &StatementKind) -> String {
+    match kind {
+        StatementKind::CreateSource(_) => "CREATE SOURCE",
+        StatementKind::CreateTable(_) => "CREATE TABLE",
+        StatementKind::CreateView(_) => "CREATE VIEW",
+        StatementKind::CreateMaterializedView(_) => "CREATE MATERIALIZED VIEW",
+        StatementKind::CreateProcess(_) => "CREATE PROCESS",
+        StatementKind::CreatePlaces(_) => "CREATE PLACES",
+        StatementKind::CreatePool(_) => "CREATE POOL",
+        StatementKind::CreateSink(_) => "CREATE SINK",
+        // With the numbers that clients expect: no row is in it yet.
+        StatementKind::InsertInto { .. } => "INSERT 0 0",
+        StatementKind::Drop { kind, .. } => return format!("DROP {}", kind.keyword()),
+        StatementKind::Set { .. } => "SET",
+        StatementKind::Query(..) => "SELECT 0",
+        StatementKind::Show(_) | StatementKind::Describe(_) => "SHOW",
+        StatementKind::Subscribe(_) => "SUBSCRIBE 0",
+        StatementKind::Explain { .. } | StatementKind::ExplainOutput(_) => "EXPLAIN",
+    }
+    .to_owned()
+}

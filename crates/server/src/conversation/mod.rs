@@ -1,0 +1,293 @@
+//! What a client asks in its session, and the answers.
+
+mod answer;
+mod copy;
+mod copy_format;
+mod copy_statement;
+mod cursor_statement;
+mod cursors;
+mod execute;
+mod extended;
+mod limits;
+mod own_statement;
+mod prepared;
+mod savepoints;
+mod user_statement;
+mod wanted;
+mod words;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use tidemill_service::{Role, Session};
+
+use self::answer::Answer;
+use self::cursors::Cursor;
+use self::prepared::{Portal, PreparedStatement};
+use self::wanted::Wanted;
+use crate::client_stream::ClientStream;
+use crate::deadlines::Deadline;
+use crate::identity::Identity;
+use crate::inbox::Inbox;
+use crate::report::{
+    ADMIN_SHUTDOWN, INSUFFICIENT_RESOURCES, PROGRAM_LIMIT, PROTOCOL_VIOLATION, QUERY_CANCELED, Report,
+    Severity,
+};
+use crate::server_state::ServerState;
+use crate::session_settings::SessionSettings;
+use crate::wire::{Request, TransactionStatus, Writer};
+
+/// Why an answer was not completed.
+pub(crate) enum Stop {
+    /// The client is told, and the conversation continues.
+    Report(Box<Report>),
+    /// The client cannot be reached.
+    Connection(io::Error),
+}
+
+impl From<Report> for Stop {
+    fn from(report: Report) -> Stop {
+        Stop::Report(Box::new(report))
+    }
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Stop {
+        Stop::Connection(error)
+    }
+}
+
+type Result<T> = std::result::Result<T, Stop>;
+
+/// A client's session, from its first request to its last.
+pub(crate) struct Conversation<'a> {
+    session: Session,
+    identity: Identity,
+    /// What it may do, as it was when the newest request came.
+    role: Role,
+    settings: SessionSettings,
+    shared: &'a ServerState,
+    inbox: &'a Inbox,
+    writer: Writer<&'a ClientStream>,
+    transaction: TransactionStatus,
+    statements: BTreeMap<String, Arc<PreparedStatement>>,
+    portals: BTreeMap<String, Portal>,
+    cursors: BTreeMap<String, Cursor>,
+    /// Of the transaction, the newest one last.
+    savepoints: Vec<String>,
+}
+
+impl<'a> Conversation<'a> {
+    pub fn new(
+        session: Session,
+        identity: Identity,
+        settings: SessionSettings,
+        shared: &'a ServerState,
+        inbox: &'a Inbox,
+        writer: Writer<&'a ClientStream>,
+    ) -> Self {
+        Conversation {
+            session,
+            identity,
+            role: Role::Reader,
+            settings,
+            shared,
+            inbox,
+            writer,
+            transaction: TransactionStatus::None,
+            statements: BTreeMap::new(),
+            portals: BTreeMap::new(),
+            cursors: BTreeMap::new(),
+            savepoints: Vec::new(),
+        }
+    }
+
+    /// Answers until the client leaves, or the server is shutting down.
+    pub fn run(mut self) -> io::Result<()> {
+        match self.converse() {
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                self.break_off()
+            }
+            other => other,
+        }
+    }
+
+    /// The client has not read for some time. If it reads on soon, it learns why nothing more comes.
+    fn break_off(mut self) -> io::Result<()> {
+        let time = self.shared.options.unread_max;
+        tracing::warn!(?time, "a client does not read its answer, and the rest of it is left out");
+        self.portals.clear();
+        self.cursors.clear();
+        self.writer.stream().set_write_timeout(self.shared.options.farewell_max)?;
+        let message = format!("the client has not read its answer for {time:?}; the rest is left out");
+        let report = Report::fatal(PROGRAM_LIMIT, message);
+        self.writer.report(&report.with_hint("read faster, or ask for less at a time, as with a cursor"))?;
+        self.writer.flush()
+    }
+
+    fn converse(&mut self) -> io::Result<()> {
+        self.writer.ready(self.transaction)?;
+        // After an error the client's requests are passed over until it asks whether everything is done.
+        let mut is_passing_over = false;
+        loop {
+            let request = match self.inbox.take() {
+                Ok(Some(Request::Terminate)) => return Ok(()),
+                Ok(Some(request)) => request,
+                Ok(None) => return self.leave(),
+                Err(error) => {
+                    self.writer.report(&Report::from(&error))?;
+                    return self.writer.flush();
+                }
+            };
+            if let Err(report) = self.look_at_role() {
+                self.writer.report(&report)?;
+                return self.writer.flush();
+            }
+            let (answered, is_simple) = match request {
+                Request::Query(text) => {
+                    is_passing_over = false;
+                    (self.simple(&text), true)
+                }
+                Request::Sync => {
+                    is_passing_over = false;
+                    self.end_of_batch();
+                    self.writer.ready(self.transaction)?;
+                    continue;
+                }
+                _ if is_passing_over => continue,
+                request => (self.extended(request), false),
+            };
+            match answered {
+                Ok(()) => {}
+                Err(Stop::Connection(error)) => return Err(error),
+                // The server cancels what its sessions wait for when it ends.
+                Err(Stop::Report(report))
+                    if report.code == QUERY_CANCELED && self.shared.connections.is_stopping() =>
+                {
+                    return self.leave();
+                }
+                Err(Stop::Report(report)) => {
+                    self.writer.report(&report)?;
+                    if report.severity == Severity::Fatal {
+                        return self.writer.flush();
+                    }
+                    // A client may wait for it before it says that its requests have ended.
+                    self.writer.flush()?;
+                    if self.transaction == TransactionStatus::Open {
+                        self.transaction = TransactionStatus::Failed;
+                    }
+                    is_passing_over = !is_simple;
+                }
+            }
+            if is_simple {
+                self.end_of_batch();
+                self.writer.ready(self.transaction)?;
+            }
+        }
+    }
+
+    /// What the user may do can change while the session lasts.
+    fn look_at_role(&mut self) -> std::result::Result<(), Report> {
+        self.role = self.identity.role(&self.shared.runtime)?;
+        self.session.set_opens_files(self.role == Role::Owner);
+        Ok(())
+    }
+
+    /// Portals live as long as the transaction, and without one as long as the requests that belong together.
+    fn end_of_batch(&mut self) {
+        if self.transaction == TransactionStatus::None {
+            self.portals.clear();
+            self.close_cursors();
+            self.savepoints.clear();
+        }
+    }
+
+    fn leave(&mut self) -> io::Result<()> {
+        if self.shared.connections.is_stopping() {
+            self.writer.report(&Report::fatal(ADMIN_SHUTDOWN, "the server is shutting down"))?;
+            self.writer.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Executes the statements of a text, up to the first error. All of them are read before the first one is executed.
+    fn simple(&mut self, text: &str) -> Result<()> {
+        let pieces = tidemill_sql::divide(text, "query").map_err(|error| Report::of_reading(&error))?;
+        if pieces.is_empty() {
+            return Ok(self.writer.empty_query()?);
+        }
+        let wanted = pieces.iter().map(Wanted::read).collect::<std::result::Result<Vec<_>, _>>()?;
+        for wanted in &wanted {
+            self.within_time(|own| own.execute_and_answer(wanted))?;
+        }
+        Ok(())
+    }
+
+    fn execute_and_answer(&mut self, wanted: &Wanted) -> Result<()> {
+        match self.execute(wanted)? {
+            Answer::Done(tag) => self.writer.complete(&tag)?,
+            Answer::Fetch(fetch) => self.fetch(fetch, false)?,
+            Answer::Rows(mut rows) => {
+                self.writer.columns(rows.columns(&[])?)?;
+                self.write_rows(&mut rows, 0)?;
+                let tag = rows.tag();
+                self.writer.complete(&tag)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers within the time that a statement may take. What is cancelled meanwhile is told so, whatever it has noticed first.
+    fn within_time(&mut self, answer: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        let cancellation = self.session.cancellation();
+        let requests = cancellation.requests();
+        let deadline = self.settings.statement_timeout().map(|time| {
+            self.shared.deadlines.begin(time, cancellation.clone()).map_err(|error| {
+                Report::error(
+                    INSUFFICIENT_RESOURCES,
+                    format!("cannot start a thread for the time limit: {error}"),
+                )
+            })
+        });
+        let deadline = deadline.transpose()?;
+        match answer(self) {
+            Err(Stop::Report(_)) if deadline.as_ref().is_some_and(Deadline::is_past) => {
+                let time = self.settings.get("statement_timeout").unwrap_or_default();
+                let message = format!("the statement took longer than {time} and was cancelled");
+                let report = Report::error(QUERY_CANCELED, message);
+                Err(report
+                    .with_hint("give it more time: SET statement_timeout = '1min', or 0 for no limit")
+                    .into())
+            }
+            Err(Stop::Report(report))
+                if cancellation.requests() > requests && report.code != QUERY_CANCELED =>
+            {
+                Err(Report::error(QUERY_CANCELED, "the query was cancelled").into())
+            }
+            other => other,
+        }
+    }
+
+    fn extended(&mut self, request: Request) -> Result<()> {
+        self.within_time(|own| own.step(request))
+    }
+
+    fn step(&mut self, request: Request) -> Result<()> {
+        match request {
+            Request::Parse { name, text, types } => self.parse(name, &text, &types),
+            Request::Bind(bind) => self.bind(bind),
+            Request::Describe(target) => self.describe(&target),
+            Request::Execute { portal, rows_max } => self.execute_portal(&portal, rows_max),
+            Request::Close(target) => self.close(&target),
+            Request::Flush => Ok(self.writer.flush()?),
+            // It was sent before the client knew that its copy had failed.
+            Request::CopyData(_) | Request::CopyDone | Request::CopyFail(_) => Ok(()),
+            Request::Unknown(kind) => {
+                let message = format!("messages of kind {kind} are not supported");
+                Err(Report::fatal(PROTOCOL_VIOLATION, message).into())
+            }
+            Request::Query(_) | Request::Sync | Request::Terminate => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Statements that only sessions of PostgreSQL's clients have: transactions, settings, prepared statements, users.
+
+use super::savepoints::SavepointStatement;
+use super::user_statement::UserStatement;
+use super::words::name;
+use crate::report::{INVALID_PARAMETER_VALUE, NOT_SUPPORTED, Report, SYNTAX_ERROR};
+use crate::session_settings::SessionSettings;
+
+/// A statement about the session itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum OwnStatement {
+    /// With the words to which it is answered.
+    Begin(&'static str),
+    Commit,
+    Rollback,
+    Savepoint(SavepointStatement),
+    /// Changes a setting; `None`: to what it was at first.
+    Set {
+        name: String,
+        value: Option<String>,
+    },
+    /// All settings to what they were at first.
+    ResetAll,
+    Show(String),
+    ShowAll,
+    ShowQueries,
+    ShowUsers,
+    /// Changes who may connect.
+    User(UserStatement),
+    /// Forgets prepared statements: this one, or all.
+    Deallocate(Option<String>),
+    DiscardAll,
+    /// Has no effect here, and is answered with these words.
+    Nothing(&'static str),
+}
+
+impl OwnStatement {
+    /// What these words say; `None` if it is a statement of the language, or unknown.
+    pub fn read(words: &[String]) -> Option<Result<OwnStatement, Report>> {
+        let upper: Vec<String> = words.iter().map(|word| word.to_ascii_uppercase()).collect();
+        let upper: Vec<&str> = upper.iter().map(String::as_str).collect();
+        if let Some(read) = UserStatement::read(words, &upper) {
+            return Some(read.map(OwnStatement::User));
+        }
+        let last = words.last().map(|word| name(word)).unwrap_or_default();
+        if let Some(statement) = SavepointStatement::read(&upper, &last) {
+            return Some(Ok(OwnStatement::Savepoint(statement)));
+        }
+        Some(Ok(match upper.as_slice() {
+            ["BEGIN", ..] => OwnStatement::Begin("BEGIN"),
+            ["START", "TRANSACTION", ..] => OwnStatement::Begin("START TRANSACTION"),
+            ["COMMIT" | "END"] | ["COMMIT" | "END", "WORK" | "TRANSACTION"] => OwnStatement::Commit,
+            ["ROLLBACK" | "ABORT"] | ["ROLLBACK" | "ABORT", "WORK" | "TRANSACTION"] => OwnStatement::Rollback,
+            ["ROLLBACK" | "ABORT", ..] => {
+                let message = "only whole transactions and savepoints are rolled back";
+                return Some(Err(Report::error(NOT_SUPPORTED, message)));
+            }
+            ["SET", "TRANSACTION", ..] | ["SET", "SESSION", "CHARACTERISTICS", ..] => {
+                OwnStatement::Nothing("SET")
+            }
+            ["SET", "SESSION" | "LOCAL", ..] => return set(&words[2..]),
+            ["SET", ..] => return set(&words[1..]),
+            ["RESET", "ALL"] => OwnStatement::ResetAll,
+            ["RESET", _] if SessionSettings::is_known(&name(&words[1])) => {
+                OwnStatement::Set { name: name(&words[1]), value: None }
+            }
+            ["SHOW", "ALL"] => OwnStatement::ShowAll,
+            ["SHOW", "QUERIES"] => OwnStatement::ShowQueries,
+            ["SHOW", "USERS" | "ROLES"] => OwnStatement::ShowUsers,
+            ["SHOW", "TIME", "ZONE"] => OwnStatement::Show("TimeZone".to_owned()),
+            ["SHOW", "TRANSACTION", "ISOLATION", "LEVEL"] => {
+                OwnStatement::Show("transaction_isolation".to_owned())
+            }
+            ["SHOW", _] if SessionSettings::is_known(&name(&words[1])) => OwnStatement::Show(name(&words[1])),
+            ["DEALLOCATE", "ALL"] | ["DEALLOCATE", "PREPARE", "ALL"] => OwnStatement::Deallocate(None),
+            ["DEALLOCATE", _] | ["DEALLOCATE", "PREPARE", _] => {
+                OwnStatement::Deallocate(words.last().map(|word| name(word)))
+            }
+            ["DISCARD", "ALL"] => OwnStatement::DiscardAll,
+            ["DISCARD", "PLANS" | "SEQUENCES" | "TEMP" | "TEMPORARY"] => OwnStatement::Nothing("DISCARD"),
+            ["UNLISTEN", "*"] => OwnStatement::Nothing("UNLISTEN"),
+            _ => return None,
+        }))
+    }
+}
+
+impl OwnStatement {
+    /// The columns of its rows; `None` if it gives none.
+    pub fn columns(&self) -> Option<Vec<&str>> {
+        match self {
+            OwnStatement::Show(name) => Some(vec![name]),
+            OwnStatement::ShowAll => Some(vec!["name", "setting"]),
+            OwnStatement::ShowUsers => Some(vec!["name", "role"]),
+            OwnStatement::ShowQueries => {
+                Some(vec!["name", "state", "cycle", "lag_cycles", "lag_seconds", "reason"])
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The value of a setting, without quotes.
+fn value(words: &[String]) -> String {
+    let plain = |word: &String| match word.strip_prefix('\'').and_then(|word| word.strip_suffix('\'')) {
+        Some(quoted) => quoted.replace("''", "'"),
+        None => name(word),
+    };
+    let mut text = String::new();
+    for word in words.iter().map(plain) {
+        let is_apart = !text.is_empty() && word != "," && !text.ends_with('-');
+        text = text + if is_apart { " " } else { "" } + &word;
+    }
+    text
+}
+
+/// What follows `SET`; `None` if it is a setting of the language.
+fn set(words: &[String]) -> Option<Result<OwnStatement, Report>> {
+    let (setting, rest) = match words {
+        [time, zone, rest @ ..] if time.eq_ignore_ascii_case("time") && zone.eq_ignore_ascii_case("zone") => {
+            ("TimeZone".to_owned(), rest)
+        }
+        // Of the standard: SET NAMES 'UTF8'.
+        [names, rest @ ..] if names.eq_ignore_ascii_case("names") => ("client_encoding".to_owned(), rest),
+        [setting, sign, rest @ ..] if sign == "=" || sign.eq_ignore_ascii_case("to") => (name(setting), rest),
+        _ => return None,
+    };
+    if !SessionSettings::is_known(&setting) {
+        return None;
+    }
+    Some(match rest {
+        [] => Err(Report::error(SYNTAX_ERROR, format!("SET {setting} has no value"))),
+        [default] if default.eq_ignore_ascii_case("default") || default.eq_ignore_ascii_case("local") => {
+            Ok(OwnStatement::Set { name: setting, value: None })
+        }
+        rest => Ok(OwnStatement::Set { name: setting, value: Some(value(rest)) }),
+    })
+}
+
+/// A setting that cannot be what a client wants.
+pub(super) fn refused(why: String) -> Report {
+    Report::error(INVALID_PARAMETER_VALUE, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Option<OwnStatement> {
+        let pieces = tidemill_sql::divide(text, "test").unwrap();
+        OwnStatement::read(&pieces[0].words())?.ok()
+    }
+
+    fn set(name: &str, value: Option<&str>) -> Option<OwnStatement> {
+        Some(OwnStatement::Set { name: name.to_owned(), value: value.map(str::to_owned) })
+    }
+
+    #[test]
+    fn statements_about_the_session_are_known_by_their_words() {
+        assert_eq!(read("begin isolation level serializable"), Some(OwnStatement::Begin("BEGIN")));
+        assert_eq!(read("/* so */ Commit work"), Some(OwnStatement::Commit));
+        assert_eq!(read("SET application_name TO 'it''s; me'"), set("application_name", Some("it's; me")));
+        assert_eq!(read("SET SESSION datestyle = ISO, DMY"), set("datestyle", Some("ISO, DMY")));
+        assert_eq!(read("SET TIME ZONE LOCAL"), set("TimeZone", None));
+        assert_eq!(read("SET workers = 2"), None);
+        assert_eq!(read("SHOW SOURCES"), None);
+        assert_eq!(read("SHOW \"Server_Version\""), Some(OwnStatement::Show("Server_Version".into())));
+        assert_eq!(
+            read("DEALLOCATE PREPARE \"a\"\"b\""),
+            Some(OwnStatement::Deallocate(Some("a\"b".into())))
+        );
+        let savepoint = |statement| Some(OwnStatement::Savepoint(statement));
+        assert_eq!(read("savepoint \"S 1\""), savepoint(SavepointStatement::Set("S 1".into())));
+        assert_eq!(
+            read("ROLLBACK WORK TO SAVEPOINT s"),
+            savepoint(SavepointStatement::RollbackTo("s".into()))
+        );
+        assert_eq!(read("RELEASE SAVEPOINT s"), savepoint(SavepointStatement::Release("s".into())));
+        assert_eq!(read("SELECT 1"), None);
+    }
+}

@@ -1,0 +1,73 @@
+//! A statement as a client has sent it.
+
+use tidemill_service::Role;
+use tidemill_sql::{Parameter, Piece, Statement};
+
+use super::copy_statement::CopyStatement;
+use super::cursor_statement::CursorStatement;
+use super::own_statement::OwnStatement;
+use crate::identity::{self, Identity};
+use crate::report::Report;
+
+/// A statement: of the language, or one that only sessions of PostgreSQL's clients have.
+#[derive(Clone, Debug)]
+pub(crate) enum Wanted {
+    Own(OwnStatement),
+    Copy(CopyStatement),
+    Cursor(CursorStatement),
+    Statement(Box<Statement>),
+}
+
+impl Wanted {
+    /// The role that it needs.
+    pub fn needed_role(&self, identity: &Identity) -> Role {
+        match self {
+            Wanted::Own(OwnStatement::User(statement)) => statement.needed_role(identity),
+            Wanted::Own(_) => Role::Reader,
+            Wanted::Copy(CopyStatement::In { .. }) => Role::Writer,
+            Wanted::Statement(_) | Wanted::Copy(CopyStatement::Out { .. }) | Wanted::Cursor(_) => {
+                self.query().map_or(Role::Reader, |query| identity::needed_role(&query.kind))
+            }
+        }
+    }
+
+    /// The statement of the language that it executes.
+    pub fn query(&self) -> Option<&Statement> {
+        match self {
+            Wanted::Statement(statement) => Some(statement),
+            Wanted::Copy(CopyStatement::Out { query, .. }) => Some(query),
+            Wanted::Cursor(CursorStatement::Declare { query, .. }) => Some(query),
+            Wanted::Own(_) | Wanted::Copy(_) | Wanted::Cursor(_) => None,
+        }
+    }
+
+    /// The same with values in the place of parameters.
+    pub fn bind(&self, values: &[Option<Parameter>]) -> Result<Wanted, Report> {
+        let mut bound = self.clone();
+        if let Wanted::Statement(query)
+        | Wanted::Copy(CopyStatement::Out { query, .. })
+        | Wanted::Cursor(CursorStatement::Declare { query, .. }) = &mut bound
+        {
+            **query = query.bind(values).map_err(Report::from)?;
+        }
+        Ok(bound)
+    }
+
+    pub fn read(piece: &Piece) -> Result<Wanted, Report> {
+        let words = piece.words();
+        if let Some(copy) = CopyStatement::read(piece, &words) {
+            return copy.map(Wanted::Copy);
+        }
+        if let Some(cursor) = CursorStatement::read(piece, &words) {
+            return cursor.map(Wanted::Cursor);
+        }
+        match OwnStatement::read(&words) {
+            Some(Ok(own)) => Ok(Wanted::Own(own)),
+            Some(Err(report)) => Err(report),
+            None => {
+                let statement = piece.read().map_err(|error| Report::of_reading(&error))?;
+                Ok(Wanted::Statement(Box::new(statement)))
+            }
+        }
+    }
+}

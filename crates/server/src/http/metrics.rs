@@ -1,0 +1,289 @@
+//! What runs, for Prometheus.
+
+use std::collections::BTreeMap;
+
+use tidemill_engine::{Counter, PoolStatus};
+use tidemill_service::{QueryReport, QueryState};
+use tidemill_sql::QueryStatus;
+
+use super::exposition::{Exposition, MetricKind};
+use super::shared::HttpState;
+
+use MetricKind::{Counter as Total, Gauge, Histogram};
+
+/// A query with its progress, under a name that no other one has.
+struct Shown<'a> {
+    name: String,
+    report: &'a QueryReport,
+    status: &'a QueryStatus,
+}
+
+/// All metrics. Each family lists all queries, because samples of a family must follow each other.
+pub(super) fn text(shared: &HttpState) -> String {
+    let mut text = Exposition::default();
+    let version = env!("CARGO_PKG_VERSION");
+    text.family("tidemill_info", Gauge, "The version of Tidemill.").sample(&[("version", version)], 1);
+    let uptime = shared.started.elapsed().as_secs_f64();
+    text.family("tidemill_uptime_seconds", Gauge, "Time since the start of the server.").sample(&[], uptime);
+    let Some(runtime) = shared.runtime.get() else { return text.into_text() };
+    let reports = runtime.reports();
+    let names = unique(reports.iter().map(|report| report.name.as_str()));
+    let mut state =
+        text.family("tidemill_query_state", Gauge, "1 for the state that a query is in, 0 for the others.");
+    for (name, report) in names.iter().zip(&reports) {
+        for (word, is_in) in STATES.iter().map(|(word, state)| (*word, report.state == *state)) {
+            state.sample(&[("query", name), ("state", word)], u8::from(is_in));
+        }
+    }
+    let shown: Vec<Shown<'_>> = names
+        .into_iter()
+        .zip(&reports)
+        .filter_map(|(name, report)| Some(Shown { name, report, status: report.status.as_ref()? }))
+        .collect();
+    counters(&mut text, &shown);
+    left_out(&mut text, &shown);
+    times(&mut text, &shown);
+    sources(&mut text, &shown);
+    sinks(&mut text, &shown);
+    parts(&mut text, &shown);
+    pools(&mut text, &runtime.catalog().pools());
+    text.into_text()
+}
+
+/// The states of a query, and their words.
+pub(super) const STATES: [(&str, Option<QueryState>); 5] = [
+    ("starting", None),
+    ("running", Some(QueryState::Running)),
+    ("ending", Some(QueryState::Ending)),
+    ("ended", Some(QueryState::Ended)),
+    ("failed", Some(QueryState::Failed)),
+];
+
+/// Names of which none occurs twice: the second one of a name gets a number.
+fn unique<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    let number = |name: &'a str| {
+        let count = seen.entry(name).or_default();
+        *count += 1;
+        if *count == 1 { name.to_owned() } else { format!("{name}#{count}") }
+    };
+    names.map(number).collect()
+}
+
+/// The registry of counters.
+fn counters(text: &mut Exposition, shown: &[Shown<'_>]) {
+    for counter in Counter::ALL {
+        let (name, kind, unit) = match (counter, counter.unit()) {
+            (Counter::UncommittedBytes, _) => (format!("tidemill_{}", counter.name()), Gauge, 1.0),
+            (_, "ns") => (format!("tidemill_{}_seconds_total", counter.name()), Total, 1e9),
+            _ => (format!("tidemill_{}_total", counter.name()), Total, 1.0),
+        };
+        let mut family = text.family_named(name, kind, counter.meaning());
+        for one in shown {
+            let value = one.status.engine.get(*counter);
+            match unit {
+                1.0 => family.sample(&[("query", &one.name)], value),
+                unit => family.sample(&[("query", &one.name)], value as f64 / unit),
+            }
+        }
+    }
+    let mut lag = text.family("tidemill_lag_cycles", Gauge, "Cycles that are closed but not committed.");
+    for one in shown {
+        lag.sample(&[("query", &one.name)], one.report.lag.cycles);
+    }
+    let help = "Waiting time of the oldest event whose cycle is closed but not committed.";
+    let mut lag = text.family("tidemill_lag_seconds", Gauge, help);
+    for one in shown {
+        lag.sample(&[("query", &one.name)], one.report.lag.oldest_ns as f64 / 1e9);
+    }
+}
+
+fn left_out(text: &mut Exposition, shown: &[Shown<'_>]) {
+    type Read = fn(&QueryStatus) -> u64;
+    let all: [(&'static str, &str, Read); 5] = [
+        ("tidemill_rows_late_total", "Rows that came too late, at intake or at an operator.", |status| {
+            status.late
+        }),
+        (
+            "tidemill_rows_bad_total",
+            "Records that could not be read, and rows that could not be computed.",
+            |status| status.faults.count,
+        ),
+        ("tidemill_rows_skipped_total", "Rows that were left out on request.", |status| status.skipped),
+        ("tidemill_rows_refused_total", "Rows that a sink's target refused.", |status| status.refused.count),
+        ("tidemill_results_null_total", "Results that did not fit their type and are NULL.", |status| {
+            status.null_results.count
+        }),
+    ];
+    for (name, help, read) in all {
+        let mut family = text.family(name, Total, help);
+        for one in shown {
+            family.sample(&[("query", &one.name)], read(one.status));
+        }
+    }
+}
+
+fn times(text: &mut Exposition, shown: &[Shown<'_>]) {
+    let help = "Time of each event from its arrival to the commit of its cycle.";
+    let mut response = text.family("tidemill_response_time_seconds", Histogram, help);
+    for one in shown {
+        response.histogram(&[("query", &one.name)], &one.status.engine.per_event);
+    }
+    let help = "Time of each cycle from its cut to its commit.";
+    let mut cycle = text.family("tidemill_cycle_time_seconds", Histogram, help);
+    for one in shown {
+        cycle.histogram(&[("query", &one.name)], &one.status.engine.per_cycle);
+    }
+    let bounded = || shown.iter().filter_map(|one| Some((one, one.report.max_latency?)));
+    let help = "The query's bound on the response time.";
+    let mut bounds = text.family("tidemill_latency_bound_seconds", Gauge, help);
+    for (one, bound) in bounded() {
+        bounds.sample(&[("query", &one.name)], bound.as_secs_f64());
+    }
+    let help = "The share of events that were answered within the bound, since the start of the query.";
+    let mut shares = text.family("tidemill_within_bound_ratio", Gauge, help);
+    for (one, bound) in bounded() {
+        shares.sample(&[("query", &one.name)], one.status.engine.per_event.share_within(bound));
+    }
+}
+
+fn sources(text: &mut Exposition, shown: &[Shown<'_>]) {
+    type Read = fn(&tidemill_engine::FeedStatus) -> u64;
+    let all: [(&'static str, MetricKind, &str, Read); 6] = [
+        ("tidemill_source_rows_total", Total, "Rows that a source delivered.", |feed| feed.rows),
+        (
+            "tidemill_source_bytes_total",
+            Total,
+            "Bytes in memory of the rows that a source delivered.",
+            |feed| feed.bytes,
+        ),
+        ("tidemill_source_late_total", Total, "Rows of a source that came too late.", |feed| feed.late),
+        ("tidemill_source_bad_total", Total, "Records of a source that could not be used.", |feed| {
+            feed.faults.count
+        }),
+        ("tidemill_source_skipped_total", Total, "Rows of a source that were left out on request.", |feed| {
+            feed.skipped
+        }),
+        ("tidemill_source_ended", Gauge, "1 if a source has ended.", |feed| u64::from(feed.ended)),
+    ];
+    for (name, kind, help, read) in all {
+        let mut family = text.family(name, kind, help);
+        for one in shown {
+            let names = unique(one.status.sources.iter().map(|(name, _)| name.as_str()));
+            for (name, (_, feed)) in names.iter().zip(&one.status.sources) {
+                family.sample(&[("query", &one.name), ("source", name)], read(feed));
+            }
+        }
+    }
+    let help = "The event time up to which a source is complete at the last cut, in seconds since 1970.";
+    let mut family = text.family("tidemill_source_watermark_seconds", Gauge, help);
+    for one in shown {
+        let names = unique(one.status.sources.iter().map(|(name, _)| name.as_str()));
+        for (name, watermark_ns) in names.iter().zip(&one.status.engine.watermarks) {
+            if let Some(seconds) = watermark_seconds(*watermark_ns) {
+                family.sample(&[("query", &one.name), ("source", name)], seconds);
+            }
+        }
+    }
+}
+
+/// A watermark in seconds since 1970; `None` before the first event and after the last one.
+pub(super) fn watermark_seconds(watermark_ns: i64) -> Option<f64> {
+    (watermark_ns != i64::MIN && watermark_ns != i64::MAX).then_some(watermark_ns as f64 / 1e9)
+}
+
+fn sinks(text: &mut Exposition, shown: &[Shown<'_>]) {
+    type Read = fn(&tidemill_engine::SinkStatus) -> u64;
+    let all: [(&'static str, MetricKind, &str, Read); 2] = [
+        ("tidemill_sink_cycles_committed_total", Total, "Cycles that a sink has committed.", |sink| {
+            sink.cycles_committed
+        }),
+        (
+            "tidemill_sink_cycles_waiting",
+            Gauge,
+            "Cycles that a sink has received but not committed.",
+            |sink| sink.cycles_waiting,
+        ),
+    ];
+    for (name, kind, help, read) in all {
+        let mut family = text.family(name, kind, help);
+        for one in shown {
+            let names = unique(one.status.engine.sinks.iter().map(|sink| sink.name.as_str()));
+            for (name, sink) in names.iter().zip(&one.status.engine.sinks) {
+                family.sample(&[("query", &one.name), ("sink", name)], read(sink));
+            }
+        }
+    }
+}
+
+/// Transforms and operators. Their names may occur twice, their numbers do not.
+fn parts(text: &mut Exposition, shown: &[Shown<'_>]) {
+    type Read = fn(&tidemill_engine::Work) -> f64;
+    let all: [(&'static str, &str, Read); 3] = [
+        ("tidemill_part_busy_seconds_total", "Worker time spent in a transform or operator.", |work| {
+            work.time_ns as f64 / 1e9
+        }),
+        ("tidemill_part_rows_in_total", "Rows that a transform or operator received.", |work| {
+            work.rows_in as f64
+        }),
+        ("tidemill_part_rows_out_total", "Rows that a transform or operator wrote.", |work| {
+            work.rows_out as f64
+        }),
+    ];
+    for (name, help, read) in all {
+        let mut family = text.family(name, Total, help);
+        for one in shown {
+            for (number, work) in one.status.engine.work.iter().enumerate() {
+                let labels =
+                    [("query", one.name.as_str()), ("part", &work.name), ("number", &number.to_string())];
+                family.sample(&labels, read(work));
+            }
+        }
+    }
+}
+
+fn pools(text: &mut Exposition, pools: &[(String, PoolStatus)]) {
+    type Read = fn(&PoolStatus) -> f64;
+    let all: [(&'static str, MetricKind, &str, Read); 7] = [
+        ("tidemill_pool_threads", Gauge, "The threads of a pool.", |pool| pool.members as f64),
+        ("tidemill_pool_used_seconds_total", Total, "Processor time of a pool.", |pool| {
+            pool.used.as_secs_f64()
+        }),
+        (
+            "tidemill_pool_queued_seconds_total",
+            Total,
+            "How long threads of a pool were ready while something else had their processors.",
+            |pool| pool.queued.as_secs_f64(),
+        ),
+        (
+            "tidemill_pool_longest_activation_seconds",
+            Gauge,
+            "The most processor time of one activation in a pool.",
+            |pool| pool.longest_activation.as_secs_f64(),
+        ),
+        (
+            "tidemill_pool_budget_emptied_total",
+            Total,
+            "How often the budget of a pool was used up.",
+            |pool| pool.emptied as f64,
+        ),
+        (
+            "tidemill_pool_budget_overrun_seconds",
+            Gauge,
+            "How much more than its budget a pool used at most.",
+            |pool| pool.overrun.as_secs_f64(),
+        ),
+        (
+            "tidemill_pool_deadline_misses_total",
+            Total,
+            "Answers of a pool's queries that were late.",
+            |pool| pool.deadline_misses as f64,
+        ),
+    ];
+    for (name, kind, help, read) in all {
+        let mut family = text.family(name, kind, help);
+        for (pool, status) in pools {
+            family.sample(&[("pool", pool)], read(status));
+        }
+    }
+}

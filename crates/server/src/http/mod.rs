@@ -1,0 +1,21 @@
+//! HTTP: what runs, for Prometheus, for programs and for people.
+//!
+//! One thread speaks HTTP with all clients ([`listener`]). It waits for nothing: what takes time runs on threads of its
+//! own. Each request passes the [`guard`] before anything else looks at it.
+
+mod answer;
+mod authenticate;
+mod console;
+mod exposition;
+mod guard;
+mod http_server;
+mod listener;
+mod metrics;
+mod options;
+mod query;
+mod routes;
+mod shared;
+mod status;
+
+pub use self::http_server::HttpServer;
+pub use self::options::HttpOptions;

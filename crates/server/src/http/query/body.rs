@@ -1,0 +1,97 @@
+//! The body of an answer whose rows come.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http_body_util::BodyExt;
+use hyper::Response;
+use hyper::body::{Body, Bytes, Frame};
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use tidemill_service::Cancellation;
+use tokio::sync::mpsc::Receiver;
+use tokio::task::JoinHandle;
+use tokio::time::{Sleep, sleep};
+
+use super::worker::LastWords;
+use crate::connections::end_at_once;
+use crate::http::answer::Answer;
+
+/// What was said before an answer breaks off gets this time to reach the connection.
+const FLUSH_TIME: Duration = Duration::from_millis(100);
+
+/// Cancels a query when nobody waits for its rows any more.
+pub(super) struct CancelWhenDropped {
+    cancellation: Cancellation,
+    timer: Option<JoinHandle<()>>,
+}
+
+impl CancelWhenDropped {
+    pub fn new(cancellation: Cancellation) -> CancelWhenDropped {
+        CancelWhenDropped { cancellation, timer: None }
+    }
+
+    /// What is not needed any more then.
+    pub fn at_end(&mut self, timer: JoinHandle<()>) {
+        self.timer = Some(timer);
+    }
+}
+
+impl Drop for CancelWhenDropped {
+    fn drop(&mut self) {
+        if let Some(timer) = self.timer.take() {
+            timer.abort();
+        }
+        end_at_once(&self.cancellation);
+    }
+}
+
+/// Pieces as the query's thread makes them, then its last words.
+pub(super) struct RowsBody {
+    pieces: Receiver<io::Result<Bytes>>,
+    last_words: LastWords,
+    /// Why the answer breaks off, and when.
+    broken: Option<(io::Error, Pin<Box<Sleep>>)>,
+    _cancel: CancelWhenDropped,
+}
+
+impl RowsBody {
+    pub fn answer(
+        content: HeaderValue,
+        pieces: Receiver<io::Result<Bytes>>,
+        last_words: LastWords,
+        cancel: CancelWhenDropped,
+    ) -> Answer {
+        let body = RowsBody { pieces, last_words, broken: None, _cancel: cancel };
+        let mut answer = Response::new(body.boxed_unsync());
+        answer.headers_mut().insert(CONTENT_TYPE, content);
+        answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        answer
+    }
+}
+
+impl Body for RowsBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        if self.broken.is_none() {
+            match std::task::ready!(self.pieces.poll_recv(context)) {
+                // A connection that breaks drops what is not on its way yet.
+                Some(Err(error)) => self.broken = Some((error, Box::pin(sleep(FLUSH_TIME)))),
+                piece => {
+                    let piece = piece.transpose()?.or_else(|| self.last_words.take());
+                    return Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))));
+                }
+            }
+        }
+        if let Some((_, flushed)) = &mut self.broken {
+            std::task::ready!(flushed.as_mut().poll(context));
+        }
+        Poll::Ready(self.broken.take().map(|(error, _)| Err(error)))
+    }
+}

@@ -1,0 +1,188 @@
+//! The formats of answers.
+
+use arrow_ipc::writer::StreamWriter;
+use hyper::header::HeaderValue;
+use serde_json::{Value, json};
+use tidemill_connect::formats::encode::{TextEncoder, TextFormat};
+use tidemill_engine::Cause;
+use tidemill_engine::arrow::array::RecordBatch;
+use tidemill_engine::arrow::schema::SchemaRef;
+
+use crate::http::answer::error;
+use crate::report::Report;
+use crate::values::{Column, columns, write_value};
+
+/// A format of answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Encoding {
+    /// An object for each row, on a line of its own.
+    JsonLines,
+    Csv,
+    /// One document: the columns, and the rows as PostgreSQL would write their values, so that no number loses digits.
+    Document,
+    /// The stream format of Arrow IPC.
+    Arrow,
+    /// Server-sent events, in JSON as the document has it.
+    Events,
+}
+
+impl Encoding {
+    /// What clients call them; the first one of a format is its own name.
+    pub const NAMES: [(&'static str, Encoding); 9] = [
+        ("application/x-ndjson", Encoding::JsonLines),
+        ("text/csv", Encoding::Csv),
+        ("application/json", Encoding::Document),
+        ("application/vnd.apache.arrow.stream", Encoding::Arrow),
+        ("text/event-stream", Encoding::Events),
+        ("application/ndjson", Encoding::JsonLines),
+        ("application/jsonl", Encoding::JsonLines),
+        ("application/*", Encoding::JsonLines),
+        ("*/*", Encoding::JsonLines),
+    ];
+
+    /// The format that a client calls so. Events are for subscriptions, which have nothing else.
+    pub fn named(name: &str) -> Option<Encoding> {
+        let found = Encoding::NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(_, encoding)| *encoding).filter(|encoding| *encoding != Encoding::Events)
+    }
+
+    pub fn content_type(self) -> HeaderValue {
+        let name =
+            Encoding::NAMES.iter().find(|(_, encoding)| *encoding == self).map_or("", |(name, _)| *name);
+        HeaderValue::from_static(match self {
+            Encoding::Csv => "text/csv; charset=utf-8",
+            _ => name,
+        })
+    }
+}
+
+/// Turns rows into pieces of an answer.
+pub(super) enum Encoder {
+    Lines(Box<dyn TextEncoder>),
+    Csv(Box<dyn TextEncoder>),
+    Document { columns: Vec<Column>, rows: u64 },
+    Arrow(Box<StreamWriter<Vec<u8>>>),
+    Events { columns: Vec<Column>, key: Option<Vec<String>> },
+}
+
+impl Encoder {
+    pub fn new(encoding: Encoding, schema: &SchemaRef, key: Option<Vec<String>>) -> Result<Encoder, Cause> {
+        Ok(match encoding {
+            Encoding::JsonLines => Encoder::Lines(TextFormat::Ndjson.encoder(schema)?),
+            Encoding::Csv => Encoder::Csv(TextFormat::csv().encoder(schema)?),
+            Encoding::Document => Encoder::Document { columns: columns(schema, &[]), rows: 0 },
+            Encoding::Arrow => {
+                Encoder::Arrow(Box::new(StreamWriter::try_new(Vec::new(), schema).map_err(wrong)?))
+            }
+            Encoding::Events => Encoder::Events { columns: columns(schema, &[]), key },
+        })
+    }
+
+    /// What comes before the rows.
+    pub fn head(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        match self {
+            Encoder::Lines(encoder) | Encoder::Csv(encoder) => encoder.header(&mut bytes),
+            Encoder::Document { columns, .. } => {
+                bytes = format!("{{\"columns\":{},\n\"rows\":[", described(columns)).into_bytes();
+            }
+            Encoder::Arrow(writer) => bytes = std::mem::take(writer.get_mut()),
+            Encoder::Events { columns, key } => {
+                bytes = event("columns", &json!({ "columns": described(columns), "key": key }));
+            }
+        }
+        bytes
+    }
+
+    pub fn rows(&mut self, batch: &RecordBatch) -> Result<Vec<u8>, Cause> {
+        let mut bytes = Vec::new();
+        match self {
+            Encoder::Lines(encoder) | Encoder::Csv(encoder) => encoder.rows(batch, &mut bytes)?,
+            Encoder::Document { columns, rows } => {
+                for row in 0..batch.num_rows() {
+                    bytes.extend_from_slice(if *rows == 0 { b"\n" } else { b",\n" });
+                    *rows += 1;
+                    write_row(columns, batch, row, &mut bytes);
+                }
+            }
+            Encoder::Arrow(writer) => {
+                writer.write(batch).map_err(wrong)?;
+                bytes = std::mem::take(writer.get_mut());
+            }
+            Encoder::Events { columns, .. } => {
+                bytes.extend_from_slice(b"event: rows\ndata: [");
+                for row in 0..batch.num_rows() {
+                    if row > 0 {
+                        bytes.push(b',');
+                    }
+                    write_row(columns, batch, row, &mut bytes);
+                }
+                bytes.extend_from_slice(b"]\n\n");
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// What comes after the last row.
+    pub fn end(&mut self) -> Result<Vec<u8>, Cause> {
+        Ok(match self {
+            Encoder::Lines(_) | Encoder::Csv(_) => Vec::new(),
+            Encoder::Document { .. } => b"],\n\"complete\":true}\n".to_vec(),
+            Encoder::Arrow(writer) => {
+                writer.finish().map_err(wrong)?;
+                std::mem::take(writer.get_mut())
+            }
+            Encoder::Events { .. } => event("end", &json!({})),
+        })
+    }
+
+    /// What comes after the last row if the query has failed. Formats that cannot say it break off.
+    pub fn failure(&self, report: &Report) -> Failure {
+        let error = error(report);
+        match self {
+            Encoder::Lines(_) => Failure::BreakOff(format!("{}\n", json!({ "error": error })).into_bytes()),
+            Encoder::Csv(_) | Encoder::Arrow(_) => Failure::BreakOff(Vec::new()),
+            Encoder::Document { .. } => {
+                Failure::Told(format!("],\n\"complete\":false,\n\"error\":{error}}}\n").into_bytes())
+            }
+            Encoder::Events { .. } => Failure::Told(event("error", &error)),
+        }
+    }
+}
+
+/// How a failure is told within an answer.
+pub(super) enum Failure {
+    /// The answer is whole, and says it.
+    Told(Vec<u8>),
+    /// The answer breaks off after this, so that nobody takes it for a whole one.
+    BreakOff(Vec<u8>),
+}
+
+fn wrong(error: tidemill_engine::arrow::schema::ArrowError) -> Cause {
+    Cause::user(format!("the rows cannot be written as Arrow IPC: {error}")).with_source(error)
+}
+
+fn described(columns: &[Column]) -> Value {
+    columns.iter().map(|column| json!({ "name": column.name, "type": column.kind.name() })).collect()
+}
+
+/// An event. JSON has no line breaks of its own.
+fn event(name: &str, data: &Value) -> Vec<u8> {
+    format!("event: {name}\ndata: {data}\n\n").into_bytes()
+}
+
+fn write_row(columns: &[Column], batch: &RecordBatch, row: usize, bytes: &mut Vec<u8>) {
+    let mut text = Vec::new();
+    for (index, (column, array)) in columns.iter().zip(batch.columns()).enumerate() {
+        bytes.push(if index == 0 { b'[' } else { b',' });
+        text.clear();
+        match write_value(column, array, row, &mut text) {
+            true => {
+                let value = Value::String(String::from_utf8_lossy(&text).into_owned());
+                bytes.extend_from_slice(value.to_string().as_bytes());
+            }
+            false => bytes.extend_from_slice(b"null"),
+        }
+    }
+    bytes.extend_from_slice(if columns.is_empty() { b"[]" } else { b"]" });
+}

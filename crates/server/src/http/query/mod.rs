@@ -1,0 +1,87 @@
+//! Questions by HTTP: a statement in, its rows out, as they come.
+//!
+//! Each question has a thread of its own, which plans, waits for rows and encodes them. Between it and the client stands a
+//! bounded queue. When the client goes, the body of the answer is dropped, and that cancels the query.
+
+mod body;
+mod encoding;
+mod question;
+mod worker;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use hyper::body::Incoming;
+use hyper::{Request, StatusCode};
+use tidemill_service::Session;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{sleep, timeout};
+
+use self::body::{CancelWhenDropped, RowsBody};
+use self::question::Question;
+use self::worker::{LastWords, Worker};
+use super::answer::{Answer, Refusal};
+use super::shared::HttpState;
+use crate::connections::end_at_once;
+use crate::report::{QUERY_CANCELED, TOO_MANY_CONNECTIONS};
+
+/// Pieces of an answer that may wait for the client.
+const PIECES_MAX: usize = 8;
+
+/// Answers a question.
+pub(super) async fn answer(request: Request<Incoming>, shared: &HttpState) -> Answer {
+    match begin(request, shared).await {
+        Ok(answer) => answer,
+        Err(refusal) => refusal.answer(),
+    }
+}
+
+async fn begin(request: Request<Incoming>, shared: &HttpState) -> Result<Answer, Refusal> {
+    let question = Question::read(request, &shared.options).await?;
+    let Some(runtime) = shared.runtime.get() else {
+        let message = "queries are being started; try again later";
+        return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, TOO_MANY_CONNECTIONS, message));
+    };
+    let Ok(permit) = Arc::clone(&shared.questions).try_acquire_owned() else {
+        let message = format!("{} queries are already running over HTTP", shared.options.questions_max);
+        return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, TOO_MANY_CONNECTIONS, message)
+            .with_hint("try again later, or close a subscription"));
+    };
+    let session = Session::new(runtime);
+    let cancellation = session.cancellation();
+    let (pieces, waiting) = mpsc::channel(PIECES_MAX);
+    let (begun, beginning) = oneshot::channel();
+    let last_words = LastWords::default();
+    let time_max = question.time_max;
+    let worker = Worker {
+        session,
+        question,
+        begun: Some(begun),
+        pieces,
+        last_words: last_words.clone(),
+        started: Instant::now(),
+        unread_max: shared.options.unread_max,
+    };
+    // From here on, whoever goes cancels.
+    let mut cancel = CancelWhenDropped::new(cancellation.clone());
+    worker.start(permit)?;
+    if let Some(time_max) = time_max {
+        cancel.at_end(tokio::spawn(async move {
+            sleep(time_max).await;
+            end_at_once(&cancellation);
+        }));
+    }
+    let gone = || Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "XX000", "the query's thread has ended");
+    let begun = match time_max {
+        // What is computed before its first row does not notice that it is cancelled.
+        Some(time_max) => match timeout(time_max * 2, beginning).await {
+            Ok(begun) => begun.map_err(|_| gone())?,
+            Err(_) => {
+                let message = format!("the query took longer than {} s", time_max.as_secs());
+                return Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, QUERY_CANCELED, message));
+            }
+        },
+        None => beginning.await.map_err(|_| gone())?,
+    };
+    Ok(RowsBody::answer(begun?, waiting, last_words, cancel))
+}

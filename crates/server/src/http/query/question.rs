@@ -1,0 +1,156 @@
+//! What a client asks, within limits.
+
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Limited};
+use hyper::body::{Body, Incoming};
+use hyper::header::{ACCEPT, HeaderMap};
+use hyper::{Method, Request, StatusCode};
+use tidemill_engine::chain;
+use tokio::time::timeout;
+
+use super::encoding::Encoding;
+use crate::http::answer::Refusal;
+use crate::http::options::HttpOptions;
+use crate::report::{INVALID_PARAMETER_VALUE, PROGRAM_LIMIT, PROTOCOL_VIOLATION};
+
+/// What a client asks.
+pub(super) struct Question {
+    pub text: String,
+    pub encoding: Encoding,
+    /// The most rows; `None`: as many as come.
+    pub rows_max: Option<u64>,
+    /// The longest time; `None`: until the client goes.
+    pub time_max: Option<Duration>,
+}
+
+impl Question {
+    pub async fn read(request: Request<Incoming>, options: &HttpOptions) -> Result<Question, Refusal> {
+        let is_subscription = request.uri().path() == "/subscribe";
+        let (head, body) = request.into_parts();
+        let parameters = parameters(head.uri.query().unwrap_or_default())?;
+        let number = |name: &str, default: u64, most: u64| {
+            let given = parameters.iter().find(|(key, _)| key == name).map(|(_, value)| value);
+            match given.map_or(Some(default), |value| value.parse().ok()) {
+                Some(number) if (1..=most).contains(&number) => Ok(number),
+                _ => Err(bad(format!("{name} must be a whole number from 1 to {most}"))),
+            }
+        };
+        let rows_max = number("rows_max", options.rows_max, 100_000_000)?;
+        let seconds_max = number("seconds_max", options.time_max.as_secs().max(1), 86_400)?;
+        let known = ["query", "rows_max", "seconds_max"];
+        if let Some((name, _)) = parameters.iter().find(|(name, _)| !known.contains(&name.as_str())) {
+            return Err(bad(format!("there is no parameter '{name}'; there are {}", known.join(", "))));
+        }
+        let encoding = match is_subscription {
+            true => Encoding::Events,
+            false => accepted(&head.headers)?,
+        };
+        let text = match parameters.into_iter().find(|(name, _)| name == "query") {
+            Some((_, text)) if head.method == Method::GET => text,
+            Some(_) => return Err(bad("send the statement as the body of the request")),
+            None => statement(body, options).await?,
+        };
+        let (rows_max, time_max) = match is_subscription {
+            true => (None, None),
+            false => (Some(rows_max), Some(Duration::from_secs(seconds_max))),
+        };
+        Ok(Question { text, encoding, rows_max, time_max })
+    }
+}
+
+fn bad(message: impl Into<String>) -> Refusal {
+    Refusal::new(StatusCode::BAD_REQUEST, INVALID_PARAMETER_VALUE, message)
+}
+
+/// The body of the request, which is the statement.
+async fn statement(body: Incoming, options: &HttpOptions) -> Result<String, Refusal> {
+    let bytes_max = options.statement_bytes_max;
+    let too_long = || {
+        let message = format!("the statement has more than {bytes_max} bytes");
+        Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, PROGRAM_LIMIT, message)
+    };
+    if body.size_hint().lower() > bytes_max as u64 {
+        return Err(too_long());
+    }
+    let read = match timeout(options.head_timeout, Limited::new(body, bytes_max).collect()).await {
+        Ok(read) => read,
+        Err(_) => {
+            let message = "the statement took too long to arrive";
+            return Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, PROTOCOL_VIOLATION, message));
+        }
+    };
+    let bytes = read.map_err(|error| match error.is::<http_body_util::LengthLimitError>() {
+        true => too_long(),
+        false => bad(format!("the statement cannot be read: {}", chain(&*error).join(": "))),
+    })?;
+    String::from_utf8(bytes.to_bytes().into()).map_err(|_| bad("the statement is not UTF-8 text"))
+}
+
+/// The first format that the client accepts and we have.
+fn accepted(headers: &HeaderMap) -> Result<Encoding, Refusal> {
+    let mut is_asked = false;
+    for line in headers.get_all(ACCEPT) {
+        for part in line.to_str().unwrap_or_default().split(',') {
+            is_asked = true;
+            let name = part.split(';').next().unwrap_or_default().trim();
+            if let Some(encoding) = Encoding::named(name) {
+                return Ok(encoding);
+            }
+        }
+    }
+    match is_asked {
+        false => Ok(Encoding::JsonLines),
+        true => {
+            let message = "this path offers none of the formats that the request accepts";
+            let names: Vec<&str> = Encoding::NAMES.iter().map(|(name, _)| *name).collect();
+            let refusal = Refusal::new(StatusCode::NOT_ACCEPTABLE, INVALID_PARAMETER_VALUE, message);
+            Err(refusal.with_hint(&format!("Accept: {}", names.join(", "))))
+        }
+    }
+}
+
+/// The parameters of an address, decoded.
+fn parameters(query: &str) -> Result<Vec<(String, String)>, Refusal> {
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    let decoded = pairs.map(|pair| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        Ok((decoded(name)?, decoded(value)?))
+    });
+    decoded.collect()
+}
+
+fn decoded(text: &str) -> Result<String, Refusal> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'+' => b' ',
+            b'%' => {
+                let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
+                let (high, low) = (digit(rest.next()), digit(rest.next()));
+                let (Some(high), Some(low)) = (high, low) else {
+                    return Err(bad("a % in the address is not followed by two hexadecimal digits"));
+                };
+                (high * 16 + low) as u8
+            }
+            other => other,
+        });
+    }
+    String::from_utf8(bytes).map_err(|_| bad("the address is not UTF-8 text"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_decoded() {
+        let pairs = parameters("query=SELECT+%27%C3%A4%26%27&rows_max=7&x").unwrap();
+        let expected = [("query", "SELECT 'ä&'"), ("rows_max", "7"), ("x", "")];
+        assert_eq!(pairs, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        for wrong in ["a=%", "a=%2", "a=%zz", "a=%+1", "a=%ff"] {
+            assert!(parameters(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! The thread that answers a question.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hyper::StatusCode;
+use hyper::body::Bytes;
+use hyper::header::HeaderValue;
+use tidemill_engine::Cause;
+use tidemill_engine::arrow::array::RecordBatch;
+use tidemill_engine::arrow::schema::{Schema, SchemaRef};
+use tidemill_service::{Query, Reply, Session};
+use tidemill_sql::{Statement, StatementKind, parse};
+use tokio::sync::mpsc::Sender;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use super::encoding::{Encoder, Encoding, Failure};
+use super::question::Question;
+use crate::http::answer::Refusal;
+use crate::report::{NOT_SUPPORTED, PROGRAM_LIMIT, QUERY_CANCELED, Report, SYNTAX_ERROR};
+use crate::text_rows::{PLAN_COLUMN, text_table};
+
+/// Planning takes stack for each level of an expression.
+const STACK_BYTES: usize = 16 * 1024 * 1024;
+/// How often a full queue is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The last piece of an answer, for which there is always room.
+#[derive(Clone, Default)]
+pub(super) struct LastWords(Arc<Mutex<Option<Bytes>>>);
+
+impl LastWords {
+    fn set(&self, piece: Vec<u8>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(piece.into());
+    }
+
+    pub fn take(&self) -> Option<Bytes> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// What answers a question.
+pub(super) struct Worker {
+    pub session: Session,
+    pub question: Question,
+    pub begun: Option<oneshot::Sender<Result<HeaderValue, Refusal>>>,
+    pub pieces: Sender<io::Result<Bytes>>,
+    pub last_words: LastWords,
+    pub started: Instant,
+    /// How long a piece may wait for the client.
+    pub unread_max: Duration,
+}
+
+/// Why rows are no longer sent.
+enum End {
+    /// The client has gone.
+    Gone,
+    Failed(Report),
+}
+
+impl From<Report> for End {
+    fn from(report: Report) -> End {
+        End::Failed(report)
+    }
+}
+
+/// Rows that are there, or that come.
+enum Rows {
+    Ready(Option<RecordBatch>),
+    Coming(Box<dyn Iterator<Item = Result<RecordBatch, Cause>>>),
+}
+
+/// Rows, their columns unless these come with the answer, and the columns that identify a row that changes.
+type Answered = (Rows, Option<SchemaRef>, Option<Vec<String>>);
+
+impl Worker {
+    /// Starts the thread. The permit is kept until it ends.
+    pub fn start(self, permit: OwnedSemaphorePermit) -> Result<(), Refusal> {
+        let thread = thread::Builder::new().name("http query".into()).stack_size(STACK_BYTES);
+        let started = thread.spawn(move || {
+            self.run();
+            drop(permit);
+        });
+        started.map(drop).map_err(|error| {
+            let message = format!("cannot start a thread for the query: {error}");
+            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "53000", message)
+        })
+    }
+
+    fn run(mut self) {
+        let answered = self.ask().and_then(|answered| self.answer(answered));
+        if let Err(End::Failed(report)) = answered {
+            self.tell(Err(Refusal { status: status_of(report.code), report }));
+        }
+    }
+
+    fn tell(&mut self, begun: Result<HeaderValue, Refusal>) {
+        if let Some(sender) = self.begun.take() {
+            let _ = sender.send(begun);
+        }
+    }
+
+    /// Plans the statement, and starts what it asks for. The columns may be known with the answer only.
+    fn ask(&mut self) -> Result<Answered, End> {
+        let statement = only_statement(&self.question.text)?;
+        let ready = |rows: RecordBatch| {
+            let schema = rows.schema();
+            Ok((Rows::Ready(Some(rows)), Some(schema), None))
+        };
+        match self.session.execute(&statement).map_err(Report::from)? {
+            Reply::Rows(rows) => ready(rows),
+            Reply::Text(text) => {
+                let lines = text.lines().map(str::to_owned).collect();
+                ready(text_table(&[PLAN_COLUMN], vec![lines]))
+            }
+            Reply::Query(query) => {
+                let key = self.key(&query)?;
+                let stream = query.stream().map_err(Report::from)?;
+                let schema = stream.schema().cloned();
+                Ok((Rows::Coming(Box::new(stream)), schema, key))
+            }
+            Reply::Changes(changes) => {
+                let schema = Some(SchemaRef::clone(changes.schema()));
+                Ok((Rows::Coming(changes), schema, None))
+            }
+            Reply::Done(_) | Reply::Analyze(_) => Err(not_a_query().into()),
+        }
+    }
+
+    /// The names of the columns that identify a row of an answer that changes. Only subscribers can be told a change.
+    fn key(&self, query: &Query) -> Result<Option<Vec<String>>, Report> {
+        let Some(output) = query.outputs().iter().find(|output| output.table_key.is_some()) else {
+            return Ok(None);
+        };
+        match &output.table_key {
+            Some(key) if self.question.encoding == Encoding::Events => {
+                let names = key.iter().flatten().map(|index| output.schema.field(*index).name().clone());
+                Ok(Some(names.collect()))
+            }
+            _ => Err(Report::of_changing_answer()),
+        }
+    }
+
+    fn answer(&mut self, (mut rows, schema, key): Answered) -> Result<(), End> {
+        // The first rows are waited for before the answer begins, so that a query that fails at once is answered with an
+        // error. A subscriber is told the columns at once.
+        let is_subscription = self.question.encoding == Encoding::Events && schema.is_some();
+        let mut next = if is_subscription { None } else { self.next(&mut rows)? };
+        let schema = schema.or_else(|| next.as_ref().map(RecordBatch::schema));
+        let schema = schema.unwrap_or_else(|| Arc::new(Schema::empty()));
+        let mut encoder = Encoder::new(self.question.encoding, &schema, key).map_err(Report::from)?;
+        let head = encoder.head();
+        let mut sent = 0;
+        let first = match next.take() {
+            Some(batch) => self.encode(&mut encoder, &batch, &mut sent)?,
+            None => Vec::new(),
+        };
+        // The type of its content.
+        self.tell(Ok(self.question.encoding.content_type()));
+        let sending = self.send([head, first].concat()).and_then(|()| {
+            while !self.are_too_many(sent)
+                && let Some(batch) = self.next(&mut rows)?
+            {
+                let piece = self.encode(&mut encoder, &batch, &mut sent)?;
+                self.send(piece)?;
+            }
+            if self.are_too_many(sent) {
+                return Err(self.too_many().into());
+            }
+            let end = encoder.end().map_err(Report::from)?;
+            self.send(end)
+        });
+        match sending {
+            Err(End::Failed(report)) => {
+                self.fail(&encoder, &report);
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// The rows of a batch, without those that are too many.
+    fn encode(&self, encoder: &mut Encoder, batch: &RecordBatch, sent: &mut u64) -> Result<Vec<u8>, End> {
+        let room = self.question.rows_max.map_or(u64::MAX, |most| most.saturating_sub(*sent));
+        *sent += batch.num_rows() as u64;
+        let count = usize::try_from(room).unwrap_or(usize::MAX).min(batch.num_rows());
+        Ok(encoder.rows(&batch.slice(0, count)).map_err(Report::from)?)
+    }
+
+    fn are_too_many(&self, rows: u64) -> bool {
+        self.question.rows_max.is_some_and(|most| rows > most)
+    }
+
+    fn too_many(&self) -> Report {
+        let most = self.question.rows_max.unwrap_or_default();
+        let message = format!("the answer has more than {most} rows; the rest is left out");
+        Report::error(PROGRAM_LIMIT, message).with_hint("write LIMIT, or ask for more: ?rows_max=N")
+    }
+
+    /// The next rows; `None` at the end.
+    fn next(&self, rows: &mut Rows) -> Result<Option<RecordBatch>, End> {
+        let batch = match rows {
+            Rows::Ready(batch) => Ok(batch.take()),
+            Rows::Coming(stream) => stream.next().transpose(),
+        };
+        if self.session.cancellation().requests() == 0 {
+            return Ok(batch.map_err(Report::from)?);
+        }
+        match self.question.time_max {
+            Some(time_max) if self.started.elapsed() >= time_max && !self.pieces.is_closed() => {
+                let message = format!("the query took longer than {} s", time_max.as_secs());
+                let report = Report::error(QUERY_CANCELED, message);
+                Err(report.with_hint("write LIMIT, or give it more time: ?seconds_max=N").into())
+            }
+            _ if self.pieces.is_closed() => Err(End::Gone),
+            _ => Err(Report::error(QUERY_CANCELED, "the query was cancelled").into()),
+        }
+    }
+
+    /// Hands over a piece when there is room for it.
+    fn send(&self, piece: Vec<u8>) -> Result<(), End> {
+        if piece.is_empty() {
+            return Ok(());
+        }
+        let mut piece: io::Result<Bytes> = Ok(piece.into());
+        let start = Instant::now();
+        loop {
+            piece = match self.pieces.try_send(piece) {
+                Ok(()) => return Ok(()),
+                Err(TrySendError::Closed(_)) => return Err(End::Gone),
+                Err(TrySendError::Full(piece)) => piece,
+            };
+            // Before the connection itself is given up: who reads on then learns why nothing more comes.
+            if start.elapsed() > self.unread_max {
+                let message = "the client does not read the answer; the rest is left out";
+                return Err(Report::error(PROGRAM_LIMIT, message)
+                    .with_hint("read faster, or ask for less")
+                    .into());
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// Tells a failure within the answer.
+    fn fail(&self, encoder: &Encoder, report: &Report) {
+        match encoder.failure(report) {
+            Failure::Told(piece) => self.last_words.set(piece),
+            Failure::BreakOff(piece) => {
+                if !piece.is_empty() {
+                    let _ = self.pieces.blocking_send(Ok(piece.into()));
+                }
+                let broken = io::Error::other(report.message.clone());
+                let _ = self.pieces.blocking_send(Err(broken));
+            }
+        }
+    }
+}
+
+/// The statement of a text, which has only one.
+fn only_statement(text: &str) -> Result<Statement, Report> {
+    let mut statements = parse(text, "query").map_err(|error| Report::of_reading(&error))?;
+    match (statements.pop(), statements.is_empty()) {
+        (None, _) => Err(Report::error(SYNTAX_ERROR, "the request contains no statement")
+            .with_hint("send a statement as the body, such as SELECT 1")),
+        (Some(_), false) => Err(Report::error(SYNTAX_ERROR, "the request has several statements; send one")),
+        (Some(statement), true) => match statement.kind {
+            StatementKind::Query(..)
+            | StatementKind::Show(_)
+            | StatementKind::Describe(_)
+            | StatementKind::Subscribe(_)
+            | StatementKind::ExplainOutput(_)
+            | StatementKind::Explain { analyze: false, .. } => Ok(statement),
+            _ => Err(not_a_query()),
+        },
+    }
+}
+
+fn not_a_query() -> Report {
+    Report::error(NOT_SUPPORTED, "only SELECT, SHOW, DESCRIBE, EXPLAIN and SUBSCRIBE are answered by HTTP")
+        .with_hint("use psql or `tidemill sql --database` for definitions and settings")
+}
+
+fn status_of(code: &str) -> StatusCode {
+    match code {
+        QUERY_CANCELED => StatusCode::REQUEST_TIMEOUT,
+        code if code.starts_with("53") || code.starts_with("58") => StatusCode::SERVICE_UNAVAILABLE,
+        code if code.starts_with("XX") => StatusCode::INTERNAL_SERVER_ERROR,
+        _ => StatusCode::BAD_REQUEST,
+    }
+}

@@ -1,0 +1,79 @@
+//! Which path gives what.
+
+use std::net::IpAddr;
+
+use hyper::body::Incoming;
+use hyper::header::HeaderValue;
+use hyper::{Method, Request, StatusCode};
+use serde_json::json;
+use tidemill_service::{QueryReport, QueryState};
+
+use super::answer::{Answer, Refusal, json, not_allowed, whole};
+use super::shared::HttpState;
+use super::{console, guard, metrics, query, status};
+use crate::report::PROTOCOL_VIOLATION;
+
+/// The version of Prometheus's text format.
+const METRICS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+
+/// Answers a request.
+pub(super) async fn answer(request: Request<Incoming>, address: IpAddr, shared: &HttpState) -> Answer {
+    if let Err(refusal) = guard::check(&request, shared.is_local) {
+        return refusal.answer();
+    }
+    // Whether the process answers is asked by those who have no password.
+    if request.uri().path() != "/health"
+        && let Err(answer) = shared.authentication.check(&request, shared.runtime.get(), address).await
+    {
+        return answer;
+    }
+    let path = request.uri().path();
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+    match (path, request.method()) {
+        ("/query", &Method::POST) | ("/subscribe", &Method::POST | &Method::GET) => {
+            return query::answer(request, shared).await;
+        }
+        ("/query", _) => return not_allowed("POST"),
+        ("/subscribe", _) => return not_allowed("GET, POST"),
+        _ => {}
+    }
+    let answer: fn(&HttpState) -> Answer = match path {
+        "/metrics" => |shared| whole(StatusCode::OK, METRICS, metrics::text(shared)),
+        "/health" => |_| json(StatusCode::OK, &json!({ "status": "ok" })),
+        "/ready" => ready,
+        "/api/status" => |shared| json(StatusCode::OK, &status::json(shared)),
+        _ => return console::file(path).filter(|_| is_read).unwrap_or_else(|| unknown(path)),
+    };
+    match is_read {
+        true => answer(shared),
+        false => not_allowed("GET, HEAD"),
+    }
+}
+
+fn unknown(path: &str) -> Answer {
+    let message = format!("there is nothing at {path}");
+    Refusal::new(StatusCode::NOT_FOUND, PROTOCOL_VIOLATION, message)
+        .with_hint(
+            "the paths are / (the console), /metrics, /health, /ready, /api/status, /query, /subscribe",
+        )
+        .answer()
+}
+
+/// Whether all queries of the catalogue have been started and none has failed.
+fn ready(shared: &HttpState) -> Answer {
+    let Some(runtime) = shared.runtime.get() else {
+        return json(
+            StatusCode::SERVICE_UNAVAILABLE,
+            &json!({ "ready": false, "reason": "queries are being started" }),
+        );
+    };
+    let reports = runtime.reports();
+    let names = |state: Option<QueryState>| -> Vec<&str> {
+        let some = reports.iter().filter(|report| report.state == state);
+        some.map(|report: &QueryReport| report.name.as_str()).collect()
+    };
+    let (starting, failed) = (names(None), names(Some(QueryState::Failed)));
+    let is_ready = starting.is_empty() && failed.is_empty();
+    let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    json(status, &json!({ "ready": is_ready, "starting": starting, "failed": failed }))
+}

@@ -1,0 +1,44 @@
+//! A server: clients of PostgreSQL over a catalogue and its running queries.
+//!
+//! A [`Server`] listens on an address of this machine and speaks the protocol of PostgreSQL, version 3. Each connection
+//! is a [`Session`](tidemill_service::Session) of a [`Runtime`](tidemill_service::Runtime), with two threads: one reads
+//! what the client sends, so that it notices at once when the client disconnects; the other one executes and answers. A
+//! client that does not read its rows holds back its own query, and nobody else's.
+//!
+//! ```
+//! use std::net::SocketAddr;
+//! use tidemill_server::{Server, ServerOptions};
+//! use tidemill_service::Runtime;
+//! use tidemill_sql::Planner;
+//!
+//! let any_port: SocketAddr = "127.0.0.1:0".parse().unwrap();
+//! let server = Server::start(&Runtime::new(Planner::new()), any_port, ServerOptions::default()).unwrap();
+//! assert!(server.address().port() > 0);
+//! server.stop();
+//! ```
+
+mod authentication;
+mod client_stream;
+mod connection;
+mod connections;
+mod conversation;
+mod deadlines;
+mod exposure;
+mod http;
+mod identity;
+mod inbox;
+mod login;
+mod pg_catalog;
+mod report;
+mod running;
+mod server;
+mod server_state;
+mod session_settings;
+mod statement_timeout;
+mod text_rows;
+mod values;
+mod wire;
+
+pub use self::http::{HttpOptions, HttpServer};
+pub use self::server::Server;
+pub use self::server_state::ServerOptions;

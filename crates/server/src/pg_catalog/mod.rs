@@ -1,0 +1,39 @@
+//! The catalogue as clients of PostgreSQL read it: relations and functions of `pg_catalog` and `information_schema`, built
+//! from the catalogue whenever a query names one of them.
+
+mod functions;
+mod relations;
+mod table;
+
+use tidemill_service::Session;
+use tidemill_sql::{Planner, Statement};
+
+use self::relations::Relations;
+use crate::session_settings::SessionSettings;
+
+/// A planner for a statement that names something of PostgreSQL's catalogue; `None` if it does not.
+pub(crate) fn planner(
+    session: &mut Session,
+    settings: &SessionSettings,
+    statement: &Statement,
+) -> Option<Planner> {
+    let names = statement.names();
+    let is_named = |name: &str| names.iter().any(|named| named == name);
+    if !relations::NAMES.iter().any(|name| is_named(name))
+        && !functions::NAMES.iter().any(|name| is_named(name))
+    {
+        return None;
+    }
+    let catalog = session.catalog();
+    let relations = Relations::new(&catalog, session.runtime().users(), settings);
+    let mut planner = Planner::at(catalog, session.settings().clone());
+    planner.set_turns(session.turns());
+    planner.set_opens_files(session.opens_files());
+    for name in relations::NAMES.into_iter().filter(|name| is_named(name)) {
+        if let Some(table) = relations.table(name) {
+            planner.add_table(name, table.rows());
+        }
+    }
+    functions::register(&mut planner, &relations, settings);
+    Some(planner)
+}

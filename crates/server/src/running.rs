@@ -1,0 +1,59 @@
+//! What a definition makes run: a server has no prompt at which one says start.
+
+use tidemill_engine::Cause;
+use tidemill_service::{QueryState, Session};
+use tidemill_sql::{SinkInput, Statement, StatementKind};
+
+use crate::report::Report;
+
+/// Starts what a definition has added, under its name, and ends what it has replaced or dropped.
+pub(crate) fn follow(session: &mut Session, statement: &Statement) -> Result<(), Report> {
+    match &statement.kind {
+        StatementKind::CreateMaterializedView(view) => start(session, view.name.as_str()),
+        StatementKind::CreateSink(sink) if has_input(sink.input.as_ref()) => {
+            start(session, sink.name.as_str())
+        }
+        StatementKind::InsertInto { sink, .. } => start(session, sink.as_str()),
+        StatementKind::Drop { name, .. } => end(session, name.as_str()).map_err(Report::from),
+        _ => Ok(()),
+    }
+}
+
+fn has_input(input: Option<&SinkInput>) -> bool {
+    match input {
+        Some(SinkInput::Query(_) | SinkInput::Relation(_)) => true,
+        None => false,
+    }
+}
+
+fn start(session: &mut Session, name: &str) -> Result<(), Report> {
+    let base = session.settings().journal.clone();
+    // Each query has a folder of its own.
+    session.settings_mut().journal = session.runtime().query_folder(name).or(base.clone());
+    let pipeline = session.pipeline_of(&[name]).map_err(Report::from);
+    session.settings_mut().journal = base;
+    let started = pipeline.and_then(|pipeline| {
+        end(session, name)?;
+        let is_strict = session.is_strict();
+        session.runtime().start(name, pipeline, is_strict).map_err(Report::from)
+    });
+    started.map_err(|report| {
+        let message = format!("'{name}' is defined, but it is not running: {}", report.message);
+        let hint =
+            report.hint.unwrap_or_else(|| "DROP it, and create it again once the cause is fixed".to_owned());
+        Report { message, hint: Some(hint), ..report }
+    })
+}
+
+/// Ends the query of this name, if there is one.
+fn end(session: &Session, name: &str) -> Result<(), Cause> {
+    let runtime = session.runtime();
+    match runtime.state(name) {
+        Ok(QueryState::Running | QueryState::Ending) => {
+            runtime.abandon(name)?;
+            runtime.forget(name)
+        }
+        Ok(QueryState::Ended | QueryState::Failed) => runtime.forget(name),
+        Err(_) => Ok(()),
+    }
+}

@@ -1,0 +1,129 @@
+//! Accepts connections, and ends cleanly.
+
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use tidemill_engine::Cause;
+use tidemill_service::Runtime;
+
+use crate::authentication::LoginAttempts;
+use crate::client_stream::ClientStream;
+use crate::connection;
+use crate::connections::Connections;
+use crate::exposure::{self, Protection};
+use crate::server_state::{ServerOptions, ServerState};
+
+/// Connections that may be there beside the sessions: those that are being opened or have not proved who they are, and those
+/// that only cancel.
+const BEGINNING_MAX: usize = 64;
+/// Planning takes stack for each level of an expression.
+const STACK_BYTES: usize = 16 * 1024 * 1024;
+/// How long a client that does not read may delay the end of the server.
+const LEAVE_TIME: Duration = Duration::from_secs(2);
+
+/// A server that listens. Dropping it ends it as [`stop`](Server::stop) does.
+pub struct Server {
+    shared: Arc<ServerState>,
+    address: SocketAddr,
+    accepting: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Listens on an address; port 0: any free one.
+    ///
+    /// # Errors
+    /// If the address is not of this machine alone, or is taken.
+    pub fn start(runtime: &Runtime, address: SocketAddr, options: ServerOptions) -> Result<Server, Cause> {
+        let protection = Protection {
+            has_users: runtime.has_users(),
+            is_encrypted: options.tls.is_some(),
+            is_insecure: options.is_insecure,
+        };
+        exposure::check(address, protection)?;
+        let cannot = |error: std::io::Error| {
+            Cause::operation(format!("cannot listen on {address}: {error}")).with_source(error)
+        };
+        let listener = TcpListener::bind(address).map_err(cannot)?;
+        let address = listener.local_addr().map_err(cannot)?;
+        let connections = Connections::new(options.connections_max);
+        let asks_nobody = address.ip().is_loopback() || options.is_insecure;
+        let (runtime, attempts) = (runtime.clone(), LoginAttempts::default());
+        let deadlines = Arc::default();
+        let shared =
+            Arc::new(ServerState { runtime, options, connections, attempts, deadlines, asks_nobody });
+        let accepting = Arc::clone(&shared);
+        let thread = thread::Builder::new().name("accept clients".into());
+        let thread = thread.spawn(move || accept(&listener, &accepting)).map_err(cannot)?;
+        tracing::info!(%address, "the server accepts PostgreSQL clients");
+        Ok(Server { shared, address, accepting: Some(thread) })
+    }
+
+    /// The address on which it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// How many sessions there are.
+    pub fn sessions(&self) -> usize {
+        self.shared.connections.sessions()
+    }
+
+    /// Accepts no more clients, ends what the sessions wait for, tells them, and closes their connections. Queries that run
+    /// by name continue.
+    pub fn stop(self) {}
+
+    fn end(&mut self) {
+        let Some(accepting) = self.accepting.take() else { return };
+        self.shared.connections.stop();
+        // It waits for a connection.
+        drop(TcpStream::connect(self.address));
+        let _ = accepting.join();
+        self.shared.connections.wait_until_closed(LEAVE_TIME);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn accept(listener: &TcpListener, shared: &Arc<ServerState>) {
+    for stream in listener.incoming() {
+        if shared.connections.is_stopping() {
+            return;
+        }
+        match stream {
+            Ok(stream) => open(stream, shared),
+            // Such as too many open files: others may close theirs.
+            Err(error) => {
+                tracing::warn!(%error, "a connection cannot be accepted");
+                thread::sleep(Duration::from_millis(100));
+            }
+        }
+    }
+}
+
+fn open(stream: TcpStream, shared: &Arc<ServerState>) {
+    if shared.connections.beginning() >= BEGINNING_MAX {
+        tracing::warn!("a connection is closed: too many are being opened");
+        let _ = stream.shutdown(Shutdown::Both);
+        return;
+    }
+    let Ok(key) = shared.connections.add(&stream) else { return };
+    let process = key.process;
+    let of_connection = Arc::clone(shared);
+    let thread = thread::Builder::new().name(format!("client {process}")).stack_size(STACK_BYTES);
+    let started = thread.spawn(move || {
+        let stream = ClientStream::new(stream);
+        connection::serve(&stream, &key, &of_connection);
+        stream.close();
+        of_connection.connections.remove(key.process);
+    });
+    if let Err(error) = started {
+        tracing::warn!(%error, "cannot start a thread for a connection");
+        shared.connections.remove(process);
+    }
+}

@@ -1,0 +1,25 @@
+//! Values as clients know them: types, texts, bytes.
+
+mod binary;
+mod calendar;
+mod column;
+mod numeric;
+mod parameter;
+mod text;
+
+pub(crate) use self::column::{Column, Kind, TYPES, columns};
+pub(crate) use self::parameter::{kind_of_parameter, parameter, type_of_parameter};
+
+use tidemill_engine::arrow::array::{Array, ArrayRef};
+use tidemill_engine::arrow::schema::DataType;
+
+/// Writes a value in the format of its column; whether there is one.
+pub(crate) fn write_value(column: &Column, array: &ArrayRef, row: usize, bytes: &mut Vec<u8>) -> bool {
+    if array.is_null(row) || *array.data_type() == DataType::Null {
+        return false;
+    }
+    match column.is_binary {
+        true => binary::write(column.kind, array.as_ref(), row, bytes),
+        false => text::write(array.as_ref(), row, bytes),
+    }
+}

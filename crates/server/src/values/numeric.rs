@@ -1,0 +1,100 @@
+//! Decimals in binary form: groups of four digits.
+
+/// Writes a decimal, which is given as text: `-12.50`.
+pub(super) fn write(decimal: &str, bytes: &mut Vec<u8>) {
+    let (is_negative, digits) = match decimal.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, decimal),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let whole = whole.trim_start_matches('0');
+    // The point stands between two groups.
+    let left = "0".repeat((4 - whole.len() % 4) % 4) + whole;
+    let right = fraction.to_owned() + &"0".repeat((4 - fraction.len() % 4) % 4);
+    let groups: Vec<u16> = (left + &right)
+        .as_bytes()
+        .chunks(4)
+        .map(|group| group.iter().fold(0, |sum, digit| sum * 10 + u16::from(digit - b'0')))
+        .collect();
+    let zeros = groups.iter().take_while(|group| **group == 0).count();
+    let weight = whole.len().div_ceil(4) as i16 - 1 - zeros as i16;
+    let end = groups.iter().rposition(|group| *group != 0).map_or(zeros, |last| last + 1);
+    let groups = &groups[zeros..end];
+    bytes.extend((groups.len() as u16).to_be_bytes());
+    bytes.extend(if groups.is_empty() { 0_i16 } else { weight }.to_be_bytes());
+    bytes.extend(if is_negative && !groups.is_empty() { 0x4000_u16 } else { 0 }.to_be_bytes());
+    bytes.extend((fraction.len() as u16).to_be_bytes());
+    groups.iter().for_each(|group| bytes.extend(group.to_be_bytes()));
+}
+
+/// Reads a decimal in binary form as text; `None` if it is none.
+pub(super) fn read(bytes: &[u8]) -> Option<String> {
+    let field =
+        |index: usize| Some(i16::from_be_bytes(bytes.get(index * 2..index * 2 + 2)?.try_into().ok()?));
+    let (count, weight, sign, scale) = (field(0)?, i32::from(field(1)?), field(2)? as u16, field(3)?);
+    match sign {
+        0 | 0x4000 => {}
+        0xc000 => return Some("NaN".to_owned()),
+        0xd000 => return Some("Infinity".to_owned()),
+        0xf000 => return Some("-Infinity".to_owned()),
+        _ => return None,
+    }
+    let (count, scale) = (usize::try_from(count).ok()?, usize::try_from(scale).ok()?);
+    if bytes.len() != 8 + count * 2 {
+        return None;
+    }
+    let group = |place: i32| -> Option<i16> {
+        match usize::try_from(weight - place) {
+            Ok(index) if index < count => field(4 + index).filter(|group| (0..10_000).contains(group)),
+            _ => Some(0),
+        }
+    };
+    let mut text = if sign == 0x4000 { "-".to_owned() } else { String::new() };
+    for place in (0..=weight.max(0)).rev() {
+        let digits = group(place)?;
+        text += &(if place == weight.max(0) { digits.to_string() } else { format!("{digits:04}") });
+    }
+    if scale > 0 {
+        let mut fraction = String::new();
+        for place in 1..=scale.div_ceil(4) as i32 {
+            fraction += &format!("{:04}", group(-place)?);
+        }
+        text = text + "." + &fraction[..scale];
+    }
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimals_are_groups_of_four_digits() {
+        let mut bytes = Vec::new();
+        write("-12345.678", &mut bytes);
+        assert_eq!(bytes, [0, 3, 0, 1, 0x40, 0, 0, 3, 0, 1, 0x09, 0x29, 0x1a, 0x7c]);
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        for text in [
+            "0",
+            "0.00",
+            "1",
+            "-1",
+            "10000",
+            "0.0001",
+            "0.00000001",
+            "9999.9999",
+            "-12345.678",
+            "100000000.5",
+        ] {
+            let mut bytes = Vec::new();
+            write(text, &mut bytes);
+            assert_eq!(read(&bytes).as_deref(), Some(text));
+        }
+        for wrong in [&b""[..], b"\0\x01\0\0\0\0\0\0", b"\0\0\0\0\x12\0\0\0", b"\0\x01\0\0\0\0\0\0\x7f\xff"] {
+            assert_eq!(read(wrong), None);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The server as others see it that log in with a password: a program in Go with pgx, in Python with asyncpg and SQLAlchemy, in
+//! Java with JDBC, and a real PostgreSQL (postgres_fdw).
+//!
+//! `.ci/run` installs what they need, and names it in variables. A client that is missing is skipped, and the test says so.
+
+#[path = "../../connect/tests/postgres/server.rs"]
+#[allow(dead_code)]
+mod postgres;
+mod support;
+
+use std::ffi::OsString;
+use std::process::Command;
+
+use futures_util::{SinkExt, pin_mut};
+use support::{PATIENCE, serve_runtime};
+use tidemill_server::Server;
+use tidemill_service::Runtime;
+use tidemill_sql::Planner;
+use tokio_postgres::{Config, NoTls};
+
+/// The password of the user `ada`.
+const PASSWORD: &str = "analytical";
+
+/// A server with a user, a source `prices_in`, and a view `prices` with three rows.
+fn serve() -> Server {
+    let server = serve_runtime(&Runtime::new(Planner::new()));
+    let definitions = format!(
+        "CREATE SOURCE prices_in (id BIGINT, price DOUBLE, name VARCHAR) WITH (connector = 'push');
+         CREATE MATERIALIZED VIEW prices AS SELECT id, price, name FROM prices_in;
+         CREATE USER ada PASSWORD '{PASSWORD}' ROLE owner"
+    );
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut config = Config::new();
+        config.host("127.0.0.1").port(server.address().port()).user("me").dbname("db");
+        let (client, connection) = config.connect(NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client.batch_execute(&definitions).await.unwrap();
+        let rows = client.copy_in("COPY prices_in FROM STDIN (FORMAT csv)").await.unwrap();
+        pin_mut!(rows);
+        let text = std::io::Cursor::new(&b"1,1.5,apple\n2,2.5,pear\n3,3.5,plum\n"[..]);
+        rows.send(text).await.unwrap();
+        assert_eq!(rows.finish().await.unwrap(), 3);
+        let start = std::time::Instant::now();
+        while client.query("SELECT id FROM prices", &[]).await.unwrap().len() < 3 {
+            assert!(start.elapsed() < PATIENCE, "the view has no rows");
+        }
+    });
+    server
+}
+
+/// What a variable names; without it, the test is skipped.
+fn named(variable: &str) -> Option<OsString> {
+    let named = std::env::var_os(variable);
+    if named.is_none() {
+        eprintln!("skipped: {variable} names no client (.ci/run installs what it can)");
+    }
+    named
+}
+
+/// Runs a client, which says that it is done.
+fn run(mut command: Command, server: &Server) {
+    let output =
+        command.args([&server.address().port().to_string(), PASSWORD]).output().expect("it can be run");
+    let (told, wrong) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(told.lines().last(), Some("done"), "{told}{wrong}");
+}
+
+#[test]
+fn pgx() {
+    let Some(program) = named("TIDEMILL_PGX") else { return };
+    run(Command::new(program), &serve());
+}
+
+/// A program in Python, run by an interpreter that has its packages.
+fn python(program: &str) {
+    let Some(interpreter) = named("TIDEMILL_SQLALCHEMY_PYTHON") else { return };
+    let mut command = Command::new(interpreter);
+    command.arg(program_named(program));
+    run(command, &serve());
+}
+
+fn program_named(name: &str) -> String {
+    let package = std::env::var("CARGO_MANIFEST_DIR").expect("cargo runs the test");
+    format!("{package}/tests/clients/{name}")
+}
+
+#[test]
+fn asyncpg() {
+    python("asyncpg_session.py");
+}
+
+#[test]
+fn sqlalchemy() {
+    python("sqlalchemy_session.py");
+}
+
+#[test]
+fn jdbc() {
+    let Some(driver) = named("TIDEMILL_PGJDBC") else { return };
+    let mut command = Command::new("java");
+    command.arg("-cp").arg(driver).arg(program_named("Jdbc.java"));
+    run(command, &serve());
+}
+
+#[test]
+fn a_real_postgresql_reads_views_as_its_own_tables() {
+    let Some(real) = postgres::Server::start() else { return };
+    let server = serve();
+    let port = server.address().port();
+    real.query(&format!(
+        "CREATE EXTENSION postgres_fdw;
+         CREATE SERVER tides FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '127.0.0.1', port '{port}', dbname 'db');
+         CREATE USER MAPPING FOR tidemill SERVER tides OPTIONS (user 'ada', password '{PASSWORD}');
+         CREATE FOREIGN TABLE prices (id BIGINT, price DOUBLE PRECISION, name TEXT) SERVER tides;
+         CREATE TABLE sold (id BIGINT, count BIGINT); INSERT INTO sold VALUES (1, 10), (3, 20)"
+    ));
+    assert_eq!(real.query("SELECT price, name FROM prices WHERE id = 2"), "2.5|pear");
+    let joined =
+        "SELECT name, sum(price * count) FROM prices JOIN sold USING (id) GROUP BY name ORDER BY name";
+    assert_eq!(real.query(joined), "apple|15\nplum|70");
+    assert_eq!(real.query("SELECT count(*) FROM prices WHERE name LIKE 'p%'"), "2");
+}

@@ -1,0 +1,276 @@
+//! The server as a driver in Rust sees it: prepared statements, values in binary form, portals, cancelling.
+
+mod support;
+
+use std::error::Error as _;
+use std::time::{Duration, SystemTime};
+
+use futures_util::{StreamExt, pin_mut};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::Type;
+use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage};
+
+use support::{serve, wait_until};
+use tidemill_server::Server;
+
+/// Runs a test with a client of a server.
+fn with_client<T>(server: &Server, test: impl AsyncFnOnce(Client) -> T) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let client = connect(server).await;
+        test(client).await
+    })
+}
+
+async fn connect(server: &Server) -> Client {
+    let mut config = Config::new();
+    config.host("127.0.0.1").port(server.address().port()).user("me").dbname("db");
+    let (client, connection) = config.connect(NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+#[test]
+fn values_come_in_binary_form_as_they_are() {
+    with_client(&serve(), async |client| {
+        let text = "SELECT true AS b, CAST(-2 AS SMALLINT) AS i2, CAST(3 AS INTEGER) AS i4, CAST(-4 AS BIGINT) AS i8, \
+                    CAST(1.5 AS REAL) AS f4, 1e300 AS f8, 'ö' AS t, X'00ff' AS x, \
+                    TIMESTAMP '2026-11-22 17:05:00.25' AS ts, CAST(NULL AS BIGINT) AS missing";
+        let row = client.query_one(text, &[]).await.unwrap();
+        let types: Vec<Type> = row.columns().iter().map(|column| column.type_().clone()).collect();
+        let expected = [
+            Type::BOOL,
+            Type::INT2,
+            Type::INT4,
+            Type::INT8,
+            Type::FLOAT4,
+            Type::FLOAT8,
+            Type::TEXT,
+            Type::BYTEA,
+            Type::TIMESTAMP,
+            Type::INT8,
+        ];
+        assert_eq!(types, expected);
+        assert!(row.get::<_, bool>("b"));
+        assert_eq!((row.get::<_, i16>(1), row.get::<_, i32>(2), row.get::<_, i64>(3)), (-2, 3, -4));
+        assert_eq!((row.get::<_, f32>(4), row.get::<_, f64>(5)), (1.5, 1e300));
+        assert_eq!((row.get::<_, &str>(6), row.get::<_, &[u8]>(7)), ("ö", &[0_u8, 255][..]));
+        let since_1970 = row.get::<_, SystemTime>(8).duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        assert_eq!(since_1970, Duration::from_millis(1_795_367_100_250));
+        assert_eq!(row.get::<_, Option<i64>>(9), None);
+    });
+}
+
+#[test]
+fn parameters_are_values_and_nothing_else() {
+    with_client(&serve(), async |client| {
+        let evil = "'; DROP VIEW small; --";
+        let text = "SELECT $1 AS said, $2 AS flag, $3 IS NULL";
+        let row = client.query_one(text, &[&evil, &"x", &None::<&str>]).await.unwrap();
+        assert_eq!((row.get::<_, &str>(0), row.get::<_, bool>(2)), (evil, true));
+
+        // Types are implied by what a parameter is compared with, and given by the client.
+        let text = "SELECT value FROM sequence(count => 10) WHERE value > $1 LIMIT $2";
+        let statement = client.prepare(text).await.unwrap();
+        assert_eq!(statement.params(), [Type::INT8, Type::INT8]);
+        for (above, count) in [(5_i64, 4), (7, 2), (9, 0)] {
+            let rows = client.query(&statement, &[&above, &100_i64]).await.unwrap();
+            assert_eq!(rows.len(), count, "above {above}");
+        }
+        assert_eq!(client.query(&statement, &[&-1_i64, &3_i64]).await.unwrap().len(), 3);
+        let types = [Type::FLOAT8, Type::BYTEA, Type::TIMESTAMP, Type::BOOL, Type::INT2];
+        let statement = client.prepare_typed("SELECT $1, $2, $3, $4, $5", &types).await.unwrap();
+        let time = SystemTime::UNIX_EPOCH + Duration::from_micros(1_234_567_890_123_456);
+        let bytes: &[u8] = &[0, 39, 255];
+        let row = client.query_one(&statement, &[&-0.1_f64, &bytes, &time, &true, &7_i16]).await.unwrap();
+        assert_eq!(row.get::<_, f64>(0), -0.1);
+        assert_eq!((row.get::<_, &[u8]>(1), row.get::<_, SystemTime>(2)), (bytes, time));
+        assert_eq!((row.get::<_, bool>(3), row.get::<_, i16>(4)), (true, 7));
+    });
+}
+
+#[test]
+fn errors_have_a_code_and_a_place_and_the_session_goes_on() {
+    with_client(&serve(), async |client| {
+        for (text, code, position) in [
+            ("SELECT ö FORM x", SqlState::SYNTAX_ERROR, 15),
+            ("SELECT 'ö', nope FROM sequence(count => 1)", SqlState::UNDEFINED_COLUMN, 13),
+            ("SELECT * FROM nowhere", SqlState::UNDEFINED_TABLE, 15),
+            ("SELECT nope(1)", SqlState::UNDEFINED_FUNCTION, 8),
+            ("DROP VIEW nowhere", SqlState::UNDEFINED_TABLE, 11),
+        ] {
+            for error in
+                [client.query(text, &[]).await.unwrap_err(), client.batch_execute(text).await.unwrap_err()]
+            {
+                let error = error.as_db_error().unwrap_or_else(|| panic!("{text}: {error}"));
+                assert_eq!(*error.code(), code, "{text}: {error}");
+                let expected = tokio_postgres::error::ErrorPosition::Original(position);
+                assert_eq!(error.position(), Some(&expected), "{text}: {error}");
+            }
+        }
+        let error = client.query("SELECT $1 + 1", &[&"x"]).await.unwrap_err();
+        assert!(error.source().is_some(), "{error}");
+        assert_eq!(client.query_one("SELECT 1", &[]).await.unwrap().get::<_, i64>(0), 1);
+    });
+}
+
+#[test]
+fn a_view_is_filled_from_its_creation_and_read_by_others() {
+    let server = serve();
+    with_client(&server, async |client| {
+        let view = "CREATE MATERIALIZED VIEW parity AS
+            SELECT value % 2 AS odd, count(*) AS n FROM sequence(count => 9) GROUP BY 1";
+        client.batch_execute(view).await.unwrap();
+        let other = connect(&server).await;
+        let sum = async || {
+            let rows = other.query("SELECT odd, n FROM parity ORDER BY odd", &[]).await.unwrap();
+            rows.iter().map(|row| row.get::<_, i64>(1)).collect::<Vec<_>>()
+        };
+        while sum().await != [5, 4] {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let error = client.batch_execute(view).await.unwrap_err();
+        assert_eq!(error.code(), Some(&SqlState::DUPLICATE_TABLE));
+        client.batch_execute("DROP MATERIALIZED VIEW parity").await.unwrap();
+        let error = other.query("SELECT * FROM parity", &[]).await.unwrap_err();
+        assert_eq!(error.code(), Some(&SqlState::UNDEFINED_TABLE));
+        let queries = client.simple_query("SHOW QUERIES").await.unwrap();
+        assert!(!queries.iter().any(|message| matches!(message, SimpleQueryMessage::Row(_))));
+    });
+}
+
+#[test]
+fn a_transaction_reads_one_cycle_of_all_views() {
+    let server = serve();
+    with_client(&server, async |client| {
+        let script = "CREATE VIEW numbers AS SELECT value FROM sequence(rate => 5000);
+            CREATE MATERIALIZED VIEW one AS SELECT count(*) AS n FROM numbers;
+            CREATE MATERIALIZED VIEW other AS SELECT value % 3 AS k, count(*) AS n FROM numbers GROUP BY 1";
+        client.batch_execute(script).await.unwrap();
+        let read = async |query: &str| {
+            let rows = client.query(query, &[]).await.unwrap();
+            rows.iter().map(|row| row.get::<_, i64>(0)).sum::<i64>()
+        };
+        // The later view lacks what came before it, the same number in every cycle.
+        while read("SELECT n FROM other").await == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let difference = "SELECT (SELECT sum(n) FROM one) - (SELECT CAST(sum(n) AS BIGINT) FROM other) AS d";
+        let missing = read(difference).await;
+        for _ in 0..5 {
+            client.batch_execute("BEGIN").await.unwrap();
+            let one = read("SELECT n FROM one").await;
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            assert_eq!(read("SELECT n FROM one").await, one);
+            assert_eq!(read("SELECT n FROM other").await, one - missing);
+            client.batch_execute("COMMIT").await.unwrap();
+            assert_eq!(read(difference).await, missing);
+            while read("SELECT n FROM one").await == one {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+        let queries = client.simple_query("SHOW QUERIES").await.unwrap();
+        let shown = queries.iter().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => Some(row),
+            _ => None,
+        });
+        let shown = shown.expect("a query runs");
+        assert_eq!(
+            (shown.get("name"), shown.get("state"), shown.get("reason")),
+            (Some("one"), Some("running"), Some(""))
+        );
+        assert!(shown.get("cycle").unwrap().parse::<u64>().is_ok());
+        assert!(shown.get("lag_cycles").unwrap().parse::<u64>().is_ok());
+        assert!(shown.get("lag_seconds").unwrap().parse::<f64>().is_ok());
+    });
+}
+
+#[test]
+fn endless_rows_stream_until_they_are_cancelled() {
+    let server = serve();
+    with_client(&server, async |client| {
+        let text = "SELECT value FROM sequence(rate => 10000)";
+        let rows = client.query_raw(text, Vec::<String>::new()).await.unwrap();
+        pin_mut!(rows);
+        for value in 0..100 {
+            assert_eq!(rows.next().await.unwrap().unwrap().get::<_, i64>(0), value);
+        }
+        client.cancel_token().cancel_query(NoTls).await.unwrap();
+        let error = loop {
+            if let Err(error) = rows.next().await.expect("the query is cancelled") {
+                break error;
+            }
+        };
+        assert_eq!(error.code(), Some(&SqlState::QUERY_CANCELED));
+        // One that gives no rows is cancelled as well; the session continues.
+        let waiting = client.batch_execute("SELECT value FROM sequence(rate => 100) WHERE value < 0");
+        let token = client.cancel_token();
+        let cancel = async {
+            loop {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                token.cancel_query(NoTls).await.unwrap();
+            }
+        };
+        let waiting = async { waiting.await.unwrap_err() };
+        pin_mut!(waiting, cancel);
+        let error = tokio::select! { error = waiting => error, () = cancel => unreachable!() };
+        assert_eq!(error.code(), Some(&SqlState::QUERY_CANCELED));
+        // A late one of these requests may still meet this query.
+        while client.query_one("SELECT 1", &[]).await.is_err() {}
+    });
+}
+
+#[test]
+fn a_portal_gives_as_many_rows_as_are_asked_for() {
+    with_client(&serve(), async |mut client| {
+        let transaction = client.transaction().await.unwrap();
+        // Endless, so that only as many rows are computed as the queues hold.
+        let portal = transaction.bind("SELECT value FROM sequence(rate => 1000000)", &[]).await.unwrap();
+        for start in [0, 7, 14] {
+            let rows = transaction.query_portal(&portal, 7).await.unwrap();
+            let values: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
+            assert_eq!(values, (start..start + 7).collect::<Vec<_>>());
+        }
+        drop(portal);
+        let portal = transaction.bind("SELECT value FROM sequence(count => 5)", &[]).await.unwrap();
+        assert_eq!(transaction.query_portal(&portal, 3).await.unwrap().len(), 3);
+        assert_eq!(transaction.query_portal(&portal, 0).await.unwrap().len(), 2);
+        transaction.commit().await.unwrap();
+    });
+}
+
+#[test]
+fn a_transaction_reads_and_defines_nothing() {
+    with_client(&serve(), async |mut client| {
+        let transaction = client.transaction().await.unwrap();
+        let error = transaction.batch_execute("CREATE VIEW v AS SELECT 1 AS a").await.unwrap_err();
+        assert_eq!(error.code(), Some(&SqlState::ACTIVE_SQL_TRANSACTION));
+        let error = transaction.query("SELECT 1", &[]).await.unwrap_err();
+        assert_eq!(error.code(), Some(&SqlState::IN_FAILED_SQL_TRANSACTION));
+        transaction.rollback().await.unwrap();
+        let transaction = client.transaction().await.unwrap();
+        assert_eq!(transaction.query("SELECT 1", &[]).await.unwrap().len(), 1);
+        transaction.commit().await.unwrap();
+    });
+}
+
+#[test]
+fn a_client_that_goes_frees_its_session() {
+    let server = serve();
+    with_client(&server, async |client| {
+        let rows =
+            client.query_raw("SELECT value FROM sequence(rate => 10) WHERE value < 0", Vec::<String>::new());
+        pin_mut!(rows);
+        // Long enough for the query to be sent and to wait for its rows.
+        let _ = tokio::time::timeout(Duration::from_millis(300), async {
+            if let Ok(rows) = rows.await {
+                pin_mut!(rows);
+                rows.next().await;
+            }
+        })
+        .await;
+        assert_eq!(server.sessions(), 1);
+    });
+    // The driver has gone with its thread.
+    wait_until("the end of the session", || server.sessions() == 0);
+}

@@ -1,0 +1,110 @@
+"""What a program with psycopg 3 does with a server: values as text and in binary form, parameters, errors, streams."""
+
+import datetime
+import decimal
+import sys
+
+import psycopg
+
+PORT = int(sys.argv[1])
+
+
+def connect(**arguments):
+    return psycopg.connect(host="127.0.0.1", port=PORT, user="me", dbname="db", **arguments)
+
+
+def equal(found, expected):
+    if found != expected:
+        raise AssertionError(f"{found!r} is not {expected!r}")
+
+
+def values(connection):
+    query = """SELECT true, CAST(-2 AS SMALLINT), CAST(3 AS INTEGER), CAST(-4 AS BIGINT), 1e300, 'ö', X'00ff',
+        CAST(-12345.678 AS DECIMAL(10, 3)), DATE '2026-11-22', TIME '17:05:00.25', TIMESTAMP '2026-11-22 17:05:00.25',
+        INTERVAL '1 day 2 hours', ['a', 'b c'], NULL"""
+    expected = (
+        True, -2, 3, -4, 1e300, "ö", b"\x00\xff", decimal.Decimal("-12345.678"), datetime.date(2026, 11, 22),
+        datetime.time(17, 5, 0, 250000), datetime.datetime(2026, 11, 22, 17, 5, 0, 250000),
+        datetime.timedelta(days=1, hours=2), '{a,"b c"}', None,
+    )
+    for is_binary in (False, True):
+        with connection.cursor(binary=is_binary) as cursor:
+            equal(cursor.execute(query).fetchone(), expected)
+
+
+def parameters(connection):
+    given = (
+        7, -(2**40), 0.1, "it's; --", b"\x00'\xff", decimal.Decimal("-0.50"), datetime.date(1969, 12, 31),
+        datetime.datetime(2026, 11, 22, 17, 5, 0, 1), datetime.timedelta(days=-1, seconds=5), True, None,
+    )
+    for placeholder in ("%s", "%b"):
+        marks = ", ".join(placeholder for _ in given)
+        row = connection.execute(f"SELECT {marks}", given).fetchone()
+        equal(row, given)
+    above = "SELECT value FROM sequence(count => 10) WHERE value > %s ORDER BY value LIMIT %s"
+    # Prepared on the server from the fifth time on.
+    for value in range(8):
+        rows = connection.execute(above, (value, 2), prepare=value > 2).fetchall()
+        equal(rows, [(value + 1,), (value + 2,)][: 9 - value])
+    with connection.cursor() as cursor:
+        cursor.executemany("SELECT value FROM sequence(count => 3) WHERE value = %s", [(0,), (1,)], returning=True)
+        equal(cursor.fetchall(), [(0,)])
+    with connection.pipeline():
+        first = connection.execute("SELECT %s + 1", (1,))
+        second = connection.execute("SELECT %s + 1", (2,))
+    equal((first.fetchone(), second.fetchone()), ((2,), (3,)))
+
+
+def errors(connection):
+    try:
+        connection.execute("SELECT nope FROM sequence(count => 1)")
+        raise AssertionError("it is wrong")
+    except psycopg.errors.UndefinedColumn as error:
+        equal(error.diag.statement_position, "8")
+        equal("columns" in error.diag.message_hint, True)
+    try:
+        connection.execute("SELECT %s + 1", (datetime.date(2026, 1, 1),))
+    except psycopg.Error:
+        pass
+    equal(connection.execute("SELECT 1").fetchone(), (1,))
+
+
+def streams(connection):
+    with connection.cursor() as cursor:
+        rows = cursor.stream("SELECT value FROM sequence(rate => 100000)")
+        for expected, (value,) in zip(range(1000), rows):
+            equal(value, expected)
+        # Closing the generator cancels the query.
+        rows.close()
+    equal(connection.execute("SELECT 1").fetchone(), (1,))
+
+
+def transactions():
+    with connect() as connection:
+        equal(connection.execute("SELECT 1").fetchone(), (1,))
+        equal(connection.info.transaction_status, psycopg.pq.TransactionStatus.INTRANS)
+        try:
+            connection.execute("CREATE VIEW v AS SELECT 1 AS one")
+            raise AssertionError("a definition is not part of a transaction")
+        except psycopg.errors.ActiveSqlTransaction:
+            connection.rollback()
+
+
+def views(connection):
+    connection.execute("CREATE MATERIALIZED VIEW parity AS "
+                       "SELECT value % 2 AS odd, count(*) AS n FROM sequence(count => 9) GROUP BY 1")
+    while connection.execute("SELECT odd, n FROM parity ORDER BY odd").fetchall() != [(0, 5), (1, 4)]:
+        pass
+    connection.execute("DROP MATERIALIZED VIEW parity")
+
+
+with connect(autocommit=True) as session:
+    equal(session.info.server_version, 150000)
+    equal(session.info.parameter_status("TimeZone"), "UTC")
+    values(session)
+    parameters(session)
+    errors(session)
+    streams(session)
+    views(session)
+transactions()
+print("done")

@@ -1,0 +1,210 @@
+//! The newest version of the catalogue, and the log behind it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tidemill_engine::Cause;
+use tidemill_sql::{Catalog, ViewHandle};
+
+use crate::catalog_log::CatalogLog;
+use crate::catalog_record::{CatalogRecord, StartedQuery};
+use crate::error::Error;
+use crate::user::{User, Users};
+
+/// How often a definition is planned beside those of other sessions, before the others wait for it.
+const ATTEMPTS_MAX: usize = 8;
+
+/// What a mutex holds, even if a thread has panicked with it: nothing here is left half changed.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The newest version of the catalogue, and the log behind it.
+///
+/// Two locks, always taken in this order. `log` is held while records are added, so that they have one order; only those
+/// wait for it that add records, too. `versions` is held for no longer than it takes to copy or to exchange a version.
+pub(crate) struct KeptCatalog {
+    log: Mutex<Log>,
+    versions: Mutex<Versions>,
+    /// Taken as `versions` is.
+    users: Mutex<Users>,
+}
+
+struct Versions {
+    /// What the definitions give. Statements that define, and queries that run by name, are planned against it, so that
+    /// they mean the same after a restart.
+    defined: Catalog,
+    /// The same, with the rows of the views that run. Other queries are planned against it.
+    readable: Catalog,
+    /// The views that were started, by name. They stay when their query has ended.
+    views: BTreeMap<String, ViewHandle>,
+}
+
+struct Log {
+    log: Box<dyn CatalogLog>,
+    /// The queries that the log says to start again, each with a number of its own.
+    started: BTreeMap<String, u64>,
+    starts: u64,
+}
+
+/// One start of a query in the log. A later start of the same name has another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Start(u64);
+
+impl Versions {
+    /// Lets queries read the rows of the views. A view that was dropped or replaced is let go, with its rows.
+    fn attach(&mut self) {
+        self.views.retain(|_, view| self.defined.has_view(view));
+        self.readable = self.defined.clone();
+        self.views.values().for_each(|view| self.readable.attach_view(view));
+    }
+}
+
+impl KeptCatalog {
+    pub fn new(catalog: Catalog, log: Box<dyn CatalogLog>, users: Users) -> KeptCatalog {
+        let versions = Versions { readable: catalog.clone(), defined: catalog, views: BTreeMap::new() };
+        let log = Log { log, started: BTreeMap::new(), starts: 0 };
+        KeptCatalog { log: Mutex::new(log), versions: Mutex::new(versions), users: Mutex::new(users) }
+    }
+
+    /// The newest version, without the rows of views that run.
+    pub fn defined(&self) -> Catalog {
+        lock(&self.versions).defined.clone()
+    }
+
+    /// The newest version, with the rows of the views that run.
+    pub fn readable(&self) -> Catalog {
+        lock(&self.versions).readable.clone()
+    }
+
+    /// The view of this name that was started last, unless it was dropped or replaced.
+    pub fn view(&self, name: &str) -> Option<ViewHandle> {
+        lock(&self.versions).views.get(name).cloned()
+    }
+
+    /// Queries read the rows of these views from here on, until the views are dropped, replaced or started again.
+    pub fn attach(&self, views: &[ViewHandle]) {
+        let mut versions = lock(&self.versions);
+        versions.views.extend(views.iter().map(|view| (view.name().to_owned(), view.clone())));
+        versions.attach();
+    }
+
+    /// Makes the next version out of the newest one. It counts once its definitions are in the log. `plan` is called again
+    /// if another session was faster; `check` then says, before anything is kept, whether and with which queries that
+    /// stop it may count.
+    pub fn define<T>(
+        &self,
+        mut plan: impl FnMut(Catalog) -> Result<(T, Catalog), Error>,
+        mut check: impl FnMut(&T) -> Result<Vec<String>, Cause>,
+    ) -> Result<(T, Vec<String>), Error> {
+        for attempt in 1.. {
+            let is_last = attempt == ATTEMPTS_MAX;
+            let before = is_last.then(|| lock(&self.log));
+            let base = self.defined();
+            let version = base.version();
+            let (defined, next) = plan(base)?;
+            let mut log = before.unwrap_or_else(|| lock(&self.log));
+            if self.version() != version {
+                continue;
+            }
+            let stopped = check(&defined)?;
+            for query in &stopped {
+                log.stop(query)?;
+            }
+            for definition in &next.definitions()[version as usize..] {
+                log.log.append(&CatalogRecord::Definition(Arc::clone(definition)))?;
+            }
+            let mut versions = lock(&self.versions);
+            versions.defined = next;
+            versions.attach();
+            return Ok((defined, stopped));
+        }
+        Err(Cause::bug("a definition was never planned").into())
+    }
+
+    fn version(&self) -> u64 {
+        lock(&self.versions).defined.version()
+    }
+
+    /// Records that a query has been started, if its outputs still exist.
+    pub fn started(&self, query: StartedQuery) -> Result<Start, Cause> {
+        let mut log = lock(&self.log);
+        let defined = self.defined();
+        if let Some(gone) = query.outputs.iter().find(|output| !defined.has_output(output)) {
+            return Err(Cause::user(format!(
+                "'{gone}' was dropped while query '{}' was starting",
+                query.name
+            )));
+        }
+        log.log.append(&CatalogRecord::Started(query.clone()))?;
+        Ok(log.note_started(query.name))
+    }
+
+    /// Notes that the log says to start a query again.
+    pub fn note_started(&self, name: String) -> Start {
+        lock(&self.log).note_started(name)
+    }
+
+    /// Records that a query does not start again by itself.
+    pub fn stopped(&self, name: &str) -> Result<(), Cause> {
+        lock(&self.log).stop(name)
+    }
+
+    /// As `stopped`, unless the query has been started again since.
+    pub fn ended(&self, name: &str, start: Start) -> Result<(), Cause> {
+        let mut log = lock(&self.log);
+        match log.started.get(name) == Some(&start.0) {
+            true => log.stop(name),
+            false => Ok(()),
+        }
+    }
+
+    pub fn users(&self) -> Users {
+        lock(&self.users).clone()
+    }
+
+    pub fn user(&self, name: &str) -> Option<User> {
+        lock(&self.users).get(name).cloned()
+    }
+
+    pub fn has_users(&self) -> bool {
+        !lock(&self.users).is_empty()
+    }
+
+    /// Changes the user of a name to what `change` makes of the users; `None`: there is no such user any more.
+    pub fn keep_user(
+        &self,
+        name: &str,
+        change: impl FnOnce(&Users) -> Result<Option<User>, Cause>,
+    ) -> Result<(), Cause> {
+        let mut log = lock(&self.log);
+        let changed = change(&lock(&self.users))?;
+        let record = match &changed {
+            Some(user) => CatalogRecord::User(user.clone()),
+            None => CatalogRecord::UserDropped(name.to_owned()),
+        };
+        log.log.append(&record)?;
+        let mut users = lock(&self.users);
+        match changed {
+            Some(user) => users.insert(name.to_owned(), user),
+            None => users.remove(name),
+        };
+        Ok(())
+    }
+}
+
+impl Log {
+    fn note_started(&mut self, name: String) -> Start {
+        self.starts += 1;
+        self.started.insert(name, self.starts);
+        Start(self.starts)
+    }
+
+    fn stop(&mut self, name: &str) -> Result<(), Cause> {
+        if self.started.contains_key(name) {
+            self.log.append(&CatalogRecord::Stopped(name.to_owned()))?;
+            self.started.remove(name);
+        }
+        Ok(())
+    }
+}

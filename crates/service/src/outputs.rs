@@ -1,0 +1,53 @@
+//! What a runtime knows about a query, sink or view by its name, and whose turn it is to read.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidemill_engine::Cause;
+use tidemill_sql::{Turns, ViewHandle};
+
+use crate::readers::SessionTurns;
+use crate::subscription::Future;
+use crate::{Cancellation, Runtime};
+
+impl Runtime {
+    /// The turns of a session's queries over tables and views.
+    pub(crate) fn turns(&self, cancellation: &Cancellation) -> Arc<dyn Turns> {
+        let readers = Arc::clone(self.readers());
+        Arc::new(SessionTurns { readers, cancellation: cancellation.clone() })
+    }
+
+    /// The plan of the query that writes to this sink or view, as it was when it started, and what the query has done. `None`
+    /// if none was started, or it failed to start.
+    pub fn explain_output(&self, output: &str) -> Option<String> {
+        let query = self.query_of_output(output)??;
+        // A description takes time, and is made without the lock.
+        Some(query.explain()).filter(|text| !text.is_empty())
+    }
+
+    /// The bound on the time from arrival to result of a query.
+    ///
+    /// # Errors
+    /// If there is none of this name.
+    pub fn max_latency(&self, name: &str) -> Result<Option<Duration>, Cause> {
+        Ok(self.query(name)?.max_latency)
+    }
+
+    /// The materialized view of this name, if it was started. Its rows stay when its query has ended.
+    pub fn running_view(&self, name: &str) -> Option<ViewHandle> {
+        self.kept_catalog().view(name)
+    }
+
+    /// Whether there will be more changes of a view that was started.
+    pub(crate) fn future_of(&self, view: &ViewHandle) -> Future {
+        if !self.running_view(view.name()).is_some_and(|newest| newest.is_same(view)) {
+            return Future::Gone;
+        }
+        let Some(query) = self.query_of_output(view.name()) else { return Future::Over };
+        match query.map(|query| query.wait_for(Duration::ZERO)) {
+            None | Some(None) => Future::Open,
+            Some(Some(Ok(_))) => Future::Over,
+            Some(Some(Err(cause))) => Future::Failed(cause),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Brings back what a catalogue's log says.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use tidemill_engine::{Cause, DatabaseClock, RING_BYTES_MAX};
+use tidemill_sql::{Planner, Settings};
+
+use crate::Runtime;
+use crate::catalog_log::CatalogLog;
+use crate::catalog_record::{CatalogRecord, StartedQuery};
+use crate::user::Users;
+
+impl Runtime {
+    /// A runtime that continues a log: it has the log's definitions, starts the queries that were running and had not
+    /// been stopped, and records what follows. The planner has registered what the definitions call, and has no
+    /// definitions of its own. See [`FileCatalogLog`](crate::FileCatalogLog).
+    ///
+    /// A query starts with the settings that it was started with, and with the definitions that there are now. A durable
+    /// one continues where it was. Any other query begins from nothing: it fills its views from what its sources
+    /// deliver from then on.
+    ///
+    /// A failure does not affect the rest. A definition that gives an error is among
+    /// [`failed_definitions`](tidemill_sql::Catalog::failed_definitions), and a query that cannot be started is
+    /// [`Failed`](crate::QueryState::Failed); both stay in the log until they are dropped, replaced or forgotten.
+    ///
+    /// # Errors
+    /// If the log cannot be read, or its definitions do not follow each other.
+    pub fn open(planner: Planner, log: Box<dyn CatalogLog>) -> Result<Runtime, Cause> {
+        Runtime::open_under(planner, log, DatabaseClock::default())
+    }
+
+    /// As [`open`](Runtime::open), with the journal of the database in a folder: its durable sources are read once for all
+    /// queries that run by name, a query may begin with rows of before, and each continues where it was. Without one, each
+    /// durable query has a journal of its own.
+    ///
+    /// # Errors
+    /// As `open`, and if another process has the journal, or it is damaged.
+    pub fn open_journaled(
+        planner: Planner,
+        log: Box<dyn CatalogLog>,
+        journal: &Path,
+    ) -> Result<Runtime, Cause> {
+        Runtime::open_under(planner, log, DatabaseClock::journaled(journal, RING_BYTES_MAX)?)
+    }
+
+    /// As `open`, under a clock.
+    ///
+    /// # Errors
+    /// As `open`.
+    pub fn open_under(
+        planner: Planner,
+        log: Box<dyn CatalogLog>,
+        clock: DatabaseClock,
+    ) -> Result<Runtime, Cause> {
+        let (runtime, queries) = Runtime::with_definitions(planner, log, clock)?;
+        runtime.remove_superfluous(&queries);
+        // Until each has said what it needs, the journal keeps everything.
+        for query in &queries {
+            let settings = Settings::decode(&query.settings, runtime.defaults());
+            let folder = settings.ok().and_then(|settings| settings.journal);
+            if folder.is_some_and(|folder| folder.join("query").exists()) {
+                runtime.clock().expect(&query.name);
+            }
+        }
+        // All begin with the first row of the sources that they read together.
+        let held = runtime.clock().hold();
+        queries.into_iter().for_each(|query| runtime.start_again(query));
+        drop(held);
+        Ok(runtime)
+    }
+
+    /// As [`open`](Runtime::open), but starts nothing: for a program that looks at definitions, and changes them. What
+    /// would run is [`Failed`](crate::QueryState::Failed) with that reason, and the log still says to start it.
+    ///
+    /// # Errors
+    /// As `open`.
+    pub fn open_idle(planner: Planner, log: Box<dyn CatalogLog>) -> Result<Runtime, Cause> {
+        let (runtime, queries) = Runtime::with_definitions(planner, log, DatabaseClock::default())?;
+        for StartedQuery { name, outputs, .. } in queries {
+            let cause = format!("query '{name}' was not started, because only definitions were asked for");
+            runtime.note_started(&name);
+            runtime.note_failed(name, outputs, Cause::operation(cause));
+        }
+        Ok(runtime)
+    }
+
+    /// A runtime with the definitions of a log, and the queries that are to be started, in order.
+    fn with_definitions(
+        mut planner: Planner,
+        mut log: Box<dyn CatalogLog>,
+        clock: DatabaseClock,
+    ) -> Result<(Runtime, Vec<StartedQuery>), Cause> {
+        let (mut definitions, mut started, mut users) = (Vec::new(), Started::default(), Users::new());
+        for record in log.read()? {
+            match record {
+                CatalogRecord::Definition(definition) => definitions.push(definition),
+                CatalogRecord::Started(query) => started.add(query),
+                CatalogRecord::Stopped(name) => drop(started.queries.remove(&name)),
+                CatalogRecord::User(user) => drop(users.insert(user.name.clone(), user)),
+                CatalogRecord::UserDropped(name) => drop(users.remove(&name)),
+            }
+        }
+        planner.replay(&definitions)?;
+        Ok((Runtime::with(planner, log, users, clock), started.in_order()))
+    }
+
+    fn start_again(&self, query: StartedQuery) {
+        let start = self.note_started(&query.name);
+        let (name, outputs) = (query.name.clone(), query.outputs.clone());
+        let pipeline = Settings::decode(&query.settings, self.defaults()).and_then(|settings| {
+            let names: Vec<&str> = outputs.iter().map(String::as_str).collect();
+            Planner::at(self.defined_catalog(), settings).pipeline_of(&names)
+        });
+        let started = pipeline.and_then(|pipeline| {
+            if !pipeline.is_under(self.clock()) {
+                self.clock().forget(&name);
+            }
+            self.start_with(query, (pipeline, false), |_| Ok(start))
+        });
+        if let Err(cause) = started {
+            self.note_failed(name, outputs, cause);
+        }
+    }
+}
+
+/// The queries that were started and not stopped, by name, each with its turn.
+#[derive(Default)]
+struct Started {
+    queries: BTreeMap<String, (usize, StartedQuery)>,
+    turns: usize,
+}
+
+impl Started {
+    fn add(&mut self, query: StartedQuery) {
+        self.turns += 1;
+        self.queries.insert(query.name.clone(), (self.turns, query));
+    }
+
+    fn in_order(self) -> Vec<StartedQuery> {
+        let mut queries: Vec<_> = self.queries.into_values().collect();
+        queries.sort_by_key(|(turn, _)| *turn);
+        queries.into_iter().map(|(_, query)| query).collect()
+    }
+}

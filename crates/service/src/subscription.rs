@@ -1,0 +1,102 @@
+//! The changes of a materialized view, for a session that waits for them.
+
+use std::thread;
+use std::time::Duration;
+
+use tidemill_engine::Cause;
+use tidemill_engine::arrow::array::RecordBatch;
+use tidemill_engine::arrow::schema::SchemaRef;
+use tidemill_sql::{ViewChanges, ViewHandle};
+
+use crate::patience::Patience;
+use crate::{Cancellation, Runtime};
+
+/// A waiting subscriber notices a change, or that it was cancelled, at most this late.
+const LOOK_MAX: Duration = Duration::from_millis(20);
+
+/// Whether there will be more changes of a view.
+pub(crate) enum Future {
+    /// Its query runs.
+    Open,
+    /// Its query has ended, and the rows stay as they are.
+    Over,
+    /// There is no such view any more.
+    Gone,
+    /// Its query has failed.
+    Failed(Cause),
+}
+
+/// The rows of a materialized view, and then its changes as they come, each with its cycle. It is an iterator that ends when
+/// the query of the view has ended, and fails when the view is dropped or replaced, or its query fails.
+///
+/// It reads the versions that the view keeps anyway. So the query does not notice it, and nothing waits for a subscriber who
+/// does not read: it fails as soon as the view no longer keeps the cycles that it has missed.
+///
+/// ```
+/// use tidemill_service::{Reply, Runtime, Session};
+/// use tidemill_sql::{Planner, parse};
+///
+/// let runtime = Runtime::new(Planner::new());
+/// let mut session = Session::new(&runtime);
+/// let mut execute = |session: &mut Session, text| session.execute(&parse(text, "example").unwrap()[0]).unwrap();
+/// execute(&mut session, "CREATE MATERIALIZED VIEW small AS SELECT value FROM sequence(count => 3)");
+/// let pipeline = session.pipeline_of(&["small"]).unwrap();
+/// runtime.start("small", pipeline, false).unwrap();
+/// let Reply::Changes(changes) = execute(&mut session, "SUBSCRIBE TO small") else { panic!("it is a subscription") };
+/// let rows = changes.map(|rows| rows.unwrap().num_rows()).sum::<usize>();
+/// assert_eq!(rows, 3);
+/// ```
+pub struct Subscription {
+    runtime: Runtime,
+    view: ViewHandle,
+    changes: ViewChanges,
+    cancellation: Cancellation,
+    /// How often its session had been cancelled when it began.
+    requests: u32,
+}
+
+impl Subscription {
+    pub(crate) fn new(runtime: &Runtime, view: ViewHandle, cancellation: Cancellation) -> Subscription {
+        let (changes, requests) = (view.changes(), cancellation.requests());
+        Subscription { runtime: runtime.clone(), view, changes, cancellation, requests }
+    }
+
+    /// The columns: `cycle`, `change`, and those of the view.
+    pub fn schema(&self) -> &SchemaRef {
+        self.changes.schema()
+    }
+}
+
+impl Iterator for Subscription {
+    type Item = Result<RecordBatch, Cause>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let patience = Patience::up_to(LOOK_MAX);
+        loop {
+            if self.cancellation.requests() > self.requests {
+                return Some(Err(Cause::operation("the subscription was cancelled")));
+            }
+            // Before the last look at the rows: what came until the end is given.
+            let future = self.runtime.future_of(&self.view);
+            if let Some(rows) = self.changes.next_rows().transpose() {
+                return Some(rows);
+            }
+            match future {
+                Future::Open => thread::sleep(patience.wait()),
+                Future::Over => return None,
+                Future::Gone => {
+                    let name = self.view.name();
+                    return Some(Err(Cause::operation(format!(
+                        "view '{name}' was dropped or replaced, and the subscription ends with it; SUBSCRIBE TO it \
+                         again once there is one"
+                    ))));
+                }
+                Future::Failed(mut cause) => {
+                    let name = self.view.name();
+                    cause.message = format!("the query of view '{name}' has failed: {cause}").into();
+                    return Some(Err(cause));
+                }
+            }
+        }
+    }
+}

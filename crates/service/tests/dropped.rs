@@ -1,0 +1,217 @@
+//! What is dropped is removed from the disk, whenever the process is killed, and nothing else is. The process that is killed is this
+//! test's own executable.
+
+mod statements;
+
+use std::collections::BTreeSet;
+use std::env;
+use std::fs;
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use self::statements::{define, numbers};
+use tidemill_service::{FileCatalogLog, QueryState, Runtime, Session};
+use tidemill_sql::Planner;
+
+/// Tells the process that it is the one to be killed, and where its database is.
+const FOLDER: &str = "TIDEMILL_TEST_DATABASE";
+const PATIENCE: Duration = Duration::from_secs(120);
+const NAMES: [&str; 2] = ["one", "two"];
+const ROWS: usize = 40;
+
+fn open(folder: &Path) -> (Runtime, Session) {
+    let log = FileCatalogLog::open(&folder.join("catalogue")).unwrap_or_else(|cause| panic!("{cause}"));
+    let mut planner = Planner::new();
+    planner.settings_mut().workers = 1;
+    planner.settings_mut().snapshot_every = Duration::from_millis(5);
+    let runtime = Runtime::open_journaled(planner, Box::new(log), &folder.join("journal"));
+    let runtime = runtime.unwrap_or_else(|cause| panic!("{cause}"));
+    let session = Session::new(&runtime);
+    (runtime, session)
+}
+
+/// A durable source of a name over the file, and a view of its rows.
+fn create(folder: &Path, runtime: &Runtime, session: &mut Session, name: &str) {
+    let rows = folder.join("rows.csv");
+    define(
+        session,
+        &format!(
+            "CREATE SOURCE {name}_rows (id BIGINT) WITH (path = '{}', follow = true, durable = true);
+             CREATE MATERIALIZED VIEW {name} WITH (start = 'earliest') AS SELECT count(*) AS n FROM {name}_rows",
+            rows.display()
+        ),
+    );
+    session.settings_mut().journal = runtime.query_folder(name);
+    let pipeline = session.pipeline_of(&[name]).unwrap_or_else(|error| panic!("{error}"));
+    runtime.start(name, pipeline, false).unwrap_or_else(|cause| panic!("{cause}"));
+}
+
+fn drop_view(session: &mut Session, name: &str) {
+    define(session, &format!("DROP MATERIALIZED VIEW {name}; DROP SOURCE {name}_rows"));
+}
+
+/// The folders of queries, and those of streams.
+fn folders(folder: &Path) -> (BTreeSet<String>, BTreeSet<String>) {
+    let names = |folder: &Path| -> BTreeSet<String> {
+        let entries = fs::read_dir(folder).into_iter().flatten();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    let is_of_query = |name: &String| name.starts_with("query-") || name.starts_with("removed-");
+    let queries = names(&folder.join("journal")).into_iter().filter(is_of_query);
+    (queries.collect(), names(&folder.join("journal/streams")))
+}
+
+/// Carries out the steps that it reads, and answers each.
+#[test]
+fn child() {
+    let Some(folder) = env::var_os(FOLDER) else { return };
+    let folder = Path::new(&folder);
+    let (runtime, mut session) = open(folder);
+    println!("\nready");
+    for line in io::stdin().lock().lines().map_while(Result::ok) {
+        match line.split_once(' ').unwrap() {
+            ("create", name) => create(folder, &runtime, &mut session, name),
+            ("drop", name) => drop_view(&mut session, name),
+            _ => panic!("{line}"),
+        }
+        println!("done");
+    }
+}
+
+struct Killed {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Killed {
+    fn start(folder: &Path) -> Killed {
+        let mut child = Command::new(env::current_exe().unwrap())
+            .args(["child", "--exact", "--nocapture"])
+            .env(FOLDER, folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let mut killed = Killed { child, input, output: BufReader::new(output) };
+        killed.wait_for("ready");
+        killed
+    }
+
+    fn wait_for(&mut self, expected: &str) {
+        let mut line = String::new();
+        while line.trim_end() != expected {
+            line.clear();
+            assert!(self.output.read_line(&mut line).unwrap() > 0, "the child has ended");
+        }
+    }
+
+    fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+/// Numbers that look random, and are the same in every run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+}
+
+/// The disk has what the definitions name, and all that runs has every row.
+fn check(folder: &Path) {
+    let (runtime, mut session) = open(folder);
+    let is_defined = |name: &&str| runtime.catalog().has_output(name);
+    let defined: Vec<&str> = NAMES.into_iter().filter(is_defined).collect();
+    let (queries, streams) = folders(folder);
+    for name in NAMES {
+        let is_running = runtime.state(name) == Ok(QueryState::Running);
+        let has_folder = queries.contains(&format!("query-{name}"));
+        assert!(has_folder || !is_running, "{name} has no folder: {queries:?}");
+        assert!(!has_folder || defined.contains(&name), "{name} was dropped: {queries:?}");
+        if is_running {
+            let (begun, n) = (Instant::now(), format!("SELECT n FROM {name}"));
+            while numbers(&mut session, &n) != [ROWS as i64] {
+                assert!(begun.elapsed() < PATIENCE, "{name}: {:?}", numbers(&mut session, &n));
+                thread::sleep(Duration::from_millis(2));
+            }
+        }
+    }
+    assert!(queries.iter().all(|name| name.starts_with("query-")), "{queries:?}");
+    let names = runtime.catalog().names();
+    for stream in &streams {
+        // Of each source there is the stream of its last definition.
+        let source = stream.rsplit_once('-').unwrap().0.replace("%5f", "_");
+        assert!(names.contains(&source), "{stream}, but the sources are {names:?}");
+        let same = streams
+            .iter()
+            .filter(|other| other.rsplit_once('-').unwrap().0 == stream.rsplit_once('-').unwrap().0);
+        assert_eq!(same.count(), 1, "{streams:?}");
+    }
+    // So that each run begins with the same.
+    for name in NAMES {
+        if runtime.catalog().has_output(name) {
+            define(&mut session, &format!("DROP MATERIALIZED VIEW {name}"));
+        }
+        define(&mut session, &format!("DROP SOURCE IF EXISTS {name}_rows"));
+    }
+    let (queries, streams) = folders(folder);
+    assert!(queries.is_empty() && streams.is_empty(), "{queries:?}, {streams:?}");
+}
+
+#[test]
+fn a_killed_process_leaves_nothing_that_was_dropped_and_everything_else() {
+    // By hand: TIDEMILL_KILLS=100.
+    let kills = env::var("TIDEMILL_KILLS").map_or(12, |kills| kills.parse().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let rows: String = (0..ROWS).map(|row| format!("{row}\n")).collect();
+    fs::write(folder.path().join("rows.csv"), format!("id\n{rows}")).unwrap();
+    let mut random = Random(5);
+    for _ in 0..kills {
+        let mut killed = Killed::start(folder.path());
+        killed.input.write_all(b"create one\ncreate two\n").unwrap();
+        if random.below(4) > 0 {
+            killed.wait_for("done");
+            killed.wait_for("done");
+        }
+        killed.input.write_all(b"drop one\ncreate one\ndrop two\ndrop one\ncreate two\n").unwrap();
+        thread::sleep(Duration::from_micros(random.below(60_000)));
+        killed.kill();
+        check(folder.path());
+    }
+}
+
+#[test]
+fn a_view_keeps_the_rows_of_a_source_that_was_dropped() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("rows.csv"), "id\n1\n2\n").unwrap();
+    let (runtime, mut session) = open(folder.path());
+    create(folder.path(), &runtime, &mut session, "one");
+    define(&mut session, "DROP SOURCE one_rows");
+    let n = |session: &mut Session| numbers(session, "SELECT n FROM one");
+    let until = |session: &mut Session, expected: i64| {
+        let begun = Instant::now();
+        while n(session) != [expected] {
+            assert!(begun.elapsed() < PATIENCE, "{:?}", n(session));
+            thread::sleep(Duration::from_millis(2));
+        }
+    };
+    until(&mut session, 2);
+    drop((session, runtime));
+    let (runtime, mut session) = open(folder.path());
+    assert_eq!(folders(folder.path()).1.len(), 1);
+    let mut file = fs::OpenOptions::new().append(true).open(folder.path().join("rows.csv")).unwrap();
+    writeln!(file, "3").unwrap();
+    until(&mut session, 3);
+    define(&mut session, "DROP MATERIALIZED VIEW one");
+    assert_eq!(folders(folder.path()), Default::default());
+    drop(runtime);
+}

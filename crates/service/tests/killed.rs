@@ -1,0 +1,237 @@
+//! A runtime that is killed again and again has, after each restart, what was answered: each definition, each query that
+//! runs, and no query that was stopped. The process that is killed is this test's own executable.
+
+mod fed;
+mod statements;
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs;
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tidemill_service::{FileCatalogLog, QueryState, Runtime, Session};
+use tidemill_sql::Planner;
+
+use self::fed::PATIENCE;
+use self::fed::oracle::Random;
+use self::statements::define;
+
+/// Tells the process that it is the one to be killed, and where its catalogue is.
+const FOLDER: &str = "TIDEMILL_TEST_CATALOGUE";
+const NAMES: [&str; 3] = ["one", "two", "three"];
+const RUNS: u64 = 25;
+const STEPS: usize = 12;
+
+fn open(folder: &Path) -> Runtime {
+    let log = FileCatalogLog::open(folder).unwrap_or_else(|cause| panic!("{cause}"));
+    let mut planner = Planner::new();
+    planner.settings_mut().workers = 1;
+    Runtime::open(planner, Box::new(log)).unwrap_or_else(|cause| panic!("{cause}"))
+}
+
+/// Carries out the steps that it reads, and answers each.
+#[test]
+fn child() {
+    let Some(folder) = env::var_os(FOLDER) else { return };
+    let runtime = open(Path::new(&folder));
+    let mut session = Session::new(&runtime);
+    // The harness has written the test's name.
+    println!();
+    for name in NAMES {
+        let is_defined = runtime.catalog().has_output(name);
+        let is_running = runtime.state(name) == Ok(QueryState::Running);
+        println!("{name} {is_defined} {is_running}");
+    }
+    println!("ready");
+    for line in io::stdin().lock().lines().map_while(Result::ok) {
+        let (step, name) = line.split_once(' ').unwrap();
+        match step {
+            "create" => define(
+                &mut session,
+                &format!(
+                    "CREATE MATERIALIZED VIEW {name} AS SELECT count(*) AS n FROM sequence(rate => 100)"
+                ),
+            ),
+            "drop" => define(&mut session, &format!("DROP MATERIALIZED VIEW {name}")),
+            "start" => {
+                let pipeline = session.pipeline_of(&[name]).unwrap_or_else(|error| panic!("{error}"));
+                runtime.start(name, pipeline, false).unwrap();
+            }
+            "stop" => {
+                runtime.stop(name).unwrap();
+                runtime.wait(name).unwrap();
+            }
+            _ => panic!("{line}"),
+        }
+        println!("done");
+    }
+}
+
+/// Whether each name is defined, and whether its query runs.
+type State = BTreeMap<String, (bool, bool)>;
+
+struct Killed {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Killed {
+    fn start(folder: &Path) -> Killed {
+        let mut child = Command::new(env::current_exe().unwrap())
+            .args(["child", "--exact", "--nocapture"])
+            .env(FOLDER, folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        Killed { child, input, output: BufReader::new(output) }
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    fn state(&mut self) -> State {
+        let mut state = State::new();
+        loop {
+            let line = self.line();
+            if line == "ready" {
+                return state;
+            }
+            if let [name, is_defined, is_running] = line.split(' ').collect::<Vec<_>>()[..]
+                && NAMES.contains(&name)
+            {
+                state.insert(name.to_owned(), (is_defined == "true", is_running == "true"));
+            }
+            assert!(!line.starts_with("test result"), "the child has ended");
+        }
+    }
+
+    /// Waits for its next answer.
+    fn answer(&mut self) {
+        while self.line() != "done" {
+            assert!(self.child.try_wait().unwrap().is_none(), "the child has ended");
+        }
+    }
+
+    /// Kills it; returns how many answers it has given that were not waited for.
+    fn kill(mut self) -> usize {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.output.lines().map_while(Result::ok).filter(|line| line == "done").count()
+    }
+}
+
+/// A step that is possible, and the state after it.
+fn step(state: &State, random: &mut Random) -> (String, State) {
+    let name = NAMES[random.below(NAMES.len() as u64) as usize];
+    let (step, after) = match (state[name], random.below(2)) {
+        ((false, _), _) => ("create", (true, false)),
+        ((true, true), 0) => ("stop", (true, false)),
+        ((true, false), 0) => ("start", (true, true)),
+        ((true, _), _) => ("drop", (false, false)),
+    };
+    let mut next = state.clone();
+    next.insert(name.to_owned(), after);
+    (format!("{step} {name}"), next)
+}
+
+#[test]
+fn a_killed_runtime_has_everything_that_was_answered() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("catalogue");
+    let mut random = Random(7);
+    let mut possible = vec![NAMES.iter().map(|name| ((*name).to_owned(), (false, false))).collect::<State>()];
+    let mut steps_done = 0;
+    for run in 0..RUNS {
+        let mut killed = Killed::start(&path);
+        let state = killed.state();
+        assert!(possible.contains(&state), "run {run}: {state:?} is none of {possible:?}");
+        let mut states = vec![state];
+        let mut steps = String::new();
+        for _ in 0..STEPS {
+            let (line, next) = step(&states[states.len() - 1], &mut random);
+            steps += &format!("{line}\n");
+            states.push(next);
+        }
+        killed.input.write_all(steps.as_bytes()).unwrap();
+        // On a loaded machine, none may come before a random moment.
+        let waited_for = usize::from(run % 5 == 0);
+        (0..waited_for).for_each(|_| killed.answer());
+        thread::sleep(Duration::from_micros(random.below(30_000)));
+        let done = waited_for + killed.kill();
+        steps_done += done;
+        // The step that was not answered may be done, or half of it: a query ends before its view is dropped.
+        possible = states[done..states.len().min(done + 2)].to_vec();
+        if let [before, after] = &possible[..] {
+            let mut half = before.clone();
+            for (name, state) in half.iter_mut().filter(|(name, _)| before[*name] != after[*name]) {
+                *state = if after[name].0 { *state } else { (state.0, false) };
+            }
+            possible.push(half);
+        }
+    }
+    assert!(steps_done > 0, "every process was killed before its first answer");
+}
+
+/// A durable query continues where the killed process left it: each row of a followed file is written once.
+#[test]
+fn a_durable_query_goes_on_after_a_kill() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    fs::write(at("in.csv"), "id\n").unwrap();
+    {
+        let runtime = open(Path::new(&at("catalogue")));
+        let mut session = Session::new(&runtime);
+        let script = format!(
+            "SET journal = '{}'; SET snapshot_every = '20 ms';
+             CREATE SOURCE rows (id BIGINT) WITH (path = '{}', follow = true, durable = true);
+             CREATE SINK copied WITH (path = '{}') AS SELECT id FROM rows",
+            at("journal"),
+            at("in.csv"),
+            at("out.csv")
+        );
+        define(&mut session, &script);
+        let pipeline = session.pipeline_of(&["copied"]).unwrap_or_else(|error| panic!("{error}"));
+        runtime.start("copied", pipeline, false).unwrap();
+    }
+    let mut random = Random(11);
+    let mut written = 0;
+    for _ in 0..6 {
+        let mut killed = Killed::start(Path::new(&at("catalogue")));
+        killed.state();
+        for _ in 0..3 {
+            let mut file = fs::OpenOptions::new().append(true).open(at("in.csv")).unwrap();
+            for _ in 0..5 {
+                writeln!(file, "{written}").unwrap();
+                written += 1;
+            }
+            thread::sleep(Duration::from_micros(random.below(60_000)));
+        }
+        killed.kill();
+    }
+    let runtime = open(Path::new(&at("catalogue")));
+    assert!(runtime.recovered("copied").unwrap().is_some());
+    let begun = Instant::now();
+    let expected: Vec<String> = (0..written).map(|id| id.to_string()).collect();
+    loop {
+        let text = fs::read_to_string(at("out.csv")).unwrap_or_default();
+        let rows: Vec<&str> = text.lines().skip(1).collect();
+        assert!(rows.len() <= expected.len(), "{rows:?}");
+        if rows == expected {
+            break;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{rows:?}");
+        thread::sleep(Duration::from_millis(5));
+    }
+    runtime.stop("copied").unwrap();
+    runtime.wait("copied").unwrap();
+}

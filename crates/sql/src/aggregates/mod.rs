@@ -1,0 +1,5 @@
+//! Our aggregate functions, known to DataFusion's planner, and run by it over input that has ended.
+
+pub(crate) mod native_aggregate;
+pub(crate) mod own_accumulator;
+pub(crate) mod own_aggregate;

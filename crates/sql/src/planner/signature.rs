@@ -1,0 +1,131 @@
+//! What a statement takes and gives, before it is executed: its parameters and its columns.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::logical_expr::LogicalPlan;
+
+use super::{Planner, Reply};
+use crate::logical::header;
+use crate::relations::named_relations::Relation;
+use crate::relations::projected::Projected;
+use crate::relations::single_batch_source::SingleBatchSource;
+use crate::relations::source_definition::SourceDefinition;
+use crate::statement::{Parameter, ParameterType, Statement, StatementKind};
+use crate::text::TextError;
+use crate::translate::is_static;
+
+impl Planner {
+    /// Adds a table whose rows are given. It is not a definition: other planners, other processes and the catalogue's log do not
+    /// have it.
+    pub fn add_table(&mut self, name: &str, rows: RecordBatch) {
+        let schema = rows.schema();
+        let open =
+            move |columns: Option<&[usize]>| Projected::open(SingleBatchSource::new(rows.clone()), columns);
+        let definition = SourceDefinition::new(name, schema, Arc::new(open));
+        let definition =
+            SourceDefinition { is_table: true, is_finite: true, is_repeatable: true, ..definition };
+        self.catalog.relations.add(name, Relation::Source(Arc::new(definition)));
+    }
+
+    /// The types of a statement's parameters: those that are given, otherwise those that the statement implies, otherwise
+    /// texts.
+    pub fn parameter_types(
+        &self,
+        statement: &Statement,
+        given: &[Option<ParameterType>],
+    ) -> Vec<ParameterType> {
+        let mut types: Vec<Option<ParameterType>> =
+            (0..statement.parameters()).map(|index| given.get(index).copied().flatten()).collect();
+        for (number, kind) in statement.known_parameters() {
+            types[number - 1].get_or_insert(kind);
+        }
+        if types.iter().any(Option::is_none) {
+            for (number, implied) in self.implied_types(statement, &types) {
+                if let Some(kind) = types.get_mut(number.wrapping_sub(1)) {
+                    *kind = kind.or(implied);
+                }
+            }
+        }
+        types.into_iter().map(|kind| kind.unwrap_or(ParameterType::Text)).collect()
+    }
+
+    /// What the planner finds out about the parameters whose type is not known.
+    fn implied_types(
+        &self,
+        statement: &Statement,
+        known: &[Option<ParameterType>],
+    ) -> Vec<(usize, Option<ParameterType>)> {
+        let values: Vec<Option<Parameter>> = known.iter().map(|kind| kind.map(Parameter::null)).collect();
+        let Ok(bound) = statement.bind(&values) else { return Vec::new() };
+        let StatementKind::Query(query, _) = &bound.kind else { return Vec::new() };
+        // What is wrong with the statement is said when it is executed.
+        let Ok(plan) = self.with_provider(|provider| provider.unchecked_plan(query)) else {
+            return Vec::new();
+        };
+        let Ok(types) = plan.get_parameter_types() else { return Vec::new() };
+        let number = |name: &str| name.strip_prefix('$')?.parse().ok();
+        let known = types.into_iter();
+        known
+            .filter_map(|(name, data_type)| Some((number(&name)?, data_type.and_then(|known| kind(&known)))))
+            .collect()
+    }
+
+    /// The columns of the rows that a statement gives, whose parameters have values; `None` if it gives no rows.
+    ///
+    /// # Errors
+    /// The error, with its place.
+    pub fn columns(&mut self, statement: &Statement) -> Result<Option<SchemaRef>, TextError> {
+        match &statement.kind {
+            StatementKind::Query(query, _) => {
+                let plan = self.plan(query, statement)?;
+                if is_static(&plan) {
+                    return Ok(Some(shown_columns(&plan)));
+                }
+                let prepared = self.prepare(&plan, None, statement);
+                let prepared = prepared.map_err(|error| self.text_error(&error, statement))?;
+                let output = prepared.outputs().first();
+                Ok(Some(output.map_or_else(|| shown_columns(&plan), |output| Arc::clone(&output.schema))))
+            }
+            StatementKind::Show(_) | StatementKind::Describe(_) => match self.execute(statement)? {
+                Reply::Rows(rows) => Ok(Some(rows.schema())),
+                _ => Ok(None),
+            },
+            _ => Ok(None),
+        }
+    }
+}
+
+/// The columns of an answer that does not exist yet.
+fn shown_columns(plan: &LogicalPlan) -> SchemaRef {
+    let fields = plan.schema().fields().iter();
+    let fields: Vec<Field> =
+        fields.map(|field| field.as_ref().clone().with_name(header(field.name()))).collect();
+    Arc::new(Schema::new(fields))
+}
+
+/// The parameter of a type of the planner.
+fn kind(data_type: &DataType) -> Option<ParameterType> {
+    Some(match data_type {
+        DataType::Boolean => ParameterType::Boolean,
+        DataType::Int8 | DataType::Int16 | DataType::UInt8 => ParameterType::SmallInt,
+        DataType::Int32 | DataType::UInt16 => ParameterType::Integer,
+        DataType::Int64 | DataType::UInt32 => ParameterType::BigInt,
+        DataType::UInt64
+        | DataType::Decimal32(..)
+        | DataType::Decimal64(..)
+        | DataType::Decimal128(..)
+        | DataType::Decimal256(..) => ParameterType::Decimal,
+        DataType::Float16 | DataType::Float32 => ParameterType::Real,
+        DataType::Float64 => ParameterType::Double,
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => ParameterType::Text,
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => ParameterType::Bytes,
+        DataType::Date32 | DataType::Date64 => ParameterType::Date,
+        DataType::Time32(_) | DataType::Time64(_) => ParameterType::Time,
+        DataType::Timestamp(_, None) => ParameterType::Timestamp,
+        DataType::Timestamp(_, Some(_)) => ParameterType::TimestampWithTimeZone,
+        DataType::Interval(_) | DataType::Duration(_) => ParameterType::Interval,
+        _ => return None,
+    })
+}

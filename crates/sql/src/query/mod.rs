@@ -1,0 +1,21 @@
+//! A query on its way from a plan to its end: prepared, opened, running.
+
+pub(crate) mod bound_text;
+pub(crate) mod divided_query;
+pub(crate) mod durable_view;
+pub(crate) mod explain;
+pub(crate) mod first_rows;
+pub(crate) mod limited;
+pub(crate) mod mending;
+pub(crate) mod opened;
+pub(crate) mod pipeline;
+pub(crate) mod prepared;
+pub(crate) mod real_time;
+pub(crate) mod retained;
+pub(crate) mod run_text;
+pub(crate) mod running;
+pub(crate) mod status;
+pub(crate) mod suspects;
+pub(crate) mod unselected_key;
+pub(crate) mod view;
+pub(crate) mod view_changes;

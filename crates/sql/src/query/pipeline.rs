@@ -1,0 +1,173 @@
+//! Queries that run together and write to sinks and views of their own.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use tidemill_engine::{Beginning, Cause, DatabaseClock, Durability};
+
+use crate::connectors::SinkDefinition;
+use crate::query::prepared::{Output, Prepared, QueryContext};
+use crate::relations::named_relations::ViewDefinition;
+use crate::settings::Settings;
+use crate::translate::UsedSource;
+
+/// Where the rows of an output go.
+#[derive(Clone)]
+pub(crate) enum OutputTarget {
+    /// To a sink.
+    Sink(SinkDefinition),
+    /// Into memory, where they can be read, for this view.
+    View(Arc<ViewDefinition>),
+}
+
+/// Queries that were checked and planned to run together, with the sinks and views that they write to. As with
+/// [`Prepared`], nothing of them is open.
+///
+/// ```
+/// use tidemill_sql::{Planner, parse};
+/// let mut planner = Planner::new();
+/// let script = "CREATE MATERIALIZED VIEW parity AS
+///     SELECT value % 2 AS odd, count(*) AS n FROM sequence(count => 9) GROUP BY 1";
+/// for statement in parse(script, "example").unwrap() {
+///     planner.execute(&statement).unwrap_or_else(|error| panic!("{error}"));
+/// }
+/// let pipeline = planner.pipeline().unwrap().expect("there is a view");
+/// assert_eq!(pipeline.outputs()[0].name, "parity");
+/// let running = pipeline.open().unwrap().start().unwrap();
+/// let parity = running.views()[0].clone();
+/// running.wait().unwrap();
+/// assert_eq!(parity.read().unwrap().num_rows(), 2);
+/// ```
+pub struct Pipeline {
+    pub(crate) prepared: Prepared,
+    /// One for each output.
+    pub(crate) targets: Vec<OutputTarget>,
+    pub(crate) durable: Option<DurableRunPlan>,
+}
+
+/// Where a durable pipeline has its journal, and what it depends on there.
+pub(crate) struct DurableRunPlan {
+    pub folder: PathBuf,
+    pub durability: Durability,
+    /// Where it begins under a clock that has a journal.
+    pub beginning: Beginning,
+}
+
+impl Pipeline {
+    /// Plans queries, each with its name and target.
+    pub(crate) fn new(
+        queries: &[(String, LogicalPlan)],
+        targets: Vec<OutputTarget>,
+        context: QueryContext<'_>,
+    ) -> Result<Pipeline, Cause> {
+        let prepared = Prepared::together("pipeline", queries, context, false)
+            .map_err(|error| Cause::user(crate::expressions::compiled::plain(&error)).with_source(error))?;
+        let durable = durable(&prepared, queries)?;
+        Ok(Pipeline { prepared, targets, durable })
+    }
+
+    /// Begins where its queries ask for. One that asks for nothing has the earliest rows if all its sources are files, as it has
+    /// without a journal.
+    pub(crate) fn begin_at(&mut self, asked: &[Beginning]) -> Result<(), Cause> {
+        let sources = &self.prepared.dataflow.sources;
+        let can_start_over = |source: &UsedSource| {
+            let definition = &source.definition;
+            definition.is_repeatable || definition.starts_over || source.is_empty
+        };
+        let is_earliest = match asked {
+            [] => sources.iter().all(can_start_over),
+            asked => asked.contains(&Beginning::Earliest),
+        };
+        if !is_earliest {
+            return Ok(());
+        }
+        let cannot = |source: &&UsedSource| source.definition.durable.is_none() && !can_start_over(source);
+        if let Some(source) = sources.iter().find(cannot) {
+            return Err(Cause::user(format!(
+                "start = 'earliest' needs the rows of before, but source '{}' has no journal; add durable = true to \
+                 the source, or remove start",
+                source.definition.name
+            )));
+        }
+        if let Some(durable) = &mut self.durable {
+            durable.beginning = Beginning::Earliest;
+        }
+        Ok(())
+    }
+
+    /// Its outputs.
+    pub fn outputs(&self) -> &[Output] {
+        self.prepared.outputs()
+    }
+
+    /// The bound on the time from arrival to result.
+    pub fn max_latency(&self) -> Option<Duration> {
+        self.prepared.max_latency()
+    }
+
+    /// Its settings.
+    pub fn settings(&self) -> &Settings {
+        self.prepared.settings()
+    }
+
+    /// The folder of its journal, if it is durable.
+    pub fn journal(&self) -> Option<&Path> {
+        self.durable.as_ref().map(|durable| durable.folder.as_path())
+    }
+
+    /// Whether it runs under the clock of a database that has a journal, which has its rows and cuts, too.
+    pub fn is_under(&self, clock: &DatabaseClock) -> bool {
+        self.durable.is_some() && clock.is_journaled() && !self.prepared.has_own_clock()
+    }
+
+    /// Its queries without their targets: their rows go to sinks of the caller's, and no journal is kept.
+    pub fn into_prepared(self) -> Prepared {
+        self.prepared
+    }
+}
+
+/// How queries are durable, if their sources are.
+fn durable(prepared: &Prepared, queries: &[(String, LogicalPlan)]) -> Result<Option<DurableRunPlan>, Cause> {
+    let is_durable = |source: &UsedSource| source.definition.durable.is_some();
+    let sources = &prepared.dataflow.sources;
+    let Some(durable) = sources.iter().find(|source| is_durable(source)) else { return Ok(None) };
+    if let Some(volatile) = sources.iter().find(|source| !is_durable(source) && !source.is_empty) {
+        let (durable, volatile) = (&durable.definition.name, &volatile.definition.name);
+        return Err(Cause::user(format!(
+            "source '{durable}' is durable, but source '{volatile}' of the same pipeline is not, so its rows \
+             would be missing after a crash; add durable = true to '{volatile}', or run it in a separate \
+             pipeline"
+        )));
+    }
+    let Some(folder) = &prepared.settings.journal else {
+        let name = &durable.definition.name;
+        return Err(Cause::user(format!(
+            "source '{name}' is durable, so the pipeline needs a journal; name its folder: SET journal = \
+             'folder'"
+        )));
+    };
+    let text = queries.iter().map(|(name, plan)| format!("{name}: {}\n", plan.display_indent()));
+    let durability = Durability::new(text.collect::<String>());
+    let snapshot_every = prepared.settings.snapshot_every;
+    let meaning = sources.iter().flat_map(meaning).collect();
+    let durability = Durability { snapshot_every, meaning, ..durability };
+    Ok(Some(DurableRunPlan { folder: folder.clone(), durability, beginning: Beginning::Current }))
+}
+
+/// The meaning of the rows in a source's journal for the query: how the columns that it reads are computed from them.
+fn meaning(source: &UsedSource) -> Vec<String> {
+    let definition = &source.definition;
+    let computed = definition.computed.as_deref().unwrap_or_default();
+    let column = |index: &usize| {
+        let (field, expression) = (definition.schema.field(*index), computed.get(*index)?);
+        let is_own = matches!(expression, Expr::Column(column) if column.name() == field.name());
+        (!is_own).then(|| format!("column {} of {}: {expression}", field.name(), definition.name))
+    };
+    let mut lines: Vec<String> = source.columns.iter().filter_map(column).collect();
+    if definition.ordered {
+        lines.push(format!("{} comes in the order of event time", definition.name));
+    }
+    lines
+}

@@ -1,0 +1,267 @@
+//! A query that was checked and planned: its plan, sources and outputs. Nothing of it is open yet.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::common::Result;
+use datafusion::logical_expr::{FetchType, LogicalPlan, SkipType};
+use tidemill_engine::{CyclePolicy, FaultLog, MemoryBudget, Plan};
+
+use crate::logical::{header, is_finite};
+use crate::query::divided_query::DividedQuery;
+use crate::query::real_time::RealTime;
+use crate::query::unselected_key::WithKey;
+use crate::settings::Settings;
+use crate::split_profiles::{AskedSplits, asked};
+use crate::translate::{Kind, Relation, Role, StateLimits, Translator, UsedSource};
+use tidemill_operators::FailedResults;
+use tidemill_operators::watermark::LateRows;
+
+/// One output of a query.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// The name of the sink or view.
+    pub name: String,
+    /// The columns.
+    pub schema: SchemaRef,
+    /// For a table (an aggregate without a window): the indexes of its key's columns; a row replaces the previous one
+    /// with the same key. `Some` without indexes: the key is not among the columns.
+    pub table_key: Option<Option<Vec<usize>>>,
+    /// How many columns at the end were not selected, and belong to the key.
+    pub unselected: usize,
+    /// The index of the column with the event time, if there is one.
+    pub event_time: Option<usize>,
+}
+
+/// A query that was checked and planned, and nothing more: nothing of it is open, and nothing runs. Its rows go to sinks
+/// of the caller's. What writes to sinks of its own is a [`Pipeline`](crate::Pipeline).
+pub struct Prepared {
+    pub(crate) dataflow: Dataflow,
+    pub(crate) outputs: Vec<Output>,
+    pub(crate) answer: Answer,
+    pub(crate) settings: Settings,
+    pub(crate) max_latency: Option<Duration>,
+    /// What it may hold while it runs.
+    pub(crate) memory: MemoryBudget,
+    pub(crate) real_time: RealTime,
+    /// How other processes make the same plan, see [`Planner::run_member`](crate::Planner::run_member).
+    pub(crate) instructions: Vec<u8>,
+}
+
+/// What the engine runs for a query, and what it reports beside the rows.
+pub(crate) struct Dataflow {
+    pub plan: Plan,
+    pub sources: Vec<UsedSource>,
+    /// The inputs for which the query requests a split.
+    pub splits: AskedSplits,
+    /// The worker of each process of the plan.
+    pub places: Vec<u32>,
+    /// Rows for which an expression could not be computed.
+    pub faults: FaultLog,
+    /// Results that could not be represented and are NULL.
+    pub null_results: FaultLog,
+    pub late: LateRows,
+}
+
+/// When the answer to a query is there.
+pub(crate) enum Answer {
+    /// All rows of the outputs, as they come.
+    Rows,
+    /// The first rows of the output.
+    First(u64),
+    /// One table, when all input has ended.
+    AtEnd(DividedQuery),
+}
+
+/// The circumstances of a query, on which its answer does not depend.
+pub(crate) struct QueryContext<'a> {
+    pub settings: &'a Settings,
+    pub max_latency: Option<Duration>,
+    /// See [`Prepared`].
+    pub instructions: Vec<u8>,
+    /// What it may hold.
+    pub memory: MemoryBudget,
+}
+
+impl<'a> QueryContext<'a> {
+    /// Those of a query with these settings.
+    pub fn new(settings: &'a Settings, max_latency: Option<Duration>, instructions: Vec<u8>) -> Self {
+        QueryContext { settings, max_latency, instructions, memory: settings.memory_of_query() }
+    }
+
+    /// Those of a query that is only checked or shown, and never runs.
+    pub fn of_check(settings: &'a Settings) -> Self {
+        QueryContext::new(settings, None, Vec::new())
+    }
+}
+
+impl Prepared {
+    /// Several queries that run together, each with its output. The flag says whether a result that cannot be
+    /// represented ends them with an error; otherwise it becomes NULL and is reported.
+    pub(crate) fn together(
+        name: &str,
+        queries: &[(String, LogicalPlan)],
+        context: QueryContext<'_>,
+        ends_with_error: bool,
+    ) -> Result<Prepared> {
+        let (dataflow, outputs) = translated(name, queries, &context, ends_with_error)?;
+        Ok(Prepared::new(dataflow, outputs, Answer::Rows, context))
+    }
+
+    /// One query whose rows are shown. Over input that ends, the parts that cannot stream are answered at the end.
+    pub(crate) fn shown(query: &LogicalPlan, context: QueryContext<'_>) -> Result<Prepared> {
+        let (inner, rows_max) = without_limit(query);
+        // Input that ends can be queried again, with a wider type; a stream continues.
+        let ends_with_error = is_finite(query);
+        let queries = [("query".to_string(), inner.clone())];
+        match translated("query", &queries, &context, ends_with_error) {
+            Ok((dataflow, outputs)) if outputs[0].table_key.is_none() => {
+                let answer = rows_max.map_or(Answer::Rows, Answer::First);
+                Ok(Prepared::new(dataflow, outputs, answer, context))
+            }
+            Ok(translated) if !is_finite(query) && rows_max.is_none() => {
+                Prepared::changing(query, translated, context)
+            }
+            Err(error) if !is_finite(query) => Err(error),
+            Ok(_) if !is_finite(query) => Err(crate::refusal::refuse(
+                "LIMIT on a table (an aggregate without a window) whose input never ends",
+                "remove LIMIT, or group by a window",
+            )),
+            _ => Prepared::finished(query, context),
+        }
+    }
+
+    /// A query over endless input whose answer is a table. Its key comes along, selected or not.
+    fn changing(
+        query: &LogicalPlan,
+        (dataflow, outputs): (Dataflow, Vec<Output>),
+        context: QueryContext<'_>,
+    ) -> Result<Prepared> {
+        let is_without_key = outputs[0].table_key == Some(None);
+        let keyed = is_without_key.then(|| WithKey::add(query, &limits(&context))).transpose()?.flatten();
+        let Some(WithKey { query, added, .. }) = keyed else {
+            return Ok(Prepared::new(dataflow, outputs, Answer::Rows, context));
+        };
+        let (dataflow, mut outputs) = translated("query", &[("query".to_string(), query)], &context, false)?;
+        outputs[0].unselected = added;
+        Ok(Prepared::new(dataflow, outputs, Answer::Rows, context))
+    }
+
+    /// A query that is answered when its input has ended.
+    fn finished(query: &LogicalPlan, context: QueryContext<'_>) -> Result<Prepared> {
+        let finish = DividedQuery::divide(query, &limits(&context))?;
+        let parts = finish.parts.iter().enumerate();
+        let parts: Vec<(String, LogicalPlan)> =
+            parts.map(|(index, part)| (format!("part {index}"), part.plan.clone())).collect();
+        let (dataflow, outputs) = translated("query", &parts, &context, true)?;
+        Ok(Prepared::new(dataflow, outputs, Answer::AtEnd(finish), context))
+    }
+
+    fn new(dataflow: Dataflow, outputs: Vec<Output>, answer: Answer, context: QueryContext<'_>) -> Prepared {
+        let QueryContext { settings, max_latency, instructions, memory } = context;
+        let max_latency = max_latency.or(settings.max_latency);
+        let (settings, real_time) = (settings.clone(), RealTime::default());
+        Prepared { dataflow, outputs, answer, settings, max_latency, memory, real_time, instructions }
+    }
+
+    /// Its outputs. A query that is answered at its end has none.
+    pub fn outputs(&self) -> &[Output] {
+        match self.answer {
+            Answer::AtEnd(_) => &[],
+            Answer::Rows | Answer::First(_) => &self.outputs,
+        }
+    }
+
+    /// Whether its answer comes only when all input has ended.
+    pub fn is_answered_at_end(&self) -> bool {
+        matches!(self.answer, Answer::AtEnd(_))
+    }
+
+    /// Whether all of its input ends.
+    pub fn is_finite(&self) -> bool {
+        self.dataflow.sources.iter().all(|source| source.definition.is_finite)
+    }
+
+    /// The bound on the time from arrival to result.
+    pub fn max_latency(&self) -> Option<Duration> {
+        self.max_latency
+    }
+
+    /// Its settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// When its cycles close. An event waits at most a fifth of the bound for its cycle; the rest is for the work, and
+    /// for the cycle that is being processed when it comes.
+    pub fn cycles(&self) -> CyclePolicy {
+        if self.settings.cycle_fixed {
+            return CyclePolicy::fixed(self.settings.cycle_events);
+        }
+        let wait = self.max_latency.map_or(Duration::from_millis(5), |bound| bound / 5);
+        let (events_max, wait_max) = (self.settings.cycle_events, Some(wait));
+        self.real_time.cycles(CyclePolicy { events_max, wait_max, close_when_idle: true })
+    }
+}
+
+/// The plan of queries that run together, and their outputs.
+fn translated(
+    name: &str,
+    queries: &[(String, LogicalPlan)],
+    context: &QueryContext<'_>,
+    ends_with_error: bool,
+) -> Result<(Dataflow, Vec<Output>)> {
+    let plans: Vec<&LogicalPlan> = queries.iter().map(|(_, plan)| plan).collect();
+    let mut translator = Translator::new(name, &plans, limits(context))?;
+    let null_results = FaultLog::default();
+    translator.failed_results = match ends_with_error {
+        true => FailedResults::Stop,
+        false => FailedResults::Null(null_results.clone()),
+    };
+    let mut outputs = Vec::new();
+    for (name, query) in queries {
+        let relation = translator.output(query)?;
+        translator.plan.sink(name, [relation.stream]);
+        outputs.push(output(name, query, &relation));
+    }
+    let places = translator.places()?;
+    let splits = asked(&mut translator.plan, translator.splits, context.settings.split_profiles.as_deref());
+    let Translator { mut plan, sources, faults, late, .. } = translator;
+    plan.left_out.faults.extend([faults.clone(), null_results.clone()]);
+    plan.left_out.rows.push(late.counter());
+    Ok((Dataflow { plan, sources, splits, places, faults, null_results, late }, outputs))
+}
+
+fn limits(context: &QueryContext<'_>) -> StateLimits {
+    let settings = context.settings;
+    StateLimits {
+        partitions: settings.partitions,
+        groups_max: settings.max_groups,
+        rows_max: settings.max_state_rows,
+        workers: u32::try_from(settings.workers.max(1) * settings.processes).unwrap_or(u32::MAX),
+        memory: context.memory.clone(),
+    }
+}
+
+fn output(name: &str, query: &LogicalPlan, relation: &Relation) -> Output {
+    let names = query.schema().fields().iter().map(|field| header(field.name()));
+    let fields = relation.schema.fields().iter().zip(names);
+    let fields: Vec<Field> = fields.map(|(field, name)| field.as_ref().clone().with_name(name)).collect();
+    let table_key = match &relation.kind {
+        Kind::Stream => None,
+        Kind::Table { keys } => Some(keys.clone()),
+    };
+    let event_time = relation.roles.iter().position(|role| matches!(role, Role::EventTime { .. }));
+    let schema = Arc::new(Schema::new(fields));
+    Output { name: name.to_string(), schema, table_key, unselected: 0, event_time }
+}
+
+/// A query without its final LIMIT, and that limit.
+fn without_limit(query: &LogicalPlan) -> (&LogicalPlan, Option<u64>) {
+    let LogicalPlan::Limit(limit) = query else { return (query, None) };
+    match (limit.get_skip_type(), limit.get_fetch_type()) {
+        (Ok(SkipType::Literal(0)), Ok(FetchType::Literal(Some(rows)))) => (&limit.input, Some(rows as u64)),
+        _ => (query, None),
+    }
+}

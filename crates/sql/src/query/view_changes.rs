@@ -1,0 +1,110 @@
+//! The changes of a materialized view as rows: the cycle, what became of the row, the row.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use datafusion::arrow::compute::concat;
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use tidemill_engine::Cause;
+use tidemill_store::{Change, Follower, StoreReader};
+
+/// The columns before those of the view.
+const OWN: usize = 2;
+/// The most rows that are given together.
+const ROWS_MAX: usize = 8192;
+
+/// The changes of a materialized view: first its rows as they are, then what each cycle changes, without a gap and each
+/// cycle exactly as it was.
+///
+/// A row of a change has the cycle after which it counts, `insert` or `delete`, and the columns of the view. A row that was
+/// replaced is deleted and inserted in the same cycle, with its old and its new values. Within a cycle, what is deleted
+/// comes first.
+///
+/// See [`ViewHandle::changes`](crate::ViewHandle::changes).
+pub struct ViewChanges {
+    follower: Follower,
+    schema: SchemaRef,
+    /// What is known and was not given yet.
+    parts: VecDeque<Part>,
+}
+
+/// Rows that share a cycle and a kind of change.
+struct Part {
+    cycle: u64,
+    change: &'static str,
+    rows: RecordBatch,
+}
+
+impl ViewChanges {
+    pub(crate) fn new(store: &StoreReader) -> ViewChanges {
+        let columns = &store.config().schema;
+        let own: [_; OWN] = [("cycle", DataType::Int64), ("change", DataType::Utf8)];
+        let own = own.map(|(name, data_type)| Arc::new(Field::new(name, data_type, false)));
+        let fields: Vec<_> = own.into_iter().chain(columns.fields().iter().cloned()).collect();
+        let schema = Arc::new(Schema::new(fields));
+        ViewChanges { follower: Follower::new(store), schema, parts: VecDeque::new() }
+    }
+
+    /// The columns: `cycle`, `change`, and those of the view.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The next rows, of one cycle or of several; `None`: there are none yet. It does not wait.
+    ///
+    /// # Errors
+    /// If so many cycles have come since the last call that the view no longer keeps what lies between.
+    pub fn next_rows(&mut self) -> Result<Option<RecordBatch>, Cause> {
+        let mut known: usize = self.parts.iter().map(|part| part.rows.num_rows()).sum();
+        while known < ROWS_MAX
+            && let Some(Change { cycle, removed, added }) = self.follower.next_change()?
+        {
+            let removed = removed.into_iter().map(|rows| Part { cycle, change: "delete", rows });
+            let added = added.into_iter().map(|rows| Part { cycle, change: "insert", rows });
+            for part in removed.chain(added) {
+                known += part.rows.num_rows();
+                self.parts.push_back(part);
+            }
+        }
+        match known {
+            0 => Ok(None),
+            _ => self.taken().map(Some),
+        }
+    }
+
+    /// Takes the first rows of what is known.
+    fn taken(&mut self) -> Result<RecordBatch, Cause> {
+        let (mut taken, mut room) = (Vec::new(), ROWS_MAX);
+        while room > 0
+            && let Some(Part { cycle, change, rows }) = self.parts.pop_front()
+        {
+            let count = rows.num_rows().min(room);
+            if count < rows.num_rows() {
+                let rest = rows.slice(count, rows.num_rows() - count);
+                self.parts.push_front(Part { cycle, change, rows: rest });
+            }
+            room -= count;
+            taken.push(Part { cycle, change, rows: rows.slice(0, count) });
+        }
+        self.together(&taken)
+    }
+
+    fn together(&self, parts: &[Part]) -> Result<RecordBatch, Cause> {
+        let counted = || parts.iter().map(|part| (part, part.rows.num_rows()));
+        let cycles = counted().flat_map(|(part, count)| std::iter::repeat_n(part.cycle as i64, count));
+        let changes = counted().flat_map(|(part, count)| std::iter::repeat_n(part.change, count));
+        let mut columns: Vec<ArrayRef> = vec![
+            Arc::new(cycles.collect::<Int64Array>()),
+            Arc::new(changes.map(Some).collect::<StringArray>()),
+        ];
+        let failed = |error| {
+            Cause::resource(format!("the changes do not fit into one batch: {error}")).with_source(error)
+        };
+        for index in 0..self.schema.fields().len() - OWN {
+            let column: Vec<_> = parts.iter().map(|part| part.rows.column(index).as_ref()).collect();
+            columns.push(concat(&column).map_err(failed)?);
+        }
+        RecordBatch::try_new(Arc::clone(&self.schema), columns).map_err(failed)
+    }
+}

@@ -1,0 +1,86 @@
+//! What can be named in FROM, by name.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use datafusion::logical_expr::LogicalPlan;
+use tidemill_engine::Beginning;
+
+use crate::relations::source_definition::SourceDefinition;
+use crate::relations::stream_process::StreamProcessSet;
+
+/// A view: a named query.
+#[derive(Clone, Debug)]
+pub(crate) struct ViewDefinition {
+    /// Its columns as queries see them.
+    pub plan: LogicalPlan,
+    /// How its rows are kept in memory, to be read while it runs, if they are.
+    pub materialized: Option<Materialized>,
+    /// If it is running: its rows, which are read instead.
+    pub rows: Option<Arc<SourceDefinition>>,
+}
+
+impl ViewDefinition {
+    /// The columns with each row's coordinates.
+    pub fn point(&self) -> Option<[usize; 2]> {
+        self.materialized.as_ref()?.retained.point
+    }
+}
+
+/// Which rows a materialized view keeps, and how they are found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Retained {
+    /// How long, in units of the time column.
+    pub time: Option<i64>,
+    pub bytes_max: Option<usize>,
+    pub versions_max: Option<usize>,
+    /// The columns by which rows of a stream are found.
+    pub key: Option<Vec<usize>>,
+    pub time_column: Option<usize>,
+    pub point: Option<[usize; 2]>,
+}
+
+/// How a materialized view is kept.
+#[derive(Clone, Debug)]
+pub(crate) struct Materialized {
+    /// The query whose rows are kept.
+    pub stored: LogicalPlan,
+    pub retained: Retained,
+    /// The bound on the time from arrival to result.
+    pub max_latency: Option<Duration>,
+    /// Where it is to begin over durable sources.
+    pub beginning: Option<Beginning>,
+}
+
+/// Anything that can be named in FROM.
+#[derive(Clone, Debug)]
+pub(crate) enum Relation {
+    Source(Arc<SourceDefinition>),
+    View(Arc<ViewDefinition>),
+    Process(Arc<StreamProcessSet>),
+}
+
+/// Relations by name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NamedRelations {
+    relations: BTreeMap<String, Relation>,
+}
+
+impl NamedRelations {
+    pub fn get(&self, name: &str) -> Option<&Relation> {
+        self.relations.get(name)
+    }
+
+    pub fn add(&mut self, name: &str, relation: Relation) {
+        self.relations.insert(name.to_string(), relation);
+    }
+
+    pub fn remove(&mut self, name: &str) -> Option<Relation> {
+        self.relations.remove(name)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Relation)> {
+        self.relations.iter().map(|(name, relation)| (name.as_str(), relation))
+    }
+}

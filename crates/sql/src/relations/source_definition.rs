@@ -1,0 +1,143 @@
+//! The definition of a source of rows, whatever defined it: CREATE SOURCE or TABLE, a file name, or a generator.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::logical_expr::{Expr, TableSource};
+use tidemill_connect::memory::PushTarget;
+use tidemill_engine::{Cause, EventTime, Source, StreamSettings, SyncPolicy};
+
+use crate::relations::stored_rows::StoredRows;
+
+/// Opens a source that reads these of its columns (indexes into the raw schema); `None`: all.
+pub type OpenSource = dyn Fn(Option<&[usize]>) -> Result<Box<dyn Source>, Cause> + Send + Sync;
+
+/// A source of rows that can be opened.
+#[derive(Clone)]
+pub struct SourceDefinition {
+    /// Its name in plans and messages.
+    pub name: String,
+    /// The source's own columns.
+    pub raw: SchemaRef,
+    /// The columns that queries see.
+    pub schema: SchemaRef,
+    /// How the columns for queries are computed from the source's own, one expression for each; `None`: they are the
+    /// same.
+    pub computed: Option<Vec<Expr>>,
+    /// Its event time.
+    pub event_time: Option<EventTime>,
+    /// Whether its rows come in the order of event time.
+    pub ordered: bool,
+    /// After this long without rows it counts as idle.
+    pub idle_after: Option<Duration>,
+    /// How far its event times may be ahead of the time of day; `None`: unbounded.
+    pub max_ahead: Option<Duration>,
+    /// Whether it is read once, at the start, as a table.
+    pub is_table: bool,
+    /// For a table: the indexes of the columns that identify its rows; empty if rows may be equal in all columns.
+    pub key: Vec<usize>,
+    /// Whether it ends by itself.
+    pub is_finite: bool,
+    /// Whether opening it again gives the same rows at once: files do, sockets and standard input do not.
+    pub is_repeatable: bool,
+    /// Whether each query reads it from its beginning, although it may not end: a file that is followed. What cannot be read
+    /// again is read once for all queries of a database.
+    pub starts_over: bool,
+    /// Whether its rows come as they happen, so that it does not wait for a query that is slower than others.
+    pub is_live: bool,
+    /// How its rows are journaled in a pipeline; `None` if they are not.
+    pub durable: Option<DurableStream>,
+    /// If its rows are in a store of this process: how they are found there by time, place and key.
+    pub stored: Option<StoredRows>,
+    /// Where rows are put into it, if the program does that itself.
+    pub push: Option<PushTarget>,
+    /// Opens it.
+    pub open: Arc<OpenSource>,
+}
+
+impl SourceDefinition {
+    /// A stream of these columns that has no event time, never ends, gives different rows each time it is opened, and
+    /// is not journaled. Override the fields that differ.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tidemill_connect::generator::{Sequence, SequenceConfig};
+    /// use tidemill_connect::generator::sequence::sequence_schema;
+    /// use tidemill_sql::{Projected, SourceDefinition};
+    ///
+    /// let config = SequenceConfig { count: Some(9), ..Default::default() };
+    /// let open = move |columns: Option<&[usize]>| Projected::open(Sequence::new(config)?, columns);
+    /// let nine = SourceDefinition::new("nine", sequence_schema(), Arc::new(open));
+    /// let nine = SourceDefinition { is_finite: true, is_repeatable: true, ..nine };
+    /// assert!((nine.open)(Some(&[0])).unwrap().is_finite());
+    /// ```
+    pub fn new(name: &str, schema: SchemaRef, open: Arc<OpenSource>) -> SourceDefinition {
+        SourceDefinition {
+            name: name.to_string(),
+            raw: Arc::clone(&schema),
+            schema,
+            computed: None,
+            event_time: None,
+            ordered: false,
+            idle_after: None,
+            max_ahead: None,
+            is_table: false,
+            key: Vec::new(),
+            is_finite: false,
+            is_repeatable: false,
+            starts_over: false,
+            is_live: false,
+            durable: None,
+            stored: None,
+            push: None,
+            open,
+        }
+    }
+}
+
+/// How the rows of a source are journaled.
+#[derive(Clone, Debug, Default)]
+pub struct DurableStream {
+    /// The limits of its journal.
+    pub stream: StreamSettings,
+    /// When its journal is synced.
+    pub sync: SyncPolicy,
+    /// The version of the catalogue that defined it: a later source of the same name has another journal in a database.
+    pub version: u64,
+}
+
+impl SourceDefinition {
+    /// The name of its journal in a database, if it is journaled there.
+    pub(crate) fn stream_name(&self) -> Option<String> {
+        let version = self.durable.as_ref()?.version;
+        Some(format!("{}-{version}", self.name))
+    }
+}
+
+impl fmt::Debug for SourceDefinition {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("SourceDefinition").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// A definition in the form that DataFusion's planner needs.
+#[derive(Clone, Debug)]
+pub(crate) struct ScannedSource {
+    pub definition: Arc<SourceDefinition>,
+    /// Whether it represents the rows that came too late.
+    pub late: bool,
+}
+
+impl TableSource for ScannedSource {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.definition.schema)
+    }
+}
+
+/// The definition behind a scan.
+pub(crate) fn scanned(source: &dyn TableSource) -> Option<&ScannedSource> {
+    (source as &dyn Any).downcast_ref()
+}

@@ -1,0 +1,130 @@
+//! Words of other systems' SQL, and the same in ours: the hint of a statement that is refused and contains them.
+
+/// Words of another system.
+pub(super) struct ForeignWords {
+    /// Tokens divided by blanks. `_` stands for any one token, and `(*)` for a call's arguments; both are captured.
+    pub pattern: &'static str,
+    /// What to write: `{1}` is the first thing captured, `{from}` the relation behind FROM.
+    pub hint: &'static str,
+}
+
+const fn words(pattern: &'static str, hint: &'static str) -> ForeignWords {
+    ForeignWords { pattern, hint }
+}
+
+const WINDOW_START: &str = "the window is a relation: SELECT window_start, ... FROM tumble(TABLE({from}), {1}, {2}) \
+    GROUP BY window_start, window_end";
+const HOP_START: &str = "the window is a relation: SELECT window_start, ... FROM hop(TABLE({from}), {1}, {2}, {3}) \
+    GROUP BY window_start, window_end";
+const SESSION_START: &str = "the window is a relation: SELECT window_start, ... FROM session(TABLE({from}), {1}, {2}) \
+    GROUP BY window_start, window_end";
+const FIELD: &str =
+    "name the fields where the column is declared, {1} STRUCT<{2} VARCHAR>, and write {1}['{2}']";
+const JSON_FIELD: &str = "text is not searched for JSON: declare the column with its fields, \
+    STRUCT<name VARCHAR>, and write {1}['name']";
+const PROCESSING_TIME: &str = "windows need an event time: a column with WATERMARK FOR; now() is the time at which the \
+    cycle of a row was closed";
+const SOURCES: &str = "write SHOW SOURCES or SHOW VIEWS";
+const NO_INDEX: &str = "there are no indexes; joins and aggregates keep their state by key";
+
+/// All of them; the first that fits counts, so longer ones come before their beginnings.
+pub(super) const FOREIGN_WORDS: &[ForeignWords] = &[
+    // ksqlDB
+    words("EMIT CHANGES", "remove EMIT CHANGES: rows over a stream come as soon as they are known"),
+    words(
+        "EMIT FINAL",
+        "remove EMIT FINAL: a window is answered once, when the watermark has passed its end",
+    ),
+    words("CREATE STREAM _ AS", "write CREATE VIEW {1} AS, or CREATE SINK {1} AS ... WITH (connector = ...)"),
+    words("CREATE STREAM _", "write CREATE SOURCE {1} (...) WITH (connector = ..., format = ...)"),
+    words("CREATE OR REPLACE STREAM _", "write CREATE OR REPLACE SOURCE {1}, or VIEW {1} if it is a query"),
+    words("INSERT INTO _ VALUES", "rows come from sources: send them to one, or read them from a file"),
+    words("WINDOW TUMBLING (*)", "write FROM tumble(TABLE({from}), event_time, INTERVAL '1 minute')"),
+    words(
+        "WINDOW HOPPING (*)",
+        "write FROM hop(TABLE({from}), event_time, INTERVAL '10 seconds', INTERVAL '1 minute')",
+    ),
+    words("WINDOW SESSION (*)", "write FROM session(TABLE({from}), event_time, INTERVAL '5 minutes')"),
+    words(
+        "WITHIN _ _",
+        "bound the event times in ON: ... AND b.at BETWEEN a.at - INTERVAL '{1} {2}' AND a.at",
+    ),
+    words("LATEST_BY_OFFSET (*)", "write last_value({1})"),
+    words("EARLIEST_BY_OFFSET (*)", "write first_value({1})"),
+    words("COLLECT_LIST (*)", "write array_agg({1})"),
+    words("COLLECT_SET (*)", "write array_agg(DISTINCT {1})"),
+    words("EXTRACTJSONFIELD (*)", JSON_FIELD),
+    words("ROWTIME", "name the column that WATERMARK FOR declares; rows have no other time"),
+    words("SHOW STREAMS", SOURCES),
+    words("LIST STREAMS", SOURCES),
+    words("LIST TABLES", "write SHOW TABLES"),
+    words("PRINT _", "write SELECT * FROM the source that reads it"),
+    words(
+        "CREATE CONNECTOR",
+        "name the connector where it is used: CREATE SOURCE ... WITH (connector = 'kafka', ...)",
+    ),
+    words(
+        "KAFKA_TOPIC =",
+        "write WITH (connector = 'kafka', brokers = 'host:9092', topic = ..., format = 'json')",
+    ),
+    // Flink
+    words("TUMBLE_START (*)", WINDOW_START),
+    words("TUMBLE_END (*)", WINDOW_START),
+    words("TUMBLE_ROWTIME (*)", WINDOW_START),
+    words("HOP_START (*)", HOP_START),
+    words("HOP_END (*)", HOP_START),
+    words("SESSION_START (*)", SESSION_START),
+    words("SESSION_END (*)", SESSION_START),
+    words("GROUP BY TUMBLE (*)", WINDOW_START),
+    words("GROUP BY HOP (*)", HOP_START),
+    words("GROUP BY SESSION (*)", SESSION_START),
+    words("TABLE ( TUMBLE (*)", "write FROM tumble(TABLE({1}), {2}, {3})"),
+    words("TABLE ( HOP (*)", "write FROM hop(TABLE({1}), {2}, {3}, {4})"),
+    words("TABLE ( SESSION (*)", "write FROM session(TABLE({1}), {2}, {3})"),
+    words(
+        "TABLE ( CUMULATE (*)",
+        "there is no cumulate; write FROM tumble(TABLE({1}), {2}, {3}) for each size",
+    ),
+    words("DESCRIPTOR (*)", "name the column itself: {1}"),
+    words("PROCTIME (*)", PROCESSING_TIME),
+    words(
+        "CURRENT_WATERMARK (*)",
+        "a query does not see its watermark; late rows are those of late(TABLE({from}))",
+    ),
+    words(
+        "FOR SYSTEM_TIME AS OF",
+        "join the table itself: JOIN name ON ...; a row sees the table at its own cycle",
+    ),
+    words("UNIX_TIMESTAMP (*)", "write to_unixtime({1})"),
+    words("TO_TIMESTAMP_LTZ (*)", "write to_timestamp_millis({1})"),
+    words("JSON_VALUE (*)", JSON_FIELD),
+    words("JSON_QUERY (*)", JSON_FIELD),
+    words("TIMESTAMP_LTZ", "write TIMESTAMP; times are in UTC"),
+    words("properties.bootstrap.servers", "write brokers = 'host:9092'"),
+    words("scan.startup.mode", "write start = 'earliest' or start = 'latest'"),
+    words("CREATE TEMPORARY _ _", "write CREATE {1} {2}; without --database nothing outlives the session"),
+    words("EXECUTE STATEMENT SET", "write the sinks into one script: tidemill run FILE runs them together"),
+    // RisingWave
+    words(
+        "EMIT ON WINDOW CLOSE",
+        "remove EMIT ON WINDOW CLOSE: a window is answered once, when it has closed",
+    ),
+    words("FORMAT _ ENCODE _", "write format = '...' in WITH: csv, json, lines or line_protocol"),
+    words("CREATE INDEX", NO_INDEX),
+    words("properties.bootstrap.server", "write brokers = 'host:9092'"),
+    // PostgreSQL and its relatives
+    words("_ ->> _", FIELD),
+    words("_ -> _", FIELD),
+    words("_ #>> _", JSON_FIELD),
+    words("_ #> _", JSON_FIELD),
+    words("JSONB_EXTRACT_PATH_TEXT (*)", JSON_FIELD),
+    words("JSON_EXTRACT (*)", JSON_FIELD),
+    words("JSON_EXTRACT_PATH_TEXT (*)", JSON_FIELD),
+    words("TIME_BUCKET (*)", "write date_bin({1}, {2})"),
+    words("GEN_RANDOM_UUID (*)", "results do not depend on chance; number the rows where they come from"),
+    words("CREATE UNIQUE INDEX", NO_INDEX),
+    words("CREATE EXTENSION", "there are no extensions; SHOW FUNCTIONS lists what there is"),
+    words("CREATE FUNCTION", "functions are written in Rust and registered by name"),
+    words("CREATE SCHEMA", "there is only one catalogue"),
+    words("CREATE DATABASE", "a database is a folder: tidemill sql --database FOLDER"),
+];

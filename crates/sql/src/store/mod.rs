@@ -1,0 +1,11 @@
+//! Queries over rows in a store: what their conditions say about time, place and key, so that only the chunks with such
+//! rows are read.
+
+mod as_of;
+mod conditions;
+mod found;
+mod nearest;
+mod one_cycle;
+
+pub(crate) use as_of::{earlier_rows, pinned, same_versions};
+pub(crate) use found::{FoundRows, with_found_rows};

@@ -1,0 +1,40 @@
+//! Turns of queries that are answered at once.
+
+use tidemill_engine::Cause;
+
+/// Says when a query may be computed that reads only tables and materialized views. Such queries are computed on the thread
+/// that asks, beside the running ones; who has several such threads decides here how many compute at a time, and in which
+/// order.
+///
+/// See [`Planner::set_turns`](crate::Planner::set_turns).
+pub trait Turns: Send + Sync {
+    /// Waits until a query may begin. Its turn ends when the result is dropped.
+    ///
+    /// # Errors
+    /// Why it may not.
+    fn begin(&self) -> Result<Box<dyn Turn>, Cause>;
+}
+
+/// A turn of a query.
+pub trait Turn {
+    /// It is called every few milliseconds of computing, and may wait so that another query continues.
+    ///
+    /// # Errors
+    /// Why the query ends here.
+    fn go_on(&mut self) -> Result<(), Cause>;
+}
+
+/// Every query is computed at once, until its end.
+pub(crate) struct AtOnce;
+
+impl Turns for AtOnce {
+    fn begin(&self) -> Result<Box<dyn Turn>, Cause> {
+        Ok(Box::new(AtOnce))
+    }
+}
+
+impl Turn for AtOnce {
+    fn go_on(&mut self) -> Result<(), Cause> {
+        Ok(())
+    }
+}

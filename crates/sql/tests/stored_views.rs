@@ -1,0 +1,359 @@
+//! Materialized views with points, keys and earlier versions: each query answers what it answers over the same rows as a
+//! plain table, of which every row is looked at.
+
+mod memory_source;
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, TimestampNanosecondArray,
+};
+use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
+use tidemill_engine::{Cause, EventTime, Source};
+use tidemill_sql::{Generator, Planner, Reply, SourceDefinition, ViewHandle, parse};
+
+use memory_source::Batches;
+
+const ROWS: usize = 6000;
+const CYCLE_ROWS: u32 = 50;
+
+/// SplitMix64: the tests repeat.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ (mixed >> 31)) % end
+    }
+
+    fn some<T>(&mut self, value: T) -> Option<T> {
+        (self.below(20) > 0).then_some(value)
+    }
+}
+
+/// Cars, one in 100 ms, some without a coordinate.
+fn rows() -> RecordBatch {
+    let mut random = Random(11);
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..ROWS as i64));
+    let times: ArrayRef =
+        Arc::new(TimestampNanosecondArray::from_iter_values((0..ROWS as i64).map(|id| id * 100_000_000)));
+    let vids: ArrayRef = Arc::new(
+        (0..ROWS)
+            .map(|_| {
+                let vid = random.below(40) as i64;
+                random.some(vid)
+            })
+            .collect::<Int64Array>(),
+    );
+    let mut coordinate = || -> ArrayRef {
+        let value = |random: &mut Random| match random.below(200) {
+            0 => Some(f64::NAN),
+            1 => Some(f64::INFINITY),
+            2 => Some(-0.0),
+            value => random.some(value as f64 / 2.0),
+        };
+        Arc::new((0..ROWS).map(|_| value(&mut random)).collect::<Float64Array>())
+    };
+    let (x, y) = (coordinate(), coordinate());
+    let names: ArrayRef =
+        Arc::new(StringArray::from_iter_values((0..ROWS).map(|id| format!("car {}", id % 7))));
+    RecordBatch::try_from_iter_with_nullable([
+        ("id", ids, true),
+        ("at", times, true),
+        ("vid", vids, true),
+        ("x", x, true),
+        ("y", y, true),
+        ("name", names, true),
+    ])
+    .unwrap()
+}
+
+/// A planner with the stream `cars`, and the same rows as the table `plain`.
+fn planner() -> Planner {
+    let mut planner = Planner::new();
+    let settings = planner.settings_mut();
+    (settings.workers, settings.cycle_events, settings.cycle_fixed) = (2, CYCLE_ROWS, true);
+    let open = |columns: Option<&[usize]>| -> Result<Box<dyn Source>, Cause> {
+        let rows = columns.map_or_else(rows, |columns| rows().project(columns).unwrap());
+        let left = (0..rows.num_rows()).step_by(500).map(|start| rows.slice(start, 500)).collect();
+        Ok(Box::new(Batches { schema: rows.schema(), left }))
+    };
+    let cars = SourceDefinition {
+        event_time: Some(EventTime { column: 1, delay_ns: 0 }),
+        is_finite: true,
+        is_repeatable: true,
+        ..SourceDefinition::new("cars", rows().schema(), Arc::new(open))
+    };
+    let table = SourceDefinition { is_table: true, event_time: None, ..cars.clone() };
+    let generator = Generator::new("rows of a test", &[], move |_| Ok(cars.clone()));
+    planner.register_generator("car_rows", generator);
+    let generator = Generator::new("rows of a test", &[], move |_| Ok(table.clone()));
+    planner.register_generator("table_rows", generator);
+    execute(&mut planner, "CREATE VIEW cars AS SELECT * FROM car_rows()").unwrap();
+    execute(&mut planner, "CREATE VIEW plain AS SELECT *, st_point(x, y) AS point FROM table_rows()")
+        .unwrap();
+    planner
+}
+
+fn execute(planner: &mut Planner, sql: &str) -> Result<Reply, String> {
+    let statements = parse(sql, "case").map_err(|error| error.to_string())?;
+    let [statement] = statements.as_slice() else { panic!("one statement: {sql}") };
+    planner.execute(statement).map_err(|error| error.to_string())
+}
+
+/// Runs the pipeline of the defined view to its end, and lets queries read its rows.
+fn run(planner: &mut Planner) -> ViewHandle {
+    let running = planner.pipeline().unwrap().unwrap().open().unwrap().start().unwrap();
+    let view = running.views()[0].clone();
+    running.wait().unwrap();
+    let mut catalog = planner.catalog().clone();
+    catalog.attach_view(&view);
+    planner.set_catalog(catalog);
+    view
+}
+
+fn lines(planner: &mut Planner, sql: &str) -> Result<Vec<String>, String> {
+    let Reply::Rows(rows) = execute(planner, sql)? else { panic!("it reads only tables: {sql}") };
+    let options = FormatOptions::default().with_null("NULL");
+    let columns: Vec<_> =
+        rows.columns().iter().map(|column| ArrayFormatter::try_new(column, &options).unwrap()).collect();
+    let line = |row| columns.iter().map(|column| column.value(row).to_string()).collect::<Vec<_>>().join(" ");
+    Ok((0..rows.num_rows()).map(line).collect())
+}
+
+fn explained(planner: &mut Planner, sql: &str) -> String {
+    match execute(planner, &format!("EXPLAIN {sql}")) {
+        Ok(Reply::Text(text)) => text,
+        Ok(_) => panic!("a text"),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn condition(random: &mut Random) -> String {
+    let (x, y) = (random.below(100), random.below(100));
+    let at = random.below(700);
+    match random.below(16) {
+        0 => format!("vid = {}", random.below(45)),
+        1 => format!("at >= to_timestamp({at})"),
+        2 => format!("at BETWEEN to_timestamp({at}) AND to_timestamp({})", at + 20),
+        3 => format!("to_timestamp({at}) > at"),
+        4 => format!("x >= {x} AND x <= {} AND y BETWEEN {y} AND {}", x + 10, y + 20),
+        5 => format!("x > {x} AND y < {y} AND x < {}", x + 3),
+        6 => format!("y >= {y}"),
+        7 => format!("st_dwithin(point, st_point({x}, {y}), {})", random.below(30)),
+        8 => format!("st_distance(st_point({x}, {y}), point) < {}", random.below(20)),
+        9 => format!("st_within(point, st_makeenvelope({x}, {y}, {}, {}))", x + 15, y + 5),
+        10 => format!("st_intersects([x, y], st_makeenvelope({x}, {y}, {}, {}))", x + 1, y + 30),
+        11 => format!("name = 'car {}'", random.below(8)),
+        12 => "vid IS NULL".to_owned(),
+        13 => format!("(vid = {} OR x < {x})", random.below(40)),
+        14 => format!("vid = {} AND vid = {}", random.below(40), random.below(40)),
+        _ => format!("st_distance(point, st_point({x}, {y})) >= {}", random.below(90)),
+    }
+}
+
+fn query(random: &mut Random) -> String {
+    let conditions: Vec<String> = (0..random.below(4)).map(|_| condition(random)).collect();
+    let condition = match conditions.is_empty() {
+        true => String::new(),
+        false => format!(" WHERE {}", conditions.join(" AND ")),
+    };
+    let (x, y, count) = (random.below(100), random.below(100), random.below(12) + 1);
+    match random.below(6) {
+        0 => format!("SELECT id, vid, point FROM VIEW{condition} ORDER BY id"),
+        1 => format!("SELECT count(*), sum(id), min(at) FROM VIEW{condition}"),
+        2 => format!("SELECT id FROM VIEW{condition} ORDER BY at DESC LIMIT {count}"),
+        3 => format!(
+            "SELECT st_distance(point, st_point({x}, {y})) AS far FROM VIEW{condition} ORDER BY far LIMIT {count}"
+        ),
+        4 => format!(
+            "SELECT one.id, other.id FROM VIEW one JOIN VIEW other ON one.vid = other.vid AND one.id = other.id + 40
+             {} ORDER BY one.id",
+            condition
+                .replace("point", "one.point")
+                .replace(" x", " one.x")
+                .replace("(x", "(one.x")
+                .replace("[x, y]", "[one.x, one.y]")
+                .replace(" y ", " one.y ")
+                .replace(" at", " one.at")
+                .replace("vid ", "one.vid ")
+                .replace("name ", "one.name ")
+        ),
+        _ => format!(
+            "SELECT id IS NULL, st_distance(point, st_point({x}, {y})) FROM VIEW{condition}
+             ORDER BY st_distance([x, y], st_point({x}, {y})) LIMIT {count} OFFSET {}",
+            random.below(4)
+        ),
+    }
+}
+
+/// What both answer, or that both refuse.
+fn compare(planner: &mut Planner, query: &str, as_of: Option<u64>) {
+    let plain = match as_of {
+        None => "plain".to_owned(),
+        Some(cycle) => format!("(SELECT * FROM plain WHERE id < {})", (cycle + 1) * u64::from(CYCLE_ROWS)),
+    };
+    let expected = lines(planner, &query.replace("VIEW", &plain));
+    let as_of = as_of.map_or(String::new(), |cycle| format!(" AS OF CYCLE {cycle}"));
+    let asked = format!("{}{as_of}", query.replace("VIEW", "recent"));
+    let found = lines(planner, &asked);
+    match (&expected, &found) {
+        (Ok(expected), Ok(found)) => assert_eq!(found, expected, "{asked}"),
+        (Err(_), Err(_)) => {}
+        (expected, found) => panic!("{expected:?} and {found:?}\n{asked}"),
+    }
+    assert_eq!(lines(planner, &asked).ok(), found.ok(), "a second time: {asked}");
+}
+
+#[test]
+fn queries_over_a_view_answer_as_over_a_table() {
+    for options in [
+        "",
+        "key = 'vid'",
+        "point = 'x, y'",
+        "key = 'vid', point = 'x, y', retain = '1 day', retain_bytes = '64 MB'",
+    ] {
+        let mut planner = planner();
+        let with = if options.is_empty() { String::new() } else { format!(" WITH ({options})") };
+        let point = if options.contains("point") { "" } else { ", st_point(x, y) AS point" };
+        let view = format!("CREATE MATERIALIZED VIEW recent AS SELECT *{point} FROM cars{with}");
+        execute(&mut planner, &view).unwrap();
+        run(&mut planner);
+        let mut random = Random(options.len() as u64);
+        for _ in 0..12 {
+            let query = query(&mut random);
+            compare(&mut planner, &query, None);
+            let cycle = random.below(ROWS as u64 / u64::from(CYCLE_ROWS));
+            compare(&mut planner, &query, Some(cycle));
+        }
+    }
+}
+
+#[test]
+fn a_view_of_the_last_rows_is_found_by_place_too() {
+    let mut planner = planner();
+    let view =
+        "CREATE MATERIALIZED VIEW recent PRIMARY KEY (vid) AS SELECT * FROM cars WITH (point = 'x, y')";
+    execute(&mut planner, view).unwrap();
+    run(&mut planner);
+    let last = "SELECT max(id) FROM plain GROUP BY vid";
+    let expected = format!(
+        "SELECT id FROM plain WHERE id IN ({last}) AND st_dwithin(point, st_point(50, 50), 30) ORDER BY id"
+    );
+    let expected = lines(&mut planner, &expected).unwrap();
+    assert!(expected.len() > 3);
+    let near = "SELECT id FROM recent WHERE st_dwithin(point, st_point(50, 50), 30) ORDER BY id";
+    assert_eq!(lines(&mut planner, near).unwrap(), expected);
+    let of_key = "SELECT id FROM recent WHERE vid = 7";
+    assert_eq!(
+        lines(&mut planner, of_key).unwrap(),
+        lines(&mut planner, "SELECT max(id) FROM plain WHERE vid = 7").unwrap()
+    );
+    assert!(explained(&mut planner, of_key).contains("by key, 1 found"));
+}
+
+#[test]
+fn only_the_chunks_that_are_needed_are_read() {
+    let mut planner = planner();
+    let view = "CREATE MATERIALIZED VIEW recent AS SELECT * FROM cars
+        WITH (retain_bytes = '1 MB', key = 'vid', point = 'x, y')";
+    execute(&mut planner, view).unwrap();
+    let view = run(&mut planner);
+    assert!(view.store().statistics().rows > 5000);
+    let examined = |planner: &mut Planner, sql: &str| {
+        let text = explained(planner, sql);
+        let numbers = text.split("rows examined").next().unwrap().rsplit(", ").next().unwrap();
+        let examined: u64 = numbers.split(' ').next().unwrap().parse().unwrap();
+        (examined, text)
+    };
+    for (sql, examined_max) in [
+        ("SELECT * FROM recent WHERE vid = 7", 300),
+        ("SELECT * FROM recent WHERE vid = 7 AND at > to_timestamp(590)", 60),
+        ("SELECT * FROM recent WHERE at BETWEEN to_timestamp(100) AND to_timestamp(101)", 1000),
+        ("SELECT * FROM recent WHERE st_dwithin(point, st_point(20, 20), 1)", 600),
+        ("SELECT * FROM recent WHERE x BETWEEN 20 AND 21 AND y BETWEEN 20 AND 21", 600),
+        ("SELECT vid FROM recent ORDER BY st_distance(point, st_point(20, 20)) LIMIT 5", 1500),
+    ] {
+        let (examined, text) = examined(&mut planner, sql);
+        assert!(examined <= examined_max, "{sql}: {text}");
+    }
+    let text = explained(
+        &mut planner,
+        "SELECT vid FROM recent ORDER BY st_distance(point, st_point(20, 20)) LIMIT 5",
+    );
+    assert!(
+        text.contains("view recent as of cycle 120: ") && text.contains("5 found, nearest rows only"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_cannot_be_kept_or_read_is_refused() {
+    let mut planner = planner();
+    for (sql, expected) in [
+        (
+            "CREATE MATERIALIZED VIEW v AS SELECT * FROM cars WITH (point = 'x')",
+            "a point has two coordinates",
+        ),
+        (
+            "CREATE MATERIALIZED VIEW v AS SELECT * FROM cars WITH (point = 'x, z')",
+            "the view has no column 'z'",
+        ),
+        (
+            "CREATE MATERIALIZED VIEW v AS SELECT * FROM cars WITH (point = 'x, name')",
+            "cannot be a coordinate",
+        ),
+        (
+            "CREATE MATERIALIZED VIEW v AS SELECT vid FROM cars WITH (retain = '1 minute')",
+            "have no event time",
+        ),
+        (
+            "CREATE MATERIALIZED VIEW v AS SELECT id FROM cars WITH (retain = '1 minute', time = 'id')",
+            "is not a timestamp",
+        ),
+        (
+            "CREATE MATERIALIZED VIEW v AS SELECT vid, count(*) AS n FROM cars GROUP BY 1 WITH (retain_bytes = 99999)",
+            "keeps the last row of each key",
+        ),
+        ("CREATE MATERIALIZED VIEW v AS SELECT * FROM cars WITH (retain_bytes = 1000)", "at least 64 KB"),
+        (
+            "CREATE MATERIALIZED VIEW v AS SELECT * FROM cars WITH (retian = '1 minute')",
+            "unknown option `retian`",
+        ),
+        ("SELECT * FROM plain AS OF CYCLE 3", "reads no materialized view that runs"),
+        ("SELECT * FROM plain AS OF CYCLE x", "expected the number of a cycle"),
+        ("CREATE VIEW v AS SELECT * FROM plain AS OF CYCLE 3", "AS OF is only for a SELECT"),
+    ] {
+        let refused = execute(&mut planner, sql).err().unwrap_or_else(|| panic!("{sql}"));
+        assert!(refused.contains(expected), "{sql}: {refused}");
+    }
+    let view = "CREATE MATERIALIZED VIEW recent AS SELECT * FROM cars
+        WITH (retain = '10 seconds', retain_versions = 20)";
+    execute(&mut planner, view).unwrap();
+    let view = run(&mut planner);
+    let statistics = view.store().statistics();
+    assert!(statistics.rows_dropped > 5000 && statistics.rows >= 100, "{statistics:?}");
+    assert_eq!(lines(&mut planner, "SELECT max(id), count(*) > 99 FROM recent").unwrap(), ["5999 true"]);
+    assert_eq!(lines(&mut planner, "SELECT max(id) FROM recent AS OF CYCLE 110").unwrap(), ["5549"]);
+    assert_eq!(
+        lines(&mut planner, "SELECT max(id) FROM recent AS OF TIMESTAMP '1970-01-01 00:09:35'").unwrap(),
+        ["5749"]
+    );
+    for (sql, expected) in [
+        (
+            "SELECT * FROM recent AS OF CYCLE 50",
+            "cycle 50 is no longer kept; the cycles 100 to 120 can be read",
+        ),
+        ("SELECT * FROM recent AS OF CYCLE 4711", "cycle 4711 has not been committed yet"),
+        ("SELECT * FROM recent AS OF TIMESTAMP '1970-01-01 00:00:10'", "the cycles 100 to 120 can be read"),
+        (
+            "SELECT * FROM recent AS OF CYCLE 110 JOIN recent other ON true AS OF CYCLE 111",
+            "AS OF in two places",
+        ),
+    ] {
+        let refused = execute(&mut planner, sql).err().unwrap_or_else(|| panic!("{sql}"));
+        assert!(refused.contains(expected), "{sql}: {refused}");
+    }
+}

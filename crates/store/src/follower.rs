@@ -1,0 +1,182 @@
+//! Follows a store: the rows that it has, and then what each cycle changes.
+
+use arrow_array::RecordBatch;
+use tidemill_core::Cause;
+
+use crate::chunk::Chunk;
+use crate::config::Contents;
+use crate::keys::KeyEquality;
+use crate::marks::Mark;
+use crate::reader::StoreReader;
+use crate::selection::Selection;
+use crate::version::{Place, Version};
+
+/// What a cycle has changed: the rows that were there before and are there no more, and those that have come. A row that a
+/// table has replaced is among both, once with its old and once with its new values.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// The cycle after which the store was so.
+    pub cycle: u64,
+    /// The rows that are gone.
+    pub removed: Vec<RecordBatch>,
+    /// The rows that have come.
+    pub added: Vec<RecordBatch>,
+}
+
+/// Follows a store, a cycle at a time and without a gap: first all rows that it has, then what each cycle changes. It holds
+/// no rows between two looks, and the writer does not know of it.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tidemill_core::arrow::array::{Int64Array, RecordBatch};
+/// use tidemill_store::{Contents, Follower, StoreConfig, StoreWriter};
+///
+/// let column = |values: Vec<i64>| Arc::new(Int64Array::from(values)) as _;
+/// let rows = |keys, values| RecordBatch::try_from_iter([("k", column(keys)), ("v", column(values))]);
+/// let first = rows(vec![1, 2], vec![10, 20])?;
+/// let config = StoreConfig { key: Some(vec![0]), contents: Contents::LastOfKey, ..StoreConfig::new(&first.schema()) };
+/// let (mut writer, reader) = StoreWriter::new(config)?;
+/// let mut follower = Follower::new(&reader);
+/// writer.append(3, &[first.clone()])?;
+/// writer.append(4, &[rows(vec![2], vec![21])?])?;
+/// let content = follower.next_change()?.expect("there are rows");
+/// assert_eq!((content.cycle, content.added.len()), (4, 1));
+///
+/// writer.append(5, &[rows(vec![2], vec![22])?])?;
+/// let change = follower.next_change()?.expect("there is a change");
+/// assert_eq!((change.cycle, &change.removed[0]), (5, &rows(vec![2], vec![21])?));
+/// assert_eq!(change.added[0], rows(vec![2], vec![22])?);
+/// assert!(follower.next_change()?.is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Follower {
+    reader: StoreReader,
+    /// What it has given; `None`: nothing yet.
+    given: Option<Given>,
+}
+
+/// The version up to which a follower has given changes.
+#[derive(Clone, Copy)]
+struct Given {
+    cycle: u64,
+    first: u64,
+    end: u64,
+}
+
+impl Follower {
+    /// Follows the store from the rows that it has at the first look.
+    pub fn new(reader: &StoreReader) -> Follower {
+        Follower { reader: reader.clone(), given: None }
+    }
+
+    /// The store.
+    pub fn reader(&self) -> &StoreReader {
+        &self.reader
+    }
+
+    /// The cycle up to which it has given all changes; `None`: it has given nothing yet.
+    pub fn cycle(&self) -> Option<u64> {
+        self.given.map(|given| given.cycle)
+    }
+
+    /// What the next cycle that changed something has changed; the first time, all rows. `None`: there is none yet. It does
+    /// not wait.
+    ///
+    /// # Errors
+    /// [`Cause::resource`] if so many cycles have come since the last look that the store no longer keeps the version
+    /// after the last one given. The changes in between cannot be known any more.
+    pub fn next_change(&mut self) -> Result<Option<Change>, Cause> {
+        let newest = self.reader.latest();
+        let Some(given) = self.given else {
+            return self.begin(newest);
+        };
+        let marks = &newest.published.marks;
+        let Some(mark) = marks.first_after(given.cycle) else { return Ok(None) };
+        let has_gap = newest.published.gone.is_some_and(|gone| {
+            // The rows of the version that was given are needed too, if there were any.
+            let is_given_gone = marks.oldest().is_none_or(|oldest| oldest.cycle > given.cycle);
+            gone > given.cycle || is_given_gone && given.end > given.first
+        });
+        if has_gap {
+            return Err(behind(given.cycle, &mark));
+        }
+        let change = self.change(&newest, given, mark)?;
+        self.given = Some(Given { cycle: mark.cycle, first: mark.first, end: mark.end });
+        Ok(Some(change))
+    }
+
+    fn begin(&mut self, newest: Version) -> Result<Option<Change>, Cause> {
+        let Some(cycle) = newest.published.newest_cycle else { return Ok(None) };
+        let added = newest.select(&Selection::default())?.batches;
+        self.given = Some(Given { cycle, first: newest.first, end: newest.end });
+        Ok(match added.is_empty() {
+            true => None,
+            false => Some(Change { cycle, removed: Vec::new(), added }),
+        })
+    }
+
+    fn change(&self, newest: &Version, before: Given, mark: Mark) -> Result<Change, Cause> {
+        let rows = |cycle: u64, first: u64, end: u64| Version { cycle, first, end, ..newest.clone() };
+        let added = rows(mark.cycle, before.end.max(mark.first), mark.end);
+        let (removed, added) = match newest.config().contents {
+            Contents::AllRows => {
+                let dropped = rows(mark.cycle, before.first, mark.first.min(before.end));
+                let all = Selection::default();
+                (dropped.select(&all)?.batches, added.select(&all)?.batches)
+            }
+            Contents::LastOfKey => replaced(&rows(before.cycle, before.first, before.end), &added)?,
+        };
+        Ok(Change { cycle: mark.cycle, removed, added })
+    }
+}
+
+fn behind(cycle: u64, next: &Mark) -> Cause {
+    Cause::resource(format!(
+        "the reader has fallen behind: it has the changes up to cycle {cycle}, and those of before cycle {} are no \
+         longer kept; read faster, or keep more versions: WITH (retain_versions = 100000)",
+        next.cycle
+    ))
+}
+
+/// The rows of a table that new ones replace, and the new ones. Rows that were only stored again are in neither.
+fn replaced(before: &Version, new: &Version) -> Result<(Vec<RecordBatch>, Vec<RecordBatch>), Cause> {
+    let (mut removed, mut added) = (Vec::new(), Vec::new());
+    let mut work = new.work();
+    let mut shown = Vec::new();
+    let all = Selection::default();
+    new.visit(&all, &mut work, |place| shown.push(place))?;
+    for place in shown {
+        match previous(before, place)? {
+            Some(old) if is_same(old, place) => {}
+            old => {
+                removed.extend(old);
+                added.push(place);
+            }
+        }
+    }
+    Ok((before.gather(removed, &all)?, new.gather(added, &all)?))
+}
+
+/// The row with the same key that a version shows.
+fn previous<'a>(version: &'a Version, place: Place<'a>) -> Result<Option<Place<'a>>, Cause> {
+    let Some(hasher) = &version.shared.hasher else { return Ok(None) };
+    let key = hasher.key_of(&place.chunk.rows);
+    let mut next = place.chunk.before(place.chunk.first + place.row as u64);
+    while let Some(number) = next.filter(|number| *number >= version.first) {
+        let Some(chunk) = version.chunks().find(number) else { return Ok(None) };
+        let row = (number - chunk.first) as usize;
+        if number < version.end && chunk.is_shown(row, version.cycle) {
+            let equality = KeyEquality::new(hasher, &hasher.key_of(&chunk.rows), &key)?;
+            if equality.is_equal(row, place.row) {
+                return Ok(Some(Place { chunk, row }));
+            }
+        }
+        next = chunk.before(number);
+    }
+    Ok(None)
+}
+
+fn is_same(one: Place<'_>, other: Place<'_>) -> bool {
+    let row = |chunk: &Chunk, row: usize| chunk.rows.slice(row, 1);
+    row(one.chunk, one.row) == row(other.chunk, other.row)
+}

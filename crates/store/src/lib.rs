@@ -1,0 +1,65 @@
+//! Rows in memory by time, place and key, with a version for each cycle.
+//!
+//! A [`StoreWriter`] stores the rows of each cycle and publishes a [`Version`]; [`StoreReader`]s read versions from any
+//! thread. A version does not change, and stays as long as someone reads it. Readers and the writer never wait for each
+//! other.
+//!
+//! Rows are kept in *chunks*: immutable columns, with the range of times and the box of points in each. A small open chunk
+//! takes the newest rows, in pieces. An index leads from each key to its newest row, and each row to the one before with
+//! the same key. So a reader finds rows by key, time and place without looking into other chunks.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use tidemill_core::arrow::array::{Float64Array, Int64Array, RecordBatch};
+//! use tidemill_store::{Selection, StoreConfig, StoreWriter};
+//!
+//! let numbers = |values: Vec<i64>| Arc::new(Int64Array::from(values)) as _;
+//! let coordinates = |values: Vec<f64>| Arc::new(Float64Array::from(values)) as _;
+//! let cars = |vids, times, x, y| {
+//!     let columns = [("vid", numbers(vids)), ("at", numbers(times)), ("x", coordinates(x)), ("y", coordinates(y))];
+//!     RecordBatch::try_from_iter(columns)
+//! };
+//! let first = cars(vec![7, 8], vec![10, 11], vec![0.0, 5.0], vec![0.0, 5.0])?;
+//! let config =
+//!     StoreConfig { key: Some(vec![0]), time: Some(1), point: Some([2, 3]), ..StoreConfig::new(&first.schema()) };
+//! let (mut writer, reader) = StoreWriter::new(config)?;
+//! writer.append(0, &[first])?;
+//! writer.append(1, &[cars(vec![7], vec![20], vec![1.0], vec![1.0])?])?;
+//!
+//! let now = reader.latest();
+//! let last_of_seven = now.newest(&[numbers(vec![7])], &Selection::default())?;
+//! assert_eq!(last_of_seven.batches[0], cars(vec![7], vec![20], vec![1.0], vec![1.0])?);
+//! let nearest = now.nearest((4.0, 4.0), 1, &Selection::default())?;
+//! assert_eq!(nearest.batches[0], cars(vec![8], vec![11], vec![5.0], vec![5.0])?);
+//! assert_eq!(reader.as_of_cycle(0)?.read()?.num_rows(), 2);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod chunk;
+mod chunk_list;
+mod columns;
+mod config;
+mod follower;
+mod key_index;
+mod keys;
+mod marks;
+mod nearest;
+mod place;
+mod reader;
+mod retention;
+mod selection;
+mod shared;
+mod sink;
+mod snapshot;
+mod version;
+mod writer;
+
+pub use config::{Contents, Retention, StoreConfig};
+pub use follower::{Change, Follower};
+pub use place::{Area, distance};
+pub use reader::StoreReader;
+pub use selection::{Found, Selection, Work};
+pub use shared::StoreStatistics;
+pub use sink::StoreSink;
+pub use version::Version;
+pub use writer::StoreWriter;

@@ -1,0 +1,365 @@
+//! The write side of a store: one version for each cycle.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use arc_swap::ArcSwap;
+use arrow_array::{RecordBatch, UInt32Array};
+use arrow_select::take::take_record_batch;
+use tidemill_core::Cause;
+
+use crate::chunk::{Chunk, NEVER, bytes_of, too_large};
+use crate::chunk_list::ChunkList;
+use crate::config::{Contents, StoreConfig};
+use crate::key_index::KeyIndexWriter;
+use crate::keys::{KeyEquality, KeyHasher};
+use crate::marks::{Mark, Marks};
+use crate::reader::StoreReader;
+use crate::shared::{Published, Shared, StoreStatistics};
+
+/// A chunk is complete when it has this many rows.
+pub(crate) const CHUNK_ROWS: usize = 1 << 14;
+/// Or this many bytes, or a thirty-second of what the store may hold.
+const CHUNK_BYTES: usize = 4 << 20;
+/// Pieces of the open chunk are merged up to this many rows.
+const PIECE_ROWS: usize = 1 << 10;
+/// How many rows ahead the index's memory is fetched.
+const AHEAD: usize = 16;
+/// How many rows of a table may be outdated, however small it is.
+pub(crate) const SPARE_ROWS: u64 = 1 << 16;
+
+/// Stores the rows of each cycle, and publishes a version for it. There is one for each store.
+///
+/// Publishing copies no rows and no list of all chunks, and costs the same however large the store is.
+pub struct StoreWriter {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) chunks: ChunkList,
+    pub(crate) index: Option<KeyIndexWriter>,
+    pub(crate) marks: Marks,
+    pub(crate) newest_cycle: Option<u64>,
+    /// The last cycle whose version was dropped, or may have been.
+    pub(crate) gone: Option<u64>,
+    /// The number of the first row of the newest version.
+    pub(crate) first: u64,
+    /// The number of the next row.
+    pub(crate) next: u64,
+    /// The largest time of all rows.
+    pub(crate) latest: i64,
+    /// The largest time when the open chunk began.
+    pub(crate) opened_at: i64,
+    /// How many keys a table has.
+    pub(crate) keys: u64,
+    /// The rows of a table before this number are outdated or were stored again.
+    pub(crate) cleaned: u64,
+    /// The bytes of all complete chunks, and of those that the newest version has.
+    pub(crate) complete_bytes: usize,
+    pub(crate) shown_bytes: usize,
+    pub(crate) rows_dropped: u64,
+    pub(crate) chunks_dropped: u64,
+}
+
+impl StoreWriter {
+    /// An empty store, and the handle to read it.
+    ///
+    /// # Errors
+    /// As for [`StoreConfig::check`].
+    pub fn new(config: StoreConfig) -> Result<(StoreWriter, StoreReader), Cause> {
+        config.check()?;
+        let hasher = config.key.as_ref().map(|key| KeyHasher::new(&config.schema, key)).transpose()?;
+        let index = hasher.is_some().then(KeyIndexWriter::new);
+        let published = Published {
+            chunks: Arc::default(),
+            index: index.as_ref().map(KeyIndexWriter::index),
+            marks: Marks::default(),
+            newest_cycle: None,
+            gone: None,
+            first: 0,
+            end: 0,
+            statistics: StoreStatistics::default(),
+        };
+        let (current, staged) = (ArcSwap::from_pointee(published), ArcSwap::default());
+        let shared = Arc::new(Shared { config, hasher, current, staged });
+        let writer = StoreWriter {
+            shared: shared.clone(),
+            chunks: ChunkList::default(),
+            index,
+            marks: Marks::default(),
+            newest_cycle: None,
+            gone: None,
+            first: 0,
+            next: 0,
+            latest: i64::MIN,
+            opened_at: i64::MIN,
+            keys: 0,
+            cleaned: 0,
+            complete_bytes: 0,
+            shown_bytes: 0,
+            rows_dropped: 0,
+            chunks_dropped: 0,
+        };
+        Ok((writer, StoreReader { shared }))
+    }
+
+    /// A handle to read the store.
+    pub fn reader(&self) -> StoreReader {
+        StoreReader { shared: self.shared.clone() }
+    }
+
+    /// The last cycle whose rows it has.
+    pub fn newest_cycle(&self) -> Option<u64> {
+        self.newest_cycle
+    }
+
+    /// Stores the rows of a cycle, in order, and publishes the version. Readers see all of them or, on an error, none.
+    ///
+    /// # Errors
+    /// [`Cause::resource`] if the store is strict and would hold too much; [`Cause::bug`] if the cycle is not after the
+    /// last one, or the rows have other columns.
+    pub fn append(&mut self, cycle: u64, batches: &[RecordBatch]) -> Result<(), Cause> {
+        if let Some(newest) = self.newest_cycle.filter(|newest| *newest >= cycle) {
+            return Err(Cause::bug(format!("a store was given cycle {cycle} after cycle {newest}")));
+        }
+        let wrong = batches.iter().find(|rows| rows.schema_ref() != &self.shared.config.schema);
+        if let Some(wrong) = wrong {
+            return Err(Cause::bug(format!("a store was given rows of other columns: {:?}", wrong.schema())));
+        }
+        if batches.iter().any(|rows| rows.num_rows() > 0) {
+            self.store(cycle, batches)?;
+        }
+        self.newest_cycle = Some(cycle);
+        self.publish();
+        Ok(())
+    }
+
+    fn store(&mut self, cycle: u64, batches: &[RecordBatch]) -> Result<(), Cause> {
+        let hashes = self.hashes(batches)?;
+        self.check_rows(batches, &hashes)?;
+        let again = self.rows_to_store_again()?;
+        let hashes_again = self.hashes(&again)?;
+        let added_from = self.chunks.open.len();
+        for rows in again.iter().chain(batches) {
+            self.add_pieces(rows)?;
+        }
+        // The index may lead readers to the new rows before they are published.
+        self.shared.staged.store(Arc::new(self.chunks.clone()));
+        if self.index.is_some() {
+            let hashes: Vec<u64> = hashes_again.into_iter().chain(hashes).flatten().collect();
+            self.link(added_from, &hashes, cycle)?;
+        }
+        self.merge_pieces()?;
+        self.complete_chunks()?;
+        self.drop_old_rows();
+        self.keep_version(Mark { cycle, first: self.first, end: self.next, latest: self.latest });
+        Ok(())
+    }
+
+    fn hashes(&self, batches: &[RecordBatch]) -> Result<Vec<Vec<u64>>, Cause> {
+        let Some(hasher) = &self.shared.hasher else { return Ok(Vec::new()) };
+        batches.iter().map(|rows| hasher.hashes(&hasher.key_of(rows), rows.num_rows())).collect()
+    }
+
+    /// Checks a strict store's limit on rows.
+    fn check_rows(&self, batches: &[RecordBatch], hashes: &[Vec<u64>]) -> Result<(), Cause> {
+        let retention = &self.shared.config.retention;
+        let added: usize = batches.iter().map(RecordBatch::num_rows).sum();
+        let rows_max = retention.rows_max as u64;
+        let columns = batches.iter().flat_map(RecordBatch::columns);
+        let bytes = self.bytes() + columns.map(bytes_of).sum::<usize>();
+        if retention.is_strict && bytes > retention.bytes_max {
+            return Err(Cause::resource(format!(
+                "the rows need {bytes} bytes in memory, but at most {} are allowed; keep fewer or shorter values",
+                retention.bytes_max
+            )));
+        }
+        match self.shared.config.contents {
+            _ if !retention.is_strict => Ok(()),
+            Contents::AllRows => {
+                let rows = self.next - self.first + added as u64;
+                if rows <= rows_max {
+                    return Ok(());
+                }
+                Err(Cause::resource(format!(
+                    "the result has {rows} rows in memory, but at most {rows_max} are allowed; raise \
+                     max_result_rows, or write to a file"
+                )))
+            }
+            Contents::LastOfKey => {
+                let is_new =
+                    |hash: &&u64| self.index.as_ref().is_some_and(|index| index.newest(**hash).is_none());
+                let may_be_too_many = self.keys + added as u64 > rows_max;
+                let new = || hashes.iter().flatten().filter(is_new).collect::<HashSet<_>>().len() as u64;
+                if !may_be_too_many || self.keys + new() <= rows_max {
+                    return Ok(());
+                }
+                Err(Cause::resource(format!(
+                    "the table has more than {rows_max} keys; raise max_result_rows, or group by fewer values"
+                )))
+            }
+        }
+    }
+
+    /// Puts rows behind the open chunk's.
+    fn add_pieces(&mut self, rows: &RecordBatch) -> Result<(), Cause> {
+        for start in (0..rows.num_rows()).step_by(CHUNK_ROWS) {
+            let piece = rows.slice(start, CHUNK_ROWS.min(rows.num_rows() - start));
+            let chunk = Chunk::new(&self.shared.config, self.next, piece, self.latest)?;
+            self.next = chunk.end();
+            self.latest = chunk.times.as_ref().map_or(self.latest, |times| times.latest);
+            self.chunks.open.push(Arc::new(chunk));
+        }
+        Ok(())
+    }
+
+    /// Leads from each new row to the one before with the same key, and from the key to the new one.
+    fn link(&mut self, added_from: usize, hashes: &[u64], cycle: u64) -> Result<(), Cause> {
+        let held = self.held_from();
+        let (chunks, shared) = (&self.chunks, &self.shared);
+        let (Some(index), Some(hasher)) = (&mut self.index, &shared.hasher) else { return Ok(()) };
+        let mut at = 0;
+        for chunk in &chunks.open[added_from..] {
+            let key = hasher.key_of(&chunk.rows);
+            let mut equalities: HashMap<u64, KeyEquality> = HashMap::new();
+            for row in 0..chunk.len() {
+                let number = chunk.first + row as u64;
+                if let Some(ahead) = hashes.get(at + AHEAD) {
+                    index.prefetch(*ahead);
+                }
+                let mut before = None;
+                index.set(hashes[at], number, held, |newest| {
+                    chunk.set_before(row, newest);
+                    before = newest;
+                });
+                at += 1;
+                let Some(table) = &chunk.table else { continue };
+                let mut ordinal = None;
+                while let Some(earlier) = before {
+                    let Some(other) = chunks.find(earlier) else { break };
+                    let equality = match equalities.entry(other.first) {
+                        std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
+                        std::collections::hash_map::Entry::Vacant(free) => {
+                            free.insert(KeyEquality::new(hasher, &hasher.key_of(&other.rows), &key)?)
+                        }
+                    };
+                    let other_row = (earlier - other.first) as usize;
+                    let ended = other.table.as_ref().filter(|_| equality.is_equal(other_row, row));
+                    if let Some(ended) = ended {
+                        ended.ended[other_row].store(cycle, Ordering::Relaxed);
+                        ordinal = Some(ended.ordinals[other_row].load(Ordering::Relaxed));
+                        break;
+                    }
+                    before = other.before(earlier);
+                }
+                let ordinal = ordinal.unwrap_or_else(|| {
+                    self.keys += 1;
+                    self.keys - 1
+                });
+                table.ordinals[row].store(ordinal, Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Merges small pieces of the open chunk. Like in a binary counter, a piece is merged with its neighbour until that has
+    /// at least twice its size. So each row is copied at most ten times, and a version lists few pieces.
+    fn merge_pieces(&mut self) -> Result<(), Cause> {
+        let open = &mut self.chunks.open;
+        loop {
+            let [.., before, last] = open.as_slice() else { return Ok(()) };
+            if before.len() >= 2 * last.len() || before.len() + last.len() > PIECE_ROWS {
+                return Ok(());
+            }
+            let merged = Chunk::merged(&self.shared.config, &open[open.len() - 2..], false)?;
+            open.truncate(open.len() - 2);
+            open.push(Arc::new(merged));
+        }
+    }
+
+    /// Makes complete chunks of the open one's pieces as soon as it has enough rows, or bytes, or covers enough time.
+    fn complete_chunks(&mut self) -> Result<(), Cause> {
+        let retention = &self.shared.config.retention;
+        let bytes_max = CHUNK_BYTES.min(retention.bytes_max / 32);
+        let slice = retention.time.map_or(i64::MAX, |time| (time / 16).max(1));
+        let (mut from, mut rows, mut bytes) = (0, 0, 0);
+        let mut complete = Vec::new();
+        for (at, piece) in self.chunks.open.iter().enumerate() {
+            (rows, bytes) = (rows + piece.len(), bytes + piece.bytes());
+            let latest = piece.times.as_ref().map_or(i64::MIN, |times| times.latest);
+            if self.opened_at == i64::MIN {
+                self.opened_at = latest;
+            }
+            let is_old = latest.saturating_sub(self.opened_at) >= slice;
+            if rows >= CHUNK_ROWS || bytes >= bytes_max || is_old {
+                complete.push(Arc::new(Chunk::merged(
+                    &self.shared.config,
+                    &self.chunks.open[from..=at],
+                    true,
+                )?));
+                (from, rows, bytes) = (at + 1, 0, 0);
+                self.opened_at = latest;
+            }
+        }
+        if from > 0 {
+            self.chunks.open.drain(..from);
+            self.add_complete(complete);
+        }
+        Ok(())
+    }
+
+    /// The rows of a table's oldest chunks that still count, once most rows are outdated. They are stored again, so that
+    /// these chunks can be dropped: each row is then copied once per at least as many new rows.
+    fn rows_to_store_again(&mut self) -> Result<Vec<RecordBatch>, Cause> {
+        let mut again = Vec::new();
+        while self.shared.config.contents == Contents::LastOfKey
+            && self.next - self.cleaned > 2 * self.keys + SPARE_ROWS
+        {
+            let Some(chunk) = self.chunks.complete.iter().find(|chunk| chunk.first >= self.cleaned) else {
+                break;
+            };
+            self.cleaned = chunk.end();
+            let counts = |row: &u32| chunk.is_shown(*row as usize, NEVER - 1);
+            let rows: UInt32Array = (0..chunk.len() as u32).filter(counts).collect::<Vec<_>>().into();
+            if !rows.is_empty() {
+                again.push(take_record_batch(&chunk.rows, &rows).map_err(|error| too_large(&error))?);
+            }
+        }
+        Ok(again)
+    }
+
+    /// The number of the first row that some version has.
+    pub(crate) fn held_from(&self) -> u64 {
+        self.marks.oldest().map_or(self.first, |mark| mark.first)
+    }
+
+    pub(crate) fn publish(&self) {
+        let chunks = Arc::new(self.chunks.clone());
+        let published = Published {
+            chunks: chunks.clone(),
+            index: self.index.as_ref().map(KeyIndexWriter::index),
+            marks: self.marks.clone(),
+            newest_cycle: self.newest_cycle,
+            gone: self.gone,
+            first: self.first,
+            end: self.next,
+            statistics: self.statistics(),
+        };
+        self.shared.current.store(Arc::new(published));
+        self.shared.staged.store(chunks);
+    }
+
+    fn statistics(&self) -> StoreStatistics {
+        let rows = match self.shared.config.contents {
+            Contents::AllRows => self.next - self.first,
+            Contents::LastOfKey => self.keys,
+        };
+        StoreStatistics {
+            rows,
+            chunks: self.chunks.complete.len() + self.chunks.open.len(),
+            bytes: self.bytes(),
+            index_bytes: self.index.as_ref().map_or(0, KeyIndexWriter::bytes),
+            versions: self.marks.len(),
+            rows_dropped: self.rows_dropped,
+            chunks_dropped: self.chunks_dropped,
+        }
+    }
+}

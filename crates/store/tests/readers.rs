@@ -1,0 +1,152 @@
+//! Readers beside a writer: each version they get is whole, stays as it is, and answers as if nothing else happened.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use tidemill_core::arrow::array::cast::AsArray;
+use tidemill_core::arrow::array::types::Int64Type;
+use tidemill_core::arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use tidemill_store::{Contents, Retention, Selection, StoreConfig, StoreReader, StoreWriter, Version};
+
+const KEYS: i64 = 500;
+const ROWS_PER_CYCLE: i64 = 37;
+
+fn column(values: impl Iterator<Item = i64>) -> ArrayRef {
+    Arc::new(values.collect::<Int64Array>())
+}
+
+/// The key of the row with this number: each key comes once in `KEYS` rows, in another order each time.
+fn key_of(number: i64) -> i64 {
+    let round = number / KEYS;
+    (number % KEYS * 7 + round * 13) % KEYS
+}
+
+/// The number of the last row before `end` with this key.
+fn last_of(key: i64, end: i64) -> Option<i64> {
+    (0..end).rev().take(2 * KEYS as usize).find(|number| key_of(*number) == key)
+}
+
+fn rows(cycle: i64) -> RecordBatch {
+    let numbers = cycle * ROWS_PER_CYCLE..(cycle + 1) * ROWS_PER_CYCLE;
+    let keys = column(numbers.clone().map(key_of));
+    RecordBatch::try_from_iter([("key", keys), ("number", column(numbers))]).unwrap()
+}
+
+fn numbers(batches: &[RecordBatch]) -> Vec<i64> {
+    batches.iter().flat_map(|rows| rows.column(1).as_primitive::<Int64Type>().values().to_vec()).collect()
+}
+
+/// Checks a version by what its cycle says that it has.
+fn check(version: &Version, contents: Contents, step: i64) {
+    let Some(cycle) = version.cycle() else { return };
+    let end = (cycle as i64 + 1) * ROWS_PER_CYCLE;
+    let all = Selection::default();
+    for key in (0..KEYS).step_by(41).map(|key| (key + step) % KEYS) {
+        let found = version.newest(&[column([key].into_iter())], &all).unwrap();
+        assert_eq!(numbers(&found.batches), Vec::from_iter(last_of(key, end)), "key {key} at cycle {cycle}");
+        let of_key = Selection { key: Some(vec![column([key].into_iter())]), ..Selection::default() };
+        let found = version.select(&of_key).unwrap();
+        let first = end - version.stored_rows() as i64;
+        let expected: Vec<i64> = match contents {
+            Contents::AllRows => (first..end).filter(|number| key_of(*number) == key).collect(),
+            Contents::LastOfKey => last_of(key, end).into_iter().collect(),
+        };
+        assert_eq!(numbers(&found.batches), expected, "key {key} at cycle {cycle}");
+    }
+    let read = version.read().unwrap();
+    assert_eq!(version.read().unwrap(), read, "the same rows twice");
+    match contents {
+        Contents::AllRows => {
+            let first = end - version.stored_rows() as i64;
+            assert!(numbers(&[read]).into_iter().eq(first..end));
+        }
+        Contents::LastOfKey => assert_eq!(read.num_rows() as i64, KEYS.min(end)),
+    }
+}
+
+fn read_until(end: &AtomicBool, reader: &StoreReader, contents: Contents, step: i64) {
+    let mut held = reader.latest();
+    for turn in step.. {
+        let version = reader.latest();
+        check(&version, contents, turn);
+        check(&held, contents, turn);
+        if let Some((oldest, newest)) = reader.cycles() {
+            let asked = oldest + (newest - oldest) / 2;
+            // It may be dropped between the two calls.
+            if let Ok(version) = reader.as_of_cycle(asked) {
+                assert_eq!(version.cycle(), Some(asked));
+                check(&version, contents, turn);
+            }
+        }
+        if turn % 3 == 0 {
+            held = version;
+        }
+        if end.load(Ordering::Relaxed) {
+            return;
+        }
+    }
+}
+
+fn readers_beside_a_writer(contents: Contents) {
+    let retention = Retention { bytes_max: 1 << 20, versions_max: 20, ..Retention::default() };
+    let schema = rows(0).schema();
+    let config = StoreConfig { contents, key: Some(vec![0]), retention, ..StoreConfig::new(&schema) };
+    let (mut writer, reader) = StoreWriter::new(config).unwrap();
+    let end = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for step in 0..3 {
+            let (reader, end) = (reader.clone(), &end);
+            scope.spawn(move || read_until(end, &reader, contents, step));
+        }
+        for cycle in 0..4000 {
+            writer.append(cycle, &[rows(cycle as i64)]).unwrap();
+        }
+        end.store(true, Ordering::Relaxed);
+    });
+    check(&reader.latest(), contents, 0);
+    assert!(contents == Contents::LastOfKey || reader.statistics().rows_dropped > 10_000);
+    assert!(reader.statistics().bytes <= 4 << 20, "{:?}", reader.statistics());
+}
+
+#[test]
+fn rows_of_a_stream_are_read_while_they_come() {
+    readers_beside_a_writer(Contents::AllRows);
+}
+
+#[test]
+fn a_table_is_read_while_it_changes() {
+    readers_beside_a_writer(Contents::LastOfKey);
+}
+
+#[test]
+fn a_version_that_is_held_keeps_its_rows_after_they_are_dropped() {
+    let retention = Retention { bytes_max: 1 << 16, versions_max: 1, ..Retention::default() };
+    let config = StoreConfig { key: Some(vec![0]), retention, ..StoreConfig::new(&rows(0).schema()) };
+    let (mut writer, reader) = StoreWriter::new(config).unwrap();
+    (0..20).for_each(|cycle| writer.append(cycle, &[rows(cycle as i64)]).unwrap());
+    let held = reader.latest();
+    (20..3000).for_each(|cycle| writer.append(cycle, &[rows(cycle as i64)]).unwrap());
+    assert!(reader.statistics().rows_dropped > 50_000);
+    // The index has forgotten these rows, so they are looked for.
+    check(&held, Contents::AllRows, 0);
+    let refused = reader.as_of_cycle(19).err().unwrap().to_string();
+    assert_eq!(refused, "cycle 19 is no longer kept; the cycles 2999 to 2999 can be read");
+}
+
+#[test]
+fn a_strict_store_refuses_what_is_too_much_and_keeps_what_it_has() {
+    for (contents, rows_max, expected) in [
+        (Contents::AllRows, 80, "the result has 111 rows in memory, but at most 80 are allowed"),
+        (Contents::LastOfKey, 80, "the table has more than 80 keys; raise max_result_rows"),
+    ] {
+        let retention = Retention { rows_max, is_strict: true, ..Retention::default() };
+        let config =
+            StoreConfig { contents, key: Some(vec![0]), retention, ..StoreConfig::new(&rows(0).schema()) };
+        let (mut writer, reader) = StoreWriter::new(config).unwrap();
+        (0..2).for_each(|cycle| writer.append(cycle, &[rows(cycle as i64)]).unwrap());
+        let refused = writer.append(2, &[rows(2)]).unwrap_err().to_string();
+        assert!(refused.contains(expected), "{refused}");
+        check(&reader.latest(), contents, 0);
+    }
+}
