@@ -332,6 +332,15 @@ fn source_use(
     }
 }
 
+/// What the world has seen when the disk stops. It must be on the disk; what comes later is of a time that never was. The world is
+/// locked until the disk stands still: otherwise a sink could commit a cycle in between, and the journal note it, which this
+/// world has never seen.
+fn stop(world: &Mutex<World>, disk: &FaultDisk) -> World {
+    let world = world.lock().unwrap();
+    disk.halt(0);
+    world.clone()
+}
+
 /// A query has, cycle by cycle, what the rows up to the cut give.
 fn check(query: usize, sink: &SinkWorld, late: &[Vec<bool>]) {
     let sources = QUERIES[query];
@@ -393,9 +402,7 @@ fn powerless(seed: u64) -> usize {
         let runs = start(&mut random, &setting, &disk, &world, &queries)
             .unwrap_or_else(|cause| panic!("seed {seed}: {cause}"));
         std::thread::sleep(Duration::from_micros(random.below(12_000)));
-        // What the world has seen until now must be on the disk; what comes after is of a time that never was.
-        let seen = world.lock().unwrap().clone();
-        disk.halt(0);
+        let seen = stop(&world, &disk);
         disk = match random.one_in(5) {
             true => disk.killed(),
             false => disk.power_loss(&mut torn),
@@ -447,8 +454,7 @@ fn lost_commits(seed: u64) -> bool {
     let rows_of =
         |sink: &SinkWorld| sink.cycles.values().next_back().map_or(0, |(positions, _)| positions[0]);
     eventually("some rows are committed", || rows_of(&world.lock().unwrap().sinks[0]) > 100);
-    let seen = world.lock().unwrap().clone();
-    disk.halt(0);
+    let seen = stop(&world, &disk);
     let disk = disk.power_loss(&mut fault_disk::Random(seed));
     runs.iter().for_each(|run| run.run.running.abort());
     drop(runs);
