@@ -1,7 +1,7 @@
 //! The questions that readers ask.
 
 use tidemill_core::Cause;
-use tidemill_store::{Area, Found, Selection, Version};
+use tidemill_store::{Area, SelectedRows, Selection, Version};
 
 use crate::accounts::{Accounts, DAYS, integers};
 use crate::rows::{LENGTH, SEGMENT, mixed};
@@ -67,7 +67,7 @@ impl Question {
     }
 
     /// Asks.
-    pub fn ask(&self, version: &Version, accounts: &Accounts) -> Result<Found, Cause> {
+    pub fn ask(&self, version: &Version, accounts: &Accounts) -> Result<SelectedRows, Cause> {
         let all = Selection::default();
         let since = Some((self.from, i64::MAX));
         let vid = || integers([self.vid].into_iter());

@@ -8,9 +8,10 @@ use arrow_buffer::{NullBuffer, ScalarBuffer};
 use arrow_select::concat::concat;
 use tidemill_core::Cause;
 
+use crate::area::Area;
 use crate::columns;
 use crate::config::{Contents, StoreConfig};
-use crate::place::{Area, Grid};
+use crate::grid::Grid;
 
 /// The cycle at which a row that was not replaced yet is replaced.
 pub(crate) const NEVER: u64 = u64::MAX;
@@ -21,7 +22,7 @@ pub(crate) struct Chunk {
     pub first: u64,
     pub rows: RecordBatch,
     pub times: Option<Times>,
-    pub places: Option<Places>,
+    pub points: Option<Points>,
     /// For each row, how many rows before it the previous row with the same hash of its key is; 0 if there is none.
     /// Empty without a key.
     pub back: Box<[AtomicU32]>,
@@ -40,7 +41,7 @@ pub(crate) struct Times {
 }
 
 /// The points of a chunk's rows.
-pub(crate) struct Places {
+pub(crate) struct Points {
     pub x: ScalarBuffer<f64>,
     pub y: ScalarBuffer<f64>,
     /// The box around all points.
@@ -81,12 +82,12 @@ impl Chunk {
                 Some(times_of(values, nulls, latest))
             }
         };
-        let places = match config.point {
+        let points = match config.point {
             None => None,
             Some([x, y]) => {
                 let x = columns::coordinates(rows.column(x)).ok_or_else(|| wrong(x))?;
                 let y = columns::coordinates(rows.column(y)).ok_or_else(|| wrong(y))?;
-                Some(places_of(x, y))
+                Some(points_of(x, y))
             }
         };
         let count = rows.num_rows();
@@ -96,7 +97,7 @@ impl Chunk {
             ended: (0..count).map(|_| AtomicU64::new(NEVER)).collect(),
             ordinals: (0..count).map(|_| AtomicU64::new(0)).collect(),
         });
-        let mut chunk = Chunk { first, rows, times, places, back, table, bytes: 0 };
+        let mut chunk = Chunk { first, rows, times, points, back, table, bytes: 0 };
         chunk.bytes = chunk.count_bytes();
         Ok(chunk)
     }
@@ -123,10 +124,10 @@ impl Chunk {
         Ok(merged)
     }
 
-    /// Sorts its rows by place.
+    /// Sorts its rows by their points.
     pub fn complete(&mut self) {
-        if let Some(places) = self.places.as_mut().filter(|places| places.grid.is_none()) {
-            places.grid = Some(Grid::new(&places.x, &places.y, &places.area));
+        if let Some(points) = self.points.as_mut().filter(|points| points.grid.is_none()) {
+            points.grid = Some(Grid::new(&points.x, &points.y, &points.area));
             self.bytes = self.count_bytes();
         }
     }
@@ -149,7 +150,7 @@ impl Chunk {
         let columns: usize = self.rows.columns().iter().map(bytes_of).sum();
         let per_row = self.back.len() * size_of::<u32>()
             + self.table.as_ref().map_or(0, |table| table.ended.len() * 2 * size_of::<u64>());
-        let grid = self.places.as_ref().and_then(|places| places.grid.as_ref()).map_or(0, Grid::bytes);
+        let grid = self.points.as_ref().and_then(|points| points.grid.as_ref()).map_or(0, Grid::bytes);
         columns + per_row + grid
     }
 
@@ -181,7 +182,7 @@ impl Chunk {
     /// Whether a row's point is in this box.
     pub fn is_in_area(&self, row: usize, area: Option<&Area>) -> bool {
         let Some(area) = area else { return true };
-        self.places.as_ref().is_some_and(|places| area.contains(places.x[row], places.y[row]))
+        self.points.as_ref().is_some_and(|points| area.contains(points.x[row], points.y[row]))
     }
 
     /// Whether rows of this chunk can be in this range of time.
@@ -193,7 +194,7 @@ impl Chunk {
     /// Whether rows of this chunk can be in this box.
     pub fn may_be_in_area(&self, area: Option<&Area>) -> bool {
         let Some(area) = area else { return true };
-        self.places.as_ref().is_some_and(|places| area.meets(&places.area))
+        self.points.as_ref().is_some_and(|points| area.meets(&points.area))
     }
 
     /// Whether all rows are in this range of time and in this box.
@@ -202,8 +203,8 @@ impl Chunk {
             let covers = |times: &Times| !times.has_nulls() && from <= times.range.0 && times.range.1 <= to;
             self.times.as_ref().is_some_and(covers)
         });
-        let covers = |places: &Places, area: &Area| !places.has_rows_without && area.covers(&places.area);
-        let in_area = |area: &Area| self.places.as_ref().is_some_and(|places| covers(places, area));
+        let covers = |points: &Points, area: &Area| !points.has_rows_without && area.covers(&points.area);
+        let in_area = |area: &Area| self.points.as_ref().is_some_and(|points| covers(points, area));
         in_time && area.is_none_or(in_area)
     }
 }
@@ -218,7 +219,7 @@ fn times_of(values: ScalarBuffer<i64>, nulls: Option<NullBuffer>, latest: i64) -
     Times { values, nulls, range, latest: latest.max(range.1) }
 }
 
-fn places_of(x: ScalarBuffer<f64>, y: ScalarBuffer<f64>) -> Places {
+fn points_of(x: ScalarBuffer<f64>, y: ScalarBuffer<f64>) -> Points {
     let (mut area, mut has_rows_without) = (Area::NOTHING, false);
     for (x, y) in x.iter().zip(y.iter()) {
         match x.is_nan() || y.is_nan() {
@@ -226,7 +227,7 @@ fn places_of(x: ScalarBuffer<f64>, y: ScalarBuffer<f64>) -> Places {
             false => area.include(*x, *y),
         }
     }
-    Places { x, y, area, has_rows_without, grid: None }
+    Points { x, y, area, has_rows_without, grid: None }
 }
 
 /// The rows of all chunks, in memory of their own: a batch may be a small part of a large message.

@@ -9,7 +9,7 @@ use crate::keys::KeyEquality;
 use crate::marks::Mark;
 use crate::reader::StoreReader;
 use crate::selection::Selection;
-use crate::version::{Place, Version};
+use crate::version::{StoredRow, Version};
 
 /// What a cycle has changed: the rows that were there before and are there no more, and those that have come. A row that a
 /// table has replaced is among both, once with its old and once with its new values.
@@ -144,13 +144,13 @@ fn replaced(before: &Version, new: &Version) -> Result<(Vec<RecordBatch>, Vec<Re
     let mut work = new.work();
     let mut shown = Vec::new();
     let all = Selection::default();
-    new.visit(&all, &mut work, |place| shown.push(place))?;
-    for place in shown {
-        match previous(before, place)? {
-            Some(old) if is_same(old, place) => {}
+    new.visit(&all, &mut work, |stored| shown.push(stored))?;
+    for stored in shown {
+        match previous(before, stored)? {
+            Some(old) if is_same(old, stored) => {}
             old => {
                 removed.extend(old);
-                added.push(place);
+                added.push(stored);
             }
         }
     }
@@ -158,17 +158,17 @@ fn replaced(before: &Version, new: &Version) -> Result<(Vec<RecordBatch>, Vec<Re
 }
 
 /// The row with the same key that a version shows.
-fn previous<'a>(version: &'a Version, place: Place<'a>) -> Result<Option<Place<'a>>, Cause> {
+fn previous<'a>(version: &'a Version, stored: StoredRow<'a>) -> Result<Option<StoredRow<'a>>, Cause> {
     let Some(hasher) = &version.shared.hasher else { return Ok(None) };
-    let key = hasher.key_of(&place.chunk.rows);
-    let mut next = place.chunk.before(place.chunk.first + place.row as u64);
+    let key = hasher.key_of(&stored.chunk.rows);
+    let mut next = stored.chunk.before(stored.chunk.first + stored.row as u64);
     while let Some(number) = next.filter(|number| *number >= version.first) {
         let Some(chunk) = version.chunks().find(number) else { return Ok(None) };
         let row = (number - chunk.first) as usize;
         if number < version.end && chunk.is_shown(row, version.cycle) {
             let equality = KeyEquality::new(hasher, &hasher.key_of(&chunk.rows), &key)?;
-            if equality.is_equal(row, place.row) {
-                return Ok(Some(Place { chunk, row }));
+            if equality.is_equal(row, stored.row) {
+                return Ok(Some(StoredRow { chunk, row }));
             }
         }
         next = chunk.before(number);
@@ -176,7 +176,7 @@ fn previous<'a>(version: &'a Version, place: Place<'a>) -> Result<Option<Place<'
     Ok(None)
 }
 
-fn is_same(one: Place<'_>, other: Place<'_>) -> bool {
+fn is_same(one: StoredRow<'_>, other: StoredRow<'_>) -> bool {
     let row = |chunk: &Chunk, row: usize| chunk.rows.slice(row, 1);
     row(one.chunk, one.row) == row(other.chunk, other.row)
 }

@@ -35,31 +35,32 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod area;
 mod chunk;
 mod chunk_list;
 mod columns;
 mod config;
 mod follower;
+mod grid;
 mod key_index;
 mod keys;
 mod marks;
 mod nearest;
-mod place;
 mod reader;
 mod retention;
 mod selection;
-mod shared;
 mod sink;
 mod snapshot;
+mod store_state;
 mod version;
 mod writer;
 
+pub use area::{Area, distance};
 pub use config::{Contents, Retention, StoreConfig};
 pub use follower::{Change, Follower};
-pub use place::{Area, distance};
 pub use reader::StoreReader;
-pub use selection::{Found, Selection, Work};
-pub use shared::StoreStatistics;
+pub use selection::{SelectedRows, Selection, Work};
 pub use sink::StoreSink;
+pub use store_state::StoreStatistics;
 pub use version::Version;
 pub use writer::StoreWriter;

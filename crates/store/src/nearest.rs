@@ -5,15 +5,15 @@ use std::collections::BinaryHeap;
 
 use tidemill_core::Cause;
 
-use crate::place::{Area, distance};
-use crate::selection::{Found, Selection};
-use crate::version::{Place, Version};
+use crate::area::{Area, distance};
+use crate::selection::{SelectedRows, Selection};
+use crate::version::{StoredRow, Version};
 
 /// A row that is among the nearest so far. The farthest is the greatest; of equal distances the later one.
 struct Candidate<'a> {
     distance: f64,
     number: u64,
-    place: Place<'a>,
+    stored: StoredRow<'a>,
 }
 
 impl Ord for Candidate<'_> {
@@ -42,7 +42,12 @@ impl Version {
     ///
     /// # Errors
     /// [`Cause::bug`] if the store has no points; otherwise as for [`select`](Version::select).
-    pub fn nearest(&self, to: (f64, f64), rows_max: usize, selection: &Selection) -> Result<Found, Cause> {
+    pub fn nearest(
+        &self,
+        to: (f64, f64),
+        rows_max: usize,
+        selection: &Selection,
+    ) -> Result<SelectedRows, Cause> {
         if self.shared.config.point.is_none() {
             return Err(Cause::bug("a store without points was asked for the nearest"));
         }
@@ -50,7 +55,7 @@ impl Version {
         let mut nearest: BinaryHeap<Candidate<'_>> = BinaryHeap::new();
         // Chunks whose points may be nearest come first, so that most others need not be read.
         let area_of = |part: &(&std::sync::Arc<crate::chunk::Chunk>, usize, usize)| {
-            part.0.places.as_ref().map_or(f64::INFINITY, |places| places.area.distance_from(to.0, to.1))
+            part.0.points.as_ref().map_or(f64::INFINITY, |points| points.area.distance_from(to.0, to.1))
         };
         let mut parts: Vec<_> = self.parts().map(|part| (area_of(&part), part)).collect();
         parts.sort_by(|one, other| one.0.total_cmp(&other.0));
@@ -69,22 +74,22 @@ impl Version {
             };
             let area = selection.area.map_or(within, |area| area.and(&within));
             let selection = Selection { area: Some(area), ..selection.clone() };
-            let Some(places) = &chunk.places else { continue };
-            self.visit_part(part, &selection, &mut work, &mut |place| {
-                let row = place.row;
-                let distance = distance((places.x[row], places.y[row]), to);
+            let Some(points) = &chunk.points else { continue };
+            self.visit_part(part, &selection, &mut work, &mut |stored| {
+                let row = stored.row;
+                let distance = distance((points.x[row], points.y[row]), to);
                 // A row of a table may have been stored again; its key came first only once.
-                let number = place.ordinal().unwrap_or(chunk.first + row as u64);
-                nearest.push(Candidate { distance, number, place });
+                let number = stored.ordinal().unwrap_or(chunk.first + row as u64);
+                nearest.push(Candidate { distance, number, stored });
                 if nearest.len() > rows_max {
                     nearest.pop();
                 }
             })?;
         }
         let nearest = nearest.into_sorted_vec();
-        let places: Vec<Place<'_>> = nearest.iter().map(|candidate| candidate.place).collect();
-        let batches = self.gather_in_order(&places, selection)?;
-        work.rows_found = places.len() as u64;
-        Ok(Found { batches, work })
+        let rows: Vec<StoredRow<'_>> = nearest.iter().map(|candidate| candidate.stored).collect();
+        let batches = self.gather_in_order(&rows, selection)?;
+        work.rows_found = rows.len() as u64;
+        Ok(SelectedRows { batches, work })
     }
 }

@@ -6,14 +6,14 @@ use tidemill_core::Cause;
 
 use crate::config::StoreConfig;
 use crate::marks::Mark;
-use crate::shared::{Published, Shared, StoreStatistics};
+use crate::store_state::{Published, StoreState, StoreStatistics};
 use crate::version::Version;
 
 /// Reads a store from any thread, while it changes and after. Clones read the same store. It never waits for the writer,
 /// and the writer never waits for it.
 #[derive(Clone)]
 pub struct StoreReader {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<StoreState>,
 }
 
 impl StoreReader {

@@ -5,7 +5,7 @@ use std::ops::AddAssign;
 
 use arrow_array::{ArrayRef, RecordBatch};
 
-use crate::place::Area;
+use crate::area::Area;
 
 /// Which rows of a version are wanted: those that meet all conditions.
 #[derive(Clone, Debug, Default)]
@@ -61,7 +61,7 @@ impl AddAssign for Work {
 
 /// Rows that were found, and what it took.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct SelectedRows {
     /// The rows, in the order of the store. No batch is empty.
     pub batches: Vec<RecordBatch>,
     /// What it took.

@@ -14,13 +14,13 @@ use crate::chunk::{Chunk, batch_of, too_large};
 use crate::chunk_list::ChunkList;
 use crate::config::{Contents, StoreConfig};
 use crate::keys::KeyEquality;
-use crate::selection::{Found, Selection, Work};
-use crate::shared::{Published, Shared};
+use crate::selection::{SelectedRows, Selection, Work};
+use crate::store_state::{Published, StoreState};
 
 /// The rows of a store after some cycle. It does not change, and the rows stay as long as it exists.
 #[derive(Clone)]
 pub struct Version {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<StoreState>,
     pub(crate) published: Arc<Published>,
     pub(crate) cycle: u64,
     pub(crate) first: u64,
@@ -29,12 +29,12 @@ pub struct Version {
 
 /// A row of a chunk.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct StoredRow<'a> {
     pub chunk: &'a Arc<Chunk>,
     pub row: usize,
 }
 
-impl Place<'_> {
+impl StoredRow<'_> {
     /// For a row of a table, how many keys came before its key.
     pub fn ordinal(&self) -> Option<u64> {
         self.chunk.table.as_ref().map(|table| table.ordinals[self.row].load(Ordering::Relaxed))
@@ -100,21 +100,21 @@ impl Version {
     ///
     /// # Errors
     /// If the key does not have the types of the store's; [`Cause::resource`] if the rows are too many for one batch.
-    pub fn select(&self, selection: &Selection) -> Result<Found, Cause> {
+    pub fn select(&self, selection: &Selection) -> Result<SelectedRows, Cause> {
         let mut work = self.work();
         if let Some(key) = &selection.key
-            && let Some(places) = self.rows_of_key(key, selection, false, &mut work)?
+            && let Some(stored) = self.rows_of_key(key, selection, false, &mut work)?
         {
             work.by_key = true;
-            let batches = self.gather(places, selection)?;
+            let batches = self.gather(stored, selection)?;
             return Ok(found(batches, work));
         }
         match self.shared.config.contents {
             Contents::AllRows => self.scan_stream(selection, work),
             Contents::LastOfKey => {
-                let mut places = Vec::new();
-                self.visit(selection, &mut work, |place| places.push(place))?;
-                let batches = self.gather(places, selection)?;
+                let mut stored = Vec::new();
+                self.visit(selection, &mut work, |row| stored.push(row))?;
+                let batches = self.gather(stored, selection)?;
                 Ok(found(batches, work))
             }
         }
@@ -134,20 +134,20 @@ impl Version {
     ///
     /// # Errors
     /// As for [`select`](Version::select).
-    pub fn newest(&self, key: &[ArrayRef], selection: &Selection) -> Result<Found, Cause> {
+    pub fn newest(&self, key: &[ArrayRef], selection: &Selection) -> Result<SelectedRows, Cause> {
         let mut work = self.work();
         work.by_key = true;
-        let place = match self.rows_of_key(key, selection, true, &mut work)? {
-            Some(places) => places.last().copied(),
+        let newest = match self.rows_of_key(key, selection, true, &mut work)? {
+            Some(stored) => stored.last().copied(),
             None => {
                 work.by_key = false;
                 let selection = Selection { key: Some(key.to_vec()), ..selection.clone() };
                 let mut last = None;
-                self.visit(&selection, &mut work, |place| last = Some(place))?;
+                self.visit(&selection, &mut work, |row| last = Some(row))?;
                 last
             }
         };
-        let batches = self.gather(place.into_iter().collect(), selection)?;
+        let batches = self.gather(newest.into_iter().collect(), selection)?;
         Ok(found(batches, work))
     }
 
@@ -160,7 +160,7 @@ impl Version {
         &'a self,
         selection: &Selection,
         work: &mut Work,
-        mut visit: impl FnMut(Place<'a>),
+        mut visit: impl FnMut(StoredRow<'a>),
     ) -> Result<(), Cause> {
         for part in self.parts() {
             self.visit_part(part, selection, work, &mut visit)?;
@@ -174,7 +174,7 @@ impl Version {
         (chunk, start, end): (&'a Arc<Chunk>, usize, usize),
         selection: &Selection,
         work: &mut Work,
-        visit: &mut impl FnMut(Place<'a>),
+        visit: &mut impl FnMut(StoredRow<'a>),
     ) -> Result<(), Cause> {
         let area = selection.area.as_ref();
         if !chunk.may_be_in_time(selection.time) || !chunk.may_be_in_area(area) {
@@ -192,10 +192,10 @@ impl Version {
                 && chunk.is_in_area(row, area)
                 && is_key.as_ref().is_none_or(|is_key| is_key(row));
             if is_wanted {
-                visit(Place { chunk, row });
+                visit(StoredRow { chunk, row });
             }
         };
-        let grid = chunk.places.as_ref().and_then(|places| places.grid.as_ref());
+        let grid = chunk.points.as_ref().and_then(|points| points.grid.as_ref());
         match (area, grid) {
             (Some(area), Some(grid)) => {
                 let mut rows = Vec::new();
@@ -246,11 +246,11 @@ impl Version {
         selection: &Selection,
         only_newest: bool,
         work: &mut Work,
-    ) -> Result<Option<Vec<Place<'_>>>, Cause> {
+    ) -> Result<Option<Vec<StoredRow<'_>>>, Cause> {
         let Some(hasher) = &self.shared.hasher else { return Err(no_key()) };
         let hash = hasher.hashes(key, 1)?[0];
         let Some(mut next) = self.number_of_newest(hash) else { return Ok(None) };
-        let mut places = Vec::new();
+        let mut stored = Vec::new();
         let mut last_chunk: Option<(u64, KeyEquality)> = None;
         while let Some(number) = next.filter(|number| *number >= self.first) {
             let Some(chunk) = self.chunks().find(number) else { return Ok(None) };
@@ -271,15 +271,15 @@ impl Version {
                 && chunk.is_in_time(row, selection.time)
                 && chunk.is_in_area(row, selection.area.as_ref());
             if is_wanted && last_chunk.as_ref().is_some_and(|(_, equality)| equality.is_equal(row, 0)) {
-                places.push(Place { chunk, row });
+                stored.push(StoredRow { chunk, row });
                 if only_newest || self.shared.config.contents == Contents::LastOfKey {
                     break;
                 }
             }
             next = chunk.before(number);
         }
-        places.reverse();
-        Ok(Some(places))
+        stored.reverse();
+        Ok(Some(stored))
     }
 
     /// The number of the newest row of this version with this hash. `None`: the index does not know.
@@ -294,7 +294,7 @@ impl Version {
     }
 
     /// All rows that meet the conditions, chunk by chunk, without copying chunks of which all rows do.
-    fn scan_stream(&self, selection: &Selection, mut work: Work) -> Result<Found, Cause> {
+    fn scan_stream(&self, selection: &Selection, mut work: Work) -> Result<SelectedRows, Cause> {
         let mut batches = Vec::new();
         for part in self.parts() {
             let (chunk, start, end) = part;
@@ -304,7 +304,7 @@ impl Version {
                 continue;
             }
             let mut rows = Vec::new();
-            self.visit_part(part, selection, &mut work, &mut |place| rows.push(place.row as u32))?;
+            self.visit_part(part, selection, &mut work, &mut |stored| rows.push(stored.row as u32))?;
             batches.extend(taken(chunk, rows, selection)?);
         }
         Ok(found(batches, work))
@@ -313,31 +313,31 @@ impl Version {
     /// These rows as a batch, if there are any: those of a table in the order of their keys.
     pub(crate) fn gather(
         &self,
-        mut places: Vec<Place<'_>>,
+        mut stored: Vec<StoredRow<'_>>,
         selection: &Selection,
     ) -> Result<Vec<RecordBatch>, Cause> {
         if self.shared.config.contents == Contents::LastOfKey {
-            places.sort_by_cached_key(Place::ordinal);
+            stored.sort_by_cached_key(StoredRow::ordinal);
         }
-        self.gather_in_order(&places, selection)
+        self.gather_in_order(&stored, selection)
     }
 
     pub(crate) fn gather_in_order(
         &self,
-        places: &[Place<'_>],
+        stored: &[StoredRow<'_>],
         selection: &Selection,
     ) -> Result<Vec<RecordBatch>, Cause> {
-        if places.is_empty() {
+        if stored.is_empty() {
             return Ok(Vec::new());
         }
-        let used: BTreeSet<u64> = places.iter().map(|place| place.chunk.first).collect();
+        let used: BTreeSet<u64> = stored.iter().map(|row| row.chunk.first).collect();
         let firsts: Vec<u64> = used.into_iter().collect();
         let mut chunks: Vec<Option<&Arc<Chunk>>> = vec![None; firsts.len()];
-        let mut indices = Vec::with_capacity(places.len());
-        for place in places {
-            let index = firsts.partition_point(|first| *first < place.chunk.first);
-            chunks[index] = Some(place.chunk);
-            indices.push((index, place.row));
+        let mut indices = Vec::with_capacity(stored.len());
+        for row in stored {
+            let index = firsts.partition_point(|first| *first < row.chunk.first);
+            chunks[index] = Some(row.chunk);
+            indices.push((index, row.row));
         }
         let chunks: Vec<&Arc<Chunk>> = chunks.into_iter().flatten().collect();
         let schema = schema_of(&self.shared.config.schema, selection)?;
@@ -348,13 +348,13 @@ impl Version {
             interleave(&columns, &indices).map_err(|error| too_large(&error))
         };
         let columns = wanted.iter().map(column).collect::<Result<Vec<_>, Cause>>()?;
-        Ok(vec![batch_of(&schema, columns, places.len())?])
+        Ok(vec![batch_of(&schema, columns, stored.len())?])
     }
 }
 
-fn found(batches: Vec<RecordBatch>, mut work: Work) -> Found {
+fn found(batches: Vec<RecordBatch>, mut work: Work) -> SelectedRows {
     work.rows_found = batches.iter().map(|rows| rows.num_rows() as u64).sum();
-    Found { batches, work }
+    SelectedRows { batches, work }
 }
 
 pub(crate) fn schema_of(schema: &SchemaRef, selection: &Selection) -> Result<SchemaRef, Cause> {

@@ -16,7 +16,7 @@ use crate::key_index::KeyIndexWriter;
 use crate::keys::{KeyEquality, KeyHasher};
 use crate::marks::{Mark, Marks};
 use crate::reader::StoreReader;
-use crate::shared::{Published, Shared, StoreStatistics};
+use crate::store_state::{Published, StoreState, StoreStatistics};
 
 /// A chunk is complete when it has this many rows.
 pub(crate) const CHUNK_ROWS: usize = 1 << 14;
@@ -33,7 +33,7 @@ pub(crate) const SPARE_ROWS: u64 = 1 << 16;
 ///
 /// Publishing copies no rows and no list of all chunks, and costs the same however large the store is.
 pub struct StoreWriter {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<StoreState>,
     pub(crate) chunks: ChunkList,
     pub(crate) index: Option<KeyIndexWriter>,
     pub(crate) marks: Marks,
@@ -79,7 +79,7 @@ impl StoreWriter {
             statistics: StoreStatistics::default(),
         };
         let (current, staged) = (ArcSwap::from_pointee(published), ArcSwap::default());
-        let shared = Arc::new(Shared { config, hasher, current, staged });
+        let shared = Arc::new(StoreState { config, hasher, current, staged });
         let writer = StoreWriter {
             shared: shared.clone(),
             chunks: ChunkList::default(),

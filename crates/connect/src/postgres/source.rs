@@ -79,7 +79,7 @@ enum Read {
 }
 
 /// Nobody listens any more.
-struct Left;
+struct ReceiverGone;
 
 impl PostgresSource {
     /// Checks the settings, and begins to read.
@@ -163,12 +163,12 @@ struct Refreshing {
 }
 
 impl Refreshing {
-    fn run(mut self, stopped: &Receiver<()>) -> Result<(), Left> {
+    fn run(mut self, stopped: &Receiver<()>) -> Result<(), ReceiverGone> {
         let mut known: Option<HashSet<u128>> = None;
         let mut is_away = false;
         loop {
             match self.read(known.as_ref()) {
-                Ok(Err(Left)) => return Err(Left),
+                Ok(Err(ReceiverGone)) => return Err(ReceiverGone),
                 Ok(Ok(rows)) => {
                     if std::mem::take(&mut is_away) {
                         self.notice(format!("{} is reachable again", self.reading.server()))?;
@@ -188,23 +188,23 @@ impl Refreshing {
             }
             let Some(refresh) = self.refresh else { return Ok(()) };
             if stopped.recv_timeout(refresh) != Err(RecvTimeoutError::Timeout) {
-                return Err(Left);
+                return Err(ReceiverGone);
             }
         }
     }
 
-    fn send(&self, read: Read) -> Result<(), Left> {
-        self.sender.send(read).map_err(|_| Left)
+    fn send(&self, read: Read) -> Result<(), ReceiverGone> {
+        self.sender.send(read).map_err(|_| ReceiverGone)
     }
 
-    fn notice(&self, text: String) -> Result<(), Left> {
+    fn notice(&self, text: String) -> Result<(), ReceiverGone> {
         let mut faults = Faults::default();
         faults.notice(text);
         self.send(Read::Faults(faults))
     }
 
     /// Reads everything; passes on the rows that are not known. Returns what is known then.
-    fn read(&mut self, known: Option<&HashSet<u128>>) -> Result<Result<HashSet<u128>, Left>, Cause> {
+    fn read(&mut self, known: Option<&HashSet<u128>>) -> Result<Result<HashSet<u128>, ReceiverGone>, Cause> {
         let mut all = HashSet::new();
         let mut changed = Vec::new();
         let Refreshing { reading, decoder, schema, refresh, sender } = self;
@@ -232,12 +232,12 @@ impl Refreshing {
         let faults = decoder.faults();
         left |= faults.count > 0 && sender.send(Read::Faults(faults)).is_err();
         if left {
-            return Ok(Err(Left));
+            return Ok(Err(ReceiverGone));
         }
         let changed = concat_batches(schema, &changed).map_err(bug)?;
         debug!(server = reading.server(), rows = all.len(), changed = changed.num_rows(), "a table was read");
         if changed.num_rows() > 0 && sender.send(Read::Rows(changed)).is_err() {
-            return Ok(Err(Left));
+            return Ok(Err(ReceiverGone));
         }
         Ok(Ok(all))
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::{Policy, PoolError, Shared, State, Thread, lock};
+use super::{Membership, Policy, PoolError, PoolState, Thread, lock};
 use crate::analysis::DeferrableServer;
 use crate::threads::{self, Scheduling};
 
@@ -17,7 +17,7 @@ const LOOK_NS_MIN: u64 = 50_000;
 const IDLE_WAIT: Duration = Duration::from_secs(10);
 
 struct Enforcer {
-    shared: Arc<Shared>,
+    shared: Arc<PoolState>,
     budget: DeferrableServer,
     /// The start of the present period, from the start of the pool.
     period_start_ns: u64,
@@ -30,7 +30,7 @@ struct Enforcer {
 }
 
 /// Starts the thread, and waits until it has its priority. It goes before the pool; an ordinary pool has an ordinary one.
-pub(super) fn start(shared: &Arc<Shared>) -> Result<JoinHandle<()>, PoolError> {
+pub(super) fn start(shared: &Arc<PoolState>) -> Result<JoinHandle<()>, PoolError> {
     let Some(budget) = shared.settings.enforced_budget() else {
         return Err(shared.no_thread(&std::io::Error::other("there is no budget to enforce")));
     };
@@ -87,7 +87,7 @@ impl Enforcer {
     }
 
     /// Full again, less what was used too much. Periods keep their phase.
-    fn refill(&mut self, now_ns: u64, state: &State) {
+    fn refill(&mut self, now_ns: u64, state: &Membership) {
         let periods = (now_ns - self.period_start_ns) / self.budget.period_ns;
         self.period_start_ns += periods * self.budget.period_ns;
         let (capacity_ns, periods) =
@@ -104,14 +104,14 @@ impl Enforcer {
         }
     }
 
-    fn empty(&mut self, state: &State) {
+    fn empty(&mut self, state: &Membership) {
         self.emptied_ns = self.now_ns();
         self.set_empty(true, state);
         self.shared.emptied.fetch_add(1, Ordering::Relaxed);
         self.shared.overrun_ns_max.fetch_max(self.left_ns.unsigned_abs(), Ordering::Relaxed);
     }
 
-    fn set_empty(&self, is_empty: bool, state: &State) {
+    fn set_empty(&self, is_empty: bool, state: &Membership) {
         self.shared.is_empty.store(is_empty, Ordering::SeqCst);
         for thread in &state.members {
             // It could be given to it once, so it can again; it has not ended, for it leaves under the lock.
@@ -126,7 +126,7 @@ impl Enforcer {
     }
 
     /// Until the budget may be empty, or full again. After a period in which nothing was used, until something is.
-    fn wait<'a>(&self, state: MutexGuard<'a, State>, is_idle: bool) -> MutexGuard<'a, State> {
+    fn wait<'a>(&self, state: MutexGuard<'a, Membership>, is_idle: bool) -> MutexGuard<'a, Membership> {
         // Threads run beside each other, so the budget may be used faster than time passes.
         let threads = self.shared.settings.workers.max(state.members.len()).max(1) as u64;
         let refill_ns = self.period_end_ns().saturating_sub(self.now_ns()).max(1);
@@ -142,7 +142,11 @@ impl Enforcer {
     }
 }
 
-fn wait_on<'a>(shared: &Shared, state: MutexGuard<'a, State>, wait: Duration) -> MutexGuard<'a, State> {
+fn wait_on<'a>(
+    shared: &PoolState,
+    state: MutexGuard<'a, Membership>,
+    wait: Duration,
+) -> MutexGuard<'a, Membership> {
     let waited = shared.used.wait_timeout(state, wait);
     waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0
 }

@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::identity::QueryIdentity;
-use super::{PoolError, Role, Shared, State, Thread, WhenEmpty, lock};
+use super::{Membership, PoolError, PoolState, Role, Thread, WhenEmpty, lock};
 use crate::threads::{self, Scheduling};
 
 /// The membership of the thread that joined. While it lasts, the thread has the pool's policy and cores; its processor time is
 /// charged to the pool's budget.
 #[derive(Debug)]
 pub struct Member {
-    shared: Arc<Shared>,
+    shared: Arc<PoolState>,
     /// `None` if it could not be promoted.
     number: Option<u64>,
     thread: i32,
@@ -36,7 +36,7 @@ const STOP_LOOK: Duration = Duration::from_millis(20);
 
 impl Member {
     pub(super) fn join(
-        shared: Arc<Shared>,
+        shared: Arc<PoolState>,
         role: Role,
         query: Option<&Arc<QueryIdentity>>,
     ) -> Result<Member, PoolError> {
@@ -126,7 +126,7 @@ impl Member {
 
     /// Uses the pool's state at the pool's own priority: at a lower one, a query with a shorter deadline could keep this thread
     /// from giving the lock back, and the budget would not be enforced.
-    fn with_state(&self, body: impl FnOnce(&mut State)) {
+    fn with_state(&self, body: impl FnOnce(&mut Membership)) {
         let shared = &self.shared;
         let is_lower = self.level.load(Ordering::SeqCst) > 0;
         if is_lower && !shared.is_empty.load(Ordering::SeqCst) {

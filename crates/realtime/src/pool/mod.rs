@@ -54,18 +54,18 @@ pub struct PoolError {
 /// ```
 #[derive(Debug)]
 pub struct Pool {
-    shared: Arc<Shared>,
+    shared: Arc<PoolState>,
     /// Enforces the budget, if there is one.
     enforcer: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// What the pool's threads share with the one that enforces its budget.
 #[derive(Debug)]
-struct Shared {
+struct PoolState {
     settings: PoolSettings,
     /// Taken by members while they have the pool's priority, and by the enforcer: a thread of a lower priority that held it could
     /// be kept from running by the pool, and the budget would not be enforced.
-    state: Mutex<State>,
+    state: Mutex<Membership>,
     /// Wakes the enforcer.
     used: Condvar,
     /// Members that wait for the budget.
@@ -91,7 +91,7 @@ struct Shared {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Membership {
     members: Vec<Thread>,
     next_member: u64,
 }
@@ -118,7 +118,7 @@ impl Pool {
     pub fn start(settings: PoolSettings) -> Result<Arc<Pool>, PoolError> {
         settings.check()?;
         let trace = Mutex::new(Trace::of_cores(&settings.cores));
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(PoolState {
             settings,
             trace,
             queued_ns: AtomicU64::new(0),
@@ -195,7 +195,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-impl Shared {
+impl PoolState {
     /// A result of the operating system: an error, or, with best effort, something that is missing.
     fn had(&self, result: std::io::Result<()>, what: &str, remedy: &str) -> Result<(), PoolError> {
         let Err(error) = result else { return Ok(()) };
@@ -258,7 +258,7 @@ impl Shared {
     }
 
     /// The queries have changed: each member gets its place in the order of their deadlines.
-    fn order(&self, state: &State) {
+    fn order(&self, state: &Membership) {
         let deadlines: Vec<_> =
             state.members.iter().filter_map(|thread| Some(thread.query.as_ref()?.deadline)).collect();
         for thread in &state.members {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::{Policy, PoolSettings, Shared, lock};
+use super::{Policy, PoolSettings, PoolState, lock};
 
 /// What a pool has done, counted from its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,10 +31,10 @@ pub struct PoolStatus {
 
 /// Reads what a pool has done, from any thread, while it runs and after.
 #[derive(Clone, Debug)]
-pub struct PoolObserver(Arc<Shared>);
+pub struct PoolObserver(Arc<PoolState>);
 
 impl PoolObserver {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(shared: Arc<PoolState>) -> Self {
         PoolObserver(shared)
     }
 
@@ -44,7 +44,7 @@ impl PoolObserver {
     }
 }
 
-impl Shared {
+impl PoolState {
     pub(super) fn status(&self) -> PoolStatus {
         let time =
             |counter: &std::sync::atomic::AtomicU64| Duration::from_nanos(counter.load(Ordering::Relaxed));

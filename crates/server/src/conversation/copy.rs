@@ -126,7 +126,7 @@ impl Conversation<'_> {
         source: &str,
         columns: Option<&[String]>,
         format: &CopyFormat,
-    ) -> std::result::Result<Intake, Report> {
+    ) -> std::result::Result<RowPush, Report> {
         let catalog = self.session.runtime().catalog();
         let Some(target) = catalog.push_target(source) else {
             let is_there = catalog.listed().iter().any(|relation| relation.name == source);
@@ -152,7 +152,7 @@ impl Conversation<'_> {
         };
         let mut decoder = format.decoder(&given).map_err(Report::from)?;
         decoder.begin(&format!("COPY {source}"));
-        Ok(Intake {
+        Ok(RowPush {
             target: target.clone(),
             decoder,
             given,
@@ -194,7 +194,7 @@ struct LeftOut {
 }
 
 /// Rows on their way into a source.
-struct Intake {
+struct RowPush {
     target: PushTarget,
     decoder: Box<dyn RecordDecoder>,
     /// The columns of the copy.
@@ -207,7 +207,7 @@ struct Intake {
     pushed: Option<Pushed>,
 }
 
-impl Intake {
+impl RowPush {
     fn take(&mut self, bytes: &[u8], goes_on: &dyn Fn() -> bool) -> std::result::Result<(), Report> {
         self.waiting.extend(bytes);
         match self.waiting.len() >= PIECE_BYTES {

@@ -10,7 +10,7 @@ use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::logical_expr::{Expr, Filter, LogicalPlan, LogicalPlanBuilder, TableScan};
 use tidemill_engine::Cause;
-use tidemill_store::{Found, Selection, Version, Work};
+use tidemill_store::{SelectedRows, Selection, Version, Work};
 
 use super::conditions::conditions_of;
 use super::nearest::{Nearest, nearest_of};
@@ -106,7 +106,7 @@ fn store_of(scan: &TableScan) -> Result<Option<(String, Version)>> {
 }
 
 /// A scan of the rows that were found, with the columns that were asked for.
-fn scan_of_found(scan: &TableScan, version: &Version, found: Found) -> Result<LogicalPlan> {
+fn scan_of_found(scan: &TableScan, version: &Version, found: SelectedRows) -> Result<LogicalPlan> {
     let schema = match &scan.projection {
         Some(columns) => Arc::new(version.schema().project(columns)?),
         None => version.schema(),

@@ -10,7 +10,7 @@ use crate::key_index::KeyIndex;
 use crate::keys::KeyHasher;
 use crate::marks::Marks;
 
-pub(crate) struct Shared {
+pub(crate) struct StoreState {
     pub config: StoreConfig,
     pub hasher: Option<KeyHasher>,
     /// The newest version.
