@@ -10,13 +10,14 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::functions::Functions;
 use crate::refusal::refuse_at;
+use crate::text::walk::walk;
 
 /// Functions over ordered rows for which it matters whether they skip NULL.
 const PASS_OVER_NULL: [&str; 5] = ["lag", "lead", "first_value", "last_value", "nth_value"];
 
 /// Checks all calls in a query or an expression.
 pub(super) fn check(node: &impl Visit, functions: &Functions) -> Result<()> {
-    match node.visit(&mut Calls { functions }) {
+    match walk(node, &mut Calls { functions }) {
         ControlFlow::Break(error) => Err(*error),
         ControlFlow::Continue(()) => Ok(()),
     }

@@ -7,15 +7,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::planner::RelationPlannerContext;
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
-use datafusion::sql::sqlparser::ast::{
-    self, FunctionArg, FunctionArgExpr, Query, TableFactor, Visit, Visitor,
-};
+use datafusion::sql::sqlparser::ast::{self, FunctionArg, FunctionArgExpr, Query, TableFactor, Visitor};
 
 use super::call_arguments::table_of;
 use super::lift::{SubStream, SubStreamMark, on_each};
 use super::node_of;
 use super::split_stream::SplitStream;
 use crate::refusal::{refuse, refuse_at};
+use crate::text::walk::walk;
 
 const USAGE: &str = "mapstream(splitstream(TABLE(clicks), 4, route => n % 4), (SELECT page, count(*) FROM sub \
     GROUP BY page))";
@@ -132,7 +131,7 @@ fn sort_arguments(args: Vec<FunctionArg>, context: &dyn RelationPlannerContext) 
 
 /// A name that means two things would be read in one of them.
 fn check_names(call: &Call, context: &dyn RelationPlannerContext) -> Result<()> {
-    let hidden = call.query.visit(&mut Hiding { streams: &call.streams, context });
+    let hidden = walk(&call.query, &mut Hiding { streams: &call.streams, context });
     let ControlFlow::Break(name) = hidden else { return Ok(()) };
     Err(refuse_at(
         name.span,

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use crate::text::walk::{walk_expressions_mut, walk_mut};
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion::common::{DataFusionError, Result, ScalarValue, SchemaError};
@@ -16,9 +17,7 @@ use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-use datafusion::sql::sqlparser::ast::{
-    self, Ident, PipeOperator, Query, Select, SelectItem, VisitMut, VisitorMut, visit_expressions_mut,
-};
+use datafusion::sql::sqlparser::ast::{self, Ident, PipeOperator, Query, Select, SelectItem, VisitorMut};
 
 /// Precedes the number of a name that occurs more than once.
 const MARK: char = '\u{1f}';
@@ -92,9 +91,9 @@ impl Naming {
     /// The query with a name for each column.
     pub fn name(&self, query: &Query) -> Query {
         let mut named = query.clone();
-        let _ = named.visit(&mut Names { naming: self });
+        let _ = walk_mut(&mut named, &mut Names { naming: self });
         if self.casts {
-            let _ = visit_expressions_mut(&mut named, |expression| {
+            let _ = walk_expressions_mut(&mut named, |expression| {
                 tell_apart(expression);
                 ControlFlow::<()>::Continue(())
             });
@@ -258,7 +257,7 @@ fn normal(name: &Ident) -> String {
 /// An expression as written, with its names in the case in which they are found.
 fn text_of(expression: &ast::Expr) -> String {
     let mut written = expression.clone();
-    let _ = visit_expressions_mut(&mut written, |part| {
+    let _ = walk_expressions_mut(&mut written, |part| {
         match part {
             ast::Expr::Identifier(name) => lower(name),
             ast::Expr::CompoundIdentifier(parts) => parts.iter_mut().for_each(lower),

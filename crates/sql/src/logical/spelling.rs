@@ -12,6 +12,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::statement::in_other_letters;
+use crate::text::walk::walk_mut;
 
 /// Names and their original spelling, determined by planning.
 #[derive(Debug, Default)]
@@ -45,7 +46,7 @@ impl Spelling {
 
     /// Corrects the names in a query or an expression.
     pub fn spell(&self, node: &mut impl VisitMut) {
-        let _ = node.visit(&mut Speller(self));
+        let _ = walk_mut(node, &mut Speller(self));
     }
 
     fn name(&self, start: datafusion::sql::sqlparser::tokenizer::Location, name: &mut Ident) {
@@ -198,7 +199,7 @@ pub(super) fn with_replaced_columns(query: &Query) -> Option<Query> {
     }
     let mut query = query.clone();
     let mut replaced = Replaced(false);
-    let _ = query.visit(&mut replaced);
+    let _ = walk_mut(&mut query, &mut replaced);
     replaced.0.then_some(query)
 }
 

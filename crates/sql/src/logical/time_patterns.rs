@@ -8,10 +8,11 @@ use std::ops::ControlFlow;
 
 use datafusion::common::{DataFusionError, Result};
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Value, VisitMut, visit_expressions_mut,
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Value, VisitMut,
 };
 
 use crate::refusal::refuse_at;
+use crate::text::walk::walk_expressions_mut;
 
 /// Functions whose second argument is the format of a time.
 const WRITE: [&str; 2] = ["to_char", "date_format"];
@@ -43,7 +44,7 @@ const PERCENT_PARTS: &str = "the parts are %Y %y %m %b %B %d %j %a %A %u %H %I %
 
 /// Translates the patterns in all calls of a query or an expression.
 pub(super) fn translate(node: &mut impl VisitMut) -> Result<()> {
-    let visited = visit_expressions_mut(node, |expression| match call(expression) {
+    let visited = walk_expressions_mut(node, |expression| match call(expression) {
         Ok(()) => ControlFlow::Continue(()),
         Err(error) => ControlFlow::Break(Box::new(error)),
     });

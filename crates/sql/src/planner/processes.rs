@@ -6,7 +6,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{LogicalPlan, Union};
-use datafusion::sql::sqlparser::ast::{self, VisitMut, VisitorMut};
+use datafusion::sql::sqlparser::ast::{self, VisitorMut};
 use tidemill_engine::{PlaceChoice, PlaceGroup, PlaceMember, StreamProcessPlan};
 
 use super::{Planner, Reply, select_each};
@@ -17,6 +17,7 @@ use crate::statement::{
     CreatePlaces, CreateProcess, Name, ParameterSet, PlaceName, PlaceStep, RelationKind, Statement,
 };
 use crate::text::TextError;
+use crate::text::walk::walk_mut;
 use crate::translate::{is_static, read_static};
 
 /// The most processes in a set: each is a stage of every worker.
@@ -174,7 +175,7 @@ fn query_of(values: &ast::Expr, statement: &Statement) -> Result<ast::Query, Tex
 /// The query with the values in place of the parameters' names.
 fn with_parameters(query: &ast::Query, names: &[Name], values: &[ScalarValue]) -> ast::Query {
     let mut query = query.clone();
-    let _ = query.visit(&mut Parameters { names, values });
+    let _ = walk_mut(&mut query, &mut Parameters { names, values });
     query
 }
 

@@ -2,10 +2,11 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{self, VisitMut, VisitorMut};
+use datafusion::sql::sqlparser::ast::{self, VisitorMut};
 
 use crate::statement::{Name, Statement, StatementKind, parse};
 use crate::text::TextError;
+use crate::text::walk::walk_mut;
 
 /// Stands for what is put in its place.
 const PLACEHOLDER: &str = "placeholder";
@@ -13,21 +14,21 @@ const PLACEHOLDER: &str = "placeholder";
 /// `SELECT * FROM name`
 pub(super) fn select_all(name: &Name, statement: &Statement) -> Result<ast::Query, TextError> {
     let mut query = template("SELECT * FROM placeholder", statement)?;
-    let _ = query.visit(&mut Relation(name));
+    let _ = walk_mut(&mut query, &mut Relation(name));
     Ok(query)
 }
 
 /// `SELECT * FROM name()`
 pub(super) fn select_call(name: &Name, statement: &Statement) -> Result<ast::Query, TextError> {
     let mut query = template("SELECT * FROM placeholder()", statement)?;
-    let _ = query.visit(&mut Relation(name));
+    let _ = walk_mut(&mut query, &mut Relation(name));
     Ok(query)
 }
 
 /// `SELECT unnest(array)`
 pub(super) fn select_each(array: ast::Expr, statement: &Statement) -> Result<ast::Query, TextError> {
     let mut query = template("SELECT unnest(placeholder)", statement)?;
-    let _ = query.visit(&mut Value(Some(array)));
+    let _ = walk_mut(&mut query, &mut Value(Some(array)));
     Ok(query)
 }
 

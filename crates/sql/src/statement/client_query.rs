@@ -5,11 +5,12 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     self, BinaryOperator, CastKind, DataType, Expr, Function, FunctionArguments, Ident, JoinOperator,
-    ObjectName, Query, Select, SelectItem, SetExpr, SetOperator, TableFactor, TableWithJoins, Value, Visit,
-    VisitMut, Visitor, VisitorMut,
+    ObjectName, Query, Select, SelectItem, SetExpr, SetOperator, TableFactor, TableWithJoins, Value, Visitor,
+    VisitorMut,
 };
 
 use super::{StatementKind, like_escape};
+use crate::text::walk::{walk, walk_mut};
 
 /// The schemas of PostgreSQL's catalogue.
 const SCHEMAS: [&str; 2] = ["pg_catalog", "information_schema"];
@@ -66,8 +67,8 @@ pub(super) fn translate(kind: &mut StatementKind) {
             if has_no_rows(query) {
                 without_rows(query);
             }
-            let _ = query.visit(&mut WithoutEmpty);
-            let _ = query.visit(&mut Words);
+            let _ = walk_mut(query, &mut WithoutEmpty);
+            let _ = walk_mut(query, &mut Words);
         }
         StatementKind::Explain { statement, .. } => translate(&mut statement.kind),
         _ => {}
@@ -78,7 +79,7 @@ pub(super) fn translate(kind: &mut StatementKind) {
 pub(super) fn names(kind: &StatementKind) -> Vec<String> {
     let mut names = Names(Vec::new());
     if let StatementKind::Query(query, _) = kind {
-        let _ = query.visit(&mut names);
+        let _ = walk(query, &mut names);
     }
     names.0
 }
@@ -136,7 +137,7 @@ fn body_has_no_rows(body: &SetExpr) -> bool {
 
 fn select_has_no_rows(select: &Select) -> bool {
     // An aggregate of nothing is a row.
-    let has_aggregate = select.projection.visit(&mut Aggregates { depth: 0 }).is_break();
+    let has_aggregate = walk(&select.projection, &mut Aggregates { depth: 0 }).is_break();
     !has_aggregate && select.from.iter().any(join_has_no_rows)
 }
 

@@ -2,8 +2,9 @@
 
 use std::ops::ControlFlow;
 
+use crate::text::walk::walk_mut;
 use datafusion::sql::sqlparser::ast::{
-    Query, Select, SelectFlavor, SelectItem, VisitMut, VisitorMut, WildcardAdditionalOptions,
+    Query, Select, SelectFlavor, SelectItem, VisitorMut, WildcardAdditionalOptions,
 };
 
 struct SelectAllCompletion;
@@ -21,5 +22,5 @@ impl VisitorMut for SelectAllCompletion {
 
 /// Adds the omitted `SELECT *`, here and in subqueries.
 pub(super) fn complete(query: &mut Query) {
-    let _ = query.visit(&mut SelectAllCompletion);
+    let _ = walk_mut(query, &mut SelectAllCompletion);
 }

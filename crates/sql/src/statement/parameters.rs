@@ -4,13 +4,14 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     self, CastKind, DataType, ExactNumberInfo, Expr, LimitClause, Query, TimezoneInfo, Value, ValueWithSpan,
-    VisitMut, Visitor, VisitorMut,
+    Visitor, VisitorMut,
 };
 use datafusion::sql::sqlparser::tokenizer::Span as TokenSpan;
 
 use super::{Statement, StatementKind, parts};
 use crate::TextError;
 use crate::text::Span;
+use crate::text::walk::walk_mut;
 
 /// The most parameters of a statement: as many as the protocol of PostgreSQL can count.
 const PARAMETERS_MAX: usize = 65_535;
@@ -265,7 +266,7 @@ impl VisitorMut for Bound<'_> {
 /// Visits the queries of a statement that may have parameters.
 fn visit_mut(statement: &mut Statement, bound: &mut Bound<'_>) {
     let _ = match &mut statement.kind {
-        StatementKind::Query(query, _) => query.visit(bound),
+        StatementKind::Query(query, _) => walk_mut(query, bound),
         StatementKind::Explain { statement, .. } => {
             visit_mut(statement, bound);
             ControlFlow::Continue(())

@@ -2,27 +2,28 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{Visit, Visitor};
+use datafusion::sql::sqlparser::ast::Visitor;
 
 use super::{SinkInput, Statement, StatementKind};
+use crate::text::walk::walk;
 
 /// Visits all queries and expressions of a statement.
 pub(super) fn visit<V: Visitor>(statement: &Statement, visitor: &mut V) -> ControlFlow<V::Break> {
     match &statement.kind {
         StatementKind::CreateSource(source) | StatementKind::CreateTable(source) => {
             for computed in source.columns.iter().filter_map(|column| column.computed.as_ref()) {
-                computed.visit(visitor)?;
+                walk(computed, visitor)?;
             }
             ControlFlow::Continue(())
         }
-        StatementKind::CreateView(view) => view.query.visit(visitor),
-        StatementKind::CreateMaterializedView(view) => view.query.visit(visitor),
-        StatementKind::CreateProcess(process) => process.query.visit(visitor),
+        StatementKind::CreateView(view) => walk(&view.query, visitor),
+        StatementKind::CreateMaterializedView(view) => walk(&view.query, visitor),
+        StatementKind::CreateProcess(process) => walk(&process.query, visitor),
         StatementKind::CreateSink(sink) => match &sink.input {
-            Some(SinkInput::Query(query)) => query.visit(visitor),
+            Some(SinkInput::Query(query)) => walk(query, visitor),
             Some(SinkInput::Relation(_)) | None => ControlFlow::Continue(()),
         },
-        StatementKind::InsertInto { query, .. } | StatementKind::Query(query, _) => query.visit(visitor),
+        StatementKind::InsertInto { query, .. } | StatementKind::Query(query, _) => walk(query, visitor),
         StatementKind::Explain { statement, .. } => visit(statement, visitor),
         StatementKind::Set { .. }
         | StatementKind::Show(_)

@@ -3,13 +3,13 @@
 use datafusion::sql::sqlparser::ast::{
     ConnectByKind, Distinct, Expr, GroupByExpr, GroupByWithModifier, NamedWindowDefinition, NamedWindowExpr,
     ReplaceSelectElement, ReplaceSelectItem, Select, SelectFlavor, SelectItem,
-    SelectItemQualifiedWildcardKind, Spanned, TableWithJoins, Visit, Visitor, WildcardAdditionalOptions,
-    WindowType,
+    SelectItemQualifiedWildcardKind, Spanned, TableWithJoins, Visitor, WildcardAdditionalOptions, WindowType,
 };
 use datafusion::sql::sqlparser::tokenizer::Span as TokenSpan;
 use std::ops::ControlFlow;
 
 use super::{Checked, Clauses, PLANNED};
+use crate::text::walk::walk;
 
 impl Clauses<'_> {
     pub(super) fn select(&self, select: &Select) -> Checked {
@@ -209,7 +209,7 @@ impl Clauses<'_> {
                 ControlFlow::Continue(())
             }
         }
-        match expression.visit(&mut Named) {
+        match walk(expression, &mut Named) {
             ControlFlow::Continue(()) => PLANNED,
             ControlFlow::Break(place) => {
                 let message = format!("the name of a window inside {clause} is not part of the language");
