@@ -77,7 +77,7 @@ pub struct Rides {
     pub unserved: Vec<(i64, Request)>,
 }
 
-/// Brings offers and requests together. It has no clock: it is told how far time has come.
+/// Brings offers and requests together. It has no clock: its caller says what time it is.
 ///
 /// ```
 /// use tidemill_trip_grouping::request::{Place, Request};

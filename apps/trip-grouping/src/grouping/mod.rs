@@ -16,7 +16,7 @@ use crate::criteria::{Criteria, Order};
 use crate::request::Request;
 use crate::share::Share;
 
-/// Groups the requests that it is given. It has no clock: it is told how far time has come.
+/// Groups the requests that it is given. It has no clock: its caller says what time it is.
 ///
 /// ```
 /// use tidemill_trip_grouping::criteria::Criteria;

@@ -9,8 +9,8 @@ use super::listing::OneFolder;
 use super::offset::{FileIdentity, identity};
 use super::watch::{Changes, FolderWatch};
 
-/// Everything is looked at this often even if nothing is told: what is written through a mapping of memory, or under a name in
-/// another folder, is not told.
+/// Everything is looked at this often even without an event: the system reports none for what is written through a mapping of
+/// memory, or under a name in another folder.
 const LOOK_AT_ALL: Duration = Duration::from_secs(5);
 
 /// See the module.
