@@ -108,14 +108,18 @@ fn what_is_left_out_costs_no_other_row() {
             let refused = &[100, 101, 200];
             let mut left_out = Vec::new();
             while left_out.len() < refused.len() {
-                // However often it is started, it ends there.
+                let found_in = |suspects: &Positions| -> Vec<u64> {
+                    let is_suspected = |number: &u64| !suspects.within(number - 1..*number).is_empty();
+                    refused.iter().copied().filter(is_suspected).collect()
+                };
+                // However often it is started, it ends there. Of two rows for two workers, either may be the first.
                 let suspects = fails(start(folder.path(), &world, refused, workers));
-                assert_eq!(fails(start(folder.path(), &world, refused, workers)), suspects);
-                let found: Vec<u64> = refused
-                    .iter()
-                    .copied()
-                    .filter(|number| !suspects.within(number - 1..*number).is_empty())
-                    .collect();
+                let again = fails(start(folder.path(), &world, refused, workers));
+                assert!(
+                    if workers == 1 { again == suspects } else { !found_in(&again).is_empty() },
+                    "{again}"
+                );
+                let found = found_in(&suspects);
                 assert!(!found.is_empty() && suspects.count() <= 40, "{suspects}");
                 let positions = found.iter().map(|number| number - 1..*number).collect();
                 let skipped = skip(folder.path(), &world, &positions).unwrap();
