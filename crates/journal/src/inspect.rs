@@ -135,8 +135,11 @@ fn list_log(medium: &dyn Medium, name: String, folder: &Path) -> Result<LogListi
     let mut log = LogListing { name, ..LogListing::default() };
     for first in segments(medium, folder)? {
         let path = folder.join(segment_name(first));
-        let file = medium.open(&path, false).map_err(|error| failed("open", &path, error))?;
-        let bytes = file.length().map_err(|error| failed("read", &path, error))?;
+        let bytes = match medium.open(&path, false).and_then(|file| file.length()) {
+            // It was removed since the folder was listed.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            bytes => bytes.map_err(|error| failed("read", &path, error))?,
+        };
         log.bytes += bytes;
         log.segments.push(SegmentListing { path, first, bytes });
     }

@@ -37,7 +37,7 @@ fn a_reader_follows_the_writer() {
             progress.release(position.saturating_sub(500));
             records += 1;
         }
-        assert!(progress.wait_synced(position, Duration::from_secs(20)));
+        assert!(progress.wait_synced(position, Duration::from_secs(120)));
         assert!(!progress.wait_synced(position + 1, Duration::from_millis(1)));
     });
 }

@@ -1,11 +1,13 @@
 //! Files that are removed, moved or left over, on the real disk.
 
 use std::fs;
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tidemill_core::CutLog;
 use tidemill_core::error::{Cause, Fault};
-use tidemill_journal::{Journal, StreamSettings};
+use tidemill_journal::{Disk, Journal, LockGuard, Medium, MediumFile, StreamSettings, inspect};
 
 use crate::support::{cut, rows};
 
@@ -75,4 +77,59 @@ fn what_was_not_written_to_its_end_is_removed_at_the_next_start() {
         assert!(!folder.path().join(name).exists(), "{name}");
     }
     assert!(folder.path().join("snapshots/note.txt").exists());
+}
+
+/// The real disk, on which this file is removed right after its folder was listed.
+struct Removing(PathBuf);
+
+impl Medium for Removing {
+    fn names(&self, folder: &Path) -> io::Result<Vec<String>> {
+        let names = Disk.names(folder);
+        if self.0.parent() == Some(folder) {
+            let _ = fs::remove_file(&self.0);
+        }
+        names
+    }
+    fn create_folder(&self, folder: &Path) -> io::Result<()> {
+        Disk.create_folder(folder)
+    }
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn MediumFile>> {
+        Disk.create(path)
+    }
+    fn open(&self, path: &Path, write: bool) -> io::Result<Arc<dyn MediumFile>> {
+        Disk.open(path, write)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        Disk.rename(from, to)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        Disk.remove(path)
+    }
+    fn remove_folder(&self, folder: &Path) -> io::Result<()> {
+        Disk.remove_folder(folder)
+    }
+    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
+        Disk.sync_folder(folder)
+    }
+    fn lock(&self, path: &Path) -> io::Result<Option<LockGuard>> {
+        Disk.lock(path)
+    }
+}
+
+#[test]
+fn a_segment_that_is_let_go_while_its_folder_is_listed_is_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = Journal::open(folder.path()).unwrap();
+    let settings = StreamSettings { segment_bytes: 4096, ..StreamSettings::default() };
+    let (mut writer, _reader) = journal.stream("numbers", rows(0, 1).schema(), &settings).unwrap();
+    for _ in 0..100 {
+        writer.append(&rows(writer.end(), 5), 0, None).unwrap();
+    }
+    let whole = inspect::list(folder.path()).unwrap().streams.remove(0);
+    assert!(whole.segments.len() > 2, "{whole:?}");
+    let listed = inspect::list_on(&Removing(whole.segments[0].path.clone()), folder.path()).unwrap();
+    let listed = &listed.streams[0];
+    assert_eq!((listed.first, listed.end), (whole.segments[1].first, whole.end));
+    assert_eq!(listed.segments, whole.segments[1..]);
+    assert_eq!(listed.bytes, whole.bytes - whole.segments[0].bytes);
 }
