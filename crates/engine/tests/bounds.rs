@@ -62,7 +62,7 @@ fn cycles_in_flight_and_the_gateways_queue_are_bounded() {
                 // In flight, two in the queue, and those that the cutter holds: one at least, one more than two at most.
                 assert_reaches(&pushed, cycles_in_flight_max + 2 + 1..=cycles_in_flight_max + 4 + 1);
                 assert_reaches(&cuts.0, cycles_in_flight_max..=cycles_in_flight_max);
-                assert!(running.status().get(Counter::Stalls) > 0);
+                eventually("a stall", || running.status().get(Counter::Stalls) > 0);
                 assert_eq!(sink.committed(), 0);
                 sink.hold(false);
                 thread.join().unwrap();

@@ -60,9 +60,13 @@ fn powerless(seed: u64) {
         let run =
             start(&mut random, &disk, &world, last).unwrap_or_else(|cause| panic!("seed {seed}: {cause}"));
         std::thread::sleep(Duration::from_micros(random.below(15_000)));
-        // What the world has seen until now must be on the disk; what comes after is of a time that never was.
-        let seen = world.lock().unwrap().seen();
-        disk = disk.power_loss(&mut torn);
+        // What the world has seen until now must be on the disk; what comes after is of a time that never was. The world is locked
+        // until the disk is read: otherwise a commit could come in between, behind which the journal lets go what this world needs.
+        let seen = {
+            let now = world.lock().unwrap();
+            disk = disk.power_loss(&mut torn);
+            now.seen()
+        };
         run.running.abort();
         drop(run);
         world = seen;

@@ -384,11 +384,11 @@ fn durable(
     layout: (usize, usize),
     folder: &Path,
     world: &Arc<Mutex<World>>,
-    last: u64,
+    sender: Sender,
     token: &str,
 ) -> DurableRun {
     let source = DurableSource {
-        source: Box::new(Sender::new(world, last)),
+        source: Box::new(sender),
         feed: FeedSettings::default(),
         stream: StreamSettings::default(),
         sync: SyncPolicy::AtOnce,
@@ -414,9 +414,11 @@ fn a_durable_query_goes_on_over_other_processes() {
         let folder = tempfile::tempdir().unwrap();
         let world = Arc::new(Mutex::new(World::default()));
         // Each run is broken off somewhere, and the next one has other processes.
-        for layout in [(2, 1), (1, 2), (3, 1), (2, 2)] {
+        for (round, layout) in (1..).zip([(2, 1), (1, 2), (3, 1), (2, 2)]) {
             let token = token();
-            let run = durable(layout, folder.path(), &world, 3000, &token);
+            // However quick the query is, there are rows left for the runs to come.
+            let sender = Sender::new(&world, round * 700).staying();
+            let run = durable(layout, folder.path(), &world, sender, &token);
             let before = world.lock().unwrap().lines.len();
             eventually("some more rows", || world.lock().unwrap().lines.len() > before + 200);
             let snapshots = folder.path().join("journal/snapshots");
@@ -428,7 +430,8 @@ fn a_durable_query_goes_on_over_other_processes() {
             eventually("the failure", || run.running.has_failed());
             drop((run.feeds, run.running.join(), run.maintenance));
         }
-        let run = durable((2, 1), folder.path(), &world, 3000, &token());
+        let sender = Sender::new(&world, 3000);
+        let run = durable((2, 1), folder.path(), &world, sender, &token());
         assert!(run.recovered.snapshot.is_some(), "it goes on from a state");
         run.running.join().unwrap();
         drop((run.feeds, run.maintenance));

@@ -8,7 +8,7 @@ mod fixture;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fault_disk::FaultDisk;
 use fixture::forward::{Forward, plan_of};
@@ -53,24 +53,23 @@ fn start(disk: &FaultDisk, world: &Arc<Mutex<World>>, sync: SyncPolicy) -> Durab
         .unwrap()
 }
 
-/// Waits until nothing has been sent for a while; returns how much was.
-fn when_held_back(world: &Arc<Mutex<World>>) -> u64 {
-    let (mut sent, mut since) = (0, Instant::now());
-    while since.elapsed() < Duration::from_millis(500) {
-        let now = world.lock().unwrap().sent;
-        if now > sent {
-            (sent, since) = (now, Instant::now());
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    sent
+/// Waits until the journal is full and has all that was sent; then how much was.
+fn when_held_back(disk: &FaultDisk, world: &Arc<Mutex<World>>) -> u64 {
+    eventually("the journal is full", || {
+        let listing = inspect::list_on(disk, Path::new("/journal")).unwrap();
+        let stream = &listing.streams[0];
+        stream.bytes >= JOURNAL_BYTES_MAX && stream.end == world.lock().unwrap().sent
+    });
+    // Somebody whom nothing holds back would continue meanwhile.
+    std::thread::sleep(Duration::from_millis(100));
+    world.lock().unwrap().sent
 }
 
 fn held_back_and_going_on(sync: SyncPolicy, restarted: bool) {
     let (disk, mut world) =
         (FaultDisk::new(), Arc::new(Mutex::new(World { held: true, ..World::default() })));
     let mut run = start(&disk, &world, sync);
-    let sent = when_held_back(&world);
+    let sent = when_held_back(&disk, &world);
     assert!(sent > JOURNAL_BYTES_MAX / RECORD_BYTES_MAX, "{sent} requests are less than the journal takes");
     assert!(sent < LAST, "nobody held the sender back");
     let stream = inspect::list_on(&disk, Path::new("/journal")).unwrap().streams.remove(0);
