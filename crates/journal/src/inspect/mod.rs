@@ -1,6 +1,10 @@
 //! Inspects a journal's folder without the lock: what it contains, whether it is intact, and the rows of a stream.
 //! Nothing is changed, and a query may run on the folder meanwhile.
 
+mod definitions;
+mod later_cuts;
+mod segment_walk;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -21,8 +25,11 @@ use crate::rows::{RowDecoder, decode_schema};
 use crate::scan::{Next, Scan, ScannedRecord};
 use crate::segment::{SegmentHead, read_head, segment_name, segment_positions};
 use crate::skips::{self, Skips};
-use crate::snapshots::SnapshotFolder;
+use crate::snapshots::{SnapshotFolder, StoredSnapshot};
 use crate::stream::Record;
+pub use definitions::definitions;
+pub use later_cuts::{LaterCuts, cuts_from};
+use segment_walk::SegmentWalk;
 
 /// What is in a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,6 +136,15 @@ pub fn list_on(medium: &dyn Medium, folder: &Path) -> Result<Listing, Cause> {
 /// If the file is damaged, or a newer program wrote it.
 pub fn query(folder: &Path) -> Result<Option<String>, Cause> {
     query::read(&Disk, &layout::query(folder))
+}
+
+/// The state after a cycle.
+///
+/// # Errors
+/// If it does not exist any more, is damaged, or was written by a newer program.
+pub fn snapshot(folder: &Path, cycle: u64) -> Result<StoredSnapshot, Cause> {
+    let path = SnapshotFolder::path_in(&layout::snapshots(folder), cycle);
+    SnapshotFolder::read_on(&Disk, &path, cycle)
 }
 
 fn list_log(medium: &dyn Medium, name: String, folder: &Path) -> Result<LogListing, Cause> {
@@ -326,9 +342,9 @@ pub fn records(folder: &Path, stream: &str, from: u64) -> Result<Records, Cause>
 pub fn records_on(medium: Box<dyn Medium>, folder: &Path, stream: &str, from: u64) -> Result<Records, Cause> {
     let name = layout::stream_name(stream).unwrap_or_default();
     let folder = layout::streams(folder).join(name);
-    let segments = segments(&*medium, &folder)?;
-    let Some(first) = segments.iter().rev().find(|first| **first <= from).copied() else {
-        let text = match segments.first() {
+    let oldest = segments(&*medium, &folder)?.first().copied();
+    let Some((head, walk)) = SegmentWalk::open(medium, folder.clone(), from)? else {
+        let text = match oldest {
             None => format!("{}: there is no journal of stream '{stream}'", folder.display()),
             Some(first) => {
                 format!("position {from} of '{stream}' no longer exists; the first one is {first}")
@@ -336,10 +352,9 @@ pub fn records_on(medium: Box<dyn Medium>, folder: &Path, stream: &str, from: u6
         };
         return Err(Cause::user(text));
     };
-    let (head, scan) = open_segment(&*medium, &folder, first)?;
-    let schema = schema_of(&head).map_err(|reason| damaged(&scan.path, 0, reason))?;
+    let schema = schema_of(&head).map_err(|reason| damaged(walk.path(), 0, reason))?;
     let decoder = RowDecoder::new(schema.clone(), schema.clone());
-    Ok(Records { medium, folder, schema, decoder, scan, from, failed: false })
+    Ok(Records { walk, schema, decoder, from, failed: false })
 }
 
 /// The logged cuts in order, up to one that is torn or being written.
@@ -398,11 +413,9 @@ fn missing(scan: &Scan, end: &Next, next: u64) -> Cause {
 
 /// The records of a stream; see [`records`].
 pub struct Records {
-    medium: Box<dyn Medium>,
-    folder: PathBuf,
+    walk: SegmentWalk,
     schema: SchemaRef,
     decoder: RowDecoder,
-    scan: Scan,
     from: u64,
     failed: bool,
 }
@@ -414,36 +427,14 @@ impl Records {
     }
 
     fn record(&mut self) -> Result<Option<Record>, Cause> {
-        loop {
-            match self.scan.next()? {
-                Next::Record(found) if found.head.end() <= self.from => {}
-                Next::Record(found) => {
-                    let record = Record::of(&found.head, &found.bytes, &self.decoder);
-                    let damaged = |reason| damaged(&self.scan.path, found.offset, reason);
-                    return record.map(Some).map_err(damaged);
-                }
-                Next::End | Next::Bad(_) if self.goes_on()? => {}
-                Next::End | Next::Bad(_) => return Ok(None),
+        while let Some(found) = self.walk.next()? {
+            if found.head.end() <= self.from {
+                continue;
             }
+            let record = Record::of(&found.head, &found.bytes, &self.decoder);
+            return record.map(Some).map_err(|reason| damaged(self.walk.path(), found.offset, reason));
         }
-    }
-
-    /// Advances to the next segment; false if this is the newest one, whose end may be torn or being written.
-    fn goes_on(&mut self) -> Result<bool, Cause> {
-        let segments = segments(&*self.medium, &self.folder)?;
-        let next = segments.into_iter().find(|first| *first >= self.scan.position);
-        let is_newer = |first: &u64| segment_name(*first) != name_of(&self.scan.path);
-        let Some(next) = next.filter(is_newer) else { return Ok(false) };
-        if next > self.scan.position {
-            // The segment may have been written on and closed since its last record was read.
-            let again = self.scan.peek()?;
-            if matches!(again, Next::Record(_)) {
-                return Ok(true);
-            }
-            return Err(missing(&self.scan, &again, next));
-        }
-        self.scan = open_segment(&*self.medium, &self.folder, next)?.1;
-        Ok(true)
+        Ok(None)
     }
 }
 
@@ -477,10 +468,6 @@ fn open_segment(medium: &dyn Medium, folder: &Path, first: u64) -> Result<(Segme
     }
     let scan = Scan::new(path, file, head.bytes, first)?;
     Ok((head, scan))
-}
-
-fn name_of(path: &Path) -> String {
-    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 fn segments(medium: &dyn Medium, folder: &Path) -> Result<Vec<u64>, Cause> {
