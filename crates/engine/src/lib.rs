@@ -90,6 +90,7 @@ mod feed_state;
 mod feeder;
 mod in_time;
 mod machine_memory;
+mod past;
 mod source_reader;
 
 #[cfg(test)]
@@ -110,6 +111,7 @@ pub use feed::Feed;
 pub use feed_settings::{EventTime, FeedSettings};
 pub use feed_state::{FeedObserver, FeedStatus};
 pub use machine_memory::machine_memory_bytes;
+pub use past::{CycleInput, Past, PastCycle, PastQuery, PastRun, PastSource, PastStart};
 pub use tidemill_core::counters::Counter;
 pub use tidemill_core::error::{Cause, Fault, OperatorError, SinkError, chain};
 pub use tidemill_core::latency::ResponseTimes;
@@ -134,7 +136,7 @@ pub use tidemill_journal::{
 };
 pub use tidemill_plan::{
     AutoSplit, CyclePolicy, Limits, OperatorPlan, PlaceChoice, PlaceGroup, PlaceMember, Plan, PlanError,
-    Producer, StreamProcessPlan, StreamRef, TransformPlan, places_of,
+    Producer, SourcePlan, StreamProcessPlan, StreamRef, TransformPlan, places_of,
 };
 pub use tidemill_realtime::{
     Affinity, Policy, Pool, PoolError, PoolObserver, PoolSettings, PoolStatus, Role, WhatRan, WhenEmpty,

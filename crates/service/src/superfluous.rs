@@ -121,7 +121,7 @@ fn query_folders(journal: &Path) -> Result<Vec<PathBuf>, Cause> {
 
 /// The name of a query's folder: what could lead elsewhere, or be the same in a file system without case, is written in
 /// hexadecimal digits.
-fn folder_name(query: &str) -> String {
+pub(crate) fn folder_name(query: &str) -> String {
     let letter = |byte: u8| match byte {
         b'a'..=b'z' | b'0'..=b'9' | b'_' => char::from(byte).to_string(),
         other => format!("%{other:02x}"),

@@ -37,6 +37,7 @@ pub use self::planner::{
 };
 pub use self::query::explain::Explained;
 pub use self::query::opened::Opened;
+pub use self::query::past::{PastPipeline, PastRange, PastResults};
 pub use self::query::pipeline::Pipeline;
 pub use self::query::prepared::{Output, Prepared};
 pub use self::query::running::RunningQuery;

@@ -32,7 +32,7 @@ impl SourceMark {
 
 /// A source in the cuts of a database: its place there, and what was lost of its rows.
 #[derive(Clone)]
-pub(super) struct SourceInCuts {
+pub(crate) struct SourceInCuts {
     pub index: usize,
     lost: Arc<[LostRows]>,
 }

@@ -27,7 +27,11 @@ use tidemill_journal::{Disk, Medium};
 
 use self::clock_journal::ClockJournal;
 pub use self::durable_query::{Beginning, DurableClockRun, QueryFolder};
+pub(crate) use self::lost_rows::{SourceInCuts, SourceMark};
+pub(crate) use self::query_cycles::SourceView;
 pub use self::query_position::{QueryLag, QueryPosition};
+pub(crate) use self::query_replay::{differs, of_marks};
+pub(crate) use self::source_replay::{ReadRecord, SourceReplay};
 use self::source_state::SourceState;
 pub use self::source_use::{DurableUse, OpenSource, SourceKey, SourceUse};
 use self::state::ClockState;

@@ -15,7 +15,7 @@ use super::slice::row_bytes_of;
 use crate::feed_state::FeedState;
 
 /// A source as a query sees it.
-pub(super) struct SourceView {
+pub(crate) struct SourceView {
     /// Which of its columns the query reads; `None`: all.
     pub columns: Option<Vec<usize>>,
     /// The streams of the query's plan.
@@ -146,7 +146,7 @@ impl QueryCycles {
 
 impl SourceView {
     /// A chunk with the columns and the streams of the query.
-    fn chunk(&self, chunk: &Chunk) -> Result<Chunk, Cause> {
+    pub(crate) fn chunk(&self, chunk: &Chunk) -> Result<Chunk, Cause> {
         let streams = chunk.streams.iter().zip(&self.streams);
         let project = |(batch, schema): (&Option<Batch>, &SchemaRef)| {
             batch.as_ref().map(|batch| self.batch(batch, schema)).transpose()

@@ -77,7 +77,8 @@ pub(super) fn of_sources(cut: &Cut, sources: &[SourceJournal]) -> Cut {
     of_marks(cut, sources.iter().map(|source| source.in_cuts.at(cut)).collect())
 }
 
-fn of_marks(cut: &Cut, marks: Vec<SourceMark>) -> Cut {
+/// A logged cut, with these sources at these places.
+pub(crate) fn of_marks(cut: &Cut, marks: Vec<SourceMark>) -> Cut {
     Cut {
         positions: marks.iter().map(|mark| mark.position).collect(),
         watermarks: marks.iter().map(|mark| mark.watermark).collect(),
@@ -88,7 +89,7 @@ fn of_marks(cut: &Cut, marks: Vec<SourceMark>) -> Cut {
 
 /// Whether a cycle between two cuts concerns those who read these sources. It is the same in every run, because it depends on
 /// the cuts alone.
-pub(super) fn differs(cut: &Cut, before: &Cut) -> bool {
+pub(crate) fn differs(cut: &Cut, before: &Cut) -> bool {
     let is_idle = |cut: &Cut, source: usize| cut.idle.get(source).copied().unwrap_or(false);
     let idles = (0..cut.positions.len()).any(|source| is_idle(cut, source) != is_idle(before, source));
     idles || cut.positions != before.positions || cut.watermarks != before.watermarks

@@ -3,15 +3,30 @@
 use tidemill_core::arrow::schema::SchemaRef;
 use tidemill_core::error::Cause;
 use tidemill_flow::{Chunk, guard};
-use tidemill_journal::{Positions, StreamReader};
+use tidemill_journal::{Positions, Record, StreamReader};
 
 use super::clock_journal::SourceJournal;
 use crate::chunk_builder::ChunkBuilder;
+use crate::feed_settings::FeedSettings;
+
+/// Reads the journal of a source.
+pub(crate) trait ReadRecord: Send {
+    /// The record with the row at a position; `None`: the journal ends before.
+    fn read(&mut self, position: u64) -> Result<Option<Record>, Cause>;
+}
+
+impl ReadRecord for StreamReader {
+    fn read(&mut self, position: u64) -> Result<Option<Record>, Cause> {
+        StreamReader::read(self, position)
+    }
+}
 
 /// Reads the journal of a source from a cut on. Event times and lateness are decided again, with the same result.
-pub(super) struct SourceReplay {
-    reader: StreamReader,
+pub(crate) struct SourceReplay {
+    reader: Box<dyn ReadRecord>,
     chunks: ChunkBuilder,
+    /// The positions that are left out.
+    skipped: Positions,
     position: u64,
     /// What is left of a record behind the last cut.
     rest: Option<Chunk>,
@@ -19,10 +34,20 @@ pub(super) struct SourceReplay {
 
 impl SourceReplay {
     /// From a cut on, at which the source was at this position and complete up to this event time.
-    pub fn new(source: &SourceJournal, (position, watermark): (u64, i64)) -> SourceReplay {
+    pub fn new(source: &SourceJournal, place: (u64, i64)) -> SourceReplay {
         let streams = [SchemaRef::clone(&source.schema), SchemaRef::clone(&source.schema)];
-        let chunks = ChunkBuilder::new(&source.settings, &streams).resumed(watermark);
-        SourceReplay { reader: source.reader(), chunks, position, rest: None }
+        let reader = (Box::new(source.reader()) as _, Positions::default());
+        SourceReplay::of(reader, (&source.settings, &streams), place)
+    }
+
+    /// As `new`, for rows that come in with these settings and columns, without those at some positions.
+    pub fn of(
+        (reader, skipped): (Box<dyn ReadRecord>, Positions),
+        (settings, streams): (&FeedSettings, &[SchemaRef]),
+        (position, watermark): (u64, i64),
+    ) -> SourceReplay {
+        let chunks = ChunkBuilder::new(settings, streams).resumed(watermark);
+        SourceReplay { reader, chunks, skipped, position, rest: None }
     }
 
     /// The rows up to a cut.
@@ -50,7 +75,9 @@ impl SourceReplay {
                 self.position
             ))
         })?;
-        let mut chunk = guard(|| self.chunks.take_without(&record, &Positions::default()))?;
+        let end = record.start + record.rows.num_rows() as u64;
+        let skipped = self.skipped.within(record.start..end);
+        let mut chunk = guard(|| self.chunks.take_without(&record, &skipped))?;
         chunk.arrived_ns = Some(record.arrived_ns);
         let known = u32::try_from(self.position - record.start).unwrap_or(u32::MAX);
         let rest = chunk.split_at(known).1;

@@ -102,7 +102,26 @@ impl Description {
     }
 }
 
+/// The sources that a stored description names, in the order of the cuts.
+pub(crate) fn sources_of(stored: &str) -> Vec<&str> {
+    let mut names = Vec::new();
+    for line in stored.lines() {
+        match line.strip_prefix("source ") {
+            Some(name) => names.push(name),
+            // Behind them come the operators and the sinks. What stands before them may only look like one.
+            None if line.starts_with("operator ") || line.starts_with("sink ") => break,
+            None => names.clear(),
+        }
+    }
+    names
+}
+
 impl Description {
+    /// The lines that say what the event times of the sources mean.
+    pub fn event_times(&self) -> impl Iterator<Item = &str> {
+        self.text.lines().filter(|line| line.starts_with("event time of "))
+    }
+
     /// What was stored, with operators under the names that they have now.
     fn with_names_of_today(&self, stored: &str) -> String {
         let now = |line| self.renamed.iter().find(|(former, _)| *former == line).map(|(_, now)| now.as_str());

@@ -29,7 +29,7 @@ use tidemill_plan::Plan;
 use crate::engine::Engine;
 use crate::feed::Feed;
 use crate::feed_settings::FeedSettings;
-pub(crate) use description::Description;
+pub(crate) use description::{Description, sources_of};
 pub(crate) use feed::{BATCHES_HANDED_ON, parts};
 pub(crate) use feed_start::FeedStart;
 pub(crate) use guard::JournalGuard;

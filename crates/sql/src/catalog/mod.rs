@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use datafusion::arrow::array::RecordBatch;
 use datafusion::logical_expr::LogicalPlan;
 use tidemill_connect::memory::PushTarget;
 use tidemill_engine::{Beginning, PlaceGroup, PoolStatus};
@@ -26,6 +27,8 @@ use crate::pool_definition::PoolDefinition;
 use crate::query::real_time::TimeContract;
 use crate::query::view::ViewHandle;
 use crate::relations::named_relations::{NamedRelations, Relation, ViewDefinition};
+use crate::relations::projected::Projected;
+use crate::relations::single_batch_source::SingleBatchSource;
 use crate::relations::source_definition::SourceDefinition;
 use crate::statement::{RelationKind, Statement};
 
@@ -185,6 +188,30 @@ impl Catalog {
         };
         self.relations.add(view.name(), attached);
         self.has_attached_views = true;
+    }
+
+    /// Lets queries read rows under a name, in place of what had it before.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tidemill_engine::arrow::array::{Int64Array, RecordBatch};
+    /// use tidemill_sql::{Planner, Reply, parse};
+    /// let rows = RecordBatch::try_from_iter([("n", Arc::new(Int64Array::from(vec![2, 3])) as _)]).unwrap();
+    /// let mut planner = Planner::new();
+    /// let mut catalog = planner.catalog().clone();
+    /// catalog.attach_rows("numbers", rows);
+    /// planner.set_catalog(catalog);
+    /// let statement = parse("SELECT sum(n) FROM numbers", "example").unwrap().remove(0);
+    /// assert!(matches!(planner.execute(&statement), Ok(Reply::Rows(_) | Reply::Query(_))));
+    /// ```
+    pub fn attach_rows(&mut self, name: &str, rows: RecordBatch) {
+        let schema = rows.schema();
+        let open =
+            move |columns: Option<&[usize]>| Projected::open(SingleBatchSource::new(rows.clone()), columns);
+        let definition = SourceDefinition::new(name, schema, Arc::new(open));
+        let definition =
+            SourceDefinition { is_table: true, is_finite: true, is_repeatable: true, ..definition };
+        self.relations.add(name, Relation::Source(Arc::new(definition)));
     }
 
     /// The same version, in which the views that run stay as they are now: all of them after one cycle, the newest that they

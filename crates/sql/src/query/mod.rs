@@ -8,6 +8,7 @@ pub(crate) mod first_rows;
 pub(crate) mod limited;
 pub(crate) mod mending;
 pub(crate) mod opened;
+pub(crate) mod past;
 pub(crate) mod pipeline;
 pub(crate) mod prepared;
 pub(crate) mod real_time;

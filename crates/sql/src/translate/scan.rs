@@ -7,7 +7,10 @@ use datafusion::arrow::error::ArrowError;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, plan_err};
 use datafusion::logical_expr::{Expr, LogicalPlan, TableScan};
-use tidemill_engine::{Cause, DurableUse, Expression, FeedSettings, Source, SourceKey, SourceUse, StreamRef};
+use tidemill_engine::{
+    Cause, DurableUse, Expression, FeedSettings, PastSource, Source, SourceKey, SourcePlan, SourceUse,
+    StreamRef,
+};
 use tracing::info;
 
 use super::columns::unique;
@@ -53,14 +56,35 @@ impl UsedSource {
     /// Opens it; also says how its rows come in.
     pub fn open(&self) -> std::result::Result<(Box<dyn Source>, FeedSettings), Cause> {
         info!(source = self.definition.name, "source is opened");
+        Ok(((self.definition.open)(Some(&self.raw_columns))?, self.settings()))
+    }
+
+    /// How its rows come in.
+    fn settings(&self) -> FeedSettings {
         let expression = |column: &Compiled| Arc::new(column.clone()) as Arc<dyn Expression>;
-        let settings = FeedSettings {
+        FeedSettings {
             columns: self.computed.as_ref().map(|columns| columns.iter().map(expression).collect()),
             event_time: self.event_time(),
             idle_after: self.definition.idle_after,
             max_ahead: self.definition.max_ahead,
-        };
-        Ok(((self.definition.open)(Some(&self.raw_columns))?, settings))
+        }
+    }
+
+    /// How a query reads it from the journal of its pipeline, where it has this name, or from that of its database.
+    pub fn past(&self, planned: &SourcePlan, is_of_database: bool) -> std::result::Result<PastSource, Cause> {
+        let definition = &self.definition;
+        if !is_of_database {
+            let raw = definition.raw.project(&self.raw_columns).map_err(of_columns)?;
+            let schema = Arc::clone(&planned.streams[0]);
+            let (stream, settings) = (planned.name.clone(), self.settings());
+            return Ok(PastSource { stream, settings, raw: Arc::new(raw), schema, columns: None });
+        }
+        let stream = definition.stream_name().ok_or_else(|| {
+            Cause::user(format!("source '{}' has no journal, so there is nothing to replay", definition.name))
+        })?;
+        let schema = unique(&definition.schema);
+        let (settings, raw) = (settings_for_all(definition)?, Arc::clone(&definition.raw));
+        Ok(PastSource { stream, settings, raw, schema, columns: Some(self.columns.clone()) })
     }
 
     /// How a query reads it under the clock of a database: with others, if it cannot be read again.
@@ -101,6 +125,12 @@ fn open_for_all(
 ) -> std::result::Result<(Box<dyn Source>, FeedSettings), Cause> {
     info!(source = definition.name, "source is opened");
     let raw_columns: Vec<usize> = (0..definition.raw.fields().len()).collect();
+    Ok(((definition.open)(Some(&raw_columns))?, settings_for_all(definition)?))
+}
+
+/// How the rows of a source come in that is read with all columns.
+fn settings_for_all(definition: &SourceDefinition) -> std::result::Result<FeedSettings, Cause> {
+    let raw_columns: Vec<usize> = (0..definition.raw.fields().len()).collect();
     let compiled = |expressions: &Vec<Expr>| -> Result<Vec<Arc<dyn Expression>>> {
         let raw = DFSchema::try_from(definition.raw.as_ref().clone())?;
         let column = |expression| {
@@ -110,13 +140,12 @@ fn open_for_all(
         expressions.iter().map(column).collect()
     };
     let columns = definition.computed.as_ref().map(compiled).transpose();
-    let settings = FeedSettings {
+    Ok(FeedSettings {
         columns: columns.map_err(|error| Cause::bug(error.to_string()).with_source(error))?,
         event_time: definition.event_time,
         idle_after: definition.idle_after,
         max_ahead: definition.max_ahead,
-    };
-    Ok(((definition.open)(Some(&raw_columns))?, settings))
+    })
 }
 
 fn of_columns(error: ArrowError) -> Cause {
