@@ -180,3 +180,67 @@ fn the_journal_of_a_database_is_shown_and_checked_and_says_what_helps_where_a_sc
     signal(&server, "KILL");
     server.wait().unwrap();
 }
+
+#[test]
+fn the_past_of_a_query_of_a_killed_server_is_replayed_byte_by_byte() {
+    let folder = folder_with(&[]);
+    let folder = folder.path();
+    let (mut server, mut port) = serve(folder);
+    let listen = free_port();
+    let script = format!(
+        "SET snapshot_every = '1 hour';
+        CREATE SOURCE events (n BIGINT, time TIMESTAMP NOT NULL)
+            WITH (connector = 'line_protocol', listen = 'http://127.0.0.1:{listen}', durable = true);
+        CREATE SOURCE others (n BIGINT, time TIMESTAMP NOT NULL)
+            WITH (connector = 'line_protocol', listen = 'http://127.0.0.1:{}', durable = true);
+        CREATE MATERIALIZED VIEW other AS SELECT count(*) AS n FROM others;
+        CREATE MATERIALIZED VIEW total AS SELECT count(*) AS n FROM events;
+        CREATE SINK counts WITH (connector = 'file', path = 'counts.csv') AS
+            SELECT n % 3 AS digit, count(*) AS n, CAST(sum(n) AS BIGINT) AS s FROM events GROUP BY n % 3",
+        free_port()
+    );
+    if psql(&port, &script).is_none() {
+        signal(&server, "KILL");
+        server.wait().unwrap();
+        return;
+    }
+    let body =
+        |request: u64| (request * 10..request * 10 + 10).map(|n| format!("events n={n}i 1700000000000\n"));
+    let sender = Sender::start(listen, "agent", (0..90).map(|request| body(request).collect()).collect());
+    let replay = |arguments: &[&str]| {
+        let replay = ["journal", "replay", "--data", "tides", "--query"];
+        ended(folder, &[&replay[..], arguments].concat())
+    };
+    for answers in [30, 60] {
+        wait_until("requests are answered", || sender.answered() >= answers);
+        wait_until("a cycle is logged", || {
+            psql(&port, "SELECT n FROM total").unwrap().trim().parse::<u64>().is_ok_and(|n| n > 0)
+        });
+        // It is read while the server writes, too.
+        replay(&["counts", "--format", "csv"]).expect(0);
+        signal(&server, "KILL");
+        server.wait().unwrap();
+        (server, port) = serve(folder);
+    }
+    sender.join();
+    wait_until("the view has every row", || psql(&port, "SELECT n FROM total").unwrap() == "900\n");
+    let counts = folder.join("counts.csv");
+    let written = || std::fs::read_to_string(&counts).unwrap_or_default();
+    let last_of = |digit: u64| 300 * digit + 3 * (299 * 300 / 2);
+    wait_until("the sink has every row", || {
+        (0..3).all(|digit| written().contains(&format!("{digit},300,{}\n", last_of(digit))))
+    });
+    let written = written();
+    for workers in ["1", "2", "3"] {
+        let replayed = replay(&["counts", "--format", "csv", "--workers", workers]).expect(0);
+        assert!(replayed.stdout == written, "{workers}:\n{}\nis not\n{written}", replayed.stdout);
+    }
+    let looked = replay(&["total", "--look", "SELECT n FROM total", "--format", "csv"]).expect(0);
+    assert_eq!(looked.stdout, "n\n900\n");
+    replay(&["nothing"]).expect(2).tells(&["no sink with an input and no materialized view 'nothing'"]);
+    ended(folder, &["journal", "replay", "tides/journal", "--script", "counts.csv"])
+        .expect(2)
+        .tells(&["that of a database", "--query"]);
+    signal(&server, "KILL");
+    server.wait().unwrap();
+}

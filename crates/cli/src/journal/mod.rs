@@ -2,6 +2,9 @@
 //! sinks that are behind every state from which it could begin, and skips rows that it cannot get past.
 
 mod database;
+mod diff;
+mod exact_replay;
+mod input_rows;
 mod list;
 mod repair;
 mod replay;
@@ -18,6 +21,7 @@ pub(crate) enum JournalCommand {
     Show(show::Show),
     Verify(verify::Verify),
     Replay(replay::Replay),
+    Diff(diff::Diff),
     Repair(repair::Repair),
     Skip(skip::Skip),
 }
@@ -29,6 +33,7 @@ impl JournalCommand {
             JournalCommand::Show(command) => command.run(),
             JournalCommand::Verify(command) => command.run(),
             JournalCommand::Replay(command) => command.run(),
+            JournalCommand::Diff(command) => command.run(),
             JournalCommand::Repair(command) => command.run(),
             JournalCommand::Skip(command) => command.run(),
         }

@@ -168,7 +168,7 @@ fn cut_text(cut: &Cut) -> String {
 }
 
 /// Nanoseconds since 1970 as a date and time.
-fn time_text(time_ns: u64) -> String {
+pub(super) fn time_text(time_ns: u64) -> String {
     let time = i64::try_from(time_ns).ok().and_then(timestamp_ns_to_datetime);
     time.map_or_else(|| format!("{time_ns} ns"), |time| format!("{time} UTC"))
 }

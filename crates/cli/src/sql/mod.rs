@@ -14,6 +14,7 @@ mod listing;
 mod notices;
 mod option_context;
 mod pager;
+mod past;
 mod piped;
 mod pipeline;
 mod prompt;
@@ -32,6 +33,7 @@ mod user_folders;
 mod validate;
 
 pub(crate) use explain::ExplainPipeline;
+pub(crate) use past::{look, past_of_query, past_of_script, time_ns};
 pub(crate) use pipeline::{RunPipeline, repair_script, run_script, skip_script};
 pub(crate) use prompt::Prompt;
 pub(crate) use rows::RowFormat;

@@ -88,7 +88,7 @@ fn pipeline(executor: &mut Executor, path: &Path, http: Option<&HttpServer>) -> 
     })
 }
 
-fn executor(runtime: &Runtime, rows: RowOptions) -> anyhow::Result<Executor> {
+pub(super) fn executor(runtime: &Runtime, rows: RowOptions) -> anyhow::Result<Executor> {
     Ok(Executor {
         session: super::session(runtime, rows.strict),
         format: rows.format,
@@ -125,7 +125,7 @@ pub(crate) fn skip_script(
 }
 
 /// The pipeline of a script with the journal in a folder, which is there. What the script asks is not answered.
-fn durable_pipeline(path: &Path, mut planner: Planner, folder: &Path) -> anyhow::Result<Pipeline> {
+pub(super) fn durable_pipeline(path: &Path, mut planner: Planner, folder: &Path) -> anyhow::Result<Pipeline> {
     // Reports a wrong name before a folder of that name is created.
     inspect::list(folder)?;
     let script = script::read(path)?;
