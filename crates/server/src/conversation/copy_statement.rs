@@ -1,6 +1,6 @@
 //! `COPY ... TO STDOUT` and `COPY ... FROM STDIN`.
 
-use tidemill_sql::{Piece, Statement, divide};
+use tidemill_sql::{Piece, Statement};
 
 use super::copy_format::CopyFormat;
 use super::words::{folded, name};
@@ -55,32 +55,27 @@ fn read(piece: &Piece, words: &[String]) -> Result<CopyStatement> {
         let format = format(piece, &words[end + 3..])?;
         return Ok(CopyStatement::Out { query: Box::new(query), format });
     }
-    let mut at = 2;
-    let relation = match words.get(1..4) {
-        Some([schema, dot, relation]) if dot == "." && name(schema).eq_ignore_ascii_case("public") => {
-            at = 4;
-            relation
-        }
-        _ => words.get(1).ok_or_else(|| wrong("the statement does not say what to copy"))?,
+    let relation = match words.get(1..3) {
+        Some([schema, dot]) if dot == "." && name(schema).eq_ignore_ascii_case("public") => 3,
+        _ => 1,
     };
+    let given = words.get(relation).ok_or_else(|| wrong("the statement does not say what to copy"))?;
+    let mut at = relation + 1;
     let mut columns = None;
     if is(at, "(") {
         let end = at + closed(&words[at..]).ok_or_else(|| wrong("a parenthesis is not closed"))?;
-        columns = Some(words[at + 1..end].iter().filter(|word| *word != ",").collect::<Vec<_>>());
+        columns = Some((at + 1..end).filter(|word| words[*word] != ",").collect::<Vec<_>>());
         at = end + 1;
     }
     let format = || format(piece, words.get(at + 2..).unwrap_or_default());
     if is(at, "TO") && is(at + 1, "STDOUT") {
-        let columns = columns.map_or("*".to_owned(), |columns| join(&columns));
-        let text = format!("SELECT {columns} FROM {relation}");
-        let pieces = divide(&text, "query").map_err(|error| Report::of_reading(&error))?;
-        let query =
-            pieces[0].read().map_err(|error| Report { position: None, ..Report::of_reading(&error) })?;
+        let query = piece.select(relation, columns.as_deref()).map_err(|error| Report::of_reading(&error))?;
         return Ok(CopyStatement::Out { query: Box::new(query), format: format()? });
     }
     if is(at, "FROM") && is(at + 1, "STDIN") {
-        let columns = columns.map(|columns| columns.into_iter().map(|column| folded(column)).collect());
-        return Ok(CopyStatement::In { source: folded(relation), columns, format: format()? });
+        let columns =
+            columns.map(|columns| columns.into_iter().map(|column| folded(&words[column])).collect());
+        return Ok(CopyStatement::In { source: folded(given), columns, format: format()? });
     }
     Err(only_clients())
 }
@@ -91,10 +86,6 @@ fn only_clients() -> Report {
     report.with_hint(
         "files of the server's machine are read by sources, and written by sinks, with connector = 'file'",
     )
-}
-
-fn join(words: &[&String]) -> String {
-    words.iter().map(|word| word.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 /// The format that the words at the end ask for: options in parentheses, or the words of older versions.
@@ -192,6 +183,8 @@ fn character(option: &str, word: Option<&str>) -> Result<u8> {
 
 #[cfg(test)]
 mod tests {
+    use tidemill_sql::divide;
+
     use super::*;
 
     fn read(text: &str) -> Result<CopyStatement> {
@@ -258,6 +251,8 @@ mod tests {
             "COPY v TO STDOUT (DELIMITER '\\')",
             "COPY v TO STDOUT (FREEZE)",
             "COPY v TO STDOUT (ON_ERROR sometimes)",
+            "COPY 7 TO STDOUT",
+            "COPY v (a, 1 + 1) TO STDOUT",
         ] {
             assert!(read(wrong).is_err(), "{wrong}");
         }

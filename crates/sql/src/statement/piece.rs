@@ -3,10 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
+use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, SelectItem, SetExpr, TableFactor};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::tokens::{self, Tokens};
-use super::{Statement, read};
+use super::{Statement, StatementKind, client_query, parse, read};
 use crate::TextError;
 use crate::text::{Script, Span};
 
@@ -72,6 +73,74 @@ impl Piece {
         let end = Span { start: span.end, end: span.end };
         let tokens = Tokens { main, options: None, span, end };
         Some(Piece { script: Arc::clone(&self.script), tokens })
+    }
+
+    /// It without one of its words; places in its messages stay those of the whole text.
+    ///
+    /// ```
+    /// let piece = tidemill_sql::divide("SET LOCAL workers = 2", "example").unwrap().remove(0);
+    /// assert!(piece.without(1).read().is_ok());
+    /// ```
+    #[must_use]
+    pub fn without(&self, word: usize) -> Piece {
+        let mut tokens = self.tokens.clone();
+        if word < tokens.main.len() {
+            tokens.main.remove(word);
+        }
+        Piece { script: Arc::clone(&self.script), tokens }
+    }
+
+    /// `SELECT * FROM relation`, or with these columns in place of the star. Both are the indexes of words of this statement, so
+    /// that messages have their places in its text.
+    ///
+    /// ```
+    /// let piece = tidemill_sql::divide("COPY v (a, \"B c\") TO STDOUT", "example").unwrap().remove(0);
+    /// assert_eq!(piece.select(1, Some(&[3, 5])).unwrap().text, "SELECT a, \"B c\" FROM v");
+    /// assert_eq!(piece.select(1, None).unwrap().text, "SELECT * FROM v");
+    /// assert!(piece.select(2, None).is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// If one of the words is not a name.
+    pub fn select(&self, relation: usize, columns: Option<&[usize]>) -> Result<Statement, TextError> {
+        let relation = self.ident(relation)?;
+        let columns = columns.map(|columns| columns.iter().map(|column| self.ident(*column)));
+        let columns = columns.map(Iterator::collect::<Result<Vec<_>, _>>).transpose()?;
+        let statement = parse("SELECT * FROM placeholder", "template")?.into_iter().next();
+        let Some(Statement { kind: StatementKind::Query(mut query, options), .. }) = statement else {
+            return Err(self.error("the query implied by the statement cannot be read"));
+        };
+        if let SetExpr::Select(select) = &mut *query.body {
+            if let Some(columns) = columns {
+                let item = |column| SelectItem::UnnamedExpr(Expr::Identifier(column));
+                select.projection = columns.into_iter().map(item).collect();
+            }
+            if let Some(TableFactor::Table { name, .. }) =
+                select.from.first_mut().map(|from| &mut from.relation)
+            {
+                *name = ObjectName::from(vec![relation]);
+            }
+        }
+        let (text, span, script) = (query.to_string(), self.tokens.span, Arc::clone(&self.script));
+        let mut kind = StatementKind::Query(query, options);
+        client_query::translate(&mut kind);
+        Ok(Statement { kind, span, text, script })
+    }
+
+    /// The name that a word is.
+    fn ident(&self, word: usize) -> Result<Ident, TextError> {
+        let token = self.tokens.main.get(word);
+        let ident = token.and_then(|token| match &token.token {
+            Token::Word(word) => Some((word.value.clone(), word.quote_style, token.span)),
+            // A file, for who may read it.
+            Token::SingleQuotedString(path) => Some((path.clone(), Some('\''), token.span)),
+            _ => None,
+        });
+        let (value, quote_style, span) = ident.ok_or_else(|| {
+            let place = token.and_then(|token| self.script.span_of_tokens(token.span));
+            TextError::new(&self.script, place.unwrap_or(self.tokens.span), "this is not a name")
+        })?;
+        Ok(Ident { value, quote_style, span })
     }
 
     /// An error at this statement.
