@@ -26,6 +26,7 @@ const KNOWN: &[(&str, &str, Accepts, bool)] = &[
     ("client_encoding", "UTF8", Only(&["utf8", "utf-8", "unicode"]), true),
     ("client_min_messages", "notice", Anything, false),
     ("DateStyle", "ISO, MDY", Only(&["iso, mdy", "iso", "iso, ymd", "iso, dmy"]), true),
+    ("default_table_access_method", "heap", Only(&["heap"]), false),
     ("default_transaction_isolation", "read committed", Anything, false),
     ("default_transaction_read_only", "off", Anything, true),
     ("extra_float_digits", "1", Anything, false),
@@ -35,6 +36,7 @@ const KNOWN: &[(&str, &str, Accepts, bool)] = &[
     ("IntervalStyle", "postgres", Only(&["postgres"]), true),
     ("is_superuser", "on", Only(&[]), true),
     ("lock_timeout", "0", Only(&["0"]), false),
+    ("max_index_keys", "32", Only(&["32"]), false),
     ("max_identifier_length", "63", Only(&["63"]), false),
     ("row_security", "on", Anything, false),
     ("search_path", "public", Anything, false),
@@ -51,8 +53,11 @@ const KNOWN: &[(&str, &str, Accepts, bool)] = &[
 ];
 
 /// The settings of a session that clients of PostgreSQL expect.
+#[derive(Clone)]
 pub(crate) struct SessionSettings {
     values: Vec<String>,
+    /// As they were when the session began: what `RESET` returns to.
+    first: Vec<String>,
 }
 
 /// The settings of a command line: `-c name=value`, `-cname=value`, `--name=value`.
@@ -72,7 +77,7 @@ impl SessionSettings {
     /// As the first message of a client has them. What cannot be is left as it is: the client is told what holds.
     pub fn new(parameters: &[(String, String)], is_owner: bool) -> SessionSettings {
         let values = KNOWN.iter().map(|(_, value, ..)| (*value).to_owned()).collect();
-        let mut settings = SessionSettings { values };
+        let mut settings = SessionSettings { values, first: Vec::new() };
         settings.put("is_superuser", if is_owner { "on" } else { "off" });
         for (name, value) in parameters {
             match name.as_str() {
@@ -85,6 +90,7 @@ impl SessionSettings {
                 name => drop(settings.set(name, value)),
             }
         }
+        settings.first = settings.values.clone();
         settings
     }
 
@@ -120,7 +126,12 @@ impl SessionSettings {
         settings.filter(|((.., is_reported), _)| *is_reported).map(|((name, ..), value)| (*name, &**value))
     }
 
-    /// Changes a setting; `None`: to what it was at first. Returns its name and value if clients are to be told. The error
+    /// The settings that clients are told about, and that are different in `other`.
+    pub fn reported_since(&self, other: &SessionSettings) -> impl Iterator<Item = (&'static str, &str)> {
+        self.reported().filter(|(name, value)| other.get(name) != Some(*value))
+    }
+
+    /// Changes a setting; `None`: to what it was when the session began. Returns its name and value if clients are to be told. The error
     /// says why it cannot be.
     pub fn change(
         &mut self,
@@ -128,9 +139,9 @@ impl SessionSettings {
         value: Option<&str>,
     ) -> Result<Option<(&'static str, &str)>, String> {
         let Some(place) = place(name) else { return Err(format!("there is no setting '{name}'")) };
-        let (name, first, accepts, is_reported) = KNOWN[place];
+        let (name, _, accepts, is_reported) = KNOWN[place];
         match value {
-            None => self.values[place] = first.to_owned(),
+            None => self.values[place] = self.first[place].clone(),
             Some(value) => {
                 let is_same = |known: &&str| known.eq_ignore_ascii_case(value);
                 match accepts {

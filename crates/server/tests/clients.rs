@@ -21,12 +21,18 @@ use tokio_postgres::{Config, NoTls};
 /// The password of the user `ada`.
 const PASSWORD: &str = "analytical";
 
-/// A server with a user, a source `prices_in`, and a view `prices` with three rows.
+/// A server with a user, a source `prices_in`, a view `prices` with three rows, and views with keys of each kind.
 fn serve() -> Server {
     let server = serve_runtime(&Runtime::new(Planner::new()));
     let definitions = format!(
-        "CREATE SOURCE prices_in (id BIGINT, price DOUBLE, name VARCHAR) WITH (connector = 'push');
+        "CREATE SOURCE prices_in (id BIGINT NOT NULL, price DOUBLE, name VARCHAR) WITH (connector = 'push');
          CREATE MATERIALIZED VIEW prices AS SELECT id, price, name FROM prices_in;
+         CREATE MATERIALIZED VIEW newest PRIMARY KEY (id) AS SELECT price, id FROM prices_in;
+         CREATE MATERIALIZED VIEW totals AS
+            SELECT name, id, count(*) AS n, max(price) AS price FROM prices_in GROUP BY name, id;
+         CREATE MATERIALIZED VIEW visits WITH (key = 'name') AS SELECT name, price FROM prices_in;
+         CREATE VIEW \"Dear Ones\" AS
+            SELECT id, [price, 2.5] AS pair, CAST(price AS DECIMAL(10, 2)) AS exact FROM prices;
          CREATE USER ada PASSWORD '{PASSWORD}' ROLE owner"
     );
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -119,7 +119,12 @@ fn the_catalogue_is_shown() {
         "public|tidemill|f\n"
     );
     assert_eq!(
-        shown("SELECT i.indexrelid, c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid"),
-        ""
+        shown(
+            "SELECT i.indisprimary, i.indkey, c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid"
+        ),
+        "t|1|parity\n"
     );
+    let output = psql(&server, &["-A"], &["\\d parity"]).unwrap();
+    let footer = "Indexes:\n    \"parity_pkey\" PRIMARY KEY, btree (odd)\n";
+    assert!(text(&output.stdout).ends_with(footer), "{}", text(&output.stdout));
 }

@@ -23,7 +23,7 @@ mod translate;
 mod turns;
 
 pub use self::arguments::{Arguments, Value};
-pub use self::catalog::{Catalog, Definition, FailedDefinition, ListedRelation};
+pub use self::catalog::{Catalog, Definition, FailedDefinition, ListedKey, ListedRelation};
 pub use self::connectors::discard_sink::DiscardSink;
 pub use self::connectors::{
     DefinedSource, Formats, InputFormat, Liveness, OpenSink, OutputFormat, RowFormat, SinkConnector,

@@ -10,16 +10,18 @@ use tidemill_engine::arrow::array::{ArrayRef, BooleanArray, Int64Array, StringAr
 use tidemill_engine::arrow::schema::DataType;
 use tidemill_sql::Planner;
 
-use super::relations::{Relations, oid};
+use super::numbers::oid;
+use super::relations::Relations;
 use crate::session_settings::SessionSettings;
 use crate::values::TYPES;
 
 /// The functions that there are.
-pub(super) const NAMES: [&str; 32] = [
+pub(super) const NAMES: [&str; 38] = [
     "col_description",
     "current_catalog",
     "current_database",
     "current_schema",
+    "current_schemas",
     "current_setting",
     "current_user",
     "format_type",
@@ -27,13 +29,18 @@ pub(super) const NAMES: [&str; 32] = [
     "pg_advisory_unlock_all",
     "pg_backend_pid",
     "pg_encoding_to_char",
+    "pg_expandarray",
     "pg_function_is_visible",
+    "pg_get_constraintdef",
     "pg_get_expr",
+    "pg_get_indexdef",
     "pg_get_userbyid",
     "pg_get_viewdef",
     "pg_is_in_recovery",
     "pg_relation_size",
+    "pg_series",
     "pg_size_pretty",
+    "pg_subscripts",
     "pg_table_is_visible",
     "pg_table_size",
     "pg_total_relation_size",
@@ -109,7 +116,9 @@ pub(super) fn register(planner: &mut Planner, relations: &Relations, settings: &
     planner.register_function("to_regclass", vec![TEXT], NUMBER, move |arguments| {
         let names = arguments[0].as_string::<i32>().iter();
         let plain = |name: &str| name.rsplit('.').next().unwrap_or(name).trim_matches('"').to_owned();
-        Ok(numbers(names.map(|name| numbers_of.get(&plain(name?)).copied())))
+        let number =
+            |name: &str| numbers_of.get(&plain(name)).copied().or_else(|| catalogue_oid(&plain(name)));
+        Ok(numbers(names.map(|name| number(name?))))
     });
     planner.register_function("to_regtype", vec![TEXT], NUMBER, |arguments| {
         Ok(numbers(arguments[0].as_string::<i32>().iter().map(|name| type_number(name?))))
@@ -151,11 +160,11 @@ fn of_text(planner: &mut Planner, name: &str, text: impl Fn(&str) -> Option<Stri
     });
 }
 
-fn texts(values: impl IntoIterator<Item = Option<String>>) -> ArrayRef {
+pub(super) fn texts(values: impl IntoIterator<Item = Option<String>>) -> ArrayRef {
     Arc::new(values.into_iter().collect::<StringArray>())
 }
 
-fn numbers(values: impl IntoIterator<Item = Option<i64>>) -> ArrayRef {
+pub(super) fn numbers(values: impl IntoIterator<Item = Option<i64>>) -> ArrayRef {
     Arc::new(values.into_iter().collect::<Int64Array>())
 }
 
@@ -166,19 +175,35 @@ fn literal(text: &str) -> String {
 }
 
 /// A name in quotes, if it needs them.
-fn quoted(name: &str) -> String {
+pub(super) fn quoted(name: &str) -> String {
     let is_plain = name.starts_with(|first: char| first.is_ascii_lowercase() || first == '_')
         && name.chars().all(|char| char.is_ascii_lowercase() || char.is_ascii_digit() || char == '_');
     if is_plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }
 
+/// The numbers of relations of the catalogue, which descriptions name.
+fn catalogue_oid(name: &str) -> Option<i64> {
+    let known = [
+        ("pg_type", 1247),
+        ("pg_attribute", 1249),
+        ("pg_proc", 1255),
+        ("pg_class", 1259),
+        ("pg_database", 1262),
+        ("pg_constraint", 2606),
+        ("pg_namespace", 2615),
+    ];
+    known.iter().find(|(known, _)| *known == name).map(|(_, oid)| *oid)
+}
+
 /// The number of the type that SQL calls so.
 fn type_number(name: &str) -> Option<i64> {
-    let known = TYPES.iter().find(|(.., known)| *known == name);
-    known.map(|(_, number, ..)| i64::from(*number))
+    let known = TYPES.iter().find(|row| row.name == name || row.short_name == name);
+    known.map(|row| i64::from(row.oid))
 }
 
 fn type_name(oid: i64) -> String {
-    let known = TYPES.iter().find(|(_, number, ..)| i64::from(*number) == oid);
-    known.map_or("???".to_owned(), |(.., name)| (*name).to_owned())
+    let scalar = TYPES.iter().find(|row| i64::from(row.oid) == oid).map(|row| row.name.to_owned());
+    let list =
+        || TYPES.iter().find(|row| i64::from(row.array_oid) == oid).map(|row| [row.name, "[]"].concat());
+    scalar.or_else(list).unwrap_or_else(|| "???".to_owned())
 }

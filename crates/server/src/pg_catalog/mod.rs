@@ -2,8 +2,12 @@
 //! from the catalogue whenever a query names one of them.
 
 mod functions;
+mod indexes;
+mod key_functions;
+mod numbers;
 mod relations;
 mod table;
+mod without_rows;
 
 use tidemill_service::Session;
 use tidemill_sql::{Planner, Statement};
@@ -19,9 +23,8 @@ pub(crate) fn planner(
 ) -> Option<Planner> {
     let names = statement.names();
     let is_named = |name: &str| names.iter().any(|named| named == name);
-    if !relations::NAMES.iter().any(|name| is_named(name))
-        && !functions::NAMES.iter().any(|name| is_named(name))
-    {
+    let mut known = relations::NAMES.into_iter().chain(functions::NAMES).chain(without_rows::names());
+    if !known.any(is_named) {
         return None;
     }
     let catalog = session.catalog();
@@ -29,11 +32,12 @@ pub(crate) fn planner(
     let mut planner = Planner::at(catalog, session.settings().clone());
     planner.set_turns(session.turns());
     planner.set_opens_files(session.opens_files());
-    for name in relations::NAMES.into_iter().filter(|name| is_named(name)) {
-        if let Some(table) = relations.table(name) {
+    for name in relations::NAMES.into_iter().chain(without_rows::names()).filter(|name| is_named(name)) {
+        if let Some(table) = relations.table(name).or_else(|| without_rows::table(name)) {
             planner.add_table(name, table.rows());
         }
     }
     functions::register(&mut planner, &relations, settings);
+    key_functions::register(&mut planner, &relations);
     Some(planner)
 }

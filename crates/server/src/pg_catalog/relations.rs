@@ -1,8 +1,11 @@
 //! The relations of PostgreSQL's catalogue.
 
+use tidemill_engine::arrow::schema::Field;
 use tidemill_service::{Role, User};
 use tidemill_sql::{Catalog, ListedRelation, RelationKind};
 
+use super::indexes::{self, Index, PG_CONSTRAINT, PG_INDEX, PG_OPCLASS};
+use super::numbers::{INFORMATION_SCHEMA, OWNER, PG_CATALOG, PUBLIC, oid};
 use super::table::Cell;
 use super::table::CellKind::{Flag, Number, Text, Texts};
 use super::table::{CellKind, Table};
@@ -10,20 +13,23 @@ use crate::session_settings::SessionSettings;
 use crate::values::{Kind, TYPES};
 
 /// The relations that there are. Those of `information_schema` have its name before theirs.
-pub(super) const NAMES: [&str; 20] = [
+pub(super) const NAMES: [&str; 23] = [
     "information_schema_columns",
+    "information_schema_key_column_usage",
     "information_schema_schemata",
+    "information_schema_table_constraints",
     "information_schema_tables",
     "information_schema_views",
     "pg_am",
-    "pg_attrdef",
     "pg_attribute",
     "pg_authid",
     "pg_class",
+    "pg_constraint",
     "pg_database",
-    "pg_description",
+    "pg_index",
     "pg_matviews",
     "pg_namespace",
+    "pg_opclass",
     "pg_roles",
     "pg_settings",
     "pg_stat_user_tables",
@@ -33,14 +39,6 @@ pub(super) const NAMES: [&str; 20] = [
     "pg_views",
 ];
 
-const PG_CATALOG: i64 = 11;
-const PUBLIC: i64 = 2200;
-const INFORMATION_SCHEMA: i64 = 13_000;
-/// The number of the one role.
-const OWNER: i64 = 10;
-/// The first number of what users define.
-const FIRST_OID: i64 = 16_384;
-
 /// The catalogue, as PostgreSQL has it.
 pub(super) struct Relations {
     pub relations: Vec<ListedRelation>,
@@ -48,14 +46,6 @@ pub(super) struct Relations {
     pub user: String,
     /// Those of the database; none if nobody is asked who he is.
     users: Vec<User>,
-}
-
-/// The number of a relation: a hash of its name, so that it stays the same whatever else is defined.
-pub(super) fn oid(name: &str) -> i64 {
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    FIRST_OID + (hash % (1 << 30)) as i64
 }
 
 fn relkind(kind: RelationKind) -> &'static str {
@@ -85,10 +75,12 @@ impl Relations {
             ),
             "pg_attribute" => (PG_ATTRIBUTE, self.attributes()),
             "pg_type" => (PG_TYPE, types()),
-            "pg_am" => (
-                &[("oid", Number), ("amname", Text), ("amtype", Text)],
-                vec![vec![2_i64.into(), "heap".into(), "t".into()]],
-            ),
+            "pg_am" => (&[("oid", Number), ("amname", Text), ("amtype", Text)], indexes::methods()),
+            "pg_index" => (PG_INDEX, self.indexes().map(|index| index.row()).collect()),
+            "pg_constraint" => {
+                (PG_CONSTRAINT, self.indexes().filter_map(|index| index.constraint_row()).collect())
+            }
+            "pg_opclass" => (PG_OPCLASS, indexes::operator_classes()),
             "pg_roles" | "pg_authid" => (PG_ROLES, self.roles()),
             "pg_user" => (
                 &[("usename", Text), ("usesysid", Number), ("usesuper", Flag)],
@@ -112,14 +104,6 @@ impl Relations {
                     Cell::Null,
                     Cell::Null,
                 ]],
-            ),
-            // Without rows, for queries that join them to what may have none.
-            "pg_attrdef" => {
-                (&[("oid", Number), ("adrelid", Number), ("adnum", Number), ("adbin", Text)], Vec::new())
-            }
-            "pg_description" => (
-                &[("objoid", Number), ("classoid", Number), ("objsubid", Number), ("description", Text)],
-                Vec::new(),
             ),
             "pg_settings" => (
                 &[("name", Text), ("setting", Text)],
@@ -174,9 +158,39 @@ impl Relations {
                     .to_vec(),
             ),
             "information_schema_columns" => (INFORMATION_SCHEMA_COLUMNS, self.columns()),
+            "information_schema_table_constraints" => (
+                &[
+                    ("constraint_catalog", Text),
+                    ("constraint_schema", Text),
+                    ("constraint_name", Text),
+                    ("table_catalog", Text),
+                    ("table_schema", Text),
+                    ("table_name", Text),
+                    ("constraint_type", Text),
+                ],
+                self.indexes().filter_map(|index| index.constraint_of_table()).collect(),
+            ),
+            "information_schema_key_column_usage" => (
+                &[
+                    ("constraint_catalog", Text),
+                    ("constraint_schema", Text),
+                    ("constraint_name", Text),
+                    ("table_catalog", Text),
+                    ("table_schema", Text),
+                    ("table_name", Text),
+                    ("column_name", Text),
+                    ("ordinal_position", Number),
+                    ("position_in_unique_constraint", Number),
+                ],
+                self.indexes().flat_map(|index| index.columns_of_key()).collect(),
+            ),
             _ => return None,
         };
         Some(Table { columns, values })
+    }
+
+    pub fn indexes(&self) -> impl Iterator<Item = Index<'_>> {
+        self.relations.iter().filter_map(Index::of)
     }
 
     fn of_kind(&self, kind: &'static str) -> impl Iterator<Item = &ListedRelation> {
@@ -207,73 +221,36 @@ impl Relations {
     }
 
     fn classes(&self) -> Vec<Vec<Cell>> {
-        let class = |relation: &ListedRelation| -> Vec<Cell> {
+        let of_relation = |relation: &ListedRelation| {
             let kind = relkind(relation.kind);
-            let am = if kind == "v" { 0_i64 } else { 2 };
-            vec![
-                oid(&relation.name).into(),
-                relation.name.as_str().into(),
-                PUBLIC.into(),
-                0_i64.into(),
-                0_i64.into(),
-                OWNER.into(),
-                am.into(),
-                0_i64.into(),
-                0_i64.into(),
-                0_i64.into(),
-                (-1_i64).into(),
-                0_i64.into(),
-                false.into(),
-                false.into(),
-                "p".into(),
-                kind.into(),
-                (relation.columns.fields().len() as i64).into(),
-                0_i64.into(),
-                false.into(),
-                false.into(),
-                false.into(),
-                false.into(),
-                false.into(),
-                true.into(),
-                "n".into(),
-                false.into(),
-                Cell::Null,
-                Cell::Null,
-                Cell::Null,
-            ]
+            let columns = relation.columns.fields().len();
+            let method = if kind == "v" { 0 } else { 2 };
+            class(oid(&relation.name), &relation.name, kind, method, columns, relation.key.is_some())
         };
-        self.relations.iter().map(class).collect()
+        let of_index = |index: Index<'_>| {
+            class(index.oid(), &index.name(), "i", index.method(), index.column_names().count(), false)
+        };
+        self.relations.iter().map(of_relation).chain(self.indexes().map(of_index)).collect()
     }
 
     fn attributes(&self) -> Vec<Vec<Cell>> {
         let of_relation = |relation: &ListedRelation| {
             let number = oid(&relation.name);
             let fields = relation.columns.fields().iter().zip(1_i64..);
-            let attribute =
-                move |(field, at): (&tidemill_engine::arrow::schema::FieldRef, i64)| -> Vec<Cell> {
-                    let kind = Kind::of(field.data_type());
-                    vec![
-                        number.into(),
-                        field.name().as_str().into(),
-                        i64::from(kind.oid()).into(),
-                        i64::from(kind.size()).into(),
-                        at.into(),
-                        (-1_i64).into(),
-                        (!field.is_nullable()).into(),
-                        false.into(),
-                        "".into(),
-                        "".into(),
-                        false.into(),
-                        true.into(),
-                        0_i64.into(),
-                        0_i64.into(),
-                        Cell::Null,
-                        Cell::Null,
-                    ]
-                };
-            fields.map(attribute).collect::<Vec<_>>()
+            fields.map(|(field, at)| attribute(number, field, at)).collect::<Vec<_>>()
         };
-        self.relations.iter().flat_map(of_relation).collect()
+        let of_index = |relation: &ListedRelation| {
+            let index = Index::of(relation);
+            let attributes = index.into_iter().flat_map(|index| {
+                let number = index.oid();
+                let fields =
+                    index.column_names().filter_map(|name| relation.columns.field_with_name(name).ok());
+                fields.zip(1_i64..).map(move |(field, at)| attribute(number, field, at)).collect::<Vec<_>>()
+            });
+            attributes.collect::<Vec<_>>()
+        };
+        let relations = self.relations.iter();
+        relations.clone().flat_map(of_relation).chain(relations.flat_map(of_index)).collect()
     }
 
     fn columns(&self) -> Vec<Vec<Cell>> {
@@ -298,6 +275,28 @@ impl Relations {
     }
 }
 
+/// A row of `pg_class`.
+fn class(number: i64, name: &str, kind: &str, method: i64, columns: usize, has_index: bool) -> Vec<Cell> {
+    let mut row: Vec<Cell> = vec![number.into(), name.into(), PUBLIC.into(), 0_i64.into(), 0_i64.into()];
+    row.extend([OWNER, method, 0, 0, 0, -1, 0].map(Cell::from));
+    row.extend([has_index.into(), false.into(), "p".into(), kind.into()]);
+    row.extend([(columns as i64).into(), 0_i64.into()]);
+    row.extend([false, false, false, false, false, true].map(Cell::from));
+    row.extend(["n".into(), false.into(), Cell::Null, Cell::Null, Cell::Null]);
+    row
+}
+
+/// A row of `pg_attribute`.
+fn attribute(relation: i64, field: &Field, at: i64) -> Vec<Cell> {
+    let kind = Kind::of(field.data_type());
+    let dimensions = i64::from(matches!(kind, Kind::Array(_)));
+    let mut row: Vec<Cell> = vec![relation.into(), field.name().as_str().into()];
+    row.extend([i64::from(kind.oid()), i64::from(kind.size()), at, -1].map(Cell::from));
+    row.extend([(!field.is_nullable()).into(), false.into(), "".into(), "".into()]);
+    row.extend([false.into(), true.into(), 0_i64.into(), dimensions.into(), Cell::Null, Cell::Null]);
+    row
+}
+
 /// Database, schema and name of a relation, and what follows.
 fn named(relation: &ListedRelation, rest: &[Cell]) -> Vec<Cell> {
     let name = ["tidemill".into(), "public".into(), relation.name.as_str().into()];
@@ -305,26 +304,48 @@ fn named(relation: &ListedRelation, rest: &[Cell]) -> Vec<Cell> {
 }
 
 fn types() -> Vec<Vec<Cell>> {
-    let row = |&(kind, oid, size, _): &(Kind, u32, i16, &str)| -> Vec<Cell> {
-        vec![
-            i64::from(oid).into(),
-            kind.short_name().into(),
-            PG_CATALOG.into(),
-            i64::from(size).into(),
-            "b".into(),
-            0_i64.into(),
-            0_i64.into(),
-            0_i64.into(),
-            0_i64.into(),
-            (-1_i64).into(),
-            0_i64.into(),
-            false.into(),
-            ",".into(),
-            OWNER.into(),
-            true.into(),
-        ]
+    let lists = TYPES
+        .iter()
+        .map(|row| type_row(row.array_oid, row.array_name, -1, "A", "array", (i64::from(row.oid), 0)));
+    let scalars = TYPES.iter().map(|row| {
+        type_row(
+            row.oid,
+            row.short_name,
+            row.size,
+            row.category,
+            row.short_name,
+            (0, i64::from(row.array_oid)),
+        )
+    });
+    scalars.chain(lists).collect()
+}
+
+/// A row of `pg_type`, with the types of the items and of the lists.
+fn type_row(
+    oid: u32,
+    name: &str,
+    size: i16,
+    category: &str,
+    reads: &str,
+    (element, array): (i64, i64),
+) -> Vec<Cell> {
+    let function = |way: &str| {
+        // The functions of these have a line between their name and what they do.
+        let line = if ["array", "numeric", "date", "time", "timestamp", "timestamptz", "interval"]
+            .contains(&reads)
+        {
+            "_"
+        } else {
+            ""
+        };
+        Cell::Text([reads, line, way].concat())
     };
-    TYPES.iter().map(row).collect()
+    let mut row: Vec<Cell> =
+        vec![i64::from(oid).into(), name.into(), PG_CATALOG.into(), i64::from(size).into(), "b".into()];
+    row.extend([0, element, array, 0, -1, 0].map(Cell::from));
+    row.extend([false.into(), ",".into(), OWNER.into(), true.into(), category.into(), false.into()]);
+    row.extend([function("in"), function("out"), Cell::Null, 0_i64.into()]);
+    row
 }
 
 const PG_CLASS: &[(&str, CellKind)] = &[
@@ -394,6 +415,12 @@ const PG_TYPE: &[(&str, CellKind)] = &[
     ("typdelim", Text),
     ("typowner", Number),
     ("typisdefined", Flag),
+    ("typcategory", Text),
+    ("typispreferred", Flag),
+    ("typinput", Text),
+    ("typoutput", Text),
+    ("typdefault", Text),
+    ("typndims", Number),
 ];
 
 const PG_ROLES: &[(&str, CellKind)] = &[

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
+use tidemill_engine::arrow::array::builder::{Int64Builder, ListBuilder};
 use tidemill_engine::arrow::array::{
     ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray, new_null_array,
 };
 use tidemill_engine::arrow::schema::{DataType, Field};
+
+use crate::values::INT2VECTOR;
 
 /// A value of a table.
 #[derive(Clone, Debug)]
@@ -13,7 +16,8 @@ pub(super) enum Cell {
     Text(String),
     Number(i64),
     Flag(bool),
-    /// A text that is absent.
+    Numbers(Vec<i64>),
+    /// A value that is absent.
     Null,
 }
 
@@ -43,6 +47,10 @@ pub(super) enum CellKind {
     Flag,
     /// A list of texts that is never there.
     Texts,
+    /// A list of numbers.
+    Numbers,
+    /// A list of numbers of columns, an `int2vector`.
+    Vector,
 }
 
 /// A small table.
@@ -69,6 +77,8 @@ impl Table {
                     let item = Field::new_list_field(DataType::Utf8, true);
                     new_null_array(&DataType::List(Arc::new(item)), self.values.len())
                 }
+                CellKind::Numbers => lists(DataType::Int64, "item", cells),
+                CellKind::Vector => lists(DataType::Int64, INT2VECTOR, cells),
                 CellKind::Number => Arc::new(
                     cells
                         .map(|cell| match cell {
@@ -91,4 +101,17 @@ impl Table {
         let columns = self.columns.iter().enumerate().map(column);
         RecordBatch::try_from_iter_with_nullable(columns).expect("columns of equal length")
     }
+}
+
+/// A column of lists of numbers, whose items have this name.
+fn lists<'a>(kind: DataType, item: &str, cells: impl Iterator<Item = &'a Cell>) -> ArrayRef {
+    let field = Field::new(item, kind, true);
+    let mut lists = ListBuilder::new(Int64Builder::new()).with_field(field);
+    for cell in cells {
+        match cell {
+            Cell::Numbers(numbers) => lists.append_value(numbers.iter().copied().map(Some)),
+            _ => lists.append_null(),
+        }
+    }
+    Arc::new(lists.finish())
 }

@@ -16,8 +16,36 @@ pub(super) fn write(kind: Kind, array: &dyn Array, row: usize, bytes: &mut Vec<u
         Kind::Text => text::write(array, row, bytes),
         Kind::Numeric => text::text(array, row).map(|text| numeric::write(&text, bytes)).is_some(),
         Kind::Bytea => text::binary(array, row).map(|value| bytes.extend(value)).is_some(),
+        Kind::Array(item) => list(*item, 1, array, row, bytes).is_some(),
+        Kind::Int2Vector => list(Kind::Int2, 0, array, row, bytes).is_some(),
         _ => fixed(kind, array, row, bytes).is_some(),
     }
+}
+
+/// A list: how many dimensions it has, whether a value is NULL, the type of its values, and for its one dimension the length
+/// and the number of its first value; then each value with its length.
+fn list(item: Kind, first: i32, array: &dyn Array, row: usize, bytes: &mut Vec<u8>) -> Option<()> {
+    let items = text::items(array, row)?;
+    let length = i32::try_from(items.len()).ok()?;
+    bytes.extend(i32::from(length > 0).to_be_bytes());
+    bytes.extend(i32::from(items.logical_null_count() > 0).to_be_bytes());
+    bytes.extend(item.oid().to_be_bytes());
+    if length > 0 {
+        bytes.extend(length.to_be_bytes());
+        bytes.extend(first.to_be_bytes());
+    }
+    let mut value = Vec::new();
+    for at in 0..items.len() {
+        value.clear();
+        match !items.is_null(at) && write(item, items.as_ref(), at, &mut value) {
+            true => {
+                bytes.extend(i32::try_from(value.len()).ok()?.to_be_bytes());
+                bytes.extend(&value);
+            }
+            false => bytes.extend((-1_i32).to_be_bytes()),
+        }
+    }
+    Some(())
 }
 
 fn fixed(kind: Kind, array: &dyn Array, row: usize, bytes: &mut Vec<u8>) -> Option<()> {
@@ -50,7 +78,7 @@ fn fixed(kind: Kind, array: &dyn Array, row: usize, bytes: &mut Vec<u8>) -> Opti
             bytes.extend(days.to_be_bytes());
             bytes.extend(months.to_be_bytes());
         }
-        Kind::Text | Kind::Numeric | Kind::Bytea => return None,
+        Kind::Text | Kind::Numeric | Kind::Bytea | Kind::Array(_) | Kind::Int2Vector => return None,
     }
     Some(())
 }

@@ -1,6 +1,6 @@
 //! The columns of an answer, as clients know them.
 
-use tidemill_engine::arrow::schema::{DataType, Schema};
+use tidemill_engine::arrow::schema::{DataType, Field, Schema};
 
 /// A type that clients know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,28 +19,71 @@ pub(crate) enum Kind {
     Timestamp,
     TimestampTz,
     Interval,
+    /// A list of values of another type.
+    Array(&'static Kind),
+    /// Numbers of columns, as the catalogue has them.
+    Int2Vector,
 }
 
-/// All of them, with the number and the size that PostgreSQL gives them; -1: of any size.
-pub(crate) const TYPES: [(Kind, u32, i16, &str); 14] = [
-    (Kind::Bool, 16, 1, "boolean"),
-    (Kind::Int2, 21, 2, "smallint"),
-    (Kind::Int4, 23, 4, "integer"),
-    (Kind::Int8, 20, 8, "bigint"),
-    (Kind::Float4, 700, 4, "real"),
-    (Kind::Float8, 701, 8, "double precision"),
-    (Kind::Numeric, 1700, -1, "numeric"),
-    (Kind::Text, 25, -1, "text"),
-    (Kind::Bytea, 17, -1, "bytea"),
-    (Kind::Date, 1082, 4, "date"),
-    (Kind::Time, 1083, 8, "time without time zone"),
-    (Kind::Timestamp, 1114, 8, "timestamp without time zone"),
-    (Kind::TimestampTz, 1184, 8, "timestamp with time zone"),
-    (Kind::Interval, 1186, 16, "interval"),
-];
+/// What PostgreSQL knows of a type.
+pub(crate) struct TypeRow {
+    pub kind: Kind,
+    pub oid: u32,
+    /// In bytes; -1: of any size.
+    pub size: i16,
+    /// In SQL.
+    pub name: &'static str,
+    /// In the catalogue.
+    pub short_name: &'static str,
+    /// Of its lists.
+    pub array_oid: u32,
+    pub array_name: &'static str,
+    /// What it is like: a number, a text, a time, ...
+    pub category: &'static str,
+}
+
+macro_rules! types {
+    ($(
+        $kind:ident $oid:literal $size:literal $name:literal $short:literal
+        $array:literal $array_name:literal $category:literal;
+    )*) => {
+        [$(TypeRow {
+            kind: Kind::$kind,
+            oid: $oid,
+            size: $size,
+            name: $name,
+            short_name: $short,
+            array_oid: $array,
+            array_name: $array_name,
+            category: $category,
+        },)*]
+    };
+}
+
+/// All of them but lists.
+pub(crate) static TYPES: [TypeRow; 14] = types! {
+    Bool 16 1 "boolean" "bool" 1000 "_bool" "B";
+    Int2 21 2 "smallint" "int2" 1005 "_int2" "N";
+    Int4 23 4 "integer" "int4" 1007 "_int4" "N";
+    Int8 20 8 "bigint" "int8" 1016 "_int8" "N";
+    Float4 700 4 "real" "float4" 1021 "_float4" "N";
+    Float8 701 8 "double precision" "float8" 1022 "_float8" "N";
+    Numeric 1700 -1 "numeric" "numeric" 1231 "_numeric" "N";
+    Text 25 -1 "text" "text" 1009 "_text" "S";
+    Bytea 17 -1 "bytea" "bytea" 1001 "_bytea" "U";
+    Date 1082 4 "date" "date" 1182 "_date" "D";
+    Time 1083 8 "time without time zone" "time" 1183 "_time" "D";
+    Timestamp 1114 8 "timestamp without time zone" "timestamp" 1115 "_timestamp" "D";
+    TimestampTz 1184 8 "timestamp with time zone" "timestamptz" 1185 "_timestamptz" "D";
+    Interval 1186 16 "interval" "interval" 1187 "_interval" "T";
+};
+
+/// What the items of a list are called whose type is `int2vector`.
+pub(crate) const INT2VECTOR: &str = "int2vector";
+const INT2VECTOR_OID: u32 = 22;
 
 impl Kind {
-    /// The type of a column. Lists, structs and whatever else clients do not know are texts.
+    /// The type of a column. Structs, lists of lists, and whatever else clients do not know are texts.
     pub fn of(data_type: &DataType) -> Kind {
         match data_type {
             DataType::Boolean => Kind::Bool,
@@ -63,48 +106,73 @@ impl Kind {
             DataType::Timestamp(_, None) => Kind::Timestamp,
             DataType::Timestamp(_, Some(_)) => Kind::TimestampTz,
             DataType::Interval(_) | DataType::Duration(_) => Kind::Interval,
+            DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+                Kind::of_list(item)
+            }
             _ => Kind::Text,
         }
     }
 
-    /// Whether values of an array are of this type.
-    pub fn holds(self, data_type: &DataType) -> bool {
-        Kind::of(data_type) == self
+    fn of_list(item: &Field) -> Kind {
+        if item.name() == INT2VECTOR {
+            return Kind::Int2Vector;
+        }
+        let kind = Kind::of(item.data_type());
+        TYPES.iter().find(|row| row.kind == kind).map_or(Kind::Text, |row| Kind::Array(&row.kind))
     }
 
-    fn row(self) -> &'static (Kind, u32, i16, &'static str) {
-        TYPES.iter().find(|(kind, ..)| *kind == self).unwrap_or(&TYPES[0])
+    /// Whether values of an array are of this type, or can be written as texts.
+    pub fn holds(self, data_type: &DataType) -> bool {
+        let kind = Kind::of(data_type);
+        kind == self || (self == Kind::Text && kind.is_list())
+    }
+
+    /// Whether it is a list of any type.
+    pub fn is_list(self) -> bool {
+        matches!(self, Kind::Array(_) | Kind::Int2Vector)
+    }
+
+    fn row(self) -> &'static TypeRow {
+        let scalar = match self {
+            Kind::Array(item) => *item,
+            Kind::Int2Vector => Kind::Int2,
+            other => other,
+        };
+        TYPES.iter().find(|row| row.kind == scalar).unwrap_or(&TYPES[0])
     }
 
     /// PostgreSQL's number of the type.
     pub fn oid(self) -> u32 {
-        self.row().1
+        match self {
+            Kind::Array(_) => self.row().array_oid,
+            Kind::Int2Vector => INT2VECTOR_OID,
+            _ => self.row().oid,
+        }
     }
 
     /// Its name in SQL.
     pub fn name(self) -> &'static str {
-        self.row().3
+        match self {
+            Kind::Array(_) | Kind::Int2Vector => "ARRAY",
+            _ => self.row().name,
+        }
     }
 
     /// Its name in PostgreSQL's catalogue.
     pub fn short_name(self) -> &'static str {
         match self {
-            Kind::Bool => "bool",
-            Kind::Int2 => "int2",
-            Kind::Int4 => "int4",
-            Kind::Int8 => "int8",
-            Kind::Float4 => "float4",
-            Kind::Float8 => "float8",
-            Kind::Time => "time",
-            Kind::Timestamp => "timestamp",
-            Kind::TimestampTz => "timestamptz",
-            other => other.name(),
+            Kind::Array(_) => self.row().array_name,
+            Kind::Int2Vector => INT2VECTOR,
+            _ => self.row().short_name,
         }
     }
 
     /// Its size in bytes; -1: of any size.
     pub fn size(self) -> i16 {
-        self.row().2
+        match self {
+            Kind::Array(_) | Kind::Int2Vector => -1,
+            _ => self.row().size,
+        }
     }
 }
 

@@ -7,7 +7,7 @@ mod numeric;
 mod parameter;
 mod text;
 
-pub(crate) use self::column::{Column, Kind, TYPES, columns};
+pub(crate) use self::column::{Column, INT2VECTOR, Kind, TYPES, columns};
 pub(crate) use self::parameter::{kind_of_parameter, parameter, type_of_parameter};
 
 use tidemill_engine::arrow::array::{Array, ArrayRef};
@@ -20,6 +20,7 @@ pub(crate) fn write_value(column: &Column, array: &ArrayRef, row: usize, bytes: 
     }
     match column.is_binary {
         true => binary::write(column.kind, array.as_ref(), row, bytes),
+        false if column.kind == Kind::Int2Vector => text::write_vector(array.as_ref(), row, bytes),
         false => text::write(array.as_ref(), row, bytes),
     }
 }

@@ -67,9 +67,7 @@ pub(super) fn text(array: &dyn Array, row: usize) -> Option<String> {
             let (months, days, micros) = span(array, row)?;
             interval(months.into(), days.into(), micros)
         }
-        DataType::List(_) => list(&array.as_list::<i32>().value(row)),
-        DataType::LargeList(_) => list(&array.as_list::<i64>().value(row)),
-        DataType::FixedSizeList(..) => list(&array.as_fixed_size_list().value(row)),
+        DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => list(&items(array, row)?),
         DataType::Struct(_) => {
             let columns = array.as_struct().columns().iter();
             let values =
@@ -83,6 +81,24 @@ pub(super) fn text(array: &dyn Array, row: usize) -> Option<String> {
         }
         _ => return None,
     })
+}
+
+/// The items of the list that is a value.
+pub(super) fn items(array: &dyn Array, row: usize) -> Option<ArrayRef> {
+    Some(match array.data_type() {
+        DataType::List(_) => array.as_list::<i32>().value(row),
+        DataType::LargeList(_) => array.as_list::<i64>().value(row),
+        DataType::FixedSizeList(..) => array.as_fixed_size_list().value(row),
+        _ => return None,
+    })
+}
+
+/// Writes an `int2vector`: `1 2`.
+pub(super) fn write_vector(array: &dyn Array, row: usize, bytes: &mut Vec<u8>) -> bool {
+    let Some(items) = items(array, row) else { return false };
+    let numbers = (0..items.len()).filter_map(|item| text(items.as_ref(), item));
+    bytes.extend(numbers.collect::<Vec<_>>().join(" ").bytes());
+    true
 }
 
 /// The items of a list: `{1,2,NULL}`.

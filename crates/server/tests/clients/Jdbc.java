@@ -1,5 +1,6 @@
 import java.math.BigDecimal;
 import java.sql.Connection;
+import java.sql.DatabaseMetaData;
 import java.sql.Date;
 import java.sql.DriverManager;
 import java.sql.PreparedStatement;
@@ -110,6 +111,61 @@ public class Jdbc {
         }
     }
 
+    /** The values of some columns of all rows, one text for each row. */
+    static List<String> rows(ResultSet rows, String... columns) throws SQLException {
+        List<String> texts = new ArrayList<>();
+        while (rows.next()) {
+            List<String> values = new ArrayList<>();
+            for (String column : columns) {
+                values.add(String.valueOf(rows.getObject(column)));
+            }
+            texts.add(String.join(" ", values));
+        }
+        return texts;
+    }
+
+    static void inspects(Connection connection) throws SQLException {
+        DatabaseMetaData known = connection.getMetaData();
+        equal(rows(known.getSchemas(), "TABLE_SCHEM"), List.of("information_schema", "pg_catalog", "public"));
+        equal(rows(known.getCatalogs(), "TABLE_CAT"), List.of("tidemill"));
+        equal(rows(known.getTables(null, "public", "%", new String[] {"TABLE", "VIEW", "MATERIALIZED VIEW"}), "TABLE_NAME",
+            "TABLE_TYPE"), List.of("newest MATERIALIZED VIEW", "prices MATERIALIZED VIEW", "totals MATERIALIZED VIEW",
+            "visits MATERIALIZED VIEW", "prices_in TABLE", "Dear Ones VIEW"));
+        equal(rows(known.getTables(null, null, "pri%", new String[] {"TABLE"}), "TABLE_NAME"), List.of("prices_in"));
+        equal(rows(known.getColumns(null, "public", "prices", "%"), "COLUMN_NAME", "TYPE_NAME", "DATA_TYPE", "NULLABLE",
+            "IS_NULLABLE", "ORDINAL_POSITION"), List.of(
+            "id int8 -5 0 NO 1", "price float8 8 1 YES 2", "name text 12 1 YES 3"));
+        equal(rows(known.getColumns(null, null, "Dear Ones", "p%"), "COLUMN_NAME", "TYPE_NAME", "DATA_TYPE"),
+            List.of("pair _float8 2003"));
+
+        equal(rows(known.getPrimaryKeys(null, "public", "newest"), "COLUMN_NAME", "KEY_SEQ", "PK_NAME"),
+            List.of("id 1 newest_pkey"));
+        // A key whose values can be NULL identifies rows, but is no primary key.
+        equal(rows(known.getPrimaryKeys(null, null, "totals"), "COLUMN_NAME"), List.of());
+        equal(rows(known.getIndexInfo(null, null, "totals", true, false), "INDEX_NAME", "NON_UNIQUE", "COLUMN_NAME",
+            "ORDINAL_POSITION", "ASC_OR_DESC"), List.of("totals_name_id_key false name 1 A", "totals_name_id_key false id 2 A"));
+        equal(rows(known.getIndexInfo(null, null, "visits", false, false), "INDEX_NAME", "NON_UNIQUE", "COLUMN_NAME"),
+            List.of("visits_name_idx true name"));
+        equal(rows(known.getIndexInfo(null, null, "visits", true, false), "INDEX_NAME"), List.of());
+        equal(rows(known.getBestRowIdentifier(null, null, "newest", DatabaseMetaData.bestRowSession, false), "COLUMN_NAME",
+            "TYPE_NAME"), List.of("id int8"));
+        equal(rows(known.getImportedKeys(null, null, "newest"), "FKCOLUMN_NAME"), List.of());
+        equal(rows(known.getExportedKeys(null, null, "newest"), "FKCOLUMN_NAME"), List.of());
+
+        List<String> types = rows(known.getTypeInfo(), "TYPE_NAME", "DATA_TYPE");
+        for (String type : List.of("int8 -5", "float8 8", "text 12", "bool -7", "timestamp 93", "_float8 2003", "interval 1111")) {
+            equal(types.contains(type) ? type : types, type);
+        }
+        equal(rows(known.getTableTypes(), "TABLE_TYPE").contains("MATERIALIZED VIEW"), true);
+        equal(rows(known.getFunctions(null, null, "%"), "FUNCTION_NAME"), List.of());
+        equal(rows(known.getTablePrivileges(null, null, "prices"), "TABLE_NAME").isEmpty(), false);
+        try (Statement statement = connection.createStatement();
+                ResultSet row = statement.executeQuery("SELECT [price, 2.5] AS pair FROM prices WHERE id = 1")) {
+            equal(row.next(), true);
+            equal(List.of((Object[]) row.getArray(1).getArray()), List.of(1.5, 2.5));
+        }
+    }
+
     public static void main(String[] arguments) throws SQLException {
         String address = "jdbc:postgresql://127.0.0.1:" + arguments[0] + "/db?user=ada&password=";
         try {
@@ -123,6 +179,7 @@ public class Jdbc {
             values(connection);
             reads(connection);
             fails(connection);
+            inspects(connection);
             equal(connection.getMetaData().getDatabaseProductName(), "PostgreSQL");
         }
         System.out.println("done");

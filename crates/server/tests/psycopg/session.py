@@ -25,11 +25,14 @@ def values(connection):
     expected = (
         True, -2, 3, -4, 1e300, "ö", b"\x00\xff", decimal.Decimal("-12345.678"), datetime.date(2026, 11, 22),
         datetime.time(17, 5, 0, 250000), datetime.datetime(2026, 11, 22, 17, 5, 0, 250000),
-        datetime.timedelta(days=1, hours=2), '{a,"b c"}', None,
+        datetime.timedelta(days=1, hours=2), ["a", "b c"], None,
     )
     for is_binary in (False, True):
         with connection.cursor(binary=is_binary) as cursor:
             equal(cursor.execute(query).fetchone(), expected)
+            lists = "SELECT [1, NULL, 3], [1.5], [DATE '2026-11-22'], [true, false], ['', 'NULL', NULL], [CAST(1.50 AS DECIMAL(9, 2))]"
+            found = ([1, None, 3], [1.5], [datetime.date(2026, 11, 22)], [True, False], ["", "NULL", None], [decimal.Decimal("1.50")])
+            equal(cursor.execute(lists).fetchone(), found)
 
 
 def parameters(connection):

@@ -19,7 +19,7 @@ pub use self::definition::Definition;
 pub use self::failed::FailedDefinition;
 pub(crate) use self::failed::{defined, is_insert};
 pub(crate) use self::instructions::{Instructions, Requested};
-pub use self::listing::ListedRelation;
+pub use self::listing::{ListedKey, ListedRelation};
 use crate::connectors::{self, ConnectorTable, SinkDefinition};
 use crate::extension::Registry;
 use crate::logical::Functions;

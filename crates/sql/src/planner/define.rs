@@ -138,7 +138,12 @@ impl Planner {
             None => Ok(stored.clone()),
         };
         let plan = plan.map_err(|error| self.text_error(&error, statement))?;
-        self.add_view(&create.name, plan, Some(Materialized { stored, retained, max_latency, beginning }));
+        let key = output.table_key.flatten();
+        self.add_view(
+            &create.name,
+            plan,
+            Some(Materialized { stored, key, retained, max_latency, beginning }),
+        );
         Ok(Reply::Done(format!("materialized view {} created", create.name)))
     }
 

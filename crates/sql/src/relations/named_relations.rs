@@ -46,6 +46,8 @@ pub(crate) struct Retained {
 pub(crate) struct Materialized {
     /// The query whose rows are kept.
     pub stored: LogicalPlan,
+    /// The columns that identify a row, if its rows change.
+    pub key: Option<Vec<usize>>,
     pub retained: Retained,
     /// The bound on the time from arrival to result.
     pub max_latency: Option<Duration>,

@@ -1,14 +1,15 @@
 //! Queries as clients of PostgreSQL write them to read its catalogue: names with the schema `pg_catalog`, types and
 //! operators of its own, and relations that never have rows here.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    self, BinaryOperator, CastKind, DataType, Expr, Function, FunctionArguments, Ident, JoinOperator,
-    ObjectName, Query, Select, SelectItem, SetExpr, SetOperator, TableFactor, TableWithJoins, Value, Visitor,
-    VisitorMut,
+    self, BinaryOperator, DataType, Expr, Function, FunctionArguments, Ident, JoinOperator, ObjectName,
+    Query, Select, SelectItem, SetExpr, SetOperator, TableFactor, TableWithJoins, Value, Visitor, VisitorMut,
 };
 
+use super::client_calls::{Calls, call, cast, has_aggregate, last};
 use super::{StatementKind, like_escape};
 use crate::text::walk::{walk, walk_mut};
 
@@ -16,13 +17,12 @@ use crate::text::walk::{walk, walk_mut};
 const SCHEMAS: [&str; 2] = ["pg_catalog", "information_schema"];
 
 /// Relations of PostgreSQL's catalogue that have no rows here, because there are no such things.
-const WITHOUT_ROWS: [&str; 38] = [
+const WITHOUT_ROWS: [&str; 36] = [
     "pg_attrdef",
     "pg_aggregate",
     "pg_auth_members",
     "pg_cast",
     "pg_collation",
-    "pg_constraint",
     "pg_conversion",
     "pg_db_role_setting",
     "pg_default_acl",
@@ -34,7 +34,6 @@ const WITHOUT_ROWS: [&str; 38] = [
     "pg_foreign_data_wrapper",
     "pg_foreign_server",
     "pg_foreign_table",
-    "pg_index",
     "pg_inherits",
     "pg_language",
     "pg_operator",
@@ -57,18 +56,18 @@ const WITHOUT_ROWS: [&str; 38] = [
     "pg_user_mapping",
 ];
 
-const AGGREGATES: [&str; 10] =
-    ["count", "sum", "min", "max", "avg", "string_agg", "array_agg", "bool_and", "bool_or", "every"];
-
 /// Puts a query into the words of the language, as far as that is possible.
 pub(super) fn translate(kind: &mut StatementKind) {
     match kind {
         StatementKind::Query(query, _) => {
+            let given = parameters(query);
             if has_no_rows(query) {
                 without_rows(query);
             }
             let _ = walk_mut(query, &mut WithoutEmpty);
+            keep_parameters(query, given);
             let _ = walk_mut(query, &mut Words);
+            let _ = walk_mut(query, &mut Calls);
         }
         StatementKind::Explain { statement, .. } => translate(&mut statement.kind),
         _ => {}
@@ -102,14 +101,58 @@ impl Visitor for Names {
     }
 }
 
-/// The last part of a name, in small letters.
-fn last(name: &ObjectName) -> Option<String> {
-    Some(name.0.last()?.as_ident()?.value.to_ascii_lowercase())
-}
-
 fn schema(name: &ObjectName) -> Option<String> {
     let [schema, _] = name.0.as_slice() else { return None };
     Some(schema.as_ident()?.value.to_ascii_lowercase()).filter(|schema| SCHEMAS.contains(&schema.as_str()))
+}
+
+/// The parameters of a query, with the type to which each is cast.
+fn parameters(query: &Query) -> BTreeMap<String, Option<DataType>> {
+    struct Parameters(BTreeMap<String, Option<DataType>>);
+
+    impl Visitor for Parameters {
+        type Break = ();
+
+        fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<()> {
+            let (value, data_type) = match expression {
+                Expr::Cast { expr, data_type, .. } => (expr.as_ref(), Some(data_type)),
+                other => (other, None),
+            };
+            if let Expr::Value(ast::ValueWithSpan { value: Value::Placeholder(name), .. }) = value {
+                let known = self.0.entry(name.clone()).or_default();
+                *known = known.take().or(data_type.cloned());
+            }
+            ControlFlow::Continue(())
+        }
+    }
+
+    let mut parameters = Parameters(BTreeMap::new());
+    let _ = walk(query, &mut parameters);
+    parameters.0
+}
+
+/// Clients give a value for each parameter, also for those of what was left out.
+fn keep_parameters(query: &mut Query, given: BTreeMap<String, Option<DataType>>) {
+    let left = parameters(query);
+    let SetExpr::Select(select) = &mut *query.body else { return };
+    for (name, data_type) in given.into_iter().filter(|(name, _)| !left.contains_key(name)) {
+        let data_type = data_type.unwrap_or(DataType::Varchar(None));
+        let value = cast(Expr::value(Value::Placeholder(name)), data_type);
+        let is_any = Expr::BinaryOp {
+            left: Box::new(Expr::IsNull(Box::new(value.clone()))),
+            op: BinaryOperator::Or,
+            right: Box::new(Expr::IsNotNull(Box::new(value))),
+        };
+        let is_any = Expr::Nested(Box::new(is_any));
+        select.selection = Some(match select.selection.take() {
+            None => is_any,
+            Some(condition) => Expr::BinaryOp {
+                left: Box::new(Expr::Nested(Box::new(condition))),
+                op: BinaryOperator::And,
+                right: Box::new(is_any),
+            },
+        });
+    }
 }
 
 /// Whether a relation of the catalogue has no rows.
@@ -137,33 +180,7 @@ fn body_has_no_rows(body: &SetExpr) -> bool {
 
 fn select_has_no_rows(select: &Select) -> bool {
     // An aggregate of nothing is a row.
-    let has_aggregate = walk(&select.projection, &mut Aggregates { depth: 0 }).is_break();
-    !has_aggregate && select.from.iter().any(join_has_no_rows)
-}
-
-/// Stops at an aggregate that is not one of a subquery.
-struct Aggregates {
-    depth: usize,
-}
-
-impl Visitor for Aggregates {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<()> {
-        let Expr::Function(call) = expression else { return ControlFlow::Continue(()) };
-        let is_aggregate = last(&call.name).is_some_and(|name| AGGREGATES.contains(&name.as_str()));
-        if is_aggregate && self.depth == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
+    !has_aggregate(select) && select.from.iter().any(join_has_no_rows)
 }
 
 fn join_has_no_rows(from: &TableWithJoins) -> bool {
@@ -244,11 +261,6 @@ fn column_name(item: &SelectItem) -> String {
     }
 }
 
-fn cast(expression: Expr, data_type: DataType) -> Expr {
-    let (expr, kind) = (Box::new(expression), CastKind::Cast);
-    Expr::Cast { kind, expr, data_type, array: false, format: None }
-}
-
 /// Subqueries without rows become what they stand for.
 struct WithoutEmpty;
 
@@ -300,6 +312,9 @@ impl VisitorMut for Words {
             }
             Expr::Cast { data_type, expr, .. } => {
                 if let Some(meant) = type_of(data_type) {
+                    if is_type(data_type, "regproc") {
+                        without_schema(expr);
+                    }
                     *data_type = meant;
                 } else if is_type(data_type, "regclass") {
                     *expression = as_regclass(expr);
@@ -325,24 +340,28 @@ impl VisitorMut for Words {
     }
 }
 
-/// `'name'::regclass` is the number of a relation; a number as regclass is its name.
+/// `'name'::regclass` is the number of a relation, and so is a parameter; a number as regclass is its name.
 fn as_regclass(expression: &Expr) -> Expr {
-    let is_text =
-        matches!(expression, Expr::Value(ast::ValueWithSpan { value: Value::SingleQuotedString(_), .. }));
-    let name = if is_text { "to_regclass" } else { "regclass_name" };
-    let argument = ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expression.clone()));
-    let list =
-        ast::FunctionArgumentList { duplicate_treatment: None, args: vec![argument], clauses: Vec::new() };
-    Expr::Function(Function {
-        name: ObjectName::from(vec![Ident::new(name)]),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(list),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    })
+    let is_text = matches!(
+        expression,
+        Expr::Value(ast::ValueWithSpan { value: Value::SingleQuotedString(_) | Value::Placeholder(_), .. })
+    );
+    let is_number =
+        matches!(expression, Expr::Function(call) if last(&call.name).as_deref() == Some("to_regclass"));
+    match is_text {
+        _ if is_number => expression.clone(),
+        true => call("to_regclass", vec![cast(expression.clone(), DataType::Varchar(None))]),
+        false => call("regclass_name", vec![expression.clone()]),
+    }
+}
+
+/// `'pg_catalog.array_in'::regproc` is the name without its schema.
+fn without_schema(expression: &mut Expr) {
+    if let Expr::Value(ast::ValueWithSpan { value: Value::SingleQuotedString(name), .. }) = expression
+        && let Some(rest) = name.strip_prefix("pg_catalog.")
+    {
+        *name = rest.to_owned();
+    }
 }
 
 fn is_default(collation: &ObjectName) -> bool {

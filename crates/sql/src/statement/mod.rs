@@ -4,6 +4,7 @@
 
 mod as_of;
 mod clauses;
+mod client_calls;
 mod client_query;
 mod columns;
 mod create_places;

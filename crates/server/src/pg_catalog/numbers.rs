@@ -1,0 +1,17 @@
+//! The numbers by which PostgreSQL's catalogue knows everything.
+
+pub(super) const PG_CATALOG: i64 = 11;
+pub(super) const PUBLIC: i64 = 2200;
+pub(super) const INFORMATION_SCHEMA: i64 = 13_000;
+/// The number of the one role.
+pub(super) const OWNER: i64 = 10;
+/// The first number of what users define.
+const FIRST_OID: i64 = 16_384;
+
+/// The number of a relation: a hash of its name, so that it stays the same whatever else is defined.
+pub(super) fn oid(name: &str) -> i64 {
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    FIRST_OID + (hash % (1 << 30)) as i64
+}

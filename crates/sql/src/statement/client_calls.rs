@@ -1,0 +1,250 @@
+//! Calls as clients of PostgreSQL write them to read its catalogue: functions that give several rows, fields of what they give,
+//! functions with other numbers of arguments, and subqueries for each row.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    self, AccessExpr, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
+    FunctionArguments, Ident, ObjectName, Query, Select, SelectItem, SetExpr, TableAlias,
+    TableAliasColumnDef, TableFactor, TableFunctionArgs, Value, Visitor, VisitorMut,
+};
+
+use super::{StatementKind, parse};
+use crate::text::walk::walk;
+
+/// Functions that PostgreSQL knows with several numbers of arguments: how many they have here, and what an absent one is.
+const ARGUMENTS: [(&str, usize, Absent); 10] = [
+    ("current_setting", 1, Absent::No),
+    ("format_type", 2, Absent::Null),
+    ("obj_description", 2, Absent::Text("pg_class")),
+    ("pg_get_constraintdef", 2, Absent::No),
+    ("pg_get_expr", 2, Absent::No),
+    ("pg_get_viewdef", 2, Absent::No),
+    ("pg_get_userbyid", 1, Absent::No),
+    ("pg_relation_size", 1, Absent::No),
+    ("shobj_description", 2, Absent::Text("pg_database")),
+    ("to_regclass", 1, Absent::No),
+];
+
+#[derive(Clone, Copy)]
+enum Absent {
+    No,
+    Null,
+    Text(&'static str),
+}
+
+const AGGREGATES: [&str; 10] =
+    ["count", "sum", "min", "max", "avg", "string_agg", "array_agg", "bool_and", "bool_or", "every"];
+
+/// Puts the calls of a query into the words of the language.
+pub(super) struct Calls;
+
+impl VisitorMut for Calls {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<()> {
+        match expression {
+            Expr::Function(call) => {
+                if let Some(meant) = meant(call) {
+                    *expression = meant;
+                }
+            }
+            Expr::CompoundFieldAccess { root, access_chain } => {
+                if let [AccessExpr::Dot(Expr::Identifier(field))] = access_chain.as_slice() {
+                    let (root, field) = (std::mem::replace(&mut **root, null()), field.value.to_lowercase());
+                    *expression = call("get_field", vec![root, text(&field)]);
+                }
+            }
+            Expr::Subquery(query) => as_aggregate(query),
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_table_factor(&mut self, relation: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Table {
+            name, args: Some(TableFunctionArgs { args, settings: None }), alias, ..
+        } = relation
+            && last(name).is_some_and(|name| name == "generate_series")
+            && let Some(rows) = series(std::mem::take(args), alias.take())
+        {
+            *relation = rows;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn null() -> Expr {
+    Expr::value(Value::Null)
+}
+
+fn text(value: &str) -> Expr {
+    Expr::value(Value::SingleQuotedString(value.to_owned()))
+}
+
+fn number(value: usize) -> Expr {
+    Expr::value(Value::Number(value.to_string(), false))
+}
+
+pub(super) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
+    let args = arguments.into_iter().map(|argument| FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)));
+    let list = FunctionArgumentList { duplicate_treatment: None, args: args.collect(), clauses: Vec::new() };
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new(name)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(list),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}
+
+fn arguments(call: &Function) -> Option<Vec<Expr>> {
+    let FunctionArguments::List(list) = &call.args else { return None };
+    let argument = |argument: &FunctionArg| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expression)) => Some(expression.clone()),
+        _ => None,
+    };
+    list.args.iter().map(argument).collect()
+}
+
+/// What a call means in the language; `None` if it is a call of the language.
+fn meant(function: &Function) -> Option<Expr> {
+    let name = last(&function.name)?;
+    let mut given = arguments(function)?;
+    if name.starts_with("has_") && name.ends_with("_privilege") {
+        return Some(Expr::value(Value::Boolean(true)));
+    }
+    match name.as_str() {
+        "_pg_expandarray" => Some(call("unnest", vec![call("pg_expandarray", given)])),
+        "generate_subscripts" => {
+            // Vectors of the catalogue begin with 0, lists with 1.
+            let first = usize::from(!is_vector(given.first()?));
+            given.push(number(first));
+            Some(call("unnest", vec![call("pg_subscripts", given)]))
+        }
+        "array_upper" => {
+            given.truncate(1);
+            Some(cast(call("array_length", given), DataType::BigInt(None)))
+        }
+        "pg_get_indexdef" => {
+            given.extend(
+                [number(0), Expr::value(Value::Boolean(false))].into_iter().skip(given.len().max(1) - 1),
+            );
+            Some(call(&name, given))
+        }
+        _ => {
+            let (_, count, absent) = ARGUMENTS.iter().find(|(known, ..)| *known == name)?;
+            if given.len() == *count {
+                return None;
+            }
+            given.truncate(*count);
+            let rest = (given.len()..*count).map(|_| match absent {
+                Absent::No => Expr::value(Value::Boolean(false)),
+                Absent::Null => null(),
+                Absent::Text(value) => text(value),
+            });
+            given.extend(rest.collect::<Vec<_>>());
+            Some(call(&name, given))
+        }
+    }
+}
+
+fn is_vector(list: &Expr) -> bool {
+    let column = match list {
+        Expr::Identifier(column) => Some(column),
+        Expr::CompoundIdentifier(parts) => parts.last(),
+        _ => None,
+    };
+    column.is_some_and(|column| column.value.to_ascii_lowercase().starts_with("ind"))
+}
+
+/// A subquery that gives a value of the catalogue for each row. It has one row at most, so its value is its largest one; the
+/// planner wants an aggregate to be sure of that.
+fn as_aggregate(query: &mut Query) {
+    let is_whole = query.with.is_none() && query.limit_clause.is_none() && query.fetch.is_none();
+    let SetExpr::Select(select) = &mut *query.body else { return };
+    if !is_whole || !reads_catalogue(select) || has_aggregate(select) {
+        return;
+    }
+    if let [SelectItem::UnnamedExpr(value) | SelectItem::ExprWithAlias { expr: value, .. }] =
+        select.projection.as_mut_slice()
+    {
+        *value = call("max", vec![std::mem::replace(value, null())]);
+        query.order_by = None;
+    }
+}
+
+fn reads_catalogue(select: &Select) -> bool {
+    let is_of_catalogue = |relation: &TableFactor| match relation {
+        TableFactor::Table { name, args: None, .. } => last(name).is_some_and(|name| name.starts_with("pg_")),
+        _ => false,
+    };
+    let is_grouped = match &select.group_by {
+        ast::GroupByExpr::Expressions(groups, _) => !groups.is_empty(),
+        ast::GroupByExpr::All(_) => true,
+    };
+    !select.from.is_empty() && !is_grouped && select.from.iter().all(|from| is_of_catalogue(&from.relation))
+}
+
+/// The rows of `generate_series(from, to) AS name(column)`.
+fn series(args: Vec<FunctionArg>, alias: Option<TableAlias>) -> Option<TableFactor> {
+    let values = args.into_iter().map(|argument| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) => Some(value),
+        _ => None,
+    });
+    let rows = call("unnest", vec![call("pg_series", values.collect::<Option<Vec<_>>>()?)]);
+    let statement = parse("SELECT placeholder", "template").ok()?.into_iter().next()?;
+    let StatementKind::Query(mut query, _) = statement.kind else { return None };
+    let SetExpr::Select(select) = &mut *query.body else { return None };
+    let column = Ident::new("generate_series");
+    select.projection = vec![SelectItem::ExprWithAlias { expr: rows, alias: column.clone() }];
+    let mut alias =
+        alias.unwrap_or(TableAlias { explicit: true, name: column, columns: Vec::new(), at: None });
+    if alias.columns.is_empty() {
+        alias.columns.push(TableAliasColumnDef { name: alias.name.clone(), data_type: None });
+    }
+    Some(TableFactor::Derived { lateral: false, subquery: query, alias: Some(alias), sample: None })
+}
+
+/// The last part of a name, in small letters.
+pub(super) fn last(name: &ObjectName) -> Option<String> {
+    Some(name.0.last()?.as_ident()?.value.to_ascii_lowercase())
+}
+
+/// Whether one of the columns is an aggregate.
+pub(super) fn has_aggregate(select: &Select) -> bool {
+    walk(&select.projection, &mut Aggregates { depth: 0 }).is_break()
+}
+
+/// Stops at an aggregate that is not one of a subquery.
+struct Aggregates {
+    depth: usize,
+}
+
+impl Visitor for Aggregates {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<()> {
+        let Expr::Function(call) = expression else { return ControlFlow::Continue(()) };
+        let is_aggregate = last(&call.name).is_some_and(|name| AGGREGATES.contains(&name.as_str()));
+        if is_aggregate && self.depth == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+pub(super) fn cast(expression: Expr, data_type: DataType) -> Expr {
+    let (expr, kind) = (Box::new(expression), CastKind::Cast);
+    Expr::Cast { kind, expr, data_type, array: false, format: None }
+}
