@@ -274,3 +274,109 @@ fn a_client_that_goes_frees_its_session() {
     // The driver has gone with its thread.
     wait_until("the end of the session", || server.sessions() == 0);
 }
+
+/// What a setting is, as `SHOW` says.
+async fn shown(client: &Client, setting: &str) -> String {
+    let rows = client.simple_query(&format!("SHOW {setting}")).await.unwrap();
+    let row = rows.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+        _ => None,
+    });
+    row.unwrap_or_else(|| panic!("{setting} is not shown"))
+}
+
+/// What a setting of the language is.
+async fn listed(client: &Client, setting: &str) -> String {
+    let rows = client.simple_query("SHOW SETTINGS").await.unwrap();
+    let row = rows.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) if row.get(0) == Some(setting) => row.get(1).map(str::to_owned),
+        _ => None,
+    });
+    row.unwrap_or_else(|| panic!("{setting} is not listed"))
+}
+
+#[test]
+fn settings_of_a_transaction_end_as_it_does() {
+    with_client(&serve(), async |client| {
+        let run = async |text: &str| client.batch_execute(text).await.unwrap();
+        run("BEGIN; SET LOCAL statement_timeout = '5min'; SET application_name = 'inside'").await;
+        assert_eq!(shown(&client, "statement_timeout").await, "5min");
+        run("COMMIT").await;
+        assert_eq!(shown(&client, "statement_timeout").await, "0");
+        assert_eq!(shown(&client, "application_name").await, "inside");
+
+        run("BEGIN; SET application_name = 'lost'; SET partitions = 3; ROLLBACK").await;
+        assert_eq!(shown(&client, "application_name").await, "inside");
+        assert_eq!(listed(&client, "partitions").await, "16");
+
+        // After an error, COMMIT rolls back.
+        let failed = client.batch_execute("BEGIN; SET application_name = 'lost'; SELECT nope").await;
+        assert!(failed.is_err());
+        run("COMMIT").await;
+        assert_eq!(shown(&client, "application_name").await, "inside");
+
+        // SET LOCAL hides an earlier SET until the transaction ends; a later SET is what remains.
+        run("BEGIN; SET lock_timeout = 0; SET extra_float_digits = 2; SET LOCAL extra_float_digits = 3")
+            .await;
+        assert_eq!(shown(&client, "extra_float_digits").await, "3");
+        run("COMMIT; BEGIN; SET LOCAL application_name = 'local'; SET application_name = 'last'; COMMIT")
+            .await;
+        assert_eq!(shown(&client, "extra_float_digits").await, "2");
+        assert_eq!(shown(&client, "application_name").await, "last");
+
+        run("BEGIN; SET partitions = 5; SET LOCAL partitions = 7; SET SESSION max_groups = 9").await;
+        assert_eq!(listed(&client, "partitions").await, "7");
+        run("COMMIT").await;
+        assert_eq!(listed(&client, "partitions").await, "5");
+        assert_eq!(listed(&client, "max_groups").await, "9");
+
+        let text = "BEGIN; SET LOCAL application_name = 'a'; SAVEPOINT s; SET application_name = 'b'; \
+                    SET partitions = 9; ROLLBACK TO s";
+        run(text).await;
+        assert_eq!(shown(&client, "application_name").await, "a");
+        assert_eq!(listed(&client, "partitions").await, "5");
+        run("COMMIT").await;
+        assert_eq!(shown(&client, "application_name").await, "last");
+
+        // Outside of a transaction, SET LOCAL changes nothing.
+        run("SET LOCAL application_name = 'never'; SET LOCAL partitions = 4").await;
+        assert_eq!(shown(&client, "application_name").await, "last");
+        assert_eq!(listed(&client, "partitions").await, "5");
+        let wrong = client.batch_execute("SET LOCAL statement_timeout = 'soon'").await.unwrap_err();
+        assert_eq!(wrong.code(), Some(&SqlState::INVALID_PARAMETER_VALUE));
+
+        run("BEGIN; RESET ALL; ROLLBACK").await;
+        assert_eq!(shown(&client, "application_name").await, "last");
+        run("RESET ALL").await;
+        assert_eq!(shown(&client, "application_name").await, "");
+        assert_eq!(listed(&client, "partitions").await, "16");
+    });
+}
+
+#[test]
+fn a_time_limit_of_a_transaction_is_no_limit_of_the_session() {
+    let endless = "SELECT value FROM sequence(rate => 1000) WHERE value < 0";
+    with_client(&serve(), async |client| {
+        client.batch_execute("BEGIN; SET LOCAL statement_timeout = '100ms'").await.unwrap();
+        let cancelled = client.simple_query(endless).await.unwrap_err();
+        assert_eq!(cancelled.code(), Some(&SqlState::QUERY_CANCELED));
+        client.batch_execute("ROLLBACK").await.unwrap();
+        assert_eq!(shown(&client, "statement_timeout").await, "0");
+    });
+}
+
+#[test]
+fn reset_returns_to_what_the_client_began_with() {
+    let server = serve();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut config = Config::new();
+        config.host("127.0.0.1").port(server.address().port()).user("me").options("-c statement_timeout=7s");
+        let (client, connection) = config.connect(NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client.batch_execute("SET statement_timeout = '1h'").await.unwrap();
+        assert_eq!(shown(&client, "statement_timeout").await, "1h");
+        client.batch_execute("RESET statement_timeout").await.unwrap();
+        assert_eq!(shown(&client, "statement_timeout").await, "7s");
+    });
+}

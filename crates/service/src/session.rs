@@ -127,6 +127,11 @@ impl Session {
         self.planner.settings_mut()
     }
 
+    /// Its settings become what they were when it began.
+    pub fn reset_settings(&mut self) {
+        *self.planner.settings_mut() = self.runtime.defaults().clone();
+    }
+
     /// Whether its queries stop at the first row that cannot be used, result that does not fit, or row that a sink rejects.
     /// Otherwise these are counted, and the query continues.
     pub fn set_strict(&mut self, is_strict: bool) {

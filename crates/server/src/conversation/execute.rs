@@ -5,7 +5,7 @@ use tidemill_service::{QueryState, Reply};
 use tidemill_sql::{Planner, Reply as Planned, Statement, StatementKind};
 
 use super::answer::{Answer, Rows};
-use super::own_statement::{OwnStatement, refused};
+use super::own_statement::OwnStatement;
 use super::savepoints::SavepointStatement;
 use super::wanted::Wanted;
 use super::{Conversation, Result, Stop};
@@ -36,7 +36,11 @@ impl Conversation<'_> {
         self.identity.check(self.role, wanted.needed_role(&self.identity))?;
         match wanted {
             Wanted::Own(own) => self.execute_own(own),
-            Wanted::Statement(statement) => self.execute_statement(statement),
+            Wanted::Statement(statement) => match statement.kind {
+                StatementKind::Set { .. } => self.set_in_language(statement, false),
+                _ => self.execute_statement(statement),
+            },
+            Wanted::SetLocal(statement) => self.set_in_language(statement, true),
             Wanted::Copy(copy) => self.copy(copy),
             Wanted::Cursor(cursor) => self.execute_cursor_statement(cursor),
         }
@@ -113,6 +117,7 @@ impl Conversation<'_> {
                 }
                 if self.transaction == TransactionStatus::None {
                     self.session.begin_transaction();
+                    self.begin_settings();
                 }
                 self.transaction = TransactionStatus::Open;
                 done(tag)
@@ -125,13 +130,11 @@ impl Conversation<'_> {
                 self.transaction = TransactionStatus::None;
                 self.session.end_transaction();
                 let is_commit = *own == OwnStatement::Commit && !has_failed;
+                self.end_settings(is_commit)?;
                 done(if is_commit { "COMMIT" } else { "ROLLBACK" })
             }
-            OwnStatement::Set { name, value } => {
-                let changed = self.settings.change(name, value.as_deref()).map_err(refused)?;
-                if let Some((name, value)) = changed {
-                    self.writer.parameter(name, value)?;
-                }
+            OwnStatement::Set { name, value, is_local } => {
+                self.change_setting(name, value.as_deref(), *is_local)?;
                 done(if value.is_some() { "SET" } else { "RESET" })
             }
             OwnStatement::ResetAll => {
@@ -190,18 +193,8 @@ impl Conversation<'_> {
         }
     }
 
-    fn warn(&mut self, code: &'static str, message: &str) -> Result<()> {
+    pub(super) fn warn(&mut self, code: &'static str, message: &str) -> Result<()> {
         Ok(self.writer.report(&Report::warning(code, message))?)
-    }
-
-    fn reset_settings(&mut self) -> Result<()> {
-        let names: Vec<&str> = self.settings.all().map(|(name, _)| name).collect();
-        for name in names.into_iter().filter(|name| *name != "session_authorization") {
-            if let Some((name, value)) = self.settings.change(name, None).map_err(refused)? {
-                self.writer.parameter(name, value)?;
-            }
-        }
-        Ok(())
     }
 
     fn shown(&self, own: &OwnStatement, columns: Vec<Vec<String>>) -> Answer {

@@ -15,8 +15,11 @@ use crate::report::{
     NOT_SUPPORTED, PROGRAM_LIMIT, PROTOCOL_VIOLATION, Report,
 };
 use crate::text_rows::{PLAN_COLUMN, text_schema};
-use crate::values::{Column, columns, kind_of_parameter, parameter, type_of_parameter};
+use crate::values::{Column, Kind, columns, kind_of_parameter, parameter, type_of_parameter};
 use crate::wire::{Bind, Target};
+
+/// How asyncpg begins the names of its statements.
+const ASYNCPG: &str = "__asyncpg_";
 
 impl Conversation<'_> {
     pub(super) fn parse(&mut self, name: String, text: &str, types: &[u32]) -> Result<()> {
@@ -56,6 +59,7 @@ impl Conversation<'_> {
             given.unwrap_or_else(|| kind_of_parameter(*kind).oid())
         };
         let oids = parameters.iter().enumerate().map(oid).collect();
+        self.knows_few_lists |= name.starts_with(ASYNCPG);
         self.statements.insert(name, Arc::new(PreparedStatement { wanted, parameters, oids }));
         Ok(self.writer.parse_complete()?)
     }
@@ -139,14 +143,33 @@ impl Conversation<'_> {
         Ok(())
     }
 
-    /// The columns of a statement's rows; `None` if it gives none.
+    /// The columns of a statement's rows, as the client can read them; `None` if it gives none.
     fn columns_of(
         &mut self,
         wanted: Option<&Wanted>,
         formats: &[u16],
     ) -> std::result::Result<Option<Vec<Column>>, Report> {
+        let columns = self.typed_columns_of(wanted, formats)?;
+        Ok(columns.map(|columns| self.as_client_reads(columns)))
+    }
+
+    /// Columns as the client can read them.
+    fn as_client_reads(&self, mut columns: Vec<Column>) -> Vec<Column> {
+        for column in columns.iter_mut().filter(|_| self.knows_few_lists) {
+            if column.kind.is_list() && column.kind != Kind::Array(&Kind::Text) {
+                column.kind = Kind::Text;
+            }
+        }
+        columns
+    }
+
+    fn typed_columns_of(
+        &mut self,
+        wanted: Option<&Wanted>,
+        formats: &[u16],
+    ) -> std::result::Result<Option<Vec<Column>>, Report> {
         match wanted {
-            None | Some(Wanted::Copy(_)) => Ok(None),
+            None | Some(Wanted::Copy(_) | Wanted::SetLocal(_)) => Ok(None),
             Some(Wanted::Cursor(CursorStatement::Fetch { name, is_move: false, .. })) => {
                 self.columns_of_cursor(name, formats).map(Some)
             }
@@ -193,7 +216,7 @@ impl Conversation<'_> {
                 Answer::Fetch(mut fetch) => {
                     fetch.columns = match &portal.columns {
                         Some(columns) => columns.clone(),
-                        None => self.columns_of_cursor(&fetch.name, &portal.formats)?,
+                        None => self.as_client_reads(self.columns_of_cursor(&fetch.name, &portal.formats)?),
                     };
                     portal.progress = Progress::Done;
                     return self.fetch(fetch, true);
@@ -201,7 +224,10 @@ impl Conversation<'_> {
                 Answer::Rows(mut rows) => {
                     match &portal.columns {
                         Some(columns) => rows.set_columns(columns.clone()),
-                        None => drop(rows.columns(&portal.formats)?),
+                        None => {
+                            let columns = rows.columns(&portal.formats)?.to_vec();
+                            rows.set_columns(self.as_client_reads(columns));
+                        }
                     }
                     portal.progress = Progress::Rows(Box::new(rows));
                 }

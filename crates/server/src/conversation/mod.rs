@@ -12,6 +12,7 @@ mod limits;
 mod own_statement;
 mod prepared;
 mod savepoints;
+mod transaction_settings;
 mod user_statement;
 mod wanted;
 mod words;
@@ -25,6 +26,8 @@ use tidemill_service::{Role, Session};
 use self::answer::Answer;
 use self::cursors::Cursor;
 use self::prepared::{Portal, PreparedStatement};
+use self::savepoints::Savepoint;
+use self::transaction_settings::SettingsAtEnd;
 use self::wanted::Wanted;
 use crate::client_stream::ClientStream;
 use crate::deadlines::Deadline;
@@ -71,11 +74,15 @@ pub(crate) struct Conversation<'a> {
     inbox: &'a Inbox,
     writer: Writer<&'a ClientStream>,
     transaction: TransactionStatus,
+    /// Whether the client asks for the types of lists with queries that have no answer here (asyncpg): it gets most as texts.
+    knows_few_lists: bool,
+    /// In a transaction.
+    settings_at_end: Option<SettingsAtEnd>,
     statements: BTreeMap<String, Arc<PreparedStatement>>,
     portals: BTreeMap<String, Portal>,
     cursors: BTreeMap<String, Cursor>,
     /// Of the transaction, the newest one last.
-    savepoints: Vec<String>,
+    savepoints: Vec<Savepoint>,
 }
 
 impl<'a> Conversation<'a> {
@@ -96,6 +103,8 @@ impl<'a> Conversation<'a> {
             inbox,
             writer,
             transaction: TransactionStatus::None,
+            knows_few_lists: false,
+            settings_at_end: None,
             statements: BTreeMap::new(),
             portals: BTreeMap::new(),
             cursors: BTreeMap::new(),

@@ -3,7 +3,7 @@
 use super::savepoints::SavepointStatement;
 use super::user_statement::UserStatement;
 use super::words::name;
-use crate::report::{INVALID_PARAMETER_VALUE, NOT_SUPPORTED, Report, SYNTAX_ERROR};
+use crate::report::{NOT_SUPPORTED, Report, SYNTAX_ERROR};
 use crate::session_settings::SessionSettings;
 
 /// A statement about the session itself.
@@ -14,12 +14,14 @@ pub(crate) enum OwnStatement {
     Commit,
     Rollback,
     Savepoint(SavepointStatement),
-    /// Changes a setting; `None`: to what it was at first.
+    /// Changes a setting; `None`: to what it was when the session began.
     Set {
         name: String,
         value: Option<String>,
+        /// Whether it is so until the transaction ends only.
+        is_local: bool,
     },
-    /// All settings to what they were at first.
+    /// All settings to what they were when the session began.
     ResetAll,
     Show(String),
     ShowAll,
@@ -58,11 +60,12 @@ impl OwnStatement {
             ["SET", "TRANSACTION", ..] | ["SET", "SESSION", "CHARACTERISTICS", ..] => {
                 OwnStatement::Nothing("SET")
             }
-            ["SET", "SESSION" | "LOCAL", ..] => return set(&words[2..]),
-            ["SET", ..] => return set(&words[1..]),
+            ["SET", "LOCAL", ..] => return set(&words[2..], true),
+            ["SET", "SESSION", ..] => return set(&words[2..], false),
+            ["SET", ..] => return set(&words[1..], false),
             ["RESET", "ALL"] => OwnStatement::ResetAll,
             ["RESET", _] if SessionSettings::is_known(&name(&words[1])) => {
-                OwnStatement::Set { name: name(&words[1]), value: None }
+                OwnStatement::Set { name: name(&words[1]), value: None, is_local: false }
             }
             ["SHOW", "ALL"] => OwnStatement::ShowAll,
             ["SHOW", "QUERIES"] => OwnStatement::ShowQueries,
@@ -114,7 +117,7 @@ fn value(words: &[String]) -> String {
 }
 
 /// What follows `SET`; `None` if it is a setting of the language.
-fn set(words: &[String]) -> Option<Result<OwnStatement, Report>> {
+fn set(words: &[String], is_local: bool) -> Option<Result<OwnStatement, Report>> {
     let (setting, rest) = match words {
         [time, zone, rest @ ..] if time.eq_ignore_ascii_case("time") && zone.eq_ignore_ascii_case("zone") => {
             ("TimeZone".to_owned(), rest)
@@ -130,15 +133,10 @@ fn set(words: &[String]) -> Option<Result<OwnStatement, Report>> {
     Some(match rest {
         [] => Err(Report::error(SYNTAX_ERROR, format!("SET {setting} has no value"))),
         [default] if default.eq_ignore_ascii_case("default") || default.eq_ignore_ascii_case("local") => {
-            Ok(OwnStatement::Set { name: setting, value: None })
+            Ok(OwnStatement::Set { name: setting, value: None, is_local })
         }
-        rest => Ok(OwnStatement::Set { name: setting, value: Some(value(rest)) }),
+        rest => Ok(OwnStatement::Set { name: setting, value: Some(value(rest)), is_local }),
     })
-}
-
-/// A setting that cannot be what a client wants.
-pub(super) fn refused(why: String) -> Report {
-    Report::error(INVALID_PARAMETER_VALUE, why)
 }
 
 #[cfg(test)]
@@ -151,7 +149,7 @@ mod tests {
     }
 
     fn set(name: &str, value: Option<&str>) -> Option<OwnStatement> {
-        Some(OwnStatement::Set { name: name.to_owned(), value: value.map(str::to_owned) })
+        Some(OwnStatement::Set { name: name.to_owned(), value: value.map(str::to_owned), is_local: false })
     }
 
     #[test]
@@ -161,6 +159,9 @@ mod tests {
         assert_eq!(read("SET application_name TO 'it''s; me'"), set("application_name", Some("it's; me")));
         assert_eq!(read("SET SESSION datestyle = ISO, DMY"), set("datestyle", Some("ISO, DMY")));
         assert_eq!(read("SET TIME ZONE LOCAL"), set("TimeZone", None));
+        let local =
+            OwnStatement::Set { name: "statement_timeout".into(), value: Some("1s".into()), is_local: true };
+        assert_eq!(read("set local statement_timeout to '1s'"), Some(local));
         assert_eq!(read("SET workers = 2"), None);
         assert_eq!(read("SHOW SOURCES"), None);
         assert_eq!(read("SHOW \"Server_Version\""), Some(OwnStatement::Show("Server_Version".into())));

@@ -1,6 +1,8 @@
-//! Savepoints. A transaction only reads, so there is nothing to undo; but after an error, a client returns to one to continue.
+//! Savepoints. A transaction only reads, so there is nothing to undo but settings; after an error, a client returns to one to
+//! continue.
 
 use super::limits::check_room;
+use super::transaction_settings::SettingsInTransaction;
 use super::{Conversation, Result};
 use crate::report::{INVALID_SAVEPOINT, NO_ACTIVE_TRANSACTION, Report};
 use crate::wire::TransactionStatus;
@@ -11,6 +13,12 @@ pub(crate) enum SavepointStatement {
     Set(String),
     Release(String),
     RollbackTo(String),
+}
+
+/// A point of a transaction to which a client can return.
+pub(super) struct Savepoint {
+    name: String,
+    settings: SettingsInTransaction,
 }
 
 impl SavepointStatement {
@@ -45,13 +53,14 @@ impl Conversation<'_> {
             return Err(report.with_hint("BEGIN first").into());
         }
         let place = |name: &str| {
-            let place = self.savepoints.iter().rposition(|known| known == name);
+            let place = self.savepoints.iter().rposition(|known| known.name == name);
             place.ok_or_else(|| Report::error(INVALID_SAVEPOINT, format!("there is no savepoint '{name}'")))
         };
         match statement {
             SavepointStatement::Set(name) => {
                 check_room(self.savepoints.len(), "savepoints", "RELEASE some of them")?;
-                self.savepoints.push(name.clone());
+                let settings = self.settings_in_transaction();
+                self.savepoints.push(Savepoint { name: name.clone(), settings });
             }
             SavepointStatement::Release(name) => {
                 let place = place(name)?;
@@ -60,6 +69,8 @@ impl Conversation<'_> {
             SavepointStatement::RollbackTo(name) => {
                 let place = place(name)?;
                 self.savepoints.truncate(place + 1);
+                let settings = self.savepoints[place].settings.clone();
+                self.return_to_settings(settings)?;
                 self.transaction = TransactionStatus::Open;
             }
         }

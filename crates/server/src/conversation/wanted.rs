@@ -16,6 +16,8 @@ pub(crate) enum Wanted {
     Copy(CopyStatement),
     Cursor(CursorStatement),
     Statement(Box<Statement>),
+    /// `SET LOCAL` of a setting of the language: the statement without `LOCAL`.
+    SetLocal(Box<Statement>),
 }
 
 impl Wanted {
@@ -25,7 +27,10 @@ impl Wanted {
             Wanted::Own(OwnStatement::User(statement)) => statement.needed_role(identity),
             Wanted::Own(_) => Role::Reader,
             Wanted::Copy(CopyStatement::In { .. }) => Role::Writer,
-            Wanted::Statement(_) | Wanted::Copy(CopyStatement::Out { .. }) | Wanted::Cursor(_) => {
+            Wanted::Statement(_)
+            | Wanted::SetLocal(_)
+            | Wanted::Copy(CopyStatement::Out { .. })
+            | Wanted::Cursor(_) => {
                 self.query().map_or(Role::Reader, |query| identity::needed_role(&query.kind))
             }
         }
@@ -34,7 +39,7 @@ impl Wanted {
     /// The statement of the language that it executes.
     pub fn query(&self) -> Option<&Statement> {
         match self {
-            Wanted::Statement(statement) => Some(statement),
+            Wanted::Statement(statement) | Wanted::SetLocal(statement) => Some(statement),
             Wanted::Copy(CopyStatement::Out { query, .. }) => Some(query),
             Wanted::Cursor(CursorStatement::Declare { query, .. }) => Some(query),
             Wanted::Own(_) | Wanted::Copy(_) | Wanted::Cursor(_) => None,
@@ -65,8 +70,17 @@ impl Wanted {
             Some(Ok(own)) => Ok(Wanted::Own(own)),
             Some(Err(report)) => Err(report),
             None => {
-                let statement = piece.read().map_err(|error| Report::of_reading(&error))?;
-                Ok(Wanted::Statement(Box::new(statement)))
+                let is = |at: usize, word: &str| {
+                    words.get(at).is_some_and(|given| given.eq_ignore_ascii_case(word))
+                };
+                let scope = is(0, "SET") && words.len() > 3 && (is(1, "LOCAL") || is(1, "SESSION"));
+                let read = if scope { piece.without(1).read() } else { piece.read() };
+                let statement = Box::new(read.map_err(|error| Report::of_reading(&error))?);
+                Ok(if scope && is(1, "LOCAL") {
+                    Wanted::SetLocal(statement)
+                } else {
+                    Wanted::Statement(statement)
+                })
             }
         }
     }

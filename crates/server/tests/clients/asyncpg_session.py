@@ -28,6 +28,9 @@ async def values(connection):
         datetime.datetime(2026, 11, 22, 17, 5, 0, 250000), datetime.timedelta(days=1, hours=2), None,
     ))
     equal(row["n"], decimal.Decimal("-12345.678"))
+    # It knows lists of texts by itself, and asks for the types of others: those it gets as texts.
+    row = await connection.fetchrow("SELECT ['a', NULL, 'b c'] AS texts, [1, 2] AS numbers")
+    equal(tuple(row), (["a", None, "b c"], "{1,2}"))
 
 
 async def parameters(connection):
