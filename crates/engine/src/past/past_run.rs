@@ -204,7 +204,7 @@ fn check_there(
         };
         let states = past.states().unwrap_or_default();
         let remedy = match states.iter().find(|state| Some(**state) > after.map(|cut| cut.cycle)) {
-            Some(state) => format!("--from-snapshot {state} begins with the state after cycle {state}"),
+            Some(state) => format!("--from-snapshot={state} begins with the state after cycle {state}"),
             None => "no newer state is kept".to_owned(),
         };
         Err(Cause::user(format!(
