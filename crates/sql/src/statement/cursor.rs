@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::parser_error::end_text;
 use super::query_hint::query_hint;
-use super::{Name, Script, Span, from_first};
+use super::{Name, Script, Span, distinct_from, from_first};
 use crate::{TextError, closest};
 
 /// The only supported dialect.
@@ -175,7 +175,9 @@ impl<'a> Cursor<'a> {
 
     /// Reads an expression.
     pub(super) fn expression(&mut self) -> Result<ast::Expr, TextError> {
-        self.parse(Parser::parse_expr)
+        let mut expression = self.parse(Parser::parse_expr)?;
+        distinct_from::regroup(&mut expression);
+        Ok(expression)
     }
 
     /// Reads the name of a type.
@@ -188,6 +190,7 @@ impl<'a> Cursor<'a> {
         self.check_clauses()?;
         let mut query = self.parse(Parser::parse_query)?;
         from_first::complete(&mut query);
+        distinct_from::regroup(&mut query);
         Ok(query)
     }
 

@@ -17,6 +17,7 @@ mod cursor;
 pub(crate) mod declared;
 mod depth;
 mod describe;
+mod distinct_from;
 mod drop;
 mod explain;
 mod foreign;
