@@ -58,6 +58,7 @@ pub(crate) const DUPLICATE_CURSOR: &str = "42P03";
 pub(crate) const BAD_COPY_FORMAT: &str = "22P04";
 pub(crate) const OBJECT_NOT_READY: &str = "55000";
 pub(crate) const UNDEFINED_COLUMN: &str = "42703";
+pub(crate) const DUPLICATE_COLUMN: &str = "42701";
 pub(crate) const WRONG_OBJECT_TYPE: &str = "42809";
 pub(crate) const PROGRAM_LIMIT: &str = "54000";
 pub(crate) const INSUFFICIENT_RESOURCES: &str = "53000";

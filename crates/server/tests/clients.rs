@@ -3,6 +3,8 @@
 //!
 //! `.ci/run` installs what they need, and names it in variables. A client that is missing is skipped, and the test says so.
 
+#[path = "../../connect/tests/ports/mod.rs"]
+mod ports;
 #[path = "../../connect/tests/postgres/server.rs"]
 #[allow(dead_code)]
 mod postgres;

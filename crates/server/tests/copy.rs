@@ -112,6 +112,8 @@ fn a_line_that_is_wrong_ends_the_copy_with_its_number_or_is_left_out() {
             ("COPY nothing FROM STDIN", "", SqlState::UNDEFINED_TABLE),
             ("COPY seen FROM STDIN", "", SqlState::WRONG_OBJECT_TYPE),
             ("COPY reports (vehicle, sped) FROM STDIN", "", SqlState::UNDEFINED_COLUMN),
+            ("COPY reports (vehicle, note, note) FROM STDIN", "1\ta\tb\n", SqlState::DUPLICATE_COLUMN),
+            ("COPY reports FROM STDIN (DELIMITER 'n')", "", SqlState::SYNTAX_ERROR),
             ("COPY reports (speed) FROM STDIN", "", SqlState::NOT_NULL_VIOLATION),
             ("COPY reports FROM STDIN (FORMAT binary)", "", SqlState::FEATURE_NOT_SUPPORTED),
             ("COPY reports FROM '/etc/passwd'", "", SqlState::FEATURE_NOT_SUPPORTED),

@@ -191,10 +191,15 @@ fn an_endless_query_ends_with_its_time() {
     let none = format!("{ENDLESS} WHERE value < 0");
     let answer = ask(&server, "/query?seconds_max=1", "", &none);
     assert_eq!((answer.status, error(&answer).0.as_str()), (408, "57014"));
-    let answer = ask(&server, "/query?seconds_max=1", "", ENDLESS);
-    assert_eq!(answer.status, 200);
+    // On a busy machine, the first row may come only after some seconds.
+    let (seconds, answer) = [1, 4, 16, 60]
+        .map(|seconds| (seconds, format!("/query?seconds_max={seconds}")))
+        .into_iter()
+        .map(|(seconds, path)| (seconds, ask(&server, &path, "", ENDLESS)))
+        .find(|(_, answer)| answer.status == 200)
+        .expect("rows come within a minute");
     let last = answer.body.lines().last().unwrap();
-    assert!(last.contains("\"57014\"") && last.contains("longer than 1 s"), "{last}");
+    assert!(last.contains("\"57014\"") && last.contains(&format!("longer than {seconds} s")), "{last}");
 }
 
 #[test]

@@ -241,7 +241,8 @@ fn who_does_not_log_in_is_not_waited_for() {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let _ = stream.write_all(b"\0\0\0\x12\0\x03\0\0user\0ada\0\0");
     let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).unwrap();
+    // A server that was not even told who it is may close the connection before it has that.
+    let _ = stream.read_to_end(&mut answer);
     assert!(String::from_utf8_lossy(&answer).contains("took too long"), "{answer:?}");
 }
 

@@ -15,8 +15,8 @@ use super::copy_format::CopyFormat;
 use super::copy_statement::CopyStatement;
 use super::{Conversation, Result, Stop};
 use crate::report::{
-    BAD_COPY_FORMAT, OBJECT_NOT_READY, PROTOCOL_VIOLATION, QUERY_CANCELED, Report, UNDEFINED_COLUMN,
-    WRONG_OBJECT_TYPE,
+    BAD_COPY_FORMAT, DUPLICATE_COLUMN, OBJECT_NOT_READY, PROTOCOL_VIOLATION, QUERY_CANCELED, Report,
+    UNDEFINED_COLUMN, WRONG_OBJECT_TYPE,
 };
 use crate::wire::Request;
 
@@ -175,6 +175,10 @@ fn chosen(all: &SchemaRef, columns: &[String]) -> std::result::Result<Vec<usize>
         })
     };
     let places = columns.iter().map(place).collect::<std::result::Result<Vec<_>, _>>()?;
+    let twice = columns.iter().enumerate().find(|(index, column)| columns[..*index].contains(column));
+    if let Some((_, column)) = twice {
+        return Err(Report::error(DUPLICATE_COLUMN, format!("column '{column}' is named more than once")));
+    }
     let missing = all.fields().iter().enumerate();
     let mut missing = missing.filter(|(index, field)| !places.contains(index) && !field.is_nullable());
     match missing.next() {

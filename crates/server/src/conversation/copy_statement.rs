@@ -143,9 +143,28 @@ fn format(piece: &Piece, words: &[String]) -> Result<CopyFormat> {
             }
         }
     }
-    match !format.is_csv && (format.quote != b'"' || format.delimiter == b'\\') {
-        false => Ok(format),
-        true => Err(wrong("only CSV has quotes, and a backslash cannot be the delimiter")),
+    match ambiguity(&format) {
+        None => Ok(format),
+        Some(message) => Err(wrong(message)),
+    }
+}
+
+/// Why lines of this format could not be told apart from others when they are read, if that is so.
+fn ambiguity(format: &CopyFormat) -> Option<&'static str> {
+    let CopyFormat { is_csv, delimiter, quote, .. } = *format;
+    let null = format.null.as_bytes();
+    let is_escaped = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"\\.".contains(&byte);
+    match is_csv {
+        false if quote != b'"' => Some("only CSV has quotes"),
+        false if is_escaped(delimiter) => Some(
+            "small letters, digits, points and backslashes can follow a backslash, and not be the DELIMITER",
+        ),
+        true if quote == delimiter => Some("QUOTE and DELIMITER must differ"),
+        true if null.contains(&quote) => Some("NULL must not contain the quote"),
+        _ if null.iter().any(|byte| [delimiter, b'\n', b'\r'].contains(byte)) => {
+            Some("NULL must contain neither the delimiter nor a line break")
+        }
+        _ => None,
     }
 }
 
@@ -249,6 +268,13 @@ mod tests {
             "COPY v TO STDOUT (DELIMITER",
             "COPY v TO STDOUT (NULL)",
             "COPY v TO STDOUT (DELIMITER '\\')",
+            "COPY v TO STDOUT (DELIMITER 'n')",
+            "COPY v TO STDOUT (DELIMITER '0')",
+            "COPY v TO STDOUT (QUOTE '|')",
+            "COPY v TO STDOUT (FORMAT csv, QUOTE ',')",
+            "COPY v TO STDOUT (FORMAT csv, NULL '\"')",
+            "COPY v TO STDOUT (FORMAT csv, NULL 'a,b')",
+            "COPY v FROM STDIN (NULL E'\\n')",
             "COPY v TO STDOUT (FREEZE)",
             "COPY v TO STDOUT (ON_ERROR sometimes)",
             "COPY 7 TO STDOUT",
