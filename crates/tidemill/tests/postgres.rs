@@ -1,5 +1,7 @@
 //! Typed streams into a table of a real PostgreSQL server.
 
+#[path = "../../connect/tests/ports/mod.rs"]
+mod ports;
 #[allow(dead_code, reason = "nothing kills the server here")]
 #[path = "../../connect/tests/postgres/server.rs"]
 mod server;

@@ -10,7 +10,7 @@ use tidemill_connect::http::{HttpSettings, HttpSource};
 use tidemill_core::arrow::schema::{DataType, Field, Schema};
 use tidemill_core::source::{Polled, Request, Source};
 
-pub const WAIT: Duration = Duration::from_secs(20);
+pub const WAIT: Duration = Duration::from_secs(120);
 
 pub fn settings() -> HttpSettings {
     let schema = Arc::new(Schema::new(vec![

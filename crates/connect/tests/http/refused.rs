@@ -3,13 +3,14 @@
 use std::fs::Permissions;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::sync::mpsc::channel;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tidemill_connect::http::{HttpSettings, HttpSource};
 use tidemill_core::source::{Polled, Source};
 
-use super::client::{answer, connect, listen, post, rows, send, settings};
+use super::client::{WAIT, answer, connect, listen, post, rows, send, settings};
 
 #[test]
 fn paths_methods_and_contents_are_checked() {
@@ -140,30 +141,34 @@ fn a_full_queue_holds_clients_back() {
     };
     let (mut source, address) = listen(limits);
     let body = format!("cpu,host={} usage=1\n", "x".repeat(3000));
-    let mut waiting: Vec<_> = (0..3).map(|_| connect(address)).collect();
-    let mut refused = 0;
-    for stream in &mut waiting {
+    let (answered, answers) = channel();
+    for _ in 0..3 {
+        let mut stream = connect(address);
         stream.write_all(&post("/write", "", body.as_bytes())).expect("sent");
-        stream.set_read_timeout(Some(Duration::from_millis(1000))).expect("set");
-        let mut first = [0; 12];
-        if stream.read_exact(&mut first).is_ok() {
-            assert_eq!(&first, b"HTTP/1.1 503");
-            refused += 1;
+        let answered = answered.clone();
+        thread::spawn(move || answered.send(answer(&mut stream).0).expect("sent"));
+    }
+    // As long as nobody takes rows, only who is refused has an answer.
+    let mut statuses = vec![answers.recv_timeout(WAIT).expect("somebody is refused")];
+    let (mut taken, start) = (0, Instant::now());
+    while statuses.len() < 3 {
+        assert!(start.elapsed() < WAIT, "{statuses:?}");
+        if let Polled::Rows(rows) = source.poll(Duration::from_millis(20)).expect("polled") {
+            taken += rows.num_rows();
         }
+        statuses.extend(answers.try_iter());
     }
-    assert!(refused > 0);
-    let mut taken = 0;
-    while let Ok(Polled::Rows(rows)) = source.poll(Duration::from_millis(200)) {
-        taken += rows.num_rows();
-    }
-    assert_eq!(taken + refused, 3);
+    assert_eq!(statuses[0], 503, "{statuses:?}");
+    assert_eq!(statuses.iter().filter(|status| **status == 204).count(), taken, "{statuses:?}");
+    assert!(statuses.iter().all(|status| [204, 503].contains(status)), "{statuses:?}");
 }
 
 #[test]
 fn slow_and_vanishing_clients_hold_up_nobody() {
     let limits = HttpSettings {
-        head_timeout: Duration::from_millis(300),
-        body_timeout: Duration::from_millis(300),
+        // Whoever does not dawdle must not be taken for one who does.
+        head_timeout: Duration::from_secs(3),
+        body_timeout: Duration::from_secs(3),
         ..settings()
     };
     let (mut source, address) = listen(limits);

@@ -3,6 +3,8 @@
 #[path = "../tls/authority.rs"]
 mod authority;
 mod noise;
+#[path = "../ports/mod.rs"]
+mod ports;
 mod proxy;
 mod reading;
 mod refused_rows;

@@ -1,6 +1,5 @@
 //! The source for PostgreSQL against a real server.
 
-use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
@@ -9,6 +8,7 @@ use tidemill_connect::postgres::{PostgresRows, PostgresSource, PostgresSourceSet
 use tidemill_core::source::{Faults, Polled, Source};
 use tidemill_core::{Cause, Fault};
 
+use crate::ports::free_port;
 use crate::server::Server;
 use crate::user_error;
 
@@ -156,7 +156,7 @@ fn what_cannot_be_read_is_named() {
     let text = refused(PostgresRows::Query("SELECT 1 AS n) AS x; CREATE TABLE made (n int); --".to_owned()));
     assert!(text.contains("cannot insert multiple commands"), "{text}");
 
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free_port();
     let cause = table("t").columns(&format!("postgres://me:geheim@127.0.0.1:{port}/db")).unwrap_err();
     assert_eq!(cause.fault, Fault::Operation);
     assert!(cause.message.contains("cannot be reached") && !cause.message.contains("geheim"), "{cause}");

@@ -269,7 +269,7 @@ fn an_error_keeps_its_sources() {
     };
     let texts = chain(&open(format!("postgres://nobody@127.0.0.1:{}/postgres", server.port)));
     assert!(texts.iter().any(|text| text.starts_with("SQLSTATE 28000")), "{texts:?}");
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = crate::ports::free_port();
     let refused = open(format!("postgres://postgres@127.0.0.1:{port}/postgres"));
     let mut source = std::error::Error::source(&refused);
     while let Some(error) = source.filter(|error| !error.is::<std::io::Error>()) {

@@ -1,8 +1,9 @@
 //! A PostgreSQL server of its own, in a temporary folder, for as long as this process lives.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
+
+use crate::ports::free_port;
 
 /// A running server.
 pub struct Server {
@@ -59,7 +60,7 @@ impl Server {
         let mut initdb = command(&programs.join("initdb"));
         initdb.args(["--no-sync", "-A", "trust", "-U", "tidemill", "-E", "UTF8", "-D"]).arg(&data);
         run(initdb.current_dir("/"));
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let settings = format!(
             "port = {port}\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = '{}'\nfsync = off\n\
              max_connections = 50\n",

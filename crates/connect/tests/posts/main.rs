@@ -3,6 +3,8 @@
 #[path = "../tls/authority.rs"]
 mod authority;
 mod commands;
+#[path = "../ports/mod.rs"]
+mod ports;
 mod receiver;
 mod requests;
 #[path = "../sinks/support.rs"]

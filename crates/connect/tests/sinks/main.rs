@@ -12,6 +12,8 @@ mod full_disk;
 mod killed;
 mod lost_bytes;
 mod memory;
+#[path = "../ports/mod.rs"]
+mod ports;
 mod round_trip;
 mod socket_client;
 mod socket_server;

@@ -10,10 +10,11 @@ use tidemill_connect::formats::encode::TextFormat;
 use tidemill_connect::socket::{SocketAddress, SocketClientSettings, SocketClientSink};
 use tidemill_core::{Cause, Fault, Sink};
 
+use crate::ports::free_port;
 use crate::support::{commit_one, rows, rows_of_cycle, schema, text_of};
 
 fn settings(format: TextFormat) -> SocketClientSettings {
-    SocketClientSettings { connect_wait: Duration::from_secs(20), ..SocketClientSettings::new(format) }
+    SocketClientSettings { connect_wait: Duration::from_secs(120), ..SocketClientSettings::new(format) }
 }
 
 fn listener() -> (TcpListener, SocketAddress) {
@@ -45,9 +46,8 @@ fn a_reader_gets_everything_over_a_unix_socket() {
 
 #[test]
 fn a_reader_that_comes_late_is_waited_for() {
-    let (listener, address) = listener();
-    drop(listener);
-    let SocketAddress::Tcp(bound) = address.clone() else { panic!("no TCP address") };
+    let bound = format!("127.0.0.1:{}", free_port());
+    let address = SocketAddress::Tcp(bound.clone());
     let reader = thread::spawn(move || {
         thread::sleep(Duration::from_millis(100));
         let mut text = String::new();
@@ -82,12 +82,15 @@ fn a_slow_reader_holds_the_query_up_and_loses_nothing() {
 #[test]
 fn a_reader_that_goes_and_comes_back_gets_every_later_commit() {
     let (listener, address) = listener();
+    let (has_gone, goes) = std::sync::mpsc::channel();
     let reader = thread::spawn(move || {
         let mut kept = Vec::new();
         for _ in 0..3 {
             let mut lines = BufReader::new(listener.accept().unwrap().0).lines();
             assert_eq!(lines.next().unwrap().unwrap(), "key,value");
             kept.extend(lines.next().unwrap());
+            drop(lines);
+            has_gone.send(()).unwrap();
         }
         kept
     });
@@ -96,7 +99,7 @@ fn a_reader_that_goes_and_comes_back_gets_every_later_commit() {
     for number in 0..3 {
         commit_one(&mut sink, number, rows(&[("a", number as i64)])).unwrap();
         // The reader closes after each line; the next commit must notice before it sends.
-        thread::sleep(Duration::from_millis(100));
+        goes.recv().unwrap();
     }
     assert_eq!(reader.join().unwrap(), ["a,0", "a,1", "a,2"]);
     assert_eq!(status.connections(), 3);
@@ -123,8 +126,7 @@ fn a_connection_that_breaks_within_a_commit_gets_all_of_it_again() {
 
 #[test]
 fn a_reader_that_is_not_there_is_given_up() {
-    let (listener, address) = listener();
-    drop(listener);
+    let address = SocketAddress::Tcp(format!("127.0.0.1:{}", free_port()));
     let connect_wait = Duration::from_millis(50);
     let settings = SocketClientSettings { connect_wait, ..SocketClientSettings::new(TextFormat::csv()) };
     let failed = SocketClientSink::connect(&address, &schema(), &settings).err();

@@ -28,7 +28,7 @@ fn connect(sink: &SocketServerSink) -> TcpStream {
 
 /// Waits for what happens soon.
 fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + Duration::from_secs(120);
     while !is_so() {
         assert!(Instant::now() < until, "not in time: {what}");
         thread::sleep(Duration::from_millis(2));

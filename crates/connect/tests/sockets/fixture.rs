@@ -13,7 +13,7 @@ use tidemill_core::arrow::schema::{DataType, Field, Schema};
 use tidemill_core::source::{Faults, Polled, Source};
 
 /// Longer than any test takes that passes.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// JSON or CSV with the BIGINT columns `sender` and `value`.
 pub fn settings(format: Format) -> SocketSettings {

@@ -5,6 +5,8 @@
 mod client;
 mod fixture;
 mod listen;
+#[path = "../ports/mod.rs"]
+mod ports;
 mod queue;
 mod read_ahead;
 mod senders;

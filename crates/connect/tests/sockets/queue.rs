@@ -71,7 +71,7 @@ fn many_senders_share_the_room_of_one_queue() {
     let (mut count, mut sum, mut decoded) = (0, 0, 0);
     while count < SENDERS * LINES {
         most = most.max(lines.held_bytes());
-        let Polled::Rows(rows) = lines.poll(Duration::from_secs(30)).unwrap() else {
+        let Polled::Rows(rows) = lines.poll(Duration::from_secs(120)).unwrap() else {
             panic!("rows are missing")
         };
         decoded += rows.get_array_memory_size();

@@ -14,7 +14,7 @@ use tidemill_core::source::{Polled, Source};
 
 use crate::authority::{Authority, Validity};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 const REQUEST: &[u8] =
     b"POST /api/v2/write HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 12\r\n\r\ncpu usage=1\n";
 

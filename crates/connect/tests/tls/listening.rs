@@ -30,7 +30,7 @@ fn source(demands: bool) -> (TempDir, Authority, TcpLines) {
 /// Connects and sends a row. The error is the sender's, which may come only after its handshake.
 fn try_send(address: SocketAddr, settings: &TlsClientSettings) -> std::io::Result<()> {
     let socket = TcpStream::connect(address)?;
-    socket.set_read_timeout(Some(Duration::from_secs(30)))?;
+    socket.set_read_timeout(Some(Duration::from_secs(120)))?;
     let connection = ClientConnection::new(settings.load().unwrap(), server_name("localhost").unwrap())
         .map_err(std::io::Error::other)?;
     let mut stream = StreamOwned::new(connection, socket);
