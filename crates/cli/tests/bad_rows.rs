@@ -2,6 +2,8 @@
 //! and started again, and they cost neither the good points nor the other sinks anything.
 #![cfg(feature = "sql")]
 
+#[path = "../../connect/tests/ports/mod.rs"]
+mod ports;
 #[path = "durable/sender.rs"]
 mod sender;
 mod support;
@@ -14,13 +16,13 @@ mod server;
 
 use std::fmt::Write as _;
 use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
 
 use noise::noise;
+use ports::free_port;
 use sender::Sender;
-use support::folder_with;
 use support::run::Run;
+use support::{folder_with, rows_of};
 
 const START_MS: u64 = 1_700_000_000_000;
 const REQUESTS: u64 = 60;
@@ -58,10 +60,6 @@ fn bodies() -> Vec<String> {
     bodies
 }
 
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 fn script(port: u16, url: &str) -> String {
     let postgres = format!("connector = 'postgres', url = '{url}', retry_for = '60 seconds'");
     format!(
@@ -82,9 +80,8 @@ fn script(port: u16, url: &str) -> String {
 
 /// The numbers of the points of a file, those below 0 apart.
 fn numbers(path: &Path) -> (Vec<i64>, Vec<i64>) {
-    let text = fs::read_to_string(path).unwrap_or_default();
-    let number = |line: &str| line.split(',').next().unwrap().parse::<i64>().unwrap();
-    text.lines().skip(1).map(number).partition(|number| *number >= 0)
+    let number = |line: String| line.split(',').next().unwrap().parse::<i64>().unwrap();
+    rows_of(path).into_iter().map(number).partition(|number| *number >= 0)
 }
 
 #[test]

@@ -2,11 +2,13 @@
 //! gone holds nothing up, and a run after a crash decides the same again.
 #![cfg(all(feature = "sql", unix))]
 
+#[path = "../../connect/tests/ports/mod.rs"]
+mod ports;
 mod support;
 
 use std::fs;
 use std::io::Write;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -22,7 +24,7 @@ enum Place {
 
 impl Place {
     fn tcp() -> Place {
-        Place::Tcp(TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port())
+        Place::Tcp(ports::free_port())
     }
 
     fn options(&self) -> String {
@@ -68,8 +70,7 @@ fn begin(folder: &Path) -> Child {
 }
 
 fn lines(folder: &Path, name: &str) -> Vec<String> {
-    let text = fs::read_to_string(folder.join(name)).unwrap_or_default();
-    text.lines().skip(1).map(str::to_owned).collect()
+    rows_of(&folder.join(name))
 }
 
 /// Sends a row for each of these seconds.

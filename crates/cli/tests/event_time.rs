@@ -1,30 +1,25 @@
 //! Event time at intake: what live sources refuse, and how a backfill and a live source share time.
 #![cfg(feature = "sql")]
 
+#[path = "../../connect/tests/ports/mod.rs"]
+mod ports;
 mod support;
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use ports::free_port;
 use support::child::{end, interrupt, start, wait_until};
 use support::*;
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
 
 fn begin(folder: &Path) -> Child {
     let mut command = tidemill(folder, &["run", "p.sql"]);
     command.stdin(Stdio::null());
     start(command)
-}
-
-fn lines(path: &Path) -> Vec<String> {
-    fs::read_to_string(path).unwrap_or_default().lines().skip(1).map(str::to_owned).collect()
 }
 
 /// Nanoseconds since 1970, this many seconds from now.
@@ -69,13 +64,13 @@ fn a_backfill_that_has_ended_leaves_its_windows_open_for_a_live_source_that_is_s
     fs::create_dir(folder.join("live")).unwrap();
     let child = begin(folder);
     // The live source says that it is idle, and with that a cut says that the backfill has ended.
-    wait_until("the backfill's own windows are written", || lines(&folder.join("old.csv")).len() == 2);
+    wait_until("the backfill's own windows are written", || rows_of(&folder.join("old.csv")).len() == 2);
     std::thread::sleep(Duration::from_millis(200));
     let rows = "2026-01-01T00:00:03,8\n2026-01-01T00:00:12,16\n2026-01-01T00:00:25,32\n";
     fs::write(folder.join("live/a.csv"), rows).unwrap();
     let totals = folder.join("totals.csv");
-    wait_until("the windows of both are written", || lines(&totals).len() == 2);
-    assert_eq!(lines(&totals), ["2026-01-01 00:00:10,3,11", "2026-01-01 00:00:20,2,20"]);
+    wait_until("the windows of both are written", || rows_of(&totals).len() == 2);
+    assert_eq!(rows_of(&totals), ["2026-01-01 00:00:10,3,11", "2026-01-01 00:00:20,2,20"]);
     interrupt(&child);
     let ended = end(child).expect(130);
     assert!(!ended.stderr.contains("too late"), "{}", ended.stderr);
@@ -122,8 +117,8 @@ fn posted_rows_without_event_time_or_far_ahead_are_refused_line_by_line() {
 
         // What was refused moved no time: this one is not late.
         assert_eq!(post(port, "text/plain", &line("g", soon)).0, 204);
-        wait_until("the rows are written", || lines(&folder.join("raw.csv")).len() == 3);
-        assert_eq!(lines(&folder.join("raw.csv")), ["a", "c", "g"]);
+        wait_until("the rows are written", || rows_of(&folder.join("raw.csv")).len() == 3);
+        assert_eq!(rows_of(&folder.join("raw.csv")), ["a", "c", "g"]);
         interrupt(&child);
         let ended = end(child).expect(130).tells(&["3 rows in, 3 rows out", "5 rows could not be used"]);
         assert!(!ended.stderr.contains("too late"), "{}", ended.stderr);
@@ -133,8 +128,8 @@ fn posted_rows_without_event_time_or_far_ahead_are_refused_line_by_line() {
         // What was let in stays in, also when it is replayed, and nothing is decided again.
         let child = begin(folder);
         assert_eq!(post(port, "text/plain", &line("h", soon)).0, 204);
-        wait_until("the row is written", || lines(&folder.join("raw.csv")).len() == 4);
-        assert_eq!(lines(&folder.join("raw.csv")), ["a", "c", "g", "h"]);
+        wait_until("the row is written", || rows_of(&folder.join("raw.csv")).len() == 4);
+        assert_eq!(rows_of(&folder.join("raw.csv")), ["a", "c", "g", "h"]);
         interrupt(&child);
         end(child).expect(130);
     }
@@ -161,15 +156,15 @@ fn a_row_whose_columns_cannot_be_computed_costs_that_row_only() {
             answer.contains("3 rows written, 1 line skipped: line 2: its event time 'at' cannot"),
             "{answer}"
         );
-        wait_until("the rows are written", || lines(&folder.join("raw.csv")).len() == 2);
-        assert_eq!(lines(&folder.join("raw.csv")), ["1,100", "4,25"]);
+        wait_until("the rows are written", || rows_of(&folder.join("raw.csv")).len() == 2);
+        assert_eq!(rows_of(&folder.join("raw.csv")), ["1,100", "4,25"]);
         interrupt(&child);
         end(child).expect(130).tells(&["2 rows could not be used", "Divide by zero"]);
         // The row that could not be computed is in the journal, and costs no more than itself again.
         if !durable.is_empty() {
             let child = begin(folder);
             assert_eq!(post(port, "application/x-ndjson", "{\"t\":1700000003,\"v\":5}\n").0, 204);
-            wait_until("the row is written", || lines(&folder.join("raw.csv")).len() == 3);
+            wait_until("the row is written", || rows_of(&folder.join("raw.csv")).len() == 3);
             interrupt(&child);
             end(child).expect(130);
         }
@@ -197,13 +192,13 @@ fn a_row_far_ahead_that_comes_by_a_socket_or_a_followed_file_is_counted_and_make
             });
             stream.as_mut().unwrap().write_all(rows.as_bytes()).unwrap();
         }
-        wait_until("the rows are written", || lines(&folder.join("raw.csv")).len() == 2);
+        wait_until("the rows are written", || rows_of(&folder.join("raw.csv")).len() == 2);
         interrupt(&child);
         let ended = end(child).expect(130);
         let ended =
             ended.tells(&["2 rows could not be used", "2200-01-01 00:00:00, is more than 1 hour ahead"]);
         assert!(!ended.stderr.contains("too late"), "{}", ended.stderr);
-        assert_eq!(lines(&folder.join("raw.csv")), ["1", "4"]);
+        assert_eq!(rows_of(&folder.join("raw.csv")), ["1", "4"]);
     }
 }
 
@@ -235,7 +230,7 @@ fn a_file_that_is_read_once_has_no_bound_and_a_bound_can_be_switched_off() {
         + "CREATE SINK raw AS SELECT v FROM m WITH (path = 'raw.csv');\n";
     fs::write(folder.join("p.sql"), script).unwrap();
     let child = begin(folder);
-    wait_until("the rows are written", || lines(&folder.join("raw.csv")).len() == 2);
+    wait_until("the rows are written", || rows_of(&folder.join("raw.csv")).len() == 2);
     interrupt(&child);
     end(child).expect(130);
 }

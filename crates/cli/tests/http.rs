@@ -1,6 +1,8 @@
 //! `tidemill run --http` and `tidemill serve`: what runs, by HTTP.
 #![cfg(unix)]
 
+#[path = "../../connect/tests/ports/mod.rs"]
+mod ports;
 mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -74,7 +76,7 @@ fn a_script_that_runs_tells_its_metrics_and_that_it_is_ready() {
 #[test]
 fn a_status_that_is_not_there_says_what_to_do() {
     let folder = folder_with(&[]);
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let free = format!("127.0.0.1:{}", ports::free_port());
     for command in ["status", "top"] {
         let nobody = ended(folder.path(), &[command, "--http", &free]);
         nobody.expect(1).tells(&["no answer from", "is `tidemill serve` or `tidemill run --http` running"]);

@@ -3,7 +3,7 @@
 
 mod support;
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::Child;
 use std::thread;
@@ -67,9 +67,10 @@ fn ctrl_c_ends_a_run_that_waits_for_standard_input() {
     end(child).expect(130).shows(&["stopped: "]);
     drop(input);
 
-    // Here nothing comes at all, and the terminal is closed.
-    let child = start(folder, "run --input - --out b");
-    thread::sleep(Duration::from_millis(300));
+    // Here nothing comes at all, and the terminal is closed. It says what it does once it can be interrupted.
+    let mut child = start(folder, "run --input - --out b");
+    let mut told = BufReader::new(child.stderr.take().expect("a pipe"));
+    told.read_line(&mut String::new()).expect("it says what it does");
     signal(&child, hang_up());
     end(child).expect(130).shows(&["stopped: 0 events"]);
 }

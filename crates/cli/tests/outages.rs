@@ -1,6 +1,8 @@
 //! What an unattended pipeline says by itself when something that it needs is away.
 #![cfg(all(unix, feature = "sql"))]
 
+#[path = "../../connect/tests/ports/mod.rs"]
+mod ports;
 #[allow(dead_code, reason = "a part of it is used here")]
 #[path = "durable/sender.rs"]
 mod sender;
@@ -10,17 +12,14 @@ mod support;
 #[path = "../../connect/tests/postgres/server.rs"]
 mod server;
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use ports::free_port;
 use sender::Sender;
 use support::run::{Run, log};
 use support::*;
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
 
 fn source(port: u16) -> String {
     format!(
@@ -86,8 +85,7 @@ fn script_of_two(port: u16, server: &server::Server) -> String {
 
 /// The numbers in the file.
 fn numbers_in_file(folder: &Path) -> Vec<u64> {
-    let text = std::fs::read_to_string(folder.join("f.csv")).unwrap_or_default();
-    text.lines().skip(1).map(|line| line.parse().unwrap()).collect()
+    rows_of(&folder.join("f.csv")).iter().map(|line| line.parse().unwrap()).collect()
 }
 
 #[test]

@@ -2,10 +2,11 @@
 //! logs, it does not say them.
 #![cfg(feature = "sql")]
 
+#[path = "../../connect/tests/ports/mod.rs"]
+mod ports;
 mod support;
 
 use std::fs;
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
@@ -62,8 +63,8 @@ fn no_secret_is_shown_kept_or_logged() {
     let password = folder.join("password");
     fs::write(&password, format!("{FROM_FILE}\n")).unwrap();
     fs::set_permissions(&password, fs::Permissions::from_mode(0o600)).unwrap();
-    // Bound and closed again: nobody listens there.
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    // Nobody listens there.
+    let port = ports::free_port();
     fs::write(folder.join("p.sql"), script(folder, port)).unwrap();
 
     let explained = run(&mut tidemill(folder, &["explain", "p.sql"]));

@@ -70,8 +70,7 @@ fn definitions_are_there_again_when_the_server_starts_again() {
 
 /// The lines of a file below its first one, in order; none if it does not exist yet.
 fn rows(folder: &Path, file: &str) -> Vec<String> {
-    let text = std::fs::read_to_string(folder.join(file)).unwrap_or_default();
-    let mut rows: Vec<String> = text.lines().skip(1).map(str::to_owned).collect();
+    let mut rows = rows_of(&folder.join(file));
     rows.sort();
     rows
 }
@@ -168,11 +167,16 @@ fn views_over_one_connection_begin_together_again_when_the_server_was_killed() {
          CREATE MATERIALIZED VIEW second AS SELECT count(*) AS n, sum(value) AS total FROM readings",
         sender.local_addr().unwrap()
     );
+    let mut first = None;
     if psql(&port, &create).is_some() {
-        sender.accept().unwrap().0.write_all(b"1\n2\n").unwrap();
+        let (mut connection, _) = sender.accept().unwrap();
+        connection.write_all(b"1\n2\n").unwrap();
+        // Open until the server is killed: otherwise it could connect once more before that.
+        first = Some(connection);
     }
     signal(&server, "KILL");
     server.wait().unwrap();
+    drop(first);
     if psql(&port, "SELECT 1").is_none() {
         return;
     }

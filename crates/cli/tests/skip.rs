@@ -1,6 +1,8 @@
 //! `tidemill journal skip`: a row that ends a pipeline at every start is left out of it, for good, and nothing else is.
 #![cfg(feature = "sql")]
 
+#[path = "../../connect/tests/ports/mod.rs"]
+mod ports;
 mod support;
 
 #[allow(dead_code, reason = "a part of it is used here")]

@@ -101,6 +101,13 @@ pub fn folder_with(files: &[(&str, &str)]) -> TempDir {
     folder
 }
 
+/// The lines of a file below its first one; none if it does not exist yet. A line that is just being written does not count.
+pub fn rows_of(path: &Path) -> Vec<String> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+    whole.lines().skip(1).map(str::to_owned).collect()
+}
+
 /// Four clicks, one of them after the window of the others.
 pub const CLICKS: &str = "ts,campaign,user_id\n\
     2026-01-01T00:00:01,a,1\n\
