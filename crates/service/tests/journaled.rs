@@ -5,6 +5,7 @@
 mod fed;
 mod statements;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex};
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use tidemill_engine::arrow::schema::DataType;
 use tidemill_engine::{DatabaseClock, Journal, StreamSettings};
-use tidemill_service::{FileCatalogLog, QueryState, Runtime, Session};
+use tidemill_service::{FileCatalogLog, QueryState, Reply, Runtime, Session};
 use tidemill_sql::{DurableStream, Planner};
 
 use self::fed::oracle::{QUERIES, Random, naive, rows_of};
@@ -335,6 +336,68 @@ fn a_view_of_a_query_with_a_journal_of_its_own_comes_back_at_its_cycle() {
     let (runtime, _session) = database.open_under(DatabaseClock::default());
     until("it has the row", || read(&runtime).0 == 6);
     assert!(read(&runtime).1 > before.1);
+}
+
+/// A reader that has seen a cycle finds the same rows when it asks for that cycle again, whatever has ended meanwhile.
+fn a_cycle_stays_as_it_was_read(workers: usize) {
+    let database = Database::new(workers);
+    let mut random = Random(17 + workers as u64);
+    let (mut runtime, mut session) = database.open();
+    for (number, query) in QUERIES.iter().enumerate() {
+        let options = "WITH (start = 'earliest', retain_versions = 100000)";
+        let definition = format!("CREATE MATERIALIZED VIEW v{number} {options} AS {query}");
+        database.start(&mut session, &format!("v{number}"), &definition);
+    }
+    let mut read = BTreeMap::<(usize, u64), Vec<Vec<i64>>>::new();
+    let (mut compared, mut gone) = (0, 0);
+    for run in 0..5 {
+        for step in 0..25 {
+            database.sources[random.below(2) as usize].feed(random.rows());
+            if step % 3 > 0 {
+                std::thread::sleep(Duration::from_millis(random.below(6)));
+            }
+            for query in 0..QUERIES.len() {
+                let view = &runtime.views(&format!("v{query}")).unwrap()[0];
+                if step == 24 {
+                    until("there is a cycle", || view.read_with_cycle().unwrap().1.is_some());
+                }
+                let (rows, cycle) = view.read_with_cycle().unwrap();
+                let Some(cycle) = cycle else { continue };
+                let rows = rows_of(query, &rows);
+                let before = read.insert((query, cycle), rows.clone());
+                assert!(
+                    before.is_none_or(|before| before == rows),
+                    "v{query} has changed within cycle {cycle}"
+                );
+            }
+        }
+        if run % 2 == 0 {
+            assert!(runtime.close(PATIENCE).is_empty());
+        }
+        drop((session, runtime));
+        (runtime, session) = database.open();
+        for ((query, cycle), rows) in &read {
+            let view = &runtime.views(&format!("v{query}")).unwrap()[0];
+            until("the view is as far as it was", || view.read_with_cycle().unwrap().1 >= Some(*cycle));
+            match execute(&mut session, &format!("SELECT * FROM v{query} AS OF CYCLE {cycle}")) {
+                Ok(Reply::Rows(now)) => assert_eq!(&rows_of(*query, &now), rows, "v{query} at cycle {cycle}"),
+                Ok(_) => panic!("no rows"),
+                Err(error) => {
+                    assert!(error.to_string().contains("no longer kept"), "v{query} at {cycle}: {error}");
+                    gone += 1;
+                    continue;
+                }
+            }
+            compared += 1;
+        }
+    }
+    println!("{compared} cycles were read again, {gone} were gone");
+    assert!(compared >= 4 * QUERIES.len(), "{compared} cycles were read again, {gone} were gone");
+}
+
+#[test]
+fn a_cycle_that_was_read_is_the_same_after_any_end() {
+    [1, 3].into_iter().for_each(a_cycle_stays_as_it_was_read);
 }
 
 #[test]
