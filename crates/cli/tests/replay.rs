@@ -9,6 +9,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
@@ -338,6 +339,14 @@ fn results_are_looked_at_as_of_a_cycle_and_versions_are_compared() {
     let both = "SELECT t.customer, t.total, l.amount FROM totals t JOIN large l ON l.customer = t.customer \
                 ORDER BY l.amount";
     assert_eq!(look("1", both), "customer,total,amount\nann,6,5\nbob,7,7\n");
+
+    // Forward twice, back once, to a cycle, past the end.
+    let steps = ["journal", "replay", "p.journal", "--script", "p.sql", "--sink", "totals", "--step"];
+    let mut child = support::child::start(tidemill(folder, &steps));
+    child.stdin.take().unwrap().write_all(b"\n\np\n0\n2\n\nq\n").unwrap();
+    let stepped = support::child::end(child).expect(0).tells(&["no later cycle has rows"]);
+    let heads = stepped.stdout.lines().filter_map(|line| line.strip_prefix("cycle ")?.split(',').next());
+    assert_eq!(heads.collect::<Vec<_>>(), ["0", "1", "2", "1", "0", "2"]);
 
     let diff = |arguments: &[&str]| {
         let mut all = vec!["journal", "diff", "p.journal", "--script", "p.sql", "--sink", "totals"];

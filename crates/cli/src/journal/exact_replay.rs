@@ -42,6 +42,9 @@ pub(super) struct ExactReplay {
     /// The sink or view to show; needed only if there are several and the format is for programs
     #[arg(long, value_name = "NAME", conflicts_with = "file")]
     sink: Option<String>,
+    /// Show one cycle with rows at a time; standard input says which one comes next
+    #[arg(long, conflicts_with_all = ["from_snapshot", "look", "file"])]
+    pub(super) step: bool,
     /// Answer this query over what the sinks and views had after the last cycle, under their names: of a table the last
     /// row of each key, otherwise all rows. Nothing else is shown
     #[arg(long, value_name = "SELECT", conflicts_with_all = ["from_cycle", "sink", "file"])]
@@ -50,7 +53,7 @@ pub(super) struct ExactReplay {
     #[arg(
         long,
         value_name = "CYCLE",
-        conflicts_with_all = ["to_cycle", "at", "from_snapshot", "from_cycle", "sink", "look", "file"]
+        conflicts_with_all = ["to_cycle", "at", "from_snapshot", "from_cycle", "sink", "step", "look", "file"]
     )]
     rows_of: Option<u64>,
 }
@@ -71,10 +74,7 @@ impl ExactReplay {
         if let Some(cycle) = self.rows_of {
             return input_rows::show(&past, cycle, rows.format).map(|()| Exit::Done);
         }
-        let last = match &self.at {
-            Some(time) => Some(past.cycle_at(time_ns(time)?)?),
-            None => self.to_cycle,
-        };
+        let last = self.last(&past)?;
         let replayed =
             pipeline.replay(&past, PastRange { start: self.start(last), last, is_other: false })?;
         match &self.look {
@@ -83,13 +83,30 @@ impl ExactReplay {
         }
     }
 
-    fn open(&self, folder: Option<&Path>, options: &SessionOptions) -> anyhow::Result<(Pipeline, Past)> {
+    pub(super) fn open(
+        &self,
+        folder: Option<&Path>,
+        options: &SessionOptions,
+    ) -> anyhow::Result<(Pipeline, Past)> {
         match (folder, &self.script, &self.data, &self.query) {
             (_, _, Some(data), Some(query)) => past_of_query(data, query, options.planner()),
             (Some(folder), Some(script), ..) => past_of_script(script, options.planner(), folder),
             _ => {
                 Err(user_error("name the journal's folder and its script, or --data and --query".to_owned()))
             }
+        }
+    }
+
+    /// The first cycle that is shown.
+    pub(super) fn first_shown(&self) -> u64 {
+        self.from_cycle
+    }
+
+    /// The last cycle; `None`: the last one that is logged.
+    pub(super) fn last(&self, past: &Past) -> anyhow::Result<Option<u64>> {
+        match &self.at {
+            Some(time) => Ok(Some(past.cycle_at(time_ns(time)?)?)),
+            None => Ok(self.to_cycle),
         }
     }
 
@@ -119,7 +136,7 @@ impl ExactReplay {
     }
 
     /// The indexes of the outputs that are shown.
-    fn chosen(&self, outputs: &[Output], format: RowFormat) -> anyhow::Result<Vec<usize>> {
+    pub(super) fn chosen(&self, outputs: &[Output], format: RowFormat) -> anyhow::Result<Vec<usize>> {
         let names: Vec<&str> = outputs.iter().map(|output| output.name.as_str()).collect();
         let choices = names.join(" or --sink ");
         match &self.sink {
@@ -153,7 +170,7 @@ fn look_at(
 }
 
 /// What has been shown.
-struct Shown {
+pub(super) struct Shown {
     outputs: Vec<Output>,
     chosen: Vec<usize>,
     format: RowFormat,
@@ -165,7 +182,7 @@ struct Shown {
 }
 
 impl Shown {
-    fn new(outputs: &[Output], chosen: Vec<usize>, format: RowFormat) -> anyhow::Result<Shown> {
+    pub(super) fn new(outputs: &[Output], chosen: Vec<usize>, format: RowFormat) -> anyhow::Result<Shown> {
         let mut encoder = match (format.is_for_people(), chosen.first()) {
             (false, Some(index)) => Some(format.encoder(&outputs[*index].schema)?),
             _ => None,
@@ -179,8 +196,13 @@ impl Shown {
         Ok(Shown { outputs, chosen, format, encoder, rows: 0, cycles: 0, cycles_with_rows: 0 })
     }
 
+    /// Whether a cycle has rows to be shown.
+    pub(super) fn has_rows(&self, cycle: &PastCycle) -> bool {
+        self.chosen.iter().any(|index| cycle.outputs[*index].iter().any(|rows| rows.num_rows() > 0))
+    }
+
     /// Shows a cycle; false: nobody reads any more.
-    fn cycle(&mut self, cycle: &PastCycle) -> anyhow::Result<bool> {
+    pub(super) fn cycle(&mut self, cycle: &PastCycle) -> anyhow::Result<bool> {
         let mut rows_of_cycle = 0;
         for index in &self.chosen {
             let (batches, output) = (&cycle.outputs[*index], &self.outputs[*index]);

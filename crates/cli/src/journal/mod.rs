@@ -10,6 +10,7 @@ mod repair;
 mod replay;
 mod show;
 mod skip;
+mod step;
 mod verify;
 
 use crate::exit::Exit;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::database;
 use super::exact_replay::ExactReplay;
+use super::step::step;
 use crate::exit::Exit;
 use crate::sql::{RowOptions, SessionOptions, run_script, user_error};
 
@@ -33,6 +34,9 @@ pub(crate) struct Replay {
 
 impl Replay {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        if self.exact.is_asked_for() && self.exact.step {
+            return step(&self.exact, self.folder.as_deref(), self.rows.format, &self.options);
+        }
         if self.exact.is_asked_for() {
             return self.exact.run(self.folder.as_deref(), self.rows, &self.options);
         }
