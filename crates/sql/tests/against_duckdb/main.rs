@@ -12,6 +12,7 @@
 mod case;
 mod check;
 mod compare;
+mod count_windows;
 mod differences;
 mod duckdb;
 mod expression;
@@ -20,6 +21,7 @@ mod golden;
 mod mixed;
 mod query;
 mod random;
+mod shapes;
 mod sql;
 mod subqueries;
 mod table;
@@ -63,4 +65,7 @@ families! {
     random_running_functions: Running;
     random_subqueries: Subqueries;
     random_frames: Frames;
+    random_count_windows: CountWindows;
+    random_lists: Lists;
+    random_shapes: Shapes;
 }

@@ -1,8 +1,10 @@
 //! Random queries over the tables `t` and `u`.
 
+use super::count_windows::{count_windows, lists};
 use super::expression::Expressions;
 use super::frames::frames;
 use super::random::Random;
+use super::shapes::shapes;
 use super::sql::{Sql, sql};
 use super::subqueries::{mixed_sets, subqueries};
 
@@ -27,6 +29,9 @@ pub enum Family {
     Running,
     Subqueries,
     Frames,
+    CountWindows,
+    Lists,
+    Shapes,
 }
 
 /// What groups, keys and distinct rows are made of.
@@ -52,6 +57,9 @@ impl Family {
             Family::Running => unordered(running(&mut of_t)),
             Family::Subqueries => unordered(subqueries(random)),
             Family::Frames => unordered(frames(&mut of_t)),
+            Family::CountWindows => unordered(count_windows(&mut of_t)),
+            Family::Lists => unordered(lists(&mut of_t)),
+            Family::Shapes => unordered(shapes(random)),
         }
     }
 }
@@ -71,7 +79,7 @@ fn rows(of: &mut Expressions<'_>) -> Sql {
 }
 
 /// Some aggregates, with names.
-fn aggregates(of: &mut Expressions<'_>, count: usize) -> Sql {
+pub fn aggregates(of: &mut Expressions<'_>, count: usize) -> Sql {
     let mut all = Vec::new();
     for number in 0..count {
         let aggregate = aggregate(of);
