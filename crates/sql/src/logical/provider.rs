@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex};
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{DFSchema, DataFusionError, Result, SchemaError, TableReference, plan_err};
+use datafusion::datasource::cte_worktable::CteWorkTable;
+use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner};
 use datafusion::logical_expr::{
     AggregateUDF, EmptyRelation, Expr, ExprSchemable, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder,
@@ -240,6 +242,11 @@ impl ContextProvider for Provider<'_> {
                 None => plan_err!("table '{name}' not found"),
             },
         }
+    }
+
+    /// What WITH RECURSIVE has found in the step before.
+    fn create_cte_work_table(&self, name: &str, schema: SchemaRef) -> Result<Arc<dyn TableSource>> {
+        Ok(provider_as_source(Arc::new(CteWorkTable::new(name, schema))))
     }
 
     fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {

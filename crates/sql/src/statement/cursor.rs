@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::parser_error::end_text;
 use super::query_hint::query_hint;
-use super::{Name, Script, Span, distinct_from, from_first};
+use super::{Name, Script, Span, distinct_from, from_first, standard_words};
 use crate::{TextError, closest};
 
 /// The only supported dialect.
@@ -191,6 +191,7 @@ impl<'a> Cursor<'a> {
         let mut query = self.parse(Parser::parse_query)?;
         from_first::complete(&mut query);
         distinct_from::regroup(&mut query);
+        standard_words::translate(&mut query);
         Ok(query)
     }
 

@@ -40,6 +40,7 @@ mod row_counts;
 mod secrets;
 mod set;
 mod show;
+mod standard_words;
 mod subscribe;
 mod tokens;
 

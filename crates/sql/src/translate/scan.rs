@@ -14,6 +14,7 @@ use tidemill_engine::{
 use tracing::info;
 
 use super::columns::unique;
+use super::not_streaming::not_streaming;
 use super::{Kind, Relation, Role, Translator, refuse, scalar_subqueries};
 use crate::expressions::compiled::Compiled;
 use crate::relations::source_definition::{ScannedSource, SourceDefinition, scanned};
@@ -175,6 +176,9 @@ impl Translator {
             query.apply(|node| {
                 if super::is_static(node) {
                     return Ok(TreeNodeRecursion::Jump);
+                }
+                if matches!(node, LogicalPlan::RecursiveQuery(_)) {
+                    return Err(not_streaming(node));
                 }
                 let LogicalPlan::TableScan(scan) = node else { return Ok(TreeNodeRecursion::Continue) };
                 let Some(source) = scanned(scan.source.as_ref()) else {

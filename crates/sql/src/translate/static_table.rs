@@ -1,5 +1,6 @@
 //! Tables that do not change while a query runs: read once and completely, then computed by DataFusion.
 
+use std::any::Any;
 use std::collections::HashSet;
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
@@ -13,12 +14,13 @@ use datafusion::arrow::row::{RowConverter, SortField};
 use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result, ScalarValue, TableReference};
-use datafusion::datasource::{MemTable, provider_as_source};
+use datafusion::datasource::cte_worktable::CteWorkTable;
+use datafusion::datasource::{MemTable, provider_as_source, source_as_provider};
 use datafusion::execution::context::{SessionConfig, SessionContext};
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, TableScan};
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::unnest::UnnestExec;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
@@ -50,10 +52,17 @@ pub(super) fn could_be_static(plan: &LogicalPlan) -> bool {
 
 fn all_scans(plan: &LogicalPlan, wanted: impl Fn(&SourceDefinition) -> bool) -> bool {
     let mut all = true;
+    let mut recursive = HashSet::new();
     let _ = plan.apply_with_subqueries(|node| {
         match node {
+            LogicalPlan::RecursiveQuery(query) => {
+                recursive.insert(query.name.clone());
+            }
             LogicalPlan::TableScan(scan) => {
-                all &= scanned(scan.source.as_ref()).is_some_and(|source| wanted(&source.definition));
+                // A step of a recursive query has rows only inside of that query.
+                let is_step = || is_work_table(scan) && recursive.contains(scan.table_name.table());
+                let source = scanned(scan.source.as_ref());
+                all &= source.map_or_else(is_step, |source| wanted(&source.definition));
             }
             LogicalPlan::Extension(_) => all = false,
             _ => {}
@@ -61,6 +70,14 @@ fn all_scans(plan: &LogicalPlan, wanted: impl Fn(&SourceDefinition) -> bool) -> 
         Ok(TreeNodeRecursion::Continue)
     });
     all
+}
+
+/// Whether a scan reads what WITH RECURSIVE has found in the step before.
+fn is_work_table(scan: &TableScan) -> bool {
+    source_as_provider(&scan.source).is_ok_and(|provider| {
+        let provider: &dyn Any = provider.as_ref();
+        provider.is::<CteWorkTable>()
+    })
 }
 
 /// The rows of a plan that reads only tables.

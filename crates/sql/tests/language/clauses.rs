@@ -20,7 +20,6 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("SELECT id FROM t UNION ALL SELECT id INTO x FROM u", "INTO", "CREATE VIEW"),
     ("SELECT TOP 3 id FROM t", "TOP", "LIMIT"),
     ("SELECT TOP (3) PERCENT id FROM t", "TOP", "LIMIT"),
-    ("SELECT id FROM t FETCH FIRST 2 ROWS ONLY", "FETCH", "LIMIT"),
     ("SELECT id FROM t ORDER BY id FETCH FIRST 2 ROWS WITH TIES", "FETCH", "LIMIT"),
     ("SELECT id FROM t FETCH FIRST 2 PERCENT ROWS ONLY", "FETCH", "LIMIT"),
     ("SELECT id FROM t FOR UPDATE", "FOR", "locked"),
