@@ -2,6 +2,8 @@
 //! what its file sinks got the first time.
 #![cfg(all(unix, feature = "sql"))]
 
+#[path = "../../connect/tests/ports/mod.rs"]
+mod ports;
 #[path = "durable/sender.rs"]
 mod sender;
 mod support;
@@ -10,9 +12,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
+use ports::free_port;
 use sender::Sender;
 use support::run::Run;
 use support::*;
@@ -22,10 +24,6 @@ const REQUESTS: u64 = 60;
 const POINTS: u64 = 20;
 /// The sinks that are compared: rows as they come, windows, changes of a table in each cycle, and a join.
 const SINKS: [&str; 4] = ["raw", "stats", "totals", "pairs"];
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
 
 /// Points of three hosts, some of them late; the last one closes all windows.
 fn bodies() -> Vec<String> {
