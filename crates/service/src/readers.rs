@@ -21,8 +21,8 @@ const LOOK: Duration = Duration::from_millis(20);
 /// The queries over tables and materialized views that sessions wait for: as many compute at a time as there are processors,
 /// and the others wait for their turn. A query that has computed for a while lets others continue. First comes the one that would
 /// come first if each had come as much later as it has computed already: a short query is before long ones that came earlier, and a
-/// long one, as it waits, before short ones that come later. So nobody waits for ever. A join that finds nothing for long does not
-/// pause, and holds up nobody either: others are then computed beside it.
+/// long one, as it waits, before short ones that come later. So nobody waits for ever. What does not
+/// pause for long holds up nobody either: others are then computed beside it.
 pub(crate) struct Readers {
     at_once: usize,
     wait_max: Duration,

@@ -21,6 +21,7 @@ mod read_as_tables;
 mod relation;
 mod scalar_subqueries;
 mod scan;
+mod small_batches;
 mod sort;
 mod split_stream;
 mod static_table;

@@ -28,7 +28,7 @@ use futures_util::StreamExt;
 use tidemill_engine::{Cause, Cut, Expression, MemoryAccount, MemoryBudget, Polled, bytes_of_rows};
 
 use super::memory_pool::{QueryPool, limit_reached};
-use super::refuse;
+use super::{refuse, small_batches};
 use crate::expressions::compiled::Compiled;
 use crate::relations::source_definition::{SourceDefinition, scanned};
 use crate::store::{FoundRows, with_found_rows};
@@ -161,10 +161,14 @@ fn answer_in_turns(plan: LogicalPlan, memory: &MemoryBudget, mut turn: Box<dyn T
     Ok(concat_batches(&schema, &rows)?)
 }
 
-/// The plan, with pauses also behind what makes many rows out of few: what reads tables pauses now and then by itself.
+/// The plan, with pauses also behind what makes many rows out of few, and between the pieces of a join that makes few out of many
+/// pairs: what reads tables pauses now and then by itself.
 fn with_pauses(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     plan.transform_up(|node| match node.children().len() > 1 || node.is::<UnnestExec>() {
-        true => Ok(Transformed::yes(Arc::new(CooperativeExec::new(node)) as Arc<dyn ExecutionPlan>)),
+        true => {
+            let node = small_batches::of_join(node)?;
+            Ok(Transformed::yes(Arc::new(CooperativeExec::new(node)) as Arc<dyn ExecutionPlan>))
+        }
         false => Ok(Transformed::no(node)),
     })
     .data()

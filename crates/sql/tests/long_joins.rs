@@ -1,0 +1,93 @@
+//! Joins that compare many pairs and find few can be ended between them, and find the same.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use datafusion::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
+use datafusion::arrow::datatypes::Int64Type;
+use tidemill_engine::Cause;
+use tidemill_sql::{Planner, Reply, Turn, Turns, parse};
+
+fn execute(planner: &mut Planner, query: &str) -> Result<Reply, String> {
+    let statement = parse(query, "test.sql").map_err(|error| error.to_string())?.remove(0);
+    planner.execute(&statement).map_err(|error| error.to_string())
+}
+
+/// Counts how often a query can be ended while it is computed, and ends it after some of them.
+struct Counted {
+    pauses: Arc<AtomicUsize>,
+    pauses_max: usize,
+}
+
+impl Turns for Counted {
+    fn begin(&self) -> Result<Box<dyn Turn>, Cause> {
+        Ok(Box::new(Counted { pauses: Arc::clone(&self.pauses), ..*self }))
+    }
+}
+
+impl Turn for Counted {
+    fn go_on(&mut self) -> Result<(), Cause> {
+        match self.pauses.fetch_add(1, Ordering::Relaxed) < self.pauses_max {
+            true => Ok(()),
+            false => Err(Cause::operation("it was cancelled")),
+        }
+    }
+}
+
+#[test]
+fn a_join_that_refuses_all_pairs_can_be_ended_between_them() {
+    let values = Arc::new(Int64Array::from_iter_values(0..2000));
+    let keys = Arc::new(Int64Array::from(vec![7; 2000]));
+    let rows =
+        RecordBatch::try_from_iter([("value", values as ArrayRef), ("key", keys as ArrayRef)]).unwrap();
+    for condition in ["a.value + b.value < 0", "a.key = b.key AND a.value + b.value < 0"] {
+        let query = format!("SELECT a.value FROM many AS a JOIN many AS b ON {condition}");
+        let counted = |pauses_max: usize| {
+            let pauses = Arc::new(AtomicUsize::new(0));
+            let mut planner = Planner::new();
+            planner.add_table("many", rows.clone());
+            planner.set_turns(Arc::new(Counted { pauses: Arc::clone(&pauses), pauses_max }));
+            let reply = execute(&mut planner, &query);
+            (reply, pauses.load(Ordering::Relaxed))
+        };
+        // 4 million pairs, 64,000 at a time.
+        let (reply, pauses) = counted(usize::MAX);
+        assert!(matches!(reply, Ok(Reply::Rows(rows)) if rows.num_rows() == 0), "{condition}");
+        assert!(pauses > 60, "{condition}: {pauses}");
+        let (reply, pauses) = counted(30);
+        assert!(reply.is_err_and(|error| error.contains("it was cancelled")), "{condition}");
+        assert_eq!(pauses, 31, "{condition}");
+    }
+}
+
+#[test]
+fn joins_in_small_pieces_find_what_joins_find() {
+    let values = Int64Array::from_iter_values((0..300).map(|at| at * 37 % 101));
+    let numbers: Vec<i64> = values.values().to_vec();
+    let rows = RecordBatch::try_from_iter([("value", Arc::new(values) as ArrayRef)]).unwrap();
+    let mut planner = Planner::new();
+    planner.add_table("many", rows);
+    let mut count = |query: &str| match execute(&mut planner, query) {
+        Ok(Reply::Rows(rows)) => rows.column(0).as_primitive::<Int64Type>().value(0),
+        _ => panic!("{query} has an answer"),
+    };
+    let pairs = |holds: fn(i64, i64) -> bool| {
+        numbers.iter().flat_map(|a| numbers.iter().map(move |b| holds(*a, *b))).filter(|holds| *holds).count()
+            as i64
+    };
+    let unmatched = numbers.iter().filter(|a| !numbers.iter().any(|b| **a > b + 90)).count() as i64;
+    for (join, expected) in [
+        ("JOIN many AS b ON a.value > b.value + 90", pairs(|a, b| a > b + 90)),
+        ("LEFT JOIN many AS b ON a.value > b.value + 90", pairs(|a, b| a > b + 90) + unmatched),
+        ("RIGHT JOIN many AS b ON b.value > a.value + 90", pairs(|a, b| a > b + 90) + unmatched),
+        (
+            "JOIN many AS b ON a.value = b.value AND a.value * b.value > 5000",
+            pairs(|a, b| a == b && a * b > 5000),
+        ),
+    ] {
+        assert_eq!(count(&format!("SELECT count(*) AS n FROM many AS a {join}")), expected, "{join}");
+    }
+    let query = "SELECT count(*) AS n FROM many AS a WHERE NOT EXISTS \
+                 (SELECT 1 FROM many AS b WHERE a.value > b.value + 90)";
+    assert_eq!(count(query), unmatched);
+}
