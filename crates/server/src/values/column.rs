@@ -158,6 +158,14 @@ impl Kind {
         }
     }
 
+    /// Its name in SQL, and for a list that of its values with brackets.
+    pub fn full_name(self) -> String {
+        match self {
+            Kind::Array(item) => [item.name(), "[]"].concat(),
+            _ => self.name().to_owned(),
+        }
+    }
+
     /// Its name in PostgreSQL's catalogue.
     pub fn short_name(self) -> &'static str {
         match self {

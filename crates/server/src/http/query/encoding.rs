@@ -163,7 +163,7 @@ fn wrong(error: tidemill_engine::arrow::schema::ArrowError) -> Cause {
 }
 
 fn described(columns: &[Column]) -> Value {
-    columns.iter().map(|column| json!({ "name": column.name, "type": column.kind.name() })).collect()
+    columns.iter().map(|column| json!({ "name": column.name, "type": column.kind.full_name() })).collect()
 }
 
 /// An event. JSON has no line breaks of its own.
