@@ -103,8 +103,8 @@ pub use clock::{
     QueryFolder, QueryLag, QueryPosition, RING_BYTES_MAX, SourceKey, SourceUse,
 };
 pub use durable::{
-    Durability, DurableRun, DurableSource, Maintenance, Recovered, Repair, Skip, SyncPolicy, find_repair,
-    find_skip,
+    Durability, DurableRun, DurableSource, Maintenance, Recovered, Repair, ReplaceFrom, Replacement, Skip,
+    SyncPolicy, Takeover, find_repair, find_replacement, find_skip,
 };
 pub use engine::{Engine, Launch};
 pub use feed::Feed;

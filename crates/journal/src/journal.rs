@@ -9,6 +9,7 @@ use tidemill_core::error::Cause;
 use tidemill_core::fields::PutFields;
 
 use crate::commits::CommitFile;
+use crate::current_query;
 use crate::cut_journal::CutJournal;
 use crate::disk::Disk;
 use crate::epochs::{self, Epoch};
@@ -29,8 +30,10 @@ use crate::stored_rows::StoredRowsFile;
 use crate::stream::{OpenStream, StreamReader, StreamSettings, StreamWriter};
 
 const MAGIC: [u8; 8] = *b"TIDEJRNL";
-/// Since cuts may name rows that are lost.
-const VERSION: u32 = 3;
+/// Since a query may have replaced another.
+pub(crate) const VERSION: u32 = 4;
+/// Of a folder whose query never was replaced, but whose cuts may name rows that are lost.
+const VERSION_WITH_LOST_ROWS: u32 = 3;
 /// Of a folder that never had any, but positions that are left out, so that older programs can continue with it.
 const VERSION_WITH_SKIPS: u32 = 2;
 /// Of a folder that never had either.
@@ -56,11 +59,16 @@ const CUTS_SEGMENT_BYTES: u64 = 8 << 20;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Journal {
-    medium: Arc<dyn Medium>,
-    folder: PathBuf,
-    lock: LockGuard,
-    streams: Arc<Mutex<BTreeSet<String>>>,
-    cuts: Mutex<Option<CutJournal>>,
+    pub(crate) medium: Arc<dyn Medium>,
+    pub(crate) folder: PathBuf,
+    /// Where the parts of the query are.
+    pub(crate) own: PathBuf,
+    /// The number of the query among those that the folder has had.
+    pub(crate) number: u64,
+    pub(crate) is_replacement: bool,
+    pub(crate) lock: LockGuard,
+    pub(crate) streams: Arc<Mutex<BTreeSet<String>>>,
+    pub(crate) cuts: Mutex<Option<CutJournal>>,
 }
 
 impl Journal {
@@ -77,18 +85,31 @@ impl Journal {
     /// # Errors
     /// As [`Journal::open`].
     pub fn open_on(medium: Arc<dyn Medium>, folder: &Path) -> Result<Journal, Cause> {
-        let snapshots = layout::snapshots(folder);
-        medium.create_folder(&snapshots).map_err(|error| failed("create the folder", &snapshots, error))?;
+        medium.create_folder(folder).map_err(|error| failed("create the folder", folder, error))?;
         let lock = lock(&*medium, folder)?;
+        let number = current_query::number(&*medium, folder)?;
+        let own = layout::query_folder(folder, number);
+        let snapshots = layout::snapshots(&own);
+        medium.create_folder(&snapshots).map_err(|error| failed("create the folder", &snapshots, error))?;
         // What an earlier run had begun to write when it ended. It has no name yet, so nobody reads it.
-        remove_unfinished(&*medium, folder)?;
-        remove_unfinished(&*medium, &snapshots)?;
+        for begun in [folder, &own, &snapshots] {
+            remove_unfinished(&*medium, begun)?;
+        }
         match FileReader::open_any(&*medium, &layout::manifest(folder), MAGIC, VERSION)? {
             Some((reader, _)) => reader.finish()?,
             None => write_manifest(&*medium, folder, VERSION_AT_FIRST)?,
         }
-        let folder = folder.to_owned();
-        Ok(Journal { medium, folder, lock, streams: Arc::default(), cuts: Mutex::default() })
+        current_query::remove_replaced(&*medium, folder, number)?;
+        Ok(Journal {
+            medium,
+            folder: folder.to_owned(),
+            own,
+            number,
+            is_replacement: false,
+            lock,
+            streams: Arc::default(),
+            cuts: Mutex::default(),
+        })
     }
 
     /// Opens the journal of a stream, or creates it. Each stream has one writer at a time.
@@ -158,7 +179,7 @@ impl Journal {
             return Ok(cuts.clone());
         }
         let settings = LogSettings {
-            folder: layout::cuts(&self.folder),
+            folder: layout::cuts(&self.own),
             content: Content::Cuts,
             identity: Vec::new(),
             segment_bytes,
@@ -177,7 +198,7 @@ impl Journal {
 
     /// The folder of snapshots.
     pub fn snapshots(&self) -> SnapshotFolder {
-        SnapshotFolder::new(self.medium.clone(), layout::snapshots(&self.folder))
+        SnapshotFolder::new(self.medium.clone(), layout::snapshots(&self.own))
     }
 
     /// The description of the query that the folder belongs to; `None` if it has none yet.
@@ -185,7 +206,7 @@ impl Journal {
     /// # Errors
     /// If the file is damaged, or a newer program wrote it.
     pub fn query(&self) -> Result<Option<String>, Cause> {
-        query::read(&*self.medium, &layout::query(&self.folder))
+        query::read(&*self.medium, &layout::query(&self.own))
     }
 
     /// Durably records which query the folder belongs to.
@@ -193,7 +214,7 @@ impl Journal {
     /// # Errors
     /// If the disk is full or fails.
     pub fn set_query(&self, text: &str) -> Result<(), Cause> {
-        query::write(&*self.medium, &layout::query(&self.folder), text)
+        query::write(&*self.medium, &layout::query(&self.own), text)
     }
 
     /// The positions that are left out.
@@ -229,7 +250,7 @@ impl Journal {
     /// If the disk is full or fails; then the epochs are those before or these.
     pub fn set_epochs(&self, epochs: &[Epoch]) -> Result<(), Cause> {
         if epochs.iter().any(|epoch| matches!(epoch, Epoch::Lost(_))) {
-            self.raise_version(VERSION)?;
+            self.raise_version(VERSION_WITH_LOST_ROWS)?;
         }
         epochs::write(&*self.medium, &layout::epochs(&self.folder), epochs)
     }
@@ -288,7 +309,7 @@ impl Journal {
     }
 
     /// From here on, programs that know only lower versions refuse the folder.
-    fn raise_version(&self, version: u32) -> Result<(), Cause> {
+    pub(crate) fn raise_version(&self, version: u32) -> Result<(), Cause> {
         let known = FileReader::open_any(&*self.medium, &layout::manifest(&self.folder), MAGIC, VERSION)?;
         match known {
             Some((_, known)) if known >= version => Ok(()),
@@ -309,17 +330,17 @@ impl Journal {
         let sync = |folder: &Path| {
             self.medium.sync_folder(folder).map_err(|error| failed("sync the folder", folder, error))
         };
-        remove(layout::query(&self.folder))?;
-        sync(&self.folder)?;
-        remove(layout::commits(&self.folder))?;
+        remove(layout::query(&self.own))?;
+        sync(&self.own)?;
+        remove(layout::commits(&self.own))?;
         remove(layout::seen_epochs(&self.folder))?;
-        remove(layout::away(&self.folder))?;
+        remove(layout::away(&self.own))?;
         self.snapshots().remove_after(None)?;
-        let views = layout::views(&self.folder);
+        let views = layout::views(&self.own);
         for name in self.medium.names(&views).map_err(|error| failed("list", &views, error))? {
             remove(views.join(name))?;
         }
-        sync(&self.folder)
+        sync(&self.own)
     }
 
     /// The file in which a sink of this name keeps its rows.
@@ -329,7 +350,7 @@ impl Journal {
     pub fn stored_rows(&self, sink: &str) -> Result<StoredRowsFile, Cause> {
         let name = layout::stream_name(sink)
             .ok_or_else(|| Cause::user(format!("the view's name '{sink}' is too long; shorten it")))?;
-        let views = layout::views(&self.folder);
+        let views = layout::views(&self.own);
         self.medium.create_folder(&views).map_err(|error| failed("create the folder", &views, error))?;
         remove_unfinished(&*self.medium, &views)?;
         Ok(StoredRowsFile::new(self.medium.clone(), views.join(format!("{name}.rows"))))
@@ -337,13 +358,13 @@ impl Journal {
 
     /// The file of commits.
     pub fn commits(&self) -> CommitFile {
-        CommitFile::new(self.medium.clone(), layout::commits(&self.folder))
+        CommitFile::new(self.medium.clone(), layout::commits(&self.own))
     }
 
     /// The file of the sinks that were away when a run began and have not arrived since. For each it has the first cycle
     /// that the journal did not have then: the sink cannot have that one, and if it says so, the journal has lost its end.
     pub fn away(&self) -> CommitFile {
-        CommitFile::new(self.medium.clone(), layout::away(&self.folder))
+        CommitFile::new(self.medium.clone(), layout::away(&self.own))
     }
 }
 

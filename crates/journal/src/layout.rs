@@ -53,6 +53,20 @@ pub(crate) fn streams(folder: &Path) -> PathBuf {
     folder.join("streams")
 }
 
+pub(crate) fn current(folder: &Path) -> PathBuf {
+    folder.join("current")
+}
+
+pub(crate) fn queries(folder: &Path) -> PathBuf {
+    folder.join("queries")
+}
+
+/// Where the parts of a query are that its streams do not belong to: its description, cuts, snapshots, commits and views. The
+/// first query of a folder has them in the folder itself.
+pub(crate) fn query_folder(folder: &Path, number: u64) -> PathBuf {
+    if number == 0 { folder.to_owned() } else { queries(folder).join(number.to_string()) }
+}
+
 /// The name of a stream's folder: letters, digits, `-` and `_` stand for themselves, other bytes are written as `%2e`.
 /// `None`: too long, or empty.
 pub(crate) fn stream_name(stream: &str) -> Option<String> {

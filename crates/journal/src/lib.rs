@@ -21,6 +21,7 @@
 mod catalog_journal;
 mod clients;
 mod commits;
+mod current_query;
 mod cut_journal;
 mod cut_record;
 pub mod database;
@@ -42,6 +43,7 @@ mod query;
 mod record_log;
 mod recovery;
 mod replace;
+mod replacement;
 mod rows;
 mod scan;
 mod segment;

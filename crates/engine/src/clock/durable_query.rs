@@ -111,6 +111,7 @@ impl Engine {
             text,
             snapshot_cycle: None,
             part: Some(part),
+            takeover: None,
         };
         let maintenance = Maintenance::start(kept, run.running.snapshots(), &durability, Vec::new())?;
         Ok(DurableClockRun { run, maintenance, recovered })

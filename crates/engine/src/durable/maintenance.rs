@@ -15,6 +15,7 @@ use tracing::{debug, info, warn};
 use super::Durability;
 use super::guard::JournalGuard;
 use super::protocol::{Release, Retention};
+use super::replacement::{PendingTakeover, Takeover};
 use super::suspects::Suspects;
 use crate::feed::spawn;
 
@@ -46,6 +47,8 @@ pub(crate) struct Maintained {
     pub snapshot_cycle: Option<u64>,
     /// If the rows and cuts are those of a clock.
     pub part: Option<Arc<dyn ClockPart>>,
+    /// If the query is to replace the one that the folder belongs to.
+    pub takeover: Option<PendingTakeover>,
 }
 
 impl Maintained {
@@ -93,6 +96,10 @@ impl Maintained {
 
     /// Removes what a run that resumes from the commits would not need.
     pub fn release(&mut self) -> Result<(), Cause> {
+        if !self.take_over()? {
+            // The query that is replaced may need what this one does not.
+            return Ok(());
+        }
         let Some(release) = self.retention.release(self.guard.committed()) else { return Ok(()) };
         self.journal.snapshots().remove_before(release.snapshot)?;
         match &self.part {
@@ -106,6 +113,25 @@ impl Maintained {
 }
 
 impl Maintained {
+    /// Takes over from the query that is replaced, if it is time; false if it is not.
+    fn take_over(&mut self) -> Result<bool, Cause> {
+        let Some(pending) = &self.takeover else { return Ok(true) };
+        if !pending.is_due(self.guard.committed(), &self.cuts)? {
+            return Ok(false);
+        }
+        match self.journal.take_over() {
+            Err(cause) if cause.fault == Fault::Resource => {
+                warn!(causes = ?chain(&cause), "there is no space to take over from the old query; tried again");
+                return Ok(false);
+            }
+            done => done?,
+        }
+        info!("the query has taken over from the one that it replaces");
+        pending.done();
+        self.takeover = None;
+        Ok(true)
+    }
+
     fn release_own(&self, release: &Release) {
         for (progress, position) in self.progress.iter().zip(&release.positions) {
             progress.release(*position);
@@ -120,6 +146,7 @@ pub struct Maintenance {
     thread: Option<JoinHandle<()>>,
     /// `None`: they cannot be skipped, because others read them, too.
     suspects: Option<Suspects>,
+    takeover: Option<Takeover>,
 }
 
 impl Maintenance {
@@ -131,6 +158,7 @@ impl Maintenance {
     ) -> Result<Maintenance, Cause> {
         let suspects = Suspects { cuts: kept.cuts.clone(), snapshots: kept.journal.snapshots(), streams };
         let suspects = kept.part.is_none().then_some(suspects);
+        let takeover = kept.takeover.as_ref().map(|pending| pending.takeover.clone());
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, every) = (Arc::clone(&stop), durability.snapshot_every);
         let body = move || {
@@ -139,7 +167,12 @@ impl Maintenance {
                 work.snapshots.fail("snapshot maintenance", cause);
             }
         };
-        Ok(Maintenance { stop, thread: Some(spawn("maintenance", body)?), suspects })
+        Ok(Maintenance { stop, thread: Some(spawn("maintenance", body)?), suspects, takeover })
+    }
+
+    /// Whether the query has taken over from the one that it replaces; `None`: it replaces none.
+    pub fn takeover(&self) -> Option<Takeover> {
+        self.takeover.clone()
     }
 
     /// The rows, by stream, that may have made the query fail: those that an operator's partition was given in the cycle

@@ -12,6 +12,7 @@ mod protocol;
 mod reach;
 mod recovery;
 mod repair;
+mod replacement;
 mod skip;
 mod stopped_query;
 mod suspects;
@@ -40,6 +41,7 @@ pub(crate) use protocol::{Commits, Release, Retention, SinkCommit};
 pub(crate) use reach::{keep_away, places};
 pub use recovery::Recovered;
 pub use repair::{Repair, find_repair};
+pub use replacement::{ReplaceFrom, Replacement, Takeover, find_replacement};
 pub use skip::{Skip, find_skip};
 
 /// When journaled rows are forced to disk, and therefore acknowledged.
@@ -128,7 +130,8 @@ impl Engine {
         let guard = Arc::clone(&kept.guard) as _;
         let engine = engine.cut_log(kept.cuts.clone()).resume(resume).commit_guard(guard);
         let mut engine = engine.snapshot_at_end();
-        if let Some(state) = state {
+        // One without operators only says where the query begins.
+        if let Some(state) = state.filter(|state| !state.operators.is_empty()) {
             engine = engine.state(Arc::new(state));
         }
         let mut running = engine.run(plan, sinks)?;

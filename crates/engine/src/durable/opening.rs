@@ -9,6 +9,7 @@ use tidemill_core::{Clock, Sink};
 use tidemill_flow::Resume;
 use tidemill_journal::{Journal, Positions, Skips, StreamProgress, StreamReader, StreamWriter};
 use tidemill_plan::Plan;
+use tracing::warn;
 
 use super::description::Description;
 use super::feed_start::FeedStart;
@@ -16,6 +17,7 @@ use super::guard::JournalGuard;
 use super::maintenance::Maintained;
 use super::protocol::Commits;
 use super::recovery::{self, Recovered, Recovery};
+use super::replacement::PendingTakeover;
 use super::{Durability, DurableSource, SyncPolicy};
 
 /// An open folder, with everything that a run begins with.
@@ -68,6 +70,10 @@ pub(super) fn open(
     let description = Description::new(plan, sources, durability);
     let found = recovery::find(&journal, &cuts, &description, &names, sinks, &progress)?;
     let Recovery { resume, last, state, sinks, retention, mut recovered } = found;
+    // What this one releases, the other would need.
+    if !journal.is_replacement() && journal.give_up_replacement()? {
+        warn!("the query that was to replace this one is given up, because this one runs again");
+    }
     let stream_names: Vec<&str> = plan.sources.iter().map(|source| source.name.as_str()).collect();
     let skips = skips(&journal, &stream_names, &progress)?;
     let starts =
@@ -76,6 +82,11 @@ pub(super) fn open(
     let ahead = stream_names.iter().zip(ahead).filter(|(_, positions)| !positions.is_empty());
     recovered.skips = ahead.map(|(name, positions)| ((*name).to_owned(), positions)).collect();
     let waits = sources.iter().map(|source| source.sync != SyncPolicy::Never).collect();
+    let takeover = journal.is_replacement().then(|| {
+        let begins =
+            resume.after.as_ref().map_or_else(|| vec![0; progress.len()], |cut| cut.positions.clone());
+        PendingTakeover::new(begins, &progress)
+    });
     let commits = Commits::new(sinks, resume.after.as_ref().map(|cut| cut.cycle), last);
     let guard = Arc::new(JournalGuard::new(progress.clone(), waits, cuts.clone(), &journal, commits));
     let kept = Maintained {
@@ -87,6 +98,7 @@ pub(super) fn open(
         text: description.text().to_owned(),
         snapshot_cycle: None,
         part: None,
+        takeover,
     };
     Ok(Opened { streams, kept, resume, state, recovered, skips })
 }

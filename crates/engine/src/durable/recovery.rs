@@ -13,6 +13,7 @@ use super::description::Description;
 use super::protocol::{JournaledRange, RecoveryInput, Retention, SinkCommit};
 use super::reach::{keep_away, places, reach};
 use super::repair::{self, Repair};
+use super::replacement;
 
 /// What was found from earlier runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,12 +52,17 @@ pub(super) fn find(
 ) -> Result<Recovery, Cause> {
     match journal.query()? {
         Some(known) => {
-            description.check(&known)?;
+            description.check(&known).map_err(|cause| with_replacement(cause, journal))?;
             if known != description.text() {
                 journal.set_query(description.text())?;
             }
         }
-        None => journal.set_query(description.text())?,
+        None => {
+            if journal.is_replacement() {
+                replacement::begin(journal, cuts, description, names, sinks, streams)?;
+            }
+            journal.set_query(description.text())?;
+        }
     }
     let sinks = places(journal, names, sinks)?;
     let reaches: Vec<JournaledRange> = streams.iter().map(reach).collect();
@@ -99,6 +105,17 @@ pub(super) fn find(
     let (after, state) = stored.map(|StoredSnapshot { cut, state, .. }| (cut, state)).unzip();
     let resume = Resume { after, replay: plan.replay, sinks: plan.first_new };
     Ok(Recovery { resume, last: plan.last, state, sinks, retention, recovered })
+}
+
+/// Adds that the query can be replaced.
+fn with_replacement(cause: Cause, journal: &Journal) -> Cause {
+    cause.map_message(|text| {
+        format!(
+            "{text}. Or let this query replace the other one: `tidemill run SCRIPT --replace` computes it from the \
+             rows that '{}' still has, beside the state of the other one, and takes over when it has caught up",
+            journal.folder().display()
+        )
+    })
 }
 
 /// The first state with which a run can begin; `None`: it can begin at the beginning.

@@ -98,6 +98,8 @@ impl Skip {
         if self.positions.is_empty() {
             return Ok(());
         }
+        // Its state may have the rows.
+        journal.give_up_replacement()?;
         if !self.states.is_empty() {
             journal.snapshots().remove_after(self.snapshot)?;
         }

@@ -8,6 +8,7 @@ use tidemill_core::fields::Fields;
 
 use super::segment_walk::SegmentWalk;
 use super::{refuse_others, segments};
+use crate::current_query;
 use crate::cut_record::decode_cut;
 use crate::disk::Disk;
 use crate::failure::damaged;
@@ -33,7 +34,7 @@ use crate::layout;
 /// ```
 pub fn cuts_from(folder: &Path, cycle: u64) -> Result<LaterCuts, Cause> {
     refuse_others(&Disk, folder)?;
-    let folder = layout::cuts(folder);
+    let folder = layout::cuts(&current_query::folder_of(&Disk, folder)?);
     match SegmentWalk::open(Box::new(Disk), folder.clone(), cycle)? {
         Some((_, walk)) => Ok(LaterCuts { walk: Some(walk), from: cycle }),
         None => match segments(&Disk, &folder)?.first() {

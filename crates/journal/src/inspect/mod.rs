@@ -14,6 +14,7 @@ use tidemill_core::error::Cause;
 use tidemill_core::fields::Fields;
 
 use crate::commits::CommitFile;
+use crate::current_query;
 use crate::cut_record::decode_cut;
 use crate::disk::Disk;
 use crate::epochs::{self, Epoch};
@@ -46,6 +47,8 @@ pub struct Listing {
     pub skips: Skips,
     /// If it is the journal of a database: what has happened to it, in order.
     pub epochs: Vec<Epoch>,
+    /// Whether a query is being filled that is to replace the one whose cuts, snapshots and commits these are.
+    pub has_replacement: bool,
 }
 
 /// A log and its segments.
@@ -120,13 +123,15 @@ pub fn list_on(medium: &dyn Medium, folder: &Path) -> Result<Listing, Cause> {
         let Some(stream) = layout::stream_of(&name) else { continue };
         logs.push(list_log(medium, stream, &streams.join(name))?);
     }
+    let own = &current_query::folder_of(medium, folder)?;
     Ok(Listing {
         streams: logs,
-        cuts: list_log(medium, String::new(), &layout::cuts(folder))?,
-        snapshots: snapshot_cycles(medium, folder)?,
-        commits: CommitFile::read_on(medium, &layout::commits(folder))?,
+        cuts: list_log(medium, String::new(), &layout::cuts(own))?,
+        snapshots: snapshot_cycles(medium, own)?,
+        commits: CommitFile::read_on(medium, &layout::commits(own))?,
         skips: skips::read(medium, &layout::skips(folder))?,
         epochs: epochs::read(medium, &layout::epochs(folder))?,
+        has_replacement: current_query::next(medium, folder)?.is_some(),
     })
 }
 
@@ -135,7 +140,7 @@ pub fn list_on(medium: &dyn Medium, folder: &Path) -> Result<Listing, Cause> {
 /// # Errors
 /// If the file is damaged, or a newer program wrote it.
 pub fn query(folder: &Path) -> Result<Option<String>, Cause> {
-    query::read(&Disk, &layout::query(folder))
+    query::read(&Disk, &layout::query(&current_query::folder_of(&Disk, folder)?))
 }
 
 /// The state after a cycle.
@@ -143,7 +148,8 @@ pub fn query(folder: &Path) -> Result<Option<String>, Cause> {
 /// # Errors
 /// If it does not exist any more, is damaged, or was written by a newer program.
 pub fn snapshot(folder: &Path, cycle: u64) -> Result<StoredSnapshot, Cause> {
-    let path = SnapshotFolder::path_in(&layout::snapshots(folder), cycle);
+    let own = current_query::folder_of(&Disk, folder)?;
+    let path = SnapshotFolder::path_in(&layout::snapshots(&own), cycle);
     SnapshotFolder::read_on(&Disk, &path, cycle)
 }
 
@@ -186,35 +192,14 @@ pub fn verify_on(medium: &dyn Medium, folder: &Path) -> Result<Verification, Cau
     for name in sorted_names(medium, &streams)? {
         verification.log(medium, &streams.join(name), true)?;
     }
-    verification.log(medium, &layout::cuts(folder), false)?;
-    for cycle in snapshot_cycles(medium, folder)? {
-        verification.snapshots += 1;
-        let path = SnapshotFolder::path_in(&layout::snapshots(folder), cycle);
-        if let Err(cause) = SnapshotFolder::read_on(medium, &path, cycle) {
-            verification.find(&path, 0, cause.to_string());
-        }
+    for own in current_query::query_folders(medium, folder)? {
+        verification.query(medium, &own)?;
     }
-    for file in [layout::commits(folder), layout::away(folder)] {
-        if let Err(cause) = CommitFile::read_on(medium, &file) {
-            verification.find(&file, 0, cause.to_string());
-        }
-    }
-    let left_out = layout::skips(folder);
-    if let Err(cause) = skips::read(medium, &left_out) {
-        verification.find(&left_out, 0, cause.to_string());
-    }
-    let epochs = layout::epochs(folder);
-    if let Err(cause) = epochs::read(medium, &epochs) {
-        verification.find(&epochs, 0, cause.to_string());
-    }
-    let seen = layout::seen_epochs(folder);
-    if let Err(cause) = epochs::read_seen(medium, &seen) {
-        verification.find(&seen, 0, cause.to_string());
-    }
-    let query = layout::query(folder);
-    if let Err(cause) = query::read(medium, &query) {
-        verification.find(&query, 0, cause.to_string());
-    }
+    verification.find_all([
+        (layout::skips(folder), skips::read(medium, &layout::skips(folder)).err()),
+        (layout::epochs(folder), epochs::read(medium, &layout::epochs(folder)).err()),
+        (layout::seen_epochs(folder), epochs::read_seen(medium, &layout::seen_epochs(folder)).err()),
+    ]);
     Ok(verification)
 }
 
@@ -233,6 +218,29 @@ fn refuse_others(medium: &dyn Medium, folder: &Path) -> Result<(), Cause> {
 }
 
 impl Verification {
+    /// What belongs to one query.
+    fn query(&mut self, medium: &dyn Medium, own: &Path) -> Result<(), Cause> {
+        self.log(medium, &layout::cuts(own), false)?;
+        for cycle in snapshot_cycles(medium, own)? {
+            self.snapshots += 1;
+            let path = SnapshotFolder::path_in(&layout::snapshots(own), cycle);
+            if let Err(cause) = SnapshotFolder::read_on(medium, &path, cycle) {
+                self.find(&path, 0, cause.to_string());
+            }
+        }
+        self.find_all([
+            (layout::commits(own), CommitFile::read_on(medium, &layout::commits(own)).err()),
+            (layout::away(own), CommitFile::read_on(medium, &layout::away(own)).err()),
+            (layout::query(own), query::read(medium, &layout::query(own)).err()),
+        ]);
+        Ok(())
+    }
+
+    fn find_all(&mut self, files: [(PathBuf, Option<Cause>); 3]) {
+        let wrong = files.into_iter().filter_map(|(path, cause)| Some((path, cause?)));
+        wrong.for_each(|(path, cause)| self.find(&path, 0, cause.to_string()));
+    }
+
     fn log(&mut self, medium: &dyn Medium, folder: &Path, rows: bool) -> Result<(), Cause> {
         let firsts = segments(medium, folder)?;
         for (at, first) in firsts.iter().enumerate() {
@@ -381,7 +389,7 @@ pub fn cuts(folder: &Path) -> Result<Vec<Cut>, Cause> {
 /// As [`cuts`].
 pub fn cuts_on(medium: &dyn Medium, folder: &Path) -> Result<Vec<Cut>, Cause> {
     refuse_others(medium, folder)?;
-    let folder = layout::cuts(folder);
+    let folder = layout::cuts(&current_query::folder_of(medium, folder)?);
     let mut cuts = Vec::new();
     let firsts = segments(medium, &folder)?;
     for (at, first) in firsts.iter().enumerate() {
