@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A durable pipeline is stopped, goes on where it was, and is changed: the journal still has what was taken in, so the changed
-# query is computed over all of it.
+# query is computed over all of it, and takes the place of the old one.
 . "$(dirname "$0")/support.sh"
 
 pipeline() {
@@ -32,7 +32,17 @@ if tidemill run second.sql 2>refused.log; then
     exit 1
 fi
 grep -q 'belongs to a different query' refused.log
-# But it can be computed from the beginning, beside the old one's rows. (The refused run has made its own file already.)
-pipeline 'id, amount * 2 AS twice' replayed.csv >second.sql
-tidemill journal replay journal second.sql
+# But it can be computed once from the beginning, beside the old one's rows. (The refused run has made its own file already.)
+pipeline 'id, amount * 2 AS twice' replayed.csv >third.sql
+tidemill journal replay journal third.sql
 same replayed.csv <<<$'1,40\n3,60\n4,80'
+
+# Or it replaces the old one: it is computed from the journal, and goes on with what comes.
+start replacing.log tidemill run second.sql --replace
+query=$started
+wait_until grep -q 'has caught up and taken over' replacing.log
+printf '5,50\n' >>orders.csv
+wait_until rows doubled.csv 4
+stop "$query"
+same doubled.csv <<<$'1,40\n3,60\n4,80\n5,100'
+same large.csv <<<$'1\n3\n4'

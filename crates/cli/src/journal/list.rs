@@ -49,6 +49,12 @@ impl List {
         for (stream, positions) in &listing.skips {
             let _ = writeln!(text, "skipped in {stream} by `tidemill journal skip`: position {positions}");
         }
+        if listing.has_replacement {
+            let _ = writeln!(
+                text,
+                "a query is being computed that is to replace the one of these cycles (tidemill run --replace)"
+            );
+        }
         terminal::show(text.trim_end())?;
         Ok(Exit::Done)
     }

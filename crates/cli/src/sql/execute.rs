@@ -6,8 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tidemill_connect::standard_streams::is_output_closed;
-use tidemill_engine::Sink;
 use tidemill_engine::arrow::array::RecordBatch;
+use tidemill_engine::{ReplaceFrom, Sink};
 use tidemill_service::{Execution, Phase, Query, QueryEnd, Reply, Session};
 use tidemill_sql::{Output, QueryStatus, Statement, StatementKind};
 
@@ -16,7 +16,7 @@ use super::notices::Notices;
 use super::query_progress::QueryProgress;
 use super::rows::RowFormat;
 use super::table_display::TableDisplay;
-use super::{of_service, pager, summary, user_error};
+use super::{of_service, pager, replacement, summary, user_error};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::{quantity, terminal};
@@ -169,12 +169,14 @@ impl Executor {
 
     /// Runs the sinks and materialized views of the session until their end; `None` if there are none.
     pub fn pipeline(&mut self) -> anyhow::Result<Option<Exit>> {
-        self.pipeline_observed(|_| ())
+        self.pipeline_observed(None, |_| ())
     }
 
-    /// As [`pipeline`](Executor::pipeline). What `observe` gives when the pipeline runs is kept until its end.
+    /// As [`pipeline`](Executor::pipeline), or in place of the query that its journal belongs to. What `observe` gives when
+    /// the pipeline runs is kept until its end.
     pub fn pipeline_observed<T>(
         &mut self,
+        replace: Option<ReplaceFrom>,
         observe: impl FnOnce(&Execution) -> T,
     ) -> anyhow::Result<Option<Exit>> {
         let Some(pipeline) = self.session.pipeline().map_err(of_service)? else { return Ok(None) };
@@ -182,8 +184,12 @@ impl Executor {
         let names: Vec<&str> = pipeline.outputs().iter().map(|output| output.name.as_str()).collect();
         let journal = pipeline.journal().map(|folder| format!(", journal in {}", folder.display()));
         let journal = journal.unwrap_or_default();
-        let notice = format!("running {}{journal}; Ctrl-C ends it cleanly", names.join(", "));
-        let opened = pipeline.open()?;
+        let names = names.join(", ");
+        let notice = format!("running {names}{journal}; Ctrl-C ends it cleanly");
+        let opened = match replace {
+            None => pipeline.open()?,
+            Some(from) => pipeline.open_replacing(from, |found| replacement::announce(found, &names))?,
+        };
         // Whether it can resume from its journal is known only when it runs.
         let mut execution = self.session.run(opened).map_err(of_service)?;
         terminal::tell(&notice);
@@ -192,8 +198,11 @@ impl Executor {
             summary::recovered(recovered);
         }
         let mut live = QueryProgress::of_pipeline(self.session.writes_to_standard_output());
+        live.replaces(execution.running().takeover());
         let is_read = self.watch(&mut execution, &mut live, None)?;
-        let (exit, left) = self.finish(execution, is_read)?;
+        let finished = self.finish(execution, is_read);
+        live.tell_takeover();
+        let (exit, left) = finished?;
         if let Some((status, _)) = left {
             summary::whole(&status, bound);
             self.check_strict(&status)?;

@@ -20,6 +20,7 @@ mod pipeline;
 mod prompt;
 mod query_progress;
 mod register;
+mod replacement;
 mod rows;
 mod script;
 mod serve;

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use tidemill_engine::{Positions, Repair, Skip, WorkerProcess, inspect};
+use tidemill_engine::{Positions, Repair, ReplaceFrom, Skip, WorkerProcess, inspect};
 use tidemill_server::{HttpOptions, HttpServer};
 use tidemill_service::Runtime;
 use tidemill_sql::{Pipeline, Planner, StatementKind};
@@ -27,17 +27,39 @@ pub(crate) struct RunPipeline {
     /// Serve metrics and status by HTTP while it runs, such as on 127.0.0.1:8087; an address of this machine alone
     #[arg(long, value_name = "ADDRESS")]
     http: Option<SocketAddr>,
+    /// Let the script replace the query that its journal belongs to: it is computed from the rows that the journal has, into
+    /// sinks that are empty, beside the state of the other query, and takes over when it has caught up. With from-kept,
+    /// also if the journal has lost the first rows
+    #[arg(long, value_name = "FROM", num_args = 0..=1, require_equals = true, default_missing_value = "first",
+          value_parser = parse_replace, requires = "script")]
+    replace: Option<ReplaceFrom>,
     #[command(flatten)]
     rows: RowOptions,
     #[command(flatten)]
     options: SessionOptions,
 }
 
+fn parse_replace(text: &str) -> Result<ReplaceFrom, String> {
+    match text {
+        "first" => Ok(ReplaceFrom::First),
+        "from-kept" => Ok(ReplaceFrom::Kept),
+        _ => Err("use --replace, or --replace=from-kept".to_owned()),
+    }
+}
+
+/// How a script or database is run.
+#[derive(Clone, Copy, Debug, Default)]
+struct RunOptions {
+    http: Option<SocketAddr>,
+    replace: Option<ReplaceFrom>,
+}
+
 impl RunPipeline {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
         match (&self.script, &self.database) {
             (Some(script), _) => {
-                run_script_with(script, self.options.planner_of(script), self.rows, self.http)
+                let options = RunOptions { http: self.http, replace: self.replace };
+                run_script_with(script, self.options.planner_of(script), self.rows, options)
             }
             (None, Some(folder)) => run_database(folder, self.options.planner(), self.rows, self.http),
             (None, None) => Err(user_error("name the script, or the folder of a database".into())),
@@ -59,7 +81,7 @@ fn run_database(
     let http = http.map(serve_http).transpose()?;
     let runtime = super::database::open_existing(folder, planner)?;
     let mut executor = executor(&runtime, rows)?;
-    pipeline(&mut executor, folder, http.as_ref())?.ok_or_else(|| {
+    pipeline(&mut executor, folder, http.as_ref(), None)?.ok_or_else(|| {
         let folder = folder.display();
         user_error(format!(
             "the database in '{folder}' has no sink and no materialized view, so there is nothing to run; add one: \
@@ -76,10 +98,15 @@ fn serve_http(address: SocketAddr) -> anyhow::Result<HttpServer> {
 }
 
 /// Runs the sinks and materialized views of a script or database, which is reported under its name.
-fn pipeline(executor: &mut Executor, path: &Path, http: Option<&HttpServer>) -> anyhow::Result<Option<Exit>> {
+fn pipeline(
+    executor: &mut Executor,
+    path: &Path,
+    http: Option<&HttpServer>,
+    replace: Option<ReplaceFrom>,
+) -> anyhow::Result<Option<Exit>> {
     let name = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     let runtime = executor.session.runtime().clone();
-    executor.pipeline_observed(|execution| {
+    executor.pipeline_observed(replace, |execution| {
         let http = http?;
         let observed = runtime.observe(&name, execution);
         // It listens on this machine only, where nobody is asked.
@@ -139,14 +166,14 @@ pub(super) fn durable_pipeline(path: &Path, mut planner: Planner, folder: &Path)
 
 /// Runs the statements of a script, then its sinks; or this process's part of a query of another process.
 pub(crate) fn run_script(path: &Path, planner: Planner, rows: RowOptions) -> anyhow::Result<Exit> {
-    run_script_with(path, planner, rows, None)
+    run_script_with(path, planner, rows, RunOptions::default())
 }
 
 fn run_script_with(
     path: &Path,
     planner: Planner,
     rows: RowOptions,
-    http: Option<SocketAddr>,
+    RunOptions { http, replace }: RunOptions,
 ) -> anyhow::Result<Exit> {
     // Before anything reads standard input.
     if let Some(member) = WorkerProcess::from_environment()? {
@@ -163,7 +190,7 @@ fn run_script_with(
         }
     }
     let answers = statements.iter().any(|statement| !is_definition(&statement.kind));
-    match pipeline(&mut executor, path, http.as_ref())? {
+    match pipeline(&mut executor, path, http.as_ref(), replace)? {
         Some(exit) => Ok(exit),
         None if answers => Ok(Exit::Done),
         None => Err(user_error(format!(

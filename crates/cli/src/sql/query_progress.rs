@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use tidemill_engine::Counter;
+use tidemill_engine::{Counter, Takeover};
 use tidemill_sql::QueryStatus;
 
+use super::replacement;
 use crate::{quantity, terminal};
 
 /// How often the line changes on a terminal, and when it first appears: short queries need none.
@@ -18,6 +19,8 @@ pub(crate) struct QueryProgress {
     shown: DisplayMode,
     next: Instant,
     last: (Instant, u64),
+    /// As long as it is not reported.
+    takeover: Option<Takeover>,
 }
 
 enum DisplayMode {
@@ -52,11 +55,31 @@ impl QueryProgress {
     fn new(shown: DisplayMode) -> QueryProgress {
         let now = Instant::now();
         let first = if matches!(shown, DisplayMode::Lines) { UNWATCHED } else { WATCHED };
-        QueryProgress { shown, next: now + first, last: (now, 0) }
+        QueryProgress { shown, next: now + first, last: (now, 0), takeover: None }
+    }
+
+    /// Also reports when the query has taken over from the one that it replaces.
+    pub fn replaces(&mut self, takeover: Option<Takeover>) {
+        self.takeover = takeover;
+    }
+
+    /// At the end of a query that replaces another one: whether it has taken over.
+    pub fn tell_takeover(&mut self) {
+        self.look_for_takeover();
+        if self.takeover.is_some() {
+            self.tell(replacement::NOT_DONE);
+        }
+    }
+
+    fn look_for_takeover(&mut self) {
+        if self.takeover.take_if(|takeover| takeover.is_done()).is_some() {
+            self.tell(replacement::DONE);
+        }
     }
 
     /// Shows the progress of the query, if an update is due.
     pub fn look(&mut self, status: impl FnOnce() -> Option<QueryStatus>) {
+        self.look_for_takeover();
         let now = Instant::now();
         if now < self.next || matches!(self.shown, DisplayMode::Nothing) {
             return;

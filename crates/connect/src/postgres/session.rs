@@ -72,6 +72,11 @@ impl Session {
         }
     }
 
+    /// What a statement that returns one truth value says.
+    pub async fn is_true(&self, query: &str) -> Result<bool, Error> {
+        Ok(self.client.query_one(query, &[]).await?.get(0))
+    }
+
     /// Prepares for writing rows.
     pub async fn prepare(&mut self, statements: &Statements) -> Result<(), Error> {
         if let (Some(create), Some(upsert)) = (statements.create_gathered(), statements.upsert()) {

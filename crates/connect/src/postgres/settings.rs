@@ -24,6 +24,8 @@ pub struct PostgresSinkSettings {
     /// Whether to continue after the last cycle committed under this name. If not, cycles are counted from the
     /// beginning, and existing rows of the table stay.
     pub resume: bool,
+    /// Whether the table must be empty when the sink is opened.
+    pub must_be_empty: bool,
     /// The table for rows that the database refuses, `table` or `schema.table`; it is created if it does not exist.
     /// `None`: such a row ends the query.
     pub dead_letters: Option<String>,
@@ -44,6 +46,7 @@ impl PostgresSinkSettings {
             key: Vec::new(),
             create: true,
             resume: true,
+            must_be_empty: false,
             dead_letters: Some("tidemill_dead_letters".to_owned()),
             retry_for: Duration::from_secs(600),
             answer_wait: Duration::from_secs(120),
@@ -61,6 +64,7 @@ impl fmt::Debug for PostgresSinkSettings {
             key,
             create,
             resume,
+            must_be_empty,
             dead_letters,
             retry_for,
             answer_wait,
@@ -69,6 +73,7 @@ impl fmt::Debug for PostgresSinkSettings {
         fields.field("table", table).field("sink", sink).field("key", key).field("create", create);
         fields
             .field("resume", resume)
+            .field("must_be_empty", must_be_empty)
             .field("dead_letters", dead_letters)
             .field("retry_for", retry_for)
             .field("answer_wait", answer_wait);

@@ -120,6 +120,11 @@ impl Statements {
         format!("SELECT * FROM {} LIMIT 0", self.table)
     }
 
+    /// Whether the table has rows.
+    pub fn has_rows(&self) -> String {
+        format!("SELECT EXISTS (SELECT FROM {})", self.table)
+    }
+
     /// The table into which COPY writes rows that replace others.
     pub fn create_gathered(&self) -> Option<String> {
         (!self.keys.is_empty()).then(|| {

@@ -346,6 +346,9 @@ impl Writer {
         let mut session = self.open_step(Session::connect(&self.database))?;
         let table = self.open_step(session.tables(&self.statements, self.settings.create))?;
         let checked = check(&table).map_err(Failure::Final)?;
+        if self.settings.must_be_empty && self.open_step(session.is_true(&self.statements.has_rows()))? {
+            return Err(Failure::Final(has_rows(&self.settings.table)));
+        }
         self.open_step(session.prepare(&self.statements))?;
         let take_over = self.statements.take_over(self.settings.resume);
         let RecordedCommit { run, cycle } = self.open_step(session.noted(&take_over))?.unwrap_or_default();
@@ -358,4 +361,11 @@ impl Writer {
         let step = async { step.await.map_err(|error| open_failure(error, &self.database.server)) };
         self.wait_for(self.settings.answer_wait, step)
     }
+}
+
+fn has_rows(table: &str) -> Cause {
+    Cause::user(format!(
+        "table '{table}' has rows, and the rows of another query are not mixed with them; name a table that is empty \
+         or does not exist yet"
+    ))
 }

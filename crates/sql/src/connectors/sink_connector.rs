@@ -54,4 +54,6 @@ pub struct SinkUse<'a> {
     pub key: Vec<String>,
     /// Whether it continues after what an earlier run has committed.
     pub resume: bool,
+    /// Whether the query replaces another one and has not begun yet, so that there must be no rows at its target.
+    pub must_be_empty: bool,
 }

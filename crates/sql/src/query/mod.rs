@@ -12,6 +12,7 @@ pub(crate) mod past;
 pub(crate) mod pipeline;
 pub(crate) mod prepared;
 pub(crate) mod real_time;
+pub(crate) mod replacement;
 pub(crate) mod retained;
 pub(crate) mod run_text;
 pub(crate) mod running;

@@ -58,7 +58,7 @@ pub(crate) struct OpenJournal {
 }
 
 impl OpenJournal {
-    fn open(durable: DurableRunPlan) -> Result<OpenJournal, Cause> {
+    pub fn open(durable: DurableRunPlan) -> Result<OpenJournal, Cause> {
         let DurableRunPlan { folder, durability, beginning } = durable;
         Ok(OpenJournal { journal: Journal::open(&folder)?, folder, durability, beginning })
     }
@@ -129,10 +129,23 @@ impl Pipeline {
         if let Some(journal) = journal.as_ref().filter(|_| is_cleared) {
             journal.journal.clear()?;
         }
+        Opened::of(prepared, targets, journal)
+    }
+}
+
+impl Opened {
+    /// Opens the sinks and views of a query whose journal is open.
+    pub(crate) fn of(
+        prepared: Prepared,
+        targets: Vec<OutputTarget>,
+        journal: Option<OpenJournal>,
+    ) -> Result<Opened, Cause> {
+        let must_be_empty = journal.as_ref().map_or(Ok(false), OpenJournal::begins_replacement)?;
         let (mut sinks, mut views) = (Vec::new(), Vec::new());
         for (output, target) in prepared.outputs.iter().zip(targets) {
+            let sink_use = SinkUse { must_be_empty, ..sink_use(output, journal.is_some()) };
             sinks.push(match target {
-                OutputTarget::Sink(definition) => (definition.open)(&sink_use(output, journal.is_some()))?,
+                OutputTarget::Sink(definition) => (definition.open)(&sink_use)?,
                 OutputTarget::View(view) => {
                     let config = store_config(output, &view, &prepared.settings)?;
                     let (sink, store) = view_sink(config, &output.name, journal.as_ref())?;
@@ -343,5 +356,5 @@ fn spin(max_latency: Option<Duration>) -> Duration {
 fn sink_use(output: &Output, resume: bool) -> SinkUse<'_> {
     let columns = output.table_key.iter().flatten().flatten();
     let key = columns.map(|column| output.schema.field(*column).name().clone()).collect();
-    SinkUse { name: &output.name, schema: &output.schema, key, resume }
+    SinkUse { name: &output.name, schema: &output.schema, key, resume, must_be_empty: false }
 }

@@ -10,7 +10,7 @@ use datafusion::common::DataFusionError;
 use tidemill_connect::standard_streams::is_output_closed;
 use tidemill_engine::{
     Cause, Failure, Fault, Feed, FlowError, Maintenance, MemoryBudget, QueryPosition, Recovered, Running,
-    SplitStatus, Status,
+    SplitStatus, Status, Takeover,
 };
 
 use crate::expressions::compiled::plain;
@@ -52,6 +52,11 @@ impl RunningQuery {
     /// What a durable query found from earlier runs.
     pub fn recovered(&self) -> Option<&Recovered> {
         self.recovered.as_ref()
+    }
+
+    /// Whether a durable query has taken over from the one that it replaces; `None`: it replaces none.
+    pub fn takeover(&self) -> Option<Takeover> {
+        self.maintenance.as_ref().and_then(|(maintenance, _)| maintenance.takeover())
     }
 
     /// The cycle of the database after which it begins; `None`: it has all of them, or a clock of its own.

@@ -153,6 +153,7 @@ impl SinkConnector for Table {
                 None => of.key.clone(),
             };
             settings.resume = of.resume;
+            settings.must_be_empty = of.must_be_empty;
             Ok(Box::new(PostgresSink::open(of.schema, settings)?))
         }))
     }
