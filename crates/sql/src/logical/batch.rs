@@ -7,7 +7,7 @@ use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::{AggregateFunction, AggregateFunctionParams, WindowFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Cast, Expr, ExprSchemable, LogicalPlan, SortExpr};
+use datafusion::logical_expr::{Cast, Expr, ExprSchemable, LogicalPlan, SortExpr, lit};
 
 use super::arithmetic::with_checks;
 use super::exact_totals::with_exact_totals;
@@ -18,7 +18,7 @@ use crate::aggregates::own_aggregate::OwnAggregate;
 
 /// The plan, guarded against cases in which DataFusion has other semantics or is wrong.
 pub(crate) fn for_batch(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let plan = with_exact_totals(with_own_aggregates(with_float_keys(plan)?)?)?;
+    let plan = with_exact_totals(with_own_aggregates(with_float_keys(with_limits(plan)?)?)?)?;
     with_one_nan(with_plain_keys(with_opaque(with_checks(plan)?)?)?)
 }
 
@@ -43,6 +43,22 @@ pub(crate) fn with_distinct_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
             Ok(Transformed::yes(part))
         })
     })
+}
+
+/// More rows than any input has.
+const ALL_ROWS: i64 = 1 << 62;
+
+/// The plan with a LIMIT where OFFSET has none. DataFusion 55 removes the order of a subquery below an OFFSET alone, and other
+/// rows are skipped.
+fn with_limits(plan: LogicalPlan) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(|node| match node {
+        LogicalPlan::Limit(mut limit) if limit.skip.is_some() && limit.fetch.is_none() => {
+            limit.fetch = Some(Box::new(lit(ALL_ROWS)));
+            Ok(Transformed::yes(LogicalPlan::Limit(limit)))
+        }
+        node => Ok(Transformed::no(node)),
+    })
+    .data()
 }
 
 /// The plan with -0 as 0 where rows are ordered, or partitioned for window functions.
