@@ -21,13 +21,14 @@ use datafusion::optimizer::simplify_expressions::SimplifyExpressions;
 use datafusion::optimizer::{Optimizer, OptimizerContext, OptimizerRule};
 
 use super::arithmetic::{with_checks, without_checks};
+use super::dates::with_times;
 use super::floats::{with_decimals_compared, with_one_nan, without_one_nan};
 use super::opaque::{with_opaque, without_opaque};
 use super::select_before::SelectBefore;
 
 /// Coerces types, then rewrites the plan until nothing changes.
 pub(crate) fn optimize(plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
-    let plan = coerce(plan, options)?;
+    let plan = super::nested_in::with_nulls(coerce(plan, options)?)?;
     let rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> = vec![
         Arc::new(SimplifyExpressions::new()),
         Arc::new(ReplaceDistinctWithAggregate::new()),
@@ -53,5 +54,5 @@ pub(crate) fn optimize(plan: LogicalPlan, options: &ConfigOptions) -> Result<Log
 
 /// Casts compared or combined expressions to common types.
 pub(super) fn coerce(plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
-    Analyzer::new().execute_and_check(with_decimals_compared(plan)?, options, |_, _| {})
+    Analyzer::new().execute_and_check(with_times(with_decimals_compared(plan)?)?, options, |_, _| {})
 }
