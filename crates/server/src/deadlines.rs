@@ -12,6 +12,9 @@ use crate::connections::end_at_once;
 /// How long the thread stays when there is no statement any more.
 const LOOK_MAX: Duration = Duration::from_secs(1);
 
+/// How often what is late is cancelled again: a query notices only what comes after it has begun.
+const AGAIN: Duration = Duration::from_millis(50);
+
 /// Cancels statements that take too long, on a thread of its own that is there while there are such statements.
 #[derive(Default)]
 pub(crate) struct Deadlines {
@@ -23,6 +26,8 @@ pub(crate) struct Deadlines {
 struct State {
     /// What is cancelled when. The number tells those of the same moment apart.
     due: BTreeMap<(Instant, u64), Cancellation>,
+    /// What is past its deadline, and not over yet.
+    past: BTreeMap<u64, Cancellation>,
     last: u64,
     has_thread: bool,
 }
@@ -55,16 +60,17 @@ impl Deadlines {
 
     fn watch(&self) {
         let mut state = self.lock();
-        while let Some(((at, _), _)) = state.due.first_key_value() {
-            let left = at.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                if let Some((_, cancellation)) = state.due.pop_first() {
-                    end_at_once(&cancellation);
-                }
-                continue;
+        while !(state.due.is_empty() && state.past.is_empty()) {
+            let now = Instant::now();
+            while let Some(entry) = state.due.first_entry().filter(|entry| entry.key().0 <= now) {
+                let ((_, number), cancellation) = entry.remove_entry();
+                state.past.insert(number, cancellation);
             }
+            state.past.values().for_each(end_at_once);
+            let next = state.due.first_key_value().map(|((at, _), _)| at.saturating_duration_since(now));
+            let again = if state.past.is_empty() { LOOK_MAX } else { AGAIN };
             // Those that are dropped tell nobody.
-            let wait = left.min(LOOK_MAX);
+            let wait = next.unwrap_or(LOOK_MAX).min(again);
             let waited = self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner);
             state = waited.0;
         }
@@ -75,19 +81,41 @@ impl Deadlines {
 impl Deadline {
     /// Whether it is over.
     pub fn is_past(&self) -> bool {
-        !self.deadlines.lock().due.contains_key(&self.key)
+        self.deadlines.lock().past.contains_key(&self.key.1)
     }
 }
 
 impl Drop for Deadline {
     fn drop(&mut self) {
-        self.deadlines.lock().due.remove(&self.key);
+        let mut state = self.deadlines.lock();
+        state.due.remove(&self.key);
+        state.past.remove(&self.key.1);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_begins_to_wait_after_its_deadline_is_cancelled_too() {
+        let deadlines = Arc::new(Deadlines::default());
+        let late = Cancellation::default();
+        let deadline = deadlines.begin(Duration::from_millis(1), late.clone()).unwrap();
+        while !deadline.is_past() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        for _ in 0..3 {
+            let before = late.requests();
+            while late.requests() == before {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        drop(deadline);
+        let after = late.requests();
+        thread::sleep(AGAIN * 3);
+        assert_eq!(late.requests(), after);
+    }
 
     #[test]
     fn only_what_is_still_waited_for_is_cancelled() {

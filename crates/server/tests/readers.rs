@@ -101,7 +101,8 @@ fn a_hundred_clients_get_their_answers_beside_those_that_want_everything() {
         // More long queries than there are processors.
         for _ in 0..6 {
             let long = connect(&server).await;
-            tasks.push(tokio::spawn(async move { code(&long, LONG).await }));
+            let ended = async move { long.query(LONG, &[]).await.err().map(|error| error.code().cloned()) };
+            tasks.push(tokio::spawn(ended));
         }
         // Some read nothing.
         let mut unread = Vec::new();
@@ -134,7 +135,9 @@ fn a_hundred_clients_get_their_answers_beside_those_that_want_everything() {
         drop(unread);
         tokio::task::spawn_blocking(move || server.stop()).await.unwrap();
         for task in tasks {
-            assert_eq!(task.await.unwrap(), Some(SqlState::ADMIN_SHUTDOWN));
+            // A connection whose session has not ended after two seconds is closed without a word.
+            let ended = task.await.unwrap();
+            assert!([Some(None), Some(Some(SqlState::ADMIN_SHUTDOWN))].contains(&ended), "{ended:?}");
         }
     });
 }
