@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::text::walk::{walk_expressions_mut, walk_mut};
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion::common::{DataFusionError, Result, ScalarValue, SchemaError};
@@ -18,6 +17,8 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::sql::sqlparser::ast::{self, Ident, PipeOperator, Query, Select, SelectItem, VisitorMut};
+
+use crate::text::walk::{walk_expressions_mut, walk_mut};
 
 /// Precedes the number of a name that occurs more than once.
 const MARK: char = '\u{1f}';

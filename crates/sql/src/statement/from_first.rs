@@ -2,10 +2,11 @@
 
 use std::ops::ControlFlow;
 
-use crate::text::walk::walk_mut;
 use datafusion::sql::sqlparser::ast::{
     Query, Select, SelectFlavor, SelectItem, VisitorMut, WildcardAdditionalOptions,
 };
+
+use crate::text::walk::walk_mut;
 
 struct SelectAllCompletion;
 
