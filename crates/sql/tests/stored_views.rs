@@ -232,6 +232,29 @@ fn queries_over_a_view_answer_as_over_a_table() {
 }
 
 #[test]
+fn a_view_over_a_view_that_runs_reads_its_rows() {
+    for options in ["", " WITH (point = 'x, y', key = 'vid')"] {
+        let mut planner = planner();
+        let view = format!("CREATE MATERIALIZED VIEW recent AS SELECT * FROM cars{options}");
+        execute(&mut planner, &view).unwrap();
+        execute(&mut planner, "CREATE VIEW later AS SELECT id, vid, x FROM recent WHERE id >= 10").unwrap();
+        let joined = "CREATE VIEW twice AS SELECT a.id, b.vid FROM later AS a JOIN recent AS b ON a.id = b.id WHERE a.x > 20";
+        execute(&mut planner, joined).unwrap();
+        run(&mut planner);
+        for (of_views, of_rows) in [
+            ("SELECT count(*), sum(id) FROM later", "SELECT count(*), sum(id) FROM plain WHERE id >= 10"),
+            (
+                "SELECT count(*), sum(vid) FROM twice",
+                "SELECT count(*), sum(vid) FROM plain WHERE id >= 10 AND x > 20",
+            ),
+            ("SELECT count(*) FROM later AS OF CYCLE 0", "SELECT 40"),
+        ] {
+            assert_eq!(lines(&mut planner, of_views), lines(&mut planner, of_rows), "{of_views}{options}");
+        }
+    }
+}
+
+#[test]
 fn a_view_of_the_last_rows_is_found_by_place_too() {
     let mut planner = planner();
     let view =

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::common::{DFSchema, DataFusionError, Result, SchemaError, TableReference, plan_err};
 use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::provider_as_source;
@@ -118,6 +119,26 @@ impl<'a> Provider<'a> {
         let plan = super::distinct_on::without_distinct_on(written.clone())?;
         super::check_repeatable(&plan)?;
         Ok((written, super::optimize(plan, &self.options)?))
+    }
+
+    /// The plan of a view in which views that run are read instead of computed again. It was planned when none of them ran.
+    fn over_running_views(&self, plan: &LogicalPlan) -> Result<LogicalPlan> {
+        let read = plan.clone().transform_down_with_subqueries(|node| {
+            let LogicalPlan::SubqueryAlias(named) = &node else { return Ok(Transformed::no(node)) };
+            let Some(Relation::View(view)) = self.catalog.get(named.alias.table()) else {
+                return Ok(Transformed::no(node));
+            };
+            match &view.rows {
+                // Otherwise it is the alias of something else.
+                Some(rows) if view.plan == *named.input => {
+                    let source = running_view(named.alias.clone(), rows, view)?;
+                    let scan = LogicalPlanBuilder::scan(named.alias.clone(), source, None)?.build()?;
+                    Ok(Transformed::new(scan, true, TreeNodeRecursion::Jump))
+                }
+                _ => Ok(Transformed::no(node)),
+            }
+        });
+        read.data()
     }
 
     /// The type that a declaration denotes.
@@ -234,7 +255,7 @@ impl ContextProvider for Provider<'_> {
             }
             Some(Relation::View(view)) => match &view.rows {
                 Some(rows) => running_view(name, rows, view),
-                None => Ok(inlined(&view.plan)),
+                None => Ok(inlined(&self.over_running_views(&view.plan)?)),
             },
             Some(Relation::Process(set)) => Ok(inlined(&set.plan)),
             None => match self.opened(&name.to_string()) {
