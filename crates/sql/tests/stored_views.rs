@@ -255,6 +255,16 @@ fn a_view_over_a_view_that_runs_reads_its_rows() {
 }
 
 #[test]
+fn what_is_dropped_as_another_kind_is_named() {
+    let mut planner = planner();
+    execute(&mut planner, "CREATE MATERIALIZED VIEW recent AS SELECT * FROM cars").unwrap();
+    for (drop, hint) in [("VIEW recent", "MATERIALIZED VIEW recent"), ("TABLE plain", "VIEW plain")] {
+        let error = execute(&mut planner, &format!("DROP {drop}")).map(|_| ()).unwrap_err();
+        assert!(error.contains(&format!("write DROP {hint}")), "{error}");
+    }
+}
+
+#[test]
 fn a_view_of_the_last_rows_is_found_by_place_too() {
     let mut planner = planner();
     let view =

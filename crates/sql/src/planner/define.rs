@@ -220,27 +220,17 @@ impl Planner {
         if_exists: bool,
         statement: &Statement,
     ) -> Result<Reply, TextError> {
-        let failed = self.catalog.failed(kind, name.as_str());
-        let failed = failed.and_then(|failed| failed.defines.as_ref()).is_some_and(|(own, _)| *own == kind);
-        let is_there = failed
-            || match (kind, self.catalog.relations.get(name.as_str())) {
-                (RelationKind::Sink, _) => self.catalog.sinks.contains_key(name.as_str()),
-                (RelationKind::Pool, _) => self.catalog.pools.contains_key(name.as_str()),
-                (RelationKind::Places, _) => self.catalog.places.contains_key(name.as_str()),
-                (RelationKind::Process, Some(Relation::Process(_))) => true,
-                (RelationKind::Source | RelationKind::Table, Some(Relation::Source(source))) => {
-                    source.is_table == (kind == RelationKind::Table)
-                }
-                (RelationKind::View, Some(Relation::View(view))) => view.materialized.is_none(),
-                (RelationKind::MaterializedView, Some(Relation::View(view))) => view.materialized.is_some(),
-                _ => false,
-            };
         let what = kind.keyword().to_lowercase();
         let none = if kind == RelationKind::Places { "are" } else { "is" };
         let missing = format!("there {none} no {what} '{name}'");
-        match is_there {
+        match self.is_defined(kind, name.as_str()) {
             false if if_exists => Ok(Reply::Done(missing)),
-            false => Err(statement.error(name.span, missing).of(Problem::UnknownRelation)),
+            false => {
+                let hint =
+                    self.kind_of(name.as_str()).map(|kind| format!("write DROP {} {name}", kind.keyword()));
+                let error = statement.error(name.span, missing).of(Problem::UnknownRelation);
+                Err(error.with_optional_hint(hint))
+            }
             true => {
                 match kind {
                     RelationKind::Places => drop(self.catalog.places.remove(name.as_str())),
@@ -258,6 +248,41 @@ impl Planner {
                 Ok(Reply::Done(format!("{what} {name} dropped")))
             }
         }
+    }
+}
+
+impl Planner {
+    /// Whether something of this kind has this name, or would have it if its definition had not failed.
+    fn is_defined(&self, kind: RelationKind, name: &str) -> bool {
+        let failed = self.catalog.failed(kind, name).and_then(|failed| failed.defines.as_ref());
+        let is_there = match (kind, self.catalog.relations.get(name)) {
+            (RelationKind::Sink, _) => self.catalog.sinks.contains_key(name),
+            (RelationKind::Pool, _) => self.catalog.pools.contains_key(name),
+            (RelationKind::Places, _) => self.catalog.places.contains_key(name),
+            (RelationKind::Process, Some(Relation::Process(_))) => true,
+            (RelationKind::Source | RelationKind::Table, Some(Relation::Source(source))) => {
+                source.is_table == (kind == RelationKind::Table)
+            }
+            (RelationKind::View, Some(Relation::View(view))) => view.materialized.is_none(),
+            (RelationKind::MaterializedView, Some(Relation::View(view))) => view.materialized.is_some(),
+            _ => false,
+        };
+        is_there || failed.is_some_and(|(own, _)| *own == kind)
+    }
+
+    /// What has this name.
+    fn kind_of(&self, name: &str) -> Option<RelationKind> {
+        let kinds = [
+            RelationKind::Source,
+            RelationKind::Table,
+            RelationKind::View,
+            RelationKind::MaterializedView,
+            RelationKind::Process,
+            RelationKind::Sink,
+            RelationKind::Pool,
+            RelationKind::Places,
+        ];
+        kinds.into_iter().find(|kind| self.is_defined(*kind, name))
     }
 }
 
