@@ -135,7 +135,7 @@ fn a_hundred_clients_get_their_answers_beside_those_that_want_everything() {
         drop(unread);
         tokio::task::spawn_blocking(move || server.stop()).await.unwrap();
         for task in tasks {
-            // A connection whose session has not ended after two seconds is closed without a word.
+            // A connection whose session has not ended after two seconds is closed silently.
             let ended = task.await.unwrap();
             assert!([Some(None), Some(Some(SqlState::ADMIN_SHUTDOWN))].contains(&ended), "{ended:?}");
         }

@@ -238,7 +238,8 @@ fn a_view_over_a_view_that_runs_reads_its_rows() {
         let view = format!("CREATE MATERIALIZED VIEW recent AS SELECT * FROM cars{options}");
         execute(&mut planner, &view).unwrap();
         execute(&mut planner, "CREATE VIEW later AS SELECT id, vid, x FROM recent WHERE id >= 10").unwrap();
-        let joined = "CREATE VIEW twice AS SELECT a.id, b.vid FROM later AS a JOIN recent AS b ON a.id = b.id WHERE a.x > 20";
+        let joined =
+            "CREATE VIEW twice AS SELECT a.id, b.vid FROM later a JOIN recent b ON a.id = b.id AND a.x > 20";
         execute(&mut planner, joined).unwrap();
         run(&mut planner);
         for (of_views, of_rows) in [
