@@ -245,11 +245,18 @@ fn durable_queries_read_a_source_once_and_agree_on_its_cycles() {
     let read = |session: &mut Session| {
         numbers(session, "SELECT CAST(n - total AS BIGINT) AS d FROM a CROSS JOIN b WHERE n = 1000")
     };
+    // Together they cannot be read while one of them has no cycle.
+    let have_begun = |session: &mut Session| {
+        let views = ["SELECT n FROM a", "SELECT CAST(total AS BIGINT) AS n FROM b"];
+        views.iter().all(|view| !numbers(session, view).is_empty())
+    };
+    until("both have begun", || have_begun(&mut session));
     until("both have every row", || read(&mut session) == [0]);
     assert_eq!(database.sources[0].opened.load(Ordering::SeqCst), 1);
     let cycle = runtime.clock().cycle();
     drop((session, runtime));
     let (runtime, mut session) = database.open();
+    until("both have begun again", || have_begun(&mut session));
     until("they come back", || read(&mut session) == [0]);
     assert!(runtime.clock().cycle() >= cycle, "the numbers of cycles go on");
     assert_eq!(database.sources[0].opened.load(Ordering::SeqCst), 2, "once in each run");
