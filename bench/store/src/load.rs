@@ -8,6 +8,7 @@ use tidemill_core::Cause;
 use tidemill_store::{StoreReader, StoreWriter};
 
 use crate::accounts::Accounts;
+use crate::kernel::{RunQueue, Ticks};
 use crate::questions::{KINDS, Kind, Question};
 use crate::rows::Traffic;
 
@@ -23,6 +24,8 @@ pub struct Load {
 #[derive(Clone, Default)]
 struct Times {
     took: Vec<u64>,
+    /// How much of it the thread could have run, but waited for a processor.
+    queued: Vec<u64>,
     rows: u64,
 }
 
@@ -35,6 +38,7 @@ impl Load {
         accounts: &Accounts,
     ) -> Result<(), Cause> {
         let (end, reader, cars) = (AtomicBool::new(false), writer.reader(), traffic.cars());
+        let before = Ticks::now();
         let (stored, asked) = thread::scope(|scope| {
             let ask = |number: usize| {
                 let (end, reader) = (&end, reader.clone());
@@ -49,6 +53,8 @@ impl Load {
             (stored, readers.into_iter().map(join).collect::<Result<Vec<_>, Cause>>())
         });
         print_stored(stored?, self.cycle_rows);
+        let (used, stolen) = Ticks::now().since(before);
+        println!("  processors used {:.1} %, taken by the host {:.1} %", used * 100.0, stolen * 100.0);
         print_asked(&asked?, self.seconds);
         Ok(())
     }
@@ -80,9 +86,11 @@ fn ask_until(
     cars: u64,
 ) -> Result<Vec<Times>, Cause> {
     let mut times = vec![Times::default(); KINDS.len()];
+    let run_queue = RunQueue::of_this_thread();
     for number in 0.. {
         for (at, (kind, _)) in KINDS.into_iter().enumerate() {
             let number = number * 64 + reader as u64;
+            let queued = run_queue.waited_ns();
             let start = Instant::now();
             let version = match kind {
                 Kind::PathAsOf => {
@@ -100,6 +108,7 @@ fn ask_until(
             let question = Question::new(kind, number, latest, cars, accounts.cars);
             let found = question.ask(&version, accounts)?;
             times[at].took.push(start.elapsed().as_nanos() as u64);
+            times[at].queued.push(run_queue.waited_ns() - queued);
             times[at].rows += found.work.rows_found;
         }
         if end.load(Ordering::Relaxed) {
@@ -124,21 +133,38 @@ fn print_stored((mut took, all): (Vec<u64>, Duration), cycle_rows: usize) {
 }
 
 fn print_asked(asked: &[Vec<Times>], seconds: u64) {
+    if asked.is_empty() {
+        return;
+    }
+    let names = ["p50", "p99", "max", "alone", "alone", "queue", "", ""];
+    let parts = ["", "", "", "p50", "p99", "p99", "/s", "rows"];
+    for line in [names, parts] {
+        println!("  {:<30}{}", "", line.map(|name| format!("{name:>10}")).concat());
+    }
     for (at, (_, name)) in KINDS.into_iter().enumerate() {
-        let mut took: Vec<u64> = asked.iter().flat_map(|times| times[at].took.iter().copied()).collect();
+        let all = |what: fn(&Times) -> Vec<u64>| {
+            let mut all: Vec<u64> = asked.iter().flat_map(|times| what(&times[at])).collect();
+            all.sort_unstable();
+            all
+        };
+        let (took, queued, alone) =
+            (all(|times| times.took.clone()), all(|times| times.queued.clone()), all(Times::alone));
         if took.is_empty() {
             continue;
         }
-        took.sort_unstable();
         let rows: u64 = asked.iter().map(|times| times[at].rows).sum();
-        println!(
-            "  {name:<30} p50 {:>9} p99 {:>9} max {:>9}  {:>7.0}/s, {:.1} rows each",
-            quantile(&took, 0.5),
-            quantile(&took, 0.99),
-            quantile(&took, 1.0),
-            took.len() as f64 / seconds as f64,
-            rows as f64 / took.len() as f64
-        );
+        let count = took.len() as f64;
+        let times =
+            [(&took, 0.5), (&took, 0.99), (&took, 1.0), (&alone, 0.5), (&alone, 0.99), (&queued, 0.99)];
+        let times = times.map(|(times, share)| format!("{:>10}", quantile(times, share))).concat();
+        println!("  {name:<30}{times}{:>10.0}{:>10.1}", count / seconds as f64, rows as f64 / count);
+    }
+}
+
+impl Times {
+    /// How long each took without waiting for a processor.
+    fn alone(&self) -> Vec<u64> {
+        self.took.iter().zip(&self.queued).map(|(took, queued)| took.saturating_sub(*queued)).collect()
     }
 }
 

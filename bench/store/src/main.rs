@@ -5,6 +5,7 @@
 
 mod accounts;
 mod check;
+mod kernel;
 mod load;
 mod questions;
 mod rows;
