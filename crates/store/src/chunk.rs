@@ -32,7 +32,7 @@ pub(crate) struct Chunk {
 
 /// The times of a chunk's rows.
 pub(crate) struct Times {
-    values: ScalarBuffer<i64>,
+    pub values: ScalarBuffer<i64>,
     nulls: Option<NullBuffer>,
     /// The least and the largest; the other way round if all are NULL.
     pub range: (i64, i64),
@@ -127,7 +127,7 @@ impl Chunk {
     /// Sorts its rows by their points.
     pub fn complete(&mut self) {
         if let Some(points) = self.points.as_mut().filter(|points| points.grid.is_none()) {
-            points.grid = Some(Grid::new(&points.x, &points.y, &points.area));
+            points.grid = Grid::new(&points.x, &points.y, &points.area);
             self.bytes = self.count_bytes();
         }
     }

@@ -154,7 +154,8 @@ fn replaced(before: &Version, new: &Version) -> Result<(Vec<RecordBatch>, Vec<Re
             }
         }
     }
-    Ok((before.gather(removed, &all)?, new.gather(added, &all)?))
+    let (removed, added) = (before.gather(removed, &all)?, new.gather(added, &all)?);
+    Ok((Vec::from_iter(removed), Vec::from_iter(added)))
 }
 
 /// The row with the same key that a version shows.

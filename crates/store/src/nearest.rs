@@ -6,8 +6,14 @@ use std::collections::BinaryHeap;
 use tidemill_core::Cause;
 
 use crate::area::{Area, distance};
-use crate::selection::{SelectedRows, Selection};
+use crate::gather::found;
+use crate::grid::Grid;
+use crate::scan::Part;
+use crate::selection::{SelectedRows, Selection, Work};
 use crate::version::{StoredRow, Version};
+
+/// How often it looks farther for a distance to begin with.
+const LOOKS_MAX: usize = 6;
 
 /// A row that is among the nearest so far. The farthest is the greatest; of equal distances the later one.
 struct Candidate<'a> {
@@ -54,32 +60,31 @@ impl Version {
         let mut work = self.work();
         let mut nearest: BinaryHeap<Candidate<'_>> = BinaryHeap::new();
         // Chunks whose points may be nearest come first, so that most others need not be read.
-        let area_of = |part: &(&std::sync::Arc<crate::chunk::Chunk>, usize, usize)| {
-            part.0.points.as_ref().map_or(f64::INFINITY, |points| points.area.distance_from(to.0, to.1))
+        let area_of = |part: &Part<'_>| {
+            let points = part.chunk.points.as_ref();
+            points.map_or(f64::INFINITY, |points| points.area.distance_from(to.0, to.1))
         };
-        let mut parts: Vec<_> = self.parts().map(|part| (area_of(&part), part)).collect();
+        let mut parts: Vec<_> = self.parts(selection).map(|part| (area_of(&part), part)).collect();
         parts.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let mut at_most = f64::INFINITY;
+        if let Some((_, sorted)) = parts.iter().find(|(_, part)| grid_of(part).is_some()) {
+            at_most = self.nearest_are_within(sorted, to, rows_max, selection, &mut work)?;
+        }
         for (at_least, part) in parts {
-            let chunk = part.0;
             let farthest = match nearest.len() == rows_max {
-                true => nearest.peek().map_or(f64::NEG_INFINITY, |candidate| candidate.distance),
-                false => f64::INFINITY,
+                true => nearest.peek().map_or(f64::NEG_INFINITY, |candidate| candidate.distance.min(at_most)),
+                false => at_most,
             };
             if at_least > farthest {
                 break;
             }
-            let within = match farthest.is_finite() {
-                true => Area::around(to.0, to.1, farthest),
-                false => Area::EVERYWHERE,
-            };
-            let area = selection.area.map_or(within, |area| area.and(&within));
-            let selection = Selection { area: Some(area), ..selection.clone() };
-            let Some(points) = &chunk.points else { continue };
-            self.visit_part(part, &selection, &mut work, &mut |stored| {
+            let Some(points) = &part.chunk.points else { continue };
+            let area = within(to, farthest, selection);
+            self.visit_part(part, selection, Some(&area), &mut work, &mut |stored| {
                 let row = stored.row;
                 let distance = distance((points.x[row], points.y[row]), to);
                 // A row of a table may have been stored again; its key came first only once.
-                let number = stored.ordinal().unwrap_or(chunk.first + row as u64);
+                let number = stored.ordinal().unwrap_or(part.chunk.first + row as u64);
                 nearest.push(Candidate { distance, number, stored });
                 if nearest.len() > rows_max {
                     nearest.pop();
@@ -89,7 +94,54 @@ impl Version {
         let nearest = nearest.into_sorted_vec();
         let rows: Vec<StoredRow<'_>> = nearest.iter().map(|candidate| candidate.stored).collect();
         let batches = self.gather_in_order(&rows, selection)?;
-        work.rows_found = rows.len() as u64;
-        Ok(SelectedRows { batches, work })
+        Ok(found(batches, work))
     }
+
+    /// A distance within which there are as many rows of this part: it looks near the point first, and then farther away.
+    /// Infinity if it finds none.
+    fn nearest_are_within(
+        &self,
+        part: &Part<'_>,
+        to: (f64, f64),
+        rows_max: usize,
+        selection: &Selection,
+        work: &mut Work,
+    ) -> Result<f64, Cause> {
+        let Some(points) = part.chunk.points.as_ref().filter(|_| rows_max > 0) else {
+            return Ok(f64::INFINITY);
+        };
+        let (width, height) = (points.area.x.1 - points.area.x.0, points.area.y.1 - points.area.y.0);
+        let share = (rows_max as f64 / part.chunk.len() as f64).sqrt();
+        let mut far = points.area.distance_from(to.0, to.1).max(0.0) + share * width.max(height) / 4.0;
+        for _ in 0..LOOKS_MAX {
+            if !far.is_finite() {
+                break;
+            }
+            let (mut distances, mut look) = (Vec::new(), Work::default());
+            let area = within(to, far, selection);
+            self.visit_part(*part, selection, Some(&area), &mut look, &mut |stored| {
+                distances.push(distance((points.x[stored.row], points.y[stored.row]), to));
+            })?;
+            work.rows_examined += look.rows_examined;
+            if distances.len() >= rows_max {
+                let (_, farthest, _) = distances.select_nth_unstable_by(rows_max - 1, f64::total_cmp);
+                return Ok(*farthest);
+            }
+            far *= 3.0;
+        }
+        Ok(f64::INFINITY)
+    }
+}
+
+fn grid_of<'a>(part: &Part<'a>) -> Option<&'a Grid> {
+    part.chunk.points.as_ref()?.grid.as_ref()
+}
+
+/// The box of the points that are at most this far away and meet the condition.
+fn within(to: (f64, f64), farthest: f64, selection: &Selection) -> Area {
+    let within = match farthest.is_finite() {
+        true => Area::around(to.0, to.1, farthest),
+        false => Area::EVERYWHERE,
+    };
+    selection.area.map_or(within, |area| area.and(&within))
 }

@@ -16,8 +16,8 @@ impl StoreWriter {
         }
         let retention = &self.shared.config.retention;
         let oldest = retention.time.map_or(i64::MIN, |time| self.latest.saturating_sub(time));
-        let mut at = self.chunks.complete.partition_point(|chunk| chunk.first < self.first);
-        while let Some(chunk) = self.chunks.complete.get(at) {
+        let mut at = self.chunks.complete.as_slice().partition_point(|chunk| chunk.first < self.first);
+        while let Some(chunk) = self.chunks.complete.as_slice().get(at) {
             let is_old = chunk.times.as_ref().is_some_and(|times| times.range.1 < oldest);
             let is_too_many = self.next - self.first > retention.rows_max as u64;
             let is_too_much = self.shown_bytes + self.open_bytes() > retention.bytes_max / 8 * 7;
@@ -61,10 +61,10 @@ impl StoreWriter {
     /// Frees the chunks that no version needs.
     fn release(&mut self) {
         let held = self.held_from();
-        let free = self.chunks.complete.partition_point(|chunk| chunk.end() <= held);
+        let free = self.chunks.complete.as_slice().partition_point(|chunk| chunk.end() <= held);
         if free > 0 {
             let chunks = Arc::make_mut(&mut self.chunks.complete);
-            self.complete_bytes -= chunks.drain(..free).map(|chunk| chunk.bytes()).sum::<usize>();
+            self.complete_bytes -= chunks.remove_oldest(free).map(|chunk| chunk.bytes()).sum::<usize>();
         }
     }
 

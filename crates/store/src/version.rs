@@ -1,18 +1,16 @@
 //! A version of a store: its rows after some cycle. It does not change.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
+use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
-use arrow_select::interleave::interleave;
-use arrow_select::take::take;
 use tidemill_core::Cause;
 
-use crate::chunk::{Chunk, batch_of, too_large};
+use crate::chunk::{Chunk, too_large};
 use crate::chunk_list::ChunkList;
 use crate::config::{Contents, StoreConfig};
+use crate::gather::found;
 use crate::keys::KeyEquality;
 use crate::selection::{SelectedRows, Selection, Work};
 use crate::store_state::{Published, StoreState};
@@ -69,16 +67,6 @@ impl Version {
 
     pub(crate) fn chunks(&self) -> &ChunkList {
         &self.published.chunks
-    }
-
-    /// The chunks that have rows of this version, each with the range of them.
-    pub(crate) fn parts(&self) -> impl DoubleEndedIterator<Item = (&Arc<Chunk>, usize, usize)> {
-        let chunks = self.chunks().iter();
-        let chunks = chunks.filter(|chunk| chunk.first < self.end && chunk.end() > self.first);
-        chunks.map(|chunk| {
-            let start = self.first.saturating_sub(chunk.first) as usize;
-            (chunk, start, (self.end.min(chunk.end()) - chunk.first) as usize)
-        })
     }
 
     /// The rows that meet these conditions, in order: as they came; for a table as their keys first came.
@@ -152,79 +140,11 @@ impl Version {
     }
 
     pub(crate) fn work(&self) -> Work {
-        Work { chunks: self.parts().count(), rows: self.stored_rows(), ..Work::default() }
+        let chunks = self.chunks().count(self.first, self.end);
+        Work { chunks, rows: self.stored_rows(), ..Work::default() }
     }
 
-    /// Gives each row that meets the conditions, without the index of keys.
-    pub(crate) fn visit<'a>(
-        &'a self,
-        selection: &Selection,
-        work: &mut Work,
-        mut visit: impl FnMut(StoredRow<'a>),
-    ) -> Result<(), Cause> {
-        for part in self.parts() {
-            self.visit_part(part, selection, work, &mut visit)?;
-        }
-        Ok(())
-    }
-
-    /// Gives each row of a part that meets the conditions.
-    pub(crate) fn visit_part<'a>(
-        &self,
-        (chunk, start, end): (&'a Arc<Chunk>, usize, usize),
-        selection: &Selection,
-        work: &mut Work,
-        visit: &mut impl FnMut(StoredRow<'a>),
-    ) -> Result<(), Cause> {
-        let area = selection.area.as_ref();
-        if !chunk.may_be_in_time(selection.time) || !chunk.may_be_in_area(area) {
-            return Ok(());
-        }
-        let is_key = match &selection.key {
-            None => None,
-            Some(key) => Some(self.equality(chunk, key)?),
-        };
-        work.chunks_read += 1;
-        let mut examine = |row: usize| {
-            work.rows_examined += 1;
-            let is_wanted = chunk.is_shown(row, self.cycle)
-                && chunk.is_in_time(row, selection.time)
-                && chunk.is_in_area(row, area)
-                && is_key.as_ref().is_none_or(|is_key| is_key(row));
-            if is_wanted {
-                visit(StoredRow { chunk, row });
-            }
-        };
-        let grid = chunk.points.as_ref().and_then(|points| points.grid.as_ref());
-        match (area, grid) {
-            (Some(area), Some(grid)) => {
-                let mut rows = Vec::new();
-                grid.visit(area, |row| rows.push(row));
-                rows.retain(|row| (start..end).contains(row));
-                rows.sort_unstable();
-                rows.into_iter().for_each(&mut examine);
-            }
-            _ => (start..end).for_each(&mut examine),
-        }
-        Ok(())
-    }
-
-    /// Whether rows of a chunk have this key.
-    fn equality(
-        &self,
-        chunk: &Arc<Chunk>,
-        key: &[ArrayRef],
-    ) -> Result<impl Fn(usize) -> bool + use<>, Cause> {
-        let Some(hasher) = &self.shared.hasher else { return Err(no_key()) };
-        let keys = hasher.key_of(&chunk.rows);
-        self.check_key(key, &keys)?;
-        let hashes = hasher.hashes(&keys, chunk.len())?;
-        let wanted = hasher.hashes(key, 1)?[0];
-        let equality = KeyEquality::new(hasher, &keys, key)?;
-        Ok(move |row: usize| hashes[row] == wanted && equality.is_equal(row, 0))
-    }
-
-    fn check_key(&self, key: &[ArrayRef], columns: &[ArrayRef]) -> Result<(), Cause> {
+    pub(crate) fn check_key(&self, key: &[ArrayRef], columns: &[ArrayRef]) -> Result<(), Cause> {
         let fits = key.len() == columns.len()
             && key
                 .iter()
@@ -292,95 +212,8 @@ impl Version {
         }
         Some(next)
     }
-
-    /// All rows that meet the conditions, chunk by chunk, without copying chunks of which all rows do.
-    fn scan_stream(&self, selection: &Selection, mut work: Work) -> Result<SelectedRows, Cause> {
-        let mut batches = Vec::new();
-        for part in self.parts() {
-            let (chunk, start, end) = part;
-            if selection.key.is_none() && chunk.is_all_in(selection.time, selection.area.as_ref()) {
-                work.chunks_read += 1;
-                batches.push(projected(&chunk.rows.slice(start, end - start), selection)?);
-                continue;
-            }
-            let mut rows = Vec::new();
-            self.visit_part(part, selection, &mut work, &mut |stored| rows.push(stored.row as u32))?;
-            batches.extend(taken(chunk, rows, selection)?);
-        }
-        Ok(found(batches, work))
-    }
-
-    /// These rows as a batch, if there are any: those of a table in the order of their keys.
-    pub(crate) fn gather(
-        &self,
-        mut stored: Vec<StoredRow<'_>>,
-        selection: &Selection,
-    ) -> Result<Vec<RecordBatch>, Cause> {
-        if self.shared.config.contents == Contents::LastOfKey {
-            stored.sort_by_cached_key(StoredRow::ordinal);
-        }
-        self.gather_in_order(&stored, selection)
-    }
-
-    pub(crate) fn gather_in_order(
-        &self,
-        stored: &[StoredRow<'_>],
-        selection: &Selection,
-    ) -> Result<Vec<RecordBatch>, Cause> {
-        if stored.is_empty() {
-            return Ok(Vec::new());
-        }
-        let used: BTreeSet<u64> = stored.iter().map(|row| row.chunk.first).collect();
-        let firsts: Vec<u64> = used.into_iter().collect();
-        let mut chunks: Vec<Option<&Arc<Chunk>>> = vec![None; firsts.len()];
-        let mut indices = Vec::with_capacity(stored.len());
-        for row in stored {
-            let index = firsts.partition_point(|first| *first < row.chunk.first);
-            chunks[index] = Some(row.chunk);
-            indices.push((index, row.row));
-        }
-        let chunks: Vec<&Arc<Chunk>> = chunks.into_iter().flatten().collect();
-        let schema = schema_of(&self.shared.config.schema, selection)?;
-        let all: Vec<usize> = (0..self.shared.config.schema.fields().len()).collect();
-        let wanted = selection.columns.as_ref().unwrap_or(&all);
-        let column = |index: &usize| {
-            let columns: Vec<_> = chunks.iter().map(|chunk| chunk.rows.column(*index).as_ref()).collect();
-            interleave(&columns, &indices).map_err(|error| too_large(&error))
-        };
-        let columns = wanted.iter().map(column).collect::<Result<Vec<_>, Cause>>()?;
-        Ok(vec![batch_of(&schema, columns, stored.len())?])
-    }
 }
 
-fn found(batches: Vec<RecordBatch>, mut work: Work) -> SelectedRows {
-    work.rows_found = batches.iter().map(|rows| rows.num_rows() as u64).sum();
-    SelectedRows { batches, work }
-}
-
-pub(crate) fn schema_of(schema: &SchemaRef, selection: &Selection) -> Result<SchemaRef, Cause> {
-    let Some(columns) = &selection.columns else { return Ok(schema.clone()) };
-    let projected = schema.project(columns);
-    projected.map(Arc::new).map_err(|error| Cause::bug(error.to_string()).with_source(error))
-}
-
-fn projected(rows: &RecordBatch, selection: &Selection) -> Result<RecordBatch, Cause> {
-    let Some(columns) = &selection.columns else { return Ok(rows.clone()) };
-    rows.project(columns).map_err(|error| Cause::bug(error.to_string()).with_source(error))
-}
-
-/// These rows of a chunk, if there are any.
-fn taken(chunk: &Chunk, rows: Vec<u32>, selection: &Selection) -> Result<Option<RecordBatch>, Cause> {
-    if rows.is_empty() {
-        return Ok(None);
-    }
-    let of_chunk = projected(&chunk.rows, selection)?;
-    let count = rows.len();
-    let rows = UInt32Array::from(rows);
-    let take = |column: &ArrayRef| take(column, &rows, None).map_err(|error| too_large(&error));
-    let columns = of_chunk.columns().iter().map(take).collect::<Result<Vec<_>, Cause>>()?;
-    batch_of(&of_chunk.schema(), columns, count).map(Some)
-}
-
-fn no_key() -> Cause {
+pub(crate) fn no_key() -> Cause {
     Cause::bug("a store without a key was asked for a key")
 }

@@ -313,7 +313,9 @@ impl StoreWriter {
         while self.shared.config.contents == Contents::LastOfKey
             && self.next - self.cleaned > 2 * self.keys + SPARE_ROWS
         {
-            let Some(chunk) = self.chunks.complete.iter().find(|chunk| chunk.first >= self.cleaned) else {
+            let Some(chunk) =
+                self.chunks.complete.as_slice().iter().find(|chunk| chunk.first >= self.cleaned)
+            else {
                 break;
             };
             self.cleaned = chunk.end();
@@ -354,7 +356,7 @@ impl StoreWriter {
         };
         StoreStatistics {
             rows,
-            chunks: self.chunks.complete.len() + self.chunks.open.len(),
+            chunks: self.chunks.complete.as_slice().len() + self.chunks.open.len(),
             bytes: self.bytes(),
             index_bytes: self.index.as_ref().map_or(0, KeyIndexWriter::bytes),
             versions: self.marks.len(),

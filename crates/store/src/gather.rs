@@ -1,0 +1,123 @@
+//! Copies rows that were found into batches.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
+use arrow_schema::SchemaRef;
+use arrow_select::interleave::interleave;
+use arrow_select::take::take;
+use tidemill_core::Cause;
+
+use crate::chunk::{Chunk, batch_of, too_large};
+use crate::config::Contents;
+use crate::scan::Part;
+use crate::selection::{SelectedRows, Selection, Work};
+use crate::version::{StoredRow, Version};
+
+/// Rows of several chunks become one batch up to this many rows, or bytes of their chunks.
+const BATCH_ROWS: usize = 1 << 13;
+const BATCH_BYTES: usize = 64 << 20;
+
+impl Version {
+    /// All rows that meet the conditions, chunk by chunk, without copying chunks of which all rows do.
+    pub(crate) fn scan_stream(&self, selection: &Selection, mut work: Work) -> Result<SelectedRows, Cause> {
+        let mut batches = Vec::new();
+        let (mut stored, mut bytes) = (Vec::new(), 0);
+        for part in self.parts(selection) {
+            let Part { chunk, start, end } = part;
+            let area = selection.area.as_ref();
+            let is_whole = selection.key.is_none() && chunk.is_all_in(selection.time, area);
+            if !is_whole {
+                let before = stored.len();
+                self.visit_part(part, selection, area, &mut work, &mut |row| stored.push(row))?;
+                bytes += (stored.len() - before) * (chunk.bytes() / chunk.len());
+            }
+            if is_whole || stored.len() >= BATCH_ROWS || bytes >= BATCH_BYTES {
+                batches.extend(self.gather_in_order(&stored, selection)?);
+                stored.clear();
+                bytes = 0;
+            }
+            if is_whole {
+                work.chunks_read += 1;
+                batches.push(projected(&chunk.rows.slice(start, end - start), selection)?);
+            }
+        }
+        batches.extend(self.gather_in_order(&stored, selection)?);
+        Ok(found(batches, work))
+    }
+
+    /// These rows as a batch, if there are any: those of a table in the order of their keys.
+    pub(crate) fn gather(
+        &self,
+        mut stored: Vec<StoredRow<'_>>,
+        selection: &Selection,
+    ) -> Result<Option<RecordBatch>, Cause> {
+        if self.shared.config.contents == Contents::LastOfKey {
+            stored.sort_by_cached_key(StoredRow::ordinal);
+        }
+        self.gather_in_order(&stored, selection)
+    }
+
+    pub(crate) fn gather_in_order(
+        &self,
+        stored: &[StoredRow<'_>],
+        selection: &Selection,
+    ) -> Result<Option<RecordBatch>, Cause> {
+        let Some(first) = stored.first() else { return Ok(None) };
+        let mut chunks: Vec<&Arc<Chunk>> = vec![first.chunk];
+        let mut places = HashMap::from([(first.chunk.first, 0)]);
+        let mut last = (first.chunk.first, 0);
+        let mut indices = Vec::with_capacity(stored.len());
+        for row in stored {
+            if row.chunk.first != last.0 {
+                let place = *places.entry(row.chunk.first).or_insert(chunks.len());
+                if place == chunks.len() {
+                    chunks.push(row.chunk);
+                }
+                last = (row.chunk.first, place);
+            }
+            indices.push((last.1, row.row));
+        }
+        let schema = schema_of(&self.shared.config.schema, selection)?;
+        let columns = match chunks.as_slice() {
+            [only] => taken(only, stored, selection)?,
+            _ => {
+                let all: Vec<usize> = (0..self.shared.config.schema.fields().len()).collect();
+                let column = |index: &usize| {
+                    let columns: Vec<_> =
+                        chunks.iter().map(|chunk| chunk.rows.column(*index).as_ref()).collect();
+                    interleave(&columns, &indices).map_err(|error| too_large(&error))
+                };
+                let wanted = selection.columns.as_ref().unwrap_or(&all);
+                wanted.iter().map(column).collect::<Result<Vec<_>, Cause>>()?
+            }
+        };
+        batch_of(&schema, columns, stored.len()).map(Some)
+    }
+}
+
+pub(crate) fn found(batches: impl IntoIterator<Item = RecordBatch>, mut work: Work) -> SelectedRows {
+    let batches: Vec<RecordBatch> = batches.into_iter().collect();
+    work.rows_found = batches.iter().map(|rows| rows.num_rows() as u64).sum();
+    SelectedRows { batches, work }
+}
+
+fn schema_of(schema: &SchemaRef, selection: &Selection) -> Result<SchemaRef, Cause> {
+    let Some(columns) = &selection.columns else { return Ok(schema.clone()) };
+    let projected = schema.project(columns);
+    projected.map(Arc::new).map_err(|error| Cause::bug(error.to_string()).with_source(error))
+}
+
+fn projected(rows: &RecordBatch, selection: &Selection) -> Result<RecordBatch, Cause> {
+    let Some(columns) = &selection.columns else { return Ok(rows.clone()) };
+    rows.project(columns).map_err(|error| Cause::bug(error.to_string()).with_source(error))
+}
+
+/// The columns of these rows of one chunk.
+fn taken(chunk: &Chunk, stored: &[StoredRow<'_>], selection: &Selection) -> Result<Vec<ArrayRef>, Cause> {
+    let of_chunk = projected(&chunk.rows, selection)?;
+    let rows: UInt32Array = stored.iter().map(|row| row.row as u32).collect::<Vec<_>>().into();
+    let take = |column: &ArrayRef| take(column, &rows, None).map_err(|error| too_large(&error));
+    of_chunk.columns().iter().map(take).collect()
+}
