@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tidemill_core::Cause;
-use tidemill_store::{StoreReader, StoreWriter};
+use tidemill_store::{ReaderTurns, StoreReader, StoreWriter};
 
 use crate::accounts::Accounts;
 use crate::kernel::{RunQueue, Ticks};
@@ -18,14 +18,17 @@ pub struct Load {
     pub cycle_rows: usize,
     pub seconds: u64,
     pub readers: usize,
+    pub turns: ReaderTurns,
 }
 
 /// How long each question of a kind took, in nanoseconds, and how many rows it found.
 #[derive(Clone, Default)]
 struct Times {
     took: Vec<u64>,
-    /// How much of it the thread could have run, but waited for a processor.
+    /// How much of it the thread waited for a processor, once it had its turn.
     queued: Vec<u64>,
+    /// How much of it other readers computed instead.
+    waited: Vec<u64>,
     rows: u64,
 }
 
@@ -42,7 +45,7 @@ impl Load {
         let (stored, asked) = thread::scope(|scope| {
             let ask = |number: usize| {
                 let (end, reader) = (&end, reader.clone());
-                scope.spawn(move || ask_until(end, number, &reader, accounts, cars))
+                scope.spawn(move || ask_until(end, number, &reader, accounts, (cars, &self.turns)))
             };
             let readers: Vec<_> = (0..self.readers).map(ask).collect();
             let stored = self.store(writer, traffic);
@@ -83,15 +86,18 @@ fn ask_until(
     reader: usize,
     store: &StoreReader,
     accounts: &Accounts,
-    cars: u64,
+    (cars, turns): (u64, &ReaderTurns),
 ) -> Result<Vec<Times>, Cause> {
     let mut times = vec![Times::default(); KINDS.len()];
     let run_queue = RunQueue::of_this_thread();
     for number in 0.. {
         for (at, (kind, _)) in KINDS.into_iter().enumerate() {
             let number = number * 64 + reader as u64;
-            let queued = run_queue.waited_ns();
             let start = Instant::now();
+            // One row that the index leads to costs less than a turn.
+            let mut turn = if kind.is_of_one_row() { None } else { Some(turns.begin(&mut || false)?) };
+            let mut waited = start.elapsed();
+            let queued = run_queue.waited_ns();
             let version = match kind {
                 Kind::PathAsOf => {
                     let newest = store.cycles().map_or(0, |(_, newest)| newest);
@@ -106,9 +112,16 @@ fn ask_until(
             // The time of a report is its number, and so is the end of a version.
             let latest = version.end() as i64;
             let question = Question::new(kind, number, latest, cars, accounts.cars);
-            let found = question.ask(&version, accounts)?;
+            let found = question.ask(&version, accounts, &mut || {
+                let before = Instant::now();
+                turn.as_mut().map_or(Ok(()), |turn| turn.go_on(&mut || false))?;
+                waited += before.elapsed();
+                Ok(())
+            })?;
             times[at].took.push(start.elapsed().as_nanos() as u64);
             times[at].queued.push(run_queue.waited_ns() - queued);
+            drop(turn);
+            times[at].waited.push(waited.as_nanos() as u64);
             times[at].rows += found.work.rows_found;
         }
         if end.load(Ordering::Relaxed) {
@@ -136,8 +149,8 @@ fn print_asked(asked: &[Vec<Times>], seconds: u64) {
     if asked.is_empty() {
         return;
     }
-    let names = ["p50", "p99", "max", "alone", "alone", "queue", "", ""];
-    let parts = ["", "", "", "p50", "p99", "p99", "/s", "rows"];
+    let names = ["p50", "p99", "max", "alone", "alone", "queue", "turn", "", ""];
+    let parts = ["", "", "", "p50", "p99", "p99", "p99", "/s", "rows"];
     for line in [names, parts] {
         println!("  {:<30}{}", "", line.map(|name| format!("{name:>10}")).concat());
     }
@@ -147,24 +160,36 @@ fn print_asked(asked: &[Vec<Times>], seconds: u64) {
             all.sort_unstable();
             all
         };
-        let (took, queued, alone) =
-            (all(|times| times.took.clone()), all(|times| times.queued.clone()), all(Times::alone));
+        let (took, alone) = (all(|times| times.took.clone()), all(Times::alone));
+        let (queued, waited) = (all(|times| times.queued.clone()), all(|times| times.waited.clone()));
         if took.is_empty() {
             continue;
         }
         let rows: u64 = asked.iter().map(|times| times[at].rows).sum();
         let count = took.len() as f64;
-        let times =
-            [(&took, 0.5), (&took, 0.99), (&took, 1.0), (&alone, 0.5), (&alone, 0.99), (&queued, 0.99)];
+        let times = [
+            (&took, 0.5),
+            (&took, 0.99),
+            (&took, 1.0),
+            (&alone, 0.5),
+            (&alone, 0.99),
+            (&queued, 0.99),
+            (&waited, 0.99),
+        ];
         let times = times.map(|(times, share)| format!("{:>10}", quantile(times, share))).concat();
         println!("  {name:<30}{times}{:>10.0}{:>10.1}", count / seconds as f64, rows as f64 / count);
     }
 }
 
 impl Times {
-    /// How long each took without waiting for a processor.
+    /// How long each took without waiting for a processor or a turn.
     fn alone(&self) -> Vec<u64> {
-        self.took.iter().zip(&self.queued).map(|(took, queued)| took.saturating_sub(*queued)).collect()
+        let waited = self.queued.iter().zip(&self.waited);
+        self.took
+            .iter()
+            .zip(waited)
+            .map(|(took, (queued, waited))| took.saturating_sub(queued + waited))
+            .collect()
     }
 }
 

@@ -11,13 +11,13 @@ mod questions;
 mod rows;
 
 use std::hint::black_box;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::Parser;
 use clap::builder::RangedU64ValueParser;
 use tidemill_core::Cause;
 use tidemill_core::arrow::array::{Array, RecordBatch};
-use tidemill_store::{StoreReader, StoreWriter};
+use tidemill_store::{ReaderTurns, StoreReader, StoreWriter};
 
 use rows::{Traffic, config};
 
@@ -39,6 +39,9 @@ struct Arguments {
     /// Numbers of readers, one measurement for each.
     #[arg(long, value_delimiter = ',', default_value = "0,1,8")]
     readers: Vec<usize>,
+    /// How many readers compute at a time, as in a server; 0: all of them. Unless it is given, as many as there are processors.
+    #[arg(long)]
+    at_once: Option<usize>,
     /// How long each measurement takes.
     #[arg(long, default_value_t = 10, value_parser = RangedU64ValueParser::<u64>::new().range(1..=3600))]
     seconds: u64,
@@ -52,12 +55,11 @@ fn main() -> anyhow::Result<()> {
     let mut traffic = Traffic::new(arguments.cars);
     fill(&arguments, &mut writer, &reader, &mut traffic)?;
     let accounts = accounts::Accounts::new(arguments.cars)?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let at_once = arguments.at_once.map_or(cores, |at_once| if at_once == 0 { usize::MAX } else { at_once });
     println!(
-        "\n{} rows/s wanted, {} s each, cycles of {} rows, {} cores",
-        arguments.rate,
-        arguments.seconds,
-        arguments.cycle_rows,
-        std::thread::available_parallelism().map_or(1, |cores| cores.get())
+        "\n{} rows/s wanted, {} s each, cycles of {} rows, {cores} cores",
+        arguments.rate, arguments.seconds, arguments.cycle_rows
     );
     for readers in &arguments.readers {
         let load = load::Load {
@@ -65,8 +67,9 @@ fn main() -> anyhow::Result<()> {
             cycle_rows: arguments.cycle_rows,
             seconds: arguments.seconds,
             readers: *readers,
+            turns: ReaderTurns::new(at_once.min(*readers), Duration::from_secs(30)),
         };
-        println!("\n{readers} readers");
+        println!("\n{readers} readers, of which {} compute at a time", at_once.min(*readers));
         load.run(&mut writer, &mut traffic, &accounts)?;
     }
     Ok(())

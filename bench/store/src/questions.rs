@@ -1,7 +1,7 @@
 //! The questions that readers ask.
 
 use tidemill_core::Cause;
-use tidemill_store::{Area, SelectedRows, Selection, Version};
+use tidemill_store::{Area, Pause, SelectedRows, Selection, Version};
 
 use crate::accounts::{Accounts, DAYS, integers};
 use crate::rows::{LENGTH, SEGMENT, mixed};
@@ -18,6 +18,13 @@ pub enum Kind {
     AccidentAhead,
     Nearest,
     PathAsOf,
+}
+
+impl Kind {
+    /// Whether the index of keys leads to the only row.
+    pub fn is_of_one_row(self) -> bool {
+        matches!(self, Kind::LastPosition | Kind::Balance | Kind::Expenditures)
+    }
 }
 
 pub const KINDS: [(Kind, &str); 9] = [
@@ -67,23 +74,28 @@ impl Question {
     }
 
     /// Asks.
-    pub fn ask(&self, version: &Version, accounts: &Accounts) -> Result<SelectedRows, Cause> {
+    pub fn ask(
+        &self,
+        version: &Version,
+        accounts: &Accounts,
+        pause: &mut Pause<'_>,
+    ) -> Result<SelectedRows, Cause> {
         let all = Selection::default();
         let since = Some((self.from, i64::MAX));
         let vid = || integers([self.vid].into_iter());
         match self.kind {
             Kind::LastPosition => version.newest(&[vid()], &all),
             Kind::CarsInBox | Kind::StatisticsOfSegment | Kind::AccidentAhead => {
-                version.select(&Selection { time: since, area: Some(self.area), ..all })
+                version.select_with_pauses(&Selection { time: since, area: Some(self.area), ..all }, pause)
             }
             Kind::PathOfCar | Kind::PathAsOf => {
-                version.select(&Selection { key: Some(vec![vid()]), time: since, ..all })
+                version.select_with_pauses(&Selection { key: Some(vec![vid()]), time: since, ..all }, pause)
             }
             Kind::Balance => accounts.balances.latest().newest(&[vid()], &all),
             Kind::Expenditures => {
                 accounts.expenditures.latest().newest(&[vid(), integers([self.day].into_iter())], &all)
             }
-            Kind::Nearest => version.nearest(self.to, 5, &all),
+            Kind::Nearest => version.nearest_with_pauses(self.to, 5, &all, pause),
         }
     }
 }

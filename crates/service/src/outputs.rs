@@ -13,8 +13,7 @@ use crate::{Cancellation, Runtime};
 impl Runtime {
     /// The turns of a session's queries over tables and views.
     pub(crate) fn turns(&self, cancellation: &Cancellation) -> Arc<dyn Turns> {
-        let readers = Arc::clone(self.readers());
-        Arc::new(SessionTurns { readers, cancellation: cancellation.clone() })
+        Arc::new(SessionTurns { readers: self.readers().clone(), cancellation: cancellation.clone() })
     }
 
     /// The plan of the query that writes to this sink or view, as it was when it started, and what the query has done. `None`

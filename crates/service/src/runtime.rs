@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use tidemill_engine::{Cause, DatabaseClock, Recovered, set_aside};
-use tidemill_sql::{Catalog, Pipeline, Planner, QueryStatus, Settings, StatementKind, ViewHandle, closest};
+use tidemill_sql::{
+    Catalog, Pipeline, Planner, QueryStatus, ReaderTurns, Settings, StatementKind, ViewHandle, closest,
+};
 
 use crate::catalog_log::{CatalogLog, MemoryCatalogLog};
 use crate::catalog_record::StartedQuery;
@@ -17,7 +19,7 @@ use crate::execution::Execution;
 use crate::kept_catalog::{KeptCatalog, Start, lock};
 use crate::query::NamedQuery;
 use crate::query_state::QueryState;
-use crate::readers::Readers;
+use crate::readers::reader_turns;
 use crate::report::{Observed, QueryReport};
 use crate::user::Users;
 
@@ -45,7 +47,7 @@ struct RuntimeState {
     /// Whether nothing may be started any more.
     is_closing: AtomicBool,
     /// The queries over tables and views that sessions wait for.
-    readers: Arc<Readers>,
+    readers: ReaderTurns,
 }
 
 impl Runtime {
@@ -71,7 +73,7 @@ impl Runtime {
                 clock,
                 observed: Mutex::default(),
                 is_closing: AtomicBool::new(false),
-                readers: Arc::default(),
+                readers: reader_turns(),
             }),
         }
     }
@@ -96,7 +98,7 @@ impl Runtime {
         &self.shared.catalog
     }
 
-    pub(crate) fn readers(&self) -> &Arc<Readers> {
+    pub(crate) fn readers(&self) -> &ReaderTurns {
         &self.shared.readers
     }
 

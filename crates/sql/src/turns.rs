@@ -1,5 +1,6 @@
 //! Turns of queries that are answered at once.
 
+use datafusion::common::DataFusionError;
 use tidemill_engine::Cause;
 
 /// Says when a query may be computed that reads only tables and materialized views. Such queries are computed on the thread
@@ -37,4 +38,9 @@ impl Turn for AtOnce {
     fn go_on(&mut self) -> Result<(), Cause> {
         Ok(())
     }
+}
+
+/// A query's error if its turn ends early.
+pub(crate) fn turn_refused(cause: Cause) -> DataFusionError {
+    DataFusionError::ResourcesExhausted(cause.to_string())
 }

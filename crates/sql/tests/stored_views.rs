@@ -4,13 +4,14 @@
 mod memory_source;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use datafusion::arrow::array::{
     ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, TimestampNanosecondArray,
 };
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use tidemill_engine::{Cause, EventTime, Source};
-use tidemill_sql::{Generator, Planner, Reply, SourceDefinition, ViewHandle, parse};
+use tidemill_sql::{Generator, Planner, Reply, SourceDefinition, Turn, Turns, ViewHandle, parse};
 
 use memory_source::Batches;
 
@@ -321,6 +322,56 @@ fn only_the_chunks_that_are_needed_are_read() {
         text.contains("view recent as of cycle 120: ") && text.contains("5 found, nearest rows only"),
         "{text}"
     );
+}
+
+/// Counts the pauses of a query, and ends it at one of them.
+struct Counted {
+    pauses: Arc<AtomicUsize>,
+    pauses_max: usize,
+}
+
+impl Turns for Counted {
+    fn begin(&self) -> Result<Box<dyn Turn>, Cause> {
+        Ok(Box::new(Counted { pauses: Arc::clone(&self.pauses), ..*self }))
+    }
+}
+
+impl Turn for Counted {
+    fn go_on(&mut self) -> Result<(), Cause> {
+        match self.pauses.fetch_add(1, Ordering::Relaxed) < self.pauses_max {
+            true => Ok(()),
+            false => Err(Cause::operation("it was cancelled")),
+        }
+    }
+}
+
+#[test]
+fn a_query_pauses_while_it_looks_for_the_rows_of_a_view() {
+    let mut planner = planner();
+    let view = "CREATE MATERIALIZED VIEW recent AS SELECT * FROM cars
+        WITH (retain_bytes = '1 MB', key = 'vid', point = 'x, y')";
+    execute(&mut planner, view).unwrap();
+    let view = run(&mut planner);
+    let chunks = view.store().statistics().chunks;
+    assert!(chunks > 8, "{chunks}");
+    let mut paused = |sql: &str, pauses_max: usize| {
+        let pauses = Arc::new(AtomicUsize::new(0));
+        planner.set_turns(Arc::new(Counted { pauses: Arc::clone(&pauses), pauses_max }));
+        (lines(&mut planner, sql), pauses.load(Ordering::Relaxed))
+    };
+    for sql in [
+        "SELECT vid FROM recent WHERE st_dwithin(point, st_point(20, 20), 1)",
+        "SELECT vid FROM recent ORDER BY st_distance(point, st_point(20, 20)) LIMIT 300",
+    ] {
+        // DataFusion pauses a few times itself, but has few rows to compute.
+        let (_, pauses) = paused("SELECT vid FROM plain WHERE id < 9", usize::MAX);
+        assert!(pauses < 6, "{pauses}");
+        let (found, pauses) = paused(sql, usize::MAX);
+        assert!(found.is_ok_and(|found| !found.is_empty()) && pauses > chunks / 2, "{pauses}: {sql}");
+        let (ended, _) = paused(sql, 4);
+        let error = ended.unwrap_err();
+        assert!(error.contains("it was cancelled") && !error.contains("view 'recent'"), "{error}");
+    }
 }
 
 #[test]

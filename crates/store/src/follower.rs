@@ -144,7 +144,7 @@ fn replaced(before: &Version, new: &Version) -> Result<(Vec<RecordBatch>, Vec<Re
     let mut work = new.work();
     let mut shown = Vec::new();
     let all = Selection::default();
-    new.visit(&all, &mut work, |stored| shown.push(stored))?;
+    new.visit(&all, &mut work, &mut || Ok(()), |stored| shown.push(stored))?;
     for stored in shown {
         match previous(before, stored)? {
             Some(old) if is_same(old, stored) => {}

@@ -13,7 +13,7 @@ use crate::chunk::{Chunk, batch_of, too_large};
 use crate::config::Contents;
 use crate::scan::Part;
 use crate::selection::{SelectedRows, Selection, Work};
-use crate::version::{StoredRow, Version};
+use crate::version::{Pause, StoredRow, Version};
 
 /// Rows of several chunks become one batch up to this many rows, or bytes of their chunks.
 const BATCH_ROWS: usize = 1 << 13;
@@ -21,7 +21,12 @@ const BATCH_BYTES: usize = 64 << 20;
 
 impl Version {
     /// All rows that meet the conditions, chunk by chunk, without copying chunks of which all rows do.
-    pub(crate) fn scan_stream(&self, selection: &Selection, mut work: Work) -> Result<SelectedRows, Cause> {
+    pub(crate) fn scan_stream(
+        &self,
+        selection: &Selection,
+        mut work: Work,
+        pause: &mut Pause<'_>,
+    ) -> Result<SelectedRows, Cause> {
         let mut batches = Vec::new();
         let (mut stored, mut bytes) = (Vec::new(), 0);
         for part in self.parts(selection) {
@@ -42,6 +47,7 @@ impl Version {
                 work.chunks_read += 1;
                 batches.push(projected(&chunk.rows.slice(start, end - start), selection)?);
             }
+            pause()?;
         }
         batches.extend(self.gather_in_order(&stored, selection)?);
         Ok(found(batches, work))

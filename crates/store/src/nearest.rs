@@ -10,7 +10,7 @@ use crate::gather::found;
 use crate::grid::Grid;
 use crate::scan::Part;
 use crate::selection::{SelectedRows, Selection, Work};
-use crate::version::{StoredRow, Version};
+use crate::version::{Pause, StoredRow, Version};
 
 /// How often it looks farther for a distance to begin with.
 const LOOKS_MAX: usize = 6;
@@ -54,6 +54,20 @@ impl Version {
         rows_max: usize,
         selection: &Selection,
     ) -> Result<SelectedRows, Cause> {
+        self.nearest_with_pauses(to, rows_max, selection, &mut || Ok(()))
+    }
+
+    /// As [`nearest`](Version::nearest), with pauses as in [`select_with_pauses`](Version::select_with_pauses).
+    ///
+    /// # Errors
+    /// As for [`nearest`](Version::nearest), and those of `pause`.
+    pub fn nearest_with_pauses(
+        &self,
+        to: (f64, f64),
+        rows_max: usize,
+        selection: &Selection,
+        pause: &mut Pause<'_>,
+    ) -> Result<SelectedRows, Cause> {
         if self.shared.config.point.is_none() {
             return Err(Cause::bug("a store without points was asked for the nearest"));
         }
@@ -90,6 +104,7 @@ impl Version {
                     nearest.pop();
                 }
             })?;
+            pause()?;
         }
         let nearest = nearest.into_sorted_vec();
         let rows: Vec<StoredRow<'_>> = nearest.iter().map(|candidate| candidate.stored).collect();

@@ -10,7 +10,7 @@ use crate::area::Area;
 use crate::chunk::Chunk;
 use crate::keys::KeyEquality;
 use crate::selection::{Selection, Work};
-use crate::version::{StoredRow, Version, no_key};
+use crate::version::{Pause, StoredRow, Version};
 
 /// This many rows are passed at once if none of them meets the conditions.
 const BLOCK_ROWS: usize = 64;
@@ -38,10 +38,12 @@ impl Version {
         &'a self,
         selection: &Selection,
         work: &mut Work,
+        pause: &mut Pause<'_>,
         mut visit: impl FnMut(StoredRow<'a>),
     ) -> Result<(), Cause> {
         for part in self.parts(selection) {
             self.visit_part(part, selection, selection.area.as_ref(), work, &mut visit)?;
+            pause()?;
         }
         Ok(())
     }
@@ -106,6 +108,20 @@ impl Version {
         let equality = KeyEquality::new(hasher, &keys, key)?;
         Ok(move |row: usize| hashes[row] == wanted && equality.is_equal(row, 0))
     }
+
+    pub(crate) fn check_key(&self, key: &[ArrayRef], columns: &[ArrayRef]) -> Result<(), Cause> {
+        let fits = key.len() == columns.len()
+            && key
+                .iter()
+                .zip(columns)
+                .all(|(value, column)| value.len() == 1 && value.data_type() == column.data_type());
+        match fits {
+            true => Ok(()),
+            false => {
+                Err(Cause::bug(format!("a store was asked for the key {key:?}, which has other columns")))
+            }
+        }
+    }
 }
 
 impl Chunk {
@@ -125,4 +141,8 @@ impl Chunk {
         let is_in = |x: f64, y: f64| (area.x.0 <= x) & (x <= area.x.1) & (area.y.0 <= y) & (y <= area.y.1);
         x.iter().zip(y).fold(false, |found, (x, y)| found | is_in(*x, *y))
     }
+}
+
+pub(crate) fn no_key() -> Cause {
+    Cause::bug("a store without a key was asked for a key")
 }

@@ -10,11 +10,12 @@ use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::logical_expr::{Expr, Filter, LogicalPlan, LogicalPlanBuilder, TableScan};
 use tidemill_engine::Cause;
-use tidemill_store::{SelectedRows, Selection, Version, Work};
+use tidemill_store::{Pause, SelectedRows, Selection, Version, Work};
 
 use super::conditions::conditions_of;
 use super::nearest::{Nearest, nearest_of};
 use crate::relations::source_definition::scanned;
+use crate::turns::{Turn, turn_refused};
 
 /// What was read of a store.
 #[derive(Clone, Debug)]
@@ -38,11 +39,17 @@ impl fmt::Display for FoundRows {
 }
 
 /// The plan over rows in memory instead of stores, with what was read of each.
-pub(crate) fn with_found_rows(plan: LogicalPlan, reads: &mut Vec<FoundRows>) -> Result<LogicalPlan> {
+///
+/// It pauses between the chunks of a store.
+pub(crate) fn with_found_rows(
+    plan: LogicalPlan,
+    reads: &mut Vec<FoundRows>,
+    turn: &mut dyn Turn,
+) -> Result<LogicalPlan> {
     plan.transform_down(|node| match &node {
         LogicalPlan::Limit(limit) => {
             let Some((nearest, scan)) = nearest_of(limit) else { return Ok(Transformed::no(node)) };
-            match nearest_rows(&nearest, scan)? {
+            match nearest_rows(&nearest, scan, turn)? {
                 Some((rows, read)) => {
                     reads.push(read);
                     Ok(Transformed::yes(with_rows_in_scan(node.clone(), &rows)?))
@@ -54,14 +61,14 @@ pub(crate) fn with_found_rows(plan: LogicalPlan, reads: &mut Vec<FoundRows>) -> 
             let LogicalPlan::TableScan(scan) = filter.input.as_ref() else {
                 return Ok(Transformed::no(node));
             };
-            let Some(rows) = selected_rows(scan, Some(&filter.predicate), reads)? else {
+            let Some(rows) = selected_rows(scan, Some(&filter.predicate), reads, turn)? else {
                 return Ok(Transformed::no(node));
             };
             let filter = Filter::try_new(filter.predicate.clone(), Arc::new(rows))?;
             Ok(Transformed::yes(LogicalPlan::Filter(filter)))
         }
         LogicalPlan::TableScan(scan) => {
-            Ok(selected_rows(scan, None, reads)?.map_or(Transformed::no(node), Transformed::yes))
+            Ok(selected_rows(scan, None, reads, turn)?.map_or(Transformed::no(node), Transformed::yes))
         }
         _ => Ok(Transformed::no(node)),
     })
@@ -73,28 +80,48 @@ fn selected_rows(
     scan: &TableScan,
     condition: Option<&Expr>,
     reads: &mut Vec<FoundRows>,
+    turn: &mut dyn Turn,
 ) -> Result<Option<LogicalPlan>> {
     let Some((name, version)) = store_of(scan)? else { return Ok(None) };
     let selection = Selection {
         columns: scan.projection.clone(),
         ..conditions_of(condition, version.config()).selection
     };
-    let found = version.select(&selection).map_err(|cause| failed(&name, cause))?;
+    let found = with_pauses(&name, turn, |pause| version.select_with_pauses(&selection, pause))?;
     reads.push(FoundRows { name, cycle: version.cycle(), is_nearest: false, work: found.work });
     scan_of_found(scan, &version, found).map(Some)
 }
 
 /// The nearest rows of a store; `None` if there are too few, because rows without a point come after them.
-fn nearest_rows(nearest: &Nearest, scan: &TableScan) -> Result<Option<(LogicalPlan, FoundRows)>> {
+fn nearest_rows(
+    nearest: &Nearest,
+    scan: &TableScan,
+    turn: &mut dyn Turn,
+) -> Result<Option<(LogicalPlan, FoundRows)>> {
     let Some((name, version)) = store_of(scan)? else { return Ok(None) };
     let selection = Selection { columns: scan.projection.clone(), ..nearest.conditions.selection.clone() };
-    let found =
-        version.nearest(nearest.to, nearest.rows_max, &selection).map_err(|cause| failed(&name, cause))?;
+    let found = with_pauses(&name, turn, |pause| {
+        version.nearest_with_pauses(nearest.to, nearest.rows_max, &selection, pause)
+    })?;
     if found.work.rows_found < nearest.rows_max as u64 {
         return Ok(None);
     }
     let read = FoundRows { name, cycle: version.cycle(), is_nearest: true, work: found.work };
     Ok(Some((scan_of_found(scan, &version, found)?, read)))
+}
+
+/// What a search of a view finds. If its turn ends meanwhile, that is the error.
+fn with_pauses(
+    name: &str,
+    turn: &mut dyn Turn,
+    search: impl FnOnce(&mut Pause<'_>) -> Result<SelectedRows, Cause>,
+) -> Result<SelectedRows> {
+    let mut refused = None;
+    let found = search(&mut || turn.go_on().inspect_err(|cause| refused = Some(cause.clone())));
+    match refused {
+        Some(cause) => Err(turn_refused(cause)),
+        None => found.map_err(|cause| failed(name, cause)),
+    }
 }
 
 fn store_of(scan: &TableScan) -> Result<Option<(String, Version)>> {

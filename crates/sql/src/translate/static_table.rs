@@ -25,14 +25,14 @@ use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::unnest::UnnestExec;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures_util::StreamExt;
-use tidemill_engine::{Cause, Cut, Expression, MemoryAccount, MemoryBudget, Polled, bytes_of_rows};
+use tidemill_engine::{Cut, Expression, MemoryAccount, MemoryBudget, Polled, bytes_of_rows};
 
 use super::memory_pool::{QueryPool, limit_reached};
 use super::{refuse, small_batches};
 use crate::expressions::compiled::Compiled;
 use crate::relations::source_definition::{SourceDefinition, scanned};
 use crate::store::{FoundRows, with_found_rows};
-use crate::turns::{AtOnce, Turn, Turns};
+use crate::turns::{AtOnce, Turn, Turns, turn_refused};
 
 /// The most rows that a table may have.
 const TABLE_ROWS_MAX: usize = 50_000_000;
@@ -91,8 +91,8 @@ pub(crate) fn read_static_in_turns(
     memory: &MemoryBudget,
     turns: &dyn Turns,
 ) -> Result<RecordBatch> {
-    let turn = turns.begin().map_err(turn_refused)?;
-    let plan = with_found_rows(with_time_of_day(plan.clone())?, &mut Vec::new())?;
+    let mut turn = turns.begin().map_err(turn_refused)?;
+    let plan = with_found_rows(with_time_of_day(plan.clone())?, &mut Vec::new(), turn.as_mut())?;
     // What is read stays until the answer is there.
     let mut tables = memory.account();
     let in_memory = plan.transform_up(|node| {
@@ -108,7 +108,7 @@ pub(crate) fn read_static_in_turns(
 /// What a plan that reads only tables reads of the stores that it names.
 pub(crate) fn found_rows(plan: &LogicalPlan) -> Result<Vec<FoundRows>> {
     let mut reads = Vec::new();
-    with_found_rows(with_time_of_day(plan.clone())?, &mut reads)?;
+    with_found_rows(with_time_of_day(plan.clone())?, &mut reads, &mut AtOnce)?;
     Ok(reads)
 }
 
@@ -125,10 +125,6 @@ pub(crate) fn scan_of(
 /// DataFusion's answer to a plan over tables in memory.
 pub(crate) fn batch_answer(plan: LogicalPlan, memory: &MemoryBudget) -> Result<RecordBatch> {
     answer_in_turns(plan, memory, AtOnce.begin().map_err(turn_refused)?)
-}
-
-fn turn_refused(cause: Cause) -> DataFusionError {
-    DataFusionError::ResourcesExhausted(cause.to_string())
 }
 
 fn answer_in_turns(plan: LogicalPlan, memory: &MemoryBudget, mut turn: Box<dyn Turn>) -> Result<RecordBatch> {

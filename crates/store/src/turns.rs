@@ -1,0 +1,288 @@
+//! Readers take turns, so that a short question does not wait for long ones.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use tidemill_core::Cause;
+
+/// How long a reader computes at first before another one continues, if one waits, and how long at most, once it has been
+/// computed for as long. The kernel lets a thread run for some four milliseconds, so more readers than processors would wait
+/// for each other longer than that.
+const SLICE_MIN: Duration = Duration::from_micros(250);
+const SLICE_MAX: Duration = Duration::from_millis(1);
+/// How much later a question counts as asked for the time that it was computed.
+const LATER: u32 = 8;
+const LATER_MAX: Duration = Duration::from_millis(100);
+/// After this time without a change, those that compute are taken not to pause, and others are computed beside them.
+const STALL: Duration = Duration::from_millis(100);
+/// How often a reader that waits looks whether it was cancelled.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The questions that readers wait for: a few are computed at a time, and the others wait for their turn. One that has
+/// been computed for a while lets others continue. First comes the one that would come first if each had come later by eight
+/// times as long as it has been computed already, but by no more than 100 ms: a short question is before long ones that came
+/// earlier, and a long one, as it waits, before short ones that come later. So nobody waits for ever. What does not pause for
+/// long holds up nobody either: others are then computed beside it.
+///
+/// ```
+/// use std::time::Duration;
+/// use tidemill_store::ReaderTurns;
+///
+/// let turns = ReaderTurns::new(2, Duration::from_secs(30));
+/// let mut turn = turns.begin(&mut || false)?;
+/// turn.go_on(&mut || false)?;
+/// drop(turn);
+/// assert!(turns.begin(&mut || true).is_ok(), "nobody else computes, so it is not asked whether it was cancelled");
+/// # Ok::<(), tidemill_core::Cause>(())
+/// ```
+#[derive(Clone)]
+pub struct ReaderTurns {
+    shared: Arc<TurnState>,
+}
+
+struct TurnState {
+    at_once: usize,
+    wait_max: Duration,
+    stall: Duration,
+    since: Instant,
+    queue: Mutex<Queue>,
+}
+
+#[derive(Default)]
+struct Queue {
+    computing: usize,
+    /// How many of them do not pause; they count for nothing.
+    stalled: usize,
+    /// When a turn began or ended last, since the start.
+    changed: Duration,
+    /// When they came, or count as having come; a number tells equal ones apart.
+    waiting: BTreeMap<(Duration, u64), Thread>,
+    last: u64,
+}
+
+impl Queue {
+    /// Wakes who comes next, and nobody else. It looks for itself whether there is room.
+    fn wake_next(&self) {
+        if let Some((_, thread)) = self.waiting.first_key_value() {
+            thread.unpark();
+        }
+    }
+}
+
+impl ReaderTurns {
+    /// Lets as many compute at once. Nobody waits longer than `wait_max` for the beginning.
+    pub fn new(at_once: usize, wait_max: Duration) -> ReaderTurns {
+        ReaderTurns::with_stall(at_once, wait_max, STALL)
+    }
+
+    fn with_stall(at_once: usize, wait_max: Duration, stall: Duration) -> ReaderTurns {
+        let (since, queue) = (Instant::now(), Mutex::default());
+        ReaderTurns { shared: Arc::new(TurnState { at_once: at_once.max(1), wait_max, stall, since, queue }) }
+    }
+
+    /// Waits for a turn, on this thread.
+    ///
+    /// # Errors
+    /// [`Cause::operation`] if it is cancelled meanwhile; [`Cause::resource`] if it has waited too long.
+    pub fn begin(&self, is_cancelled: &mut dyn FnMut() -> bool) -> Result<ReaderTurn, Cause> {
+        self.shared.wait(Duration::ZERO, is_cancelled)?;
+        let shared = Some(Arc::clone(&self.shared));
+        Ok(ReaderTurn { shared, computed: Duration::ZERO, since: Instant::now() })
+    }
+
+    /// How many are computed, and how many wait.
+    pub fn count(&self) -> (usize, usize) {
+        let queue = self.shared.lock();
+        (queue.computing, queue.waiting.len())
+    }
+}
+
+impl TurnState {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a turn of a question that was computed for this time.
+    fn wait(&self, computed: Duration, is_cancelled: &mut dyn FnMut() -> bool) -> Result<(), Cause> {
+        let begun = Instant::now();
+        let mut queue = self.lock();
+        queue.last += 1;
+        let later = LATER_MAX.min(computed.saturating_mul(LATER));
+        let key = (begun - self.since + later, queue.last);
+        queue.waiting.insert(key, thread::current());
+        loop {
+            let now = self.since.elapsed();
+            if now.saturating_sub(queue.changed) > self.stall {
+                queue.stalled = queue.computing;
+            }
+            let is_next = queue.waiting.first_key_value().is_some_and(|(first, _)| *first == key);
+            if is_next && queue.computing < self.at_once + queue.stalled {
+                queue.waiting.remove(&key);
+                queue.computing += 1;
+                queue.changed = now;
+                if queue.computing < self.at_once + queue.stalled {
+                    queue.wake_next();
+                }
+                return Ok(());
+            }
+            let is_too_late = computed.is_zero() && begun.elapsed() > self.wait_max;
+            if is_too_late || is_cancelled() {
+                queue.waiting.remove(&key);
+                queue.wake_next();
+                return Err(match is_too_late {
+                    true => busy(queue.computing, queue.waiting.len(), begun.elapsed()),
+                    false => Cause::operation("the query was cancelled"),
+                });
+            }
+            drop(queue);
+            // An unpark between the two is not lost: the thread then does not park.
+            thread::park_timeout(LOOK);
+            queue = self.lock();
+        }
+    }
+
+    fn leave(&self) {
+        let mut queue = self.lock();
+        queue.computing -= 1;
+        queue.stalled = queue.stalled.min(queue.computing);
+        queue.changed = self.since.elapsed();
+        queue.wake_next();
+    }
+}
+
+fn busy(computing: usize, waiting: usize, time: Duration) -> Cause {
+    Cause::resource(format!(
+        "the query has waited for {} s without its turn: {computing} queries are being computed, and {waiting} more \
+         wait; try again later, or CANCEL long ones",
+        time.as_secs()
+    ))
+}
+
+/// A turn, until it is dropped.
+pub struct ReaderTurn {
+    /// `None`: another one has its place.
+    shared: Option<Arc<TurnState>>,
+    computed: Duration,
+    since: Instant,
+}
+
+impl ReaderTurn {
+    /// Is called often while it computes. After a while it lets another reader continue, if one waits.
+    ///
+    /// # Errors
+    /// [`Cause::operation`] if it is cancelled while it waits.
+    pub fn go_on(&mut self, is_cancelled: &mut dyn FnMut() -> bool) -> Result<(), Cause> {
+        let slice = self.since.elapsed();
+        if slice < self.computed.clamp(SLICE_MIN, SLICE_MAX) {
+            return Ok(());
+        }
+        self.computed += slice;
+        self.since = Instant::now();
+        let Some(shared) = self.shared.take_if(|shared| !shared.lock().waiting.is_empty()) else {
+            return Ok(());
+        };
+        shared.leave();
+        shared.wait(self.computed, is_cancelled)?;
+        self.shared = Some(shared);
+        self.since = Instant::now();
+        Ok(())
+    }
+}
+
+impl Drop for ReaderTurn {
+    fn drop(&mut self) {
+        if let Some(shared) = &self.shared {
+            shared.leave();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn begun(turns: &ReaderTurns) -> ReaderTurn {
+        turns.begin(&mut || false).unwrap_or_else(|cause| panic!("{cause}"))
+    }
+
+    #[test]
+    fn a_short_question_goes_before_long_ones_that_came_earlier() {
+        let (turns, end) = (ReaderTurns::new(1, HOUR), AtomicBool::new(false));
+        let (tell, begins) = channel();
+        thread::scope(|scope| {
+            for _ in 0..6 {
+                let (turns, end, tell) = (turns.clone(), &end, tell.clone());
+                scope.spawn(move || {
+                    let is_cancelled = &mut || end.load(Ordering::SeqCst);
+                    let mut turn = turns.begin(is_cancelled).unwrap_or_else(|cause| panic!("{cause}"));
+                    tell.send(()).unwrap_or_else(|_| panic!("nobody counts"));
+                    while !end.load(Ordering::SeqCst) && turn.go_on(is_cancelled).is_ok() {
+                        std::hint::spin_loop();
+                    }
+                });
+            }
+            // What is cancelled before it begins is not what this is about.
+            (0..6).for_each(|_| begins.recv().unwrap_or_else(|_| panic!("six begin")));
+            // Each of them comes to its end although six others never do.
+            (0..20).for_each(|_| drop(begun(&turns)));
+            end.store(true, Ordering::SeqCst);
+        });
+        assert_eq!(turns.count(), (0, 0));
+    }
+
+    #[test]
+    fn no_more_compute_than_may_and_all_come_to_their_turn() {
+        let turns = ReaderTurns::with_stall(2, HOUR, HOUR);
+        let computing = std::sync::atomic::AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for _ in 0..8 {
+                let (turns, computing) = (turns.clone(), &computing);
+                scope.spawn(move || {
+                    for number in 0..200 {
+                        let mut turn = begun(&turns);
+                        let at_once = computing.fetch_add(1, Ordering::SeqCst) + 1;
+                        assert!(at_once <= 2, "{at_once} compute");
+                        computing.fetch_sub(1, Ordering::SeqCst);
+                        if number % 50 == 0 {
+                            turn.since -= SLICE_MAX;
+                            turn.go_on(&mut || false).unwrap_or_else(|cause| panic!("{cause}"));
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(turns.count(), (0, 0));
+    }
+
+    #[test]
+    fn who_waits_too_long_or_is_cancelled_is_told() {
+        let turns = ReaderTurns::with_stall(2, Duration::ZERO, HOUR);
+        let computing = [begun(&turns), begun(&turns)];
+        let cause = turns.begin(&mut || false).err().map(|cause| cause.to_string()).unwrap_or_default();
+        assert!(cause.contains("2 queries are being computed, and 0 more wait"), "{cause}");
+        drop(computing);
+        let turns = ReaderTurns::with_stall(1, HOUR, HOUR);
+        let computing = begun(&turns);
+        let cause = turns.begin(&mut || true).err().map(|cause| cause.to_string());
+        assert_eq!(cause.as_deref(), Some("the query was cancelled"));
+        drop(computing);
+        assert_eq!(turns.count(), (0, 0));
+    }
+
+    #[test]
+    fn what_does_not_pause_holds_up_nobody() {
+        let turns = ReaderTurns::new(1, HOUR);
+        let stuck: Vec<_> = (0..3).map(|_| begun(&turns)).collect();
+        drop(begun(&turns));
+        drop(stuck);
+        assert_eq!(turns.count(), (0, 0));
+        assert_eq!(turns.shared.lock().stalled, 0);
+    }
+}
