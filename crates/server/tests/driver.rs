@@ -188,6 +188,44 @@ fn a_transaction_reads_one_cycle_of_all_views() {
 }
 
 #[test]
+fn the_fragments_of_views_tell_what_they_hold() {
+    let server = serve();
+    with_client(&server, async |client| {
+        let shown = async || {
+            let messages = client.simple_query("SHOW FRAGMENTS").await.unwrap();
+            let rows = messages.into_iter().filter_map(|message| match message {
+                SimpleQueryMessage::Row(row) => Some(row),
+                _ => None,
+            });
+            rows.map(|row| (0..row.len()).map(|at| row.get(at).unwrap().to_owned()).collect::<Vec<_>>())
+                .collect::<Vec<_>>()
+        };
+        assert!(shown().await.is_empty());
+        let script = "CREATE MATERIALIZED VIEW odd AS
+                SELECT value % 2 AS odd, count(*) AS n FROM sequence(count => 9) GROUP BY 1;
+            CREATE MATERIALIZED VIEW all_values AS SELECT value FROM sequence(count => 100000)
+                WITH (retain_bytes = '128 kB')";
+        client.batch_execute(script).await.unwrap();
+        let rows = async |view: &str| shown().await.into_iter().find(|row| row[0] == view);
+        let sum = |row: &[String]| row[2].parse::<u64>().unwrap() + row[8].parse::<u64>().unwrap();
+        while rows("all_values").await.is_none_or(|row| sum(&row) < 100_000) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        while rows("odd").await.is_none_or(|row| sum(&row) < 2) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let [kept, table] = shown().await.try_into().expect("two views");
+        assert_eq!((&*table[0], &*table[1], &*table[2], &*table[8]), ("odd", "0", "2", "0"));
+        let number = |at: usize| kept[at].parse::<u64>().unwrap();
+        assert!(number(2) < 100_000 && number(8) > 0, "rows were dropped: {kept:?}");
+        assert!((1..1 << 20).contains(&number(3)) && number(5) > 0, "{kept:?}");
+        assert!(number(6) <= number(7), "{kept:?}");
+        client.batch_execute("DROP MATERIALIZED VIEW odd").await.unwrap();
+        assert_eq!(shown().await.len(), 1);
+    });
+}
+
+#[test]
 fn endless_rows_stream_until_they_are_cancelled() {
     let server = serve();
     with_client(&server, async |client| {

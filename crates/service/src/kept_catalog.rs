@@ -82,6 +82,11 @@ impl KeptCatalog {
         lock(&self.versions).views.get(name).cloned()
     }
 
+    /// All of them, in the order of their names.
+    pub fn views(&self) -> Vec<ViewHandle> {
+        lock(&self.versions).views.values().cloned().collect()
+    }
+
     /// Queries read the rows of these views from here on, until the views are dropped, replaced or started again.
     pub fn attach(&self, views: &[ViewHandle]) {
         let mut versions = lock(&self.versions);

@@ -37,6 +37,17 @@ impl Runtime {
         self.kept_catalog().view(name)
     }
 
+    /// The materialized views that were started, in the order of their names. Their rows stay when their queries have ended.
+    ///
+    /// ```
+    /// use tidemill_service::Runtime;
+    /// use tidemill_sql::Planner;
+    /// assert!(Runtime::new(Planner::new()).running_views().is_empty());
+    /// ```
+    pub fn running_views(&self) -> Vec<ViewHandle> {
+        self.kept_catalog().views()
+    }
+
     /// Whether there will be more changes of a view that was started.
     pub(crate) fn future_of(&self, view: &ViewHandle) -> Future {
         if !self.running_view(view.name()).is_some_and(|newest| newest.is_same(view)) {

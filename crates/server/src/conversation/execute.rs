@@ -151,6 +151,7 @@ impl Conversation<'_> {
                 Ok(self.shown(own, vec![names, values]))
             }
             OwnStatement::ShowQueries => Ok(self.show_queries(own)),
+            OwnStatement::ShowFragments => Ok(self.show_fragments(own)),
             OwnStatement::ShowUsers => {
                 let users = self.shared.runtime.users().into_iter();
                 let (names, roles) = users.map(|user| (user.name, user.role.to_string())).unzip();
@@ -220,6 +221,30 @@ impl Conversation<'_> {
                 report.lag.cycles.to_string(),
                 format!("{:.3}", report.lag.oldest_ns as f64 / 1e9),
                 report.problem.unwrap_or_default(),
+            ];
+            columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
+        }
+        self.shown(own, columns.into())
+    }
+
+    /// Where the rows of the materialized views are, and how many. Each view has one fragment.
+    fn show_fragments(&self, own: &OwnStatement) -> Answer {
+        let mut columns: [Vec<String>; 9] = Default::default();
+        for view in self.shared.runtime.running_views() {
+            let found = view.store().statistics();
+            let (oldest, newest) = found
+                .cycles
+                .map_or_else(Default::default, |(one, other)| (one.to_string(), other.to_string()));
+            let row = [
+                view.name().to_owned(),
+                "0".to_owned(),
+                found.rows.to_string(),
+                found.bytes.to_string(),
+                found.index_bytes.to_string(),
+                found.chunks.to_string(),
+                oldest,
+                newest,
+                found.rows_dropped.to_string(),
             ];
             columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
         }

@@ -6,6 +6,19 @@ use super::words::name;
 use crate::report::{NOT_SUPPORTED, Report, SYNTAX_ERROR};
 use crate::session_settings::SessionSettings;
 
+/// What `SHOW FRAGMENTS` tells.
+const FRAGMENT_COLUMNS: [&str; 9] = [
+    "view",
+    "fragment",
+    "rows",
+    "bytes",
+    "index_bytes",
+    "chunks",
+    "oldest_cycle",
+    "newest_cycle",
+    "rows_dropped",
+];
+
 /// A statement about the session itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OwnStatement {
@@ -26,6 +39,8 @@ pub(crate) enum OwnStatement {
     Show(String),
     ShowAll,
     ShowQueries,
+    /// Where the rows of materialized views are.
+    ShowFragments,
     ShowUsers,
     /// Changes who may connect.
     User(UserStatement),
@@ -69,6 +84,7 @@ impl OwnStatement {
             }
             ["SHOW", "ALL"] => OwnStatement::ShowAll,
             ["SHOW", "QUERIES"] => OwnStatement::ShowQueries,
+            ["SHOW", "FRAGMENTS"] => OwnStatement::ShowFragments,
             ["SHOW", "USERS" | "ROLES"] => OwnStatement::ShowUsers,
             ["SHOW", "TIME", "ZONE"] => OwnStatement::Show("TimeZone".to_owned()),
             ["SHOW", "TRANSACTION", "ISOLATION", "LEVEL"] => {
@@ -94,6 +110,7 @@ impl OwnStatement {
             OwnStatement::Show(name) => Some(vec![name]),
             OwnStatement::ShowAll => Some(vec!["name", "setting"]),
             OwnStatement::ShowUsers => Some(vec!["name", "role"]),
+            OwnStatement::ShowFragments => Some(FRAGMENT_COLUMNS.to_vec()),
             OwnStatement::ShowQueries => {
                 Some(vec!["name", "state", "cycle", "lag_cycles", "lag_seconds", "reason"])
             }
@@ -164,6 +181,7 @@ mod tests {
         assert_eq!(read("set local statement_timeout to '1s'"), Some(local));
         assert_eq!(read("SET workers = 2"), None);
         assert_eq!(read("SHOW SOURCES"), None);
+        assert_eq!(read("show fragments"), Some(OwnStatement::ShowFragments));
         assert_eq!(read("SHOW \"Server_Version\""), Some(OwnStatement::Show("Server_Version".into())));
         assert_eq!(
             read("DEALLOCATE PREPARE \"a\"\"b\""),
