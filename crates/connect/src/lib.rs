@@ -36,6 +36,8 @@
 pub mod command;
 #[cfg(feature = "tables")]
 pub mod dead_letter;
+#[cfg(feature = "tables")]
+pub mod fetch;
 pub mod file;
 #[cfg(feature = "tables")]
 pub mod formats;

@@ -44,7 +44,7 @@ pub(crate) struct Provider<'a> {
     relations: Vec<Arc<dyn RelationPlanner>>,
     options: ConfigOptions,
     /// Files that were named in queries: each is one source, however often it is named.
-    opened: Mutex<Vec<Arc<SourceDefinition>>>,
+    opened: Mutex<Vec<(String, Arc<SourceDefinition>)>>,
 }
 
 impl<'a> Provider<'a> {
@@ -187,14 +187,14 @@ impl<'a> Provider<'a> {
 
     fn opened(&self, name: &str) -> Option<Result<Arc<SourceDefinition>>> {
         let mut opened = self.opened.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if let Some(definition) = opened.iter().find(|definition| definition.name == name) {
+        if let Some((_, definition)) = opened.iter().find(|(known, _)| known == name) {
             return Some(Ok(Arc::clone(definition)));
         }
         let definition = match (self.open_by_name)(name)? {
             Ok(definition) => Arc::new(definition),
             Err(error) => return Some(Err(error)),
         };
-        opened.push(Arc::clone(&definition));
+        opened.push((name.to_owned(), Arc::clone(&definition)));
         Some(Ok(definition))
     }
 }

@@ -1,5 +1,6 @@
 //! The plan to be run, in human-readable form.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::num::NonZero;
@@ -7,6 +8,7 @@ use std::thread::available_parallelism;
 
 use tidemill_engine::{OperatorPlan, Plan, Producer, SplitStatus, StreamRef, choose, compare};
 
+use crate::masked;
 use crate::query::pipeline::{DurableRunPlan, Pipeline};
 use crate::query::prepared::Prepared;
 use crate::query::status::QueryStatus;
@@ -130,7 +132,9 @@ struct PlanLine {
 
 impl PlanLine {
     fn write(&self, text: &mut String, status: Option<&QueryStatus>) {
-        let _ = write!(text, "{}{}", "  ".repeat(self.depth), self.text);
+        // A query that names a URL may name a secret in it.
+        let shown = if self.text.contains("://") { masked(&self.text) } else { Cow::from(&self.text) };
+        let _ = write!(text, "{}{shown}", "  ".repeat(self.depth));
         if let (Some(index), Some(status)) = (self.work, status)
             && let Some(work) = status.engine.work.get(index)
         {

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 /// Names of options, and of parameters in connection strings, whose values are not shown.
-const SECRET_NAMES: [&str; 4] = ["password", "passwd", "secret", "token"];
+const SECRET_NAMES: [&str; 7] =
+    ["password", "passwd", "secret", "token", "secret_key", "api_key", "signature"];
 
 /// The text with asterisks in place of passwords: between `//user:` and `@` in a URL, and behind `password =`, `token =`
 /// and the like. It has as many characters as before, so that places in it stay the same. `${...}` is shown: it is a
@@ -24,6 +25,9 @@ pub fn masked(text: &str) -> Cow<'_, str> {
         for (start, _) in lower.match_indices(name) {
             hide(&mut hidden, after_name(text, start + name.len()));
         }
+    }
+    for (start, name) in lower.match_indices("authorization:") {
+        hide(&mut hidden, header(text, start + name.len()));
     }
     if !hidden.contains(&true) {
         return text.into();
@@ -68,6 +72,17 @@ fn after_name(text: &str, place: usize) -> Option<(usize, &str)> {
     (!value.is_empty()).then_some((text.len() - rest.len(), value))
 }
 
+/// The value of a header that begins here.
+fn header(text: &str, place: usize) -> Option<(usize, &str)> {
+    let value = text[place..].trim_start_matches(' ');
+    let value = value[..value.find(['\'', '\n']).unwrap_or(value.len())].trim_end();
+    // What kind of secret it is may be seen, and so may its name.
+    let (kind, secret) = value.split_once(' ').unwrap_or(("", value));
+    let secret = secret.trim_start();
+    let start = text.len() - text[place..].trim_start_matches(' ').len() + value.len() - secret.len();
+    (!secret.is_empty() && !kind.contains("${")).then_some((start, secret))
+}
+
 #[cfg(test)]
 mod tests {
     use super::masked;
@@ -88,6 +103,11 @@ mod tests {
             ("url = 'host=h password=''a b'' dbname=d'", "url = 'host=h password=''***'' dbname=d'"),
             ("TOKEN = 'abc', listen = 'x'", "TOKEN = '***', listen = 'x'"),
             ("token = '${file:/run/token}'", "token = '${file:/run/token}'"),
+            ("s3_secret_key = 'abc'", "s3_secret_key = '***'"),
+            ("'https://h/a?X-Amz-Signature=abc&x=1'", "'https://h/a?X-Amz-Signature=***&x=1'"),
+            ("headers = 'Authorization: Bearer abc d', x", "headers = 'Authorization: Bearer *****', x"),
+            ("'authorization:abc'", "'authorization:***'"),
+            ("'Authorization: Bearer ${TOKEN}'", "'Authorization: Bearer ${TOKEN}'"),
             ("SELECT token FROM t WHERE tokens > 3", "SELECT token FROM t WHERE tokens > 3"),
             ("postgres://me:geheim@db/t?password=abc&x=1", "postgres://me:******@db/t?password=***&x=1"),
         ] {
@@ -97,9 +117,18 @@ mod tests {
 
     #[test]
     fn any_text_keeps_its_length() {
-        for text in
-            ["://:@", "://", "password=", "password='", "token = ", "://a:b", "\u{10ffff}://é:ü@", "token=''"]
-        {
+        for text in [
+            "://:@",
+            "://",
+            "password=",
+            "password='",
+            "token = ",
+            "://a:b",
+            "\u{10ffff}://é:ü@",
+            "token=''",
+            "Authorization:",
+            "authorization: é ",
+        ] {
             assert_eq!(masked(text).chars().count(), text.chars().count(), "{text}");
         }
     }

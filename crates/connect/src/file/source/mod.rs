@@ -1,6 +1,7 @@
 //! Rows from files: one file, the files of a directory, or those that match a pattern; read once, or followed.
 //!
-//! Text (CSV, NDJSON) may be compressed with zstd. Files of a pattern or a directory are read in the order of their
+//! A file of another machine (`https://`, `s3://`) is fetched and then read. Text (CSV, NDJSON) may be compressed with zstd or
+//! gzip. Files of a pattern or a directory are read in the order of their
 //! names; hidden files (`.name`, `_name`) of a directory are left out. A pipe is read as a stream, and what was read of
 //! it cannot be read again.
 
@@ -18,6 +19,7 @@ mod offset;
 mod parts;
 mod pipe;
 mod reading;
+mod remote;
 mod settings;
 mod text_progress;
 mod unfollowed_files;
@@ -70,6 +72,7 @@ pub struct FileSource {
 
 enum State {
     Once(Box<reading::Files>),
+    Remote(Box<remote::RemoteFiles>),
     Follow(Box<follow::Follower>),
     Pipe(pipe::Pipe),
 }
@@ -86,6 +89,12 @@ impl FileSource {
             None => infer::infer_files(&mut settings)?,
         };
         let state = match settings.follow {
+            _ if settings.is_remote() => {
+                let Some(place) = settings.location()? else {
+                    return Err(Cause::bug("a path without a place"));
+                };
+                State::Remote(Box::new(remote::RemoteFiles::open(settings, &place, declared.clone())?))
+            }
             _ if settings.is_pipe() => {
                 let FileSettings { path, follow, csv, batch_rows, .. } = &settings;
                 let (schema, csv) = (declared.clone(), csv.clone());
@@ -126,6 +135,7 @@ impl FileSource {
     pub fn set_projection(&mut self, columns: &[usize]) -> Result<(), Cause> {
         let schema = match &mut self.state {
             State::Once(files) => files.set_projection(columns)?,
+            State::Remote(files) => files.set_projection(columns)?,
             State::Follow(follower) => follower.set_projection(columns)?,
             State::Pipe(pipe) => pipe.set_projection(columns)?,
         };
@@ -145,13 +155,14 @@ impl FileSource {
     fn take_begun(&mut self) -> Vec<SourceOffset> {
         match &mut self.state {
             State::Follow(follower) => follower.take_begun(),
-            State::Once(_) | State::Pipe(_) => Vec::new(),
+            State::Once(_) | State::Remote(_) | State::Pipe(_) => Vec::new(),
         }
     }
 
     fn take_changed(&mut self) -> Vec<SourceOffset> {
         match &mut self.state {
             State::Once(files) => files.take_changed(),
+            State::Remote(files) => files.take_changed(),
             State::Follow(follower) => follower.take_changed(),
             State::Pipe(_) => Vec::new(),
         }
@@ -174,6 +185,7 @@ impl Source for FileSource {
         }
         let ended = match &mut self.state {
             State::Once(files) => files.read(wait, &mut self.given, &mut self.faults)?,
+            State::Remote(files) => files.read(wait, &mut self.given, &mut self.faults)?,
             State::Follow(follower) => {
                 follower.read(wait, &mut self.given, &mut self.faults)?;
                 false
@@ -200,6 +212,7 @@ impl Source for FileSource {
     fn resume(&mut self, offsets: &SourceOffsets) -> Result<(), Cause> {
         match &mut self.state {
             State::Once(files) => files.resume(offsets),
+            State::Remote(files) => files.resume(offsets),
             State::Follow(follower) => follower.resume(offsets),
             State::Pipe(_) => Ok(()),
         }
@@ -212,6 +225,7 @@ impl Source for FileSource {
     fn progress(&self) -> Progress {
         match &self.state {
             State::Once(files) => files.progress(),
+            State::Remote(files) => files.progress(),
             State::Follow(follower) => follower.progress(),
             State::Pipe(pipe) => pipe.progress(),
         }
@@ -219,14 +233,14 @@ impl Source for FileSource {
 
     fn is_finite(&self) -> bool {
         match &self.state {
-            State::Once(_) => true,
+            State::Once(_) | State::Remote(_) => true,
             State::Follow(_) => false,
             State::Pipe(pipe) => !pipe.follows(),
         }
     }
 
     fn is_repeatable(&self) -> bool {
-        matches!(self.state, State::Once(_))
+        matches!(self.state, State::Once(_) | State::Remote(_))
     }
 }
 

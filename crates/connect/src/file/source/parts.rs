@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use tidemill_core::error::Cause;
 use tidemill_core::source::{SourceOffset, SourceOffsets};
@@ -14,6 +14,7 @@ use tidemill_core::source::{SourceOffset, SourceOffsets};
 use super::failure::failed;
 use super::offset::{FileIdentity, FileOffset, Fingerprints, identity, read_piece};
 use super::text_progress::TextProgress;
+use crate::fetch::FetchedFile;
 use crate::file::gzip_read::begins_gzip;
 use crate::file::zstd_read::begins_zstd;
 use crate::formats::Format;
@@ -21,16 +22,39 @@ use crate::formats::Format;
 /// A file, or the rest of one, that is still to be read.
 pub(super) struct FilePart {
     pub part: u64,
+    /// For a fetched file: where it came from.
     pub path: PathBuf,
     pub identity: FileIdentity,
     pub start: FileOffset,
+    /// The content, if it was fetched.
+    pub fetched: Option<FetchedFile>,
 }
 
 impl FilePart {
     fn new(part: u64, path: PathBuf) -> FilePart {
         let identity = path.metadata().ok().and_then(|metadata| identity(&metadata));
         let start = FileOffset::start(path.clone(), identity);
-        FilePart { part, path, identity, start }
+        FilePart { part, path, identity, start, fetched: None }
+    }
+
+    /// A file that was fetched.
+    pub(super) fn of_fetched(part: u64, fetched: FetchedFile) -> FilePart {
+        let path = PathBuf::from(&fetched.name);
+        let start = FileOffset::start(path.clone(), None);
+        FilePart { part, path, identity: None, start, fetched: Some(fetched) }
+    }
+
+    /// Opens it at its beginning.
+    pub(super) fn open(&self) -> io::Result<File> {
+        match &self.fetched {
+            Some(fetched) => fetched.open(),
+            None => File::open(&self.path),
+        }
+    }
+
+    /// Its name, for messages.
+    pub(super) fn name(&self) -> String {
+        self.path.display().to_string()
     }
 
     /// How far it was read.
@@ -68,8 +92,8 @@ pub(super) fn parts_left(
             left.push_back(FilePart { part: known.new_part(), ..file });
             continue;
         };
-        let rest = rest_of(&file.path, &offset, format);
-        if rest.map_err(|error| failed(&file.path.display().to_string(), error))? {
+        let rest = rest_of(&file, &offset, format);
+        if rest.map_err(|error| failed(&file.name(), error))? {
             left.push_back(FilePart { part, start: FileOffset { is_complete: false, ..offset }, ..file });
         }
     }
@@ -78,19 +102,19 @@ pub(super) fn parts_left(
 }
 
 /// Whether there is something left to read of a file, which still begins with what was read.
-fn rest_of(path: &Path, offset: &FileOffset, format: &Format) -> io::Result<bool> {
+fn rest_of(part: &FilePart, offset: &FileOffset, format: &Format) -> io::Result<bool> {
     if !offset.is_complete {
         return Ok(true);
     }
     if !format.is_text() {
         return Ok(false);
     }
-    Ok(path.metadata()?.len() > offset.offset)
+    Ok(part.open()?.metadata()?.len() > offset.offset)
 }
 
 /// Whether what was read of a file is still in it, and only whole records were added behind it.
-fn is_as_it_was(path: &Path, offset: &FileOffset, format: &Format) -> io::Result<bool> {
-    let mut file = File::open(path)?;
+fn is_as_it_was(part: &FilePart, offset: &FileOffset, format: &Format) -> io::Result<bool> {
+    let mut file = part.open()?;
     if !offset.prints.are_of(&mut file)? {
         return Ok(false);
     }
@@ -134,15 +158,14 @@ impl JournaledFiles {
 
     /// What is known of a file, found by its name or, if it was renamed, by its inode.
     fn take(&mut self, file: &FilePart, format: &Format) -> Result<Option<(u64, FileOffset)>, Cause> {
-        let name = || file.path.display().to_string();
         let is_own = |offset: &FileOffset| {
-            is_as_it_was(&file.path, offset, format).map_err(|error| failed(&name(), error))
+            is_as_it_was(file, offset, format).map_err(|error| failed(&file.name(), error))
         };
         if let Some(part) = self.by_path.get(&file.path).copied() {
             let Some(offset) = self.offsets.remove(&part) else { return Ok(None) };
             return match is_own(&offset)? {
                 true => Ok(Some((part, offset))),
-                false => Err(has_changed(&name())),
+                false => Err(has_changed(&file.name())),
             };
         }
         let by_identity = file.identity.and_then(|own| self.by_identity.get(&own)).copied();

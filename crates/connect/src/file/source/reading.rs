@@ -18,6 +18,7 @@ use super::parts::{FilePart, parts_left, parts_of};
 use super::pipe::BLOCK_BYTES;
 use super::settings::FileSettings;
 use super::text_progress::{RowsRead, TextProgress, begin_at};
+use crate::fetch::FetchedFile;
 use crate::file::gzip_read::{GzipReader, begins_gzip};
 use crate::file::zstd_read::{ZstdError, ZstdReader, begins_zstd};
 use crate::formats::{
@@ -79,6 +80,18 @@ impl Columns {
     ) -> Result<Columns, Cause> {
         let place = path.display().to_string();
         let file = File::open(path).map_err(|error| failed(&place, error))?;
+        Columns::of_file(format, place, file, declared, projection, batch_rows)
+    }
+
+    /// Of a file that is open.
+    fn of_file(
+        format: &Format,
+        place: String,
+        file: File,
+        declared: &SchemaRef,
+        projection: &[usize],
+        batch_rows: usize,
+    ) -> Result<Columns, Cause> {
         let size_bytes = file.metadata().map_or(0, |metadata| metadata.len());
         let open = if *format == Format::Parquet { parquet::open } else { arrow_ipc::open };
         let (fit, reader) = open(&place, file, declared, projection, batch_rows)?;
@@ -122,12 +135,31 @@ impl Columns {
 
 impl Files {
     pub(super) fn open(settings: FileSettings, declared: SchemaRef) -> Result<Files, Cause> {
-        let format = settings.known_format()?;
         let paths: Vec<PathBuf> = list(&settings.path)?;
         if paths.is_empty() {
             return Err(nothing_found(&settings.path));
         }
         let total_bytes = paths.iter().filter_map(|path| path.metadata().ok()).map(|data| data.len()).sum();
+        Files::of_parts(settings, declared, parts_of(paths), total_bytes)
+    }
+
+    /// A file that was fetched.
+    pub(super) fn of_fetched(
+        settings: FileSettings,
+        declared: SchemaRef,
+        fetched: FetchedFile,
+    ) -> Result<Files, Cause> {
+        let total_bytes = fetched.bytes;
+        Files::of_parts(settings, declared, [FilePart::of_fetched(0, fetched)].into(), total_bytes)
+    }
+
+    fn of_parts(
+        settings: FileSettings,
+        declared: SchemaRef,
+        parts: VecDeque<FilePart>,
+        total_bytes: u64,
+    ) -> Result<Files, Cause> {
+        let format = settings.known_format()?;
         let decoder = match format.is_text() {
             true => Some(text_decoder(
                 format.clone(),
@@ -146,7 +178,7 @@ impl Files {
             declared,
             projection,
             batch_rows,
-            parts: parts_of(paths),
+            parts,
             current: None,
             changed: Vec::new(),
             decoder,
@@ -160,19 +192,21 @@ impl Files {
 
     /// Checks the first file, so that problems with it (a missing column) are reported at once.
     fn check_first(&mut self) -> Result<(), Cause> {
-        let Some(FilePart { path, .. }) = self.parts.front() else { return Ok(()) };
-        let Some(decoder) = &mut self.decoder else { return self.open_columns(path).map(drop) };
-        let place = path.display().to_string();
+        let Some(part) = self.parts.front() else { return Ok(()) };
+        let Some(decoder) = &mut self.decoder else { return self.open_columns(part).map(drop) };
+        let place = part.name();
         let mut sample = vec![0; SAMPLE_BYTES];
-        let count = TextInput::open(path)?.read(&mut sample).map_err(|error| error.explain(&place))?;
+        let count = TextInput::of_part(part)?.read(&mut sample).map_err(|error| error.explain(&place))?;
         decoder.begin(&place);
         decoder.decode(&sample[..count], &mut VecDeque::new())?;
         drop(decoder.faults());
         Ok(())
     }
 
-    fn open_columns(&self, path: &Path) -> Result<Columns, Cause> {
-        Columns::open(&self.format, path, &self.declared, &self.projection, self.batch_rows)
+    fn open_columns(&self, part: &FilePart) -> Result<Columns, Cause> {
+        let (declared, projection) = (&self.declared, &self.projection);
+        let file = part.open().map_err(|error| failed(&part.name(), error))?;
+        Columns::of_file(&self.format, part.name(), file, declared, projection, self.batch_rows)
     }
 
     /// Resumes where earlier runs stopped.
@@ -220,15 +254,15 @@ impl Files {
 
     fn open_next(&mut self) -> Result<bool, Cause> {
         let Some(part) = self.parts.pop_front() else { return Ok(false) };
-        let name = part.path.display().to_string();
-        let prints = File::open(&part.path).and_then(|mut file| {
+        let name = part.name();
+        let prints = part.open().and_then(|mut file| {
             let extent = file.metadata()?.len();
             Fingerprints::of(&mut file, extent)
         });
         let prints = prints.map_err(|error| failed(&name, error))?;
         let content = match &mut self.decoder {
             Some(decoder) => {
-                let mut input = TextInput::open(&part.path)?;
+                let mut input = TextInput::of_part(&part)?;
                 let track = TextProgress::at(&part.start);
                 let read = |target: &mut [u8]| input.read(target).map_err(|error| error.explain(&name));
                 let done = begin_at(&mut **decoder, &name, &track, read)?;
@@ -236,7 +270,7 @@ impl Files {
                 Content::Text(input, track)
             }
             None => {
-                let mut columns = self.open_columns(&part.path)?;
+                let mut columns = self.open_columns(&part)?;
                 columns.leave_out(part.start.rows);
                 Content::Columns(columns)
             }
@@ -305,14 +339,18 @@ pub(crate) enum TextInput {
 }
 
 impl TextInput {
-    pub(crate) fn open(path: &Path) -> Result<TextInput, Cause> {
-        let place = path.display().to_string();
-        let mut file = File::open(path).map_err(|error| failed(&place, error))?;
+    fn of_part(part: &FilePart) -> Result<TextInput, Cause> {
+        TextInput::opened(|| part.open()).map_err(|error| failed(&part.name(), error))
+    }
+
+    /// Of a file that this opens.
+    pub(super) fn opened(open: impl Fn() -> std::io::Result<File>) -> std::io::Result<TextInput> {
+        let mut file = open()?;
         let mut magic = Vec::new();
-        file.by_ref().take(4).read_to_end(&mut magic).map_err(|error| failed(&place, error))?;
+        file.by_ref().take(4).read_to_end(&mut magic)?;
         // A pipe cannot go back, and a compressed pipe is not supported.
         if file.rewind().is_err() {
-            file = File::open(path).map_err(|error| failed(&place, error))?;
+            file = open()?;
         }
         Ok(match begins_zstd(&magic) {
             true => TextInput::Zstd(Box::new(ZstdReader::new(file))),

@@ -7,6 +7,7 @@ use tidemill_core::error::Cause;
 
 use super::listing;
 use super::pipe::is_pipe;
+use crate::fetch::{FetchSettings, Location, is_remote, list_objects};
 use crate::formats::{BATCH_ROWS, CsvSettings, Format, without_compression};
 
 /// Which files to read, and how.
@@ -28,6 +29,8 @@ pub struct FileSettings {
     pub schema: Option<SchemaRef>,
     /// The most rows of a batch; 0 counts as 1.
     pub batch_rows: usize,
+    /// How a file of another machine is fetched.
+    pub fetch: FetchSettings,
 }
 
 impl FileSettings {
@@ -41,14 +44,18 @@ impl FileSettings {
             csv: CsvSettings::default(),
             schema: None,
             batch_rows: BATCH_ROWS,
+            fetch: FetchSettings::default(),
         }
     }
 
     /// Completes the settings from the name of the first file.
     pub(super) fn complete(&mut self) -> Result<(), Cause> {
         self.batch_rows = self.batch_rows.max(1);
-        let name = match Format::of_path(&self.path) {
-            Some(_) => self.path.clone(),
+        let name = match self.location()? {
+            Some(_) if self.follow => return Err(not_followed()),
+            Some(place) if self.format.is_none() => named(&place, &self.fetch)?,
+            Some(place) => place.shown(),
+            None if Format::of_path(&self.path).is_some() => self.path.clone(),
             None => first_file(&self.path)?.unwrap_or_else(|| self.path.clone()),
         };
         if self.format.is_none() {
@@ -66,9 +73,28 @@ impl FileSettings {
         is_pipe(Path::new(&self.path))
     }
 
+    /// Whether the file lies on another machine, and is fetched.
+    pub fn is_remote(&self) -> bool {
+        is_remote(&self.path)
+    }
+
+    /// Where the file lies, if that is another machine.
+    pub(super) fn location(&self) -> Result<Option<Location>, Cause> {
+        self.is_remote().then(|| Location::parse(&self.path)).transpose()
+    }
+
+    /// The path for messages: without what may be secret in a URL.
+    pub fn shown_path(&self) -> String {
+        match self.location() {
+            Ok(Some(place)) => place.shown(),
+            Ok(None) => self.path.clone(),
+            Err(_) => "a URL".to_owned(),
+        }
+    }
+
     /// The format, after [`FileSettings::complete`].
     pub(crate) fn known_format(&self) -> Result<Format, Cause> {
-        self.format.clone().ok_or_else(|| unknown_format(&self.path))
+        self.format.clone().ok_or_else(|| unknown_format(&self.shown_path()))
     }
 }
 
@@ -78,6 +104,22 @@ impl FileSettings {
 /// If the folder cannot be read, or the pattern is invalid.
 pub fn first_file(path: &str) -> Result<Option<String>, Cause> {
     Ok(listing::list(path)?.first().map(|first| first.display().to_string()))
+}
+
+/// The name that tells the format: that of the place, or of the first object that it means.
+fn named(place: &Location, fetch: &FetchSettings) -> Result<String, Cause> {
+    let own = place.shown();
+    if !place.is_many() || Format::of_path(&own).is_some() {
+        return Ok(own);
+    }
+    Ok(list_objects(place, fetch)?.first().map_or(own, Location::shown))
+}
+
+fn not_followed() -> Cause {
+    Cause::user(
+        "a file of another machine is fetched once and not followed, because a server does not tell what was added; \
+         leave out follow, or let its rows be sent (connector = 'http', 'tcp', 'kafka')",
+    )
 }
 
 fn unknown_format(path: &str) -> Cause {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tidemill_connect::file::{DirectorySink, DirectorySinkSettings};
 
 use super::dead_letters::{DEAD_LETTERS, sifted_if_text};
+use super::fetched::refuse_remote;
 use super::file::FILE_FORMATS;
 use super::sync::{OVERWRITE, SYNC, sync};
 use crate::connectors::formats::Formats;
@@ -55,6 +56,7 @@ impl SinkConnector for Directory {
     fn define(&self, request: &SinkRequest<'_>) -> Result<Arc<OpenSink>, OptionError> {
         let options = request.options;
         let path = PathBuf::from(options.required_text("path"));
+        refuse_remote(options.required_text("path"))?;
         let mut settings = DirectorySinkSettings::new(request.format.file("")?);
         settings.overwrite = options.boolean("overwrite");
         settings.sync = sync(options);

@@ -4,12 +4,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use datafusion::common::DataFusionError;
+use tidemill_connect::fetch::S3Settings;
 use tidemill_connect::file::{FileSettings, FileSink, FileSinkSettings, FileSource};
 use tidemill_connect::formats::Format;
 use tidemill_engine::{Cause, Source};
 
 use super::dead_letters::{DEAD_LETTERS, sifted_if_text};
+use super::fetched::{self, fetch_settings, is_remote, refuse_remote};
 use super::sync::{OVERWRITE, SYNC, sync};
+use super::tls::{TLS_CA, TLS_CERT, TLS_KEY};
 use crate::connectors::formats::{Formats, OwnFormats};
 use crate::connectors::sink_connector::{OpenSink, SinkConnector, SinkRequest};
 use crate::connectors::source_connector::{DefinedSource, Liveness, SourceConnector, SourceRequest};
@@ -26,7 +29,7 @@ pub(crate) fn by_path(name: &str, own: &OwnFormats) -> Option<Result<SourceDefin
         return Some(Err(DataFusionError::Plan(text)));
     }
     let is_there = is_pattern(name) || Path::new(name).exists();
-    match misspelled(name) {
+    match misspelled(name).filter(|_| !is_remote(name)) {
         Some(meant) => {
             let text = format!("there is no file '{name}'; did you mean '{meant}'?");
             Some(Err(DataFusionError::Plan(text)))
@@ -77,16 +80,18 @@ fn similar_file(path: &Path) -> Option<String> {
 
 fn define(path: &str) -> Result<SourceDefinition, Cause> {
     let mut settings = FileSettings::new(path);
+    settings.fetch.s3 = S3Settings::from_environment();
     let schema = FileSource::infer(&mut settings)?;
     settings.schema = Some(Arc::clone(&schema));
+    let settings_path = settings.shown_path();
     let open = Arc::new(move |columns: Option<&[usize]>| open(settings.clone(), columns));
-    let definition = SourceDefinition::new(path, schema, open);
+    let definition = SourceDefinition::new(&settings_path, schema, open);
     Ok(SourceDefinition { is_finite: true, is_repeatable: true, ..definition })
 }
 
 /// Opens files with some of their columns.
 pub(super) fn open(settings: FileSettings, columns: Option<&[usize]>) -> Result<Box<dyn Source>, Cause> {
-    let path = settings.path.clone();
+    let path = settings.shown_path();
     let mut source = FileSource::open(settings).map_err(|cause| match misspelled(&path) {
         Some(meant) => cause.map_message(|message| format!("{message}; did you mean '{meant}'?")),
         None => cause,
@@ -106,7 +111,7 @@ const SOURCE: &[OptionDefinition] = &[
         OptionKind::Text,
         OptionDefault::Required,
         "a file, a folder, a named pipe, or a pattern with `*`, `?`, `[...]`, `**`; files are read in the order of \
-         their names",
+         their names; `https://host/file` or `s3://bucket/key` is fetched first",
     ),
     OptionDefinition::new(
         "follow",
@@ -114,6 +119,19 @@ const SOURCE: &[OptionDefinition] = &[
         OptionDefault::Value("false"),
         "waits at the end for more data, as `tail -F` does, and for new files; the source then never ends",
     ),
+    fetched::HEADERS,
+    fetched::TIMEOUT,
+    fetched::DOWNLOAD_TIME_MAX,
+    fetched::DOWNLOAD_MAX,
+    fetched::ALLOW_REMOTE,
+    OptionDefinition { only_with: None, ..TLS_CA },
+    OptionDefinition { only_with: None, ..TLS_CERT },
+    OptionDefinition { only_with: None, ..TLS_KEY },
+    fetched::S3_ENDPOINT,
+    fetched::S3_REGION,
+    fetched::S3_ACCESS_KEY,
+    fetched::S3_SECRET_KEY,
+    fetched::S3_SESSION_TOKEN,
 ];
 
 const SINK: &[OptionDefinition] = &[
@@ -146,11 +164,18 @@ impl SourceConnector for FileRows {
         settings.format = request.format.format.clone();
         settings.csv = request.format.csv.clone();
         settings.follow = options.boolean("follow");
+        if settings.follow && settings.is_remote() {
+            let message =
+                "a server does not tell what was added to a file, so it is fetched once and not followed";
+            let hint = "leave out `follow`, or let its rows be sent: connector = 'http', 'tcp' or 'kafka'";
+            return Err(OptionError::new("follow", message).with_hint(hint));
+        }
+        settings.fetch = fetch_settings(options, settings.is_remote())?;
         settings.schema = request.columns.clone();
         let columns = match &settings.schema {
             Some(columns) => Arc::clone(columns),
             None => FileSource::infer(&mut settings).map_err(|cause| {
-                let hint = misspelled(&settings.path).map(|meant| format!("did you mean '{meant}'?"));
+                let hint = misspelled(&settings.shown_path()).map(|meant| format!("did you mean '{meant}'?"));
                 OptionError { hint, ..OptionError::new("path", cause.to_string()) }
             })?,
         };
@@ -187,6 +212,7 @@ impl SinkConnector for FileRows {
     fn define(&self, request: &SinkRequest<'_>) -> Result<Arc<OpenSink>, OptionError> {
         let options = request.options;
         let path = PathBuf::from(options.required_text("path"));
+        refuse_remote(options.required_text("path"))?;
         let mut settings = FileSinkSettings::new(request.format.file(&path.display().to_string())?);
         settings.overwrite = options.boolean("overwrite");
         settings.sync = sync(options);

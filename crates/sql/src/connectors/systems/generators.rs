@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use tidemill_connect::fetch::S3Settings;
 use tidemill_connect::file::{FileSettings, FileSource};
 use tidemill_connect::formats::text_lines::lines_schema;
 use tidemill_connect::formats::{Format, timestamp_ns};
@@ -20,7 +21,9 @@ use crate::statement::declared::{DeclaredValues, OptionDefault, OptionDefinition
 /// All of them, by name.
 pub(crate) fn built_in_generators() -> BTreeMap<String, Arc<Generator>> {
     let sequence = Generator::new("numbers, one after another", SEQUENCE, sequence).with_first_by_position();
-    let lines = Generator::new("the lines of files with any names", LINES, lines).with_first_by_position();
+    let lines = Generator::new("the lines of files with any names", LINES, lines)
+        .with_first_by_position()
+        .with_files();
     let events = Generator::new("the events of the Yahoo streaming benchmark", YAHOO_EVENTS, yahoo_events);
     let campaigns =
         Generator::new("the table of its advertisements and campaigns", YAHOO_CAMPAIGNS, yahoo_campaigns);
@@ -106,6 +109,7 @@ const LINES: &[OptionDefinition] = &[OptionDefinition::new(
 fn lines(arguments: &DeclaredValues) -> Result<SourceDefinition, Cause> {
     let mut settings = FileSettings::new(arguments.required_text("path"));
     settings.format = Some(Format::Lines);
+    settings.fetch.s3 = S3Settings::from_environment();
     settings.schema = Some(lines_schema());
     FileSource::infer(&mut settings)?;
     let open = move |columns: Option<&[usize]>| super::file::open(settings.clone(), columns);

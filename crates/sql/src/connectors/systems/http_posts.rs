@@ -97,7 +97,7 @@ impl SinkConnector for HttpPosts {
 }
 
 /// Headers, one per line. The error does not show the line, which may be secret.
-fn headers(text: &str) -> Result<Vec<(String, String)>, OptionError> {
+pub(super) fn headers(text: &str) -> Result<Vec<(String, String)>, OptionError> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty()).enumerate();
     let header = |(index, line): (usize, &str)| match line.split_once(':') {
         Some((name, value)) => Ok((name.trim().to_owned(), value.trim().to_owned())),

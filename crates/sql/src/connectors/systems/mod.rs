@@ -5,6 +5,7 @@ mod client_limits;
 mod command;
 mod dead_letters;
 mod directory;
+mod fetched;
 pub(super) mod file;
 mod generator;
 pub(super) mod generators;

@@ -1,0 +1,135 @@
+//! A server of files, written byte by byte: it shares no code with what fetches them. Each request has a connection of its own.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// A request as it came.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// Path and query.
+    pub path: String,
+    headers: Vec<(String, String)>,
+}
+
+impl Asked {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// The bytes that are asked for.
+    pub fn range(&self, length: usize) -> Option<std::ops::Range<usize>> {
+        let (start, end) = self.header("range")?.strip_prefix("bytes=")?.split_once('-')?;
+        Some(match (start, end) {
+            ("", last) => length - last.parse::<usize>().unwrap().min(length)..length,
+            (first, "") => first.parse().unwrap()..length,
+            (first, last) => first.parse().unwrap()..(last.parse::<usize>().unwrap() + 1).min(length),
+        })
+    }
+}
+
+pub trait Stream: Read + Write + Send {}
+
+impl<T: Read + Write + Send> Stream for T {}
+
+pub type Answer = dyn Fn(&Asked, &mut dyn Stream) -> io::Result<()> + Send + Sync;
+
+/// A server that answers as it is told.
+pub struct Server {
+    pub port: u16,
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+impl Server {
+    pub fn start(
+        answer: impl Fn(&Asked, &mut dyn Stream) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Server {
+        Server::with_layer(|stream| Box::new(stream), answer)
+    }
+
+    /// With another layer over each connection.
+    pub fn with_layer(
+        layer: impl Fn(TcpStream) -> Box<dyn Stream> + Send + 'static,
+        answer: impl Fn(&Asked, &mut dyn Stream) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let (known, answer) = (Arc::clone(&asked), Arc::new(answer) as Arc<Answer>);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (known, answer, stream) =
+                    (Arc::clone(&known), Arc::clone(&answer), layer(stream.unwrap()));
+                thread::spawn(move || serve(stream, &known, &*answer));
+            }
+        });
+        Server { port, asked }
+    }
+
+    /// One that has a single file, and can send parts of it.
+    pub fn of_file(content: impl Into<Vec<u8>>) -> Server {
+        let content = content.into();
+        Server::start(move |asked, stream| part(asked, stream, &content, "\"one\""))
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}/{path}", self.port)
+    }
+
+    /// The requests so far.
+    pub fn asked(&self) -> Vec<Asked> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+fn serve(stream: Box<dyn Stream>, known: &Mutex<Vec<Asked>>, answer: &Answer) {
+    let mut reader = BufReader::new(stream);
+    let Some(asked) = read(&mut reader) else { return };
+    known.lock().unwrap().push(asked.clone());
+    // Who asked may be gone.
+    let _ = answer(&asked, reader.get_mut()).and_then(|()| reader.get_mut().flush());
+}
+
+fn read(reader: &mut impl BufRead) -> Option<Asked> {
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        match line.trim_end() {
+            "" => break,
+            line => lines.push(line.to_owned()),
+        }
+    }
+    let headers = lines[1..].iter().filter_map(|line| line.split_once(": "));
+    Some(Asked {
+        path: lines[0].split(' ').nth(1)?.to_owned(),
+        headers: headers.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+    })
+}
+
+/// A whole answer. Its further header lines have their ends.
+pub fn say(stream: &mut dyn Stream, status: &str, headers: &str, body: &[u8]) -> io::Result<()> {
+    write!(stream, "HTTP/1.1 {status}\r\nContent-Length: {}\r\n{headers}\r\n", body.len())?;
+    stream.write_all(body)
+}
+
+/// The part of a file that is asked for, or all of it.
+pub fn part(asked: &Asked, stream: &mut dyn Stream, content: &[u8], version: &str) -> io::Result<()> {
+    let is_same = asked.header("if-range").is_none_or(|known| known == version);
+    match asked.range(content.len()).filter(|_| is_same) {
+        Some(range) => {
+            let headers = format!(
+                "ETag: {version}\r\nContent-Range: bytes {}-{}/{}\r\n",
+                range.start,
+                range.end - 1,
+                content.len()
+            );
+            say(stream, "206 Partial Content", &headers, &content[range])
+        }
+        None => say(stream, "200 OK", &format!("ETag: {version}\r\n"), content),
+    }
+}
