@@ -97,6 +97,8 @@ fn each_role_does_what_it_may_and_changes_count_at_once() {
         for text in [
             by_path.clone(),
             by_path.replace("secret", "none"),
+            "SELECT * FROM 'http://127.0.0.1:1/secret.csv'".to_owned(),
+            format!("SELECT line FROM lines('{}')", file.display()),
             format!("SELECT relname FROM pg_class, '{}'", file.display()),
         ] {
             let error = eve.batch_execute(&text).await.expect_err(&text);

@@ -47,6 +47,7 @@ pub struct Generator {
     doc: &'static str,
     arguments: &'static [OptionDefinition],
     first_by_position: bool,
+    opens_files: bool,
     define: Box<Define>,
 }
 
@@ -57,13 +58,23 @@ impl Generator {
         arguments: &'static [OptionDefinition],
         define: impl Fn(&DeclaredValues) -> Result<SourceDefinition, Cause> + Send + Sync + 'static,
     ) -> Generator {
-        Generator { doc, arguments, first_by_position: false, define: Box::new(define) }
+        Generator { doc, arguments, first_by_position: false, opens_files: false, define: Box::new(define) }
     }
 
     /// The same generator, whose first argument may be given without its name.
     #[must_use]
     pub fn with_first_by_position(self) -> Generator {
         Generator { first_by_position: true, ..self }
+    }
+
+    /// The same generator, which reads files: it is refused to those who may not open any.
+    pub(crate) fn with_files(self) -> Generator {
+        Generator { opens_files: true, ..self }
+    }
+
+    /// Whether it reads files.
+    pub(crate) fn opens_files(&self) -> bool {
+        self.opens_files
     }
 
     /// What it makes, in a line.

@@ -53,9 +53,11 @@ impl<'a> Provider<'a> {
         functions: &'a Functions,
         registry: &Arc<Registry>,
         open_by_name: &'a OpenByName,
+        opens_files: bool,
     ) -> Self {
         let relations: Vec<Arc<dyn RelationPlanner>> = vec![Arc::new(Relations {
             registry: Arc::clone(registry),
+            opens_files,
             processes: processes_of(catalog),
             sub_streams: Scopes::default(),
         })];

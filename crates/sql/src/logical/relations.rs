@@ -32,6 +32,8 @@ use crate::relations::stream_process::StreamProcessSet;
 #[derive(Debug)]
 pub(crate) struct Relations {
     pub registry: Arc<Registry>,
+    /// Whether functions may read files.
+    pub opens_files: bool,
     /// The sets of processes, by name.
     pub processes: BTreeMap<String, Arc<StreamProcessSet>>,
     /// The sub-streams that can be named where `mapstream` applies a query to them.
@@ -123,7 +125,14 @@ impl Relations {
         if !call.tables.is_empty() || !call.expressions.is_empty() {
             return plan_err!("{}() takes only constants, not tables or columns", call.name);
         }
-        let definition = self.registry.generators[&call.name].call(&call.arguments).map_err(external)?;
+        let generator = &self.registry.generators[&call.name];
+        if generator.opens_files() && !self.opens_files {
+            return plan_err!(
+                "{}() would read files, and you may not open files of the server's machine",
+                call.name
+            );
+        }
+        let definition = generator.call(&call.arguments).map_err(external)?;
         let source = Arc::new(ScannedSource { definition: Arc::new(definition), late: false });
         LogicalPlanBuilder::scan(TableReference::bare(call.name.as_str()), source, None)?.build()
     }

@@ -362,7 +362,8 @@ impl Planner {
             true => connectors::by_path(name, &known.formats),
             false => connectors::refused_path(name),
         };
-        let provider = Provider::new(&catalog.relations, &catalog.functions, &catalog.registry, &open);
+        let provider =
+            Provider::new(&catalog.relations, &catalog.functions, &catalog.registry, &open, opens_files);
         body(&provider.with_failed(catalog.failed_relations()))
     }
 
