@@ -12,6 +12,9 @@ use crate::kernel::{RunQueue, Ticks};
 use crate::questions::{KINDS, Kind, Question};
 use crate::rows::Traffic;
 
+/// How often a question looks whether it lets another one continue: reading the kernel's count takes a microsecond.
+const LOOK: Duration = Duration::from_micros(250);
+
 /// A measurement.
 pub struct Load {
     pub rate: u64,
@@ -97,7 +100,8 @@ fn ask_until(
             // One row that the index leads to costs less than a turn.
             let mut turn = if kind.is_of_one_row() { None } else { Some(turns.begin(&mut || false)?) };
             let mut waited = start.elapsed();
-            let queued = run_queue.waited_ns();
+            let mut queued = run_queue.waited_ns();
+            let mut looked = Instant::now();
             let version = match kind {
                 Kind::PathAsOf => {
                     let newest = store.cycles().map_or(0, |(_, newest)| newest);
@@ -113,9 +117,13 @@ fn ask_until(
             let latest = version.end() as i64;
             let question = Question::new(kind, number, latest, cars, accounts.cars);
             let found = question.ask(&version, accounts, &mut || {
-                let before = Instant::now();
-                turn.as_mut().map_or(Ok(()), |turn| turn.go_on(&mut || false))?;
+                let Some(turn) = turn.as_mut().filter(|_| looked.elapsed() > LOOK) else { return Ok(()) };
+                let (before, queued_before) = (Instant::now(), run_queue.waited_ns());
+                turn.go_on(&mut || false)?;
                 waited += before.elapsed();
+                // Who waits for a turn may wait for a processor at the end of it; that is counted once.
+                queued += run_queue.waited_ns() - queued_before;
+                looked = Instant::now();
                 Ok(())
             })?;
             times[at].took.push(start.elapsed().as_nanos() as u64);
