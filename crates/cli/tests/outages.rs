@@ -162,6 +162,34 @@ fn what_is_stated_wrongly_fails_at_once_even_if_others_may_be_waited_for() {
 }
 
 #[test]
+fn a_table_to_be_read_may_come_later_and_others_are_read_meanwhile() {
+    let Some(server) = server::Server::start() else { return };
+    server.query("CREATE TABLE customers (id bigint, name text)");
+    server.query("INSERT INTO customers VALUES (1, 'Ada'), (2, 'Grace')");
+    server.crash();
+    let script = format!(
+        "CREATE SOURCE m (n BIGINT) WITH (path = 'm.csv', follow = true);\n\
+         CREATE SOURCE c (id BIGINT, name VARCHAR) WITH (connector = 'postgres', url = '{}', table = 'customers');\n\
+         CREATE SINK f FROM m WITH (path = 'f.csv');\n\
+         CREATE SINK g FROM c WITH (path = 'g.csv');\n",
+        server.url()
+    );
+    let folder = folder_with(&[("p.sql", &script), ("m.csv", "n\n0\n1\n2\n")]);
+    let folder = folder.path();
+    let mut child = Run::begin(folder);
+    child.wait_until("the file has all", || numbers_in_file(folder) == [0, 1, 2]);
+    child.wait_until("the log reports it", || {
+        log(folder).contains("PostgreSQL is away; its rows are read later")
+    });
+    let told = line(folder, "PostgreSQL is away");
+    assert!(told.contains("WARN") && told.contains("attempts=") && told.contains("retry_for="), "{told}");
+    server.resume();
+    child.wait_until("its rows are there", || rows_of(&folder.join("g.csv")) == ["1,Ada", "2,Grace"]);
+    child.wait_until("the log reports it", || log(folder).contains("PostgreSQL is there; its rows are read"));
+    child.interrupt();
+}
+
+#[test]
 fn a_locked_table_does_not_hold_up_a_file() {
     let Some(server) = server::Server::start() else { return };
     let port = free_port();

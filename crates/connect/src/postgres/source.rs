@@ -11,8 +11,8 @@ use arrow_row::{RowConverter, SortField};
 use arrow_schema::SchemaRef;
 use arrow_select::concat::concat_batches;
 use arrow_select::filter::filter_record_batch;
-use tidemill_core::Cause;
 use tidemill_core::source::{Faults, Polled, Progress, Source};
+use tidemill_core::{Cause, Fault, Outage, OutageReport};
 use tracing::{debug, warn};
 
 use super::reading::{PostgresRows, Reading};
@@ -21,6 +21,9 @@ use crate::formats::{BATCH_ROWS, CsvSettings, DecoderSettings, RecordDecoder};
 
 /// The batches that wait for the query.
 const WAITING_BATCHES: usize = 4;
+/// The pauses between attempts at the first reading.
+const RETRY_FIRST: Duration = Duration::from_millis(200);
+const RETRY_LONGEST: Duration = Duration::from_secs(30);
 
 /// What is read, and how often.
 #[derive(Clone)]
@@ -33,6 +36,8 @@ pub struct PostgresSourceSettings {
     pub schema: SchemaRef,
     /// How long after one reading the next one begins; `None`: it is read once.
     pub refresh: Option<Duration>,
+    /// How long the first reading is tried again while the server is away, or not ready yet.
+    pub retry_for: Duration,
 }
 
 impl fmt::Debug for PostgresSourceSettings {
@@ -48,15 +53,18 @@ impl fmt::Debug for PostgresSourceSettings {
 /// A reading is one statement, so it sees the database at one moment. With [`refresh`](PostgresSourceSettings::refresh)
 /// it is repeated: then come the rows that are new or have changed, all of one reading together. Rows that were deleted
 /// there are not reported. If the database is away at a later reading, the source says so once, and reads again after the
-/// same time.
+/// same time. If it is away at the first one, that is logged, and tried again with growing pauses for
+/// [`retry_for`](PostgresSourceSettings::retry_for).
 ///
 /// ```no_run
+/// use std::time::Duration;
 /// use tidemill_connect::postgres::{PostgresRows, PostgresSource, PostgresSourceSettings};
 ///
 /// let url = "postgres://me@127.0.0.1/shop".to_owned();
 /// let rows = PostgresRows::Table("customers".to_owned());
 /// let schema = rows.columns(&url)?;
-/// let source = PostgresSource::open(PostgresSourceSettings { url, rows, schema, refresh: None })?;
+/// let retry_for = Duration::from_secs(600);
+/// let source = PostgresSource::open(PostgresSourceSettings { url, rows, schema, refresh: None, retry_for })?;
 /// # Ok::<(), tidemill_core::Cause>(())
 /// ```
 pub struct PostgresSource {
@@ -92,8 +100,15 @@ impl PostgresSource {
         let (sender, read) = sync_channel(WAITING_BATCHES);
         let (stop, stopped) = channel();
         let (schema, is_refreshed) = (SchemaRef::clone(&settings.schema), settings.refresh.is_some());
-        let thread =
-            Refreshing { reading, decoder, schema: settings.schema, refresh: settings.refresh, sender };
+        let thread = Refreshing {
+            reading,
+            decoder,
+            schema: settings.schema,
+            refresh: settings.refresh,
+            retry_for: settings.retry_for,
+            has_sent: false,
+            sender,
+        };
         // Not joined at the end: it may wait for a server that does not answer, and ends by itself after that.
         std::thread::Builder::new().name("postgres source".to_owned()).spawn(move || {
             // Nobody is left to report to.
@@ -159,13 +174,52 @@ struct Refreshing {
     decoder: CsvDecoder,
     schema: SchemaRef,
     refresh: Option<Duration>,
+    retry_for: Duration,
+    /// Whether rows were passed on. They cannot be taken back.
+    has_sent: bool,
     sender: SyncSender<Read>,
+}
+
+/// The wait for a server that is away at the first reading.
+struct Arrival {
+    since: Instant,
+    pause: Duration,
+    outage: Outage,
+}
+
+impl Arrival {
+    fn new() -> Arrival {
+        Arrival { since: Instant::now(), pause: RETRY_FIRST, outage: Outage::default() }
+    }
+
+    /// How long to wait before the next attempt; `None`: it is not tried again.
+    fn pause(&mut self, of: &Refreshing, cause: &Cause) -> Option<Duration> {
+        let pause = self.pause;
+        let lasts_long = self.since.elapsed() + pause >= of.retry_for;
+        if cause.fault != Fault::Operation || of.has_sent || lasts_long {
+            return None;
+        }
+        if let Some(OutageReport { attempts, lasted }) = self.outage.failed(Instant::now()) {
+            let (server, retry_for) = (of.reading.server(), of.retry_for);
+            warn!(server, attempts, ?lasted, %cause, ?retry_for, "PostgreSQL is away; its rows are read later");
+        }
+        self.pause = (pause * 2).min(RETRY_LONGEST);
+        Some(pause)
+    }
+
+    /// The first reading is complete.
+    fn over(&mut self, server: &str) {
+        if let Some(OutageReport { attempts, lasted }) = self.outage.over(Instant::now()) {
+            warn!(server, attempts, after = ?lasted, "PostgreSQL is there; its rows are read");
+        }
+    }
 }
 
 impl Refreshing {
     fn run(mut self, stopped: &Receiver<()>) -> Result<(), ReceiverGone> {
         let mut known: Option<HashSet<u128>> = None;
         let mut is_away = false;
+        let mut arrival = Arrival::new();
         loop {
             match self.read(known.as_ref()) {
                 Ok(Err(ReceiverGone)) => return Err(ReceiverGone),
@@ -173,11 +227,20 @@ impl Refreshing {
                     if std::mem::take(&mut is_away) {
                         self.notice(format!("{} is reachable again", self.reading.server()))?;
                     }
+                    arrival.over(self.reading.server());
                     known = Some(rows);
                     self.send(Read::Complete)?;
                 }
                 // Without any rows, nothing can be looked up.
-                Err(cause) if known.is_none() => return self.send(Read::Failed(cause)),
+                Err(cause) if known.is_none() => match arrival.pause(&self, &cause) {
+                    Some(pause) => {
+                        // What was found wrong will be found again.
+                        self.decoder.faults();
+                        wait(stopped, pause)?;
+                        continue;
+                    }
+                    None => return self.send(Read::Failed(cause)),
+                },
                 Err(cause) => {
                     let (server, retry_in) = (self.reading.server(), self.refresh);
                     warn!(server, %cause, ?retry_in, "a table was not read again");
@@ -187,9 +250,7 @@ impl Refreshing {
                 }
             }
             let Some(refresh) = self.refresh else { return Ok(()) };
-            if stopped.recv_timeout(refresh) != Err(RecvTimeoutError::Timeout) {
-                return Err(ReceiverGone);
-            }
+            wait(stopped, refresh)?;
         }
     }
 
@@ -207,7 +268,7 @@ impl Refreshing {
     fn read(&mut self, known: Option<&HashSet<u128>>) -> Result<Result<HashSet<u128>, ReceiverGone>, Cause> {
         let mut all = HashSet::new();
         let mut changed = Vec::new();
-        let Refreshing { reading, decoder, schema, refresh, sender } = self;
+        let Refreshing { reading, decoder, schema, refresh, has_sent, sender, .. } = self;
         let mut left = false;
         decoder.begin(reading.server());
         reading.read(|bytes: Option<&[u8]>| {
@@ -223,7 +284,11 @@ impl Refreshing {
                 };
                 // The first time, there is nothing that would have to be replaced at once.
                 match known {
-                    None => left |= rows.num_rows() > 0 && sender.send(Read::Rows(rows)).is_err(),
+                    None if rows.num_rows() > 0 => {
+                        *has_sent = true;
+                        left |= sender.send(Read::Rows(rows)).is_err();
+                    }
+                    None => {}
                     Some(_) => changed.push(rows),
                 }
             }
@@ -240,6 +305,14 @@ impl Refreshing {
             return Ok(Err(ReceiverGone));
         }
         Ok(Ok(all))
+    }
+}
+
+/// Waits, unless the source is dropped.
+fn wait(stopped: &Receiver<()>, pause: Duration) -> Result<(), ReceiverGone> {
+    match stopped.recv_timeout(pause) {
+        Err(RecvTimeoutError::Timeout) => Ok(()),
+        _ => Err(ReceiverGone),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The source for PostgreSQL against a real server.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
@@ -20,7 +21,8 @@ fn table(name: &str) -> PostgresRows {
 
 fn source(server: &Server, rows: PostgresRows, refresh: Option<Duration>) -> Result<PostgresSource, Cause> {
     let (url, schema) = (server.url(), rows.columns(&server.url())?);
-    PostgresSource::open(PostgresSourceSettings { url, rows, schema, refresh })
+    let retry_for = Duration::from_secs(600);
+    PostgresSource::open(PostgresSourceSettings { url, rows, schema, refresh, retry_for })
 }
 
 fn texts(rows: &RecordBatch) -> Vec<String> {
@@ -142,6 +144,51 @@ fn a_table_that_is_refreshed_gives_what_is_new_or_has_changed() {
         faults.merge(source.faults());
     }
     assert_eq!(faults.count, 0);
+}
+
+#[test]
+fn a_server_that_is_away_at_the_start_is_waited_for() {
+    let Some(server) = Server::start() else { return };
+    server.query("CREATE TABLE customers (id bigint PRIMARY KEY, name text)");
+    server.query("INSERT INTO customers VALUES (1, 'Ada'), (2, 'Grace')");
+    let schema = table("customers").columns(&server.url()).unwrap();
+    let opened = |retry_for| {
+        let (url, rows, schema) = (server.url(), table("customers"), Arc::clone(&schema));
+        PostgresSource::open(PostgresSourceSettings { url, rows, schema, refresh: None, retry_for }).unwrap()
+    };
+    server.crash();
+    let (mut patient, mut faults) = (opened(Duration::from_secs(600)), Faults::default());
+    let start = Instant::now();
+    let gave_up = loop {
+        assert!(start.elapsed() < PATIENCE, "it does not give up");
+        let mut hasty = opened(Duration::ZERO);
+        if let Err(cause) = hasty.poll(Duration::from_secs(30)) {
+            break cause;
+        }
+    };
+    assert_eq!(gave_up.fault, Fault::Operation, "{gave_up}");
+    assert!(matches!(patient.poll(Duration::from_millis(500)).unwrap(), Polled::Nothing));
+    server.resume();
+    assert_eq!(next(&mut patient, &mut faults).unwrap(), ["1|Ada", "2|Grace"]);
+    assert_eq!(next(&mut patient, &mut faults), None);
+    assert_eq!(faults.count, 0, "{faults:?}");
+}
+
+#[test]
+fn a_wrong_table_or_password_ends_the_first_reading_at_once() {
+    let Some(server) = crate::server() else { return };
+    let schema = PostgresRows::Query("SELECT 1 AS n".to_owned()).columns(&server.url()).unwrap();
+    let (url, rows, retry_for) = (server.url(), table("not_there"), Duration::from_secs(600));
+    let settings = PostgresSourceSettings { url, rows, schema, refresh: None, retry_for };
+    let mut source = PostgresSource::open(settings).unwrap();
+    let start = Instant::now();
+    let text = loop {
+        assert!(start.elapsed() < PATIENCE, "it is tried again");
+        if let Err(cause) = source.poll(Duration::from_millis(20)) {
+            break user_error(Err::<(), _>(cause));
+        }
+    };
+    assert!(text.contains("relation \"not_there\" does not exist"), "{text}");
 }
 
 #[test]

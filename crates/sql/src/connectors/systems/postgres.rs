@@ -7,6 +7,7 @@ use datafusion::arrow::datatypes::SchemaRef;
 use tidemill_connect::postgres::{
     PostgresRows, PostgresSink, PostgresSinkSettings, PostgresSource, PostgresSourceSettings,
 };
+use tidemill_engine::{Cause, Fault};
 
 use super::key::key_column;
 use crate::connectors::sink_connector::{OpenSink, SinkConnector, SinkRequest};
@@ -22,6 +23,8 @@ const URL: OptionDefinition = OptionDefinition::new(
     "`'postgres://user:password@host/database'`, or `'host=... user=... dbname=...'`; `?sslmode=verify-full` for TLS",
 );
 
+/// How long a source waits for its database at the start.
+const RETRY_FOR: Duration = Duration::from_secs(600);
 /// A database is not asked more often.
 const REFRESH_MIN: Duration = Duration::from_millis(100);
 
@@ -44,6 +47,12 @@ const READ: &[OptionDefinition] = &[
         OptionKind::Duration,
         OptionDefault::Nothing("never: it is read once"),
         "after this time it is read again, and rows that are new or have changed come; for sources only",
+    ),
+    OptionDefinition::new(
+        "retry_for",
+        OptionKind::Duration,
+        OptionDefault::Nothing("10 minutes; for a table: it is not tried again"),
+        "how long the first reading is tried again while the server is away",
     ),
 ];
 
@@ -115,14 +124,29 @@ impl SourceConnector for Table {
         let url = options.required_text("url").to_owned();
         let columns = match &request.columns {
             Some(columns) => SchemaRef::clone(columns),
-            None => rows.columns(&url).map_err(|cause| OptionError::new("url", cause.to_string()))?,
+            None => rows.columns(&url).map_err(|cause| not_described(&cause))?,
         };
         let refresh = options.duration("refresh").map(|pause| pause.max(REFRESH_MIN));
-        let settings = PostgresSourceSettings { url, rows, schema: SchemaRef::clone(&columns), refresh };
+        // Whoever defines a table, or asks it, waits for its rows.
+        let retry_for = options.duration("retry_for");
+        let retry_for = retry_for.unwrap_or(if request.is_table { Duration::ZERO } else { RETRY_FOR });
+        let schema = SchemaRef::clone(&columns);
+        let settings = PostgresSourceSettings { url, rows, schema, refresh, retry_for };
         let open: Arc<OpenSource> =
             Arc::new(move |columns| Projected::open(PostgresSource::open(settings.clone())?, columns));
         let liveness = if refresh.is_some() { Liveness::Live } else { Liveness::Stored };
         Ok(DefinedSource { is_finite: refresh.is_none(), liveness, ..DefinedSource::new(columns, open) })
+    }
+}
+
+/// Without declared columns, the database must be there when the source is defined.
+fn not_described(cause: &Cause) -> OptionError {
+    let error = OptionError::new("url", cause.to_string());
+    match cause.fault {
+        Fault::Operation => {
+            error.with_hint("if its columns are declared, the database may come later (retry_for)")
+        }
+        _ => error,
     }
 }
 
