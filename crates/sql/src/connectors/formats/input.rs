@@ -47,6 +47,28 @@ impl InputFormat {
         text.ok_or_else(|| OptionError::new("format", "name the format of the lines: format = 'csv'"))
     }
 
+    /// Checks that these formats have the types of the columns, so that the definition is refused, not the first query.
+    ///
+    /// # Errors
+    /// If one of them has not.
+    pub(crate) fn check(&self, formats: &[Format], columns: &SchemaRef) -> Result<(), OptionError> {
+        for format in formats {
+            let read = InputFormat { format: Some(format.clone()), ..self.clone() };
+            read.decoder(columns).map_err(|cause| self.unfit(format, &cause))?;
+        }
+        Ok(())
+    }
+
+    fn unfit(&self, format: &Format, cause: &Cause) -> OptionError {
+        let error = OptionError::new("format", cause.to_string());
+        match (&self.format, format) {
+            (None, Format::LineProtocol) => {
+                error.with_hint("if clients send JSON only, write format = 'json'")
+            }
+            _ => error,
+        }
+    }
+
     /// The settings of a decoder for these columns.
     #[must_use]
     pub fn decoder_settings(&self, columns: &SchemaRef) -> DecoderSettings {

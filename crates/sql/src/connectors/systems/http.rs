@@ -106,6 +106,7 @@ impl SourceConnector for HttpRows {
         let mut settings = HttpSettings::new(&address, format.decoder_settings(&columns));
         settings.formats = format.format.clone().map_or(settings.formats, |format| vec![format]);
         settings.line_protocol = format.line_protocol.clone();
+        format.check(&settings.formats, &columns)?;
         settings.acknowledge = request.is_durable;
         settings.allow_remote = options.boolean("allow_remote");
         settings.tls = tls_server(options)?;

@@ -198,6 +198,7 @@ impl SourceConnector for UdpRows {
         let format = request.format;
         let mut settings = UdpSettings::new(format.text()?, format.decoder_settings(&columns));
         settings.line_protocol = format.line_protocol.clone();
+        format.check(&[format.text()?], &columns)?;
         let address = without_scheme(request.options.required_text("listen"), "udp");
         let allow_remote = request.options.boolean("allow_remote");
         check_door(request.options, (false, false))?;
@@ -227,6 +228,7 @@ fn stream(
     let (options, format) = (request.options, request.format);
     let mut settings = SocketSettings::new(format.text()?, format.decoder_settings(&columns));
     settings.line_protocol = format.line_protocol.clone();
+    format.check(&[format.text()?], &columns)?;
     options.set_integer("connections_max", &mut settings.connections_max);
     options.set_integer("attempts_max", &mut settings.attempts_max);
     settings.idle_timeout = options.duration("idle_timeout").map(|limit| limit.max(Duration::from_nanos(1)));
