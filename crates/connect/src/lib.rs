@@ -67,6 +67,8 @@ pub mod standard_streams;
 mod suggest;
 #[cfg(feature = "tables")]
 pub mod tls;
+#[cfg(feature = "tables")]
+mod tokens;
 
 pub use file::{LINE_LIMIT_BYTES, Line, LineChunk, LineFile, LineFileError, Lines};
 #[cfg(feature = "tables")]

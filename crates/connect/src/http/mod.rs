@@ -28,7 +28,6 @@ mod server;
 mod service;
 mod sink;
 mod source;
-mod tokens;
 mod waiting;
 
 use std::path::PathBuf;

@@ -19,12 +19,12 @@ use super::answer::{Answer, Refusal, behind, empty, error, json, not_allowed, wr
 use super::body::read;
 use super::connections::ConnectionSlot;
 use super::json_body::{NotJson, make_lines};
-use super::tokens::Tokens;
 use super::waiting::{BodyFormat, Outcome, PendingRequest};
 use crate::formats::Format;
 use crate::formats::line_protocol::Precision;
 use crate::quotas::ClientQuotas;
 use crate::tls::TlsServer;
+use crate::tokens::Tokens;
 
 /// The longest name of a client in bytes.
 const CLIENT_BYTES_MAX: usize = 256;

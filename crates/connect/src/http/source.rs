@@ -19,12 +19,12 @@ use super::answer::line_of;
 use super::body::ROOM_BYTES;
 use super::server::Server;
 use super::service::Service;
-use super::tokens::Tokens;
 use super::waiting::{BodyFormat, Outcome, PendingRequest};
 use crate::formats::line_protocol::LineProtocolDecoder;
 use crate::formats::{BATCH_ROWS, Format, RecordDecoder, project, text_decoder};
 use crate::quotas::ClientQuotas;
 use crate::tls::TlsServer;
+use crate::tokens::Tokens;
 
 /// Rows that were posted over HTTP.
 ///

@@ -11,5 +11,6 @@ mod queue;
 mod read_ahead;
 mod senders;
 mod stamps;
+mod tokens;
 mod udp;
 mod unix;

@@ -15,6 +15,7 @@ use tidemill_core::error::Cause;
 use tidemill_core::source::{Faults, Polled};
 use tracing::debug;
 
+use super::client_token::check_token;
 use super::connection::{Socket, spawn};
 use super::connection_queue::ConnectionQueue;
 use super::connection_reader::{Connection, EndNotifier};
@@ -24,6 +25,7 @@ use super::read_permits::ReadPermits;
 use super::{Decoding, SocketSettings};
 use crate::quotas::{ClientQuota, ClientQuotas};
 use crate::tls::{TlsServer, failure};
+use crate::tokens::Tokens;
 
 /// How often it checks for new connections while no rows come.
 const ACCEPT_INTERVAL: Duration = Duration::from_millis(10);
@@ -91,6 +93,7 @@ pub(super) struct Listening {
     place: String,
     settings: SocketSettings,
     tls: Option<TlsServer>,
+    tokens: Arc<Tokens>,
     intake: ConnectionQueue,
     room: Arc<QueueRoom>,
     quotas: Option<Arc<ClientQuotas>>,
@@ -108,12 +111,13 @@ impl Listening {
         listener: Listener,
         place: String,
         settings: SocketSettings,
-        tls: Option<TlsServer>,
+        (tls, tokens): (Option<TlsServer>, Tokens),
     ) -> Listening {
         let room = QueueRoom::new(settings.queue_bytes);
         Listening {
             listener,
             tls,
+            tokens: Arc::new(tokens),
             place,
             intake: ConnectionQueue::new(settings.stamping()),
             decoding_threads: DecodingThreads::new(Arc::clone(&room)),
@@ -216,7 +220,7 @@ impl Listening {
         let label = name.clone();
         let quotas = self.quotas.clone();
         let quota = quotas.zip(client).map(|(quotas, client)| ClientQuota { quotas, client });
-        let permits = ReadPermits::new();
+        let (permits, tokens) = (ReadPermits::new(), Arc::clone(&self.tokens));
         let of_thread = Arc::clone(&permits);
         let (tls, idle_timeout) = (self.tls.as_ref().map(TlsServer::config), self.settings.idle_timeout);
         let started = socket.prepare(self.settings.idle_timeout).and_then(|()| {
@@ -232,6 +236,13 @@ impl Listening {
                         Ok(socket) => socket,
                         Err(reason) => return done.tell(format!("{label}: closed: {reason}")),
                     },
+                };
+                let socket = match check_token(socket, &tokens, idle_timeout) {
+                    Ok(socket) => socket,
+                    Err(reason) => {
+                        of_reader.close();
+                        return done.tell(format!("{label}: closed: {reason}"));
+                    }
                 };
                 let permits = of_thread;
                 Connection { socket, handle: of_reader, name: &label, done: &done, permits, quota }

@@ -8,6 +8,7 @@
 //! from a socket is volatile.
 
 mod client;
+mod client_token;
 mod connection;
 mod connection_queue;
 mod connection_reader;
@@ -22,6 +23,7 @@ pub mod tcp;
 pub mod udp;
 pub mod unix;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tidemill_core::error::Cause;
@@ -75,6 +77,10 @@ pub struct SocketSettings {
     pub tls_server: Option<TlsServerSettings>,
     /// TCP, when connecting: whom to trust as the server; `None`: no TLS.
     pub tls_client: Option<TlsClientSettings>,
+    /// TCP, when listening: the token that must be the first line of each connection; `None`: none, or those of a file.
+    pub token: Option<String>,
+    /// TCP, when listening: a file with a name and a token on each line, in place of a single one. It is read again when it changes.
+    pub token_file: Option<PathBuf>,
     /// The most bytes that all connections together hold of what they have sent and the query has not taken: rows, and
     /// records whose end has not come. At the limit they are not read. If incomplete records take more than half, the
     /// connection with the longest one is closed.
@@ -101,6 +107,8 @@ impl SocketSettings {
             receive_bytes: RECEIVE_BYTES,
             tls_server: None,
             tls_client: None,
+            token: None,
+            token_file: None,
             queue_bytes: QUEUE_BYTES,
             connections_per_client: usize::MAX,
             quotas: Quotas::default(),

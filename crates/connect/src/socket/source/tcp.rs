@@ -14,6 +14,7 @@ use super::connection::Socket;
 use super::listening::{Listener, Listening};
 use super::{Peers, SocketSettings, SocketSource};
 use crate::tls::{TlsServer, TlsStream, server_name};
+use crate::tokens::Tokens;
 
 /// How long a server may take to accept.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -73,7 +74,9 @@ impl TcpLines {
                         .with_source(error)
                 })?;
             let tls = settings.tls_server.clone().map(TlsServer::open).transpose()?;
-            Ok(Peers::Listening(Box::new(Listening::new(Listener::Tcp(listener), place, settings, tls))))
+            let tokens = Tokens::open(settings.token.clone(), settings.token_file.clone())?;
+            let listening = Listening::new(Listener::Tcp(listener), place, settings, (tls, tokens));
+            Ok(Peers::Listening(Box::new(listening)))
         })
         .map(|source| TcpLines { source })
     }

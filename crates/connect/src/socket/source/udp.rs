@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -18,9 +19,11 @@ use tidemill_core::error::Cause;
 use tidemill_core::source::{Faults, Polled, Progress, Source};
 
 use super::Decoding;
+use super::client_token::is_known;
 use super::tcp::resolve;
 use crate::formats::line_protocol::LineProtocolSettings;
 use crate::formats::{DecoderSettings, Format, RecordDecoder};
+use crate::tokens::Tokens;
 
 /// The largest datagram.
 const DATAGRAM_BYTES: usize = 65_536;
@@ -42,12 +45,23 @@ pub struct UdpSettings {
     pub line_protocol: LineProtocolSettings,
     /// The most blocks of at most 128 KiB that wait for the query.
     pub blocks_max: usize,
+    /// The token that must be the first line of each datagram; `None`: none, or those of a file.
+    pub token: Option<String>,
+    /// A file with a name and a token on each line, in place of a single one. It is read again when it changes.
+    pub token_file: Option<PathBuf>,
 }
 
 impl UdpSettings {
     /// With 64 blocks.
     pub fn new(format: Format, decoder: DecoderSettings) -> UdpSettings {
-        UdpSettings { format, decoder, line_protocol: LineProtocolSettings::default(), blocks_max: 64 }
+        UdpSettings {
+            format,
+            decoder,
+            line_protocol: LineProtocolSettings::default(),
+            blocks_max: 64,
+            token: None,
+            token_file: None,
+        }
     }
 }
 
@@ -93,6 +107,8 @@ struct ReceiverState {
     stop: AtomicBool,
     /// Datagrams that were dropped since this was last asked.
     dropped: AtomicU64,
+    /// Datagrams without a known token since this was last asked.
+    unknown: AtomicU64,
 }
 
 impl UdpLines {
@@ -114,6 +130,7 @@ impl UdpLines {
             leaves_times_open: false,
             projection: None,
         };
+        let tokens = Tokens::open(settings.token, settings.token_file)?;
         let schema = decoding.decoder()?.schema();
         let socket = bind(address, allow_remote)?;
         let bound = socket.local_addr()?;
@@ -122,7 +139,7 @@ impl UdpLines {
         let of_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("udp".to_owned())
-            .spawn(move || DatagramReceiver { socket, sender, shared: of_thread }.run())?;
+            .spawn(move || DatagramReceiver { socket, sender, tokens, shared: of_thread }.run())?;
         Ok(UdpLines {
             place: format!("udp {bound}"),
             address: bound,
@@ -170,6 +187,15 @@ impl UdpLines {
 
     /// Counts what was dropped.
     fn add_dropped(&mut self) {
+        let unknown = self.shared.unknown.swap(0, Ordering::Relaxed);
+        if unknown > 0 {
+            let text = format!(
+                "{}: {unknown} datagrams were refused: their first line is not a token that is known here; send one \
+                 as the first line of each",
+                self.place
+            );
+            self.faults.merge(Faults { count: unknown, samples: vec![text], ..Faults::default() });
+        }
         let dropped = self.shared.dropped.swap(0, Ordering::Relaxed);
         self.tell_dropped(dropped, "the query is behind");
         if let Some(all) = dropped_by_system(self.address) {
@@ -245,6 +271,7 @@ impl std::fmt::Debug for UdpLines {
 struct DatagramReceiver {
     socket: UdpSocket,
     sender: SyncSender<Vec<u8>>,
+    tokens: Tokens,
     shared: Arc<ReceiverState>,
 }
 
@@ -258,8 +285,12 @@ impl DatagramReceiver {
                 self.socket.set_read_timeout(Some(wait)).and_then(|()| self.socket.recv(&mut datagram));
             let is_quiet = match received {
                 Ok(count) => {
+                    let Some(records) = self.records(&datagram[..count]) else {
+                        self.shared.unknown.fetch_add(1, Ordering::Relaxed);
+                        continue;
+                    };
                     datagrams += 1;
-                    block.extend_from_slice(&datagram[..count]);
+                    block.extend_from_slice(records);
                     if block.last() != Some(&b'\n') {
                         block.push(b'\n');
                     }
@@ -282,6 +313,18 @@ impl DatagramReceiver {
                 datagrams = 0;
             }
         }
+    }
+}
+
+impl DatagramReceiver {
+    /// What stands behind the token of a datagram; `None`: it has none that is known.
+    fn records<'a>(&self, datagram: &'a [u8]) -> Option<&'a [u8]> {
+        if matches!(self.tokens, Tokens::NotNeeded) {
+            return Some(datagram);
+        }
+        let end = memchr::memchr(b'\n', datagram).unwrap_or(datagram.len());
+        let (line, records) = datagram.split_at(end);
+        is_known(&self.tokens, line).then(|| records.get(1..).unwrap_or_default())
     }
 }
 

@@ -13,6 +13,7 @@ use super::client::Client;
 use super::connection::Socket;
 use super::listening::{Listener, Listening};
 use super::{Peers, SocketSettings, SocketSource};
+use crate::tokens::Tokens;
 
 /// Rows of text over a Unix socket: from everyone who connects, or from one server.
 ///
@@ -63,7 +64,7 @@ impl UnixLines {
                 Listener::Unix(listener),
                 place(path),
                 settings,
-                None,
+                (None, Tokens::NotNeeded),
             ))))
         })?;
         Ok(UnixLines { source, _file: file })

@@ -1,5 +1,7 @@
 //! The options that sources and sinks of sockets share.
 
+use std::path::PathBuf;
+
 use crate::statement::declared::{OptionDefault, OptionDefinition, OptionError, OptionKind, OptionValues};
 
 pub(super) const ALLOW_REMOTE: OptionDefinition = OptionDefinition::new(
@@ -15,6 +17,41 @@ pub(super) const INSECURE: OptionDefinition = OptionDefinition::new(
     OptionDefault::Value("false"),
     "`allow_remote` without a token or `tls_ca`: whoever reaches the address may connect",
 );
+
+pub(super) const TOKEN: OptionDefinition = OptionDefinition::new(
+    "token",
+    OptionKind::Text,
+    OptionDefault::Nothing("none"),
+    "`listen`: what must be the first line of each connection, or of each datagram",
+);
+
+pub(super) const TOKEN_FILE: OptionDefinition = OptionDefinition::new(
+    "token_file",
+    OptionKind::Text,
+    OptionDefault::Nothing("none"),
+    "in place of `token`: a file with a name and a token on each line, which other users must not be able to \
+     read; it is read again when it changes",
+);
+
+/// The token that senders must know, or the file of theirs.
+pub(super) fn tokens(options: &OptionValues<'_>) -> Result<(Option<String>, Option<PathBuf>), OptionError> {
+    let token = options.text("token").map(str::to_owned);
+    let file = options.text("token_file").map(PathBuf::from);
+    if token.is_some() && file.is_some() {
+        return Err(OptionError::new("token_file", "choose either token or token_file"));
+    }
+    if token.as_ref().is_some_and(|token| token.is_empty() || token.contains(['\r', '\n'])) {
+        return Err(OptionError::new("token", "a token is a line that is not empty"));
+    }
+    if options.is_given("connect") && (token.is_some() || file.is_some()) {
+        let name = if token.is_some() { "token" } else { "token_file" };
+        return Err(OptionError::new(
+            name,
+            "senders must know it where this side listens; remove it, or write `listen`",
+        ));
+    }
+    Ok((token, file))
+}
 
 /// Refuses a door that is open to everyone unless the statement says that it is meant to be. Whoever must show a
 /// certificate is not everyone.

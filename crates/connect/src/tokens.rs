@@ -1,10 +1,10 @@
 //! The tokens that clients must send: one for all, or several with names from a file, which is read again when it changes.
 
-use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use std::{fmt, fs};
 
 use tidemill_core::error::Cause;
 use tracing::warn;
@@ -17,7 +17,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 const TOKENS_MAX: usize = 10_000;
 
 /// What clients must send.
-pub(super) enum Tokens {
+pub(crate) enum Tokens {
     /// Nothing.
     NotNeeded,
     /// The same for all.
@@ -27,7 +27,7 @@ pub(super) enum Tokens {
 }
 
 /// A file with a name and a token on each line.
-pub(super) struct TokenFile {
+pub(crate) struct TokenFile {
     path: PathBuf,
     state: Mutex<FileState>,
 }
@@ -44,6 +44,17 @@ type FileVersion = (i64, i64, u64, u64);
 struct NamedToken {
     name: String,
     token: Vec<u8>,
+}
+
+impl fmt::Debug for Tokens {
+    /// Without tokens.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Tokens::NotNeeded => "NotNeeded",
+            Tokens::One(_) => "One",
+            Tokens::File(_) => "File",
+        })
+    }
 }
 
 impl Tokens {
