@@ -11,11 +11,13 @@ pub struct PlainStore {
     rows: Vec<(u64, Car)>,
     /// For each cycle how many rows were dropped by then, how many there were, and the largest time.
     cycles: Vec<(u64, usize, usize, i64)>,
+    /// By how much a cycle has raised the largest time at most.
+    longest_step: i64,
 }
 
 impl PlainStore {
     pub fn new(contents: Contents, key: Vec<usize>) -> PlainStore {
-        PlainStore { contents, key, rows: Vec::new(), cycles: Vec::new() }
+        PlainStore { contents, key, rows: Vec::new(), cycles: Vec::new(), longest_step: 0 }
     }
 
     pub fn next_number(&self) -> i64 {
@@ -38,10 +40,16 @@ impl PlainStore {
                 "{car:?} was dropped at {latest}"
             );
         }
+        // A chunk ends with the cycle in which it covers a sixteenth of the time, however far that cycle goes.
+        let before = self.cycles.last().map_or(i64::MIN, |(.., latest)| *latest);
+        if before > i64::MIN && latest > before {
+            self.longest_step = self.longest_step.max(latest - before);
+        }
         if let Some(time) = retention.time {
-            // Rows come at most 30 late, and what is a sixteenth older than needed is gone.
+            // Rows come less than 30 late.
+            let spread = (time / 16).max(1) + self.longest_step.max(30) + 30;
             let kept = self.rows[dropped..].iter().filter_map(|(_, car)| car.time);
-            let too_old = kept.filter(|kept| *kept < latest - time - time / 16 - 60).count();
+            let too_old = kept.filter(|kept| *kept < latest - time - spread).count();
             assert!(too_old == 0, "{too_old} rows are too old at {latest}");
         }
         // The newest version may be larger than the limit by what a single cycle brings.
