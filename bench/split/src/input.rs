@@ -32,16 +32,23 @@ pub struct Input {
     pub profile: SplitProfile,
     route: Arc<Route>,
     partitions: u32,
+    columns_read: usize,
 }
 
 impl Input {
     /// Tuples for this many partitions, of which the share `broadcast` goes to all; with the costs of splitting them,
     /// and of the query that takes them on this many workers.
-    pub fn new(partitions: u32, broadcast: f64, workers: usize) -> anyhow::Result<Self> {
+    pub fn new(
+        partitions: u32,
+        broadcast: f64,
+        workers: usize,
+        arguments: &Arguments,
+    ) -> anyhow::Result<Self> {
         let batches = tuples::batches(BATCHES, BATCH_ROWS, partitions, broadcast);
         let route = if broadcast > 0.0 { tuples::route() } else { tuples::route_only() };
         let profile = profile_of(&batches, &route, partitions, workers)?;
-        let input = Input { batches, route, profile, partitions };
+        let columns_read = arguments.columns_read as usize;
+        let input = Input { batches, route, profile, partitions, columns_read };
         let query_ns =
             input.measure(&SplitPlan::parasplit(partitions, workers as u32), workers, 64)?.query_ns;
         Ok(Input { profile: profile.with_query_ns(query_ns), ..input })
@@ -73,7 +80,8 @@ impl Input {
             let profile = profile_of(&self.batches, &self.route, self.partitions, arguments.workers)?;
             self.profile = profile.with_query_ns(self.profile.query_ns);
             let prediction = predict(plan.clone(), &self.profile, arguments.workers as u32);
-            let measured = self.measure(plan, arguments.workers, pushes(prediction.rate_max, arguments))?;
+            let pushes = pushes(prediction.rate_max, arguments);
+            let measured = self.measure(plan, arguments.workers, pushes)?;
             ratios.push(stage_ratios(&prediction, &measured));
             best = Some(match best {
                 None => (prediction, measured),
@@ -88,8 +96,9 @@ impl Input {
     }
 
     fn measure(&self, split: &SplitPlan, workers: usize, pushes: usize) -> anyhow::Result<Measured> {
-        let (batches, route, partitions) = (&self.batches[..], &self.route, self.partitions);
-        measure(&Run { batches, route, split, partitions, workers, pushes })
+        let Input { batches, route, partitions, columns_read, .. } = self;
+        let (partitions, columns_read) = (*partitions, *columns_read);
+        measure(&Run { batches, route, split, partitions, workers, pushes, columns_read })
     }
 }
 
@@ -137,7 +146,13 @@ mod tests {
     fn ratios_are_of_splitters_and_in_the_middle_of_the_runs() {
         let stage = |name: &str, processes, cost_ns| PredictedStage { name: name.into(), processes, cost_ns };
         let stages = vec![stage(WINDOW_ROUTER, 1, 9.0), stage(SPLITTERS, 2, 5.0), stage(QUERY, 4, 1.0)];
-        let prediction = Prediction { plan: SplitPlan::fsplit(4), stages, total_ns: 23.0, rate_max: 1e8 };
+        let prediction = Prediction {
+            plan: SplitPlan::fsplit(4),
+            stages,
+            shares_broadcast: false,
+            total_ns: 23.0,
+            rate_max: 1e8,
+        };
         let measured = Measured {
             rate: 1e8,
             process_ns: 30.0,

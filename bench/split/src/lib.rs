@@ -44,6 +44,9 @@ pub struct Arguments {
     /// How many runs of each; the best counts, for what else the machine does only takes time away.
     #[arg(long, default_value_t = 3, value_parser = value_parser!(u32).range(1..=1000))]
     runs: u32,
+    /// How many of the 16 columns the operator behind the split reads.
+    #[arg(long, default_value_t = 1, value_parser = value_parser!(u32).range(1..=16))]
+    columns_read: u32,
     /// Only threads and processes side by side.
     #[arg(long)]
     processes: bool,
@@ -104,7 +107,7 @@ fn peak(arguments: &Arguments) -> anyhow::Result<()> {
     println!("|---|---|---|---|---|---|---|---|");
     let mut costs = None;
     for workers in 1..=arguments.workers {
-        let input = Input::new(64, 0.0, workers)?;
+        let input = Input::new(64, 0.0, workers, arguments)?;
         let plan = SplitPlan::parasplit(64, workers as u32);
         let kept_ns = copy::measure(&input.batches, workers, 10, input::BATCHES_OF_A_CYCLE);
         let dropped_ns = copy::measure(&input.batches, workers, 10, 0);
@@ -134,7 +137,7 @@ fn router(arguments: &Arguments) -> anyhow::Result<()> {
     println!("|---|---|---|---|");
     for splitters in &arguments.splitters {
         let workers = *splitters as usize + 1;
-        let input = Input::new(64, 0.0, workers)?;
+        let input = Input::new(64, 0.0, workers, arguments)?;
         let plan = SplitPlan::parasplit(64, *splitters).with_window_rows(256);
         let measured = input.best(&plan, workers, 20e6, arguments)?;
         let (router_ns, rate) = (measured.stages[0].1, measured.rate / 1e6);
@@ -148,7 +151,7 @@ fn windows(arguments: &Arguments) -> anyhow::Result<()> {
     println!("\n## Window size: one splitter, 64 partitions, nothing broadcast\n");
     println!("| W, tuples | M tuples/s | router, ns per tuple | splitter, ns per tuple |");
     println!("|---|---|---|---|");
-    let input = Input::new(64, 0.0, arguments.workers)?;
+    let input = Input::new(64, 0.0, arguments.workers, arguments)?;
     let mut rates = Vec::new();
     for rows in &arguments.windows {
         let plan = SplitPlan::fsplit(64).with_window_rows(*rows);

@@ -22,6 +22,8 @@ pub struct Run<'a> {
     pub workers: usize,
     /// How many batches are pushed.
     pub pushes: usize,
+    /// How many columns the operator reads.
+    pub columns_read: usize,
 }
 
 /// The result of a run.
@@ -62,6 +64,7 @@ type Tallies = Arc<Mutex<Vec<Tally>>>;
 
 struct Look {
     partition: u32,
+    columns_read: usize,
     tally: Tally,
     tallies: Tallies,
 }
@@ -69,6 +72,10 @@ struct Look {
 impl Operator for Look {
     fn rows(&mut self, _input: usize, rows: Rows<'_>, _output: &mut Output) -> Result<(), Cause> {
         self.tally.add(rows.column::<UInt32Type>(NUMBER));
+        for column in 0..self.columns_read - 1 {
+            let values = rows.column::<UInt32Type>(column).iter();
+            std::hint::black_box(values.fold(0, |sum: u32, value| sum.wrapping_add(*value)));
+        }
         Ok(())
     }
     fn end_of_cycle(&mut self, _cut: &Cut, _output: &mut Output) -> Result<(), Cause> {
@@ -144,10 +151,10 @@ pub fn measure(run: &Run<'_>) -> anyhow::Result<Measured> {
 fn plan(run: &Run<'_>, tallies: &Tallies) -> Plan {
     let mut plan = Plan::new("split");
     let input = plan.source("input", [schema()]);
-    let tallies = Arc::clone(tallies);
+    let (tallies, columns_read) = (Arc::clone(tallies), run.columns_read);
     let look = move |partition| {
         let (tally, tallies) = (Tally::default(), Arc::clone(&tallies));
-        Box::new(Look { partition, tally, tallies }) as Box<dyn Operator>
+        Box::new(Look { partition, columns_read, tally, tallies }) as Box<dyn Operator>
     };
     let operator = OperatorPlan::new("look", run.partitions, look)
         .input(input[0], columns(), Arc::clone(run.route))
@@ -165,7 +172,15 @@ mod tests {
 
     fn run_tiny(route: &Arc<Route>, split: &SplitPlan) -> anyhow::Result<Measured> {
         let batches = tuples::batches(3, 300, 5, 0.1);
-        measure(&Run { batches: &batches, route, split, partitions: 5, workers: 2, pushes: 7 })
+        measure(&Run {
+            batches: &batches,
+            route,
+            split,
+            partitions: 5,
+            workers: 2,
+            pushes: 7,
+            columns_read: 16,
+        })
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub fn sweep(
     let mut all = Vec::new();
     table::heading(x_name);
     for (x, partitions, broadcast) in points {
-        let mut input = Input::new(partitions, broadcast, arguments.workers)?;
+        let mut input = Input::new(partitions, broadcast, arguments.workers, arguments)?;
         let auto = choose(&input.profile, partitions, f64::INFINITY, workers);
         let mut lines = Vec::new();
         for plan in candidates(&input.profile, partitions, f64::INFINITY, workers) {

@@ -76,7 +76,8 @@ mod tests {
     fn stages_beside_the_model_are_counted() {
         let line = |partitions, ratios: &[f64]| {
             let (plan, stages) = (SplitPlan::fsplit(partitions), Vec::new());
-            let prediction = Prediction { plan, stages, total_ns: 1.0, rate_max: 1.0 };
+            let prediction =
+                Prediction { plan, stages, shares_broadcast: false, total_ns: 1.0, rate_max: 1.0 };
             let measured =
                 Measured { rate: 1.0, process_ns: 1.0, stages: Vec::new(), operator_ns: 1.0, query_ns: 1.0 };
             Line {

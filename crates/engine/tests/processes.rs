@@ -140,6 +140,13 @@ fn rows_that_are_all_broadcast_stay_in_order() {
     assert_ordered(30_000, 30_000, 40_000, 100, &[(2, 1)]);
 }
 
+/// So many in a batch that partitions share them.
+#[test]
+fn rows_that_partitions_share_stay_in_order() {
+    assert_ordered(3000, 1500, 2000, 30, &LAYOUTS);
+    assert_ordered(2000, 1000, 1000, 90, &[(2, 2)]);
+}
+
 /// Parcels of a megabyte and more, there and back.
 #[test]
 fn rows_of_long_parcels_stay_in_order() {

@@ -210,6 +210,17 @@ fn everything_broadcast_to_many_and_one_hot_partition_of_many() {
 }
 
 #[test]
+fn rows_that_partitions_share_come_among_their_own_in_order() {
+    let mut random = Random(11);
+    for (partitions, broadcast, hot) in [(16, 50, false), (5, 95, true), (33, 40, true)] {
+        let rows = random_rows(&mut random, 1400, partitions, (broadcast, 4), hot);
+        for (cycle, behind) in [(1400, false), (650, true)] {
+            assert_all_agree(partitions, &rows, cycle, &mut random, behind);
+        }
+    }
+}
+
+#[test]
 fn the_cuts_do_not_change_the_sub_streams() {
     let mut random = Random(5);
     let rows = random_rows(&mut random, 2000, 33, (3, 5), false);

@@ -63,7 +63,7 @@ impl Grouper {
         if none > 0 {
             return false;
         }
-        self.make_runs(placement);
+        self.make_runs(placement, 0);
         let next = &mut self.next[..];
         self.places.of_rows.extend(partitions.iter().map(|partition| place(next, *partition)));
         true
@@ -96,7 +96,7 @@ impl Grouper {
         if broadcast > 0 {
             self.count_copies(destinations, runs, nodes, placement.partitions());
         }
-        self.make_runs(placement);
+        self.make_runs(placement, 0);
         let only_copies = omitted > destinations.len() / 2;
         for run in runs {
             let outputs = || (run.partition..placement.partitions()).step_by(nodes as usize);
@@ -116,6 +116,39 @@ impl Grouper {
                 row += 1;
             }
         }
+    }
+
+    /// The same if broadcast rows are shared: they get the first places, and each other row one behind them. Returns the
+    /// number of shared rows.
+    ///
+    /// # Panics
+    /// If a row is for a partition that does not exist, which is a bug of the caller.
+    ///
+    /// ```
+    /// use tidemill_core::Run;
+    /// use tidemill_split::{BROADCAST, OMIT, Placement, group::Grouper};
+    /// let mut grouper = Grouper::default();
+    /// let shared = grouper.group_shared(&[1, OMIT, BROADCAST, 0], &Placement::spread(3, 1));
+    /// assert_eq!((shared, &grouper.places().of_rows[..]), (1, &[2, 3, 0, 1][..]));
+    /// let run = |partition: u32, start| Run { partition, start, end: start + 1 };
+    /// assert_eq!(grouper.places().runs, [run(0, 1), run(1, 2)]);
+    /// ```
+    pub fn group_shared(&mut self, destinations: &[u32], placement: &Placement) -> u32 {
+        self.clear();
+        let shared = destinations.iter().filter(|destination| **destination == BROADCAST).count() as u32;
+        self.count(destinations, placement);
+        self.make_runs(placement, shared);
+        let (next, omitted) = (&mut self.next[..], self.places.count);
+        let mut next_shared = 0;
+        self.places.of_rows.extend(destinations.iter().map(|destination| match *destination {
+            OMIT => omitted,
+            BROADCAST => {
+                next_shared += 1;
+                next_shared - 1
+            }
+            partition => place(next, partition),
+        }));
+        shared
     }
 
     /// Assigns places to the leading rows that are each for one partition; returns how many they are.
@@ -160,9 +193,8 @@ impl Grouper {
         }
     }
 
-    /// Turns counts into first places.
-    fn make_runs(&mut self, placement: &Placement) {
-        let mut start = 0;
+    /// Turns counts into first places, from this one on.
+    fn make_runs(&mut self, placement: &Placement, mut start: u32) {
         for partition in placement.in_order() {
             let rows = std::mem::replace(&mut self.next[*partition as usize], start);
             if rows > 0 {

@@ -42,23 +42,23 @@ pub fn merge_by_partition(
     let key_count = partitions.iter().max().map_or(0, |partition| *partition as usize + 1);
     let order = values_at(&by_position, sorter.sort(&keys, key_count));
     let runs = runs_of(&values_at(&partitions, &order));
-    Some(PartitionedBatch { batch: reorder(&all, &order), runs })
+    Some(PartitionedBatch::new(reorder(&all, &order), runs))
 }
 
 /// Whether each batch as a whole is for several partitions, the same ones for each batch.
 fn are_for_the_same(batches: &[PartitionedBatch]) -> bool {
     let partitions =
         |batch: &PartitionedBatch| batch.runs.iter().map(|run| run.partition).collect::<Vec<_>>();
-    let is_shared = |batch: &PartitionedBatch| batch.rows_given() > batch.batch.len() as u64;
-    let is_alike =
-        |batch: &PartitionedBatch| is_shared(batch) && partitions(batch) == partitions(&batches[0]);
+    let is_whole =
+        |batch: &PartitionedBatch| batch.shared.is_none() && batch.rows_given() > batch.batch.len() as u64;
+    let is_alike = |batch: &PartitionedBatch| is_whole(batch) && partitions(batch) == partitions(&batches[0]);
     batches.iter().all(is_alike)
 }
 
 fn for_each_of(batch: Batch, runs: &[Run]) -> PartitionedBatch {
     let whole = |run: &Run| Run { partition: run.partition, start: 0, end: batch.len() as u32 };
     let runs = runs.iter().map(whole).collect();
-    PartitionedBatch { batch, runs }
+    PartitionedBatch::new(batch, runs)
 }
 
 /// The same rows with a separate row for each partition that receives it, in the order of the runs.
@@ -67,21 +67,38 @@ fn each_given_once(batch: &PartitionedBatch) -> PartitionedBatch {
     if given as usize == batch.batch.len() {
         return batch.clone();
     }
-    let rows: Vec<u32> = batch.runs.iter().flat_map(|run| run.start..run.end).collect();
-    let mut start = 0;
-    let follow = |run: &Run| {
-        let run = Run { partition: run.partition, start, end: start + run.end - run.start };
-        start = run.end;
-        run
+    let mut rows = Vec::with_capacity(given as usize);
+    let mut follow = |run: &Run| {
+        let start = rows.len() as u32;
+        add_rows_of(run, batch, &mut rows);
+        Run { partition: run.partition, start, end: rows.len() as u32 }
     };
-    let runs = batch.runs.iter().map(follow).collect();
+    let runs = batch.runs.iter().map(&mut follow).collect();
+    let all = match &batch.shared {
+        None => batch.batch.clone(),
+        Some(shared) => concatenate(&[shared.batch.clone(), batch.batch.clone()]).expect("two batches"),
+    };
     let places = Destinations {
         copied_rows: rows,
         of_copies: (0..given).collect(),
         count: given,
         ..Destinations::default()
     };
-    PartitionedBatch { batch: Scatter::new(&places, &mut Scratch::default()).batch(&batch.batch, 0), runs }
+    PartitionedBatch::new(Scatter::new(&places, &mut Scratch::default()).batch(&all, 0), runs)
+}
+
+/// Which rows a run's partition receives, in their order, where shared rows come before all others.
+fn add_rows_of(run: &Run, batch: &PartitionedBatch, rows: &mut Vec<u32>) {
+    let shared_rows = batch.shared_rows() as u32;
+    let mut start = 0;
+    for row in run.start..run.end {
+        if let Some(shared) = &batch.shared {
+            rows.extend(start..shared.preceding[row as usize]);
+            start = shared.preceding[row as usize];
+        }
+        rows.push(shared_rows + row);
+    }
+    rows.extend(start..shared_rows);
 }
 
 fn concatenate(batches: &[Batch]) -> Option<Batch> {

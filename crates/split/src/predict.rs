@@ -42,6 +42,8 @@ pub struct Prediction {
     pub plan: SplitPlan,
     /// Its stages, in the order of events; the query's partitions are the last.
     pub stages: Vec<PredictedStage>,
+    /// Whether broadcast rows are written once, and merged by each partition. That is a cost of the query.
+    pub shares_broadcast: bool,
     /// All processes of all stages together, per event.
     pub total_ns: f64,
     /// The rate, in events per second, that it reaches with the given number of workers: that of the busiest one.
@@ -64,7 +66,7 @@ impl Prediction {
     ///
     /// ```
     /// use tidemill_split::{SplitPlan, predict::Prediction};
-    /// let prediction = Prediction { plan: SplitPlan::fsplit(2), stages: vec![], total_ns: 10.0, rate_max: 1e8 };
+    /// let prediction = Prediction { plan: SplitPlan::fsplit(2), stages: vec![], shares_broadcast: false, total_ns: 10.0, rate_max: 1e8 };
     /// assert_eq!(prediction.load_cores(5e7), 0.5);
     /// ```
     pub fn load_cores(&self, rate: f64) -> f64 {
@@ -108,7 +110,8 @@ pub fn predict(plan: SplitPlan, profile: &SplitProfile, workers: u32) -> Predict
     let stages = stages(&plan, profile, workers);
     let total_ns = stages.iter().map(PredictedStage::total_ns).sum();
     let busiest_ns = loads(&plan, &stages, workers).into_iter().fold(0.0, f64::max);
-    Prediction { plan, stages, total_ns, rate_max: rate_max(busiest_ns) }
+    let shares_broadcast = profile.parts.are_shared(plan.partitions);
+    Prediction { plan, stages, shares_broadcast, total_ns, rate_max: rate_max(busiest_ns) }
 }
 
 fn stages(plan: &SplitPlan, profile: &SplitProfile, workers: u32) -> Vec<PredictedStage> {
@@ -119,14 +122,20 @@ fn stages(plan: &SplitPlan, profile: &SplitProfile, workers: u32) -> Vec<Predict
         let router_ns = profile.lattice(plan.window_rows).router_ns();
         add(WINDOW_ROUTER.into(), 1, router_ns);
     }
+    let is_shared = parts.are_shared(width);
+    let whole_ns = if is_shared { costs.shared_fsplit(parts) } else { costs.fsplit(parts, width) };
     match &plan.shape {
-        Shape::Fsplit => add(SPLITTERS.into(), 1, costs.fsplit(parts, width)),
+        Shape::Fsplit => add(SPLITTERS.into(), 1, whole_ns),
         Shape::Lattice { splitters } => {
             // Each takes in, routes and writes its share of the events.
-            add(SPLITTERS.into(), *splitters, costs.fsplit(parts, width) / f64::from(*splitters));
+            add(SPLITTERS.into(), *splitters, whole_ns / f64::from(*splitters));
         }
         Shape::Tree { fan_outs } => {
-            for (level, cost_ns) in (1..).zip(costs.tree_levels(parts, fan_outs)) {
+            let levels_ns = match is_shared {
+                true => costs.shared_tree_levels(parts, fan_outs),
+                false => costs.tree_levels(parts, fan_outs),
+            };
+            for (level, cost_ns) in (1..).zip(levels_ns) {
                 let processes = nodes_of_level(fan_outs, level, width);
                 let seen_ns = cost_ns * part_seen(parts, processes, workers);
                 add(name_of_level(level, fan_outs.len()), processes, seen_ns);
@@ -181,6 +190,12 @@ impl fmt::Display for Prediction {
             if first == Some(name) {
                 write!(f, "  <- bottleneck")?;
             }
+        }
+        if self.shares_broadcast {
+            write!(
+                f,
+                "\n  broadcast rows are written once; merging them in each partition is a part of the query"
+            )?;
         }
         Ok(())
     }
@@ -242,6 +257,12 @@ mod tests {
         // The window router, one splitter, two, eight, and the query.
         assert_eq!(seen(1.0, 4), [0.0, 2.0, 4.0, 8.0, 0.0]);
         assert_eq!(seen(1.0, 100), [0.0, 2.0, 4.0, 16.0, 0.0]);
-        assert!(seen(0.5, 4)[3] > 8.0);
+        // Shared rows cost at the root only. A few are copied, and taken in again on each level.
+        assert_eq!(seen(0.5, 4), [0.0, 2.0, 1.0, 1.0, 0.0]);
+        assert!(seen(0.01, 4)[3] > 2.0);
+        let says_so = |part| {
+            predict(SplitPlan::fsplit(64), &profile(part, 1.0), 2).to_string().contains("written once")
+        };
+        assert_eq!([0.01, 0.3, 1.0].map(says_so), [false, true, false]);
     }
 }

@@ -168,7 +168,7 @@ proptest! {
         // As senders do: each one's rows gathered by partition.
         parts.iter_mut().for_each(|part| part.sort_by_key(|row| row.2.0));
         let batches: Vec<PartitionedBatch> =
-            parts.iter().map(|part| PartitionedBatch { batch: batch(part), runs: runs(part) }).collect();
+            parts.iter().map(|part| PartitionedBatch::new(batch(part), runs(part))).collect();
         match merge_by_partition(&batches, end, &mut Sorter::default()) {
             None => prop_assert!(rows.is_empty()),
             Some(merged) => {
@@ -223,7 +223,7 @@ fn batches_that_are_for_all_of_different_partitions_are_merged() {
     let row = |position, text: &str| (position, 0, (0, None, text.to_string()));
     let shared = |rows: &[Placed], partitions: &[u32]| {
         let run = |partition: &u32| Run { partition: *partition, start: 0, end: rows.len() as u32 };
-        PartitionedBatch { batch: batch(rows), runs: partitions.iter().map(run).collect() }
+        PartitionedBatch::new(batch(rows), partitions.iter().map(run).collect())
     };
     let parts = [shared(&[row(0, "a"), row(2, "c")], &[1, 3, 5]), shared(&[row(1, "b")], &[1, 5])];
     let merged = merge_by_partition(&parts, 3, &mut Sorter::default()).unwrap();
@@ -250,7 +250,7 @@ fn copied(shared: &PartitionedBatch) -> PartitionedBatch {
     let all: Vec<Placed> = shared.runs.iter().flat_map(of_run).collect();
     let length = rows.len() as u32;
     let run = |(index, run): (u32, &Run)| Run { start: index * length, end: (index + 1) * length, ..*run };
-    PartitionedBatch { batch: batch(&all), runs: (0..).zip(&shared.runs).map(run).collect() }
+    PartitionedBatch::new(batch(&all), (0..).zip(&shared.runs).map(run).collect())
 }
 
 fn runs(rows: &[Placed]) -> Vec<Run> {

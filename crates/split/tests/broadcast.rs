@@ -8,7 +8,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, UInt32Type};
 use arrow_array::{BooleanArray, Int64Array, RecordBatch, UInt32Array};
 use proptest::prelude::*;
-use tidemill_core::{Batch, PartitionedBatch, Run};
+use tidemill_core::{Batch, PartitionedBatch, Rows, Run};
 use tidemill_split::cost::{exptree, nodes_of_level};
 use tidemill_split::{Placement, Route, RouteError, Share, Splitter, route_by_value, route_or_broadcast};
 
@@ -49,19 +49,25 @@ fn naive(rows: &[Row], width: u32) -> Streams {
 }
 
 fn add(streams: &mut Streams, rows: &PartitionedBatch) {
-    let numbers =
-        rows.batch.rows.column(rows.batch.rows.num_columns() - 1).as_primitive::<UInt32Type>().values();
+    let column = rows.batch.rows.num_columns() - 1;
     for run in &rows.runs {
-        let range = run.start as usize..run.end as usize;
-        assert!(range.clone().all(|row| rows.batch.positions[row] == 2 * numbers[row]));
-        streams.entry(run.partition).or_default().extend(&numbers[range]);
+        let merged = rows.merged(run.start as usize, run.end as usize);
+        let own = || Rows::new(&rows.batch, run.start as usize, run.end as usize);
+        let given = merged.as_ref().map_or_else(own, Rows::merged);
+        let numbers = given.column::<UInt32Type>(column);
+        assert!(numbers.iter().zip(given.positions()).all(|(number, position)| *position == 2 * number));
+        assert_eq!(given.to_batch().column(column).as_primitive::<UInt32Type>().values(), numbers);
+        assert!(!numbers.is_empty(), "a partition without rows is not called");
+        streams.entry(run.partition).or_default().extend(numbers);
     }
+    let held = rows.batch.len() + rows.shared_rows();
+    assert!(rows.shared.is_none() || rows.rows_given() >= held as u64, "shared rows are kept once");
 }
 
 /// Splits through all levels of a tree, each level's splitters on `workers`.
-fn through_tree(batch: &Batch, width: u32, workers: u32, fan_outs: &[u32]) -> Streams {
+fn through_tree(batch: &Batch, width: u32, workers: u32, fan_outs: &[u32], share: usize) -> Streams {
     let root = Run { partition: 0, start: 0, end: batch.len() as u32 };
-    let mut parcels = vec![PartitionedBatch { batch: batch.clone(), runs: vec![root] }];
+    let mut parcels = vec![PartitionedBatch::new(batch.clone(), vec![root])];
     for level in 1..=fan_outs.len() {
         let outputs = match level == fan_outs.len() {
             true => width,
@@ -69,7 +75,8 @@ fn through_tree(batch: &Batch, width: u32, workers: u32, fan_outs: &[u32]) -> St
         };
         let placement = Arc::new(Placement::spread(outputs, workers));
         let nodes = nodes_of_level(fan_outs, level, width);
-        let mut splitter = Splitter::of_level(route(), width, nodes, placement, vec![0, 1, 2]);
+        let splitter = Splitter::of_level(route(), width, nodes, placement, vec![0, 1, 2]);
+        let mut splitter = splitter.sharing_from(share);
         let mut split = |rows: &PartitionedBatch| splitter.split_level(rows).unwrap();
         parcels = parcels.iter().flat_map(|rows| split(rows).into_iter().map(|share| share.rows)).collect();
     }
@@ -95,6 +102,11 @@ fn case() -> impl Strategy<Value = (u32, Vec<Row>)> {
     })
 }
 
+/// From how many broadcast rows on they are shared: any, or what applies outside of tests, which is more than here.
+fn shared_rows_min() -> impl Strategy<Value = usize> {
+    prop_oneof![3 => 1..5usize, 1 => Just(256)]
+}
+
 /// Fan-outs whose product is at least `width`, from random wishes.
 fn tree(width: u32, wishes: &[u32]) -> Vec<u32> {
     let (mut fan_outs, mut outputs) = (Vec::new(), 1);
@@ -110,8 +122,11 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn one_splitter_gives_what_a_naive_one_gives((width, rows) in case(), workers in 1..6u32) {
-        let mut splitter = Splitter::new(route(), Arc::new(Placement::spread(width, workers)), vec![2]);
+    fn one_splitter_gives_what_a_naive_one_gives(
+        (width, rows) in case(), workers in 1..6u32, share in shared_rows_min()
+    ) {
+        let placement = Arc::new(Placement::spread(width, workers));
+        let mut splitter = Splitter::new(route(), placement, vec![2]).sharing_from(share);
         for _ in 0..2 {
             let mut streams = Streams::new();
             let shares = splitter.split(&batch(&rows), 0).unwrap();
@@ -124,11 +139,14 @@ proptest! {
 
     #[test]
     fn a_tree_gives_what_one_splitter_gives(
-        (width, rows) in case(), workers in 1..6u32, wishes in prop::collection::vec(1..7u32, 0..5)
+        (width, rows) in case(),
+        workers in 1..6u32,
+        wishes in prop::collection::vec(1..7u32, 0..5),
+        share in shared_rows_min(),
     ) {
         let expected = naive(&rows, width);
-        prop_assert_eq!(&through_tree(&batch(&rows), width, workers, &tree(width, &wishes)), &expected);
-        prop_assert_eq!(&through_tree(&batch(&rows), width, workers, &exptree(width)), &expected);
+        prop_assert_eq!(&through_tree(&batch(&rows), width, workers, &tree(width, &wishes), share), &expected);
+        prop_assert_eq!(&through_tree(&batch(&rows), width, workers, &exptree(width), share), &expected);
     }
 
     #[test]
@@ -136,8 +154,9 @@ proptest! {
         (width, rows) in case(), splitters in 1..6usize, window in 1..40usize
     ) {
         let (all, placement) = (batch(&rows), Arc::new(Placement::spread(width, 2)));
+        let splitter = || Splitter::new(route(), placement.clone(), vec![2]).sharing_from(1);
         let mut of_each: Vec<Splitter> =
-            (0..splitters).map(|_| Splitter::new(route(), placement.clone(), vec![2])).collect();
+            (0..splitters).map(|_| splitter()).collect();
         let mut streams = Streams::new();
         // The windows come back in their order, whoever split them.
         for (number, start) in (0..rows.len()).step_by(window).enumerate() {

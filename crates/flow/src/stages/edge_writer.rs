@@ -50,7 +50,7 @@ impl EdgeWriter {
         match self {
             EdgeWriter::Empty => Ok(Parcels::default()),
             EdgeWriter::Whole { worker } => {
-                let rows = PartitionedBatch { batch: batch.moved(context.base), runs: Vec::new() };
+                let rows = PartitionedBatch::new(batch.moved(context.base), Vec::new());
                 Ok(Parcels::new(vec![Parcel::new(*worker, context.chunk, rows)]))
             }
             EdgeWriter::Split(writer) => writer.parcels(batch, context, run_state),
@@ -157,7 +157,7 @@ impl WindowRouter {
             let worker = plan.worker_of_splitter(1, splitter, self.workers);
             let target = (self.first_worker + worker) % self.workers;
             let runs = vec![Run { partition: 0, start: 0, end: batch.len() as u32 }];
-            let parcel = Parcel::new(target, context.chunk, PartitionedBatch { batch, runs });
+            let parcel = Parcel::new(target, context.chunk, PartitionedBatch::new(batch, runs));
             Parcel { window: number as u32, ..parcel.by(plan) }
         };
         Parcels::new((0..batch.len()).step_by(rows).enumerate().map(window).collect())

@@ -37,6 +37,15 @@ struct Call {
     batch: u32,
     start: u32,
     end: u32,
+    /// How many rows the instance receives beside these, because it shares them with others.
+    shared_rows: u32,
+}
+
+impl Call {
+    /// How many rows the instance receives.
+    fn rows(&self) -> u32 {
+        self.end - self.start + self.shared_rows
+    }
 }
 
 impl PartitionTable {
@@ -96,7 +105,9 @@ impl PartitionTable {
         let events = calls.flat_map(|call| {
             let batch = inputs.get(call.input as usize).and_then(|batches| batches.get(call.batch as usize));
             let positions = batch.map_or(&[][..], |batch| &batch.batch.positions[..]);
-            positions.get(call.start as usize..call.end as usize).unwrap_or_default()
+            let own = positions.get(call.start as usize..call.end as usize).unwrap_or_default();
+            let shared = batch.filter(|_| call.shared_rows > 0).and_then(|batch| batch.shared.as_ref());
+            own.iter().chain(shared.map_or(&[][..], |shared| &shared.batch.positions[..]))
         });
         let events: BTreeSet<u32> = events.copied().collect();
         events.into_iter().take(OperatorError::EVENTS_MAX).collect()
@@ -113,13 +124,15 @@ impl PartitionTable {
                         batch: index as u32,
                         start: run.start,
                         end: run.end,
+                        shared_rows: batch.shared_rows() as u32,
                     });
                 }
             }
         }
         for (instance, timer) in self.timers.iter().enumerate() {
             if timer.is_some_and(|due| due <= self.watermark) {
-                self.calls.push(Call { instance: instance as u32, input: 0, batch: 0, start: 0, end: 0 });
+                let instance = instance as u32;
+                self.calls.push(Call { instance, input: 0, batch: 0, start: 0, end: 0, shared_rows: 0 });
             }
         }
         // Stable, and quick on the ascending runs that it is made of.
@@ -133,22 +146,24 @@ impl PartitionTable {
         output: &mut Output,
         current: &mut usize,
     ) -> Result<(), Cause> {
-        let rows_of = |call: &Call| {
-            let batch = &inputs[call.input as usize][call.batch as usize].batch;
-            Rows::new(batch, call.start as usize, call.end as usize)
-        };
+        let batch_of = |call: &Call| &inputs[call.input as usize][call.batch as usize];
+        let own_rows = |call: &Call| Rows::new(&batch_of(call).batch, call.start as usize, call.end as usize);
         for (index, call) in self.calls.iter().enumerate() {
             if let Some(ahead) = self.calls.get(index + PREFETCH_CALLS).filter(|call| call.start < call.end) {
-                self.instances[ahead.instance as usize].prefetch(ahead.input as usize, rows_of(ahead));
+                self.instances[ahead.instance as usize].prefetch(ahead.input as usize, own_rows(ahead));
             }
             let instance = call.instance as usize;
             *current = instance;
             if index == 0 || self.calls[index - 1].instance != call.instance {
                 output.begin_partition(self.partitions[instance]);
             }
-            if call.start < call.end {
-                self.instances[instance].rows(call.input as usize, rows_of(call), output)?;
-                self.meter.given(instance, call.input, call.batch, call.end - call.start);
+            if call.rows() > 0 {
+                let own = || (call.start as usize, call.end as usize);
+                let merged =
+                    (call.shared_rows > 0).then(|| batch_of(call).merged(own().0, own().1)).flatten();
+                let rows = merged.as_ref().map_or_else(|| own_rows(call), Rows::merged);
+                self.instances[instance].rows(call.input as usize, rows, output)?;
+                self.meter.given(instance, call.input, call.batch, call.rows());
             }
             if self.calls.get(index + 1).is_none_or(|next| next.instance != call.instance) {
                 self.instances[instance].end_of_cycle(cut, output)?;

@@ -124,7 +124,7 @@ impl SplitterStage {
             window: parcel.window,
             ..Parcel::new(share.worker, parcel.chunk, share.rows).by(plan)
         };
-        let rows_in = parcel.rows.batch.len() as u64;
+        let rows_in = (parcel.rows.batch.len() + parcel.rows.shared_rows()) as u64;
         let sent =
             Parcels::new(shares.into_iter().map(part).collect()).hold_copies(rows_in, &self.run_state.credit);
         self.run_state.credit.release(parcel.held_bytes);

@@ -62,7 +62,7 @@ impl StateMeter {
         self.row_bytes.resize_with(inputs.len(), Vec::new);
         for (row_bytes, batches) in self.row_bytes.iter_mut().zip(inputs) {
             let bytes_of_row = |batch: &PartitionedBatch| {
-                let rows = &batch.batch.rows;
+                let rows = &batch.shared.as_ref().map_or(&batch.batch, |shared| &shared.batch).rows;
                 (rows.get_array_memory_size() / rows.num_rows().max(1)) as u64
             };
             row_bytes.clear();

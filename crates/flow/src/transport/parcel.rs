@@ -38,7 +38,7 @@ impl Parcel {
     /// Counts a parcel that leaves this process as held until it is processed, unless it is counted already.
     pub fn hold(&mut self, credit: &Credit) {
         if self.held_bytes == 0 {
-            self.held_bytes = self.rows.batch.bytes() as u64;
+            self.held_bytes = self.rows.bytes() as u64;
             credit.hold(self.held_bytes as i64);
         }
     }

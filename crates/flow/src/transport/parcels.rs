@@ -46,9 +46,10 @@ impl Parcels {
     }
 
     /// Counts rows that are split into more rows as held until they are processed, because broadcast rows must not pile
-    /// up either.
+    /// up either. Rows that the parcels of a split share are not copied.
     pub fn hold_copies(mut self, rows_before: u64, credit: &Credit) -> Parcels {
-        if self.rows() > rows_before {
+        let are_shared = self.0.iter().any(|parcel| parcel.rows.shared.is_some());
+        if !are_shared && self.rows() > rows_before {
             for parcel in &mut self.0 {
                 parcel.held_bytes = parcel.rows.batch.bytes() as u64;
             }
@@ -134,7 +135,7 @@ mod tests {
         let numbers = 0..rows.num_rows() as u32;
         let runs = vec![Run { partition: 3, start: 0, end: numbers.end }];
         let batch = Batch { rows, positions: numbers.clone().collect(), origins: numbers.collect() };
-        Parcel { window: 7, held_bytes: 9, ..Parcel::new(1, 2, PartitionedBatch { batch, runs }) }
+        Parcel { window: 7, held_bytes: 9, ..Parcel::new(1, 2, PartitionedBatch::new(batch, runs)) }
     }
 
     fn one_column(rows: Range<u32>) -> RecordBatch {

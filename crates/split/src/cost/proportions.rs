@@ -2,6 +2,10 @@
 
 use thiserror::Error;
 
+/// From this many copies per event on, broadcast rows are shared: then merging them in each partition costs less than
+/// the copies.
+const SHARED_COPIES_MIN: f64 = 2.0;
+
 /// The shares of a stream that go to one output, to all outputs, and to none. They add up to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Proportions {
@@ -84,6 +88,29 @@ impl Proportions {
     /// ```
     pub fn copies(&self, width: u32) -> f64 {
         self.routed + f64::from(width) * self.broadcast
+    }
+
+    /// Whether broadcast rows are kept once for this many partitions, rather than copied for each: from two copies per
+    /// event on. If everything is broadcast, the batch itself is what all share.
+    ///
+    /// ```
+    /// use tidemill_split::cost::Proportions;
+    /// let are_shared = |part| Proportions::broadcast_part(part).unwrap().are_shared(64);
+    /// assert_eq!([0.005, 0.1, 1.0].map(are_shared), [false, true, false]);
+    /// ```
+    pub fn are_shared(&self, width: u32) -> bool {
+        self.copies(width) >= SHARED_COPIES_MIN && self.broadcast < 1.0 && self.broadcast > 0.0
+    }
+
+    /// Rows written per event by a splitter with this many outputs, which leads to `width` partitions: `r + f b`, or `r
+    /// + b` if broadcast rows are shared.
+    ///
+    /// ```
+    /// let some = tidemill_split::cost::Proportions::new(0.5, 0.25).unwrap();
+    /// assert_eq!([some.written(2, 4), some.written(2, 64)], [1.0, 0.75]);
+    /// ```
+    pub fn written(&self, outputs: u32, width: u32) -> f64 {
+        if self.are_shared(width) { self.routed + self.broadcast } else { self.copies(outputs) }
     }
 
     /// The rate of one of this many outputs, if routing is even: `Φ (b + r / w)`.

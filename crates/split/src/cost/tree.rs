@@ -33,6 +33,42 @@ impl SplitterCosts {
         self.consume_ns + self.process_ns * (parts.omitted() + copies) + self.emit_ns * copies
     }
 
+    /// A single splitter if broadcast rows are shared, per event: `cc + cp (o + r + b) + ce (r + b)`. What each partition
+    /// then does with them is a cost of the partition.
+    ///
+    /// ```
+    /// use tidemill_split::cost::{Proportions, SplitterCosts};
+    /// let costs = SplitterCosts { consume_ns: 1.0, process_ns: 2.0, emit_ns: 3.0 };
+    /// assert_eq!(costs.shared_fsplit(Proportions::new(0.5, 0.25).unwrap()), 1.0 + 2.0 + 3.0 * 0.75);
+    /// ```
+    pub fn shared_fsplit(&self, parts: Proportions) -> f64 {
+        self.fsplit(parts, 1)
+    }
+
+    /// For each level of a tree, the cost of one of its splitters per event of the tree's input, if broadcast rows are
+    /// shared: the root writes them once, and they pass the other levels by reference, where only routed rows cost.
+    ///
+    /// ```
+    /// use tidemill_split::cost::{Proportions, SplitterCosts};
+    /// let costs = SplitterCosts { consume_ns: 1.0, process_ns: 2.0, emit_ns: 3.0 };
+    /// let parts = Proportions::new(0.75, 0.25).unwrap();
+    /// assert_eq!(costs.shared_tree_levels(parts, &[2, 4, 8]), [6.0, 0.75 / 2.0 * 6.0, 0.75 / 8.0 * 6.0]);
+    /// ```
+    pub fn shared_tree_levels(&self, parts: Proportions, fan_outs: &[u32]) -> Vec<f64> {
+        let row_ns = self.consume_ns + self.process_ns + self.emit_ns;
+        let mut nodes = 1.0;
+        let mut level_cost = |fan_out: &u32| {
+            let cost = parts.routed() * row_ns / nodes;
+            nodes *= f64::from(*fan_out);
+            cost
+        };
+        let mut levels: Vec<f64> = fan_outs.iter().map(&mut level_cost).collect();
+        if let Some(root) = levels.first_mut() {
+            *root = self.shared_fsplit(parts);
+        }
+        levels
+    }
+
     /// For each level of a tree, the cost of one of its splitters per event of the tree's input: `C_l = Φ_(l-1) (cc +
     /// (cp + ce) (r_l + f_l b_l))` for a rate of 1.
     ///

@@ -1,13 +1,20 @@
 //! Parcels as bytes, between processes. Nothing of a parcel is copied to make a message of it, or to read one.
 //!
-//! A message is the number of its parcels, and the parcels. A parcel is eleven numbers:
+//! A message is the number of its parcels, and the parcels. A parcel is eight numbers:
 //!
 //! ```text
-//! target, chunk, window, held bytes, rows,
-//! the lengths in bytes of: plan, runs, positions, origins, fields, other columns
+//! target, chunk, window, held bytes, whether rows are shared (0 or 1),
+//! the lengths in bytes of: plan, runs, numbers of preceding shared rows
 //! ```
 //!
-//! followed by these six parts and the buffers of its plain columns. These numbers have 64 bits; each part and each
+//! followed by these three parts, the batch of its partitions' own rows, and that of the shared rows if there are any. A
+//! batch is five numbers:
+//!
+//! ```text
+//! rows, the lengths in bytes of: positions, origins, fields, other columns
+//! ```
+//!
+//! followed by these four parts and the buffers of its plain columns. These numbers have 64 bits; each part and each
 //! buffer is padded with zeros to a multiple of 8 bytes. The plan is as [`SplitPlan`] writes it, empty if there is
 //! none; a run is partition, start, end; these, positions and origins are 32-bit numbers. For columns see [`columns`].
 //! All numbers are little-endian.
@@ -25,7 +32,7 @@ pub(crate) mod samples;
 use std::sync::Arc;
 
 use arrow_buffer::{ArrowNativeType, Buffer, ScalarBuffer};
-use tidemill_core::{Batch, PartitionedBatch, Run};
+use tidemill_core::{Batch, PartitionedBatch, Run, SharedRows};
 use tidemill_split::SplitPlan;
 
 use crate::transport::bulk_channels::BulkTicket;
@@ -47,31 +54,36 @@ pub(crate) fn encode(parcels: &[Parcel]) -> Vec<Buffer> {
 }
 
 fn encode_parcel(parcel: &Parcel, pieces: &mut Vec<Buffer>) {
-    let Batch { rows, positions, origins } = &parcel.rows.batch;
-    let runs = parcel.rows.runs.iter().flat_map(|run| [run.partition, run.start, run.end]);
-    let columns = columns::encode(rows);
+    let PartitionedBatch { batch, runs, shared } = &parcel.rows;
+    let runs = runs.iter().flat_map(|run| [run.partition, run.start, run.end]);
     let parts = [
         Buffer::from_vec(parcel.plan.as_ref().map(|plan| plan.to_bytes()).unwrap_or_default()),
         Buffer::from_vec(runs.collect::<Vec<u32>>()),
-        positions.inner().clone(),
-        origins.inner().clone(),
-        columns.fields,
+        shared.as_ref().map_or_else(|| Buffer::from(&[]), |shared| shared.preceding.inner().clone()),
     ];
-    let others: usize = columns.others.iter().map(Buffer::len).sum();
-    let [plan, runs, positions, origins, fields] = parts.each_ref().map(|part| part.len() as u64);
+    let [plan, runs, preceding] = parts.each_ref().map(|part| part.len() as u64);
     pieces.push(numbers([
         parcel.target.into(),
         parcel.chunk.into(),
         parcel.window.into(),
         parcel.held_bytes,
-        rows.num_rows() as u64,
+        shared.is_some().into(),
         plan,
         runs,
-        positions,
-        origins,
-        fields,
-        others as u64,
+        preceding,
     ]));
+    parts.into_iter().for_each(|part| push(part, pieces));
+    encode_batch(batch, pieces);
+    shared.iter().for_each(|shared| encode_batch(&shared.batch, pieces));
+}
+
+fn encode_batch(batch: &Batch, pieces: &mut Vec<Buffer>) {
+    let Batch { rows, positions, origins } = batch;
+    let columns = columns::encode(rows);
+    let parts = [positions.inner().clone(), origins.inner().clone(), columns.fields];
+    let others: usize = columns.others.iter().map(Buffer::len).sum();
+    let [positions, origins, fields] = parts.each_ref().map(|part| part.len() as u64);
+    pieces.push(numbers([rows.num_rows() as u64, positions, origins, fields, others as u64]));
     parts.into_iter().for_each(|part| push(part, pieces));
     pieces.extend(columns.others);
     fill_up(others, pieces);
@@ -132,25 +144,47 @@ pub(crate) fn decode(message: Buffer) -> Option<Vec<Parcel>> {
 }
 
 fn decode_parcel(rest: &mut Rest) -> Option<Parcel> {
-    let [target, chunk, window, held_bytes, row_count, lengths @ ..] = rest.numbers::<11>()?;
-    let small = |number: u64| u32::try_from(number).ok();
-    let (target, chunk, window, row_count) =
-        (small(target)?, small(chunk)?, small(window)?, small(row_count)?);
-    let [plan, runs, positions, origins, fields, others] = lengths;
+    let [target, chunk, window, held_bytes, is_shared, lengths @ ..] = rest.numbers::<8>()?;
+    let (target, chunk, window) = (small(target)?, small(chunk)?, small(window)?);
+    let [plan, runs, preceding] = lengths;
     let plan = match rest.part(plan)? {
         none if none.is_empty() => None,
         plan => Some(Arc::new(SplitPlan::from_bytes(&plan).ok()?)),
     };
-    let runs = decode_runs(&values(rest.part(runs)?)?, row_count)?;
+    let (runs, preceding) = (values(rest.part(runs)?)?, values(rest.part(preceding)?)?);
+    let batch = decode_batch(rest)?;
+    let runs = decode_runs(&runs, batch.len() as u32)?;
+    let shared = match is_shared {
+        0 => None,
+        1 => Some(SharedRows { batch: decode_batch(rest)?, preceding }),
+        _ => return None,
+    };
+    let rows = PartitionedBatch { batch, runs, shared };
+    is_mergeable(&rows).then_some(Parcel { target, chunk, window, plan, held_bytes, rows })
+}
+
+/// Whether each own row says how many of the shared rows come before it, ascending in each run.
+fn is_mergeable(rows: &PartitionedBatch) -> bool {
+    let Some(SharedRows { batch, preceding }) = &rows.shared else { return true };
+    let is_ascending = |run: &Run| preceding[run.start as usize..run.end as usize].is_sorted();
+    preceding.len() == rows.batch.len()
+        && preceding.iter().all(|rows| *rows as usize <= batch.len())
+        && rows.runs.iter().all(is_ascending)
+}
+
+fn decode_batch(rest: &mut Rest) -> Option<Batch> {
+    let [row_count, positions, origins, fields, others] = rest.numbers()?;
+    let row_count = small(row_count)?;
     let (positions, origins) = (values(rest.part(positions)?)?, values(rest.part(origins)?)?);
     let (fields, others) = (rest.part(fields)?, rest.part(others)?);
     let rows = columns::decode(&fields, others, row_count as usize, rest)?;
     let origin_count = if origins.is_empty() { positions.len() } else { origins.len() };
-    if [rows.num_rows(), positions.len(), origin_count] != [row_count as usize; 3] {
-        return None;
-    }
-    let rows = PartitionedBatch { batch: Batch { rows, positions, origins }, runs };
-    Some(Parcel { target, chunk, window, plan, held_bytes, rows })
+    let counts = [rows.num_rows(), positions.len(), origin_count];
+    (counts == [row_count as usize; 3]).then_some(Batch { rows, positions, origins })
+}
+
+fn small(number: u64) -> Option<u32> {
+    u32::try_from(number).ok()
 }
 
 /// Runs within this many rows, which either are consecutive or each cover all rows.
@@ -198,7 +232,7 @@ mod tests {
     use arrow_schema::{Field, Schema};
     use proptest::prelude::*;
 
-    use super::samples::{KINDS, assert_same, columns, full_parcel, message, parcel};
+    use super::samples::{KINDS, assert_same, columns, full_parcel, message, parcel, shared_parcel};
     use super::*;
 
     proptest! {
@@ -223,7 +257,7 @@ mod tests {
             kind in 0..KINDS,
             damage in proptest::collection::vec((0.0..1.0, any::<u8>()), 1..4),
         ) {
-            let bytes = message(&[full_parcel(), parcel(columns(5, &[kind], 3))]);
+            let bytes = message(&[full_parcel(), parcel(columns(5, &[kind], 3)), shared_parcel()]);
             let mut damaged = bytes.to_vec();
             for (place, byte) in damage {
                 damaged[(place * bytes.len() as f64) as usize] = byte;
@@ -232,6 +266,12 @@ mod tests {
                 let batch = &parcel.rows.batch;
                 prop_assert_eq!(batch.rows.num_rows(), batch.positions.len());
                 prop_assert!(parcel.rows.runs.iter().all(|run| run.end as usize <= batch.positions.len()));
+                for run in &parcel.rows.runs {
+                    let merged = parcel.rows.merged(run.start as usize, run.end as usize);
+                    let own = (run.end - run.start) as usize;
+                    let rows = own + parcel.rows.shared_rows();
+                    prop_assert!(merged.is_none_or(|merged| merged.positions().len() == rows));
+                }
                 batch.rows.columns().iter().for_each(|column| column.to_data().validate_full().unwrap());
             }
         }
@@ -241,7 +281,7 @@ mod tests {
     fn parcels_survive_the_wire() {
         let mut for_all = full_parcel();
         for_all.rows.runs = (3..7).map(|partition| Run { partition, start: 0, end: 3 }).collect();
-        let sent = [full_parcel(), parcel(columns(0, &[6], 0)), for_all, full_parcel()];
+        let sent = [full_parcel(), shared_parcel(), for_all, parcel(columns(0, &[6], 0))];
         let found = decode(message(&sent)).unwrap();
         assert_eq!(found.len(), 4);
         found.iter().zip(&sent).for_each(|(found, sent)| assert_same(found, sent));
@@ -270,7 +310,7 @@ mod tests {
 
     #[test]
     fn what_is_cut_off_or_too_long_is_none() {
-        let bytes = message(&[full_parcel(), full_parcel()]);
+        let bytes = message(&[full_parcel(), shared_parcel()]);
         for length in 0..bytes.len() {
             assert!(
                 decode(bytes.slice_with_length(0, length)).is_none(),
@@ -296,6 +336,14 @@ mod tests {
         assert!(rejected(|parcel| parcel.rows.runs[0].start = 3));
         assert!(!rejected(|parcel| (parcel.rows.runs[0].end, parcel.rows.runs[1].start) = (3, 0)));
         assert!(rejected(|parcel| (parcel.rows.runs[0].end, parcel.rows.runs[1].start) = (3, 1)));
+        let rejected = |preceding: &[u32]| {
+            let mut parcel = shared_parcel();
+            parcel.rows.shared.as_mut().unwrap().preceding = preceding.to_vec().into();
+            decode(message(&[parcel])).is_none()
+        };
+        // Rows 0 and 1 are of one partition, row 2 of another.
+        assert!(!rejected(&[0, 2, 1]) && rejected(&[2, 0, 1]), "ascending in each partition");
+        assert!(rejected(&[0, 1, 3]) && rejected(&[0, 1]), "as many as there are");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use arrow_array::types::{Int8Type, Int32Type};
 use arrow_array::*;
 use arrow_buffer::{Buffer, ScalarBuffer};
 use arrow_schema::Schema;
-use tidemill_core::{Batch, PartitionedBatch, Run};
+use tidemill_core::{Batch, PartitionedBatch, Run, SharedRows};
 use tidemill_split::SplitPlan;
 
 use super::{ALIGNMENT, encode};
@@ -22,7 +22,7 @@ pub fn message(parcels: &[Parcel]) -> Buffer {
 pub fn parcel(rows: RecordBatch) -> Parcel {
     let positions = (0..rows.num_rows() as u32).map(|row| 7 * row).collect();
     let batch = Batch { rows, positions, origins: ScalarBuffer::default() };
-    Parcel::new(0, 0, PartitionedBatch { batch, runs: Vec::new() })
+    Parcel::new(0, 0, PartitionedBatch::new(batch, Vec::new()))
 }
 
 /// A parcel with everything that a parcel can have.
@@ -30,8 +30,17 @@ pub fn full_parcel() -> Parcel {
     let rows = columns(3, &[0, 4, 6, 8], 1);
     let batch = Batch { rows, positions: vec![0, 2, 9].into(), origins: vec![1, 1, 3].into() };
     let runs = vec![Run { partition: 1, start: 0, end: 2 }, Run { partition: 4, start: 2, end: 3 }];
-    let parcel = Parcel::new(1, 3, PartitionedBatch { batch, runs }).by(&Arc::new(SplitPlan::exptree(9)));
+    let parcel = Parcel::new(1, 3, PartitionedBatch::new(batch, runs)).by(&Arc::new(SplitPlan::exptree(9)));
     Parcel { window: 2, held_bytes: 77, ..parcel }
+}
+
+/// The same, with rows that both partitions share.
+pub fn shared_parcel() -> Parcel {
+    let rows = columns(2, &[0, 4, 6, 8], 7);
+    let batch = Batch { rows, positions: vec![1, 8].into(), origins: vec![0, 5].into() };
+    let shared = SharedRows { batch, preceding: vec![0, 1, 2].into() };
+    let parcel = full_parcel();
+    Parcel { rows: PartitionedBatch { shared: Some(shared), ..parcel.rows }, ..parcel }
 }
 
 pub fn assert_same(found: &Parcel, sent: &Parcel) {
@@ -39,9 +48,19 @@ pub fn assert_same(found: &Parcel, sent: &Parcel) {
     assert_eq!(header(found), header(sent));
     assert_eq!(found.plan, sent.plan);
     assert_eq!(found.rows.runs, sent.rows.runs);
-    assert_eq!(found.rows.batch.positions, sent.rows.batch.positions);
-    assert_eq!(found.rows.batch.origins, sent.rows.batch.origins);
-    assert_eq!(found.rows.batch.rows, sent.rows.batch.rows);
+    assert_same_rows(&found.rows.batch, &sent.rows.batch);
+    let (found, sent) = (&found.rows.shared, &sent.rows.shared);
+    assert_eq!(found.is_some(), sent.is_some());
+    for (found, sent) in found.iter().zip(sent) {
+        assert_eq!(found.preceding, sent.preceding);
+        assert_same_rows(&found.batch, &sent.batch);
+    }
+}
+
+fn assert_same_rows(found: &Batch, sent: &Batch) {
+    assert_eq!(found.positions, sent.positions);
+    assert_eq!(found.origins, sent.origins);
+    assert_eq!(found.rows, sent.rows);
 }
 
 /// The number of kinds of columns.
