@@ -149,3 +149,29 @@ fn rows_of_another_type_are_a_bug() {
     let other = rows(&[("a", 1)]).project(&[0]).unwrap();
     assert!(matches!(sink.prepare(cycle(0, Some(other))), Err(Cause { fault: Fault::Bug, .. })));
 }
+
+/// A query whose source could not be opened does not find its own file when it is started again.
+#[test]
+fn a_file_that_was_never_written_does_not_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out.csv");
+    drop(create(&path, FileFormat::csv()).unwrap());
+    assert!(!path.exists());
+    // Committed, finished, changed or replaced by others, and one that was there before.
+    let mut sink = create(&path, FileFormat::csv()).unwrap();
+    commit_one(&mut sink, 0, rows(&[("a", 1)])).unwrap();
+    drop(sink);
+    assert!(path.exists());
+    fs::remove_file(&path).unwrap();
+    create(&path, FileFormat::csv()).unwrap().finish().unwrap();
+    assert!(path.exists());
+    let overwriting = FileSinkSettings { overwrite: true, ..FileSinkSettings::new(FileFormat::csv()) };
+    drop(FileSink::create(&path, &schema(), &overwriting).unwrap());
+    assert!(path.exists());
+    fs::remove_file(&path).unwrap();
+    let sink = create(&path, FileFormat::csv()).unwrap();
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, "mine").unwrap();
+    drop(sink);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
+}

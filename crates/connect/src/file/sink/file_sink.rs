@@ -67,7 +67,7 @@ impl FileSinkSettings {
 pub struct FileSink(Kind);
 
 enum Kind {
-    Text { pending: PendingText, file: TextFile, manifest: Option<Manifest> },
+    Text { pending: PendingText, file: TextFile, manifest: Option<Manifest>, is_unused: bool },
     Columnar(PartialFile),
 }
 
@@ -91,7 +91,9 @@ impl FileSink {
         }
         let mut file = TextFile::create(path, settings.overwrite, settings.sync)?;
         file.append(&pending.header())?;
-        Ok(FileSink(Kind::Text { pending, file, manifest: None }))
+        // One that may be overwritten may be another query's.
+        let is_unused = !settings.overwrite && !is_special(path);
+        Ok(FileSink(Kind::Text { pending, file, manifest: None, is_unused }))
     }
 
     /// Continues a file, or starts one that can be resumed.
@@ -128,7 +130,7 @@ impl FileSink {
                 file
             }
         };
-        Ok(FileSink(Kind::Text { pending, file, manifest: Some(manifest) }))
+        Ok(FileSink(Kind::Text { pending, file, manifest: Some(manifest), is_unused: false }))
     }
 }
 
@@ -187,7 +189,10 @@ impl Sink for FileSink {
 
     fn commit(&mut self, cycles: RangeInclusive<u64>) -> Result<(), Cause> {
         match &mut self.0 {
-            Kind::Text { pending, file, manifest } => commit_text(pending, file, manifest, *cycles.end()),
+            Kind::Text { pending, file, manifest, is_unused } => {
+                *is_unused = false;
+                commit_text(pending, file, manifest, *cycles.end())
+            }
             Kind::Columnar(file) => file.commit(*cycles.end()),
         }
     }
@@ -224,7 +229,8 @@ impl Sink for FileSink {
 
     fn finish(&mut self) -> Result<(), Cause> {
         match &mut self.0 {
-            Kind::Text { file, manifest, .. } => {
+            Kind::Text { file, manifest, is_unused, .. } => {
+                *is_unused = false;
                 file.finish()?;
                 manifest.as_mut().map_or(Ok(()), Manifest::finish)
             }
@@ -236,9 +242,13 @@ impl Sink for FileSink {
 impl Drop for FileSink {
     /// A file in which nothing was committed does not stay if the query ends otherwise than in order.
     fn drop(&mut self) {
-        if let Kind::Text { file, manifest: Some(manifest), .. } = &self.0
-            && manifest.remove_unused()
-        {
+        let Kind::Text { file, manifest, is_unused, .. } = &self.0 else { return };
+        let is_unused = match manifest {
+            Some(manifest) => manifest.remove_unused(),
+            // A query that could not start would otherwise find its own file at the next attempt.
+            None => *is_unused && file.is_as_left(),
+        };
+        if is_unused {
             // What stays has a header at most.
             let _ = std::fs::remove_file(file.path());
         }

@@ -2,7 +2,7 @@
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{ErrorKind, Seek, SeekFrom, Write};
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use tidemill_core::Cause;
@@ -109,6 +109,14 @@ impl TextFile {
             "'{path}' was changed by another program: {length} bytes are committed, but it {found}; restore \
              it, or start the query from scratch with another file"
         )))
+    }
+
+    /// Whether the path leads to the file, and it is as this program left it.
+    pub fn is_as_left(&self) -> bool {
+        let same = |found: Metadata| {
+            self.metadata().is_ok_and(|own| (found.dev(), found.ino()) == (own.dev(), own.ino()))
+        };
+        self.check_unchanged().is_ok() && self.path.symlink_metadata().is_ok_and(same)
     }
 
     fn metadata(&self) -> Result<Metadata, Cause> {
