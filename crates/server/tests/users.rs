@@ -306,6 +306,39 @@ fn http_asks_for_the_same_passwords() {
 }
 
 #[test]
+fn a_reader_cannot_name_files_by_http_either() {
+    let runtime = with_owner();
+    let server = serve(&runtime, ServerOptions::default());
+    block_on(async {
+        let owner = connect(&server, "ada", "analytical").await.unwrap();
+        owner.batch_execute("CREATE USER eve PASSWORD 'reads only' ROLE reader").await.unwrap();
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("words.csv");
+    std::fs::write(&file, "word\nsecret\n").unwrap();
+    let http = serve_http(&runtime, HttpOptions::default());
+    let ask = |credentials: &str, statement: &str| {
+        let length = statement.len();
+        let request = format!(
+            "POST /query HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Basic {credentials}\r\n\
+             Content-Length: {length}\r\n\r\n{statement}"
+        );
+        send(http.address(), &request)
+    };
+    let by_path = format!("SELECT word FROM '{}'", file.display());
+    let (owner, reader) = ("YWRhOmFuYWx5dGljYWw=", "ZXZlOnJlYWRzIG9ubHk=");
+    assert!(ask(owner, &by_path).body.contains("secret"));
+    // Once more: who is known is known with his role.
+    for _ in 0..2 {
+        let refused = ask(reader, &by_path);
+        assert!(refused.status == 400 && !refused.body.contains("secret"), "{refused:?}");
+        let explained = ask(reader, &format!("EXPLAIN {by_path}"));
+        assert!(explained.status == 400, "{explained:?}");
+    }
+    assert!(ask(reader, "SELECT n FROM one").body.contains("{\"n\":1}"));
+}
+
+#[test]
 fn other_machines_are_served_only_with_users() {
     let everywhere = "0.0.0.0:0".parse().unwrap();
     let why = |runtime: &Runtime, options: ServerOptions| {

@@ -15,6 +15,7 @@ use tokio::sync::Semaphore;
 
 use super::answer::{Answer, Refusal};
 use crate::authentication::{LoginAttempts, Verifier, hmac, random};
+use crate::identity::Identity;
 use crate::report::{INVALID_AUTHORIZATION, INVALID_PASSWORD, TOO_MANY_CONNECTIONS};
 
 /// Headers that are known to be right; then all are forgotten.
@@ -53,16 +54,16 @@ impl Authentication {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Refuses a request of somebody who has not said who he is, or not the truth.
+    /// Who sends a request. Refuses it if he has not said who he is, or not the truth.
     pub async fn check(
         &self,
         request: &Request<Incoming>,
         runtime: Option<&Runtime>,
         address: IpAddr,
-    ) -> Result<(), Answer> {
+    ) -> Result<Identity, Answer> {
         let Some(runtime) = runtime.filter(|runtime| runtime.has_users()) else {
             return match self.asks_nobody {
-                true => Ok(()),
+                true => Ok(Identity::Anybody),
                 false => {
                     let message = "there are no users, so the server answers only its own machine";
                     let status = StatusCode::SERVICE_UNAVAILABLE;
@@ -81,10 +82,10 @@ impl Authentication {
         };
         let digest = hmac(&self.key, header);
         let known = self.known().get(&digest).cloned();
-        if known
-            .is_some_and(|(name, verifier)| runtime.user(&name).is_some_and(|user| user.verifier == verifier))
+        if let Some((name, verifier)) = known
+            && runtime.user(&name).is_some_and(|user| user.verifier == verifier)
         {
-            return Ok(());
+            return Ok(Identity::User(name));
         }
         self.prove(header, digest, runtime, address).await
     }
@@ -95,7 +96,7 @@ impl Authentication {
         digest: [u8; 32],
         runtime: &Runtime,
         address: IpAddr,
-    ) -> Result<(), Answer> {
+    ) -> Result<Identity, Answer> {
         if !self.attempts.admits(address, Instant::now()) {
             let message = format!("too many wrong passwords came from {address}");
             let refusal = Refusal::new(StatusCode::TOO_MANY_REQUESTS, TOO_MANY_CONNECTIONS, message);
@@ -121,8 +122,8 @@ impl Authentication {
             if known.len() >= KNOWN_MAX {
                 known.clear();
             }
-            known.insert(digest, (name, kept));
-            return Ok(());
+            known.insert(digest, (name.clone(), kept));
+            return Ok(Identity::User(name));
         }
         tracing::warn!(user = name, %address, "a login by HTTP has failed");
         tokio::time::sleep(self.attempts.failed(address, Instant::now())).await;

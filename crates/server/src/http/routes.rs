@@ -22,16 +22,21 @@ pub(super) async fn answer(request: Request<Incoming>, address: IpAddr, shared: 
         return refusal.answer();
     }
     // Whether the process answers is asked by those who have no password.
-    if request.uri().path() != "/health"
-        && let Err(answer) = shared.authentication.check(&request, shared.runtime.get(), address).await
-    {
-        return answer;
+    if request.uri().path() == "/health" {
+        return match *request.method() {
+            Method::GET | Method::HEAD => json(StatusCode::OK, &json!({ "status": "ok" })),
+            _ => not_allowed("GET, HEAD"),
+        };
     }
+    let identity = match shared.authentication.check(&request, shared.runtime.get(), address).await {
+        Ok(identity) => identity,
+        Err(answer) => return answer,
+    };
     let path = request.uri().path();
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     match (path, request.method()) {
         ("/query", &Method::POST) | ("/subscribe", &Method::POST | &Method::GET) => {
-            return query::answer(request, shared).await;
+            return query::answer(request, shared, &identity).await;
         }
         ("/query", _) => return not_allowed("POST"),
         ("/subscribe", _) => return not_allowed("GET, POST"),
@@ -39,7 +44,6 @@ pub(super) async fn answer(request: Request<Incoming>, address: IpAddr, shared: 
     }
     let answer: fn(&HttpState) -> Answer = match path {
         "/metrics" => |shared| whole(StatusCode::OK, METRICS, metrics::text(shared)),
-        "/health" => |_| json(StatusCode::OK, &json!({ "status": "ok" })),
         "/ready" => ready,
         "/api/status" => |shared| json(StatusCode::OK, &status::json(shared)),
         _ => return console::file(path).filter(|_| is_read).unwrap_or_else(|| unknown(path)),

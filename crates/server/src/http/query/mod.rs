@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use hyper::body::Incoming;
 use hyper::{Request, StatusCode};
-use tidemill_service::Session;
+use tidemill_service::{Role, Session};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
@@ -23,20 +23,25 @@ use self::worker::{LastWords, Worker};
 use super::answer::{Answer, Refusal};
 use super::shared::HttpState;
 use crate::connections::end_at_once;
+use crate::identity::Identity;
 use crate::report::{QUERY_CANCELED, TOO_MANY_CONNECTIONS};
 
 /// Pieces of an answer that may wait for the client.
 const PIECES_MAX: usize = 8;
 
 /// Answers a question.
-pub(super) async fn answer(request: Request<Incoming>, shared: &HttpState) -> Answer {
-    match begin(request, shared).await {
+pub(super) async fn answer(request: Request<Incoming>, shared: &HttpState, identity: &Identity) -> Answer {
+    match begin(request, shared, identity).await {
         Ok(answer) => answer,
         Err(refusal) => refusal.answer(),
     }
 }
 
-async fn begin(request: Request<Incoming>, shared: &HttpState) -> Result<Answer, Refusal> {
+async fn begin(
+    request: Request<Incoming>,
+    shared: &HttpState,
+    identity: &Identity,
+) -> Result<Answer, Refusal> {
     let question = Question::read(request, &shared.options).await?;
     let Some(runtime) = shared.runtime.get() else {
         let message = "queries are being started; try again later";
@@ -47,7 +52,11 @@ async fn begin(request: Request<Incoming>, shared: &HttpState) -> Result<Answer,
         return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, TOO_MANY_CONNECTIONS, message)
             .with_hint("try again later, or close a subscription"));
     };
-    let session = Session::new(runtime);
+    let role = identity.role(runtime);
+    let role = role.map_err(|report| Refusal { status: StatusCode::UNAUTHORIZED, report })?;
+    let mut session = Session::new(runtime);
+    // The server reads files with its own rights.
+    session.set_opens_files(role == Role::Owner);
     let cancellation = session.cancellation();
     let (pieces, waiting) = mpsc::channel(PIECES_MAX);
     let (begun, beginning) = oneshot::channel();
