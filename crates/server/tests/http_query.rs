@@ -255,3 +255,55 @@ fn a_subscriber_that_does_not_read_is_told_when_it_reads_again() {
     // What was on its way comes, and then the reason.
     assert!(until(&mut unread, "the client does not read the answer").contains("\"54000\""));
 }
+
+#[test]
+fn long_values_are_cut_if_the_client_asks() {
+    let server = serve();
+    let statement = "SELECT repeat('tide', 1000) AS long, 'tide' AS short";
+    let value = |path: &str| {
+        let answer = ask(&server, path, "application/json", statement);
+        let document: Value = serde_json::from_str(&answer.body).unwrap_or_else(|_| panic!("{answer:?}"));
+        assert_eq!(document["rows"][0][1], "tide");
+        document["rows"][0][0].as_str().unwrap().to_owned()
+    };
+    assert_eq!(value("/query").len(), 4000);
+    assert_eq!(value("/query?value_bytes_max=6"), "tideti… (4000 bytes)");
+    let answer = ask(&server, "/query?value_bytes_max=0", "application/json", statement);
+    assert!(answer.status == 400 && answer.body.contains("value_bytes_max"), "{answer:?}");
+}
+
+#[test]
+fn the_catalogue_and_the_stores_are_told() {
+    let runtime = Runtime::new(Planner::new());
+    let view = "CREATE MATERIALIZED VIEW \"a \"\"b\" AS SELECT value AS v, value * 2.0 AS x, value * 3.0 AS y
+        FROM sequence(count => 50) WITH (key = 'v', point = 'x, y', retain_versions = 7)";
+    start(&runtime, "a \"b", view);
+    runtime.wait("a \"b").unwrap();
+    let server = serve_http(&runtime, HttpOptions::default());
+    let read = |path: &str| -> Value {
+        let answer = support::get(server.address(), path);
+        assert_eq!(answer.status, 200, "{answer:?}");
+        serde_json::from_str(&answer.body).unwrap()
+    };
+    let catalog = read("/api/catalog");
+    let relation = &catalog["relations"][0];
+    assert_eq!((&relation["name"], &relation["kind"]), (&"a \"b".into(), &"materialized view".into()));
+    assert_eq!(relation["columns"][1], serde_json::json!({ "name": "x", "type": "double precision" }));
+    let has = |list: &str, word: &str| catalog[list].as_array().unwrap().iter().any(|known| known == word);
+    assert!(has("words", "WATERMARK") && has("functions", "st_distance") && !has("functions", "a \"b"));
+    let stores = read("/api/stores");
+    let store = &stores["stores"][0];
+    let expected = serde_json::json!(["a \"b", 50, 7, ["v"], ["x", "y"]]);
+    let told = ["name", "rows", "versions_max", "key", "point"].map(|field| store[field].clone());
+    assert_eq!(Value::from(told.to_vec()), expected);
+    // What it says can be read can be read, and nothing beyond.
+    let [oldest, newest] = [0, 1].map(|end| store["cycles"][end].as_u64().unwrap());
+    let count = |cycle| {
+        let statement = format!("SELECT count(*) AS n FROM \"a \"\"b\" AS OF CYCLE {cycle}");
+        ask(&server, "/query", "", &statement)
+    };
+    assert_eq!((count(oldest).status, count(newest + 1).status), (200, 400));
+    assert!(count(newest).body.contains("{\"n\":50}"));
+    let early = HttpServer::start("127.0.0.1:0".parse().unwrap(), HttpOptions::default()).unwrap();
+    assert_eq!(support::get(early.address(), "/api/stores").status, 503);
+}

@@ -9,7 +9,7 @@ use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
 use serde_json::{Value, json};
 
-use crate::report::{PROTOCOL_VIOLATION, Report};
+use crate::report::{OBJECT_NOT_READY, PROTOCOL_VIOLATION, Report};
 
 /// What is sent back.
 pub(super) type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
@@ -69,4 +69,10 @@ pub(super) fn not_allowed(allowed: &'static str) -> Answer {
     let mut answer = Refusal::new(StatusCode::METHOD_NOT_ALLOWED, PROTOCOL_VIOLATION, message).answer();
     answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
     answer
+}
+
+/// There is nothing to tell yet.
+pub(super) fn starting() -> Answer {
+    let message = "queries are being started; try again later";
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, OBJECT_NOT_READY, message).answer()
 }

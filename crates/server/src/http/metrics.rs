@@ -216,6 +216,17 @@ fn sinks(text: &mut Exposition, shown: &[Shown<'_>]) {
     }
 }
 
+/// Of longer names of parts, there is the beginning.
+const NAME_CHARACTERS_MAX: usize = 500;
+
+/// The name of a part; of a long expression its beginning. A look each second should not carry megabytes of constants.
+pub(super) fn shortened(name: &str) -> String {
+    match name.char_indices().nth(NAME_CHARACTERS_MAX) {
+        None => name.to_owned(),
+        Some((end, _)) => format!("{}…", &name[..end]),
+    }
+}
+
 /// Transforms and operators. Their names may occur twice, their numbers do not.
 fn parts(text: &mut Exposition, shown: &[Shown<'_>]) {
     type Read = fn(&tidemill_engine::Work) -> f64;
@@ -234,8 +245,11 @@ fn parts(text: &mut Exposition, shown: &[Shown<'_>]) {
         let mut family = text.family(name, Total, help);
         for one in shown {
             for (number, work) in one.status.engine.work.iter().enumerate() {
-                let labels =
-                    [("query", one.name.as_str()), ("part", &work.name), ("number", &number.to_string())];
+                let labels = [
+                    ("query", one.name.as_str()),
+                    ("part", &shortened(&work.name)),
+                    ("number", &number.to_string()),
+                ];
                 family.sample(&labels, read(work));
             }
         }

@@ -5,6 +5,7 @@
 
 mod answer;
 mod authenticate;
+mod catalog;
 mod console;
 mod exposition;
 mod guard;
@@ -16,6 +17,7 @@ mod query;
 mod routes;
 mod shared;
 mod status;
+mod stores;
 
 pub use self::http_server::HttpServer;
 pub use self::options::HttpOptions;

@@ -10,7 +10,7 @@ use tidemill_service::{QueryReport, QueryState};
 
 use super::answer::{Answer, Refusal, json, not_allowed, whole};
 use super::shared::HttpState;
-use super::{console, guard, metrics, query, status};
+use super::{catalog, console, guard, metrics, query, status, stores};
 use crate::report::PROTOCOL_VIOLATION;
 
 /// The version of Prometheus's text format.
@@ -46,6 +46,8 @@ pub(super) async fn answer(request: Request<Incoming>, address: IpAddr, shared: 
         "/metrics" => |shared| whole(StatusCode::OK, METRICS, metrics::text(shared)),
         "/ready" => ready,
         "/api/status" => |shared| json(StatusCode::OK, &status::json(shared)),
+        "/api/catalog" => catalog::answer,
+        "/api/stores" => stores::answer,
         _ => return console::file(path).filter(|_| is_read).unwrap_or_else(|| unknown(path)),
     };
     match is_read {
@@ -58,7 +60,8 @@ fn unknown(path: &str) -> Answer {
     let message = format!("there is nothing at {path}");
     Refusal::new(StatusCode::NOT_FOUND, PROTOCOL_VIOLATION, message)
         .with_hint(
-            "the paths are / (the console), /metrics, /health, /ready, /api/status, /query, /subscribe",
+            "the paths are / (the console), /metrics, /health, /ready, /api/status, /api/catalog, /api/stores, /query, \
+             /subscribe",
         )
         .answer()
 }

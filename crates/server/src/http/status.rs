@@ -8,7 +8,7 @@ use tidemill_service::{Dataflow, PartKind, QueryReport};
 use tidemill_sql::QueryStatus;
 
 use super::exposition::BUCKETS;
-use super::metrics::{STATES, watermark_seconds};
+use super::metrics::{STATES, shortened, watermark_seconds};
 use super::shared::HttpState;
 
 /// The whole status.
@@ -124,7 +124,7 @@ fn dataflow(dataflow: &Dataflow, status: &QueryStatus) -> Value {
         };
         let work = part.work.and_then(|index| work.get(index));
         json!({
-            "name": work.map_or(&part.name, |work| &work.name),
+            "name": shortened(work.map_or(&part.name, |work| &work.name)),
             "kind": kind,
             "partitions": part.partitions,
             "busy_ms": work.map(|work| work.time_ns as f64 / 1e6),

@@ -60,21 +60,29 @@ impl Encoding {
 pub(super) enum Encoder {
     Lines(Box<dyn TextEncoder>),
     Csv(Box<dyn TextEncoder>),
-    Document { columns: Vec<Column>, rows: u64 },
+    Document { columns: Vec<Column>, rows: u64, value_bytes_max: usize },
     Arrow(Box<StreamWriter<Vec<u8>>>),
-    Events { columns: Vec<Column>, key: Option<Vec<String>> },
+    Events { columns: Vec<Column>, key: Option<Vec<String>>, value_bytes_max: usize },
 }
 
 impl Encoder {
-    pub fn new(encoding: Encoding, schema: &SchemaRef, key: Option<Vec<String>>) -> Result<Encoder, Cause> {
+    /// Of longer values, documents and events have the beginning only.
+    pub fn new(
+        encoding: Encoding,
+        schema: &SchemaRef,
+        key: Option<Vec<String>>,
+        value_bytes_max: usize,
+    ) -> Result<Encoder, Cause> {
         Ok(match encoding {
             Encoding::JsonLines => Encoder::Lines(TextFormat::Ndjson.encoder(schema)?),
             Encoding::Csv => Encoder::Csv(TextFormat::csv().encoder(schema)?),
-            Encoding::Document => Encoder::Document { columns: columns(schema, &[]), rows: 0 },
+            Encoding::Document => {
+                Encoder::Document { columns: columns(schema, &[]), rows: 0, value_bytes_max }
+            }
             Encoding::Arrow => {
                 Encoder::Arrow(Box::new(StreamWriter::try_new(Vec::new(), schema).map_err(wrong)?))
             }
-            Encoding::Events => Encoder::Events { columns: columns(schema, &[]), key },
+            Encoding::Events => Encoder::Events { columns: columns(schema, &[]), key, value_bytes_max },
         })
     }
 
@@ -87,7 +95,7 @@ impl Encoder {
                 bytes = format!("{{\"columns\":{},\n\"rows\":[", described(columns)).into_bytes();
             }
             Encoder::Arrow(writer) => bytes = std::mem::take(writer.get_mut()),
-            Encoder::Events { columns, key } => {
+            Encoder::Events { columns, key, .. } => {
                 bytes = event("columns", &json!({ "columns": described(columns), "key": key }));
             }
         }
@@ -98,24 +106,24 @@ impl Encoder {
         let mut bytes = Vec::new();
         match self {
             Encoder::Lines(encoder) | Encoder::Csv(encoder) => encoder.rows(batch, &mut bytes)?,
-            Encoder::Document { columns, rows } => {
+            Encoder::Document { columns, rows, value_bytes_max } => {
                 for row in 0..batch.num_rows() {
                     bytes.extend_from_slice(if *rows == 0 { b"\n" } else { b",\n" });
                     *rows += 1;
-                    write_row(columns, batch, row, &mut bytes);
+                    write_row(columns, batch, row, *value_bytes_max, &mut bytes);
                 }
             }
             Encoder::Arrow(writer) => {
                 writer.write(batch).map_err(wrong)?;
                 bytes = std::mem::take(writer.get_mut());
             }
-            Encoder::Events { columns, .. } => {
+            Encoder::Events { columns, value_bytes_max, .. } => {
                 bytes.extend_from_slice(b"event: rows\ndata: [");
                 for row in 0..batch.num_rows() {
                     if row > 0 {
                         bytes.push(b',');
                     }
-                    write_row(columns, batch, row, &mut bytes);
+                    write_row(columns, batch, row, *value_bytes_max, &mut bytes);
                 }
                 bytes.extend_from_slice(b"]\n\n");
             }
@@ -171,18 +179,50 @@ fn event(name: &str, data: &Value) -> Vec<u8> {
     format!("event: {name}\ndata: {data}\n\n").into_bytes()
 }
 
-fn write_row(columns: &[Column], batch: &RecordBatch, row: usize, bytes: &mut Vec<u8>) {
+fn write_row(
+    columns: &[Column],
+    batch: &RecordBatch,
+    row: usize,
+    value_bytes_max: usize,
+    bytes: &mut Vec<u8>,
+) {
     let mut text = Vec::new();
     for (index, (column, array)) in columns.iter().zip(batch.columns()).enumerate() {
         bytes.push(if index == 0 { b'[' } else { b',' });
         text.clear();
         match write_value(column, array, row, &mut text) {
             true => {
-                let value = Value::String(String::from_utf8_lossy(&text).into_owned());
+                let value = Value::String(beginning(&text, value_bytes_max));
                 bytes.extend_from_slice(value.to_string().as_bytes());
             }
             false => bytes.extend_from_slice(b"null"),
         }
     }
     bytes.extend_from_slice(if columns.is_empty() { b"[]" } else { b"]" });
+}
+
+/// A value; of a longer one its beginning, and how long it is.
+fn beginning(text: &[u8], bytes_max: usize) -> String {
+    if text.len() <= bytes_max {
+        return String::from_utf8_lossy(text).into_owned();
+    }
+    // Not within a character.
+    let is_start = |end: &usize| text[*end] & 0xC0 != 0x80;
+    let end = (0..=bytes_max).rev().find(is_start).unwrap_or(0);
+    format!("{}… ({} bytes)", String::from_utf8_lossy(&text[..end]), text.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::beginning;
+
+    #[test]
+    fn a_long_value_ends_between_two_characters() {
+        let cut = |text: &str, bytes_max| beginning(text.as_bytes(), bytes_max);
+        assert_eq!(cut("tide", 4), "tide");
+        assert_eq!(cut("tides", 4), "tide… (5 bytes)");
+        assert_eq!(cut("aäb", 2), "a… (4 bytes)");
+        assert_eq!(cut("😀😀", 4), "😀… (8 bytes)");
+        assert_eq!(cut("😀", 1), "… (4 bytes)");
+    }
 }

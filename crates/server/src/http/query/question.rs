@@ -20,6 +20,8 @@ pub(super) struct Question {
     pub encoding: Encoding,
     /// The most rows; `None`: as many as come.
     pub rows_max: Option<u64>,
+    /// The most bytes of a value in documents and events.
+    pub value_bytes_max: usize,
     /// The longest time; `None`: until the client goes.
     pub time_max: Option<Duration>,
 }
@@ -38,7 +40,9 @@ impl Question {
         };
         let rows_max = number("rows_max", options.rows_max, 100_000_000)?;
         let seconds_max = number("seconds_max", options.time_max.as_secs().max(1), 86_400)?;
-        let known = ["query", "rows_max", "seconds_max"];
+        let value_bytes_max = number("value_bytes_max", u64::from(u32::MAX), u64::from(u32::MAX))?;
+        let value_bytes_max = usize::try_from(value_bytes_max).unwrap_or(usize::MAX);
+        let known = ["query", "rows_max", "seconds_max", "value_bytes_max"];
         if let Some((name, _)) = parameters.iter().find(|(name, _)| !known.contains(&name.as_str())) {
             return Err(bad(format!("there is no parameter '{name}'; there are {}", known.join(", "))));
         }
@@ -55,7 +59,7 @@ impl Question {
             true => (None, None),
             false => (Some(rows_max), Some(Duration::from_secs(seconds_max))),
         };
-        Ok(Question { text, encoding, rows_max, time_max })
+        Ok(Question { text, encoding, rows_max, value_bytes_max, time_max })
     }
 }
 

@@ -151,7 +151,8 @@ impl Worker {
         let mut next = if is_subscription { None } else { self.next(&mut rows)? };
         let schema = schema.or_else(|| next.as_ref().map(RecordBatch::schema));
         let schema = schema.unwrap_or_else(|| Arc::new(Schema::empty()));
-        let mut encoder = Encoder::new(self.question.encoding, &schema, key).map_err(Report::from)?;
+        let Question { encoding, value_bytes_max, .. } = self.question;
+        let mut encoder = Encoder::new(encoding, &schema, key, value_bytes_max).map_err(Report::from)?;
         let head = encoder.head();
         let mut sent = 0;
         let first = match next.take() {
