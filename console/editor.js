@@ -1,14 +1,21 @@
-// A statement, its rows as a table or as lines, and its error at its place.
+// A statement, its rows as a table, as lines or on a map, and its error at its place.
 
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
+import { ask } from "./ask.js";
+import { written as asName } from "./completion.js";
+import { Map_ } from "./map.js";
+import { counted } from "./places.js";
 import { Plot } from "./plot.js";
+import { NUMBERS, Rows, TIMES } from "./rows.js";
+import { Statement } from "./statement.js";
 import { last } from "./status.js";
 
-const SHOWN = 500, KEPT = 5000, SECONDS = 20;
-const NUMBERS = /^(smallint|integer|bigint|real|double precision|numeric)$/;
-const TIMES = /^(timestamp|date)/;
+const KEPT = 5000, SECONDS = 20;
 
 const kept = { text: "", answer: null };
+
+// A text for the editor from another page.
+export const offer = (text) => { kept.text = text; kept.answer = null; };
 
 // The line of an error, and a mark below its place.
 const place = (text, position) => {
@@ -25,14 +32,6 @@ const number = (column, text) => {
   return column.type === "boolean" ? (text === "t" ? 1 : 0) : Number(text);
 };
 
-const Table = ({ columns, rows }) => html`<div class="wide" tabindex="0" role="region" aria-label="Rows, can be scrolled"><table>
-  <caption>${rows.length > SHOWN ? `the first ${SHOWN} of ${rows.length} rows` : rows.length === 1 ? "1 row" : rows.length + " rows"}</caption>
-  <thead><tr>${columns.map((column) => html`<th scope="col" title=${column.type} class=${NUMBERS.test(column.type) ? "" : "text"}>${column.name}</th>`)}</tr></thead>
-  <tbody>${rows.slice(0, SHOWN).map((row) => html`<tr>${row.map((value, index) => value == null
-    ? html`<td class="null">NULL</td>`
-    : html`<td class=${NUMBERS.test(columns[index].type) ? "long" : "long text"} title=${value.length > 60 ? value : undefined}>${value}</td>`)}</tr>`)}</tbody>
-</table></div>`;
-
 const Lines = ({ columns, rows }) => {
   const usable = columns.filter((column) => NUMBERS.test(column.type) || TIMES.test(column.type));
   const [chosen, choose] = useState({});
@@ -43,7 +42,8 @@ const Lines = ({ columns, rows }) => {
   const at = (column) => columns.indexOf(column);
   const points = rows
     .map((row, index) => [x ? number(x, row[at(x)]) : index, number(y, row[at(y)])])
-    .filter(([x]) => x != null && !Number.isNaN(x))
+    .map(([x, y]) => [x, Number.isFinite(y) ? y : null])
+    .filter(([x]) => Number.isFinite(x))
     .sort((a, b) => a[0] - b[0]);
   const options = usable.map((column) => html`<option value=${column.name}>${column.name}</option>`);
   return html`<div class="tools">
@@ -55,7 +55,30 @@ const Lines = ({ columns, rows }) => {
       x=${points.map(([x]) => x)} lines=${[{ name: y.name, values: points.map(([, y]) => y) }]} />`;
 };
 
+const Places = ({ columns, rows }) => {
+  const usable = columns.filter((column) => NUMBERS.test(column.type));
+  const [chosen, choose] = useState({});
+  const [area, setArea] = useState(null);
+  if (usable.length < 2) return html`<p class="quiet">A map needs two columns with numbers.</p>`;
+  const find = (name) => usable.find((column) => column.name === name);
+  const x = find(chosen.x) ?? find("x") ?? usable[0];
+  const y = find(chosen.y) ?? find("y") ?? usable.find((column) => column !== x);
+  const points = rows.map((row) => [number(x, row[columns.indexOf(x)]), number(y, row[columns.indexOf(y)])]);
+  const options = usable.map((column) => html`<option value=${column.name}>${column.name}</option>`);
+  const pick = (axis) => (event) => { setArea(null); choose({ ...chosen, [axis]: event.target.value }); };
+  return html`<div class="tools">
+      <label>across <select value=${x.name} onChange=${pick("x")}>${options}</select></label>
+      <label>up <select value=${y.name} onChange=${pick("y")}>${options}</select></label>
+    </div>
+    <${Map_} ...${counted(points, area)} label="the answer" names=${[x.name, y.name]} area=${area} setArea=${setArea} />`;
+};
+
+const SHAPES = { table: ["Table", Rows], lines: ["Plot", Lines], map: ["Map", Places] };
+
 export const Editor = () => {
+  const [written, setWritten] = useState(kept.text);
+  const [wrongAt, setWrongAt] = useState(null);
+  const setText = (value) => { setWrongAt(null); setWritten((kept.text = value)); };
   const [answer, setAnswer] = useState(kept.answer);
   const [isRunning, setRunning] = useState(false);
   const [shape, setShape] = useState("table");
@@ -68,6 +91,7 @@ export const Editor = () => {
     show((kept.answer = { ...(error.rows ?? {}), error, text: text.current.value }));
     if (error.position) {
       const at = [...text.current.value].slice(0, error.position - 1).join("").length;
+      setWrongAt(at);
       text.current.focus();
       text.current.setSelectionRange(at, at);
     }
@@ -75,14 +99,12 @@ export const Editor = () => {
 
   const run = async () => {
     stop.current();
+    setWrongAt(null);
     const control = new AbortController();
     stop.current = () => control.abort();
     setRunning(true);
     try {
-      const answered = await fetch(`query?rows_max=${KEPT}&seconds_max=${SECONDS}`, {
-        method: "POST", body: text.current.value, headers: { Accept: "application/json" }, signal: control.signal,
-      });
-      const answer = await answered.json();
+      const answer = await ask(text.current.value, { rows_max: KEPT, seconds_max: SECONDS, signal: control.signal });
       if (answer.columns) show({ ...answer, text: text.current.value });
       else fail(answer.error);
     } catch (error) {
@@ -93,7 +115,7 @@ export const Editor = () => {
 
   const follow = () => {
     stop.current();
-    const events = new EventSource("subscribe?query=" + encodeURIComponent(text.current.value));
+    const events = new EventSource(`subscribe?value_bytes_max=2000&query=${encodeURIComponent(text.current.value)}`);
     const end = () => { events.close(); setRunning(false); };
     stop.current = end;
     setRunning(true);
@@ -127,23 +149,17 @@ export const Editor = () => {
   };
 
   const halt = () => { stop.current(); setRunning(false); };
-  const keys = (event) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); run(); }
-    if (event.key === "Escape" && isRunning) halt();
-  };
   const views = (last()?.queries ?? []).flatMap((query) => query.outputs);
   const error = answer?.error;
-  const hint = views.length ? `SELECT * FROM ${views[0]} LIMIT 100` : "SELECT value, value % 10 AS digit FROM sequence(count => 100)";
+  const hint = views.length ? `SELECT * FROM ${asName(views[0])} LIMIT 100` : "SELECT value, value % 10 AS digit FROM sequence(count => 100)";
   return html`<h1 tabindex="-1">Editor</h1>
     <label for="statement">A statement: SELECT, SHOW, DESCRIBE or EXPLAIN</label>
-    <textarea id="statement" ref=${text} spellcheck="false" autocapitalize="off" autocomplete="off" placeholder=${hint}
-      aria-invalid=${error ? "true" : "false"} aria-describedby="problem" onKeyDown=${keys}
-      onInput=${(event) => { kept.text = event.target.value; }} defaultValue=${kept.text}></textarea>
+    <${Statement} field=${text} text=${written} setText=${setText} error=${wrongAt} placeholder=${hint} onRun=${run} onStop=${halt} />
     <div class="tools">
       <button class="main" onClick=${run} disabled=${isRunning}>Run</button>
       <button onClick=${follow} disabled=${isRunning}>Follow</button>
       <button onClick=${halt} disabled=${!isRunning}>Stop</button>
-      <span class="quiet">Ctrl+Enter runs; Follow shows rows as they come</span>
+      <span class="quiet">Ctrl+Enter runs, Ctrl+Space completes; Follow shows rows as they come</span>
     </div>
     <div id="problem" role="alert">${error && html`<div class="panel">
       <strong class="bad">${error.message}</strong> ${error.code && html`<span class="quiet">${error.code}</span>`}
@@ -151,8 +167,8 @@ export const Editor = () => {
       ${error.hint && html`<div>${error.hint}</div>`}</div>`}</div>
     <div aria-live="polite" class="quiet">${isRunning ? "It runs…" : ""}</div>
     ${answer?.columns && html`<div class="tools" role="group" aria-label="How rows are shown">
-        <button aria-pressed=${String(shape === "table")} onClick=${() => setShape("table")}>Table</button>
-        <button aria-pressed=${String(shape === "lines")} onClick=${() => setShape("lines")}>Plot</button>
+        ${Object.entries(SHAPES).map(([name, [title]]) => html`<button aria-pressed=${String(shape === name)}
+          onClick=${() => setShape(name)}>${title}</button>`)}
       </div>
-      ${shape === "table" ? html`<${Table} ...${answer} />` : html`<${Lines} ...${answer} />`}`}`;
+      <${SHAPES[shape][1]} ...${answer} />`}`;
 };

@@ -36,6 +36,13 @@ files! {
     "/plot.js" "plot.js" SCRIPT;
     "/query.js" "query.js" SCRIPT;
     "/status.js" "status.js" SCRIPT;
+    "/ask.js" "ask.js" SCRIPT;
+    "/completion.js" "completion.js" SCRIPT;
+    "/map.js" "map.js" SCRIPT;
+    "/places.js" "places.js" SCRIPT;
+    "/rows.js" "rows.js" SCRIPT;
+    "/statement.js" "statement.js" SCRIPT;
+    "/store.js" "store.js" SCRIPT;
     "/vendor/htm-preact.js" "vendor/htm-preact.js" SCRIPT;
     "/vendor/uplot.js" "vendor/uplot.js" SCRIPT;
     "/vendor/uplot.css" "vendor/uplot.css" STYLE;

@@ -1,11 +1,15 @@
-"""Uses the console as a person does, in a headless Chromium. Arguments: address, folder for screenshots."""
+"""Uses the console as a person does, in a headless Chromium. Arguments: address for HTTP, address for
+PostgreSQL's protocol, folder for screenshots."""
 
 import os
 import sys
+from urllib.parse import quote
 
 from playwright.sync_api import expect, sync_playwright
 
-address, folder = sys.argv[1], sys.argv[2]
+from stores import HOSTILE, completion, hostile, store
+
+address, postgres, folder = sys.argv[1:4]
 home = f"http://{address}/"
 wrong = []  # what must not happen on any page
 
@@ -105,11 +109,11 @@ def editor(page):
 
 def names(page):
     """Everything that can be used has a name."""
-    for path in ("#/", "#/query/digits", "#/editor"):
+    for path in ("#/", "#/query/digits", "#/store", "#/store/places", "#/editor"):
         page.goto(home + path)
-        page.wait_for_selector("h1")
+        page.wait_for_selector("main table, textarea")
         nameless = page.evaluate(
-            """() => [...document.querySelectorAll('a, button, select, textarea, svg[role], [role=img], [role=region]')]
+            """() => [...document.querySelectorAll('a, button, select, input, textarea, svg[role], [role=img], [role=region]')]
             .filter(one => !(one.textContent.trim() || one.getAttribute('aria-label') || one.labels?.length))
             .map(one => one.outerHTML)"""
         )
@@ -117,9 +121,16 @@ def names(page):
 
 
 def narrow(page):
-    for path, name in (("#/", "queries"), ("#/query/digits", "query"), ("#/editor", "editor")):
+    for path, name in (
+        ("#/", "queries"),
+        ("#/query/digits", "query"),
+        ("#/store", "stores"),
+        ("#/store/places", "store"),
+        ("#/store/" + quote(HOSTILE, safe=""), "hostile"),
+        ("#/editor", "editor"),
+    ):
         page.goto(home + path)
-        page.wait_for_selector("h1")
+        page.wait_for_selector("main table, textarea")
         page.wait_for_timeout(1500)
         wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         picture(page, "phone-" + name)
@@ -135,6 +146,9 @@ with sync_playwright() as playwright:
     watch(page)
     pages(page)
     editor(page)
+    completion(page, home)
+    store(page, home, postgres, picture)
+    hostile(page, home)
     names(page)
     phone = browser.new_page(color_scheme="light", viewport={"width": 375, "height": 740})
     phone.set_default_timeout(60_000)
